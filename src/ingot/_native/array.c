@@ -1,0 +1,319 @@
+/* array: the handle that users hold, and its operators. Everything else is attached by core/array.py. */
+#include "native.h"
+#include <structmember.h>
+
+PyTypeObject *Array_Type;
+
+/* The functions behind the operators, set by core/array.py: Lift objects or any callable. */
+enum { ADD, SUBTRACT, MULTIPLY, TRUE_DIVIDE, FLOOR_DIVIDE, REMAINDER, DIVMOD, POWER, MATMUL, AND, OR, XOR,
+       LEFT_SHIFT, RIGHT_SHIFT, LESS, LESS_EQUAL, EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, NEGATIVE, ABSOLUTE,
+       INVERT, OPERATOR_COUNT };
+
+static const char *const operator_names[OPERATOR_COUNT] = {
+    "add", "subtract", "multiply", "true_divide", "floor_divide", "remainder", "divmod", "power", "matmul",
+    "and", "or", "xor", "left_shift", "right_shift", "less", "less_equal", "equal", "not_equal", "greater",
+    "greater_equal", "negative", "absolute", "invert",
+};
+
+static PyObject *operators[OPERATOR_COUNT];
+
+PyObject *array_from_node(Node *node) {
+    Array *array = (Array *)Array_Type->tp_alloc(Array_Type, 0);
+    if (array == NULL) {
+        Py_DECREF(node);
+        return NULL;
+    }
+    array->node = node;
+    return (PyObject *)array;
+}
+
+static PyObject *array_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+    static char *names[] = {"val", "dtype", NULL};
+    PyObject *value, *dtype = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|O:array", names, &value, &dtype))
+        return NULL;
+    if (require_hook(hooks.construct, "construct") == NULL)
+        return NULL;
+    PyObject *made = PyObject_CallFunctionObjArgs(hooks.construct, value, dtype, NULL);
+    if (made == NULL)
+        return NULL;
+    Node *node = as_node(made);
+    Array *self = node == NULL ? NULL : (Array *)type->tp_alloc(type, 0);
+    if (self != NULL)
+        self->node = (Node *)Py_NewRef(node);
+    Py_DECREF(made);
+    return (PyObject *)self;
+}
+
+static void array_dealloc(Array *self) {
+    if (self->weak_references != NULL)
+        PyObject_ClearWeakRefs((PyObject *)self);
+    Py_XDECREF(self->node);
+    PyTypeObject *type = Py_TYPE(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static bool is_operand(PyObject *object) {
+    return is_array(object) || PyFloat_Check(object) || PyLong_Check(object) || PyComplex_Check(object);
+}
+
+/* An operand as the operators take it: itself, or an array made from it; NULL without an error if it can be none. */
+static PyObject *operand(PyObject *object) {
+    if (is_operand(object))
+        return Py_NewRef(object);
+    if (require_hook(hooks.coerce, "coerce") == NULL)
+        return NULL;
+    PyObject *coerced = PyObject_CallOneArg(hooks.coerce, object);
+    if (coerced == Py_NotImplemented)
+        Py_CLEAR(coerced);
+    return coerced;
+}
+
+static PyObject *call_operator(int which, PyObject *left, PyObject *right) {
+    PyObject *function = operators[which];
+    if (require_hook(function, operator_names[which]) == NULL)
+        return NULL;
+    PyObject *operands[2] = {left, right};
+    if (Py_IS_TYPE(function, Lift_Type))
+        return lift_apply(function, operands, right == NULL ? 1 : 2, NULL);
+    return PyObject_Vectorcall(function, operands, right == NULL ? 1 : 2, NULL);
+}
+
+static PyObject *binary(int which, PyObject *left, PyObject *right) {
+    if (is_operand(left) && is_operand(right))
+        return call_operator(which, left, right);
+    PyObject *result = NULL;
+    PyObject *a = operand(left);
+    PyObject *b = a == NULL ? NULL : operand(right);
+    if (a != NULL && b != NULL)
+        result = call_operator(which, a, b);
+    else if (!PyErr_Occurred() && (which == EQUAL || which == NOT_EQUAL))
+        result = PyBool_FromLong(which == NOT_EQUAL); /* an array never equals, say, a string or None */
+    else if (!PyErr_Occurred() && require_hook(hooks.operand_error, "operand_error") != NULL)
+        result = PyObject_CallFunction(hooks.operand_error, "sOO", operator_names[which], left, right);
+    Py_XDECREF(a);
+    Py_XDECREF(b);
+    return result;
+}
+
+/* a += b re-points the handle that everyone holds; graphs already built keep the old node. */
+static PyObject *in_place(int which, PyObject *self, PyObject *other) {
+    PyObject *result = binary(which, self, other);
+    if (result == NULL || !is_array(result))
+        return result;
+    Node *old = ((Array *)self)->node;
+    ((Array *)self)->node = (Node *)Py_NewRef(((Array *)result)->node);
+    Py_DECREF(old);
+    Py_DECREF(result);
+    return Py_NewRef(self);
+}
+
+#define BINARY(name, which)                                                                                         \
+    static PyObject *array_##name(PyObject *a, PyObject *b) { return binary(which, a, b); }
+#define BINARY_IN_PLACE(name, which)                                                                                \
+    BINARY(name, which)                                                                                             \
+    static PyObject *array_in_place_##name(PyObject *a, PyObject *b) { return in_place(which, a, b); }
+#define UNARY(name, which)                                                                                          \
+    static PyObject *array_##name(PyObject *a) { return call_operator(which, a, NULL); }
+
+BINARY_IN_PLACE(add, ADD)
+BINARY_IN_PLACE(subtract, SUBTRACT)
+BINARY_IN_PLACE(multiply, MULTIPLY)
+BINARY_IN_PLACE(true_divide, TRUE_DIVIDE)
+BINARY_IN_PLACE(floor_divide, FLOOR_DIVIDE)
+BINARY_IN_PLACE(remainder, REMAINDER)
+BINARY_IN_PLACE(matmul, MATMUL)
+BINARY_IN_PLACE(and, AND)
+BINARY_IN_PLACE(or, OR)
+BINARY_IN_PLACE(xor, XOR)
+BINARY_IN_PLACE(left_shift, LEFT_SHIFT)
+BINARY_IN_PLACE(right_shift, RIGHT_SHIFT)
+BINARY(divmod, DIVMOD)
+UNARY(negative, NEGATIVE)
+UNARY(absolute, ABSOLUTE)
+UNARY(invert, INVERT)
+
+static PyObject *array_power(PyObject *a, PyObject *b, PyObject *modulus) {
+    if (modulus == Py_None)
+        return binary(POWER, a, b);
+    PyErr_SetString(PyExc_TypeError, "[power] arrays have no power with a modulus: write (a ** b) % m.");
+    return NULL;
+}
+
+static PyObject *array_in_place_power(PyObject *a, PyObject *b, PyObject *Py_UNUSED(modulus)) {
+    return in_place(POWER, a, b);
+}
+
+static PyObject *array_compare(PyObject *a, PyObject *b, int comparison) {
+    static const int which[] = {[Py_LT] = LESS, [Py_LE] = LESS_EQUAL, [Py_EQ] = EQUAL,
+                                [Py_NE] = NOT_EQUAL, [Py_GT] = GREATER, [Py_GE] = GREATER_EQUAL};
+    return binary(which[comparison], a, b);
+}
+
+/* Arrays are compared element by element, so only identity can be hashed. */
+static Py_hash_t array_hash(PyObject *self) {
+    return _Py_HashPointer(self);
+}
+
+static PyObject *array_shape(Array *self, void *Py_UNUSED(closure)) {
+    return Py_NewRef(self->node->shape);
+}
+
+static PyObject *array_dtype(Array *self, void *Py_UNUSED(closure)) {
+    return Py_NewRef(self->node->dtype);
+}
+
+static PyObject *array_ndim(Array *self, void *Py_UNUSED(closure)) {
+    return PyLong_FromSsize_t(PyTuple_GET_SIZE(self->node->shape));
+}
+
+static Py_ssize_t element_count(Array *self) {
+    Py_ssize_t count = 1;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->node->shape); i++)
+        count *= PyLong_AsSsize_t(PyTuple_GET_ITEM(self->node->shape, i));
+    return count;
+}
+
+static PyObject *array_size(Array *self, void *Py_UNUSED(closure)) {
+    return PyLong_FromSsize_t(element_count(self));
+}
+
+static PyObject *array_itemsize(Array *self, void *Py_UNUSED(closure)) {
+    return PyLong_FromLong(((Dtype *)self->node->dtype)->itemsize);
+}
+
+static PyObject *array_nbytes(Array *self, void *Py_UNUSED(closure)) {
+    return PyLong_FromSsize_t(element_count(self) * ((Dtype *)self->node->dtype)->itemsize);
+}
+
+static PyObject *array_node(Array *self, void *Py_UNUSED(closure)) {
+    return Py_NewRef((PyObject *)self->node);
+}
+
+static int array_set_node(Array *self, PyObject *value, void *Py_UNUSED(closure)) {
+    Node *node = value == NULL ? NULL : as_node(value);
+    if (node == NULL) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_AttributeError, "the node of an array cannot be deleted.");
+        return -1;
+    }
+    Node *old = self->node;
+    self->node = (Node *)Py_NewRef(node);
+    Py_DECREF(old);
+    return 0;
+}
+
+static PyObject *array_data(Array *self, void *Py_UNUSED(closure)) {
+    return node_view(self->node);
+}
+
+static int array_get_buffer(Array *self, Py_buffer *view, int flags) {
+    PyObject *data = node_view(self->node);
+    if (data == NULL) {
+        view->obj = NULL;
+        return -1;
+    }
+    int status = PyObject_GetBuffer(data, view, flags);
+    Py_DECREF(data);
+    return status;
+}
+
+static PyGetSetDef properties[] = {
+    {"shape", (getter)array_shape, NULL, "The lengths of the axes, as a tuple of ints.", NULL},
+    {"dtype", (getter)array_dtype, NULL, "The type of the elements.", NULL},
+    {"ndim", (getter)array_ndim, NULL, "The number of axes.", NULL},
+    {"size", (getter)array_size, NULL, "The number of elements.", NULL},
+    {"itemsize", (getter)array_itemsize, NULL, "The size of one element in bytes.", NULL},
+    {"nbytes", (getter)array_nbytes, NULL, "The number of bytes that the elements take.", NULL},
+    {"_node", (getter)array_node, (setter)array_set_node, "The graph node that this handle points to.", NULL},
+    {"_data", (getter)array_data, NULL, "The value as a NumPy array that shares memory; evaluates.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Array, weak_references), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, array_new},
+    {Py_tp_dealloc, array_dealloc},
+    {Py_tp_hash, array_hash},
+    {Py_tp_richcompare, array_compare},
+    {Py_tp_getset, properties},
+    {Py_tp_members, members},
+    {Py_bf_getbuffer, array_get_buffer},
+    {Py_nb_add, array_add},
+    {Py_nb_inplace_add, array_in_place_add},
+    {Py_nb_subtract, array_subtract},
+    {Py_nb_inplace_subtract, array_in_place_subtract},
+    {Py_nb_multiply, array_multiply},
+    {Py_nb_inplace_multiply, array_in_place_multiply},
+    {Py_nb_true_divide, array_true_divide},
+    {Py_nb_inplace_true_divide, array_in_place_true_divide},
+    {Py_nb_floor_divide, array_floor_divide},
+    {Py_nb_inplace_floor_divide, array_in_place_floor_divide},
+    {Py_nb_remainder, array_remainder},
+    {Py_nb_inplace_remainder, array_in_place_remainder},
+    {Py_nb_divmod, array_divmod},
+    {Py_nb_power, array_power},
+    {Py_nb_inplace_power, array_in_place_power},
+    {Py_nb_matrix_multiply, array_matmul},
+    {Py_nb_inplace_matrix_multiply, array_in_place_matmul},
+    {Py_nb_and, array_and},
+    {Py_nb_inplace_and, array_in_place_and},
+    {Py_nb_or, array_or},
+    {Py_nb_inplace_or, array_in_place_or},
+    {Py_nb_xor, array_xor},
+    {Py_nb_inplace_xor, array_in_place_xor},
+    {Py_nb_lshift, array_left_shift},
+    {Py_nb_inplace_lshift, array_in_place_left_shift},
+    {Py_nb_rshift, array_right_shift},
+    {Py_nb_inplace_rshift, array_in_place_right_shift},
+    {Py_nb_negative, array_negative},
+    {Py_nb_absolute, array_absolute},
+    {Py_nb_invert, array_invert},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "ingot.core.array",
+    .basicsize = sizeof(Array),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = slots,
+};
+
+/* set_operator(name, function) */
+static PyObject *set_operator(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    const char *name;
+    PyObject *function;
+    if (!PyArg_ParseTuple(arguments, "sO:set_operator", &name, &function))
+        return NULL;
+    for (int i = 0; i < OPERATOR_COUNT; i++) {
+        if (strcmp(name, operator_names[i]) == 0) {
+            Py_XSETREF(operators[i], Py_NewRef(function));
+            Py_RETURN_NONE;
+        }
+    }
+    PyErr_Format(PyExc_ValueError, "there is no operator named %s.", name);
+    return NULL;
+}
+
+static PyObject *wrap(PyObject *Py_UNUSED(module), PyObject *node) {
+    Node *checked = as_node(node);
+    return checked == NULL ? NULL : array_from_node((Node *)Py_NewRef(checked));
+}
+
+static PyMethodDef functions[] = {
+    {"set_operator", set_operator, METH_VARARGS, "set_operator(name, function): what an operator of array calls"},
+    {"wrap", wrap, METH_O, "wrap(node) -> array: a new handle on a node"},
+    {NULL, NULL, 0, NULL},
+};
+
+int ingot_add_array(PyObject *module) {
+    Array_Type = (PyTypeObject *)PyType_FromSpec(&spec);
+    if (Array_Type == NULL || PyModule_AddObjectRef(module, "array", (PyObject *)Array_Type) < 0)
+        return -1;
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,357 @@
+/* Evaluation: orders the unevaluated part of a graph without recursion and runs each op's `evaluate` rule. */
+#include "native.h"
+
+/* How many transforms are running on this thread: while there are any, tracers keep their graphs. */
+static _Thread_local int tracing_depth;
+/* The context (NumPy's error state and allocator) in which this thread evaluates; entered once at a time. */
+static _Thread_local PyObject *thread_context;
+static _Thread_local bool inside_context;
+
+typedef struct {
+    Node **items;
+    Py_ssize_t count, capacity;
+} NodeList;
+
+static int push(NodeList *list, Node *node) {
+    if (list->count == list->capacity) {
+        Py_ssize_t capacity = list->capacity ? 2 * list->capacity : 64;
+        Node **items = PyMem_Realloc(list->items, (size_t)capacity * sizeof *items);
+        if (items == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        list->items = items;
+        list->capacity = capacity;
+    }
+    list->items[list->count++] = node;
+    return 0;
+}
+
+static bool is_ready(Node *node) {
+    return node->data != NULL;
+}
+
+/* Depth-first post-order over the nodes that `skip` does not exclude, each once. References are owned by `order`.
+ * No Python code runs in here, so marks cannot be disturbed by another thread. */
+static int order_nodes(Node **outputs, Py_ssize_t count, bool (*skip)(Node *), NodeList *order) {
+    uint64_t seen = next_mark();
+    NodeList stack = {0};
+    int status = 0;
+    for (Py_ssize_t i = 0; i < count && status == 0; i++) {
+        if (outputs[i]->mark == seen || skip(outputs[i]))
+            continue;
+        status = push(&stack, outputs[i]);
+        while (status == 0 && stack.count > 0) {
+            /* A node is tagged by a set low bit once its inputs are on the stack above it. */
+            uintptr_t top = (uintptr_t)stack.items[stack.count - 1];
+            Node *node = (Node *)(top & ~(uintptr_t)1);
+            if (top & 1) {
+                stack.count--;
+                status = push(order, (Node *)Py_NewRef(node));
+                continue;
+            }
+            if (node->mark == seen) {
+                stack.count--;
+                continue;
+            }
+            node->mark = seen;
+            stack.items[stack.count - 1] = (Node *)(top | 1);
+            if (node->inputs == NULL || node->pending != NULL)
+                continue;
+            for (Py_ssize_t k = PyTuple_GET_SIZE(node->inputs) - 1; k >= 0 && status == 0; k--) {
+                Node *input = (Node *)PyTuple_GET_ITEM(node->inputs, k);
+                if (input->mark != seen && !skip(input))
+                    status = push(&stack, input);
+            }
+        }
+    }
+    PyMem_Free(stack.items);
+    return status;
+}
+
+/* What a rule returned, as an ndarray of exactly the inferred shape and dtype: a new reference. */
+static PyObject *checked_result(PyObject *op, PyObject *result, PyObject *shape, Dtype *dtype) {
+    if (!Py_IS_TYPE(result, (PyTypeObject *)hooks.ndarray_type)) {
+        PyObject *converted = PyObject_CallOneArg(hooks.as_ndarray, result); /* NumPy's scalars, mostly */
+        if (converted == NULL)
+            return NULL;
+        result = converted;
+    } else {
+        Py_INCREF(result);
+    }
+    PyObject *found_dtype = PyObject_GetAttrString(result, "dtype");
+    PyObject *found_shape = found_dtype == NULL ? NULL : PyObject_GetAttrString(result, "shape");
+    int same = -1;
+    if (found_shape != NULL) {
+        same = found_dtype == dtype->numpy ? 1 : PyObject_RichCompareBool(found_dtype, dtype->numpy, Py_EQ);
+        if (same == 1)
+            same = PyObject_RichCompareBool(found_shape, shape, Py_EQ);
+        if (same == 0)
+            PyErr_Format(PyExc_RuntimeError,
+                         "the evaluate rule of %R returned shape %R and dtype %R where %R and %R were inferred; "
+                         "this is a bug in ingot.",
+                         op, found_shape, found_dtype, shape, dtype->numpy);
+    }
+    Py_XDECREF(found_dtype);
+    Py_XDECREF(found_shape);
+    if (same != 1)
+        Py_CLEAR(result);
+    return result;
+}
+
+static PyObject *checked_results(PyObject *op, PyObject *results, Node *node) {
+    if (Py_IS_TYPE(node->dtype, Dtype_Type))
+        return checked_result(op, results, node->shape, (Dtype *)node->dtype);
+    PyObject *fast = PySequence_Fast(results, "the evaluate rule of an op with several outputs returns a sequence.");
+    if (fast == NULL)
+        return NULL;
+    Py_ssize_t count = PyTuple_GET_SIZE(node->dtype);
+    PyObject *checked = NULL;
+    if (PySequence_Fast_GET_SIZE(fast) == count)
+        checked = PyTuple_New(count);
+    else
+        PyErr_Format(PyExc_RuntimeError, "the evaluate rule of %R returned %zd outputs where %zd were inferred.", op,
+                     PySequence_Fast_GET_SIZE(fast), count);
+    for (Py_ssize_t i = 0; checked != NULL && i < count; i++) {
+        PyObject *one = checked_result(op, PySequence_Fast_GET_ITEM(fast, i), PyTuple_GET_ITEM(node->shape, i),
+                                       (Dtype *)PyTuple_GET_ITEM(node->dtype, i));
+        if (one == NULL)
+            Py_CLEAR(checked);
+        else
+            PyTuple_SET_ITEM(checked, i, one);
+    }
+    Py_DECREF(fast);
+    return checked;
+}
+
+#define MAX_FAST_INPUTS 8
+
+static int run_node(Node *node) {
+    if (node->pending != NULL && node->data == NULL) {
+        PyObject *waited = PyObject_CallNoArgs(node->pending);
+        Py_XDECREF(waited);
+        if (waited == NULL)
+            return -1;
+    }
+    if (node->data != NULL)
+        return 0;
+    if (node->op == NULL) {
+        if (require_hook(hooks.placeholder_error, "placeholder_error") != NULL)
+            Py_XDECREF(PyObject_CallOneArg(hooks.placeholder_error, (PyObject *)node));
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "a placeholder has no value.");
+        return -1;
+    }
+    static PyObject *evaluate_name;
+    if (evaluate_name == NULL && (evaluate_name = PyUnicode_InternFromString("evaluate")) == NULL)
+        return -1;
+    /* Another thread may evaluate and detach the same node meanwhile, so hold what is used. */
+    PyObject *op = Py_NewRef(node->op);
+    PyObject *inputs = Py_NewRef(node->inputs);
+    Py_ssize_t count = PyTuple_GET_SIZE(inputs);
+    PyObject *fast[MAX_FAST_INPUTS + 1];
+    PyObject **arguments = count <= MAX_FAST_INPUTS ? fast : PyMem_Malloc((size_t)(count + 1) * sizeof *arguments);
+    PyObject *result = NULL;
+    Py_ssize_t ready = 0;
+    if (arguments == NULL) {
+        PyErr_NoMemory();
+    } else {
+        arguments[0] = op;
+        for (; ready < count; ready++) {
+            arguments[ready + 1] = ((Node *)PyTuple_GET_ITEM(inputs, ready))->data;
+            if (arguments[ready + 1] == NULL) {
+                PyErr_Format(PyExc_RuntimeError, "an input of %R was not evaluated; this is a bug in ingot.", op);
+                break;
+            }
+            Py_INCREF(arguments[ready + 1]);
+        }
+        if (ready == count)
+            result = PyObject_VectorcallMethod(evaluate_name, arguments, (size_t)count + 1, NULL);
+        for (Py_ssize_t i = 0; i < ready; i++)
+            Py_DECREF(arguments[i + 1]);
+        if (arguments != fast)
+            PyMem_Free(arguments);
+    }
+    if (result != NULL) {
+        PyObject *checked = checked_results(op, result, node);
+        Py_SETREF(result, checked);
+    }
+    Py_DECREF(op);
+    Py_DECREF(inputs);
+    if (result == NULL)
+        return -1;
+    if (node->data == NULL)
+        node->data = result;
+    else
+        Py_DECREF(result);
+    return 0;
+}
+
+static int enter_context(void) {
+    if (thread_context == NULL) {
+        if (require_hook(hooks.make_context, "make_context") == NULL)
+            return -1;
+        thread_context = PyObject_CallNoArgs(hooks.make_context);
+        if (thread_context == NULL)
+            return -1;
+    }
+    if (PyContext_Enter(thread_context) < 0)
+        return -1;
+    inside_context = true;
+    return 0;
+}
+
+static void leave_context(void) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    inside_context = false;
+    if (PyContext_Exit(thread_context) < 0)
+        PyErr_WriteUnraisable(thread_context);
+    PyErr_Restore(type, value, traceback);
+}
+
+int evaluate_nodes(Node **outputs, Py_ssize_t count) {
+    NodeList order = {0};
+    int status = order_nodes(outputs, count, is_ready, &order);
+    bool entered = false;
+    if (status == 0 && order.count > 0 && !inside_context) {
+        status = enter_context();
+        entered = status == 0;
+    }
+    for (Py_ssize_t i = 0; i < order.count; i++) {
+        Node *node = order.items[i];
+        if (status == 0)
+            status = run_node(node);
+        if (status == 0 && !(node->tracer && tracing_depth > 0))
+            node_detach(node);
+        Py_DECREF(node);
+    }
+    if (entered)
+        leave_context();
+    PyMem_Free(order.items);
+    return status;
+}
+
+PyObject *node_view(Node *node) {
+    Py_INCREF(node); /* evaluation may drop the last other reference */
+    PyObject *data = NULL;
+    if (node->data != NULL || evaluate_nodes(&node, 1) == 0)
+        data = Py_NewRef(node->data);
+    Py_DECREF(node);
+    return data;
+}
+
+static int collect(PyObject *sequence, NodeList *list) {
+    PyObject *fast = PySequence_Fast(sequence, "expected a sequence of arrays.");
+    if (fast == NULL)
+        return -1;
+    int status = 0;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast) && status == 0; i++) {
+        Node *node = as_node(PySequence_Fast_GET_ITEM(fast, i));
+        status = node == NULL ? -1 : push(list, (Node *)Py_NewRef(node));
+    }
+    Py_DECREF(fast);
+    return status;
+}
+
+static void release(NodeList *list) {
+    for (Py_ssize_t i = 0; i < list->count; i++)
+        Py_DECREF(list->items[i]);
+    PyMem_Free(list->items);
+}
+
+static PyObject *evaluate(PyObject *Py_UNUSED(module), PyObject *arrays) {
+    NodeList outputs = {0};
+    int status = collect(arrays, &outputs);
+    if (status == 0)
+        status = evaluate_nodes(outputs.items, outputs.count);
+    release(&outputs);
+    if (status < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static bool never(Node *Py_UNUSED(node)) {
+    return false;
+}
+
+static PyObject *list_of(NodeList *order, bool (*keep)(Node *)) {
+    PyObject *list = PyList_New(0);
+    for (Py_ssize_t i = 0; list != NULL && i < order->count; i++) {
+        if (keep(order->items[i]) && PyList_Append(list, (PyObject *)order->items[i]) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static bool always(Node *Py_UNUSED(node)) {
+    return true;
+}
+
+/* topological(outputs) -> every node that the outputs depend on, inputs before users */
+static PyObject *topological(PyObject *Py_UNUSED(module), PyObject *arrays) {
+    NodeList outputs = {0}, order = {0};
+    PyObject *list = NULL;
+    if (collect(arrays, &outputs) == 0 && order_nodes(outputs.items, outputs.count, never, &order) == 0)
+        list = list_of(&order, always);
+    release(&order);
+    release(&outputs);
+    return list;
+}
+
+/* dependents(outputs, leaves) -> the nodes on paths from the leaves to the outputs, leaves excluded, in order */
+static PyObject *dependents(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    PyObject *arrays, *sources;
+    if (!PyArg_ParseTuple(arguments, "OO:dependents", &arrays, &sources))
+        return NULL;
+    NodeList outputs = {0}, leaves = {0}, order = {0};
+    PyObject *list = NULL;
+    if (collect(arrays, &outputs) == 0 && collect(sources, &leaves) == 0 &&
+        order_nodes(outputs.items, outputs.count, never, &order) == 0 && (list = PyList_New(0)) != NULL) {
+        uint64_t dependent = next_mark();
+        uint64_t leaf = next_mark();
+        for (Py_ssize_t i = 0; i < leaves.count; i++)
+            leaves.items[i]->mark = leaf;
+        for (Py_ssize_t i = 0; list != NULL && i < order.count; i++) {
+            Node *node = order.items[i];
+            if (node->mark == leaf || node->inputs == NULL)
+                continue;
+            for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(node->inputs); k++) {
+                uint64_t mark = ((Node *)PyTuple_GET_ITEM(node->inputs, k))->mark;
+                if (mark == dependent || mark == leaf) {
+                    node->mark = dependent;
+                    if (PyList_Append(list, (PyObject *)node) < 0)
+                        Py_CLEAR(list);
+                    break;
+                }
+            }
+        }
+    }
+    release(&order);
+    release(&leaves);
+    release(&outputs);
+    return list;
+}
+
+static PyObject *begin_tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    tracing_depth++;
+    Py_RETURN_NONE;
+}
+
+static PyObject *end_tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    tracing_depth--;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"evaluate", evaluate, METH_O, "evaluate(arrays): computes what is not computed yet"},
+    {"topological", topological, METH_O, "topological(arrays) -> all nodes they depend on, inputs first"},
+    {"dependents", dependents, METH_VARARGS, "dependents(outputs, leaves) -> nodes between leaves and outputs"},
+    {"begin_tracing", begin_tracing, METH_NOARGS, "Tracers keep their graphs until the matching end_tracing."},
+    {"end_tracing", end_tracing, METH_NOARGS, "Ends what begin_tracing began, on the same thread."},
+    {NULL, NULL, 0, NULL},
+};
+
+int ingot_add_evaluate(PyObject *module) {
+    return PyModule_AddFunctions(module, functions);
+}

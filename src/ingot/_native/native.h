@@ -1,0 +1,115 @@
+/* What the parts of the extension share: dtypes, nodes, arrays and the hooks that Python fills in. */
+#ifndef INGOT_NATIVE_H
+#define INGOT_NATIVE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- dtypes (dtype.c) ---- */
+
+enum { BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT16, BFLOAT16, FLOAT32, FLOAT64,
+       COMPLEX64, DTYPE_COUNT };
+
+typedef struct {
+    PyObject_HEAD
+    const char *name;
+    int number;
+    int itemsize;
+    PyObject *numpy; /* numpy.dtype, set by graph/dtype.py */
+} Dtype;
+
+extern PyTypeObject *Dtype_Type;
+extern Dtype *dtype_table[DTYPE_COUNT];
+
+Dtype *dtype_promote(Dtype *a, Dtype *b);
+static inline bool dtype_is_integer(Dtype *t) { return t->number >= UINT8 && t->number <= INT64; }
+static inline bool dtype_is_inexact(Dtype *t) { return t->number >= FLOAT16; }
+
+/* ---- nodes (node.c) ---- */
+
+typedef struct Node {
+    PyObject_HEAD
+    PyObject *op;      /* NULL for leaves and for nodes whose inputs were dropped after evaluation */
+    PyObject *inputs;  /* tuple of Node, or NULL */
+    PyObject *shape;   /* tuple of ints; a tuple of shapes when the op has several outputs */
+    PyObject *dtype;   /* Dtype; a tuple of them when the op has several outputs */
+    PyObject *stream;
+    PyObject *data;    /* numpy.ndarray, a tuple of them for several outputs, or NULL before evaluation */
+    PyObject *pending; /* callable that waits for an asynchronous evaluation and raises its error, or NULL */
+    PyObject *source;  /* the user's line that made the node, recorded while compile traces, or NULL */
+    uint64_t mark;     /* the last walk that saw this node */
+    bool tracer;
+} Node;
+
+extern PyTypeObject *Node_Type;
+
+/* Steals nothing. `op` may be NULL (a leaf). */
+Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype, PyObject *stream);
+/* The stream that `requested` (None, a Stream or a Device) stands for: a borrowed reference, NULL on error. */
+PyObject *resolve_stream(PyObject *requested);
+/* Drops op and inputs of an evaluated node. */
+void node_detach(Node *node);
+uint64_t next_mark(void);
+
+/* ---- arrays (array.c) ---- */
+
+typedef struct {
+    PyObject_HEAD
+    Node *node;
+    PyObject *weak_references;
+} Array;
+
+extern PyTypeObject *Array_Type;
+
+PyObject *array_from_node(Node *node); /* takes over the reference */
+static inline bool is_array(PyObject *object) { return PyObject_TypeCheck(object, Array_Type); }
+/* The node of an array or of a node: borrowed; NULL with TypeError otherwise. */
+Node *as_node(PyObject *object);
+
+/* ---- applying elementwise ops (lift.c) ---- */
+
+extern PyTypeObject *Lift_Type;
+PyObject *lift_apply(PyObject *lift, PyObject *const *operands, Py_ssize_t count, PyObject *stream);
+
+/* ---- evaluation (evaluate.c) ---- */
+
+int evaluate_nodes(Node **outputs, Py_ssize_t count);
+/* The node's NumPy array, evaluating first if needed: a new reference. */
+PyObject *node_view(Node *node);
+
+/* ---- hooks: Python functions that the C code calls for the cases that need not be fast ---- */
+
+typedef struct {
+    PyObject *construct;         /* (value, dtype) -> array: the array constructor */
+    PyObject *coerce;            /* (object) -> array or NotImplemented: an operand that is no array or Python scalar */
+    PyObject *scalar;            /* (value, dtype) -> array: a 0-d constant */
+    PyObject *astype;            /* (dtype) -> op */
+    PyObject *broadcast;         /* (shape) -> op */
+    PyObject *broadcast_shapes;  /* (*shapes) -> shape: the general case, and its error */
+    PyObject *resolve_stream;    /* (stream or device) -> Stream */
+    PyObject *placeholder_error; /* (node) -> raises: a placeholder was used as if it had a value */
+    PyObject *as_ndarray;        /* numpy.asarray */
+    PyObject *ndarray_type;      /* numpy.ndarray */
+    PyObject *make_context;      /* () -> contextvars.Context in which evaluation runs */
+    PyObject *operand_error;     /* (operator name, left, right) -> raises */
+    PyObject *source;            /* () -> where the user is: called for each new node while set */
+} Hooks;
+
+extern Hooks hooks;
+
+/* Reports a missing hook instead of crashing when the extension is used without the package. */
+PyObject *require_hook(PyObject *hook, const char *name);
+
+int ingot_add_dtype(PyObject *module);
+int ingot_add_node(PyObject *module);
+int ingot_add_array(PyObject *module);
+int ingot_add_lift(PyObject *module);
+int ingot_add_evaluate(PyObject *module);
+int ingot_add_allocator(PyObject *module);
+int ingot_add_buffer(PyObject *module);
+int ingot_add_numpy_memory(PyObject *module);
+int ingot_add_pool(PyObject *module);
+
+#endif

@@ -1,0 +1,265 @@
+/* Node: one immutable value of the graph. */
+#include "native.h"
+#include <structmember.h>
+
+PyTypeObject *Node_Type;
+
+static _Thread_local PyObject *thread_stream; /* borrowed: streams live as long as the process */
+static PyObject *process_stream;
+
+uint64_t next_mark(void) {
+    static uint64_t mark; /* walks hold the GIL from start to end, so one counter serves all threads */
+    return ++mark;
+}
+
+PyObject *resolve_stream(PyObject *requested) {
+    if (requested == NULL || requested == Py_None) {
+        PyObject *stream = thread_stream ? thread_stream : process_stream;
+        return stream ? stream : Py_None;
+    }
+    if (require_hook(hooks.resolve_stream, "resolve_stream") == NULL)
+        return NULL;
+    PyObject *stream = PyObject_CallOneArg(hooks.resolve_stream, requested);
+    Py_XDECREF(stream); /* the registry of streams keeps it */
+    return stream;
+}
+
+Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype, PyObject *stream) {
+    Node *node = PyObject_New(Node, Node_Type);
+    if (node == NULL)
+        return NULL;
+    node->op = Py_XNewRef(op);
+    node->inputs = Py_XNewRef(inputs);
+    node->shape = Py_NewRef(shape);
+    node->dtype = Py_NewRef(dtype);
+    node->stream = Py_NewRef(stream);
+    node->data = NULL;
+    node->pending = NULL;
+    node->source = NULL;
+    node->mark = 0;
+    node->tracer = false;
+    if (inputs != NULL) {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++)
+            node->tracer |= ((Node *)PyTuple_GET_ITEM(inputs, i))->tracer;
+    }
+    if (hooks.source != NULL && op != NULL) {
+        node->source = PyObject_CallNoArgs(hooks.source);
+        if (node->source == NULL) {
+            Py_DECREF(node);
+            return NULL;
+        }
+    }
+    return node;
+}
+
+/* Input tuples of dying nodes, released in a loop: a chain of a million nodes must not recurse. */
+static struct {
+    PyObject **items;
+    size_t count, capacity;
+    bool draining;
+} doomed;
+
+static void release_later(PyObject *inputs) {
+    if (doomed.count == doomed.capacity) {
+        size_t capacity = doomed.capacity ? 2 * doomed.capacity : 64;
+        PyObject **items = PyMem_Realloc(doomed.items, capacity * sizeof *items);
+        if (items == NULL) { /* recursion is the only way left */
+            Py_DECREF(inputs);
+            return;
+        }
+        doomed.items = items;
+        doomed.capacity = capacity;
+    }
+    doomed.items[doomed.count++] = inputs;
+    if (doomed.draining)
+        return;
+    doomed.draining = true;
+    while (doomed.count > 0)
+        Py_DECREF(doomed.items[--doomed.count]);
+    doomed.draining = false;
+}
+
+void node_detach(Node *node) {
+    PyObject *inputs = node->inputs;
+    node->inputs = NULL;
+    Py_CLEAR(node->op);
+    if (inputs != NULL)
+        release_later(inputs);
+}
+
+static void node_dealloc(Node *self) {
+    node_detach(self);
+    Py_XDECREF(self->shape);
+    Py_XDECREF(self->dtype);
+    Py_XDECREF(self->stream);
+    Py_XDECREF(self->data);
+    Py_XDECREF(self->pending);
+    Py_XDECREF(self->source);
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *node_inputs(Node *self, void *Py_UNUSED(closure)) {
+    return self->inputs ? Py_NewRef(self->inputs) : PyTuple_New(0);
+}
+
+static PyObject *node_evaluated(Node *self, void *Py_UNUSED(closure)) {
+    return PyBool_FromLong(self->data != NULL);
+}
+
+static PyObject *node_data(Node *self, void *Py_UNUSED(closure)) {
+    return node_view(self);
+}
+
+static PyObject *node_repr(Node *self) {
+    if (self->op == NULL)
+        return PyUnicode_FromFormat("<Node %s %S %R>", self->data ? "value" : "placeholder", self->dtype, self->shape);
+    return PyUnicode_FromFormat("<Node %R %S %R>", self->op, self->dtype, self->shape);
+}
+
+static PyMemberDef members[] = {
+    {"op", T_OBJECT, offsetof(Node, op), READONLY, "The op that computes this node; None for a leaf."},
+    {"shape", T_OBJECT, offsetof(Node, shape), READONLY, "Tuple of ints; of shapes when the op has several outputs."},
+    {"dtype", T_OBJECT, offsetof(Node, dtype), READONLY, "Dtype; a tuple of them when the op has several outputs."},
+    {"stream", T_OBJECT, offsetof(Node, stream), READONLY, "The stream that the op was given."},
+    {"source", T_OBJECT, offsetof(Node, source), 0, "The user's line that made the node, while compile traces."},
+    {"pending", T_OBJECT, offsetof(Node, pending), 0, "Callable that waits for an asynchronous evaluation."},
+    {"tracer", T_BOOL, offsetof(Node, tracer), 0, "Whether the node depends on an input of a running transform."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef properties[] = {
+    {"inputs", (getter)node_inputs, NULL, "The nodes that the op takes; empty for a leaf.", NULL},
+    {"evaluated", (getter)node_evaluated, NULL, "Whether the value is there.", NULL},
+    {"data", (getter)node_data, NULL, "The value as a NumPy array, evaluated first if needed.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_dealloc, node_dealloc},
+    {Py_tp_repr, node_repr},
+    {Py_tp_members, members},
+    {Py_tp_getset, properties},
+    {Py_tp_doc, "One immutable value of the graph."},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "ingot._native.Node",
+    .basicsize = sizeof(Node),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = slots,
+};
+
+Node *as_node(PyObject *object) {
+    if (is_array(object))
+        return ((Array *)object)->node;
+    if (Py_IS_TYPE(object, Node_Type))
+        return (Node *)object;
+    PyErr_Format(PyExc_TypeError, "expected an array, got %s.", Py_TYPE(object)->tp_name);
+    return NULL;
+}
+
+static PyObject *nodes_of(PyObject *sequence) {
+    PyObject *fast = PySequence_Fast(sequence, "inputs must be a sequence of arrays.");
+    if (fast == NULL)
+        return NULL;
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(fast);
+    PyObject *nodes = PyTuple_New(count);
+    for (Py_ssize_t i = 0; nodes != NULL && i < count; i++) {
+        Node *node = as_node(PySequence_Fast_GET_ITEM(fast, i));
+        if (node == NULL)
+            Py_CLEAR(nodes);
+        else
+            PyTuple_SET_ITEM(nodes, i, Py_NewRef(node));
+    }
+    Py_DECREF(fast);
+    return nodes;
+}
+
+/* make(op, inputs, shape, dtype, stream=None) -> array */
+static PyObject *make(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
+    if (count < 4 || count > 5) {
+        PyErr_SetString(PyExc_TypeError, "make takes op, inputs, shape, dtype and perhaps a stream.");
+        return NULL;
+    }
+    if (!PyTuple_Check(arguments[2])) {
+        PyErr_Format(PyExc_TypeError, "a shape must be a tuple, got %R.", arguments[2]);
+        return NULL;
+    }
+    PyObject *stream = resolve_stream(count == 5 ? arguments[4] : NULL);
+    PyObject *inputs = stream == NULL ? NULL : nodes_of(arguments[1]);
+    if (inputs == NULL)
+        return NULL;
+    Node *node = node_new(arguments[0], inputs, arguments[2], arguments[3], stream);
+    Py_DECREF(inputs);
+    return node == NULL ? NULL : array_from_node(node);
+}
+
+/* constant(ndarray, dtype) -> array: a leaf that has its value */
+static PyObject *constant(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
+    if (count != 2 || !Py_IS_TYPE(arguments[1], Dtype_Type) ||
+        require_hook(hooks.ndarray_type, "ndarray_type") == NULL) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "constant takes an ndarray and a Dtype.");
+        return NULL;
+    }
+    if (!PyObject_TypeCheck(arguments[0], (PyTypeObject *)hooks.ndarray_type)) {
+        PyErr_Format(PyExc_TypeError, "constant takes an ndarray, got %s.", Py_TYPE(arguments[0])->tp_name);
+        return NULL;
+    }
+    PyObject *shape = PyObject_GetAttrString(arguments[0], "shape");
+    if (shape == NULL)
+        return NULL;
+    Node *node = node_new(NULL, NULL, shape, arguments[1], resolve_stream(NULL));
+    Py_DECREF(shape);
+    if (node == NULL)
+        return NULL;
+    node->data = Py_NewRef(arguments[0]);
+    return array_from_node(node);
+}
+
+/* placeholder(shape, dtype) -> array: a leaf without a value, for tracing */
+static PyObject *placeholder(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
+    if (count != 2 || !PyTuple_Check(arguments[0]) || !Py_IS_TYPE(arguments[1], Dtype_Type)) {
+        PyErr_SetString(PyExc_TypeError, "placeholder takes a shape and a Dtype.");
+        return NULL;
+    }
+    Node *node = node_new(NULL, NULL, arguments[0], arguments[1], resolve_stream(NULL));
+    if (node == NULL)
+        return NULL;
+    node->tracer = true;
+    return array_from_node(node);
+}
+
+static PyObject *set_thread_stream(PyObject *Py_UNUSED(module), PyObject *stream) {
+    thread_stream = stream == Py_None ? NULL : stream;
+    Py_RETURN_NONE;
+}
+
+static PyObject *set_process_stream(PyObject *Py_UNUSED(module), PyObject *stream) {
+    Py_XSETREF(process_stream, Py_NewRef(stream));
+    Py_RETURN_NONE;
+}
+
+static PyObject *current_stream(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    return Py_NewRef(resolve_stream(NULL));
+}
+
+static PyMethodDef functions[] = {
+    {"make", (PyCFunction)(void (*)(void))make, METH_FASTCALL, "make(op, inputs, shape, dtype, stream=None) -> array"},
+    {"constant", (PyCFunction)(void (*)(void))constant, METH_FASTCALL, "constant(ndarray, dtype) -> array"},
+    {"placeholder", (PyCFunction)(void (*)(void))placeholder, METH_FASTCALL, "placeholder(shape, dtype) -> array"},
+    {"set_thread_stream", set_thread_stream, METH_O, "The stream of ops made by this thread; None: the process's."},
+    {"set_process_stream", set_process_stream, METH_O, "The stream of ops made by threads that have none."},
+    {"current_stream", current_stream, METH_NOARGS, "The stream that an op made now would get."},
+    {NULL, NULL, 0, NULL},
+};
+
+int ingot_add_node(PyObject *module) {
+    Node_Type = (PyTypeObject *)PyType_FromSpec(&spec);
+    if (Node_Type == NULL || PyModule_AddObjectRef(module, "Node", (PyObject *)Node_Type) < 0)
+        return -1;
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,161 @@
+"""Dtypes: the singletons of the C extension with their NumPy counterparts and categories.
+
+Comes in: nothing but NumPy and ml_dtypes (for bfloat16). Goes out: `float32` and its thirteen siblings,
+`DtypeCategory`, and the questions that the rest of the package asks about them.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ingot import _native
+from ingot._native import (
+    Dtype,
+    bfloat16,
+    bool_,
+    complex64,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    promote,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+
+__all__ = [
+    "ALL_DTYPES",
+    "Dtype",
+    "DtypeCategory",
+    "bfloat16",
+    "bool_",
+    "complex64",
+    "complexfloating",
+    "dtype_named",
+    "float16",
+    "float32",
+    "float64",
+    "floating",
+    "from_numpy",
+    "generic",
+    "inexact",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "integer",
+    "is_complex",
+    "is_floating",
+    "is_inexact",
+    "is_integer",
+    "is_signed_integer",
+    "is_unsigned_integer",
+    "number",
+    "promote",
+    "signedinteger",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "unsignedinteger",
+]
+
+ALL_DTYPES: tuple[Dtype, ...] = (
+    bool_,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    int8,
+    int16,
+    int32,
+    int64,
+    float16,
+    bfloat16,
+    float32,
+    float64,
+    complex64,
+)
+
+for _dtype in ALL_DTYPES:
+    _dtype.numpy = np.dtype(ml_dtypes.bfloat16 if _dtype is bfloat16 else _dtype.name)
+
+_by_numpy: dict[Any, Dtype] = {dtype.numpy: dtype for dtype in ALL_DTYPES}
+
+
+def dtype_named(name: str) -> Dtype:
+    """The dtype called `name`; what pickling of dtypes relies on."""
+    found: Dtype = getattr(_native, name)
+    return found
+
+
+def from_numpy(dtype: Any) -> Dtype | None:
+    """The dtype whose elements have this NumPy dtype, in native byte order; None if there is none."""
+    return _by_numpy.get(dtype)
+
+
+class DtypeCategory(enum.Enum):
+    """Groups of dtypes, from `generic` (all) down to the leaves of the tree of kinds."""
+
+    complexfloating = "complexfloating"
+    floating = "floating"
+    inexact = "inexact"
+    signedinteger = "signedinteger"
+    unsignedinteger = "unsignedinteger"
+    integer = "integer"
+    number = "number"
+    generic = "generic"
+
+    def __repr__(self) -> str:
+        return f"DtypeCategory.{self.name}"
+
+    __str__ = __repr__
+
+
+complexfloating = DtypeCategory.complexfloating
+floating = DtypeCategory.floating
+inexact = DtypeCategory.inexact
+signedinteger = DtypeCategory.signedinteger
+unsignedinteger = DtypeCategory.unsignedinteger
+integer = DtypeCategory.integer
+number = DtypeCategory.number
+generic = DtypeCategory.generic
+
+
+def is_complex(dtype: Dtype) -> bool:
+    """Whether elements are complex numbers."""
+    return dtype is complex64
+
+
+def is_floating(dtype: Dtype) -> bool:
+    """Whether elements are real floating-point numbers."""
+    return dtype in (float16, bfloat16, float32, float64)
+
+
+def is_inexact(dtype: Dtype) -> bool:
+    """Whether elements are floating-point or complex numbers: what can be differentiated."""
+    return dtype.number >= float16.number
+
+
+def is_unsigned_integer(dtype: Dtype) -> bool:
+    """Whether elements are integers without a sign."""
+    return uint8.number <= dtype.number <= uint64.number
+
+
+def is_signed_integer(dtype: Dtype) -> bool:
+    """Whether elements are integers with a sign."""
+    return int8.number <= dtype.number <= int64.number
+
+
+def is_integer(dtype: Dtype) -> bool:
+    """Whether elements are integers, bool excluded."""
+    return uint8.number <= dtype.number <= int64.number

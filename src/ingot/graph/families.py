@@ -1,0 +1,120 @@
+"""Families: what ops of a kind share, derived once. An op overrides only what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ingot._native import Dtype, Lift, array
+from ingot.graph.dtype import ALL_DTYPES, bool_, complex64, float32, is_complex, is_inexact
+from ingot.graph.op import Op, Partial, apply
+
+if TYPE_CHECKING:
+    from ingot.graph.kernel import Value
+    from ingot.graph.shape import Shape
+
+__all__ = ["ANY", "INTEGRAL", "REAL", "Elementwise", "Linear", "Reduce", "dtype_mask", "lift"]
+
+
+def dtype_mask(dtypes: tuple[Dtype, ...]) -> int:
+    """The set of dtypes as the bits that `Lift` takes."""
+    return sum(1 << dtype.number for dtype in dtypes)
+
+
+ANY = dtype_mask(ALL_DTYPES)
+REAL = dtype_mask(tuple(dtype for dtype in ALL_DTYPES if not is_complex(dtype)))
+INTEGRAL = dtype_mask(tuple(dtype for dtype in ALL_DTYPES if not is_inexact(dtype)))
+
+
+class Elementwise(Op, abstract=True):
+    """Ops that compute each element of the result from the same elements of inputs of equal shape."""
+
+    name: ClassVar[str]  # the function that users call, for error sentences
+    arity: ClassVar[int] = 1
+    operands: ClassVar[str] = (
+        "promote"  # or "floating", "logical", "select": the inputs' common dtype
+    )
+    result: ClassVar[str] = "same"  # or "bool", "real": the result's dtype, given the operands'
+    accepts: ClassVar[int] = ANY  # the dtypes it takes, after promotion
+    refusal: ClassVar[type[Exception]] = ValueError  # what is raised for other dtypes
+
+    def infer(self, *inputs: array) -> tuple[Shape, Dtype]:
+        dtype = inputs[-1].dtype
+        if self.result == "bool":
+            dtype = bool_
+        elif self.result == "real" and dtype is complex64:
+            dtype = float32
+        return inputs[0].shape, dtype
+
+    # (out, *inputs) -> the derivative by each input: an array, 1, -1, None, or a function that makes the array
+    partials: Callable[..., tuple[Partial, ...]]
+
+    def vjp(self, cotangent: array, out: array, *inputs: array) -> tuple[array | None, ...]:
+        return tuple(
+            _scaled(cotangent, partial, conjugate=True) for partial in self.partials(out, *inputs)
+        )
+
+    def jvp(self, tangents: tuple[array | None, ...], out: array, *inputs: array) -> array | None:
+        total: array | None = None
+        for tangent, partial in zip(tangents, self.partials(out, *inputs), strict=True):
+            if tangent is None:
+                continue
+            term = _scaled(tangent, partial, conjugate=False)
+            if term is not None:
+                total = term if total is None else total + term
+        return total
+
+    def vmap(self, size: int, batched: tuple[bool, ...], *inputs: array) -> array:
+        # Without the batch axis in front, an input broadcasts along it.
+        return lift(self)(*inputs)
+
+
+def _scaled(vector: array, partial: Partial, conjugate: bool) -> array | None:
+    if partial is None:
+        return None
+    if isinstance(partial, int):
+        return vector if partial == 1 else -vector
+    factor = partial() if callable(partial) else partial
+    if conjugate and factor.dtype is complex64:
+        factor = factor.conj()
+    return vector * factor
+
+
+@lru_cache(maxsize=None)
+def lift(op: Elementwise) -> Lift:
+    """The function that applies `op` to arrays and Python scalars, and then perhaps a stream."""
+    return Lift(op, op.name, op.arity, op.operands, op.result, op.accepts, op.refusal)
+
+
+class Linear(Op, abstract=True):
+    """Ops that are linear in all their inputs together, such as movements and sums."""
+
+    def jvp(self, tangents: tuple[array | None, ...], out: array, *inputs: array) -> array | None:
+        filled = (
+            primal * 0 if tangent is None else tangent
+            for tangent, primal in zip(tangents, inputs, strict=True)
+        )
+        return apply(self, *filled)
+
+
+class Reduce(Op, abstract=True):
+    """Reductions over `axes` (sorted, not negative), which stay in the result with length 1."""
+
+    axes: tuple[int, ...]
+    identity: ClassVar[Any] = None  # the result for no elements; None: an error
+
+    def result_dtype(self, dtype: Dtype) -> Dtype:
+        """The dtype of the result for inputs of `dtype`."""
+        return dtype
+
+    def infer(self, x: array) -> tuple[Shape, Dtype]:
+        kept = tuple(1 if axis in self.axes else length for axis, length in enumerate(x.shape))
+        return kept, self.result_dtype(x.dtype)
+
+    def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
+        shifted: Any = replace(self, axes=tuple(axis + 1 for axis in self.axes))  # type: ignore[type-var]
+        return apply(shifted, x)
+
+    combine: Callable[..., Value]  # (k, a, b) -> how two partial results become one

@@ -1,0 +1,114 @@
+"""Ops: the base class with its six rules, the registry of all ops, and their application to arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ingot._native import Dtype, array, make
+
+if TYPE_CHECKING:
+    from ingot.graph.device import StreamLike
+    from ingot.graph.shape import Shape
+
+__all__ = ["RULES", "Missing", "Op", "Output", "apply", "apply_multiple", "no_rule", "registry"]
+
+RULES = ("infer", "evaluate", "vjp", "jvp", "vmap", "emit")
+
+_registry: dict[str, type[Op]] = {}
+
+
+class Missing:
+    """Stands where an op cannot have a rule, and says why: `emit = no_rule("sorting stays a host step")`."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        self.rule = "rule"
+        self.owner = "op"
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.rule = name
+        self.owner = owner.__name__
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        if instance is None:
+            return self
+        return self.refuse
+
+    def refuse(self, *_: Any) -> Any:
+        """Raises the reason."""
+        raise ValueError(f"[{self.owner}] has no {self.rule} rule: {self.reason}.")
+
+
+def no_rule(reason: str) -> Any:
+    """Declares that an op cannot have the rule it is assigned to, and why."""
+    return Missing(reason)
+
+
+class Op:
+    """One kind of array operation with all of its rules. Subclasses are frozen dataclasses.
+
+    The rules are methods of the subclass; docs/architecture.md has the table of what each takes and returns. `Any` in
+    their types leaves each op free to name its inputs.
+    """
+
+    several_outputs: ClassVar[bool] = False
+
+    infer: Callable[..., Any]
+    evaluate: Callable[..., Any]
+    vjp: Callable[..., Any]
+    jvp: Callable[..., Any]
+    vmap: Callable[..., Any]
+    emit: Callable[..., Any]
+
+    def __init_subclass__(cls, *, abstract: bool = False, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if not abstract:
+            _registry[cls.__name__] = cls
+
+
+def registry() -> dict[str, type[Op]]:
+    """All ops by name."""
+    return dict(_registry)
+
+
+def apply(op: Op, *inputs: array, stream: StreamLike = None) -> array:
+    """The lazy result of an op with one output."""
+    shape, dtype = op.infer(*inputs)
+    return make(op, inputs, shape, dtype, stream)
+
+
+def apply_multiple(op: Op, *inputs: array, stream: StreamLike = None) -> tuple[array, ...]:
+    """The lazy results of an op with several outputs."""
+    outputs: Sequence[tuple[Shape, Dtype]] = op.infer(*inputs)
+    shapes = tuple(shape for shape, _ in outputs)
+    dtypes = tuple(dtype for _, dtype in outputs)
+    whole = make(op, inputs, shapes, dtypes, stream)
+    return tuple(
+        make(Output(index), (whole,), shape, dtype, stream)
+        for index, (shape, dtype) in enumerate(outputs)
+    )
+
+
+Partial = array | int | None | Callable[[], array]
+
+
+@dataclass(frozen=True)
+class Output(Op):
+    """One of the results of an op with several; transforms look through it to that op."""
+
+    index: int
+
+    def infer(self, whole: array) -> tuple[Shape, Dtype]:
+        shapes: Any = whole.shape
+        dtypes: Any = whole.dtype
+        return shapes[self.index], dtypes[self.index]
+
+    def evaluate(self, outputs: Any) -> Any:
+        return outputs[self.index]
+
+    vjp = no_rule("transforms collect the cotangents of all outputs for the op behind it")
+    jvp = no_rule("transforms take the tangents of all outputs from the op behind it")
+    vmap = no_rule("transforms take all outputs from the op behind it")
+    emit = no_rule("the op behind it is emitted as a whole")

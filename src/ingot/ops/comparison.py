@@ -1,0 +1,5 @@
+"""Comparisons, logic and selection, element by element."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Diagonals and triangles of matrices."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Sorting, partitioning, searching."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,1 @@
+"""What happens while programs run: evaluation, memory, threads."""
