@@ -1,0 +1,77 @@
+# `make demo` and `make test` are all that anyone needs to type. Both make .venv, build the extension and install what
+# they need first; build_support/environment.py does that and is quick when there is nothing to do.
+
+PYTHON_IN_VENV := .venv/bin/python
+ENVIRONMENT := sh build_support/environment.sh
+# Two workers: as many as the smallest machine we test on has cores.
+WORKERS ?= 2
+PYTEST_ARGUMENTS ?=
+
+# Settings of the user's other Python projects must not leak into this one.
+unexport PYTHONPATH PYTHONHOME
+export PYTHONNOUSERSITE := 1
+
+.PHONY: help demo test build lint format pytest bench sanitize wheel clean
+
+help:
+	@echo "make demo      see what ingot does"
+	@echo "make test      everything that continuous integration runs: lint, then the tests"
+	@echo "make build     rebuild the C extension after a change, and nothing else"
+	@echo "make lint      ruff, mypy and the layers' import rules"
+	@echo "make format    let ruff fix and format what it can"
+	@echo "make pytest    the tests without lint; PYTEST_ARGUMENTS='-k fuse' chooses some"
+	@echo "make bench     compare with NumPy, JAX, PyTorch and others (installs them; large)"
+	@echo "make sanitize  the tests with the C extension under the sanitizers"
+	@echo "make wheel     a wheel in dist/"
+	@echo "make clean     remove all that was made, .venv too"
+
+demo:
+	@$(ENVIRONMENT)
+	@$(PYTHON_IN_VENV) examples/first_steps.py
+
+test:
+	@started=$$(date +%s); result=passed; \
+	$(MAKE) --no-print-directory lint pytest || result=FAILED; \
+	echo "ingot: make test $$result in $$(( $$(date +%s) - started )) s"; \
+	test $$result = passed
+
+build:
+	@$(ENVIRONMENT)
+
+# All four are run even if one of them complains, so that one run shows everything.
+lint:
+	@$(ENVIRONMENT) test
+	@result=0; \
+	echo "ingot: ruff check";   $(PYTHON_IN_VENV) -m ruff check --quiet . || result=1; \
+	echo "ingot: ruff format";  $(PYTHON_IN_VENV) -m ruff format --check --quiet . || \
+	    { echo "       \`make format\` formats these:"; $(PYTHON_IN_VENV) -m ruff format --check . | head -20; result=1; }; \
+	echo "ingot: mypy";         $(PYTHON_IN_VENV) -m mypy --strict --no-error-summary src/ingot || result=1; \
+	echo "ingot: lint-imports"; $(PYTHON_IN_VENV) build_support/lint_imports.py || result=1; \
+	exit $$result
+
+format:
+	@$(ENVIRONMENT) test
+	@$(PYTHON_IN_VENV) -m ruff check --fix-only --quiet .
+	@$(PYTHON_IN_VENV) -m ruff format .
+
+pytest:
+	@$(ENVIRONMENT) test
+	@$(PYTHON_IN_VENV) -m pytest -n $(WORKERS) --durations=10 $(PYTEST_ARGUMENTS)
+
+bench:
+	@$(ENVIRONMENT) bench
+	@$(PYTHON_IN_VENV) -m benchmarks
+
+sanitize:
+	@$(ENVIRONMENT) test
+	@PYTHON=$(PYTHON_IN_VENV) sh tools/sanitize.sh
+
+wheel:
+	@$(ENVIRONMENT)
+	@$(PYTHON_IN_VENV) -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/*.whl
+
+clean:
+	rm -rf .venv build dist src/*.egg-info src/ingot/_native*.so
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +

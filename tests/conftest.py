@@ -1,0 +1,41 @@
+"""What all tests share: the same random numbers in every run, and how hard hypothesis searches.
+
+`INGOT_HYPOTHESIS=long` searches for long; the default is quick enough for every change. Warnings
+are errors (pyproject.toml, [tool.pytest.ini_options]).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+# No deadline: on a shared machine a slow example says nothing about the code.
+# The same examples in each run, so that a change can only fail for what it changed.
+settings.register_profile(
+    "ci",
+    max_examples=50,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "long",
+    max_examples=5_000,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
+settings.load_profile(os.environ.get("INGOT_HYPOTHESIS", "ci"))
+
+
+@pytest.fixture(autouse=True)
+def same_random_numbers(request: pytest.FixtureRequest) -> None:
+    """Seeds Python's and NumPy's generators from the test's own name, whatever ran before it."""
+    seed = zlib.crc32(request.node.nodeid.encode())
+    random.seed(seed)
+    np.random.seed(seed)
