@@ -21,8 +21,9 @@ static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *number) 
                      INGOT_MAXIMUM_THREADS, number);
         return NULL;
     }
+    int old = ingot_num_threads();
     ingot_set_num_threads((int)threads);
-    Py_RETURN_NONE;
+    return PyLong_FromLong(old);
 }
 
 /* ---- for tests: how a loop was spread ---- */
@@ -85,7 +86,7 @@ static PyObject *parallel_for_probe(PyObject *Py_UNUSED(module), PyObject *argum
 
 static PyMethodDef functions[] = {
     {"get_num_threads", get_num_threads, METH_NOARGS, "get_num_threads(): how many threads a loop is spread over"},
-    {"set_num_threads", set_num_threads, METH_O, "set_num_threads(threads): from the next loop on"},
+    {"set_num_threads", set_num_threads, METH_O, "set_num_threads(threads): from the next loop on; returns the old number"},
     {"parallel_for_probe", parallel_for_probe, METH_VARARGS,
      "parallel_for_probe(count, grain, nested=False): the (begin, end, thread) of each piece of a loop, for tests"},
     {NULL, NULL, 0, NULL},

@@ -1,0 +1,86 @@
+"""MLX's functions that show and bound the memory of arrays.
+
+In: a number of bytes, for the limits. Out: numbers of bytes. The allocator behind them
+(`_native/allocator.c`) keeps the memory of arrays that died and gives it to new ones, because
+memory that was written before is several times faster to write than memory fresh from the system.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import SupportsIndex
+
+from ingot import _native
+
+__all__ = [
+    "clear_cache",
+    "get_active_memory",
+    "get_cache_memory",
+    "get_peak_memory",
+    "reset_peak_memory",
+    "set_cache_limit",
+    "set_memory_limit",
+    "set_wired_limit",
+]
+
+
+def get_active_memory() -> int:
+    """The bytes that arrays hold now, counted in the rounded sizes in which they are handed out."""
+    return _native.get_active_memory()
+
+
+def get_peak_memory() -> int:
+    """The most bytes that were ever active since the start or the last `reset_peak_memory`."""
+    return _native.get_peak_memory()
+
+
+def reset_peak_memory() -> None:
+    """Set the peak to 0; the next allocation raises it to what is active then."""
+    _native.reset_peak_memory()
+
+
+def get_cache_memory() -> int:
+    """The bytes that no array holds but that are kept for the next ones."""
+    return _native.get_cache_memory()
+
+
+def clear_cache() -> None:
+    """Give the memory that is kept for reuse back to the system."""
+    _native.clear_cache()
+
+
+def set_cache_limit(limit: SupportsIndex) -> int:
+    """Keep at most `limit` bytes for reuse and return the limit that held before; 0 keeps nothing.
+
+    What is kept above the new limit is freed at once, first the memory that was unused for longest.
+    The default is a quarter of the memory that this process may use.
+    """
+    return _native.set_cache_limit(_number_of_bytes(limit, "set_cache_limit"))
+
+
+def set_memory_limit(limit: SupportsIndex) -> int:
+    """Set the bytes that arrays and cache should stay within; return the limit that held before.
+
+    It is a guideline, as in MLX: where a new array would exceed it, memory kept for reuse is freed
+    first. Only what the machine (or the container) does not have at all raises MemoryError. The
+    default is 80 % of that.
+    """
+    return _native.set_memory_limit(_number_of_bytes(limit, "set_memory_limit"))
+
+
+def set_wired_limit(limit: SupportsIndex) -> int:
+    """Do nothing and return 0: only the memory of a GPU is wired. Programs may call it anyway."""
+    _number_of_bytes(limit, "set_wired_limit")
+    return 0
+
+
+def _number_of_bytes(limit: SupportsIndex, function: str) -> int:
+    try:
+        number = operator.index(limit)
+    except TypeError:
+        raise TypeError(
+            f"[{function}] the limit must be a whole number of bytes, got {limit!r}."
+        ) from None
+    if number < 0:
+        raise ValueError(f"[{function}] the limit must not be negative, got {number}.")
+    return number

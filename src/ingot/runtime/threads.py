@@ -1,0 +1,44 @@
+"""How many threads work on one array program.
+
+In: a number. Out: the native pool (`_native/pool.c`) and the BLAS libraries that NumPy and SciPy
+brought along use that many threads. Until it is set, the number is that of INGOT_NUM_THREADS, or
+else of the CPUs that this process may use: the cores it is bound to, or the container's quota.
+"""
+
+from __future__ import annotations
+
+import importlib
+import operator
+from typing import SupportsIndex
+
+from ingot import _native
+
+__all__ = ["get_num_threads", "limit_blas_threads", "set_num_threads"]
+
+
+def get_num_threads() -> int:
+    """The number of threads that large loops and matrix products are spread over."""
+    return _native.get_num_threads()
+
+
+def set_num_threads(n: SupportsIndex) -> None:
+    """Spread loops and matrix products over `n` threads from now on, in the whole process."""
+    try:
+        threads = operator.index(n)
+    except TypeError:
+        raise TypeError(
+            f"[set_num_threads] the number of threads must be a whole number, got {n!r}."
+        ) from None
+    _native.set_num_threads(threads)  # refuses what is out of range
+    limit_blas_threads()
+
+
+def limit_blas_threads() -> None:
+    """Make every BLAS library that is loaded use as many threads as the pool.
+
+    To be called again by whoever loads another one, SciPy's above all: a library that is loaded
+    later starts with a number of its own.
+    """
+    # Imported when needed: it looks through all loaded libraries, a cost for those who ask only.
+    threadpoolctl = importlib.import_module("threadpoolctl")
+    threadpoolctl.threadpool_limits(limits=_native.get_num_threads(), user_api="blas")
