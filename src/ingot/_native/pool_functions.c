@@ -40,15 +40,29 @@ typedef struct {
     bool nested;
 } Record;
 
+typedef struct {
+    atomic_llong pieces, covered;
+} Inner;
+
+static void count_piece(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    Inner *inner = context;
+    atomic_fetch_add(&inner->pieces, 1);
+    atomic_fetch_add(&inner->covered, end - begin);
+}
+
 static void record_piece(void *context, int64_t begin, int64_t end, int thread) {
     Record *record = context;
     if (record->nested) {
-        Piece inside[8];
-        Record inner = {.pieces = inside, .room = 8};
-        atomic_init(&inner.used, 0);
-        ingot_parallel_for(record_piece, &inner, end - begin, 1);
-        /* A nested loop is expected in one piece; anything else shows as the wrong end. */
-        end = atomic_load(&inner.used) == 1 && inside[0].thread == 0 ? begin + inside[0].end : -1;
+        Inner inner;
+        atomic_init(&inner.pieces, 0);
+        atomic_init(&inner.covered, 0);
+        ingot_parallel_for(count_piece, &inner, end - begin, 1);
+        end = begin + atomic_load(&inner.covered);
+        thread = (int)atomic_load(&inner.pieces);
+    }
+    for (volatile int i = 0; i < 1000; i++) {
+        /* about a microsecond, in which another thread can take the next piece */
     }
     int64_t index = atomic_fetch_add(&record->used, 1);
     if (index < record->room) {
@@ -88,7 +102,8 @@ static PyMethodDef functions[] = {
     {"get_num_threads", get_num_threads, METH_NOARGS, "get_num_threads(): how many threads a loop is spread over"},
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads(threads): from the next loop on; returns the old number"},
     {"parallel_for_probe", parallel_for_probe, METH_VARARGS,
-     "parallel_for_probe(count, grain, nested=False): the (begin, end, thread) of each piece of a loop, for tests"},
+     "parallel_for_probe(count, grain, nested=False): the (begin, end, thread) of each piece of a loop, for tests; with "
+     "nested, a loop is run in each piece and (begin, begin + what it covered, its number of pieces) returned"},
     {NULL, NULL, 0, NULL},
 };
 
