@@ -29,22 +29,23 @@ demo:
 	@$(ENVIRONMENT)
 	@$(PYTHON_IN_VENV) examples/first_steps.py
 
+# Lint's complaints do not stop the tests: one run shows everything that is wrong.
 test:
 	@started=$$(date +%s); result=passed; \
-	$(MAKE) --no-print-directory lint pytest || result=FAILED; \
+	$(MAKE) --no-print-directory --keep-going lint pytest || result=FAILED; \
 	echo "ingot: make test $$result in $$(( $$(date +%s) - started )) s"; \
 	test $$result = passed
 
 build:
 	@$(ENVIRONMENT)
 
-# All four are run even if one of them complains, so that one run shows everything.
+# All four are run even if one of them complains.
 lint:
 	@$(ENVIRONMENT) test
 	@result=0; \
-	echo "ingot: ruff check";   $(PYTHON_IN_VENV) -m ruff check --quiet . || result=1; \
-	echo "ingot: ruff format";  $(PYTHON_IN_VENV) -m ruff format --check --quiet . || \
-	    { echo "       \`make format\` formats these:"; $(PYTHON_IN_VENV) -m ruff format --check . | head -20; result=1; }; \
+	echo "ingot: ruff check";   $(PYTHON_IN_VENV) -m ruff check --quiet --output-format concise . || result=1; \
+	echo "ingot: ruff format";  $(PYTHON_IN_VENV) -m ruff format --check --quiet --output-format concise . || \
+	    { echo "       (\`make format\` puts that right)"; result=1; }; \
 	echo "ingot: mypy";         $(PYTHON_IN_VENV) -m mypy --strict --no-error-summary src/ingot || result=1; \
 	echo "ingot: lint-imports"; $(PYTHON_IN_VENV) build_support/lint_imports.py || result=1; \
 	exit $$result

@@ -7,11 +7,41 @@ from __future__ import annotations
 
 import re
 
+CHECK_NETWORK = (
+    "Check the network and pip's settings (`pip config list`: index-url, proxy, cert), "
+    "then run the same command again."
+)
 # The first pattern that is found decides, so the specific ones come first.
 CAUSES: list[tuple[str, str]] = [
     (
         r"No space left on device",
         "The disk is full. Free some space: ingot and its test tools need about 1 GB.",
+    ),
+    (
+        r"fatal error: Python\.h",
+        "Python's C headers are missing. On Debian or Ubuntu: sudo apt install python3-dev",
+    ),
+    (
+        r"fatal error: '?(?P<what>[^':]+)'?(:| file) (No such file|not found)",
+        "The C compiler does not find {what}. "
+        "If it is a system header, on Debian or Ubuntu: sudo apt install libc6-dev",
+    ),
+    (
+        r"(?P<what>\S+\.[ch]:\d+(:\d+)?: (fatal )?error: .+)",
+        "The extension does not compile: {what}",
+    ),
+    (
+        r"undefined reference to (?P<what>.+)|undefined symbol: (?P<other>.+)",
+        "The extension compiles, but nothing defines {what}.",
+    ),
+    (
+        r"ld returned \d+ exit status|linker command failed",
+        "The extension compiles but does not link.",
+    ),
+    (
+        r"ensurepip.+returned non-zero|ensurepip is not available",
+        "Python cannot make virtual environments. "
+        "On Debian or Ubuntu: sudo apt install python3-venv",
     ),
     (
         r"Permission denied|Read-only file system",
@@ -26,33 +56,15 @@ CAUSES: list[tuple[str, str]] = [
         r"Temporary failure in name resolution|Name or service not known|NewConnectionError"
         r"|Failed to establish a new connection|Network is unreachable|ConnectTimeout|ProxyError"
         r"|Read timed out|Connection refused",
-        "The package index cannot be reached. Check the network and pip's settings "
-        "(`pip config list`: index-url, proxy, cert), then run the same command again.",
+        f"The package index cannot be reached. {CHECK_NETWORK}",
+    ),
+    (
+        r"satisfies the requirement (?P<what>\S+) \(from versions: none\)",
+        f"The package index has no {{what}} at all, or cannot be reached. {CHECK_NETWORK}",
     ),
     (
         r"ERROR: No matching distribution found for (?P<what>.+)",
         "The package index has no {what} for this Python and machine.",
-    ),
-    (
-        r"fatal error: Python\.h",
-        "Python's C headers are missing. On Debian or Ubuntu: sudo apt install python3-dev",
-    ),
-    (
-        r"fatal error: (?P<what>\S+): No such file",
-        "The C compiler does not find {what}. If it is a system header: sudo apt install libc6-dev",
-    ),
-    (
-        r"(?P<what>\S+\.[ch]:\d+(:\d+)?: (fatal )?error: .+)",
-        "The extension does not compile: {what}",
-    ),
-    (
-        r"undefined reference to .+|ld returned \d+ exit status|undefined symbol: .+",
-        "The extension compiles but does not link.",
-    ),
-    (
-        r"ensurepip.+returned non-zero|ensurepip is not available",
-        "Python cannot make virtual environments. "
-        "On Debian or Ubuntu: sudo apt install python3-venv",
     ),
 ]
 
@@ -60,7 +72,9 @@ CAUSES: list[tuple[str, str]] = [
 def diagnose(output: str) -> str | None:
     for pattern, sentence in CAUSES:
         if found := re.search(pattern, output):
-            return sentence.format(**found.groupdict())
+            named = {name: text for name, text in found.groupdict().items() if text}
+            what = named.get("what") or named.get("other")
+            return sentence.format(what=what)
     return None
 
 

@@ -31,7 +31,7 @@ VENV = PROJECT / ".venv"
 PYTHON = VENV / "bin" / "python"
 # Exists while .venv is being made or filled: found at the start, the last run was cut off.
 UNFINISHED = PROJECT / "build" / "venv-unfinished"
-# What was installed, for which folder: the key that says whether there is anything to do.
+# What was installed: the key that says whether there is anything to do.
 STATE = VENV / "ingot-state.json"
 LOG = PROJECT / "build" / "setup.log"
 TAIL = 25
@@ -122,7 +122,9 @@ def inspect_venv() -> tuple[dict | None, str]:
         return None, "has a Python older than 3.11"
     if os.environ.get("PYTHON") and tuple(probe["version"]) != sys.version_info[:2]:
         return None, f"has another Python than PYTHON={os.environ['PYTHON']}"
-    if read_state().get("project", str(PROJECT)) != str(PROJECT):
+    # A copied .venv still runs, but the ingot in it is that of the folder it was copied from.
+    activate = VENV / "bin" / "activate"
+    if not activate.exists() or str(VENV) not in activate.read_text():
         return None, "was made in another folder"
     return probe, ""
 
@@ -159,7 +161,7 @@ def install_requirements(needed: list[str], extras: list[str]) -> None:
             # pip itself undoes what it had begun; only being killed leaves things half-made.
             UNFINISHED.unlink()
             raise
-        write_state(requirements=needed, extras=extras, project=str(PROJECT))
+        write_state(requirements=needed, extras=extras)
         UNFINISHED.unlink()
 
 
@@ -203,7 +205,9 @@ def run(command: list[str]) -> str:
 
 
 def failed(what: str, output: str) -> SetupError:
-    tail = "\n".join(f"       | {line}" for line in output.strip().splitlines()[-TAIL:])
+    # The compiler's command lines are long and say nothing; they are in the log.
+    lines = [line if len(line) <= 160 else f"{line[:160]} ..." for line in output.splitlines()]
+    tail = "\n".join(f"       | {line}" for line in lines[-TAIL:])
     cause = diagnose(output) or f"{what} went wrong; its last words:"
     return SetupError(f"{cause}\n{tail}")
 
