@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
+from functools import partial as deferred
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ingot._native import Dtype, Lift, array
@@ -51,9 +52,14 @@ class Elementwise(Op, abstract=True):
     # (out, *inputs) -> the derivative by each input: an array, 1, -1, None, or a function that makes the array
     partials: Callable[..., tuple[Partial, ...]]
 
-    def vjp(self, cotangent: array, out: array, *inputs: array) -> tuple[array | None, ...]:
+    def vjp(self, cotangent: array, out: array, *inputs: array) -> tuple[Any, ...]:
+        partials = self.partials(out, *inputs)
+        if len(partials) == 1:
+            return (_scaled(cotangent, partials[0], True),)
+        # Of several inputs often only one is differentiated by: nothing is built for the others.
         return tuple(
-            _scaled(cotangent, partial, conjugate=True) for partial in self.partials(out, *inputs)
+            None if partial is None else deferred(_scaled, cotangent, partial, True)
+            for partial in partials
         )
 
     def jvp(self, tangents: tuple[array | None, ...], out: array, *inputs: array) -> array | None:
@@ -61,7 +67,7 @@ class Elementwise(Op, abstract=True):
         for tangent, partial in zip(tangents, self.partials(out, *inputs), strict=True):
             if tangent is None:
                 continue
-            term = _scaled(tangent, partial, conjugate=False)
+            term = _scaled(tangent, partial, False)
             if term is not None:
                 total = term if total is None else total + term
         return total

@@ -12,7 +12,17 @@ if TYPE_CHECKING:
     from ingot.graph.device import StreamLike
     from ingot.graph.shape import Shape
 
-__all__ = ["RULES", "Missing", "Op", "Output", "apply", "apply_multiple", "no_rule", "registry"]
+__all__ = [
+    "RULES",
+    "Missing",
+    "Op",
+    "Output",
+    "apply",
+    "apply_multiple",
+    "no_rule",
+    "outputs_of",
+    "registry",
+]
 
 RULES = ("infer", "evaluate", "vjp", "jvp", "vmap", "emit")
 
@@ -84,10 +94,14 @@ def apply_multiple(op: Op, *inputs: array, stream: StreamLike = None) -> tuple[a
     outputs: Sequence[tuple[Shape, Dtype]] = op.infer(*inputs)
     shapes = tuple(shape for shape, _ in outputs)
     dtypes = tuple(dtype for _, dtype in outputs)
-    whole = make(op, inputs, shapes, dtypes, stream)
+    return outputs_of(make(op, inputs, shapes, dtypes, stream))
+
+
+def outputs_of(whole: Any) -> tuple[array, ...]:
+    """The outputs of a node with several, as arrays."""
     return tuple(
-        make(Output(index), (whole,), shape, dtype, stream)
-        for index, (shape, dtype) in enumerate(outputs)
+        make(Output(index), (whole,), shape, dtype)
+        for index, (shape, dtype) in enumerate(zip(whole.shape, whole.dtype, strict=True))
     )
 
 

@@ -1,0 +1,1 @@
+"""Function transforms: rewrites of graphs by the ops' own rules. Any transform of any transform works."""

@@ -1,0 +1,78 @@
+"""Forward mode: tangents of the outputs from tangents of the inputs, and `mx.jvp`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ingot._native import Node, array, dependents, wrap
+from ingot.graph.dtype import float32, is_inexact
+from ingot.graph.op import Output, outputs_of
+from ingot.graph.shape import shape_text
+from ingot.ops.casting import astype
+from ingot.ops.creation import zeros
+from ingot.transforms.tracing import check_callable, run_on, tracing
+
+__all__ = ["forward", "jvp"]
+
+
+def forward(
+    outputs: Sequence[array], leaves: Sequence[array], tangents: Sequence[array | None]
+) -> list[array | None]:
+    """The tangents of `outputs`: None where one does not vary."""
+    known: dict[Node, Any] = {
+        leaf._node: tangent for leaf, tangent in zip(leaves, tangents, strict=True)
+    }
+    for node in dependents(outputs, leaves):
+        inputs = node.inputs
+        incoming = tuple(known.get(source) for source in inputs)
+        if all(tangent is None for tangent in incoming):
+            continue
+        op = node.op
+        if type(op) is Output:
+            known[node] = incoming[0][op.index]
+            continue
+        out = outputs_of(node) if op.several_outputs else wrap(node)
+        known[node] = op.jvp(incoming, out, *map(wrap, inputs))
+    return [known.get(output._node) for output in outputs]
+
+
+def jvp(
+    fun: Callable[..., Any], primals: Sequence[array], tangents: Sequence[array]
+) -> tuple[list[array], list[array]]:
+    """The outputs of `fun` and the Jacobian-vector products with `tangents`.
+
+    Args:
+        fun: A function of arrays that returns an array or a sequence of arrays.
+        primals: Where the Jacobian is taken: one array for each argument.
+        tangents: What the Jacobian multiplies: one array for each primal, of its shape.
+
+    Returns:
+        The list of outputs and the list of products, one for each output.
+    """
+    check_callable("jvp", fun)
+    if len(primals) != len(tangents):
+        raise ValueError(
+            f"[jvp] {len(primals)} primals need as many tangents, but {len(tangents)} were given."
+        )
+    with tracing():
+        leaves, outputs = run_on("jvp", fun, primals)
+        for leaf, tangent in zip(leaves, tangents, strict=True):
+            if leaf.shape != tangent.shape:
+                raise ValueError(
+                    f"[jvp] a primal of shape {shape_text(leaf.shape)} cannot have a tangent of "
+                    f"shape {shape_text(tangent.shape)}."
+                )
+        directions = [
+            astype(tangent, leaf.dtype) if is_inexact(leaf.dtype) else None
+            for leaf, tangent in zip(leaves, tangents, strict=True)
+        ]
+        found = forward(outputs, leaves, directions)
+    return outputs, [
+        _no_variation(output) if tangent is None else tangent
+        for output, tangent in zip(outputs, found, strict=True)
+    ]
+
+
+def _no_variation(output: array) -> array:
+    return zeros(output.shape, output.dtype if is_inexact(output.dtype) else float32)
