@@ -36,12 +36,23 @@ STATE = VENV / "ingot-state.json"
 LOG = PROJECT / "build" / "setup.log"
 TAIL = 25
 
-# Run by the .venv's own interpreter: what it is and what it has.
+# Run by the .venv's own interpreter: what it is and what it has. A package is whole if it has the
+# list of its files, which pip writes last, and all of them are there; that is looked at on request.
 PROBE = """
-import importlib.metadata, json, sys
+import importlib.metadata, importlib.util, json, sys
 import pip
-names = {d.metadata["Name"] for d in importlib.metadata.distributions()} - {None}
-print(json.dumps({"version": sys.version_info[:2], "packages": sorted(names)}))
+def whole(package):
+    return package.files is not None and all(
+        path.locate().exists() for path in package.files if path.suffix != ".pyc"
+    )
+packages = list(importlib.metadata.distributions())
+ingot = importlib.util.find_spec("ingot")
+print(json.dumps({
+    "version": sys.version_info[:2],
+    "packages": [package.metadata["Name"] for package in packages if package.metadata["Name"]],
+    "whole": "whole" not in sys.argv or all(map(whole, packages)),
+    "ingot": ingot and ingot.origin,
+}))
 """
 
 
@@ -57,7 +68,11 @@ def main() -> int:
     try:
         # `make demo` and `make test` at once must not install into the same .venv at the same time.
         with open(LOG.parent / "setup.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say("waiting for another set-up of this folder to finish ...")
+                fcntl.flock(lock, fcntl.LOCK_EX)
             LOG.write_text("")
             prepare(wanted)
     except SetupError as failure:
@@ -73,6 +88,7 @@ def main() -> int:
 def prepare(wanted: list[str]) -> None:
     probe = make_venv()
     state = read_state()
+    # What was installed once stays: `make test` after `make bench` takes nothing away.
     extras = sorted({*wanted, *state.get("extras", [])})
     needed = requirements(extras)
     installed = {canonical(name) for name in probe["packages"]}
@@ -81,7 +97,8 @@ def prepare(wanted: list[str]) -> None:
     build_native()
     # What the installed metadata is made from: names, versions and entry points.
     description = (PROJECT / "pyproject.toml").read_text()
-    if state.get("description") != description or "ingot" not in installed:
+    in_place = probe["ingot"] == str(PROJECT / "src" / "ingot" / "__init__.py")
+    if state.get("description") != description or not in_place:
         with step("installing ingot in place"):
             pip("install", "--no-deps", "--no-build-isolation", "--editable", ".")
         write_state(description=description)
@@ -112,12 +129,17 @@ def make_venv() -> dict:
 
 def inspect_venv() -> tuple[dict | None, str]:
     """What the .venv has, or None and what is wrong with it."""
-    if UNFINISHED.exists():
-        return None, "was left half-made"
-    found = subprocess.run([str(PYTHON), "-c", PROBE], **quiet()) if PYTHON.exists() else None
-    if found is None or found.returncode != 0:
+    if not PYTHON.exists():
+        return None, "has no Python"
+    # Packages are looked at closely only where an installation was cut off: it takes a second.
+    closely = ["whole"] if UNFINISHED.exists() else []
+    found = subprocess.run([str(PYTHON), "-c", PROBE, *closely], **quiet())
+    if found.returncode != 0:
         return None, "does not run or has no pip"
     probe = json.loads(found.stdout)
+    if not probe["whole"]:
+        return None, "was left half-made"
+    UNFINISHED.unlink(missing_ok=True)
     if tuple(probe["version"]) < (3, 11):
         return None, "has a Python older than 3.11"
     if os.environ.get("PYTHON") and tuple(probe["version"]) != sys.version_info[:2]:
@@ -159,7 +181,7 @@ def install_requirements(needed: list[str], extras: list[str]) -> None:
             pip("install", *needed)
         except SetupError:
             # pip itself undoes what it had begun; only being killed leaves things half-made.
-            UNFINISHED.unlink()
+            UNFINISHED.unlink(missing_ok=True)
             raise
         write_state(requirements=needed, extras=extras)
         UNFINISHED.unlink()
