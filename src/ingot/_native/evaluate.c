@@ -6,6 +6,9 @@ static _Thread_local int tracing_depth;
 /* The context (NumPy's error state and allocator) in which this thread evaluates; entered once at a time. */
 static _Thread_local PyObject *thread_context;
 static _Thread_local bool inside_context;
+/* Whether this thread computes nodes that are pending instead of waiting for them: the thread that runs asynchronous
+ * evaluations does, so it never waits for itself. */
+static _Thread_local bool computes_pending;
 
 typedef struct {
     Node **items;
@@ -56,7 +59,7 @@ static int order_nodes(Node **outputs, Py_ssize_t count, bool (*skip)(Node *), N
             }
             node->mark = seen;
             stack.items[stack.count - 1] = (Node *)(top | 1);
-            if (node->inputs == NULL || node->pending != NULL)
+            if (node->inputs == NULL || (node->pending != NULL && !computes_pending))
                 continue;
             for (Py_ssize_t k = PyTuple_GET_SIZE(node->inputs) - 1; k >= 0 && status == 0; k--) {
                 Node *input = (Node *)PyTuple_GET_ITEM(node->inputs, k);
@@ -126,9 +129,11 @@ static PyObject *checked_results(PyObject *op, PyObject *results, Node *node) {
 
 #define MAX_FAST_INPUTS 8
 
-static int run_node(Node *node) {
-    if (node->pending != NULL && node->data == NULL) {
-        PyObject *waited = PyObject_CallNoArgs(node->pending);
+static int run_node(Node *node, Node *wanted) {
+    if (node->pending != NULL && node->data == NULL && !computes_pending) {
+        PyObject *wait = Py_NewRef(node->pending); /* whoever computes the node drops its reference */
+        PyObject *waited = PyObject_CallNoArgs(wait);
+        Py_DECREF(wait);
         Py_XDECREF(waited);
         if (waited == NULL)
             return -1;
@@ -137,7 +142,7 @@ static int run_node(Node *node) {
         return 0;
     if (node->op == NULL) {
         if (require_hook(hooks.placeholder_error, "placeholder_error") != NULL)
-            Py_XDECREF(PyObject_CallOneArg(hooks.placeholder_error, (PyObject *)node));
+            Py_XDECREF(PyObject_CallFunctionObjArgs(hooks.placeholder_error, (PyObject *)node, (PyObject *)wanted, NULL));
         if (!PyErr_Occurred())
             PyErr_SetString(PyExc_ValueError, "a placeholder has no value.");
         return -1;
@@ -221,7 +226,7 @@ int evaluate_nodes(Node **outputs, Py_ssize_t count) {
     for (Py_ssize_t i = 0; i < order.count; i++) {
         Node *node = order.items[i];
         if (status == 0)
-            status = run_node(node);
+            status = run_node(node, outputs[0]);
         if (status == 0 && !(node->tracer && tracing_depth > 0))
             node_detach(node);
         Py_DECREF(node);
@@ -269,6 +274,35 @@ static PyObject *evaluate(PyObject *Py_UNUSED(module), PyObject *arrays) {
     if (status < 0)
         return NULL;
     Py_RETURN_NONE;
+}
+
+/* evaluate_pending(arrays): as evaluate, but computes nodes that are pending instead of waiting for them */
+static PyObject *evaluate_pending(PyObject *module, PyObject *arrays) {
+    bool outer = computes_pending;
+    computes_pending = true;
+    PyObject *result = evaluate(module, arrays);
+    computes_pending = outer;
+    return result;
+}
+
+/* mark_pending(arrays, wait) -> bool: whoever evaluates a node that the arrays still need calls `wait` from now on.
+ * Nodes that are pending already keep their own. False if there is nothing to compute. */
+static PyObject *mark_pending(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    PyObject *arrays, *wait;
+    if (!PyArg_ParseTuple(arguments, "OO:mark_pending", &arrays, &wait))
+        return NULL;
+    NodeList outputs = {0}, order = {0};
+    PyObject *result = NULL;
+    if (collect(arrays, &outputs) == 0 && order_nodes(outputs.items, outputs.count, is_ready, &order) == 0) {
+        for (Py_ssize_t i = 0; i < order.count; i++) {
+            if (order.items[i]->pending == NULL)
+                order.items[i]->pending = Py_NewRef(wait);
+        }
+        result = PyBool_FromLong(order.count > 0);
+    }
+    release(&order);
+    release(&outputs);
+    return result;
 }
 
 static bool never(Node *Py_UNUSED(node)) {
@@ -338,6 +372,10 @@ static PyObject *begin_tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(
     Py_RETURN_NONE;
 }
 
+static PyObject *in_tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    return PyBool_FromLong(tracing_depth > 0);
+}
+
 static PyObject *end_tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
     tracing_depth--;
     Py_RETURN_NONE;
@@ -345,9 +383,12 @@ static PyObject *end_tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ig
 
 static PyMethodDef functions[] = {
     {"evaluate", evaluate, METH_O, "evaluate(arrays): computes what is not computed yet"},
+    {"evaluate_pending", evaluate_pending, METH_O, "evaluate_pending(arrays): computes what is pending, too"},
+    {"mark_pending", mark_pending, METH_VARARGS, "mark_pending(arrays, wait) -> whether there is anything to compute"},
     {"topological", topological, METH_O, "topological(arrays) -> all nodes they depend on, inputs first"},
     {"dependents", dependents, METH_VARARGS, "dependents(outputs, leaves) -> nodes between leaves and outputs"},
     {"begin_tracing", begin_tracing, METH_NOARGS, "Tracers keep their graphs until the matching end_tracing."},
+    {"in_tracing", in_tracing, METH_NOARGS, "Whether a transform is running on this thread."},
     {"end_tracing", end_tracing, METH_NOARGS, "Ends what begin_tracing began, on the same thread."},
     {NULL, NULL, 0, NULL},
 };

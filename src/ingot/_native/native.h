@@ -89,12 +89,11 @@ typedef struct {
     PyObject *broadcast;         /* (shape) -> op */
     PyObject *broadcast_shapes;  /* (*shapes) -> shape: the general case, and its error */
     PyObject *resolve_stream;    /* (stream or device) -> Stream */
-    PyObject *placeholder_error; /* (node) -> raises: a placeholder was used as if it had a value */
+    PyObject *placeholder_error; /* (placeholder, wanted) -> raises: `wanted` needs a value that is not there */
     PyObject *as_ndarray;        /* numpy.asarray */
     PyObject *ndarray_type;      /* numpy.ndarray */
     PyObject *make_context;      /* () -> contextvars.Context in which evaluation runs */
     PyObject *operand_error;     /* (operator name, left, right) -> raises */
-    PyObject *source;            /* () -> where the user is: called for each new node while set */
 } Hooks;
 
 extern Hooks hooks;

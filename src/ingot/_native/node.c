@@ -6,6 +6,8 @@ PyTypeObject *Node_Type;
 
 static _Thread_local PyObject *thread_stream; /* borrowed: streams live as long as the process */
 static PyObject *process_stream;
+/* () -> where the user is: called for each new node of this thread while compile traces. */
+static _Thread_local PyObject *source_recorder;
 
 uint64_t next_mark(void) {
     static uint64_t mark; /* walks hold the GIL from start to end, so one counter serves all threads */
@@ -42,8 +44,8 @@ Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype,
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++)
             node->tracer |= ((Node *)PyTuple_GET_ITEM(inputs, i))->tracer;
     }
-    if (hooks.source != NULL && op != NULL) {
-        node->source = PyObject_CallNoArgs(hooks.source);
+    if (source_recorder != NULL && op != NULL) {
+        node->source = PyObject_CallNoArgs(source_recorder);
         if (node->source == NULL) {
             Py_DECREF(node);
             return NULL;
@@ -83,6 +85,7 @@ void node_detach(Node *node) {
     PyObject *inputs = node->inputs;
     node->inputs = NULL;
     Py_CLEAR(node->op);
+    Py_CLEAR(node->pending);
     if (inputs != NULL)
         release_later(inputs);
 }
@@ -93,7 +96,6 @@ static void node_dealloc(Node *self) {
     Py_XDECREF(self->dtype);
     Py_XDECREF(self->stream);
     Py_XDECREF(self->data);
-    Py_XDECREF(self->pending);
     Py_XDECREF(self->source);
     PyTypeObject *type = Py_TYPE(self);
     PyObject_Free(self);
@@ -243,6 +245,12 @@ static PyObject *set_process_stream(PyObject *Py_UNUSED(module), PyObject *strea
     Py_RETURN_NONE;
 }
 
+static PyObject *set_source_recorder(PyObject *Py_UNUSED(module), PyObject *recorder) {
+    PyObject *previous = source_recorder == NULL ? Py_NewRef(Py_None) : source_recorder;
+    source_recorder = recorder == Py_None ? NULL : Py_NewRef(recorder);
+    return previous;
+}
+
 static PyObject *current_stream(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
     return Py_NewRef(resolve_stream(NULL));
 }
@@ -253,6 +261,8 @@ static PyMethodDef functions[] = {
     {"placeholder", (PyCFunction)(void (*)(void))placeholder, METH_FASTCALL, "placeholder(shape, dtype) -> array"},
     {"set_thread_stream", set_thread_stream, METH_O, "The stream of ops made by this thread; None: the process's."},
     {"set_process_stream", set_process_stream, METH_O, "The stream of ops made by threads that have none."},
+    {"set_source_recorder", set_source_recorder, METH_O,
+     "Calls a function for each new node's source on this thread; None: not. Returns the one before."},
     {"current_stream", current_stream, METH_NOARGS, "The stream that an op made now would get."},
     {NULL, NULL, 0, NULL},
 };
