@@ -8,15 +8,35 @@ from functools import lru_cache
 from functools import partial as deferred
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from numpy import iinfo
+
 from ingot._native import Dtype, Lift, array
-from ingot.graph.dtype import ALL_DTYPES, bool_, complex64, float32, is_complex, is_inexact
-from ingot.graph.op import Op, Partial, apply
+from ingot.graph.dtype import (
+    ALL_DTYPES,
+    bool_,
+    complex64,
+    float32,
+    is_complex,
+    is_inexact,
+    is_integer,
+)
+from ingot.graph.op import Op, Partial, apply, no_rule
 
 if TYPE_CHECKING:
     from ingot.graph.kernel import Value
     from ingot.graph.shape import Shape
 
-__all__ = ["ANY", "INTEGRAL", "REAL", "Elementwise", "Linear", "Reduce", "dtype_mask", "lift"]
+__all__ = [
+    "ANY",
+    "INTEGRAL",
+    "REAL",
+    "Elementwise",
+    "Linear",
+    "Reduce",
+    "dtype_mask",
+    "lift",
+    "neutral_value",
+]
 
 
 def dtype_mask(dtypes: tuple[Dtype, ...]) -> int:
@@ -31,6 +51,8 @@ INTEGRAL = dtype_mask(tuple(dtype for dtype in ALL_DTYPES if not is_inexact(dtyp
 
 class Elementwise(Op, abstract=True):
     """Ops that compute each element of the result from the same elements of inputs of equal shape."""
+
+    role = "map"
 
     name: ClassVar[str]  # the function that users call, for error sentences
     arity: ClassVar[int] = 1
@@ -105,15 +127,37 @@ class Linear(Op, abstract=True):
         return apply(self, *filled)
 
 
+def neutral_value(identity: float, dtype: Dtype) -> complex | bool:
+    """`identity` as a number of that dtype; infinities become the dtype's extreme values."""
+    if dtype is bool_:
+        return identity > 0
+    if is_complex(dtype) and isinf(identity):
+        return complex(identity, identity)
+    if is_integer(dtype) and isinf(identity):
+        limits = iinfo(dtype.numpy)
+        return int(limits.max if identity > 0 else limits.min)
+    return identity
+
+
 class Reduce(Op, abstract=True):
-    """Reductions over `axes` (sorted, not negative), which stay in the result with length 1."""
+    """Reductions over `axes` (sorted, not negative), which stay in the result with length 1.
+
+    Elements are converted to the result's dtype and combined, in any order, starting from `start`.
+    """
+
+    role = "reduce"
 
     axes: tuple[int, ...]
-    identity: ClassVar[Any] = None  # the result for no elements; None: an error
+    identity: ClassVar[float]  # what `combine` leaves as it is; inf: the dtype's extreme value
+    combine: Callable[..., Value]  # (k, a, b) -> how two partial results become one
 
     def result_dtype(self, dtype: Dtype) -> Dtype:
         """The dtype of the result for inputs of `dtype`."""
         return dtype
+
+    def start(self, dtype: Dtype) -> complex | bool:
+        """`identity` as a number that a result of `dtype` can hold."""
+        return neutral_value(self.identity, dtype)
 
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         kept = tuple(1 if axis in self.axes else length for axis, length in enumerate(x.shape))
@@ -123,4 +167,4 @@ class Reduce(Op, abstract=True):
         shifted: Any = replace(self, axes=tuple(axis + 1 for axis in self.axes))  # type: ignore[type-var]
         return apply(shifted, x)
 
-    combine: Callable[..., Value]  # (k, a, b) -> how two partial results become one
+    emit = no_rule("a reduction is a loop, which the code generator makes of start and combine")

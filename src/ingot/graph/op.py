@@ -65,6 +65,16 @@ class Op:
 
     several_outputs: ClassVar[bool] = False
 
+    # What the fuser asks: "map" (each element by itself), "reduce", "view" (elements only addressed otherwise) or "single".
+    role: ClassVar[str] = "single"
+    why_single: ClassVar[str] = "its elements depend on many others"
+    keeps_order: ClassVar[bool] = False  # a view whose elements keep their order in memory
+    broadcasts: ClassVar[bool] = False  # a view that repeats elements
+
+    def is_no_op(self, *inputs: Any) -> bool:
+        """Whether the result is the first input; what the simplifier asks."""
+        return False
+
     infer: Callable[..., Any]
     evaluate: Callable[..., Any]
     vjp: Callable[..., Any]

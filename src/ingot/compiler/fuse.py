@@ -1,0 +1,340 @@
+"""Fuse: the steps of a tape gathered into groups, each of which becomes one kernel.
+
+A group is a set of steps over one domain, a shape. Maps compute all of its elements, or one element a row; reductions along rows
+turn the first kind into the second, and a broadcast turns it back: softmax and layer norm are one group each. Reductions over
+other axes end a group. Views (transposes, slices, broadcasts of values in memory) cost nothing: whoever reads them computes
+addresses. What remains (products of matrices, sorting) stays single.
+
+Groups cannot depend on each other in a circle: each has a level; a value that a group at level n writes can be read by others from
+level n + 1 on; steps join the groups of their inputs only at the highest of these levels. So a path that leaves a group leads to higher levels
+and never back. All this takes one walk over the tape.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import Any
+
+from ingot.compiler.tape import Step, Tape
+from ingot.graph.shape import size_of
+
+__all__ = ["Group", "Schedule", "fuse"]
+
+MOST_STEPS = 256  # LLVM's time grows faster than the code; beyond this a group stops paying
+FEWEST_ROWS = 16  # with fewer rows than this, a long reduction is better split than run row by row
+SMALL = 1 << 15  # elements that one thread reduces at once, however they are arranged
+
+
+@dataclass(eq=False)
+class Group:
+    """Steps that run together. `kind`: "fused" (one kernel), "view" (no work), or "single" (an op of its own)."""
+
+    kind: str
+    steps: list[Step]
+    inputs: list[Step] = field(default_factory=list)
+    outputs: list[Step] = field(default_factory=list)
+    domain: tuple[int, ...] = ()
+    reduced: tuple[int, ...] | None = None  # positions in `domain`; None without reductions
+    by_rows: bool = False
+    reason: str = ""  # why a single step was not fused
+
+    @property
+    def nbytes(self) -> int:
+        """What the group reads and writes."""
+        if self.kind == "view":
+            return 0
+        return sum(step.nbytes for step in (*self.inputs, *self.outputs))
+
+
+@dataclass
+class Schedule:
+    """A tape with its groups in an order in which they can run."""
+
+    tape: Tape
+    groups: list[Group]
+
+    def text(self) -> str:
+        """The groups with their steps."""
+        numbers = self.tape.numbers()
+        lines: list[str] = []
+        for group in self.groups:
+            if group.kind == "fused":
+                rows = ", by rows" if group.by_rows else ""
+                reads = ", ".join(f"%{numbers[step]}" for step in group.inputs)
+                writes = ", ".join(f"%{numbers[step]}" for step in group.outputs)
+                lines.append(f"fused {list(group.domain)}{rows}: reads {reads}; writes {writes}")
+                lines += ["    " + self.tape.line(step, numbers) for step in group.steps]
+            else:
+                lines.append(f"{group.kind} {self.tape.line(group.steps[0], numbers)}")
+        lines.append("return " + ", ".join(f"%{numbers[step]}" for step in self.tape.outputs))
+        return "\n".join(lines)
+
+
+class _Part:
+    """A group while it grows."""
+
+    def __init__(self, domain: tuple[int, ...], level: int) -> None:
+        self.domain = domain
+        self.level = level
+        self.steps: list[Step] = []
+        self.row_steps: set[Step] = set()  # steps with one element a row
+        self.finished: set[Step] = set()  # results of reductions that only other groups can read
+        self.reduced: tuple[int, ...] | None = None
+        self.by_rows = False
+
+    def rows_shape(self) -> tuple[int, ...] | None:
+        """The shape of what has one element a row; None without rows."""
+        if self.reduced is None or not self.by_rows:
+            return None
+        return tuple(n for axis, n in enumerate(self.domain) if axis not in self.reduced)
+
+    def can_absorb(self, other: _Part) -> bool:
+        """Whether the two can be one."""
+        if self is other:
+            return True
+        same_reductions = self.reduced is None or other.reduced is None or (
+            (self.reduced, self.by_rows) == (other.reduced, other.by_rows)
+        )
+        return (
+            self.domain == other.domain
+            and same_reductions
+            and len(self.steps) + len(other.steps) < MOST_STEPS
+        )
+
+    def absorb(self, other: _Part) -> None:
+        """Takes over the other's steps."""
+        self.steps += other.steps
+        self.row_steps |= other.row_steps
+        self.finished |= other.finished
+        if self.reduced is None:
+            self.reduced, self.by_rows = other.reduced, other.by_rows
+
+
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(length for length in shape if length != 1)
+
+
+class _Fuser:
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self.part_of: dict[Step, _Part] = {}
+        self.available: dict[Step, int] = {}  # from which level on others can read a step
+        self.singles: dict[Step, Group] = {}
+
+    def run(self) -> list[Group]:
+        for step in self.tape.steps:
+            if step.op is None:
+                self.available[step] = 0
+                continue
+            handler = getattr(self, "_" + step.op.role)
+            handler(step)
+        return self._groups()
+
+    # How each role joins
+
+    def _map(self, step: Step) -> None:
+        self._join(step, _without_ones(step.shape))
+
+    def _reduce(self, step: Step) -> None:
+        source = step.inputs[0]
+        domain = _without_ones(source.shape)
+        positions = _positions(source.shape, step.op.axes)  # type: ignore[union-attr]
+        if not positions or size_of(domain) == 0:
+            self._single(step, "there is nothing to reduce")
+            return
+        self._join(step, domain, positions)
+
+    def _view(self, step: Step) -> None:
+        source = step.inputs[0]
+        part = self.part_of.get(source)
+        if part is not None and source not in part.finished:
+            is_row = source in part.row_steps
+            if step.op.keeps_order and _without_ones(step.shape) == _without_ones(source.shape):  # type: ignore[union-attr]
+                self._add(part, step, is_row)
+                return
+            if is_row and step.op.broadcasts and _spreads(step, part):  # type: ignore[union-attr]
+                self._add(part, step)
+                return
+        self.singles[step] = Group("view", [step])
+        self.available[step] = self._readable(source)
+
+    def _single(self, step: Step, reason: str = "") -> None:
+        level = max((self._readable(source) for source in step.inputs), default=0)
+        self.available[step] = level + 1
+        self.singles[step] = Group("single", [step], reason=reason or step.op.why_single)  # type: ignore[union-attr]
+
+    def _join(
+        self, step: Step, domain: tuple[int, ...], reduced: tuple[int, ...] | None = None
+    ) -> None:
+        """Puts a map or reduction into the group of its inputs where that is possible, else into one of its own."""
+        joinable = [
+            part
+            for source in step.inputs
+            if (part := self.part_of.get(source)) is not None and self._fits(step, source, part, domain, reduced)
+        ]
+        others = [
+            self._readable(source)
+            for source in step.inputs
+            if self.part_of.get(source) not in joinable
+        ]
+        level = max([part.level for part in joinable] + others, default=0)
+        merged: _Part | None = None
+        for part in joinable:
+            if part.level != level or part is merged:
+                continue
+            if merged is None:
+                merged = part
+            elif merged.can_absorb(part):
+                merged = self._united(merged, part)
+            else:
+                merged = None
+                break
+        if merged is None:
+            merged = _Part(domain, max((self._readable(source) for source in step.inputs), default=0))
+        if reduced is not None:
+            by_rows = _runs_by_rows(domain, reduced)
+            merged.reduced, merged.by_rows = reduced, by_rows
+            self._add(merged, step, is_row=by_rows, is_finished=not by_rows)
+        else:
+            self._add(merged, step, is_row=domain != merged.domain)
+
+    def _fits(
+        self,
+        step: Step,
+        source: Step,
+        part: _Part,
+        domain: tuple[int, ...],
+        reduced: tuple[int, ...] | None,
+    ) -> bool:
+        """Whether `step` can run inside the group of its input `source`."""
+        if source in part.finished or len(part.steps) >= MOST_STEPS:
+            return False
+        if reduced is not None:
+            return (
+                source not in part.row_steps
+                and domain == part.domain
+                and part.reduced in (None, reduced)
+                and (part.reduced is None or part.by_rows == _runs_by_rows(domain, reduced))
+            )
+        if source in part.row_steps:
+            return domain == part.rows_shape()
+        return domain == part.domain
+
+    # Book-keeping
+
+    def _readable(self, step: Step) -> int:
+        """The lowest level at which a group can read `step` from memory."""
+        part = self.part_of.get(step)
+        return self.available[step] if part is None else part.level + 1
+
+    def _add(self, part: _Part, step: Step, is_row: bool = False, is_finished: bool = False) -> None:
+        part.steps.append(step)
+        self.part_of[step] = part
+        if is_row:
+            part.row_steps.add(step)
+        if is_finished:
+            part.finished.add(step)
+
+    def _united(self, part: _Part, other: _Part) -> _Part:
+        if len(part.steps) < len(other.steps):
+            part, other = other, part
+        part.absorb(other)
+        for step in other.steps:
+            self.part_of[step] = part
+        return part
+
+    def _groups(self) -> list[Group]:
+        position = self.tape.numbers()
+        group_of: dict[Step, Group] = dict(self.singles)
+        for part in {id(part): part for part in self.part_of.values()}.values():
+            part.steps.sort(key=position.__getitem__)
+            group = Group("fused", part.steps, [], [], part.domain, part.reduced, part.by_rows)
+            for step in part.steps:
+                group_of[step] = group
+        groups = list({id(group): group for group in group_of.values()}.values())
+        _connect(self.tape, groups, group_of)
+        return _ordered(groups, group_of, position)
+
+
+def _positions(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Where the reduced axes are among those longer than 1."""
+    longer = [axis for axis, length in enumerate(shape) if length != 1]
+    return tuple(position for position, axis in enumerate(longer) if axis in axes)
+
+
+def _spreads(step: Step, part: _Part) -> bool:
+    """Whether a broadcast repeats each row's one element along the whole row."""
+    source, target = step.inputs[0].shape, step.shape
+    aligned = (1,) * (len(target) - len(source)) + source
+    repeated = tuple(axis for axis, length in enumerate(aligned) if length == 1)
+    return _without_ones(target) == part.domain and _positions(target, repeated) == part.reduced
+
+
+def _runs_by_rows(domain: tuple[int, ...], reduced: tuple[int, ...]) -> bool:
+    """Whether a reduction is best run row by row: over the last axes, with enough rows to share out."""
+    rows = len(domain) - len(reduced)
+    if reduced != tuple(range(rows, len(domain))):
+        return False
+    return size_of(domain[:rows]) >= FEWEST_ROWS or size_of(domain) <= SMALL
+
+
+def _connect(tape: Tape, groups: list[Group], group_of: dict[Step, Group]) -> None:
+    """Fills in what each group reads from and writes to memory."""
+    written: dict[Step, None] = dict.fromkeys(step for step in tape.outputs if step in group_of)
+    for group in groups:
+        inputs: dict[Step, None] = {}
+        for step in group.steps:
+            for source in step.inputs:
+                if group_of.get(source) is not group:
+                    inputs[source] = None
+                    if source in group_of:
+                        written[source] = None
+        group.inputs = list(inputs)
+    for step in written:
+        group_of[step].outputs.append(step)
+
+
+def _ordered(groups: list[Group], group_of: dict[Step, Group], position: dict[Step, int]) -> list[Group]:
+    """The groups so that each follows those it reads, otherwise in the order of the tape."""
+    last = {id(group): position[group.steps[-1]] for group in groups}
+    users: dict[int, list[Group]] = {id(group): [] for group in groups}
+    waiting: dict[int, int] = {}
+    for group in groups:
+        needed = {id(group_of[step]): group_of[step] for step in group.inputs if step in group_of}
+        waiting[id(group)] = len(needed)
+        for other in needed.values():
+            users[id(other)].append(group)
+    ready: list[tuple[int, int, Any]] = [
+        (last[id(group)], number, group)
+        for number, group in enumerate(groups)
+        if waiting[id(group)] == 0
+    ]
+    heapq.heapify(ready)
+    ordered: list[Group] = []
+    number = len(groups)
+    while ready:
+        _, _, group = heapq.heappop(ready)
+        ordered.append(group)
+        for user in users[id(group)]:
+            waiting[id(user)] -= 1
+            if waiting[id(user)] == 0:
+                number += 1
+                heapq.heappush(ready, (last[id(user)], number, user))
+    assert len(ordered) == len(groups), "groups depend on each other in a circle"
+    return ordered
+
+
+def fuse(tape: Tape) -> Schedule:
+    """The tape with its steps in groups."""
+    return Schedule(tape, _Fuser(tape).run())
+
+
+def separate(tape: Tape) -> Schedule:
+    """The tape with every step on its own: what runs when fusion is switched off."""
+    groups = []
+    for step in tape.steps:
+        if step.op is not None:
+            outputs = [step]
+            groups.append(Group("single", [step], list(step.inputs), outputs, reason="fusion is off"))
+    return Schedule(tape, groups)

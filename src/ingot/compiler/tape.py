@@ -1,0 +1,206 @@
+"""The tape: a traced function as a list of steps, inputs before users, with a printer and a verifier.
+
+A `Step` mirrors a graph node but holds no arrays, so that a tape can be stored, rewritten and printed. Every stage takes a
+tape and makes a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ingot._native import Dtype, Node, array, topological
+from ingot.graph.op import Op
+
+__all__ = ["Source", "Step", "Tape", "tape_of"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A line of the user's program."""
+
+    filename: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.filename}:{self.line} in {self.function}"
+
+    @property
+    def short(self) -> str:
+        """The file's name without its folder, and the line."""
+        return f"{self.filename.replace(chr(92), '/').rsplit('/', 1)[-1]}:{self.line}"
+
+
+class Step:
+    """One value of a tape: an input, a constant (it has a `value`), or an op over earlier steps."""
+
+    __slots__ = ("dtype", "inputs", "op", "shape", "source", "stream", "value")
+
+    def __init__(
+        self,
+        op: Op | None,
+        inputs: Sequence[Step],
+        shape: Any,
+        dtype: Any,
+        stream: Any = None,
+        source: Source | None = None,
+        value: np.ndarray | None = None,
+    ) -> None:
+        self.op = op
+        self.inputs = tuple(inputs)
+        self.shape = shape
+        self.dtype = dtype
+        self.stream = stream
+        self.source = source
+        self.value = value
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value is known before any call."""
+        return self.value is not None
+
+    @property
+    def is_input(self) -> bool:
+        """Whether a call gives the value."""
+        return self.op is None and self.value is None
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the value in bytes; of all values for an op with several outputs."""
+        if isinstance(self.dtype, Dtype):
+            return _bytes(self.shape, self.dtype)
+        return sum(map(_bytes, self.shape, self.dtype))
+
+    def with_inputs(self, inputs: Sequence[Step]) -> Step:
+        """The same step over other inputs; itself if they are the same."""
+        if all(new is old for new, old in zip(inputs, self.inputs, strict=True)):
+            return self
+        return Step(self.op, inputs, self.shape, self.dtype, self.stream, self.source, self.value)
+
+
+def _bytes(shape: Iterable[int], dtype: Dtype) -> int:
+    size = dtype.size
+    for length in shape:
+        size *= length
+    return size
+
+
+@dataclass
+class Tape:
+    """Inputs, outputs, and all steps in an order in which each follows its inputs."""
+
+    inputs: list[Step]
+    outputs: list[Step]
+    steps: list[Step]
+    names: dict[Step, str] = field(default_factory=dict)  # what the inputs are, in the user's words
+
+    def users(self) -> dict[Step, list[Step]]:
+        """For each step, the steps that take it, in order; a step that takes it twice appears twice."""
+        found: dict[Step, list[Step]] = {step: [] for step in self.steps}
+        for step in self.steps:
+            for source in step.inputs:
+                found[source].append(step)
+        return found
+
+    def numbers(self) -> dict[Step, int]:
+        """The names of the steps in texts: their positions."""
+        return {step: position for position, step in enumerate(self.steps)}
+
+    def verify(self) -> None:
+        """AssertionError unless the order, the inputs, the shapes and the dtypes are right."""
+        seen: set[Step] = set()
+        for step in self.steps:
+            assert step not in seen, f"{step.op} stands on the tape twice"
+            for source in step.inputs:
+                assert source in seen, f"{step.op} precedes its input {source.op}"
+            if step.op is not None and not step.op.several_outputs:
+                inferred = step.op.infer(*step.inputs)
+                assert inferred == (step.shape, step.dtype), (
+                    f"{step.op} has {(step.shape, step.dtype)} but infers {inferred}"
+                )
+            seen.add(step)
+        for step in (*self.inputs, *self.outputs):
+            assert step in seen, "an input or output is not on the tape"
+
+    def text(self) -> str:
+        """One line for each step."""
+        numbers = self.numbers()
+        lines = [self.line(step, numbers) for step in self.steps]
+        lines.append("return " + ", ".join(f"%{numbers[step]}" for step in self.outputs))
+        return "\n".join(lines)
+
+    def line(self, step: Step, numbers: dict[Step, int]) -> str:
+        """One step as texts show it: `%2 = Add(%0, %1) : float32[3]`."""
+        if step.is_constant:
+            what = f"constant {_value_text(step.value)}"
+        elif step.op is None:
+            what = f"input {self.names.get(step, '')}".rstrip()
+        else:
+            what = _op_text(step.op, [f"%{numbers[source]}" for source in step.inputs])
+        return f"%{numbers[step]} = {what} : {_type_text(step)}"
+
+
+def _type_text(step: Step) -> str:
+    if isinstance(step.dtype, Dtype):
+        return f"{step.dtype.name}{list(step.shape)}"
+    return ", ".join(
+        f"{dtype.name}{list(shape)}" for shape, dtype in zip(step.shape, step.dtype, strict=True)
+    )
+
+
+def _value_text(value: Any) -> str:
+    if value.ndim == 0:
+        return str(value[()])
+    return f"of {value.size} elements"
+
+
+def _op_text(op: Op, inputs: list[str]) -> str:
+    fields = [
+        f"{name}={_field_text(getattr(op, name))}" for name in getattr(op, "__dataclass_fields__", {})
+    ]
+    return f"{type(op).__name__}({', '.join([*inputs, *fields])})"
+
+
+def _field_text(value: Any) -> str:
+    if isinstance(value, Dtype):
+        return value.name
+    return repr(value)
+
+
+def tape_of(inputs: Sequence[array], outputs: Sequence[array], names: Sequence[str] = ()) -> Tape:
+    """The tape of the graph between placeholders and outputs.
+
+    Arrays that the function closed over, made before the trace, become constants: they are evaluated now.
+    """
+    made: dict[Node, Step] = {}
+    tape_inputs = []
+    for placeholder in inputs:
+        step = Step(None, (), placeholder.shape, placeholder.dtype)
+        made[placeholder._node] = step
+        tape_inputs.append(step)
+    steps = list(tape_inputs)
+    for node in topological(outputs):
+        if node in made:
+            continue
+        if node.op is None or node.evaluated or node.source is None:
+            step = Step(None, (), node.shape, node.dtype, value=node.data)
+        else:
+            sources = [made[source] for source in node.inputs]
+            step = Step(node.op, sources, node.shape, node.dtype, node.stream, node.source)
+        made[node] = step
+        steps.append(step)
+    return Tape(
+        tape_inputs,
+        [made[output._node] for output in outputs],
+        steps,
+        dict(zip(tape_inputs, names, strict=False)),
+    )
