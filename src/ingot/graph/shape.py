@@ -1,4 +1,8 @@
-"""Shapes and axes: the arithmetic on tuples of ints that ops share, and its error sentences."""
+"""Shapes and axes: the arithmetic on tuples of ints that ops share, and its error sentences.
+
+Lengths may be dimensions (`graph/dimension.py`), which stay symbolic as long as they are only
+added, multiplied, divided and compared: nothing here converts what is an int already.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,12 @@ Shape = tuple[int, ...]
 
 __all__ = [
     "Shape",
+    "as_axes",
+    "as_lengths",
     "as_shape",
+    "axes_tuple",
     "broadcast_shapes",
+    "fill_length",
     "normalize_axes",
     "normalize_axis",
     "shape_text",
@@ -31,23 +39,44 @@ def shape_text(shape: Iterable[int]) -> str:
     return "(" + ", ".join(str(length) for length in shape) + ")"
 
 
+def as_lengths(name: str, value: Iterable[int]) -> Shape:
+    """A user's sequence of ints as a tuple; `name` is the op that error sentences blame."""
+    try:
+        return tuple(length if isinstance(length, int) else index(length) for length in value)
+    except TypeError:
+        raise TypeError(f"[{name}] a shape is a sequence of ints, got {value!r}.") from None
+
+
 def as_shape(name: str, value: int | Sequence[int]) -> Shape:
     """A user's shape, an int or a sequence of ints, as a tuple of lengths that are not negative."""
-    try:
-        lengths = (index(value),)  # type: ignore[arg-type]
-    except TypeError:
-        try:
-            lengths = tuple(map(index, value))  # type: ignore[arg-type, assignment]
-        except TypeError:
-            raise TypeError(
-                f"[{name}] a shape is an int or a sequence of ints, got {value!r}."
-            ) from None
+    lengths = (value,) if isinstance(value, int) else as_lengths(name, value)
     for length in lengths:
         if length < 0:
             raise ValueError(
                 f"[{name}] a shape cannot have negative lengths, got {shape_text(lengths)}."
             )
     return lengths
+
+
+def fill_length(name: str, shape: Shape, lengths: Shape) -> Shape:
+    """`lengths`, with the one that is -1 such that there are as many elements as in `shape`."""
+    size = size_of(shape)
+    wrong = f"[{name}] cannot {name} {shape_text(shape)} to {shape_text(lengths)}"
+    if -1 not in lengths:
+        if size_of(lengths) != size or any(length < 0 for length in lengths):
+            raise ValueError(f"{wrong}: {size} elements do not fill it.")
+        return lengths
+    if lengths.count(-1) > 1:
+        raise ValueError(f"{wrong}: only one length can be -1.")
+    position = lengths.index(-1)
+    before = lengths[:position]
+    after = lengths[position + 1 :]
+    known = size_of(before) * size_of(after)
+    if known == 0:
+        raise ValueError(f"{wrong}: any length times 0 is 0, so give it in place of -1.")
+    if known < 0 or size % known != 0:
+        raise ValueError(f"{wrong}: {size} elements do not divide by {known}.")
+    return (*before, size // known, *after)
 
 
 def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
@@ -80,13 +109,25 @@ def normalize_axis(name: str, axis: int, ndim: int) -> int:
     return position + ndim if position < 0 else position
 
 
-def normalize_axes(name: str, axes: None | int | Sequence[int], ndim: int) -> tuple[int, ...]:
-    """`axes` counted from the front and sorted; None means all; ValueError if one is named twice."""
+def axes_tuple(name: str, axes: int | Iterable[int]) -> tuple[int, ...]:
+    """A user's axes, an int or a sequence of ints, as a tuple."""
+    if isinstance(axes, int):
+        return (axes,)
+    if not isinstance(axes, Iterable):
+        raise TypeError(f"[{name}] axes are an int or a sequence of ints, got {axes!r}.")
+    return tuple(axes)
+
+
+def as_axes(name: str, axes: int | Iterable[int], ndim: int) -> tuple[int, ...]:
+    """A user's axes, an int or a sequence of ints, counted from the front, in the order given."""
+    return tuple(normalize_axis(name, axis, ndim) for axis in axes_tuple(name, axes))
+
+
+def normalize_axes(name: str, axes: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    """`axes` counted from the front and sorted; None means all; none may be named twice."""
     if axes is None:
         return tuple(range(ndim))
-    if not isinstance(axes, Sequence):
-        return (normalize_axis(name, axes, ndim),)
-    found = sorted(normalize_axis(name, axis, ndim) for axis in axes)
+    found = tuple(sorted(as_axes(name, axes, ndim)))
     if len(set(found)) != len(found):
-        raise ValueError(f"[{name}] axes {tuple(axes)} name an axis of the {ndim} twice.")
-    return tuple(found)
+        raise ValueError(f"[{name}] the axes {axes} name one of the {ndim} twice.")
+    return found

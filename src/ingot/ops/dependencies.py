@@ -1,0 +1,69 @@
+"""Dependencies: arrays that are computed after others without using their values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ingot._native import Dtype, array
+from ingot.graph.op import Op, apply_multiple, no_rule
+from ingot.graph.shape import Shape
+from ingot.ops.movement import broadcast_to, require_array
+
+__all__ = ["depends"]
+
+
+@dataclass(frozen=True)
+class Depends(Op):
+    """Its first `count` inputs unchanged, but not before the other inputs are computed."""
+
+    count: int
+
+    several_outputs = True
+    why_single = "it orders the evaluation of others"
+
+    def infer(self, *inputs: array) -> tuple[tuple[Shape, Dtype], ...]:
+        return tuple((x.shape, x.dtype) for x in inputs[: self.count])
+
+    def evaluate(self, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
+        return inputs[: self.count]
+
+    def vjp(
+        self, cotangents: tuple[array | None, ...], outs: tuple[array, ...], *inputs: array
+    ) -> tuple[array | None, ...]:
+        return (*cotangents, *(None,) * (len(inputs) - self.count))
+
+    def jvp(
+        self, tangents: tuple[array | None, ...], outs: tuple[array, ...], *inputs: array
+    ) -> tuple[array | None, ...]:
+        return tuple(tangents[: self.count])
+
+    def vmap(self, size: int, batched: tuple[bool, ...], *inputs: array) -> tuple[array, ...]:
+        filled = (
+            x if has_batch else broadcast_to(x, (size, *x.shape))
+            for has_batch, x in zip(batched, inputs, strict=True)
+        )
+        return apply_multiple(self, *filled)
+
+    emit = no_rule("it orders the evaluation of others and computes nothing")
+
+
+def depends(inputs: array | Sequence[array], dependencies: array | Sequence[array]) -> Any:
+    """The inputs unchanged, but computed only after the dependencies.
+
+    Args:
+        inputs: An array or a sequence of arrays.
+        dependencies: The arrays that must be computed first.
+
+    Returns:
+        An array for an array, a list for a sequence.
+    """
+    first = [inputs] if isinstance(inputs, array) else list(inputs)
+    others = [dependencies] if isinstance(dependencies, array) else list(dependencies)
+    for a in (*first, *others):
+        require_array("depends", a)
+    outputs = list(apply_multiple(Depends(len(first)), *first, *others)) if first else []
+    return outputs[0] if isinstance(inputs, array) else outputs
