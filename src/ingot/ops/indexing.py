@@ -1,5 +1,459 @@
-"""Gather and scatter primitives, slices and their updates."""
+"""Gathers and scatters: elements read from, and written to, places that arrays of indices name.
+
+`Gather` and `Scatter` index some axes with arrays, as NumPy's `x[:, rows, columns]` does;
+`GatherAxis` and `ScatterAxis` have one index for each element, along one axis. A gather is
+differentiated to a scatter that adds, and the other way round. Negative indices count from the end;
+indices outside of the axis raise IndexError when they are evaluated.
+"""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ingot._native import Dtype, array, make
+from ingot.graph.device import StreamLike
+from ingot.graph.dtype import complex64, int32, is_integer
+from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, shape_text
+from ingot.ops.accumulate import accumulate, flat_positions, out_of_range
+from ingot.ops.casting import astype
+from ingot.ops.comparison import where
+from ingot.ops.creation import arange, zeros
+from ingot.ops.movement import broadcast_to, require_array, reshape, transpose
+from ingot.ops.slicing import broadcast_batch, element, zeros_for_none
+
+__all__ = ["put_along_axis", "take", "take_along_axis"]
+
+_INDIRECT = "loads and stores through an index stay a host step"
+
+
+def move_block(x: array, source: int, target: int, count: int) -> array:
+    """`x` with the `count` axes from `source` on moved together, so that they begin at `target`."""
+    if source == target or count == 0:
+        return x
+    block = range(source, source + count)
+    order = [axis for axis in range(x.ndim) if axis not in block]
+    order[target:target] = block
+    return transpose(x, order)
+
+
+@dataclass(frozen=True)
+class _Indexed(Op, abstract=True):
+    """What gathers and scatters by arrays of indices share.
+
+    `axes` (sorted) are indexed by as many arrays of equal shape. As with NumPy, the axes of the
+    indices stand where the indexed axes were if those are neighbours, and in front otherwise.
+    """
+
+    axes: Shape
+
+    @property
+    def position(self) -> int:
+        """Where the axes of the indices begin in what is gathered."""
+        first = self.axes[0]
+        return first if self.axes == tuple(range(first, first + len(self.axes))) else 0
+
+    def gathered_shape(self, shape: Shape, index_shape: Shape) -> Shape:
+        """The shape of what is gathered from an array of that shape."""
+        rest = tuple(length for axis, length in enumerate(shape) if axis not in self.axes)
+        return rest[: self.position] + index_shape + rest[self.position :]
+
+    @property
+    def shifted(self) -> Shape:
+        """The indexed axes once there is a batch axis in front."""
+        return tuple(axis + 1 for axis in self.axes)
+
+    def batched_indices(
+        self, size: int, batched: Sequence[bool], indices: Sequence[array]
+    ) -> list[array]:
+        """Indices that all have the batch axis, and one that counts along it in front."""
+        full = [
+            broadcast_batch(index, size, has_batch)
+            for index, has_batch in zip(indices, batched, strict=True)
+        ]
+        shape = full[0].shape
+        counter = arange(size, dtype=int32).reshape((size,) + (1,) * (len(shape) - 1))
+        return [broadcast_to(counter, shape), *full]
+
+
+@dataclass(frozen=True)
+class Gather(_Indexed):
+    """The elements of the first input at the indices that are the other inputs."""
+
+    def infer(self, x: array, *indices: array) -> tuple[Shape, Dtype]:
+        return self.gathered_shape(x.shape, indices[0].shape), x.dtype
+
+    def evaluate(self, x: np.ndarray, *indices: np.ndarray) -> np.ndarray:
+        places = [index.astype(np.int64, copy=False) for index in indices]
+        try:
+            if len(places) == 1 and x.flags.c_contiguous:
+                return np.take(x, places[0], self.axes[0])
+            subscript: list[Any] = [slice(None)] * x.ndim
+            for axis, place in zip(self.axes, places, strict=True):
+                subscript[axis] = place
+            return x[tuple(subscript)]
+        except IndexError:
+            for axis, place in zip(self.axes, places, strict=True):
+                length = x.shape[axis]
+                if ((place < -length) | (place >= length)).any():
+                    raise out_of_range(place, length) from None
+            raise
+
+    def vjp(
+        self, cotangent: array, out: array, x: array, *indices: array
+    ) -> tuple[array | None, ...]:
+        total = apply(Scatter(self.axes, "add"), zeros(x.shape, x.dtype), cotangent, *indices)
+        return (total, *(None for _ in indices))
+
+    def jvp(
+        self, tangents: tuple[array | None, ...], out: array, x: array, *indices: array
+    ) -> array | None:
+        return None if tangents[0] is None else apply(self, tangents[0], *indices)
+
+    def vmap(self, size: int, batched: tuple[bool, ...], x: array, *indices: array) -> array:
+        if not any(batched[1:]):
+            result = apply(Gather(self.shifted), x, *indices)
+            neighbours = Gather(self.shifted).position > 0
+            return result if neighbours else move_block(result, indices[0].ndim, 0, 1)
+        if not batched[0]:
+            full = [broadcast_batch(i, size, b) for i, b in zip(indices, batched[1:], strict=True)]
+            return move_block(apply(self, x, *full), self.position, 0, 1)
+        full = self.batched_indices(size, batched[1:], indices)
+        result = apply(Gather((0, *self.shifted)), x, *full)
+        return move_block(result, 1, 1 + self.position, full[0].ndim - 1)
+
+    emit = no_rule(_INDIRECT)
+
+
+@dataclass(frozen=True)
+class Scatter(_Indexed):
+    """The first input with the second, shaped like a gather, written to what the others index.
+
+    Elements that are named repeatedly combine all their updates; by "assign" they get the last.
+    """
+
+    mode: str  # one of accumulate.MODES
+
+    def infer(self, x: array, updates: array, *indices: array) -> tuple[Shape, Dtype]:
+        return x.shape, x.dtype
+
+    def evaluate(self, x: np.ndarray, updates: np.ndarray, *indices: np.ndarray) -> np.ndarray:
+        order = self.axes + tuple(axis for axis in range(x.ndim) if axis not in self.axes)
+        lengths = tuple(x.shape[axis] for axis in self.axes)
+        rows = flat_positions(indices, lengths)
+        count = indices[0].ndim
+        updates = np.moveaxis(updates, range(self.position, self.position + count), range(count))
+        out = x.transpose(order).copy()
+        width = int(np.prod(out.shape[len(lengths) :], dtype=np.int64))
+        table = out.reshape((int(np.prod(lengths, dtype=np.int64)), width))
+        result = accumulate(self.mode, table, rows, updates.reshape((len(rows), width)))
+        return result.reshape(out.shape).transpose(np.argsort(order))
+
+    def vjp(
+        self, cotangent: array, out: array, x: array, updates: array, *indices: array
+    ) -> tuple[array | None, ...]:
+        nothing = tuple(None for _ in indices)
+        gathered = apply(Gather(self.axes), cotangent, *indices)
+        if self.mode == "add":
+            return (cotangent, gathered, *nothing)
+        if self.mode == "assign":
+            cleared = apply(self, cotangent, zeros(updates.shape, updates.dtype), *indices)
+            return (cleared, where(self.last(x.shape, indices), gathered, 0), *nothing)
+        if self.mode == "multiply":
+            for_x = apply(self, cotangent, _conjugate(updates), *indices)
+            factors = self.other_factors(x, updates, indices)
+            return (for_x, gathered * _conjugate(factors), *nothing)
+        chosen = updates == apply(Gather(self.axes), out, *indices)
+        return (where(x == out, cotangent, 0), where(chosen, gathered, 0), *nothing)
+
+    def jvp(
+        self,
+        tangents: tuple[array | None, ...],
+        out: array,
+        x: array,
+        updates: array,
+        *indices: array,
+    ) -> array | None:
+        along_x, along_updates = zeros_for_none(tangents[:2], (x, updates))
+        if self.mode in ("assign", "add"):
+            return apply(self, along_x, along_updates, *indices)
+        added = Scatter(self.axes, "add")
+        if self.mode == "multiply":
+            terms = along_updates * self.other_factors(x, updates, indices)
+            return apply(added, apply(self, along_x, updates, *indices), terms, *indices)
+        chosen = updates == apply(Gather(self.axes), out, *indices)
+        terms = where(chosen, along_updates, 0)
+        return apply(added, where(x == out, along_x, 0), terms, *indices)
+
+    def last(self, shape: Shape, indices: Sequence[array]) -> array:
+        """Which updates stay where an index is repeated, in a shape that broadcasts to theirs."""
+        index_shape = indices[0].shape
+        lengths = tuple(shape[axis] for axis in self.axes)
+        numbers = arange(indices[0].size, dtype=int32).reshape(index_shape)
+        every = tuple(range(len(lengths)))
+        winners = apply(Scatter(every, "assign"), zeros(lengths, int32), numbers, *indices)
+        stays = apply(Gather(every), winners, *indices) == numbers
+        behind = len(shape) - len(lengths) - self.position
+        return stays.reshape(index_shape + (1,) * behind)
+
+    def other_factors(self, x: array, updates: array, indices: Sequence[array]) -> array:
+        """For each update, the product of everything else that is multiplied into its element."""
+        # Zeros cannot be divided out again, so they are left out of the product and counted.
+        gather = Gather(self.axes)
+        is_zero = updates == 0
+        factors = where(is_zero, 1, updates)
+        product = apply(gather, apply(self, x, factors, *indices), *indices)
+        count = apply(
+            Scatter(self.axes, "add"), zeros(x.shape, int32), astype(is_zero, int32), *indices
+        )
+        others = apply(gather, count, *indices) - astype(is_zero, int32)
+        return where(others == 0, product / factors, 0)
+
+    def vmap(
+        self, size: int, batched: tuple[bool, ...], x: array, updates: array, *indices: array
+    ) -> array:
+        x = broadcast_batch(x, size, batched[0])
+        updates = broadcast_batch(updates, size, batched[1])
+        count = indices[0].ndim - batched[2]
+        if not any(batched[2:]):
+            op = Scatter(self.shifted, self.mode)
+            if op.position == 0:
+                updates = move_block(updates, 0, count, 1)
+            return apply(op, x, updates, *indices)
+        full = self.batched_indices(size, batched[2:], indices)
+        updates = move_block(updates, 1 + self.position, 1, count)
+        return apply(Scatter((0, *self.shifted), self.mode), x, updates, *full)
+
+    emit = no_rule(_INDIRECT)
+
+
+def _conjugate(x: array) -> array:
+    return x.conj() if x.dtype is complex64 else x
+
+
+@dataclass(frozen=True)
+class GatherAxis(Op):
+    """`x[..., indices[..., j, ...], ...]`: one index along `axis` for each element of the result.
+
+    The two inputs have equal lengths along all other axes.
+    """
+
+    axis: int
+
+    def infer(self, x: array, indices: array) -> tuple[Shape, Dtype]:
+        return indices.shape, x.dtype
+
+    def evaluate(self, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        places = indices.astype(np.int64, copy=False)
+        try:
+            return np.take_along_axis(x, places, self.axis)
+        except IndexError:
+            raise out_of_range(places, x.shape[self.axis]) from None
+
+    def vjp(self, cotangent: array, out: array, x: array, indices: array) -> tuple[array, None]:
+        op = ScatterAxis(self.axis, "add")
+        return apply(op, zeros(x.shape, x.dtype), cotangent, indices), None
+
+    def jvp(
+        self, tangents: tuple[array | None, None], out: array, x: array, indices: array
+    ) -> array | None:
+        return None if tangents[0] is None else apply(self, tangents[0], indices)
+
+    def vmap(self, size: int, batched: tuple[bool, bool], x: array, indices: array) -> array:
+        return apply(
+            GatherAxis(self.axis + 1),
+            broadcast_batch(x, size, batched[0]),
+            broadcast_batch(indices, size, batched[1]),
+        )
+
+    emit = no_rule(_INDIRECT)
+
+
+@dataclass(frozen=True)
+class ScatterAxis(Op):
+    """The first input with the second written along `axis` to the third: indices for each."""
+
+    axis: int
+    mode: str  # "assign", by which the last of repeated indices wins, or "add"
+
+    def infer(self, x: array, updates: array, indices: array) -> tuple[Shape, Dtype]:
+        return x.shape, x.dtype
+
+    def evaluate(self, x: np.ndarray, updates: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        out = np.moveaxis(x, self.axis, -1).copy()
+        places = np.moveaxis(indices, self.axis, -1)
+        lanes = int(np.prod(out.shape[:-1], dtype=np.int64))
+        counter = np.arange(lanes).reshape((*out.shape[:-1], 1))
+        rows = flat_positions((counter, places), (lanes, out.shape[-1]))
+        values = np.moveaxis(updates, self.axis, -1).reshape((-1, 1))
+        result = accumulate(self.mode, out.reshape((-1, 1)), rows, values)
+        return np.moveaxis(result.reshape(out.shape), -1, self.axis)
+
+    def vjp(
+        self, cotangent: array, out: array, x: array, updates: array, indices: array
+    ) -> tuple[array, array, None]:
+        gathered = apply(GatherAxis(self.axis), cotangent, indices)
+        if self.mode == "add":
+            return cotangent, gathered, None
+        cleared = apply(self, cotangent, zeros(updates.shape, updates.dtype), indices)
+        return cleared, where(self.last(x.shape, indices), gathered, 0), None
+
+    def last(self, shape: Shape, indices: array) -> array:
+        """Which updates are the ones that stay where an index occurs repeatedly."""
+        numbers = arange(indices.shape[self.axis], dtype=int32)
+        behind = indices.ndim - 1 - self.axis
+        numbers = broadcast_to(numbers.reshape((-1,) + (1,) * behind), indices.shape)
+        winners = apply(self, zeros(shape, int32), numbers, indices)
+        return apply(GatherAxis(self.axis), winners, indices) == numbers
+
+    def jvp(
+        self,
+        tangents: tuple[array | None, array | None, None],
+        out: array,
+        x: array,
+        updates: array,
+        indices: array,
+    ) -> array:
+        return apply(self, *zeros_for_none(tangents[:2], (x, updates)), indices)
+
+    def vmap(
+        self, size: int, batched: tuple[bool, bool, bool], x: array, updates: array, indices: array
+    ) -> array:
+        return apply(
+            ScatterAxis(self.axis + 1, self.mode),
+            broadcast_batch(x, size, batched[0]),
+            broadcast_batch(updates, size, batched[1]),
+            broadcast_batch(indices, size, batched[2]),
+        )
+
+    emit = no_rule(_INDIRECT)
+
+
+def take(
+    a: array, /, indices: int | array, axis: int | None = None, *, stream: StreamLike = None
+) -> array:
+    """Take elements along an axis: `take(a, i, axis=1)` is `a[:, i]`.
+
+    Args:
+        a: The array to take from.
+        indices: An int or an array of integers. Negative ones count from the end.
+        axis: The axis that the indices belong to; without it `a` is flattened first.
+        stream: Where the work belongs.
+
+    Returns:
+        `a` with the axis replaced by the axes of the indices. Indices outside of the axis raise
+        IndexError: an int at once, an array when it is evaluated.
+    """
+    require_array("take", a)
+    if axis is None:
+        source, position = reshape(a, (a.size,)), 0
+    else:
+        source, position = a, normalize_axis("take", axis, a.ndim)
+    if isinstance(indices, int):
+        return element(source, position, int(indices), stream)
+    if not isinstance(indices, array):
+        raise TypeError(
+            f"[take] indices are an int or an array of integers, got {type(indices).__name__}."
+        )
+    return gather("take", source, (position,), (indices,), stream)
+
+
+def gather(
+    name: str, a: array, axes: Shape, indices: Sequence[array], stream: StreamLike = None
+) -> array:
+    """The elements of `a` at indices along `axes` (sorted), which broadcast to each other."""
+    lanes = checked_indices(name, [a.shape[axis] for axis in axes], indices)
+    return apply(Gather(axes), a, *lanes, stream=stream)
+
+
+def checked_indices(
+    name: str, lengths: Sequence[int], indices: Sequence[array]
+) -> tuple[array, ...]:
+    """The indices of axes of those lengths, in their common shape, once they can be indices."""
+    for index in indices:
+        if not is_integer(index.dtype):
+            raise ValueError(f"[{name}] indices are integers, got dtype {index.dtype}.")
+    shape = broadcast_shapes(name, *(index.shape for index in indices))
+    if 0 in lengths and 0 not in shape:
+        raise ValueError(f"[{name}] an axis of length 0 has no elements to index.")
+    return tuple([broadcast_to(index, shape) for index in indices])
+
+
+def take_along_axis(
+    a: array, /, indices: array, axis: int | None = -1, *, stream: StreamLike = None
+) -> array:
+    """Take one element along an axis for each index: what indices from `argsort` are for.
+
+    Args:
+        a: The array to take from.
+        indices: Integers, with as many axes as `a`; the two broadcast against each other except
+            along `axis`.
+        axis: The axis that the indices belong to; None flattens `a` first.
+        stream: Where the work belongs.
+
+    Returns:
+        An array with the shape of the indices.
+    """
+    source, indices, position = _aligned("take_along_axis", a, indices, axis)
+    return make(GatherAxis(position), (source, indices), indices.shape, a.dtype, stream)
+
+
+def put_along_axis(
+    a: array,
+    /,
+    indices: array,
+    values: array,
+    axis: int | None = None,
+    *,
+    stream: StreamLike = None,
+) -> array:
+    """Put one value along an axis for each index; where one is repeated, the last value stays.
+
+    Args:
+        a: The array to put values into; it is not changed.
+        indices: Integers, with as many axes as `a`; the two broadcast against each other except
+            along `axis`.
+        values: What to put, broadcast to the shape of the indices and converted to the dtype of
+            `a`.
+        axis: The axis that the indices belong to; None stands for `a` flattened.
+        stream: Where the work belongs.
+
+    Returns:
+        An array with the shape of `a`.
+    """
+    require_array("put_along_axis", values)
+    target, indices, position = _aligned("put_along_axis", a, indices, axis)
+    if broadcast_shapes("put_along_axis", values.shape, indices.shape) != indices.shape:
+        raise ValueError(
+            f"[put_along_axis] values of shape {shape_text(values.shape)} do not broadcast to the "
+            f"indices' shape {shape_text(indices.shape)}."
+        )
+    updates = broadcast_to(astype(values, a.dtype), indices.shape)
+    op = ScatterAxis(position, "assign")
+    result = make(op, (target, updates, indices), target.shape, a.dtype, stream)
+    return reshape(result, a.shape) if axis is None else result
+
+
+def _aligned(name: str, a: array, indices: array, axis: int | None) -> tuple[array, array, int]:
+    """The array and the indices with equal lengths along all axes but one, and that axis."""
+    require_array(name, a)
+    require_array(name, indices)
+    source = reshape(a, (a.size,)) if axis is None else a
+    position = 0 if axis is None else normalize_axis(name, axis, a.ndim)
+    if not is_integer(indices.dtype):
+        # MLX raises RuntimeError for this one, though not before it evaluates.
+        raise RuntimeError(f"[{name}] indices are integers, got dtype {indices.dtype}.")
+    if indices.ndim != source.ndim:
+        raise ValueError(
+            f"[{name}] indices with {indices.ndim} axes do not match an array with {source.ndim}."
+        )
+    lengths = source.shape[position], indices.shape[position]
+    before, after = slice(position), slice(position + 1, None)
+    others = [x.shape[before] + x.shape[after] for x in (source, indices)]
+    common = broadcast_shapes(name, *others)
+    shapes = [common[:position] + (n,) + common[position:] for n in lengths]
+    return broadcast_to(source, shapes[0]), broadcast_to(indices, shapes[1]), position

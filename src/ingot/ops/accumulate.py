@@ -1,0 +1,83 @@
+"""How scatters evaluate: rows of updates written to, or combined into, rows of an array.
+
+All scatters come down to one form: a 2-d array, the row that each update belongs to, and the
+updates, one row each. Rows may be named repeatedly. An assignment lets the last one win; the other
+modes combine all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse
+
+__all__ = ["MODES", "accumulate", "flat_positions"]
+
+MODES = ("assign", "add", "multiply", "maximum", "minimum")
+
+# Below this many elements ufunc.at is quicker than setting up a sparse product.
+_SMALL = 4096
+
+_ON_BOOL = {"add": "maximum", "multiply": "minimum"}
+
+
+def flat_positions(indices: Sequence[np.ndarray], lengths: Sequence[int]) -> np.ndarray:
+    """The positions in a flattened array of shape `lengths` that the indices name."""
+    flat: np.ndarray | None = None
+    for index, length in zip(indices, lengths, strict=True):
+        position = wrapped(index, length)
+        flat = position if flat is None else flat * length + position
+    assert flat is not None, "a scatter has at least one index"
+    return flat.reshape(-1)
+
+
+def wrapped(index: np.ndarray, length: int) -> np.ndarray:
+    """The index as int64, counted from the front."""
+    position = index.astype(np.int64, copy=False)
+    if position.size == 0:
+        return position
+    lowest = position.min()
+    if lowest < -length or position.max() >= length:
+        raise out_of_range(position, length)
+    return np.where(position < 0, position + length, position) if lowest < 0 else position
+
+
+def out_of_range(index: np.ndarray, length: int) -> IndexError:
+    """The error that names the first index that is not within an axis."""
+    wrong = index[(index < -length) | (index >= length)]
+    return IndexError(f"index {wrong.flat[0]} is out of range for an axis of length {length}.")
+
+
+def accumulate(mode: str, out: np.ndarray, rows: np.ndarray, updates: np.ndarray) -> np.ndarray:
+    """`out` (contiguous, to be overwritten) with each `updates[i]` combined into row `rows[i]`."""
+    if mode == "assign":
+        out[rows] = updates
+        return out
+    dtype = out.dtype
+    if dtype.kind == "b":
+        mode = _ON_BOOL.get(mode, mode)
+        bits = accumulate(mode, out.view(np.uint8), rows, updates.astype(np.uint8))
+        return bits.view(bool)
+    if dtype.itemsize == 2 and dtype.kind not in "iu":  # sums of half types are kept in float32
+        wide = accumulate(mode, out.astype(np.float32), rows, updates.astype(np.float32))
+        return wide.astype(dtype)
+    if updates.size < _SMALL:
+        getattr(np, mode).at(out, rows, updates)
+        return out
+    width = out.shape[1]
+    if mode == "add" and width > 1:
+        return out + _row_sums(rows, updates, out.shape[0])
+    # ufunc.at has a quick loop for one axis only.
+    elements = (rows[:, None] * width + np.arange(width)).reshape(-1)
+    getattr(np, mode).at(out.reshape(-1), elements, updates.reshape(-1))
+    return out
+
+
+def _row_sums(rows: np.ndarray, updates: np.ndarray, count: int) -> np.ndarray:
+    """The sums of the updates of each row: a product with ones where column i has its row."""
+    total = len(rows)
+    ones = np.ones(total, updates.dtype)
+    places = scipy.sparse.csc_array((ones, rows, np.arange(total + 1)), (count, total))
+    sums: np.ndarray = places @ updates
+    return sums
