@@ -1,5 +1,411 @@
-"""Cumulative sums, products and extremes."""
+"""Scans: running sums, products and extremes along an axis, and differences, which undo sums.
+
+All scans have the form out[i] = f(out[i-1], x[i]). Their derivatives follow one linear recurrence
+whose coefficients are the partial derivatives of f, so each scan only states those.
+"""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ingot._native import Dtype, array, wrap
+from ingot.graph.device import StreamLike
+from ingot.graph.dtype import bool_, float32, from_numpy, int32, is_complex, is_inexact
+from ingot.graph.families import neutral_value
+from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.shape import Shape, normalize_axis
+from ingot.ops.casting import astype
+from ingot.ops.comparison import where
+from ingot.ops.creation import zeros
+from ingot.ops.exponential import exp
+from ingot.ops.movement import require_array, reshape
+from ingot.ops.reduction import without_bfloat16, work_dtype
+from ingot.ops.slicing import Slice, SliceUpdate, broadcast_batch
+
+__all__ = [
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
+    "logcumsumexp",
+]
+
+_LONG = 1024  # running sums of more numbers are kept in double precision
+
+_HOST_STEP = "each element needs the one before it, which stays a host step"
+
+
+def section(a: array, axis: int, start: int, stop: int, stream: StreamLike = None) -> array:
+    """The elements from `start` to before `stop` of one axis."""
+    begin = tuple(start if at == axis else 0 for at in range(a.ndim))
+    end = (*a.shape[:axis], stop, *a.shape[axis + 1 :])
+    return apply(Slice(begin, end, (1,) * a.ndim), a, stream=stream)
+
+
+def _shifted(a: array, axis: int, forward: bool) -> array:
+    """The elements moved one place along the axis, with zero at the place that becomes free."""
+    length = a.shape[axis]
+    if length == 0:
+        return a
+    source, target = (0, 1) if forward else (1, 0)
+    moved = section(a, axis, source, source + length - 1)
+    begin = tuple(target if at == axis else 0 for at in range(a.ndim))
+    end = (*a.shape[:axis], target + length - 1, *a.shape[axis + 1 :])
+    return apply(SliceUpdate(begin, end, (1,) * a.ndim), zeros(a.shape, a.dtype), moved)
+
+
+def _conjugate(a: array) -> array:
+    return a.conj() if is_complex(a.dtype) else a
+
+
+@dataclass(frozen=True)
+class Recurrence(Op):
+    """out[i] = factor[i] * out[i-1] + term[i] along `axis`, from the end if `reverse`.
+
+    There is nothing before the first element: out[0] = term[0].
+    """
+
+    axis: int
+    reverse: bool
+
+    def infer(self, factor: array, term: array) -> tuple[Shape, Dtype]:
+        return term.shape, term.dtype
+
+    def evaluate(self, factor: np.ndarray, term: np.ndarray) -> np.ndarray:
+        kind = work_dtype(term.dtype)
+        factor, out = factor.astype(kind), term.astype(kind)
+        along = np.moveaxis(factor, self.axis, 0), np.moveaxis(out, self.axis, 0)
+        a, b = (x[::-1] for x in along) if self.reverse else along
+        # Each round doubles how many places an element has seen.
+        reach = 1
+        while reach < len(b):
+            b[reach:] += a[reach:] * b[:-reach]
+            a[reach:] *= a[:-reach].copy()
+            reach *= 2
+        return out.astype(term.dtype, copy=False)
+
+    def vjp(self, cotangent: array, out: array, factor: array, term: array) -> tuple[array, array]:
+        following = _shifted(factor, self.axis, forward=self.reverse)
+        back = apply(Recurrence(self.axis, not self.reverse), _conjugate(following), cotangent)
+        previous = _shifted(out, self.axis, forward=not self.reverse)
+        return back * _conjugate(previous), back
+
+    def jvp(
+        self, tangents: tuple[array | None, array | None], out: array, factor: array, term: array
+    ) -> array | None:
+        by_factor, by_term = tangents
+        if by_factor is not None:
+            change = by_factor * _shifted(out, self.axis, forward=not self.reverse)
+            by_term = change if by_term is None else by_term + change
+        return None if by_term is None else apply(self, factor, by_term)
+
+    def vmap(self, size: int, batched: tuple[bool, bool], factor: array, term: array) -> array:
+        return apply(
+            Recurrence(self.axis + 1, self.reverse),
+            broadcast_batch(factor, size, batched[0]),
+            broadcast_batch(term, size, batched[1]),
+        )
+
+    emit = no_rule(_HOST_STEP)
+
+
+@dataclass(frozen=True)
+class Scan(Op, abstract=True):
+    """Partial results of a reduction along `axis`: out[i] is made of x[0] ... x[i].
+
+    With `reverse` it is made of x[i] to the end; without `inclusive` x[i] itself is left out.
+    """
+
+    axis: int
+    reverse: bool
+    inclusive: bool
+
+    identity: ClassVar[float]  # the result for no elements; inf: the dtype's extreme value
+
+    # (source) -> the inclusive scan along the last axis, in a dtype that may be wider
+    accumulate: ClassVar[Callable[..., np.ndarray]]
+    # (out, previous, x) -> the derivatives of out[i] by out[i-1] and by x[i], if inclusive
+    partials: ClassVar[Callable[..., tuple[array, array]]]
+
+    def infer(self, x: array) -> tuple[Shape, Dtype]:
+        return x.shape, x.dtype
+
+    def evaluate(self, x: np.ndarray) -> np.ndarray:
+        if x.size == 0:
+            return x
+        out = np.empty(x.shape, x.dtype)
+        source, target = np.moveaxis(x, self.axis, -1), np.moveaxis(out, self.axis, -1)
+        if self.reverse:
+            source, target = source[..., ::-1], target[..., ::-1]
+        if not self.inclusive:
+            dtype: Any = from_numpy(x.dtype)
+            target[..., 0] = neutral_value(self.identity, dtype)
+            source, target = source[..., :-1], target[..., 1:]
+        if source.size:
+            target[...] = self.accumulate(source)
+        return out
+
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
+        if not is_inexact(x.dtype):
+            return (None,)
+        if not self.inclusive:
+            out = apply(replace(self, inclusive=True), x)
+            cotangent = _shifted(cotangent, self.axis, forward=self.reverse)
+        by_previous, by_element = self.partials(out, self.exclusive(x), x)
+        following = _shifted(by_previous, self.axis, forward=self.reverse)
+        back = apply(Recurrence(self.axis, not self.reverse), _conjugate(following), cotangent)
+        return (back * _conjugate(by_element),)
+
+    def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
+        if tangents[0] is None:
+            return None
+        if not self.inclusive:
+            out = apply(replace(self, inclusive=True), x)
+        by_previous, by_element = self.partials(out, self.exclusive(x), x)
+        change = apply(Recurrence(self.axis, self.reverse), by_previous, by_element * tangents[0])
+        return change if self.inclusive else _shifted(change, self.axis, forward=not self.reverse)
+
+    def exclusive(self, x: array) -> array:
+        """At each place the result before it."""
+        return apply(replace(self, inclusive=False), x)
+
+    def vmap(self, size: int, batched: tuple[bool], x: array) -> array:
+        return apply(replace(self, axis=self.axis + 1), x)
+
+    emit = no_rule(_HOST_STEP)
+
+
+@dataclass(frozen=True)
+class CumSum(Scan):
+    """Running sum."""
+
+    identity = 0
+
+    def accumulate(self, source: np.ndarray) -> np.ndarray:
+        dtype = work_dtype(source.dtype)
+        if dtype.kind in "fc" and source.shape[-1] > _LONG:
+            dtype = np.promote_types(dtype, np.float64)
+        return np.add.accumulate(source, -1, dtype)
+
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
+        if not is_inexact(x.dtype):
+            return (None,)
+        return (apply(replace(self, reverse=not self.reverse), cotangent),)
+
+    def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
+        return None if tangents[0] is None else apply(self, tangents[0])
+
+
+@dataclass(frozen=True)
+class CumProd(Scan):
+    """Running product; on bool, and."""
+
+    identity = 1
+
+    def accumulate(self, source: np.ndarray) -> np.ndarray:
+        return np.multiply.accumulate(source, -1, work_dtype(source.dtype))
+
+    def partials(self, out: array, previous: array, x: array) -> tuple[array, array]:
+        return x, previous
+
+
+class _CumulativeExtreme(Scan, abstract=True):
+    """What CumMax and CumMin share."""
+
+    def partials(self, out: array, previous: array, x: array) -> tuple[array, array]:
+        # Of elements that tie, the one seen last counts.
+        taken = (x == out) | (x != x)
+        return astype(~taken, x.dtype), astype(taken, x.dtype)
+
+
+@dataclass(frozen=True)
+class CumMax(_CumulativeExtreme):
+    """Largest element so far; NaN from the first NaN on."""
+
+    identity = -math.inf
+
+    def accumulate(self, source: np.ndarray) -> np.ndarray:
+        return np.maximum.accumulate(without_bfloat16(source), -1)
+
+
+@dataclass(frozen=True)
+class CumMin(_CumulativeExtreme):
+    """Smallest element so far; NaN from the first NaN on."""
+
+    identity = math.inf
+
+    def accumulate(self, source: np.ndarray) -> np.ndarray:
+        return np.minimum.accumulate(without_bfloat16(source), -1)
+
+
+@dataclass(frozen=True)
+class LogCumSumExp(Scan):
+    """Logarithm of the running sum of exponentials."""
+
+    identity = -math.inf
+
+    def accumulate(self, source: np.ndarray) -> np.ndarray:
+        if source.dtype.kind == "c":
+            return _complex_logcumsumexp(source)
+        return np.logaddexp.accumulate(source.astype(work_dtype(source.dtype), copy=False), -1)
+
+    def partials(self, out: array, previous: array, x: array) -> tuple[array, array]:
+        # As long as all elements are -inf nothing has a share in the sum.
+        nothing = out == -math.inf
+        by_previous = where(nothing, 0, exp(previous - out))
+        return astype(by_previous, x.dtype), astype(where(nothing, 0, exp(x - out)), x.dtype)
+
+
+def _complex_logcumsumexp(source: np.ndarray) -> np.ndarray:
+    """The scan of complex numbers, for which NumPy has no logaddexp, by doubling the reach."""
+    out = source.copy()
+    reach = 1
+    while reach < out.shape[-1]:
+        a, b = out[..., reach:], out[..., :-reach]
+        larger = np.where(a.real > b.real, a, b)
+        smaller = np.where(a.real > b.real, b, a)
+        sums = larger + np.log1p(np.exp(smaller - larger))
+        out[..., reach:] = np.where(larger.real == -np.inf, larger, sums)
+        reach *= 2
+    return out
+
+
+def _scan(
+    name: str,
+    kind: type[Scan],
+    a: array,
+    axis: int | None,
+    reverse: bool,
+    inclusive: bool,
+    stream: StreamLike,
+) -> array:
+    if axis is None:
+        a = reshape(require_array(name, a), (a.size,), stream=stream)
+        place = 0
+    else:
+        place = normalize_axis(name, axis, require_array(name, a).ndim)
+    return apply(kind(place, bool(reverse), bool(inclusive)), a, stream=stream)
+
+
+def _converted(name: str, a: array, dtype: Dtype | None, stream: StreamLike) -> array:
+    if dtype is None:
+        return require_array(name, a)
+    if not isinstance(dtype, Dtype):
+        raise TypeError(f"[{name}] dtype must be a Dtype such as float32, got {dtype!r}.")
+    return astype(require_array(name, a), dtype, stream)
+
+
+def cumsum(
+    a: array,
+    /,
+    axis: int | None = None,
+    *,
+    reverse: bool = False,
+    inclusive: bool = True,
+    dtype: Dtype | None = None,
+    stream: StreamLike = None,
+) -> array:
+    """Running sum.
+
+    Args:
+        a: An array.
+        axis: The axis to sum along; the flattened array if None.
+        reverse: Whether to sum from the end.
+        inclusive: Whether the sum at a place includes the element there.
+        dtype: The dtype to convert the elements to first.
+        stream: Where the work belongs.
+
+    Returns:
+        The sums, of bool in int32.
+    """
+    a = _converted("cumsum", a, dtype, stream)
+    if a.dtype is bool_:
+        a = astype(a, int32, stream)
+    return _scan("cumsum", CumSum, a, axis, reverse, inclusive, stream)
+
+
+def cumprod(
+    a: array,
+    /,
+    axis: int | None = None,
+    *,
+    reverse: bool = False,
+    inclusive: bool = True,
+    dtype: Dtype | None = None,
+    stream: StreamLike = None,
+) -> array:
+    """Running product; arguments as for `cumsum`."""
+    a = _converted("cumprod", a, dtype, stream)
+    return _scan("cumprod", CumProd, a, axis, reverse, inclusive, stream)
+
+
+cumulative_sum = cumsum
+cumulative_prod = cumprod
+
+
+def cummax(
+    a: array,
+    /,
+    axis: int | None = None,
+    *,
+    reverse: bool = False,
+    inclusive: bool = True,
+    stream: StreamLike = None,
+) -> array:
+    """Largest element so far; arguments as for `cumsum`."""
+    return _scan("cummax", CumMax, a, axis, reverse, inclusive, stream)
+
+
+def cummin(
+    a: array,
+    /,
+    axis: int | None = None,
+    *,
+    reverse: bool = False,
+    inclusive: bool = True,
+    stream: StreamLike = None,
+) -> array:
+    """Smallest element so far; arguments as for `cumsum`."""
+    return _scan("cummin", CumMin, a, axis, reverse, inclusive, stream)
+
+
+def logcumsumexp(
+    a: array,
+    /,
+    axis: int | None = None,
+    *,
+    reverse: bool = False,
+    inclusive: bool = True,
+    stream: StreamLike = None,
+) -> array:
+    """Logarithm of the running sum of exponentials, without overflow; arguments as for `cumsum`."""
+    if not is_inexact(require_array("logcumsumexp", a).dtype):
+        a = astype(a, float32, stream)
+    return _scan("logcumsumexp", LogCumSumExp, a, axis, reverse, inclusive, stream)
+
+
+def diff(a: array, /, n: int = 1, axis: int = -1, *, stream: StreamLike = None) -> array:
+    """Differences of neighbours, taken `n` times along an axis that shortens by one each time.
+
+    Neighbours of dtype bool differ or not.
+    """
+    place = normalize_axis("diff", axis, require_array("diff", a).ndim)
+    if not isinstance(n, int):
+        raise TypeError(f"[diff] n is an int, got {n!r}.")
+    if n < 0:
+        raise ValueError(f"[diff] cannot take differences {n} times: n must not be negative.")
+    result = wrap(a)
+    # Once nothing is left, more differences change nothing.
+    for length in range(a.shape[place], max(a.shape[place] - n, 0), -1):
+        later = section(result, place, 1, length, stream)
+        earlier = section(result, place, 0, length - 1, stream)
+        result = later != earlier if a.dtype is bool_ else later - earlier
+    return result
