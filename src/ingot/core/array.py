@@ -17,9 +17,11 @@ from ingot.ops import (
     diagonals,
     einstein,
     exponential,
+    extremes,
     indexing,
     joining,
     movement,
+    powers,
     reduction,
     rounding,
     scan,
@@ -39,7 +41,7 @@ METHODS = (
 
 _modules: tuple[Any, ...] = (
     arithmetic, bitwise, casting, comparison, complex_numbers, contraction, diagonals, einstein, exponential,
-    indexing, joining, movement, reduction, rounding, scan, sorting, statistics, subscript, trigonometry,
+    extremes, indexing, joining, movement, powers, reduction, rounding, scan, sorting, statistics, subscript, trigonometry,
 )
 
 for _name in METHODS:

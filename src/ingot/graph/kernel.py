@@ -1,9 +1,14 @@
 """The kernel vocabulary: what an op's `emit` rule may say about one element.
 
-`emit(k, *values)` gets a `Kernel` and one `Value` for each input and returns the `Value` of the result. A value has the
-dtype of its node; half types are stored narrow and computed in float32 by whoever implements the vocabulary. Operands of a
-method have equal dtypes unless it says otherwise. Ops write their rules in these words only, so that `ops` needs
-no code generator and the code generator no list of ops.
+`emit(k, *values)` gets a `Kernel` and one `Value` for each input and returns the `Value` of the
+result. A value has the dtype of its node; half types are stored narrow and computed in float32 by
+whoever implements the vocabulary, who need not round between the words of one rule. Operands of a
+word have equal dtypes, and so has its result, unless the word says otherwise. A word takes the
+dtypes that are named with it and no others: what an op means for the rest (say, the floor of an
+integer) is said by its own rule.
+
+Ops write their rules in these words only, so that `ops` needs no code generator and the code
+generator no list of ops.
 """
 
 from __future__ import annotations
@@ -20,88 +25,128 @@ Value = Any  # opaque: the implementation's own expression type
 class Kernel(Protocol):
     """Expressions over one element."""
 
-    # Constants and types
+    # Constants and types, of all dtypes.
+
     def constant(self, value: complex | bool, like: Value) -> Value:
         """A constant of the dtype of `like`."""
 
     def cast(self, x: Value, dtype: Dtype) -> Value:
-        """The element converted as `astype` converts it."""
+        """The element converted as `astype` converts it.
+
+        To bool: whether it is not zero. Complex to real: the real part. Floating-point to integer:
+        toward zero; what does not fit is not specified. Between integers: modulo the width. The
+        rest is rounded to nearest, ties to even.
+        """
 
     def dtype(self, x: Value) -> Dtype:
         """The dtype of a value."""
 
-    # Arithmetic; on bool, add is or and multiply is and; integers wrap around
+    # Arithmetic of numbers. Integers wrap around. On bool, add and maximum are or, multiply and
+    # minimum are and.
+
     def add(self, a: Value, b: Value) -> Value: ...
     def subtract(self, a: Value, b: Value) -> Value: ...
     def multiply(self, a: Value, b: Value) -> Value: ...
     def divide(self, a: Value, b: Value) -> Value:
-        """Of floating-point or complex values; of integers, rounded toward zero (x / 0 is 0)."""
+        """The quotient of floating-point or complex values."""
+
+    def floor_divide(self, a: Value, b: Value) -> Value:
+        """The quotient of integers, rounded down; a // 0 is 0, the lowest one // -1 is itself."""
 
     def remainder(self, a: Value, b: Value) -> Value:
-        """With the sign of the divisor, as Python has it; of integers, x % 0 is 0."""
+        """Of real values, with the sign of b or 0. a % 0 is 0 for integers, NaN for the others."""
 
-    def power(self, a: Value, b: Value) -> Value: ...
+    def power(self, a: Value, b: Value) -> Value:
+        """a to the power of b.
+
+        Of integers, by multiplication, and 0 for negative b; floating-point, as C's pow; complex,
+        exp(b log(a)).
+        """
+
     def negative(self, x: Value) -> Value: ...
     def absolute(self, x: Value) -> Value:
-        """Of complex values, the real modulus."""
+        """Of complex values the modulus, a float32; of the lowest integer, itself."""
 
     def maximum(self, a: Value, b: Value) -> Value:
-        """NaN if either is NaN."""
+        """The larger in the order of `less`; NaN if either is NaN."""
 
     def minimum(self, a: Value, b: Value) -> Value:
-        """NaN if either is NaN."""
+        """The smaller in the order of `less`; NaN if either is NaN."""
 
-    # Comparisons, of type bool; select takes a bool first
+    # Comparisons of all dtypes, with results of dtype bool. NaN is unequal to all and in no order.
+    # False comes before True; complex values are ordered by their real parts and, where those are
+    # equal, by their imaginary parts.
+
     def equal(self, a: Value, b: Value) -> Value: ...
     def not_equal(self, a: Value, b: Value) -> Value: ...
     def less(self, a: Value, b: Value) -> Value: ...
     def less_equal(self, a: Value, b: Value) -> Value: ...
     def greater(self, a: Value, b: Value) -> Value: ...
     def greater_equal(self, a: Value, b: Value) -> Value: ...
-    def is_nan(self, x: Value) -> Value: ...
-    def select(self, condition: Value, a: Value, b: Value) -> Value: ...
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """a where the condition, a bool, is true, else b; both are computed."""
 
-    # Bits of bool and integers
+    # Bits of integers and bool; shifts are of integers only.
+
     def bitwise_and(self, a: Value, b: Value) -> Value: ...
     def bitwise_or(self, a: Value, b: Value) -> Value: ...
     def bitwise_xor(self, a: Value, b: Value) -> Value: ...
     def bitwise_invert(self, x: Value) -> Value: ...
-    def left_shift(self, a: Value, b: Value) -> Value: ...
-    def right_shift(self, a: Value, b: Value) -> Value: ...
+    def left_shift(self, a: Value, b: Value) -> Value:
+        """a shifted by b modulo 64 for 64-bit integers, by b modulo 32 for the others.
 
-    # Rounding: to even at ties
+        Bits that are shifted out are lost: 1 << 9 is 0 for 8-bit integers.
+        """
+
+    def right_shift(self, a: Value, b: Value) -> Value:
+        """As left_shift; what comes in are copies of the sign for signed integers, else zeros."""
+
+    # Rounding of floating-point values to whole numbers; `round` takes ties to even.
+
     def floor(self, x: Value) -> Value: ...
     def ceil(self, x: Value) -> Value: ...
     def round(self, x: Value) -> Value: ...
 
-    # Functions of floating-point values, and of complex ones where they are defined
+    # Functions of floating-point values, and of complex ones: principal values, as NumPy has them.
+
     def exp(self, x: Value) -> Value: ...
-    def expm1(self, x: Value) -> Value: ...
     def log(self, x: Value) -> Value: ...
     def log2(self, x: Value) -> Value: ...
     def log10(self, x: Value) -> Value: ...
     def log1p(self, x: Value) -> Value: ...
     def sqrt(self, x: Value) -> Value: ...
-    def rsqrt(self, x: Value) -> Value: ...
+    def rsqrt(self, x: Value) -> Value:
+        """1 / sqrt(x)."""
+
     def sin(self, x: Value) -> Value: ...
     def cos(self, x: Value) -> Value: ...
     def tan(self, x: Value) -> Value: ...
     def arcsin(self, x: Value) -> Value: ...
     def arccos(self, x: Value) -> Value: ...
     def arctan(self, x: Value) -> Value: ...
-    def arctan2(self, a: Value, b: Value) -> Value: ...
     def sinh(self, x: Value) -> Value: ...
     def cosh(self, x: Value) -> Value: ...
     def tanh(self, x: Value) -> Value: ...
     def arcsinh(self, x: Value) -> Value: ...
     def arccosh(self, x: Value) -> Value: ...
     def arctanh(self, x: Value) -> Value: ...
-    def sigmoid(self, x: Value) -> Value: ...
+
+    # Functions of floating-point values only.
+
+    def expm1(self, x: Value) -> Value: ...
     def erf(self, x: Value) -> Value: ...
     def erfinv(self, x: Value) -> Value: ...
-    def logaddexp(self, a: Value, b: Value) -> Value: ...
+    def arctan2(self, a: Value, b: Value) -> Value:
+        """The angle of the point (b, a), between -pi and pi."""
 
-    # Complex values
-    def real(self, x: Value) -> Value: ...
-    def imag(self, x: Value) -> Value: ...
+    # Parts of complex values.
+
+    def real(self, x: Value) -> Value:
+        """The real part, a float32."""
+
+    def imag(self, x: Value) -> Value:
+        """The imaginary part, a float32."""
+
     def conjugate(self, x: Value) -> Value: ...
+    def complex(self, real: Value, imag: Value) -> Value:
+        """The complex value with these parts, which are float32."""

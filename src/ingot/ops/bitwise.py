@@ -1,5 +1,196 @@
-"""Bitwise logic and shifts of integers and booleans."""
+"""Bitwise logic and shifts of integers and booleans.
+
+As in MLX, an operator that gets floating-point numbers raises ValueError, a function RuntimeError.
+"""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ingot import _native
+from ingot._native import Lift, array
+from ingot.graph.device import StreamLike
+from ingot.graph.dtype import bool_, uint8
+from ingot.graph.elementary import Elementary
+from ingot.graph.families import INTEGRAL, Elementwise, dtype_mask, lift
+from ingot.graph.kernel import Kernel, Value
+from ingot.graph.op import Partial
+from ingot.ops.casting import as_array
+
+__all__ = [
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "left_shift",
+    "right_shift",
+]
+
+
+class BitwiseBinary(Elementary, abstract=True):
+    """Ops on the bits of two arrays of integers or booleans."""
+
+    arity = 2
+    accepts = INTEGRAL
+    refusal = RuntimeError
+
+    def partials(self, out: array, x: array, y: array) -> tuple[Partial, Partial]:
+        return None, None
+
+
+@dataclass(frozen=True)
+class BitwiseAnd(BitwiseBinary):
+    """Bits that are set in both."""
+
+    name = "bitwise_and"
+    function = np.bitwise_and
+
+
+@dataclass(frozen=True)
+class BitwiseOr(BitwiseBinary):
+    """Bits that are set in either."""
+
+    name = "bitwise_or"
+    function = np.bitwise_or
+
+
+@dataclass(frozen=True)
+class BitwiseXor(BitwiseBinary):
+    """Bits that are set in just one."""
+
+    name = "bitwise_xor"
+    function = np.bitwise_xor
+
+
+class Shift(BitwiseBinary, abstract=True):
+    """Shifts of integers: by the count modulo 64, or modulo 32 for integers of 32 bits or fewer."""
+
+    accepts = INTEGRAL & ~dtype_mask((bool_,))
+
+    def evaluate(self, *inputs: np.ndarray) -> Any:
+        x, y = inputs
+        return self.function(x, y & (63 if x.dtype.itemsize == 8 else 31))
+
+
+@dataclass(frozen=True)
+class LeftShift(Shift):
+    """Bits moved to higher places; zeros come in."""
+
+    name = "left_shift"
+    function = np.left_shift
+
+
+@dataclass(frozen=True)
+class RightShift(Shift):
+    """Bits moved to lower places; copies of the sign come in."""
+
+    name = "right_shift"
+    function = np.right_shift
+
+
+@dataclass(frozen=True)
+class BitwiseInvert(Elementwise):
+    """All bits inverted; of booleans, not."""
+
+    name = "bitwise_invert"
+    accepts = INTEGRAL
+
+    def evaluate(self, x: np.ndarray) -> Any:
+        return np.invert(x)
+
+    def partials(self, out: array, x: array) -> tuple[Partial]:
+        return (None,)
+
+    def emit(self, k: Kernel, x: Value) -> Value:
+        return k.bitwise_invert(x)
+
+
+_and = lift(BitwiseAnd())
+_or = lift(BitwiseOr())
+_xor = lift(BitwiseXor())
+_left_shift = lift(LeftShift())
+_right_shift = lift(RightShift())
+_invert = lift(BitwiseInvert())
+
+
+def _operator(op: BitwiseBinary) -> Lift:
+    return Lift(op, op.name, op.arity, op.operands, op.result, op.accepts, ValueError)
+
+
+def _shift(shift: Lift) -> Callable[..., array]:
+    """Like `shift`, but booleans are taken as uint8, which have room for the result."""
+
+    def shifted(a: Any, b: Any, stream: StreamLike = None) -> array:
+        if _is_boolean(a) and _is_boolean(b):
+            name = shift.op.name
+            return shift(as_array(name, a).astype(uint8), as_array(name, b).astype(uint8), stream)
+        return shift(a, b, stream)
+
+    return shifted
+
+
+def _is_boolean(value: Any) -> bool:
+    if isinstance(value, array):
+        return value.dtype is bool_
+    return isinstance(value, (bool, np.bool_)) or getattr(value, "dtype", None) == np.bool_
+
+
+_shift_left = _shift(_left_shift)
+_shift_right = _shift(_right_shift)
+
+
+def bitwise_and(a: Any, b: Any, /, *, stream: StreamLike = None) -> array:
+    """Elementwise bitwise and of integers or booleans."""
+    return _and(a, b, stream)
+
+
+def bitwise_or(a: Any, b: Any, /, *, stream: StreamLike = None) -> array:
+    """Elementwise bitwise or of integers or booleans."""
+    return _or(a, b, stream)
+
+
+def bitwise_xor(a: Any, b: Any, /, *, stream: StreamLike = None) -> array:
+    """Elementwise bitwise exclusive or of integers or booleans."""
+    return _xor(a, b, stream)
+
+
+def bitwise_invert(a: Any, /, *, stream: StreamLike = None) -> array:
+    """All bits of each integer inverted; of booleans, not."""
+    return _invert(a, stream)
+
+
+def left_shift(a: Any, b: Any, /, *, stream: StreamLike = None) -> array:
+    """Elementwise `a << b` of integers.
+
+    Args:
+        a: The integers to shift: an array or a number.
+        b: By how many places: an array or a number. Counts are taken modulo 64 for 64-bit integers,
+            else modulo 32.
+        stream: Where the work belongs.
+
+    Returns:
+        The shifted integers in the dtype that both promote to; for booleans, uint8.
+    """
+    return _shift_left(a, b, stream)
+
+
+def right_shift(a: Any, b: Any, /, *, stream: StreamLike = None) -> array:
+    """Elementwise `a >> b` of integers; signed ones keep their sign. See `left_shift`."""
+    return _shift_right(a, b, stream)
+
+
+bitwise_left_shift = left_shift
+bitwise_right_shift = right_shift
+
+_native.set_operator("and", _operator(BitwiseAnd()))
+_native.set_operator("or", _operator(BitwiseOr()))
+_native.set_operator("xor", _operator(BitwiseXor()))
+_native.set_operator("left_shift", _shift(_operator(LeftShift())))
+_native.set_operator("right_shift", _shift(_operator(RightShift())))
+_native.set_operator("invert", _invert)

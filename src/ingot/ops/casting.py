@@ -1,26 +1,53 @@
-"""Casts and no-ops: AsType, Copy, StopGradient."""
+"""Casts and ops that leave values as they are: conversions of dtype, copies, views of the bits.
+
+Also the checks of arguments that must be arrays, which the modules after this one share.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, array, make
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import complex64, is_inexact
+from ingot.graph.dtype import bool_, complex64, is_inexact
 from ingot.graph.kernel import Kernel, Value
-from ingot.graph.op import Op, apply
-from ingot.graph.shape import Shape
+from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.shape import Shape, shape_text
 
-__all__ = ["astype", "stop_gradient"]
+__all__ = ["astype", "contiguous", "stop_gradient", "view"]
+
+
+def only_array(name: str, value: Any) -> None:
+    """Refuses everything but arrays, for functions that MLX does not let take numbers."""
+    if not isinstance(value, array):
+        raise TypeError(f"[{name}] takes an array, got {type(value).__name__}.")
+
+
+def as_array(name: str, value: Any) -> array:
+    """An array, a number or a NumPy array as an array."""
+    if isinstance(value, array):
+        return value
+    if isinstance(value, (int, float, complex, np.ndarray, np.generic)):
+        return array(value)
+    refusal = TypeError if value is None else ValueError
+    raise refusal(f"[{name}] takes arrays and numbers, got {type(value).__name__}.")
+
+
+def _check_dtype(name: str, dtype: Any) -> None:
+    if not isinstance(dtype, Dtype):
+        raise TypeError(
+            f"[{name}] takes a dtype such as mx.float32, got {type(dtype).__name__} {dtype!r}."
+        )
 
 
 @dataclass(frozen=True)
 class AsType(Op):
-    """Elements converted to `dtype`. Complex numbers lose their imaginary part."""
+    """Elements converted to `dtype`. Complex numbers become real by losing the imaginary part."""
 
     dtype: Dtype
 
@@ -28,7 +55,7 @@ class AsType(Op):
         return x.shape, self.dtype
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
-        if x.dtype.kind == "c" and self.dtype is not complex64:
+        if x.dtype.kind == "c" and self.dtype is not bool_ and self.dtype is not complex64:
             x = x.real
         return x.astype(self.dtype.numpy)
 
@@ -53,9 +80,20 @@ _native.set_hook("astype", _cast_op)
 
 
 def astype(a: array, dtype: Dtype, stream: StreamLike = None) -> array:
-    """Convert the elements of `a` to `dtype`; the array itself if it has that dtype already."""
+    """Elements converted to `dtype`; the array itself if it has that dtype already.
+
+    Args:
+        a: The array.
+        dtype: The dtype to convert to.
+        stream: Where the work belongs.
+
+    Returns:
+        The converted array. Floating-point numbers become integers by rounding toward zero.
+    """
+    only_array("astype", a)
     if a.dtype is dtype:
         return a
+    _check_dtype("astype", dtype)
     return make(_cast_op(dtype), (a,), a.shape, dtype, stream)
 
 
@@ -97,6 +135,96 @@ class StopGradient(_Identity):
         return None
 
 
-def stop_gradient(a: array, stream: StreamLike = None) -> array:
+@dataclass(frozen=True)
+class Contiguous(_Identity):
+    """Its input, row by row in memory; with `allow_col_major`, column by column will do."""
+
+    allow_col_major: bool
+
+    def evaluate(self, x: np.ndarray) -> np.ndarray:
+        if self.allow_col_major and x.flags.f_contiguous:
+            return x
+        return np.asarray(x, order="C")
+
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
+        return (cotangent,)
+
+    def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
+        return tangents[0]
+
+
+@dataclass(frozen=True)
+class View(Op):
+    """The same bits read as elements of `dtype`; of another size, they change the last axis."""
+
+    dtype: Dtype
+
+    def infer(self, x: array) -> tuple[Shape, Dtype]:
+        old, new = x.dtype.size, self.dtype.size
+        if old == new:
+            return x.shape, self.dtype
+        return (*x.shape[:-1], x.shape[-1] * old // new), self.dtype
+
+    def evaluate(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(x, order="C").view(self.dtype.numpy)
+
+    def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
+        return apply(self, x)
+
+    vjp = no_rule("bits are no smooth function of the number they stand for")
+    jvp = no_rule("bits are no smooth function of the number they stand for")
+    emit = no_rule("elements of another size are at other places, so it stays a host step")
+
+
+def stop_gradient(a: array, /, *, stream: StreamLike = None) -> array:
     """The same values, through which no derivative flows."""
-    return apply(StopGradient(), a, stream=stream)
+    only_array("stop_gradient", a)
+    return make(_stop_gradient_op, (a,), a.shape, a.dtype, stream)
+
+
+_stop_gradient_op = StopGradient()
+
+
+def contiguous(a: array, /, allow_col_major: bool = False, *, stream: StreamLike = None) -> array:
+    """The same values in memory row by row, copied if they are not.
+
+    Args:
+        a: The array.
+        allow_col_major: Whether column by column is good enough.
+        stream: Where the work belongs.
+
+    Returns:
+        The contiguous array.
+    """
+    only_array("contiguous", a)
+    return make(Contiguous(allow_col_major), (a,), a.shape, a.dtype, stream)
+
+
+def view(a: Any, dtype: Dtype, *, stream: StreamLike = None) -> array:
+    """The same bits read as elements of another dtype.
+
+    Args:
+        a: An array or a number.
+        dtype: How to read the bits.
+        stream: Where the work belongs.
+
+    Returns:
+        The array; if the elements have another size, its last axis has another length.
+    """
+    value = as_array("view", a)
+    _check_dtype("view", dtype)
+    if value.dtype is dtype:
+        return value
+    old, new = value.dtype.size, dtype.size
+    if old != new and value.ndim == 0:
+        raise ValueError(
+            f"[view] a scalar of dtype {value.dtype} ({old} bytes) cannot be viewed as {dtype} "
+            f"({new} bytes): the sizes must be equal. Reshape it to one axis first."
+        )
+    if old < new and value.shape[-1] * old % new:
+        raise ValueError(
+            f"[view] an array of shape {shape_text(value.shape)} and dtype {value.dtype} cannot be "
+            f"viewed as {dtype}: the {value.shape[-1] * old} bytes of its last axis do not "
+            f"divide by {new}."
+        )
+    return apply(View(dtype), value, stream=stream)

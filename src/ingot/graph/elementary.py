@@ -1,0 +1,42 @@
+"""Elementary ops: those that are one NumPy function and one word of the kernel vocabulary.
+
+Also how NumPy computes on half types: through float32, since its own loops over them convert each
+element by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ingot.graph.dtype import bfloat16, float16
+from ingot.graph.families import Elementwise
+from ingot.graph.kernel import Kernel, Value
+
+__all__ = ["Elementary", "in_float32"]
+
+HALF_TYPES = frozenset((float16.numpy, bfloat16.numpy))
+
+
+def in_float32(function: Callable[..., Any], *inputs: np.ndarray) -> Any:
+    """What a NumPy function of arrays of equal dtypes gives, computed in float32 for half types."""
+    dtype = inputs[0].dtype
+    if dtype not in HALF_TYPES:
+        return function(*inputs)
+    result = function(*(x.astype(np.float32) for x in inputs))
+    return result.astype(dtype) if result.dtype == np.float32 else result
+
+
+class Elementary(Elementwise, abstract=True):
+    """Ops with a NumPy function, and a word of the kernel's: `word`, or else their name."""
+
+    function: ClassVar[np.ufunc]
+    word: ClassVar[str] = ""
+
+    def evaluate(self, *inputs: np.ndarray) -> Any:
+        return in_float32(self.function, *inputs)
+
+    def emit(self, k: Kernel, *values: Value) -> Value:
+        return getattr(k, self.word or self.name)(*values)
