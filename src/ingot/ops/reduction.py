@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import index
 
 import ml_dtypes
 import numpy as np
@@ -297,6 +298,14 @@ def _op(kind: Callable[..., Op], *parameters: Hashable) -> Op:
     return kind(*parameters)
 
 
+def as_int(name: str, what: str, value: int) -> int:
+    """A user's int; `name` and `what` it stands for are what the error sentence blames."""
+    try:
+        return index(value)
+    except TypeError:
+        raise TypeError(f"[{name}] {what} must be an int, got {value!r}.") from None
+
+
 def reduced_axes(name: str, a: array, axis: Axis) -> tuple[int, ...]:
     """The axes that a user's `axis` names, sorted; checks that `a` is an array."""
     return normalize_axes(name, axis, require_array(name, a).ndim)
@@ -434,11 +443,13 @@ def _position(
     stream: StreamLike,
 ) -> array:
     ndim = require_array(name, a).ndim
-    place = None if axis is None else normalize_axis(name, axis, ndim)
+    if axis is not None:
+        axis = as_int(name, "axis", axis)
     if a.size == 0:
         raise ValueError(
             f"[{name}] cannot choose from no elements: shape {shape_text(a.shape)} is empty."
         )
+    place = None if axis is None else normalize_axis(name, axis, ndim)
     if place is None:
         flat = reshape(a, (a.size,), stream=stream)
         found = apply(_op(kind, 0), flat, stream=stream)

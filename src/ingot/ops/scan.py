@@ -24,7 +24,7 @@ from ingot.ops.comparison import where
 from ingot.ops.creation import zeros
 from ingot.ops.exponential import exp
 from ingot.ops.movement import require_array, reshape
-from ingot.ops.reduction import without_bfloat16, work_dtype
+from ingot.ops.reduction import as_int, without_bfloat16, work_dtype
 from ingot.ops.slicing import Slice, SliceUpdate, broadcast_batch
 
 __all__ = [
@@ -398,13 +398,12 @@ def diff(a: array, /, n: int = 1, axis: int = -1, *, stream: StreamLike = None) 
     Neighbours of dtype bool differ or not.
     """
     place = normalize_axis("diff", axis, require_array("diff", a).ndim)
-    if not isinstance(n, int):
-        raise TypeError(f"[diff] n is an int, got {n!r}.")
-    if n < 0:
-        raise ValueError(f"[diff] cannot take differences {n} times: n must not be negative.")
+    times = as_int("diff", "n", n)
+    if times < 0:
+        raise ValueError(f"[diff] cannot take differences {times} times: n must not be negative.")
     result = wrap(a)
     # Once nothing is left, more differences change nothing.
-    for length in range(a.shape[place], max(a.shape[place] - n, 0), -1):
+    for length in range(a.shape[place], max(a.shape[place] - times, 0), -1):
         later = section(result, place, 1, length, stream)
         earlier = section(result, place, 0, length - 1, stream)
         result = later != earlier if a.dtype is bool_ else later - earlier

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import nan
-from operator import index
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from ingot.ops.casting import astype
 from ingot.ops.comparison import isnan, where
 from ingot.ops.indexing import take_along_axis
 from ingot.ops.movement import require_array, reshape
-from ingot.ops.reduction import Axis, joined_axes, reduced_axes, without_bfloat16
+from ingot.ops.reduction import Axis, as_int, joined_axes, reduced_axes, without_bfloat16
 from ingot.ops.scan import section
 from ingot.ops.slicing import broadcast_batch
 
@@ -36,6 +35,8 @@ __all__ = [
     "sort",
     "topk",
 ]
+
+Side = Literal["left", "right"]
 
 _HOST_STEP = "sorting stays a host step"
 _SHORT = 64  # rows of so few elements are sorted faster without packing
@@ -183,7 +184,7 @@ class SearchSorted(Op):
     The axes before it, if any, are batch axes, which are also the first axes of the values.
     """
 
-    side: Literal["left", "right"]
+    side: Side
 
     def infer(self, sequence: array, values: array) -> tuple[Shape, Dtype]:
         return values.shape, uint32
@@ -220,13 +221,6 @@ def _flat_or_axis(name: str, a: array, axis: int | None, stream: StreamLike) -> 
     if axis is None:
         return reshape(a, (a.size,), stream=stream), 0
     return a, normalize_axis(name, axis, ndim)
-
-
-def _checked_int(name: str, what: str, value: int) -> int:
-    try:
-        return index(value)
-    except TypeError:
-        raise TypeError(f"[{name}] {what} is an int, got {value!r}.") from None
 
 
 def sort(a: array, /, axis: int | None = -1, *, stream: StreamLike = None) -> array:
@@ -272,7 +266,7 @@ def argpartition(
 
 
 def _pivot(name: str, a: array, kth: int, axis: int) -> int:
-    pivot = _checked_int(name, "kth", kth)
+    pivot = as_int(name, "kth", kth)
     length = a.shape[axis]
     if not -length <= pivot < length:
         raise ValueError(
@@ -292,7 +286,7 @@ def topk(a: array, /, k: int, axis: int | None = -1, *, stream: StreamLike = Non
         stream: Where the work belongs.
     """
     a, place = _flat_or_axis("topk", a, axis, stream)
-    count = _checked_int("topk", "k", k)
+    count = as_int("topk", "k", k)
     length = a.shape[place]
     if not 0 <= count <= length:
         raise ValueError(
@@ -360,7 +354,7 @@ def searchsorted(
     require_array("searchsorted", values)
     if not isinstance(side, str):
         raise TypeError(f"[searchsorted] side is a str, got {side!r}.")
-    if side != "left" and side != "right":
+    if side not in ("left", "right"):
         raise ValueError(f"[searchsorted] side is 'left' or 'right', got {side!r}.")
     if sorted_sequence.ndim != 1:
         raise ValueError(
@@ -369,4 +363,4 @@ def searchsorted(
         )
     dtype = promote(sorted_sequence.dtype, values.dtype)
     sequence, sought = astype(sorted_sequence, dtype, stream), astype(values, dtype, stream)
-    return apply(SearchSorted(side), sequence, sought, stream=stream)
+    return apply(SearchSorted(cast(Side, side)), sequence, sought, stream=stream)

@@ -10,17 +10,19 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from ingot._native import Dtype, array
+from ingot._native import Dtype, array, wrap
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bfloat16, bool_, float16, float32, int32, is_complex, is_inexact
 from ingot.graph.op import apply
+from ingot.graph.shape import shape_text
 from ingot.ops.casting import astype, stop_gradient
 from ingot.ops.comparison import isclose, isfinite, isnan, where
+from ingot.ops.complex_numbers import real
 from ingot.ops.creation import ones_like
 from ingot.ops.exponential import exp, log
-from ingot.ops.movement import as_array
+from ingot.ops.movement import as_array, require_array
 from ingot.ops.powers import sqrt
-from ingot.ops.reduction import Axis, Max, all, reduced_axes, total, without_axes
+from ingot.ops.reduction import Axis, Max, all, as_int, reduced_axes, total, without_axes
 
 __all__ = [
     "allclose",
@@ -126,15 +128,13 @@ def _variance(
     stream: StreamLike,
 ) -> array:
     axes = reduced_axes(name, a, axis)
-    freedom = ddof if correction is None else correction
-    if not isinstance(freedom, int):
-        raise TypeError(f"[{name}] ddof is an int, got {freedom!r}.")
+    freedom = as_int(name, "ddof", ddof if correction is None else correction)
     # Two passes: the mean of squares less the square of the mean would cancel.
     wide = astype(a, _work(a.dtype), stream)
     deviation = wide - mean(wide, axes, True, stream=stream)
     squares = deviation * (deviation.conj() if is_complex(a.dtype) else deviation)
     if is_complex(a.dtype):
-        squares = squares.real
+        squares = real(squares, stream=stream)
     if axes:
         squares = total(squares, axes, squares.dtype, keepdims, stream)
     return squares / float(max(_count(a, axes) - freedom, 0))
@@ -184,9 +184,9 @@ def array_equal(a: Any, b: Any, /, *, equal_nan: bool = False, stream: StreamLik
     return all(same, stream=stream)
 
 
-def _normalized_axes(name: str, a: array, axis: Axis) -> tuple[int, ...]:
-    """Like `reduced_axes`, but what a 0-d array lacks is a ValueError."""
-    if isinstance(a, array) and a.ndim == 0 and axis not in (None, (), []):
+def _axes_or_value_error(name: str, a: array, axis: Axis) -> tuple[int, ...]:
+    """Like `reduced_axes`, but that a 0-d array has no axis is a ValueError."""
+    if a.ndim == 0 and axis not in (None, (), []):
         raise ValueError(f"[{name}] an array without axes has no axis {axis}.")
     return reduced_axes(name, a, axis)
 
@@ -202,9 +202,11 @@ def logsumexp(
         keepdims: Whether these axes stay, with length 1.
         stream: Where the work belongs.
     """
-    axes = _normalized_axes("logsumexp", a, axis)
-    if a.size == 0:
-        raise ValueError(f"[logsumexp] takes arrays with elements, got shape {a.shape}.")
+    if require_array("logsumexp", a).size == 0:
+        raise ValueError(
+            f"[logsumexp] cannot add up no elements: shape {shape_text(a.shape)} is empty."
+        )
+    axes = _axes_or_value_error("logsumexp", a, axis)
     if not axes:
         return astype(a, _floating(a.dtype), stream)
     wide = astype(a, _work(a.dtype), stream)
@@ -232,11 +234,11 @@ def softmax(
         precise: Whether half precision is computed in float32; here it always is.
         stream: Where the work belongs.
     """
-    axes = _normalized_axes("softmax", a, axis)
+    if require_array("softmax", a).size == 0:
+        return wrap(a)
+    axes = _axes_or_value_error("softmax", a, axis)
     if not axes:
         return ones_like(a, stream=stream)
-    if a.size == 0:
-        return astype(a, _floating(a.dtype), stream)
     wide = astype(a, _work(a.dtype), stream)
     largest = apply(Max(axes), stop_gradient(wide, stream=stream), stream=stream)
     powers = exp(wide - largest, stream=stream)
