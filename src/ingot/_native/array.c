@@ -58,13 +58,15 @@ static bool is_operand(PyObject *object) {
     return is_array(object) || PyFloat_Check(object) || PyLong_Check(object) || PyComplex_Check(object);
 }
 
-/* An operand as the operators take it: itself, or an array made from it; NULL without an error if it can be none. */
-static PyObject *operand(PyObject *object) {
+/* An operand as the operators take it: itself, or an array made from it; NULL without an error if it can be none.
+ * Beside an array, what comes from another library takes the array's dtype. */
+static PyObject *operand(PyObject *object, PyObject *beside) {
     if (is_operand(object))
         return Py_NewRef(object);
     if (require_hook(hooks.coerce, "coerce") == NULL)
         return NULL;
-    PyObject *coerced = PyObject_CallOneArg(hooks.coerce, object);
+    PyObject *dtype = is_array(beside) ? ((Array *)beside)->node->dtype : Py_None;
+    PyObject *coerced = PyObject_CallFunctionObjArgs(hooks.coerce, object, dtype, NULL);
     if (coerced == Py_NotImplemented)
         Py_CLEAR(coerced);
     return coerced;
@@ -84,8 +86,8 @@ static PyObject *binary(int which, PyObject *left, PyObject *right) {
     if (is_operand(left) && is_operand(right))
         return call_operator(which, left, right);
     PyObject *result = NULL;
-    PyObject *a = operand(left);
-    PyObject *b = a == NULL ? NULL : operand(right);
+    PyObject *a = operand(left, right);
+    PyObject *b = a == NULL ? NULL : operand(right, left);
     if (a != NULL && b != NULL)
         result = call_operator(which, a, b);
     else if (!PyErr_Occurred() && (which == EQUAL || which == NOT_EQUAL))
@@ -208,14 +210,19 @@ static PyObject *array_data(Array *self, void *Py_UNUSED(closure)) {
     return node_view(self->node);
 }
 
+/* NumPy's buffers have no format for bfloat16: it is exported as two bytes an element under the name MLX gives it. */
 static int array_get_buffer(Array *self, Py_buffer *view, int flags) {
+    view->obj = NULL;
     PyObject *data = node_view(self->node);
-    if (data == NULL) {
-        view->obj = NULL;
+    bool is_bfloat16 = self->node->dtype == (PyObject *)dtype_table[BFLOAT16];
+    if (data != NULL && is_bfloat16)
+        Py_SETREF(data, PyObject_CallMethod(data, "view", "O", dtype_table[UINT16]->numpy));
+    if (data == NULL)
         return -1;
-    }
     int status = PyObject_GetBuffer(data, view, flags);
     Py_DECREF(data);
+    if (status == 0 && is_bfloat16 && view->format != NULL)
+        view->format = "bfloat16";
     return status;
 }
 
@@ -280,7 +287,7 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {
     .name = "ingot.core.array",
     .basicsize = sizeof(Array),
-    .flags = Py_TPFLAGS_DEFAULT,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .slots = slots,
 };
 
@@ -305,7 +312,35 @@ static PyObject *wrap(PyObject *Py_UNUSED(module), PyObject *node) {
     return checked == NULL ? NULL : array_from_node((Node *)Py_NewRef(checked));
 }
 
+/* The part of a DLPack capsule that says what an element is, as the standard lays it out. */
+typedef struct {
+    uint8_t code, bits;
+    uint16_t lanes;
+} ElementType;
+
+enum { OFFSET_OF_ELEMENT_TYPE = 20, OFFSET_OF_TENSOR_IN_VERSIONED = 32 };
+
+/* retype_dlpack(capsule, old, new) -> bool: if the elements of a DLPack capsule have the type code `old` and 16 bits, says
+ * that they have `new`. NumPy has no bfloat16 there, so it gets and gives such arrays as integers. */
+static PyObject *retype_dlpack(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    PyObject *capsule;
+    unsigned char old, new;
+    if (!PyArg_ParseTuple(arguments, "Obb:retype_dlpack", &capsule, &old, &new))
+        return NULL;
+    bool versioned = PyCapsule_IsValid(capsule, "dltensor_versioned");
+    char *tensor = PyCapsule_GetPointer(capsule, versioned ? "dltensor_versioned" : "dltensor");
+    if (tensor == NULL)
+        return NULL;
+    ElementType *type =
+        (ElementType *)(tensor + (versioned ? OFFSET_OF_TENSOR_IN_VERSIONED : 0) + OFFSET_OF_ELEMENT_TYPE);
+    bool found = type->code == old && type->bits == 16;
+    if (found)
+        type->code = new;
+    return PyBool_FromLong(found);
+}
+
 static PyMethodDef functions[] = {
+    {"retype_dlpack", retype_dlpack, METH_VARARGS, "retype_dlpack(capsule, old code, new code) -> bool"},
     {"set_operator", set_operator, METH_VARARGS, "set_operator(name, function): what an operator of array calls"},
     {"wrap", wrap, METH_O, "wrap(node) -> array: a new handle on a node"},
     {NULL, NULL, 0, NULL},

@@ -152,6 +152,15 @@ static int refuse_dtype(Lift *self, Dtype *dtype) {
     return -1;
 }
 
+/* What comes from another library takes the dtype of the first array beside it, as in MLX. */
+static PyObject *dtype_of_first_array(PyObject *const *operands, Py_ssize_t count) {
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (is_array(operands[i]))
+            return ((Array *)operands[i])->node->dtype;
+    }
+    return Py_None;
+}
+
 /* Fills `nodes` with the operands as nodes of the dtype the op works in. On failure every entry made is released. */
 static int prepare(Lift *self, PyObject *const *operands, Py_ssize_t count, PyObject *stream, Node **nodes) {
     Dtype *context = NULL; /* the promoted dtype of the operands that are arrays */
@@ -164,10 +173,11 @@ static int prepare(Lift *self, PyObject *const *operands, Py_ssize_t count, PyOb
         } else {
             if (require_hook(hooks.coerce, "coerce") == NULL)
                 return -1;
-            PyObject *coerced = PyObject_CallOneArg(hooks.coerce, operands[i]);
+            PyObject *beside = i < first ? Py_None : dtype_of_first_array(operands + first, count - first);
+            PyObject *coerced = PyObject_CallFunctionObjArgs(hooks.coerce, operands[i], beside, NULL);
             if (coerced == Py_NotImplemented) {
                 Py_DECREF(coerced);
-                PyErr_Format(PyExc_ValueError, "[%S] takes arrays and numbers, got %s.", self->name,
+                PyErr_Format(operands[i] == Py_None ? PyExc_TypeError : PyExc_ValueError, "[%S] takes arrays and numbers, got %s.", self->name,
                              Py_TYPE(operands[i])->tp_name);
                 return -1;
             }

@@ -83,7 +83,7 @@ PyObject *node_view(Node *node);
 
 typedef struct {
     PyObject *construct;         /* (value, dtype) -> array: the array constructor */
-    PyObject *coerce;            /* (object) -> array or NotImplemented: an operand that is no array or Python scalar */
+    PyObject *coerce;            /* (object, dtype or None) -> array or NotImplemented: an operand that is no array or number */
     PyObject *scalar;            /* (value, dtype) -> array: a 0-d constant */
     PyObject *astype;            /* (dtype) -> op */
     PyObject *broadcast;         /* (shape) -> op */
@@ -106,6 +106,7 @@ int ingot_add_node(PyObject *module);
 int ingot_add_array(PyObject *module);
 int ingot_add_lift(PyObject *module);
 int ingot_add_evaluate(PyObject *module);
+int ingot_add_signature(PyObject *module);
 int ingot_add_allocator(PyObject *module);
 int ingot_add_buffer(PyObject *module);
 int ingot_add_numpy_memory(PyObject *module);

@@ -2,50 +2,80 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Mapping
 from typing import Any
 
-from ingot import ops
 from ingot._native import array
-from ingot.graph import construct as _construct  # noqa: F401  (installs the constructor)
-from ingot.ops import (
-    arithmetic,
-    bitwise,
-    casting,
-    comparison,
-    complex_numbers,
-    contraction,
-    diagonals,
-    einstein,
-    exponential,
-    extremes,
-    indexing,
-    joining,
-    movement,
-    powers,
-    reduction,
-    rounding,
-    scan,
-    sorting,
-    statistics,
-    subscript,
-    trigonometry,
-)
+from ingot.graph import construct, conversion, dlpack, printing
+from ingot.ops import complex_numbers, movement, subscript
+from ingot.ops.arithmetic import positive
+from ingot.ops.joining import stack
 
-__all__ = ["array"]
+__all__ = ["array", "attach_functions"]
 
-METHODS = (
-    "abs all any argmax argmin astype conj cos cummax cummin cumprod cumsum diag diagonal exp flatten log log10 "
-    "log1p log2 logcumsumexp logsumexp max mean min moveaxis prod reciprocal reshape round rsqrt sin split sqrt "
-    "square squeeze std sum swapaxes transpose var view"
+# Methods that are functions of the module, too, under the same name.
+SHARED = (
+    "abs all any argmax argmin astype conj cos cummax cummin cumprod cumsum diag diagonal exp "
+    "flatten log log10 log1p log2 logcumsumexp logsumexp max mean min moveaxis prod reciprocal "
+    "round rsqrt sin split sqrt square squeeze std sum swapaxes var view"
 ).split()
 
-_modules: tuple[Any, ...] = (
-    arithmetic, bitwise, casting, comparison, complex_numbers, contraction, diagonals, einstein, exponential,
-    extremes, indexing, joining, movement, powers, reduction, rounding, scan, sorting, statistics, subscript, trigonometry,
-)
 
-for _name in METHODS:
-    for _module in _modules:
-        if hasattr(_module, _name):
-            setattr(array, _name, getattr(_module, _name))
-_ = ops
+def _namespace(a: array, *, api_version: str | None = None) -> Any:
+    """The module that has the functions of arrays, as the array API standard asks for it."""
+    if api_version is not None:
+        raise ValueError(
+            f"[array] there is no choice of the array API's version yet, got {api_version!r}."
+        )
+    return importlib.import_module("ingot.core")
+
+
+OWN: dict[str, Any] = {
+    "T": property(movement.transpose_method, doc="The array with its axes in reverse order."),
+    "__array__": conversion.as_numpy,
+    "__array_namespace__": _namespace,
+    "__bool__": conversion.as_bool,
+    "__bytes__": conversion.as_bytes,
+    "__complex__": conversion.as_complex,
+    "__contains__": conversion.contains,
+    "__copy__": conversion.shallow_copy,
+    "__deepcopy__": conversion.deep_copy,
+    "__div__": array.__truediv__,
+    "__dlpack__": dlpack.dlpack,
+    "__dlpack_device__": dlpack.dlpack_device,
+    "__float__": conversion.as_float,
+    "__format__": printing.format_array,
+    "__getitem__": subscript.getitem,
+    "__index__": conversion.as_index,
+    "__int__": conversion.as_int,
+    "__iter__": conversion.iterate,
+    "__len__": conversion.length,
+    "__pos__": positive,
+    "__rdiv__": array.__rtruediv__,
+    "__reduce__": conversion.reduce,
+    "__repr__": printing.text_of_array,
+    "__setitem__": subscript.setitem,
+    "_stack": staticmethod(stack),  # for the constructor, which is below the ops
+    "at": property(subscript.at, doc="For updates at indices: `x.at[i].add(y)`."),
+    "imag": property(complex_numbers.imag, doc="The imaginary parts."),
+    "item": conversion.item,
+    "mT": property(movement.matrix_transpose, doc="The array with its last two axes swapped."),
+    "real": property(complex_numbers.real, doc="The real parts."),
+    "reshape": movement.reshape_method,
+    "tolist": conversion.tolist,
+    "transpose": movement.transpose_method,
+}
+
+for _name, _method in OWN.items():
+    setattr(array, _name, _method)
+array.__doc__ = construct.DESCRIPTION
+
+
+def attach_functions(namespace: Mapping[str, Any]) -> None:
+    """Makes methods of the functions in `namespace` that MLX's array has, too."""
+    missing = [name for name in SHARED if name not in namespace]
+    if missing:
+        raise ImportError(f"ingot.core lacks functions that array needs: {', '.join(missing)}.")
+    for name in SHARED:
+        setattr(array, name, namespace[name])

@@ -1,26 +1,45 @@
 """Devices and streams, as MLX has them on a machine without a GPU.
 
-Work on several streams is ordered by its data, so a stream is a label that an op carries. Asking for the GPU is an
-error that says so.
+Work on several streams is ordered by its data, so a stream is a label that an op carries. Each
+thread has its own default stream. Asking for the GPU is an error that says so.
 """
 
 from __future__ import annotations
 
 import enum
 import itertools
+import platform
+import threading
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from ingot import _native
+from ingot.graph.errors import type_name
 
 __all__ = [
     "Device",
     "DeviceType",
     "Stream",
+    "StreamContext",
     "StreamLike",
+    "ThreadLocalStream",
+    "clear_streams",
     "cpu",
+    "default_device",
+    "default_stream",
+    "device_count",
+    "device_info",
     "gpu",
+    "is_available",
     "new_stream",
+    "new_thread_local_stream",
+    "new_thread_unsafe_stream",
     "resolve_stream",
+    "set_default_device",
+    "set_default_stream",
+    "stream",
 ]
 
 
@@ -53,6 +72,10 @@ class Device:
     __slots__ = ("index", "type")
 
     def __init__(self, type: DeviceType, index: int = 0) -> None:
+        if not isinstance(type, DeviceType) or not isinstance(index, int):
+            raise TypeError(
+                f"[Device] takes mx.cpu or mx.gpu and an index, got {type!r} and {index!r}."
+            )
         self.type = type
         self.index = index
 
@@ -65,7 +88,7 @@ class Device:
         return isinstance(other, Device) and (self.type, self.index) == (other.type, other.index)
 
     def __hash__(self) -> int:
-        return hash((self.type, self.index))
+        return hash(self.type) if self.index == 0 else hash((self.type, self.index))
 
 
 class Stream:
@@ -78,52 +101,179 @@ class Stream:
         self.index = index
 
     def __repr__(self) -> str:
-        return f"Stream({self.device}, {self.index})"
+        return f"{type(self).__name__}({self.device}, {self.index})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stream) and (self.device, self.index) == (
-            other.device,
-            other.index,
-        )
+        if type(self) is not type(other) or not isinstance(other, Stream):
+            return False
+        return (self.device, self.index) == (other.device, other.index)
 
     def __hash__(self) -> int:
         return hash((self.device, self.index))
 
 
+class ThreadLocalStream(Stream):
+    """A stream that is another one in each thread; made by `new_thread_local_stream`."""
+
+    __slots__ = ()
+
+
 StreamLike = Stream | Device | DeviceType | None
 
-_counter = itertools.count()
-_streams: list[
-    Stream
-] = []  # the C extension borrows references to streams: they live as long as the process
+
+class _OfThread(threading.local):
+    """What each thread has of its own."""
+
+    default: Stream | None = None  # held here because the C extension only borrows it
+
+    def __init__(self) -> None:
+        self.streams: dict[ThreadLocalStream, Stream] = {}
+
+
+_of_thread = _OfThread()
+_numbers = itertools.count()
+_thread_local_numbers = itertools.count()
 
 
 def new_stream(device: Device | DeviceType) -> Stream:
-    """A new stream on the device."""
-    stream = Stream(_checked_device("new_stream", device), next(_counter))
-    _streams.append(stream)
-    return stream
+    """A new stream on the device. MLX uses it in the thread that made it only; here all may."""
+    return Stream(_checked_device("new_stream", device), next(_numbers))
+
+
+def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream:
+    """A new stream that any thread may use."""
+    return Stream(_checked_device("new_thread_unsafe_stream", device), next(_numbers))
+
+
+def new_thread_local_stream(device: Device | DeviceType) -> ThreadLocalStream:
+    """A new stream that stands for another one in each thread."""
+    checked = _checked_device("new_thread_local_stream", device)
+    return ThreadLocalStream(checked, next(_thread_local_numbers))
 
 
 def _checked_device(name: str, device: Any) -> Device:
     if isinstance(device, DeviceType):
         device = Device(device)
     if not isinstance(device, Device):
-        raise TypeError(f"[{name}] expected a device, got {type(device).__name__}.")
+        raise TypeError(f"[{name}] expected a device, got {type_name(device)}.")
     if device.type is gpu:
         raise ValueError(f"[{name}] there is no GPU back end: ingot runs on the CPU. Use mx.cpu.")
     return device
 
 
+def _checked_only_device(name: str, device: Any) -> Device:
+    checked = _checked_device(name, device)
+    if checked.index != 0:
+        raise IndexError(f"[{name}] there is one CPU, of index 0, got index {checked.index}.")
+    return checked
+
+
 def resolve_stream(where: Any) -> Stream:
     """The stream that `stream=` on an op stands for."""
+    if isinstance(where, ThreadLocalStream):
+        streams = _of_thread.streams
+        if where not in streams:
+            streams[where] = new_stream(where.device)
+        return streams[where]
     if isinstance(where, Stream):
         return where
-    if where is None:
-        stream: Stream = _native.current_stream()
-        return stream
-    _checked_device("stream", where)
-    return _streams[0]
+    if where is not None:
+        _checked_only_device("stream", where)
+    current: Stream = _native.current_stream()
+    return current
+
+
+def default_device() -> Device:
+    """The device on which ops run that name none."""
+    return Device(cpu)
+
+
+def set_default_device(device: Device | DeviceType) -> None:
+    """Set the device on which ops run that name none: the CPU is the only one."""
+    _checked_only_device("set_default_device", device)
+
+
+def default_stream(device: Device | DeviceType) -> Stream:
+    """The stream of ops that this thread makes on the device without naming one."""
+    return resolve_stream(_checked_only_device("default_stream", device))
+
+
+def set_default_stream(stream: Stream) -> None:
+    """Set the stream of ops that this thread makes without naming one."""
+    if not isinstance(stream, Stream) or isinstance(stream, ThreadLocalStream):
+        raise TypeError(f"[set_default_stream] takes a stream, got {type_name(stream)}.")
+    _native.set_thread_stream(stream)
+    _of_thread.default = stream
+
+
+def clear_streams() -> None:
+    """Forget the streams of this thread: its default becomes that of the process again."""
+    _native.set_thread_stream(None)
+    _of_thread.default = None
+    _of_thread.streams.clear()
+
+
+class StreamContext:
+    """A context manager that sets the default stream of this thread; see `stream`."""
+
+    def __init__(self, s: Stream | Device | DeviceType) -> None:
+        if not isinstance(s, (Stream, Device, DeviceType)):
+            raise TypeError(f"[stream] takes a stream or a device, got {type_name(s)}.")
+        self._where = s
+        self._before: list[Stream] = []
+
+    def __enter__(self) -> None:
+        entered = resolve_stream(self._where)
+        self._before.append(resolve_stream(None))
+        set_default_stream(entered)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        set_default_stream(self._before.pop())
+
+
+def stream(s: Stream | Device | DeviceType) -> StreamContext:
+    """A context manager in which ops that name no stream go to `s`."""
+    return StreamContext(s)
+
+
+def device_count(device_type: DeviceType) -> int:
+    """How many devices of a kind there are: one CPU, no GPU."""
+    if not isinstance(device_type, DeviceType):
+        raise TypeError(f"[device_count] takes mx.cpu or mx.gpu, got {type_name(device_type)}.")
+    return 1 if device_type is cpu else 0
+
+
+def is_available(device: Device | DeviceType) -> bool:
+    """Whether programs can run on the device."""
+    if not isinstance(device, (Device, DeviceType)):
+        raise TypeError(f"[is_available] expected a device, got {type_name(device)}.")
+    return device == cpu
+
+
+def device_info(d: Device | DeviceType | None = None) -> dict[str, str | int]:
+    """The name and the architecture of a device; of the GPU, nothing."""
+    if d is not None and not isinstance(d, (Device, DeviceType)):
+        raise TypeError(f"[device_info] expected a device, got {type_name(d)}.")
+    kind = d.type if isinstance(d, Device) else d
+    if kind is gpu:
+        return {}
+    return {"architecture": platform.machine(), "device_name": _processor_name()}
+
+
+@lru_cache(maxsize=1)
+def _processor_name() -> str:
+    described = Path("/proc/cpuinfo")
+    if described.exists():
+        for line in described.read_text().splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name":
+                return value.strip()
+    return platform.processor() or platform.machine()
 
 
 _native.set_process_stream(new_stream(cpu))

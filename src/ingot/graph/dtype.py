@@ -1,7 +1,7 @@
 """Dtypes: the singletons of the C extension with their NumPy counterparts and categories.
 
-Comes in: nothing but NumPy and ml_dtypes (for bfloat16). Goes out: `float32` and its thirteen siblings,
-`DtypeCategory`, and the questions that the rest of the package asks about them.
+Comes in: nothing but NumPy and ml_dtypes (for bfloat16). Goes out: `float32` and its thirteen
+siblings, `DtypeCategory`, and the questions that the rest of the package asks about them.
 """
 
 from __future__ import annotations
@@ -99,21 +99,21 @@ def dtype_named(name: str) -> Dtype:
 
 
 def from_numpy(dtype: Any) -> Dtype | None:
-    """The dtype whose elements have this NumPy dtype, in native byte order; None if there is none."""
+    """The dtype whose elements have this NumPy dtype in native byte order, or None."""
     return _by_numpy.get(dtype)
 
 
 class DtypeCategory(enum.Enum):
     """Groups of dtypes, from `generic` (all) down to the leaves of the tree of kinds."""
 
-    complexfloating = "complexfloating"
-    floating = "floating"
-    inexact = "inexact"
-    signedinteger = "signedinteger"
-    unsignedinteger = "unsignedinteger"
-    integer = "integer"
-    number = "number"
-    generic = "generic"
+    complexfloating = 0
+    floating = 1
+    inexact = 2
+    signedinteger = 3
+    unsignedinteger = 4
+    integer = 5
+    number = 6
+    generic = 7
 
     def __repr__(self) -> str:
         return f"DtypeCategory.{self.name}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from ingot._native import array
@@ -10,17 +10,27 @@ from ingot._native import array
 __all__ = ["arrays_in", "tree_leaves", "tree_map"]
 
 
-def tree_leaves(tree: Any) -> Iterator[Any]:
-    """The leaves in order: lists and tuples by position, dicts by insertion, iteratively."""
-    stack = [tree]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, (list, tuple)):
-            stack.extend(reversed(item))
-        elif isinstance(item, dict):
-            stack.extend(reversed(list(item.values())))
-        else:
-            yield item
+def tree_leaves(tree: Any) -> list[Any]:
+    """The leaves in order: lists and tuples by position, dicts by insertion."""
+    leaves: list[Any] = []
+    try:
+        _gather(tree, leaves)
+    except RecursionError:
+        raise ValueError(
+            "[tree] the tree contains itself, or is nested deeper than Python can follow."
+        ) from None
+    return leaves
+
+
+def _gather(tree: Any, leaves: list[Any]) -> None:
+    if isinstance(tree, (list, tuple)):
+        for item in tree:
+            _gather(item, leaves)
+    elif isinstance(tree, dict):
+        for item in tree.values():
+            _gather(item, leaves)
+    else:
+        leaves.append(tree)
 
 
 def arrays_in(tree: Any) -> list[array]:

@@ -1,25 +1,154 @@
-"""Evaluation: computes lazy arrays when their values are needed.
+"""Evaluation: computes lazy arrays when their values are needed, now or in the background.
 
-The walk over the graph is native (`_native/evaluate.c`): it calls each op's `evaluate` rule in dependency order, in a
-context in which NumPy neither warns about floating-point errors nor allocates outside ingot's memory.
+The walk over the graph is native (`_native/evaluate.c`): it calls each op's `evaluate` rule in
+dependency order, in a context in which NumPy neither warns about floating-point errors nor
+allocates outside ingot's memory. `async_eval` gives the same walk to one background thread. The
+nodes that it will compute are marked as pending, so that whoever needs one of them waits instead
+of computing it again; the background thread itself never waits, hence nothing can wait for ever.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import contextvars
+import os
+import queue
+import threading
 from typing import Any
 
 import numpy as np
 
 from ingot import _native
+from ingot._native import array
+from ingot.graph.device import StreamLike, resolve_stream
 from ingot.graph.tree import arrays_in
 
-__all__ = ["eval"]
+__all__ = ["async_eval", "eval", "synchronize"]
 
 
 def eval(*args: Any) -> None:
-    """Compute all arrays in `args`, which may be arrays and nested lists, tuples and dicts of them."""
+    """Compute all arrays in `args`, which may be arrays and nested lists, tuples and dicts of them.
+
+    Other leaves are ignored.
+    """
     _native.evaluate(arrays_in(args))
+
+
+def async_eval(*args: Any) -> None:
+    """Begin to compute all arrays in `args` in the background and return at once.
+
+    Whoever needs a value then waits for it. An error of the computation is raised there.
+
+    Args:
+        args: Arrays and nested lists, tuples and dicts of them. Other leaves are ignored.
+    """
+    arrays = arrays_in(args)
+    if _native.in_tracing():
+        _native.evaluate(arrays)  # transforms know the state of their own thread only
+        return
+    _worker.submit(arrays)
+
+
+def synchronize(stream: StreamLike = None) -> None:
+    """Wait until everything that was given to `async_eval` is computed.
+
+    Args:
+        stream: The stream or device to wait for. All streams share one queue, so all are awaited.
+    """
+    resolve_stream(stream)
+    _worker.synchronize()
+
+
+class _Job:
+    """One call of `async_eval`: called, it waits for the end of the computation."""
+
+    def __init__(self, arrays: list[array]) -> None:
+        self.arrays = arrays
+        self.done = threading.Event()
+        self.error: BaseException | None = None
+        self.orphaned = False  # no thread will run it: whoever needs it does
+
+    def run(self) -> None:
+        """Computes the arrays, and keeps the error for whoever needs them."""
+        try:
+            _native.evaluate_pending(self.arrays)
+        except BaseException as error:  # every error belongs to the one who waits
+            self.error = error
+        self.arrays = []  # the nodes refer to this job: without this, they would live for ever
+        self.done.set()
+
+    def __call__(self) -> None:
+        if self.orphaned:
+            self.orphaned = False
+            self.run()
+        self.done.wait()
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+
+
+class _Worker:
+    """The background thread and its queue."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self.unfinished: set[_Job] = set()
+        self.thread: threading.Thread | None = None
+        self.stopped = False
+
+    def submit(self, arrays: list[array]) -> None:
+        """Queues the computation of the arrays."""
+        if self.stopped:  # the interpreter is about to go and starts no threads any more
+            _native.evaluate(arrays)
+            return
+        job = _Job(arrays)
+        if not _native.mark_pending(arrays, job):
+            return
+        with self.lock:
+            if self.thread is None:
+                self.thread = threading.Thread(target=self.work, name="ingot-eval", daemon=True)
+                self.thread.start()
+            self.unfinished.add(job)
+        self.jobs.put(job)
+
+    def work(self) -> None:
+        """Runs jobs in the order they came in, until it finds None."""
+        while (job := self.jobs.get()) is not None:
+            job.run()
+            self.unfinished.discard(job)
+            del job  # its error may hold arrays, which must not live until the next job comes
+
+    def synchronize(self) -> None:
+        """Waits for all jobs that are there now; their errors are for those who need the values."""
+        for job in list(self.unfinished):
+            job.done.wait()
+
+    def stop(self) -> None:
+        """Ends the thread after the job it runs: the interpreter must not go while it works."""
+        with self.lock:
+            self.stopped = True
+            thread = self.thread
+        if thread is None:
+            return
+        with contextlib.suppress(queue.Empty):
+            while (job := self.jobs.get_nowait()) is not None:
+                job.orphaned = True
+        self.jobs.put(None)
+        thread.join()
+
+    def forget(self) -> None:
+        """Makes a new start in a forked process, in which the thread does not exist."""
+        for job in self.unfinished:
+            job.done = threading.Event()
+            job.orphaned = True
+        self.__init__()  # type: ignore[misc]
+
+
+_worker = _Worker()
+atexit.register(_worker.stop)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_worker.forget)
 
 
 def _make_context() -> contextvars.Context:

@@ -18,7 +18,8 @@ from ingot.graph.shape import Shape
 from ingot.graph.tree import arrays_in, tree_map
 from ingot.ops.casting import stop_gradient
 from ingot.ops.creation import zeros
-from ingot.ops.movement import broadcast_to, depends, moveaxis
+from ingot.ops.dependencies import depends
+from ingot.ops.movement import broadcast_to, moveaxis
 from ingot.transforms.jvp import jvp
 from ingot.transforms.tracing import check_callable
 from ingot.transforms.vjp import vjp

@@ -1,0 +1,142 @@
+"""Conversion: arrays as Python and NumPy values, and the protocols by which others ask for them.
+
+Comes in: an array, which is evaluated. Goes out: numbers, lists, bytes, NumPy arrays. These are the
+methods of `array` that need no op; core/array.py attaches them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ingot import _native
+from ingot._native import Dtype, array, constant
+from ingot.graph.dtype import bfloat16, is_integer, uint16
+
+__all__ = [
+    "as_bool",
+    "as_bytes",
+    "as_complex",
+    "as_float",
+    "as_index",
+    "as_int",
+    "as_numpy",
+    "contains",
+    "deep_copy",
+    "item",
+    "iterate",
+    "length",
+    "reduce",
+    "shallow_copy",
+    "tolist",
+]
+
+
+def item(a: array) -> Any:
+    """The value of an array with one element, as a Python number."""
+    data = a._data
+    if data.size != 1:
+        raise ValueError(
+            f"[item] only an array with one element is a number, this one has shape {a.shape}."
+        )
+    # NumPy's item gives Python numbers of its own dtypes only.
+    return float(data.reshape(())) if a.dtype is bfloat16 else data.item()
+
+
+def tolist(a: array) -> Any:
+    """The elements as Python numbers in nested lists; of a 0-d array, the number itself."""
+    data = a._data
+    return (data.astype(np.float32) if a.dtype is bfloat16 else data).tolist()
+
+
+def as_bool(a: array) -> bool:
+    """Whether the one element is not zero."""
+    return bool(item(a))
+
+
+def as_int(a: array) -> int:
+    """The one element as an int, rounded toward zero."""
+    return int(item(a))
+
+
+def as_float(a: array) -> float:
+    """The one element as a float."""
+    return float(item(a))
+
+
+def as_complex(a: array) -> complex:
+    """The one element as a complex number."""
+    return complex(item(a))
+
+
+def as_index(a: array) -> int:
+    """The value of a 0-d array of integers, for use as an index of Python's sequences."""
+    if a.ndim != 0 or not is_integer(a.dtype):
+        raise TypeError(
+            "[index] only a 0-d array of integers is an index, "
+            f"this one has shape {a.shape} and dtype {a.dtype.name}."
+        )
+    return int(a._data)
+
+
+def as_bytes(a: array) -> bytes:
+    """The elements in C order as they are in memory."""
+    return a._data.tobytes()
+
+
+def as_numpy(a: array, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    """The array as NumPy asks for it: sharing memory unless another dtype or a copy is wanted."""
+    if a.dtype is bfloat16:
+        raise TypeError(
+            "[array] NumPy has no bfloat16: cast the array with astype(mx.float32) first."
+        )
+    return np.array(a._data, dtype, copy=copy)
+
+
+def length(a: array) -> int:
+    """The length of the first axis."""
+    if a.ndim == 0:
+        raise TypeError("[len] a 0-d array has no length.")
+    return a.shape[0]
+
+
+def iterate(a: array) -> Iterator[array]:
+    """The items along the first axis."""
+    if a.ndim == 0:
+        raise TypeError("[iter] a 0-d array has no items: use item() for its value.")
+    return map(a.__getitem__, range(a.shape[0]))
+
+
+def contains(a: array, value: Any) -> bool:
+    """Whether an item along the first axis equals `value`."""
+    if a.ndim != 1:
+        return any(bool(row == value) for row in iterate(a))
+    equal = a == value
+    return bool(equal.any()) if isinstance(equal, array) else equal
+
+
+def shallow_copy(a: array) -> array:
+    """Another array with the same value: assigning to one does not change the other."""
+    return _native.wrap(a)
+
+
+def deep_copy(a: array, memo: Any, /) -> array:
+    """As `shallow_copy`, for values are immutable."""
+    return _native.wrap(a)
+
+
+def reduce(a: array) -> tuple[Any, ...]:
+    """How to pickle the array: as a NumPy array and its dtype."""
+    data = a._data
+    if a.dtype is bfloat16:
+        data = data.view(uint16.numpy)
+    return restore, (data, a.dtype)
+
+
+def restore(data: np.ndarray, dtype: Dtype) -> array:
+    """The array that was pickled."""
+    if not data.flags.writeable:  # pickled out of band, it may still belong to someone else
+        data = data.copy()
+    return constant(data.view(dtype.numpy), dtype)
