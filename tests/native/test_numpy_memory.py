@@ -33,6 +33,7 @@ def test_it_is_installed_with_the_numpy_that_is_tested() -> None:
     with numpy_memory():
         assert handler_name() == "ingot"
     assert _native.numpy_memory_installed
+    assert _native.numpy_memory_problem == ""
     assert handler_name() == "default_allocator"
 
 

@@ -15,8 +15,8 @@ void *ingot_allocate_zeroed(size_t size);
 /* Keeps the contents; NULL leaves the old block as it was. */
 void *ingot_reallocate(void *block, size_t size);
 
-/* `size` is what was asked for. It is a check in debugging builds only: the block knows its own size, because NumPy
- * may free an array with another size than it was made with. NULL is allowed. */
+/* `size` is what was asked for, but is not relied on: NumPy may free an array with another size than it was made with,
+ * hence a block knows its own. NULL is allowed. */
 void ingot_release(void *block, size_t size);
 
 /* Bytes that may be used at `block`: what was asked for, rounded up. */

@@ -161,7 +161,7 @@ static int examine_once(void) {
     if (PyModule_AddObjectRef(native_module, "numpy_memory_installed", problem == NULL ? Py_True : Py_False) < 0) {
         return -1;
     }
-    return problem == NULL ? 0 : PyModule_AddStringConstant(native_module, "numpy_memory_problem", problem);
+    return PyModule_AddStringConstant(native_module, "numpy_memory_problem", problem == NULL ? "" : problem);
 }
 
 /* ---- the bracket ---- */

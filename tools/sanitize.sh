@@ -1,0 +1,91 @@
+#!/bin/sh
+# Builds the C extension with the compiler's sanitizers and runs its tests: first with AddressSanitizer and
+# UndefinedBehaviorSanitizer, then what has threads with ThreadSanitizer. Fails if a test fails or anything is reported,
+# in the tests' own process or in one they start. Nothing is left behind.
+#
+# PYTHON chooses the interpreter, CC the compiler (gcc 12 or later); arguments go to pytest.
+set -eu
+cd "$(dirname "$0")/.."
+
+python=${PYTHON:-.venv/bin/python}
+compiler=${CC:-gcc}
+python=$("$python" -c 'import sys; print(sys.executable)')
+headers=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
+suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+trap 'exit 130' INT TERM
+failed=0
+
+# The library that must be loaded before an interpreter that was built without the sanitizer.
+runtime_library() {
+    library=$("$compiler" -print-file-name="lib$1.so")
+    if [ ! -e "$library" ]; then
+        echo "sanitize: $compiler has no lib$1.so; install gcc's sanitizer libraries or set CC." >&2
+        exit 1
+    fi
+    readlink -f "$library"
+}
+
+# build NAME FLAGS: a copy of the package in $folder/NAME, with its extension built with the flags
+build() {
+    mkdir "$folder/$1"
+    cp -R src/ingot "$folder/$1/ingot"
+    rm -f "$folder/$1"/ingot/_native*.so
+    "$compiler" -std=c11 -O1 -g -fno-omit-frame-pointer -fPIC -shared -pthread $2 -I"$headers" \
+        src/ingot/_native/*.c -o "$folder/$1/ingot/_native$suffix"
+}
+
+# check NAME LIBRARY TESTS...: runs the tests with that build. Reports go to files, one for each process.
+check() {
+    name=$1
+    library=$(runtime_library "$2")
+    shift 2
+    log="$folder/report-$name"
+    common="log_path=$log:exitcode=66"
+    built="$folder/$name/ingot/_native$suffix"
+    # Leaks are not looked for: the interpreter itself leaves objects behind when it ends.
+    # Processes that were forked from one with threads go on: that is what some tests are about.
+    run_python() {
+        env LD_PRELOAD="$library" PYTHONPATH="$folder/$name" PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1 \
+            ASAN_OPTIONS="$common:detect_leaks=0:detect_stack_use_after_return=1" \
+            UBSAN_OPTIONS="$common:print_stacktrace=1:halt_on_error=1" \
+            TSAN_OPTIONS="$common:die_after_fork=0:history_size=4" \
+            $without_randomisation "$python" "$@"
+    }
+    found=$(run_python -c 'from ingot import _native; print(_native.__file__)') || found="none that can be loaded"
+    if [ "$found" != "$built" ]; then
+        echo "sanitize: the extension that was built is not the one that is tested: $found" >&2
+        cat "$log".* 2>/dev/null || true
+        exit 1
+    fi
+    # capture=sys leaves standard error itself alone: what is undefined is reported there and ends the process.
+    run_python -m pytest -q --capture=sys -p no:cacheprovider -p no:xdist "$@" || failed=1
+    for report in "$log".*; do
+        if [ -e "$report" ]; then
+            echo "sanitize: $name reported:" >&2
+            cat "$report" >&2
+            failed=1
+        fi
+    done
+}
+
+# ThreadSanitizer needs memory where it expects it; kernels that spread addresses further get in its way.
+without_randomisation=""
+if setarch -R true 2>/dev/null; then
+    without_randomisation="setarch -R"
+fi
+
+echo "sanitize: addresses and undefined behaviour"
+build memory "-fsanitize=address,undefined -fno-sanitize-recover=undefined"
+check memory asan tests/native "$@"
+
+echo "sanitize: threads"
+build threads "-fsanitize=thread"
+check threads tsan tests/native/test_pool.py tests/native/test_allocator.py tests/native/test_numpy_memory.py "$@"
+
+if [ $failed -ne 0 ]; then
+    echo "sanitize: FAILED" >&2
+    exit 1
+fi
+echo "sanitize: nothing was reported"
