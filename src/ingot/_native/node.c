@@ -251,6 +251,10 @@ static PyObject *set_source_recorder(PyObject *Py_UNUSED(module), PyObject *reco
     return previous;
 }
 
+static PyObject *recording(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    return PyBool_FromLong(source_recorder != NULL);
+}
+
 static PyObject *current_stream(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
     return Py_NewRef(resolve_stream(NULL));
 }
@@ -263,6 +267,7 @@ static PyMethodDef functions[] = {
     {"set_process_stream", set_process_stream, METH_O, "The stream of ops made by threads that have none."},
     {"set_source_recorder", set_source_recorder, METH_O,
      "Calls a function for each new node's source on this thread; None: not. Returns the one before."},
+    {"recording", recording, METH_NOARGS, "Whether compile traces on this thread."},
     {"current_stream", current_stream, METH_NOARGS, "The stream that an op made now would get."},
     {NULL, NULL, 0, NULL},
 };

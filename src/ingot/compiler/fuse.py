@@ -93,8 +93,10 @@ class _Part:
         """Whether the two can be one."""
         if self is other:
             return True
-        same_reductions = self.reduced is None or other.reduced is None or (
-            (self.reduced, self.by_rows) == (other.reduced, other.by_rows)
+        same_reductions = (
+            self.reduced is None
+            or other.reduced is None
+            or ((self.reduced, self.by_rows) == (other.reduced, other.by_rows))
         )
         return (
             self.domain == other.domain
@@ -171,7 +173,8 @@ class _Fuser:
         joinable = [
             part
             for source in step.inputs
-            if (part := self.part_of.get(source)) is not None and self._fits(step, source, part, domain, reduced)
+            if (part := self.part_of.get(source)) is not None
+            and self._fits(step, source, part, domain, reduced)
         ]
         others = [
             self._readable(source)
@@ -191,7 +194,9 @@ class _Fuser:
                 merged = None
                 break
         if merged is None:
-            merged = _Part(domain, max((self._readable(source) for source in step.inputs), default=0))
+            merged = _Part(
+                domain, max((self._readable(source) for source in step.inputs), default=0)
+            )
         if reduced is not None:
             by_rows = _runs_by_rows(domain, reduced)
             merged.reduced, merged.by_rows = reduced, by_rows
@@ -228,7 +233,9 @@ class _Fuser:
         part = self.part_of.get(step)
         return self.available[step] if part is None else part.level + 1
 
-    def _add(self, part: _Part, step: Step, is_row: bool = False, is_finished: bool = False) -> None:
+    def _add(
+        self, part: _Part, step: Step, is_row: bool = False, is_finished: bool = False
+    ) -> None:
         part.steps.append(step)
         self.part_of[step] = part
         if is_row:
@@ -295,7 +302,9 @@ def _connect(tape: Tape, groups: list[Group], group_of: dict[Step, Group]) -> No
         group_of[step].outputs.append(step)
 
 
-def _ordered(groups: list[Group], group_of: dict[Step, Group], position: dict[Step, int]) -> list[Group]:
+def _ordered(
+    groups: list[Group], group_of: dict[Step, Group], position: dict[Step, int]
+) -> list[Group]:
     """The groups so that each follows those it reads, otherwise in the order of the tape."""
     last = {id(group): position[group.steps[-1]] for group in groups}
     users: dict[int, list[Group]] = {id(group): [] for group in groups}
@@ -336,5 +345,7 @@ def separate(tape: Tape) -> Schedule:
     for step in tape.steps:
         if step.op is not None:
             outputs = [step]
-            groups.append(Group("single", [step], list(step.inputs), outputs, reason="fusion is off"))
+            groups.append(
+                Group("single", [step], list(step.inputs), outputs, reason="fusion is off")
+            )
     return Schedule(tape, groups)

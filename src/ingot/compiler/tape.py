@@ -165,7 +165,8 @@ def _value_text(value: Any) -> str:
 
 def _op_text(op: Op, inputs: list[str]) -> str:
     fields = [
-        f"{name}={_field_text(getattr(op, name))}" for name in getattr(op, "__dataclass_fields__", {})
+        f"{name}={_field_text(getattr(op, name))}"
+        for name in getattr(op, "__dataclass_fields__", {})
     ]
     return f"{type(op).__name__}({', '.join([*inputs, *fields])})"
 
