@@ -51,6 +51,11 @@ class AsType(Op):
 
     dtype: Dtype
 
+    role = "map"
+
+    def is_no_op(self, x: Any) -> bool:
+        return x.dtype is self.dtype
+
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         return x.shape, self.dtype
 
@@ -100,6 +105,11 @@ def astype(a: array, dtype: Dtype, stream: StreamLike = None) -> array:
 class _Identity(Op, abstract=True):
     """Ops that give their input unchanged."""
 
+    role = "map"
+
+    def is_no_op(self, x: Any) -> bool:
+        return True
+
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         return x.shape, x.dtype
 
@@ -140,6 +150,12 @@ class Contiguous(_Identity):
     """Its input, row by row in memory; with `allow_col_major`, column by column will do."""
 
     allow_col_major: bool
+
+    role = "single"
+    why_single = "it arranges memory"
+
+    def is_no_op(self, x: Any) -> bool:
+        return False
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         if self.allow_col_major and x.flags.f_contiguous:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from operator import index
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from ingot._native import Dtype, array, make
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import is_integer
 from ingot.graph.op import Op, apply, no_rule
-from ingot.graph.shape import Shape, normalize_axis, shape_text
+from ingot.graph.shape import Shape, as_lengths, normalize_axis, shape_text
 from ingot.ops.casting import astype
 from ingot.ops.creation import zeros
 from ingot.ops.movement import broadcast_to, require_array, reshape
@@ -34,6 +33,11 @@ _UPDATE = "an update writes into a copy of its input, which stays a host step"
 def span(start: int, stop: int, stride: int) -> builtins.slice:
     """Python's slice between positions, of which a stop before the first element is -1."""
     return builtins.slice(start, stop if stop >= 0 else None, stride)
+
+
+def span_length(start: int, stop: int, stride: int) -> int:
+    """The number of elements of a slice between positions, which stays symbolic where it can."""
+    return stop - start if stride == 1 else len(range(start, stop, stride))
 
 
 def broadcast_batch(x: array, size: int, batched: bool) -> array:
@@ -54,10 +58,22 @@ class Slice(Op):
     strides: Shape
     dropped: Shape = ()
 
+    role = "view"
+
     @cached_property
     def kept_shape(self) -> Shape:
         """The lengths of all axes, the dropped ones included."""
-        return tuple(map(len, map(range, self.start, self.stop, self.strides)))
+        lengths = map(span_length, self.start, self.stop, self.strides)
+        if not self.dropped:
+            return tuple(lengths)
+        return tuple([1 if axis in self.dropped else n for axis, n in enumerate(lengths)])
+
+    @cached_property
+    def shape(self) -> Shape:
+        """The shape of the result."""
+        if not self.dropped:
+            return self.kept_shape
+        return tuple([n for axis, n in enumerate(self.kept_shape) if axis not in self.dropped])
 
     @cached_property
     def index(self) -> tuple[Any, ...]:
@@ -68,8 +84,7 @@ class Slice(Op):
         return tuple(spans)
 
     def infer(self, x: array) -> tuple[Shape, Dtype]:
-        lengths = self.kept_shape
-        return tuple(n for axis, n in enumerate(lengths) if axis not in self.dropped), x.dtype
+        return self.shape, x.dtype
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         return x[self.index]
@@ -134,31 +149,19 @@ def zeros_for_none(tangents: Sequence[array | None], primals: Sequence[array]) -
     ]
 
 
-@lru_cache(maxsize=4096)
-def slice_op(
-    shape: Shape, start: Shape, stop: Shape, strides: Shape, dropped: Shape = ()
-) -> tuple[Slice, Shape]:
-    """A `Slice` and the shape of its result, remembered since loops slice alike."""
-    op = Slice(start, stop, strides, dropped)
-    return op, tuple(n for axis, n in enumerate(op.kept_shape) if axis not in dropped)
-
-
-@lru_cache(maxsize=4096)
-def element_op(shape: Shape, axis: int, position: int) -> tuple[Slice, Shape]:
-    """The `Slice` that is element `position` of one axis, and the shape of its result."""
-    start = tuple(position if at == axis else 0 for at in range(len(shape)))
-    stop = tuple(position + 1 if at == axis else length for at, length in enumerate(shape))
-    return slice_op(shape, start, stop, (1,) * len(shape), (axis,))
-
-
 def element(a: array, axis: int, position: int, stream: StreamLike = None) -> array:
     """Element `position` of one axis, which is removed. Negative positions count from the end."""
     shape = a.shape
     length = shape[axis]
     if not -length <= position < length:
         raise IndexError(f"index {position} is out of range for an axis of length {length}.")
-    op, result = element_op(shape, axis, position + length if position < 0 else position)
-    return make(op, (a,), result, a.dtype, stream)
+    if position < 0:
+        position += length
+    before, after = shape[:axis], shape[axis + 1 :]
+    ndim = len(shape)
+    start = (0,) * axis + (position,) + (0,) * (ndim - axis - 1)
+    op = Slice(start, (*before, position + 1, *after), (1,) * ndim, (axis,))
+    return make(op, (a,), before + after, a.dtype, stream)
 
 
 @dataclass(frozen=True)
@@ -302,7 +305,7 @@ def slice(
         The slice.
     """
     places = _checked_places("slice", a, start_indices, axes)
-    sizes = _integers("slice", "slice_size", slice_size)
+    sizes = as_lengths("slice", slice_size)
     shape = a.shape
     if len(sizes) != len(shape):
         raise ValueError(
@@ -350,13 +353,6 @@ def slice_update(
     return make(DynamicSliceUpdate(places, sizes), (a, values, starts), shape, a.dtype, stream)
 
 
-def _integers(name: str, what: str, values: Sequence[int]) -> Shape:
-    try:
-        return tuple(map(index, values))
-    except TypeError:
-        raise TypeError(f"[{name}] {what} is a sequence of ints, got {values!r}.") from None
-
-
 def _checked_places(name: str, a: array, starts: array, axes: Sequence[int]) -> Shape:
     """The axes counted from the front, once the starts are known to fit them."""
     require_array(name, a)
@@ -367,7 +363,7 @@ def _checked_places(name: str, a: array, starts: array, axes: Sequence[int]) -> 
         raise ValueError(
             f"[{name}] start indices have at most one axis, got shape {shape_text(starts.shape)}."
         )
-    places = tuple(normalize_axis(name, axis, a.ndim) for axis in _integers(name, "axes", axes))
+    places = tuple(normalize_axis(name, axis, a.ndim) for axis in as_lengths(name, axes))
     if len(places) != starts.size:
         raise ValueError(
             f"[{name}] {starts.size} start indices do not match {len(places)} axes: each has one."
