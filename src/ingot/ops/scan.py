@@ -146,12 +146,16 @@ class Scan(Op, abstract=True):
         if self.reverse:
             source, target = source[..., ::-1], target[..., ::-1]
         if not self.inclusive:
-            dtype: Any = from_numpy(x.dtype)
-            target[..., 0] = neutral_value(self.identity, dtype)
+            target[..., 0] = self.start(x.dtype)
             source, target = source[..., :-1], target[..., 1:]
         if source.size:
             target[...] = self.accumulate(source)
         return out
+
+    def start(self, dtype: np.dtype) -> complex | bool:
+        """`identity` as a number of that dtype."""
+        known: Any = from_numpy(dtype)
+        return neutral_value(self.identity, known)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
         if not is_inexact(x.dtype):
@@ -251,6 +255,9 @@ class LogCumSumExp(Scan):
     """Logarithm of the running sum of exponentials."""
 
     identity = -math.inf
+
+    def start(self, dtype: np.dtype) -> complex | bool:
+        return self.identity  # also of complex numbers: its exponential is 0
 
     def accumulate(self, source: np.ndarray) -> np.ndarray:
         if source.dtype.kind == "c":
