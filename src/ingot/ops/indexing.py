@@ -376,7 +376,7 @@ def checked_indices(
     """The indices of axes of those lengths, in their common shape, once they can be indices."""
     for index in indices:
         if not is_integer(index.dtype):
-            raise ValueError(f"[{name}] indices are integers, got dtype {index.dtype}.")
+            raise ValueError(f"[{name}] indices are integers, got dtype {index.dtype.name}.")
     shape = broadcast_shapes(name, *(index.shape for index in indices))
     if 0 in lengths and 0 not in shape:
         raise ValueError(f"[{name}] an axis of length 0 has no elements to index.")
@@ -446,7 +446,7 @@ def _aligned(name: str, a: array, indices: array, axis: int | None) -> tuple[arr
     position = 0 if axis is None else normalize_axis(name, axis, a.ndim)
     if not is_integer(indices.dtype):
         # MLX raises RuntimeError for this one, though not before it evaluates.
-        raise RuntimeError(f"[{name}] indices are integers, got dtype {indices.dtype}.")
+        raise RuntimeError(f"[{name}] indices are integers, got dtype {indices.dtype.name}.")
     if indices.ndim != source.ndim:
         raise ValueError(
             f"[{name}] indices with {indices.ndim} axes do not match an array with {source.ndim}."

@@ -358,7 +358,7 @@ def _checked_places(name: str, a: array, starts: array, axes: Sequence[int]) -> 
     require_array(name, a)
     require_array(name, starts)
     if not is_integer(starts.dtype):
-        raise ValueError(f"[{name}] start indices are integers, got dtype {starts.dtype}.")
+        raise ValueError(f"[{name}] start indices are integers, got dtype {starts.dtype.name}.")
     if starts.ndim > 1:
         raise ValueError(
             f"[{name}] start indices have at most one axis, got shape {shape_text(starts.shape)}."

@@ -7,7 +7,7 @@ into it, and it is put back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import index as as_int
 from typing import Any
@@ -24,12 +24,12 @@ from ingot.ops.extremes import maximum, minimum
 from ingot.ops.indexing import Gather, Scatter, checked_indices, move_block
 from ingot.ops.masking import assign_where
 from ingot.ops.movement import as_array, broadcast_to, reshape
-from ingot.ops.slicing import SliceUpdate, element, slice_op
+from ingot.ops.slicing import Slice, SliceUpdate, element, span_length
 
 __all__ = ["ArrayAt"]
 
 _EVERYTHING = slice(None)
-_INDEXED = -1  # stands for the axes of the indices where the axes of a result are listed
+_INDEXED = object()  # stands for the axes of the indices where the axes of a result are listed
 
 _COMBINE: dict[str, Callable[[array, array], array]] = {
     "assign": lambda old, new: new,
@@ -44,11 +44,7 @@ _COMBINE: dict[str, Callable[[array, array], array]] = {
 class Place:
     """Which elements a subscript names, and how they are arranged in the result."""
 
-    start: Shape
-    stop: Shape
-    strides: Shape
-    dropped: Shape  # the axes that ints index
-    whole: bool  # whether the slice is the array itself
+    part: Slice | None  # what ints and slices leave; None for everything
     axes: Shape  # of the slice's result: those that arrays index
     indices: tuple[array, ...]
     to_front: bool  # whether the axes of the indices go in front, wherever a gather leaves them
@@ -63,8 +59,14 @@ def getitem(a: array, index: Any) -> array:
     views. An int out of range raises IndexError at once, an array of indices when it is evaluated.
     Masks cannot be read through, since the result's shape would depend on values.
     """
-    if type(index) is int and a.ndim:
+    shape = a.shape
+    if shape and type(index) is int:
         return element(a, 0, index)
+    if shape and type(index) is slice:
+        begin, end, stride = _bounds("getitem", index, shape[0])
+        rest = (0,) * (len(shape) - 1)
+        op = Slice((begin, *rest), (end, *shape[1:]), (stride,) + (1,) * len(rest))
+        return make(op, (a,), (span_length(begin, end, stride), *shape[1:]), a.dtype)
     return read(a, locate("getitem", a, index))
 
 
@@ -96,6 +98,14 @@ def read(a: array, place: Place) -> array:
     return wrap(a) if part is a else part
 
 
+def _part(a: array, place: Place) -> array:
+    """What the ints and slices of a subscript leave."""
+    if place.part is None:
+        return a
+    shape = place.part.shape if place.indices else place.plain_shape
+    return make(place.part, (a,), shape, a.dtype)
+
+
 def write(name: str, a: array, place: Place, values: array, mode: str) -> array:
     """`a` with `values` combined into the elements at a place."""
     updates = reshape(_fitted(name, values, place.shape), place.plain_shape)
@@ -107,19 +117,10 @@ def write(name: str, a: array, place: Place, values: array, mode: str) -> array:
         part = apply(op, part, updates, *place.indices)
     else:
         part = _COMBINE[mode](part, updates)
-    if place.whole:
+    if place.part is None:
         return part
-    back = SliceUpdate(place.start, place.stop, place.strides)
-    kept = tuple(map(len, map(range, place.start, place.stop, place.strides)))
-    return make(back, (a, reshape(part, kept)), a.shape, a.dtype)
-
-
-def _part(a: array, place: Place) -> array:
-    """What the ints and slices of a subscript leave of `a`."""
-    if place.whole:
-        return a
-    op, shape = slice_op(a.shape, place.start, place.stop, place.strides, place.dropped)
-    return make(op, (a,), shape, a.dtype)
+    back = SliceUpdate(place.part.start, place.part.stop, place.part.strides)
+    return make(back, (a, reshape(part, place.part.kept_shape)), a.shape, a.dtype)
 
 
 def locate(name: str, a: array, index: Any) -> Place:
@@ -128,63 +129,76 @@ def locate(name: str, a: array, index: Any) -> Place:
     spans: list[tuple[int, int, int]] = []
     dropped: list[int] = []
     arrays: dict[int, array] = {}  # by axis of the slice's result
-    layout: list[int | None] = []  # the result's axes: lengths, None for a new one, and _INDEXED
+    layout: list[Any] = []  # the result's axes: lengths, None for a new one, and _INDEXED
+    everything = True
     for entry in _entries(name, index, len(lengths)):
         if entry is None:
             layout.append(None)
             continue
         axis = len(spans)
         length = lengths[axis]
-        if type(entry) is slice:
-            spans.append(_bounds(name, entry, length))
-            layout.append(len(range(*spans[axis])))
+        if entry is _EVERYTHING:
+            spans.append((0, length, 1))
+            layout.append(length)
+        elif type(entry) is slice:
+            span = _bounds(name, entry, length)
+            spans.append(span)
+            layout.append(span_length(*span))
+            everything = everything and span == (0, length, 1)
         elif type(entry) is int:
             position = _position(name, entry, length)
             spans.append((position, position + 1, 1))
-            dropped.append(axis)
             layout.append(_INDEXED)
+            dropped.append(axis)
         else:
             spans.append((0, length, 1))
-            arrays[axis - len(dropped)] = entry
             layout.append(_INDEXED)
-    start, stop, strides = zip(*spans, strict=True) if spans else ((), (), ())
-    whole = not dropped and all(
-        span == (0, length, 1) for span, length in zip(spans, lengths, strict=True)
-    )
+            arrays[axis - len(dropped)] = entry
+    part = None
+    if dropped or not everything:
+        start, stop, strides = zip(*spans, strict=True)
+        part = Slice(start, stop, strides, tuple(dropped))
+    if not arrays:
+        lengths = tuple([n for n in layout if n is not None and n is not _INDEXED])
+        shape = lengths if None not in layout else _arranged(layout, (), False)
+        return Place(part, (), (), False, shape, lengths)
     axes = tuple(arrays)
-    indices: tuple[array, ...] = ()
-    if arrays:
-        left = [length for axis, length in enumerate(lengths) if axis not in dropped]
-        indices = checked_indices(name, [left[axis] for axis in axes], list(arrays.values()))
-    index_shape = indices[0].shape if indices else ()
-    to_front = bool(indices) and _is_separated(layout)
+    rest = lengths if part is None else part.shape
+    indices = checked_indices(name, [rest[axis] for axis in axes], list(arrays.values()))
+    index_shape = indices[0].shape
+    to_front = _is_separated(layout)
     shape = _arranged(layout, index_shape, to_front)
     plain = [length for length in layout if length is not None]
     plain_shape = shape if len(plain) == len(layout) else _arranged(plain, index_shape, to_front)
-    return Place(
-        start, stop, strides, tuple(dropped), whole, axes, indices, to_front, shape, plain_shape
-    )
+    return Place(part, axes, indices, to_front, shape, plain_shape)
 
 
 def _entries(name: str, index: Any, ndim: int) -> list[Any]:
     """The parts of a subscript: None and, for each axis in order, a slice, int or array."""
-    entries = [_entry(name, entry) for entry in (index if type(index) is tuple else (index,))]
-    ellipses = [at for at, entry in enumerate(entries) if entry is Ellipsis]
-    if len(ellipses) > 1:
-        raise ValueError(f"[{name}] a subscript can have only one ellipsis, got {len(ellipses)}.")
-    count = sum([entry is not None for entry in entries]) - len(ellipses)
+    entries: list[Any] = []
+    count = 0
+    ellipsis_at = -1
+    for entry in index if type(index) is tuple else (index,):
+        kind = type(entry)
+        if entry is Ellipsis:
+            if ellipsis_at >= 0:
+                raise ValueError(f"[{name}] a subscript can have only one ellipsis.")
+            ellipsis_at = len(entries)
+        elif entry is None:
+            entries.append(None)
+        else:
+            entries.append(entry if kind is slice or kind is int else _entry(name, entry))
+            count += 1
     if count > ndim:
         raise ValueError(f"[{name}] too many indices: {count} for an array with {ndim} axes.")
-    at = ellipses[0] if ellipses else len(entries)
-    entries[at : at + 1] = [_EVERYTHING] * (ndim - count)
+    if count < ndim:
+        at = len(entries) if ellipsis_at < 0 else ellipsis_at
+        entries[at:at] = [_EVERYTHING] * (ndim - count)
     return entries
 
 
 def _entry(name: str, entry: Any) -> Any:
-    """One part of a subscript as None, Ellipsis, a slice, an int or an array."""
-    kind = type(entry)
-    if entry is None or entry is Ellipsis or kind is slice or kind is int:
-        return entry
+    """One part of a subscript that is not obvious as an int or an array."""
     if isinstance(entry, list):
         entry = array(entry)
     if isinstance(entry, array):
@@ -194,24 +208,41 @@ def _entry(name: str, entry: Any) -> Any:
                 "a[mask] = v. For anything else use where(mask, x, y)."
             )
         return entry
-    try:
-        if kind is not bool:
+    if not isinstance(entry, bool):
+        try:
             return as_int(entry)
-    except TypeError:
-        pass
+        except TypeError:
+            pass
     hint = ": make it an array first" if isinstance(entry, np.ndarray) else ""
-    raise ValueError(f"[{name}] an array cannot be indexed with {kind.__name__} {entry!r}{hint}.")
+    raise ValueError(
+        f"[{name}] an array cannot be indexed with {type(entry).__name__} {entry!r}{hint}."
+    )
 
 
 def _bounds(name: str, entry: slice, length: int) -> tuple[int, int, int]:
     """The start, stop and stride of a slice as positions; (0, 0, 1) if there is nothing in it."""
-    if entry.step == 0:
-        raise ValueError(f"[{name}] the step of a slice cannot be 0.")
+    if entry.start is None and entry.stop is None and entry.step is None:
+        return 0, length, 1
     try:
+        if entry.step is None:  # with plain arithmetic, which lengths that are symbolic survive
+            begin = 0 if entry.start is None else _clamped(entry.start, length)
+            end = length if entry.stop is None else _clamped(entry.stop, length)
+            return (begin, end, 1) if begin < end else (0, 0, 1)
+        if entry.step == 0:
+            raise ValueError(f"[{name}] the step of a slice cannot be 0.")
         begin, end, stride = entry.indices(length)
     except TypeError:
         raise ValueError(f"[{name}] the parts of a slice are ints or None, got {entry}.") from None
     return (begin, end, stride) if range(begin, end, stride) else (0, 0, 1)
+
+
+def _clamped(bound: Any, length: int) -> int:
+    """A bound of a slice as a position from 0 to the length."""
+    position = bound if isinstance(bound, int) else as_int(bound)
+    if position < 0:
+        position = position + length
+        return position if position > 0 else 0
+    return position if position < length else length
 
 
 def _position(name: str, position: int, length: int) -> int:
@@ -222,18 +253,18 @@ def _position(name: str, position: int, length: int) -> int:
     return position + length if position < 0 else position
 
 
-def _is_separated(layout: list[int | None]) -> bool:
+def _is_separated(layout: list[Any]) -> bool:
     """Whether a slice or a new axis stands between ints and arrays, as in a[0, :, indices]."""
-    places = [at for at, length in enumerate(layout) if length == _INDEXED]
+    places = [at for at, length in enumerate(layout) if length is _INDEXED]
     return places[-1] - places[0] >= len(places)
 
 
-def _arranged(layout: Sequence[int | None], index_shape: Shape, to_front: bool) -> Shape:
+def _arranged(layout: list[Any], index_shape: Shape, to_front: bool) -> Shape:
     """The lengths of the result's axes, those of the indices in front or where they stand."""
     shape: list[int] = list(index_shape) if to_front else []
     pending = () if to_front else index_shape
     for length in layout:
-        if length == _INDEXED:
+        if length is _INDEXED:
             shape.extend(pending)
             pending = ()
         else:
@@ -255,7 +286,7 @@ def _fitted(name: str, values: array, shape: Shape) -> array:
         values = reshape(values, values.shape[extra:])
     own = values.shape
     fits = len(own) <= len(shape) and all(
-        length in (1, wanted) for length, wanted in zip(own[::-1], shape[::-1], strict=False)
+        length in (wanted, 1) for length, wanted in zip(own[::-1], shape[::-1], strict=False)
     )
     if not fits:
         raise ValueError(
@@ -319,7 +350,6 @@ class ArrayAt:
         return write("at", self._array, place, values, mode)
 
 
-@property  # type: ignore[misc]
 def at(a: array) -> ArrayAt:
-    """Updates of the elements that a subscript names: `a.at[index].add(v)`."""
+    """The property `array.at`: updates of what a subscript names, `a.at[index].add(v)`."""
     return ArrayAt(a)
