@@ -97,7 +97,7 @@ def test_setitem_matches_numpy(entries: tuple[Any, ...]) -> None:
     expected[entries] = values
     np.testing.assert_array_equal(value(result), expected)
 
-    row = np.atleast_1d(values)[..., :1]
+    row = values[..., :1] if shape else values
     result[indexed(mx, entries)] = mx.array(row)
     expected[entries] = row
     result[indexed(mx, entries)] += 2
