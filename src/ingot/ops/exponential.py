@@ -95,15 +95,30 @@ class Log10(Elementary):
 
 
 @dataclass(frozen=True)
-class Log1p(Elementary):
+class Log1p(Elementwise):
     """log(1 + x), accurate near 0."""
 
     name = "log1p"
     operands = "floating"
-    function = np.log1p
+
+    def evaluate(self, x: np.ndarray) -> Any:
+        return _complex_log1p(x) if x.dtype.kind == "c" else in_float32(np.log1p, x)
 
     def partials(self, out: array, x: array) -> tuple[Partial]:
         return (lambda: 1 / (x + 1),)
+
+    def emit(self, k: Kernel, x: Value) -> Value:
+        return k.log1p(x)
+
+
+def _complex_log1p(x: np.ndarray) -> Any:
+    # NumPy adds 1 first, which loses small x. Squares of float32 are exact in float64.
+    real = x.real.astype(np.float64)
+    imag = x.imag.astype(np.float64)
+    result = np.empty(x.shape, x.dtype)
+    result.real = np.log1p(real * (real + 2) + imag * imag) / 2
+    result.imag = np.arctan2(imag, real + 1)
+    return result
 
 
 @dataclass(frozen=True)
@@ -118,7 +133,7 @@ class LogAddExp(Elementwise):
         if x.dtype.kind == "c":
             larger = np.maximum(x, y)
             ratio = np.exp(np.minimum(x, y) - larger)
-            return np.where(np.isinf(larger), larger, larger + np.log1p(ratio))
+            return np.where(np.isinf(larger), larger, larger + _complex_log1p(ratio))
         return in_float32(np.logaddexp, x, y)
 
     def partials(self, out: array, x: array, y: array) -> tuple[Partial, Partial]:

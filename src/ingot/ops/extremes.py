@@ -9,7 +9,7 @@ import numpy as np
 
 from ingot._native import array
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import bfloat16, complex64, float16, float32, float64, is_inexact
+from ingot.graph.dtype import bfloat16, float16, float32, is_inexact
 from ingot.graph.elementary import Elementary
 from ingot.graph.families import lift
 from ingot.graph.op import Partial
@@ -18,6 +18,7 @@ from ingot.ops.comparison import isnan, isneginf, isposinf, where
 
 __all__ = ["clip", "maximum", "minimum", "nan_to_num"]
 
+# Finite numbers in place of infinities: MLX has them for these dtypes only.
 LARGEST = {float16: 65504.0, bfloat16: 2.0**128 - 2.0**120, float32: 2.0**128 - 2.0**104}
 
 
@@ -104,23 +105,24 @@ def nan_to_num(
     Args:
         a: An array or a number.
         nan: What replaces NaN.
-        posinf: What replaces infinity; by default the largest finite number of the dtype.
-        neginf: What replaces negative infinity; by default the lowest finite number of the dtype.
+        posinf: What replaces infinity; by default the largest finite number of the dtype, which
+            float64 and complex64 do not have.
+        neginf: What replaces negative infinity; by default the lowest finite number, likewise.
         stream: Where the work belongs.
 
     Returns:
         An array of the same dtype.
     """
     value = as_array("nan_to_num", a)
-    if value.dtype is float64 or value.dtype is complex64:
-        raise ValueError(
-            f"[nan_to_num] does not take arrays of dtype {value.dtype}: convert to float32."
-        )
     if not is_inexact(value.dtype):
         return value
-    largest = LARGEST[value.dtype]
-    above = largest if posinf is None else posinf
-    below = -largest if neginf is None else neginf
+    if value.dtype not in LARGEST and (posinf is None or neginf is None):
+        raise ValueError(
+            f"[nan_to_num] needs posinf and neginf for arrays of dtype {value.dtype}, "
+            "for which there are no defaults."
+        )
+    above = LARGEST[value.dtype] if posinf is None else posinf
+    below = -LARGEST[value.dtype] if neginf is None else neginf
     finite = where(isnan(value, stream=stream), nan, value, stream=stream)
     finite = where(isposinf(value, stream=stream), above, finite, stream=stream)
     finite = where(isneginf(value, stream=stream), below, finite, stream=stream)
