@@ -210,7 +210,7 @@ static PyObject *array_data(Array *self, void *Py_UNUSED(closure)) {
     return node_view(self->node);
 }
 
-/* NumPy's buffers have no format for bfloat16: it is exported as two bytes an element under the name MLX gives it. */
+/* NumPy's buffers have no format for bfloat16: it is exported as two bytes an element. Formats are named as in MLX. */
 static int array_get_buffer(Array *self, Py_buffer *view, int flags) {
     view->obj = NULL;
     PyObject *data = node_view(self->node);
@@ -221,8 +221,13 @@ static int array_get_buffer(Array *self, Py_buffer *view, int flags) {
         return -1;
     int status = PyObject_GetBuffer(data, view, flags);
     Py_DECREF(data);
-    if (status == 0 && is_bfloat16 && view->format != NULL)
-        view->format = "bfloat16";
+    if (status == 0 && view->format != NULL) {
+        int number = ((Dtype *)self->node->dtype)->number;
+        view->format = is_bfloat16        ? "bfloat16"
+                       : number == INT64  ? "q"
+                       : number == UINT64 ? "Q"
+                                          : view->format;
+    }
     return status;
 }
 

@@ -110,6 +110,7 @@ int ingot_add_signature(PyObject *module);
 int ingot_add_allocator(PyObject *module);
 int ingot_add_buffer(PyObject *module);
 int ingot_add_numpy_memory(PyObject *module);
+int ingot_add_pack(PyObject *module);
 int ingot_add_pool(PyObject *module);
 
 #endif

@@ -2,14 +2,12 @@
 
 Comes in: whatever `mx.array` is called with. Goes out: an array that holds a copy, of the dtype
 that MLX would choose: int32 for ints (int64 where one needs it), float32 for floats and NumPy's
-float64, complex64, bool. Lists that contain arrays become a lazy stack of them, through which
-derivatives flow.
+float64, complex64, bool. Lists of numbers are read by C (`_native/pack.c`); this module has the
+rest: lists that contain arrays become a lazy stack of them, through which derivatives flow.
 """
 
 from __future__ import annotations
 
-from array import array as compact
-from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,8 +16,10 @@ from ingot import _native
 from ingot._native import Dtype, array, constant
 from ingot.graph.dlpack import imported
 from ingot.graph.dtype import (
+    bfloat16,
     bool_,
     complex64,
+    float16,
     float32,
     float64,
     from_numpy,
@@ -35,21 +35,15 @@ from ingot.graph.errors import ConversionError, type_name
 __all__ = ["DESCRIPTION", "ArrayLike", "asarray", "coerce", "construct", "scalar"]
 
 DESCRIPTION = (
-    "An N-dimensional array: `array(val, dtype=None)` makes one of numbers, lists or NumPy arrays."
+    "An N-dimensional array, made by `array(val, dtype=None)` of numbers, lists and the like."
 )
 
-FLOAT32_MAX = float(np.finfo(np.float32).max)
+SAFE = 65504  # numbers up to here fit into int32 and all floating-point dtypes
 MAX_AXES = 64  # NumPy's, whose arrays hold the values
 
 _NUMPY_FLOAT32 = float32.numpy
 _NUMPY_INT32 = int32.numpy
-
-# The kinds of Python numbers, each able to hold those before it, and the dtypes they become.
-_KINDS: tuple[type, ...] = (bool, int, float, complex)
-_KIND_DTYPES = {bool: bool_, int: int32, float: float32, complex: complex64}
-# Codes of the standard library's `array`, the fastest way from a list of numbers to memory: it
-# makes infinity of a float that is too large without a warning, and raises OverflowError for ints.
-_CODES = {bool_: "b", int32: "i", int64: "q", uint64: "Q", float32: "f", float64: "d"}
+_NUMBERS = (int, float, complex)  # bool is an int
 
 
 class ArrayLike(Protocol):
@@ -61,23 +55,25 @@ class ArrayLike(Protocol):
 
 def construct(value: Any, dtype: Dtype | None = None) -> array:
     """What `mx.array(value, dtype)` makes."""
-    if dtype is None:
-        # The cases that programs are full of come first: they cost a microsecond.
-        kind = type(value)
-        if kind is float and -FLOAT32_MAX <= value <= FLOAT32_MAX:
+    # The cases that programs are full of come first: they cost half a microsecond.
+    kind = type(value)
+    if kind is float and -SAFE <= value <= SAFE:
+        if dtype is None or dtype is float32:
             return constant(np.array(value, _NUMPY_FLOAT32), float32)
-        if kind is int and -0x80000000 <= value <= 0x7FFFFFFF:
-            return constant(np.array(value, _NUMPY_INT32), int32)
-    elif not isinstance(dtype, Dtype):
+        if dtype is float16 or dtype is bfloat16:
+            return constant(np.array(value, _NUMPY_FLOAT32).astype(dtype.numpy), dtype)
+    elif kind is int and -SAFE <= value <= SAFE and (dtype is None or dtype is int32):
+        return constant(np.array(value, _NUMPY_INT32), int32)
+    if dtype is not None and not isinstance(dtype, Dtype):
         raise TypeError(
             f"[array] a dtype is one of mx.float32, mx.int32 and their siblings, got {dtype!r}."
         )
-    if isinstance(value, array):
-        return _native.wrap(value) if dtype is None else _native.wrap(value.astype(dtype))
     if isinstance(value, (list, tuple)):
         return _from_sequence(value, dtype, 1)
-    if isinstance(value, _KINDS):
-        return _from_numbers([value], {type(value)}, (), dtype)
+    if isinstance(value, array):
+        return _native.wrap(value if dtype is None else value.astype(dtype))
+    if isinstance(value, _NUMBERS):
+        return _from_number(value, dtype)
     if value is None:
         raise TypeError("[array] takes a number, a list, a NumPy array or the like, got None.")
     made = _from_other_library(value, dtype)
@@ -121,127 +117,103 @@ def scalar(value: Any, dtype: Dtype) -> array:
     if is_integer(dtype):
         limits = np.iinfo(dtype.numpy)
         if not limits.min <= value <= limits.max:
-            raise ValueError(
+            raise ConversionError(
                 f"[array] {value} does not fit into {dtype.name}, the dtype of the array "
                 "beside it: cast the array with astype first."
             )
-    try:
-        with np.errstate(all="ignore"):
-            data = np.array(value, dtype.numpy)
-    except OverflowError:
-        raise ConversionError(f"[array] {value} does not fit into {dtype.name}.") from None
+    data = _number_data(value, dtype)
     data.setflags(write=False)
     return constant(data, dtype)
 
 
-def _from_sequence(value: list[Any] | tuple[Any, ...], dtype: Dtype | None, depth: int) -> array:
-    """A level of sequences of one length is an axis; the last level are the elements."""
-    shape = [len(value)]
-    level = value
-    while True:
-        kinds = set(map(type, level))
-        if not kinds or not all(issubclass(kind, (list, tuple)) for kind in kinds):
-            break
-        lengths = set(map(len, level))
-        if len(lengths) > 1:
-            raise _ragged(shape, lengths)
-        shape.append(lengths.pop())
-        level = list(chain.from_iterable(level))
-        if depth + len(shape) > MAX_AXES + 1:
-            raise ValueError(
-                f"[array] an array has at most {MAX_AXES} axes; this list is nested deeper."
-            )
-    if all(issubclass(kind, _KINDS) for kind in kinds):
-        return _from_numbers(level, kinds, tuple(shape), dtype)
-    if all(issubclass(kind, (*_KINDS, np.generic)) for kind in kinds):
-        return _from_scalars(level, tuple(shape), dtype)
-    if any(issubclass(kind, (list, tuple)) for kind in kinds) and not kinds.isdisjoint(_KINDS):
-        raise ValueError(
-            f"[array] {_place(shape)} has both numbers and lists: "
-            "all items of a list must have the same shape."
-        )
-    return _stacked(value, dtype, depth)
-
-
-def _from_scalars(
-    scalars: list[Any] | tuple[Any, ...], shape: tuple[int, ...], dtype: Dtype | None
-) -> array:
-    """Python numbers and NumPy's, which count as Python's here."""
-    numbers = [item.item() if isinstance(item, np.generic) else item for item in scalars]
-    for item, number in zip(scalars, numbers, strict=True):
-        if not isinstance(number, _KINDS):
-            raise _refusal(item)
-    return _from_numbers(numbers, set(map(type, numbers)), shape, dtype)
-
-
-def _from_numbers(
-    numbers: list[Any] | tuple[Any, ...],
-    kinds: set[type],
-    shape: tuple[int, ...],
-    dtype: Dtype | None,
-) -> array:
-    """Python numbers in C order as an array of that shape."""
-    kind = max((_KINDS.index(_number_kind(kind)) for kind in kinds), default=_KINDS.index(float))
-    natural = _KIND_DTYPES[_KINDS[kind]]
-    if dtype is float64 and natural is float32:
-        natural = float64
+def _number_data(value: Any, dtype: Dtype) -> np.ndarray:
     try:
-        memory, natural = _packed(numbers, natural, dtype)
-    except OverflowError:
-        largest = max((number for number in numbers if isinstance(number, int)), key=abs)
-        raise ConversionError(
-            f"[array] {largest} does not fit into any dtype that it could have."
-        ) from None
-    data = np.ndarray(shape, natural.numpy, memory)
-    if dtype is None or dtype is natural:
-        return constant(data, natural)
-    return _copied(data, dtype)
-
-
-def _packed(
-    numbers: list[Any] | tuple[Any, ...], natural: Dtype, dtype: Dtype | None
-) -> tuple[Any, Dtype]:
-    """The numbers in one row of memory, and their dtype there: int64 for ints beyond int32."""
-    if natural is complex64:
         with np.errstate(all="ignore"):
-            return np.array(numbers, natural.numpy), natural
-    if natural is not int32:
-        return compact(_CODES[natural], numbers), natural
-    try:
-        return compact("i", numbers), int32
+            return np.array(value, dtype.numpy)
     except OverflowError:
-        wider = uint64 if dtype is uint64 and min(numbers) >= 0 else int64
-        return compact(_CODES[wider], numbers), wider
+        raise ConversionError(f"[array] {value} does not fit into {dtype.name}.") from None
 
 
-def _number_kind(kind: type) -> type:
-    return next(base for base in _KINDS if issubclass(kind, base))
+def _from_number(value: Any, dtype: Dtype | None) -> array:
+    """A Python number of its own dtype, cast then to the one that is wanted."""
+    if isinstance(value, complex):
+        natural = complex64
+    elif isinstance(value, float):
+        natural = float64 if dtype is float64 else float32
+    elif isinstance(value, bool):
+        natural = bool_
+    elif dtype is uint64 and value >= 0:
+        natural = uint64
+    else:
+        natural = int32 if -0x80000000 <= value <= 0x7FFFFFFF else int64
+    data = _number_data(value, natural)
+    return constant(data, natural) if dtype in (None, natural) else _copied(data, dtype)
+
+
+def _from_sequence(value: list[Any] | tuple[Any, ...], dtype: Dtype | None, depth: int) -> array:
+    packed = _native.pack(value, dtype is float64)
+    if packed is None:
+        return _stacked(value, dtype, depth)
+    memory, shape, found = packed
+    data = np.ndarray(shape, found.numpy, memory)
+    return constant(data, found) if dtype is None or dtype is found else _copied(data, dtype)
 
 
 def _stacked(value: list[Any] | tuple[Any, ...], dtype: Dtype | None, depth: int) -> array:
-    """A list with arrays among its items, at some level."""
-    items = [_item(item, depth) for item in value]
+    """A list of which C could not make numbers: one with arrays in it, or a wrong one."""
+    if depth > MAX_AXES:
+        raise ValueError(
+            f"[array] an array has at most {MAX_AXES} axes; the list is nested deeper."
+        )
+    if all(isinstance(item, (*_NUMBERS, np.generic)) for item in value):
+        return _from_scalars(value, dtype)
+    items = [_item(item, dtype, depth) for item in value]
     shapes = {item.shape for item in items}
     if len(shapes) > 1:
         found = " and ".join(str(shape) for shape in sorted(shapes)[:2])
         raise ValueError(f"[array] all items of a list must have the same shape, got {found}.")
-    common = items[0].dtype
-    for item in items:
-        common = promote(common, item.dtype)
-    stack: Any = array._stack  # type: ignore[attr-defined]  # attached by core: the op comes later than this module
-    return stack([item.astype(dtype or common) for item in items])
+    common = dtype or items[0].dtype
+    if dtype is None:
+        for item in items:
+            common = promote(common, item.dtype)
+    stack: Any = array._stack  # attached by core, for the op is above this module
+    return stack([item.astype(common) for item in items])
 
 
-def _item(item: Any, depth: int) -> array:
-    if depth >= MAX_AXES:
-        raise ValueError(
-            f"[array] an array has at most {MAX_AXES} axes; this list is nested deeper."
-        )
+def _item(item: Any, dtype: Dtype | None, depth: int) -> array:
     if isinstance(item, (list, tuple)):
-        return _from_sequence(item, None, depth + 1)
+        return _from_sequence(item, dtype if dtype is float64 else None, depth + 1)
     if item is None or isinstance(item, (str, bytes, bytearray, memoryview)):
         raise _refusal(item)
     return construct(item)
+
+
+def _from_scalars(scalars: list[Any] | tuple[Any, ...], dtype: Dtype | None) -> array:
+    """A row of Python numbers, some of them complex, too large for int64, or NumPy's."""
+    numbers = [item.item() if isinstance(item, np.generic) else item for item in scalars]
+    for item, number in zip(scalars, numbers, strict=True):
+        if not isinstance(number, _NUMBERS):
+            raise _refusal(item)
+    if any(isinstance(number, complex) for number in numbers):
+        natural = complex64
+    elif any(isinstance(number, float) for number in numbers):
+        natural = float64 if dtype is float64 else float32
+    elif dtype is uint64 and min(numbers) >= 0:
+        natural = uint64
+    else:
+        return _from_ints(numbers, dtype)
+    data = _number_data(numbers, natural)
+    return constant(data, natural) if dtype in (None, natural) else _copied(data, dtype)
+
+
+def _from_ints(numbers: list[int], dtype: Dtype | None) -> array:
+    packed = _native.pack(numbers, False)
+    if packed is None:
+        largest = max(numbers, key=abs)
+        raise ConversionError(f"[array] {largest} does not fit into {int64.name}.")
+    memory, shape, found = packed
+    data = np.ndarray(shape, found.numpy, memory)
+    return constant(data, found) if dtype in (None, found) else _copied(data, dtype)
 
 
 def _from_other_library(value: Any, dtype: Dtype | None) -> array | None:
@@ -294,18 +266,6 @@ def _copied(data: np.ndarray, dtype: Dtype) -> array:
     finally:
         _native.leave_numpy_memory(token)
     return constant(copy, dtype)
-
-
-def _place(shape: list[int]) -> str:
-    return "the list" if len(shape) == 1 else f"level {len(shape)} of the nested list"
-
-
-def _ragged(shape: list[int], lengths: set[int]) -> ValueError:
-    found = " and ".join(map(str, sorted(lengths)[:2]))
-    return ValueError(
-        f"[array] {_place(shape)} has items of lengths {found}: "
-        "all items of a list must have the same length."
-    )
 
 
 def _refusal(value: Any) -> ValueError:

@@ -17,7 +17,10 @@ class ConversionError(ValueError, RuntimeError):
 def type_name(value: object) -> str:
     """The type of a value as error sentences call it."""
     kind = type(value)
-    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    package = kind.__module__.partition(".")[0]
+    if package in ("builtins", "ingot"):
+        return kind.__name__
+    return f"{kind.__module__}.{kind.__name__}"
 
 
 def operand_error(name: str, left: Any, right: Any) -> NoReturn:
