@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from functools import partial as deferred
+from math import isinf
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy import iinfo
