@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse
 
-__all__ = ["MODES", "accumulate", "flat_positions"]
+__all__ = ["MODES", "accumulate", "flat_positions", "out_of_range", "positions_along", "wrapped"]
 
 MODES = ("assign", "add", "multiply", "maximum", "minimum")
 
@@ -30,6 +30,16 @@ def flat_positions(indices: Sequence[np.ndarray], lengths: Sequence[int]) -> np.
         flat = position if flat is None else flat * length + position
     assert flat is not None, "a scatter has at least one index"
     return flat.reshape(-1)
+
+
+def positions_along(indices: np.ndarray, axis: int, length: int) -> np.ndarray:
+    """The positions in a flattened array with one index along an axis of that length for each."""
+    outer = int(np.prod(indices.shape[:axis], dtype=np.int64))
+    inner = int(np.prod(indices.shape[axis + 1 :], dtype=np.int64))
+    lanes = (np.arange(outer) * (length * inner))[:, None, None] + np.arange(inner)
+    along = wrapped(indices, length).reshape((outer, indices.shape[axis], inner))
+    positions = along * inner + lanes if inner > 1 else along + lanes
+    return positions.reshape(-1)
 
 
 def wrapped(index: np.ndarray, length: int) -> np.ndarray:
@@ -52,7 +62,10 @@ def out_of_range(index: np.ndarray, length: int) -> IndexError:
 def accumulate(mode: str, out: np.ndarray, rows: np.ndarray, updates: np.ndarray) -> np.ndarray:
     """`out` (contiguous, to be overwritten) with each `updates[i]` combined into row `rows[i]`."""
     if mode == "assign":
-        out[rows] = updates
+        if out.shape[1] == 1:  # NumPy is quicker with one axis
+            out.reshape(-1)[rows] = updates.reshape(-1)
+        else:
+            out[rows] = updates
         return out
     dtype = out.dtype
     if dtype.kind == "b":

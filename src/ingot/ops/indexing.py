@@ -19,7 +19,13 @@ from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64, int32, is_integer
 from ingot.graph.op import Op, apply, no_rule
 from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, shape_text
-from ingot.ops.accumulate import accumulate, flat_positions, out_of_range
+from ingot.ops.accumulate import (
+    accumulate,
+    flat_positions,
+    out_of_range,
+    positions_along,
+    wrapped,
+)
 from ingot.ops.casting import astype
 from ingot.ops.comparison import where
 from ingot.ops.creation import arange, zeros
@@ -248,11 +254,11 @@ class GatherAxis(Op):
         return indices.shape, x.dtype
 
     def evaluate(self, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
-        places = indices.astype(np.int64, copy=False)
-        try:
-            return np.take_along_axis(x, places, self.axis)
-        except IndexError:
-            raise out_of_range(places, x.shape[self.axis]) from None
+        length = x.shape[self.axis]
+        if x.flags.c_contiguous:
+            places = positions_along(indices, self.axis, length)
+            return np.take(x.reshape(-1), places).reshape(indices.shape)
+        return np.take_along_axis(x, wrapped(indices, length), self.axis)
 
     def vjp(self, cotangent: array, out: array, x: array, indices: array) -> tuple[array, None]:
         op = ScatterAxis(self.axis, "add")
@@ -284,14 +290,10 @@ class ScatterAxis(Op):
         return x.shape, x.dtype
 
     def evaluate(self, x: np.ndarray, updates: np.ndarray, indices: np.ndarray) -> np.ndarray:
-        out = np.moveaxis(x, self.axis, -1).copy()
-        places = np.moveaxis(indices, self.axis, -1)
-        lanes = int(np.prod(out.shape[:-1], dtype=np.int64))
-        counter = np.arange(lanes).reshape((*out.shape[:-1], 1))
-        rows = flat_positions((counter, places), (lanes, out.shape[-1]))
-        values = np.moveaxis(updates, self.axis, -1).reshape((-1, 1))
-        result = accumulate(self.mode, out.reshape((-1, 1)), rows, values)
-        return np.moveaxis(result.reshape(out.shape), -1, self.axis)
+        out = x.copy()
+        rows = positions_along(indices, self.axis, x.shape[self.axis])
+        values = updates.reshape((-1, 1))
+        return accumulate(self.mode, out.reshape((-1, 1)), rows, values).reshape(x.shape)
 
     def vjp(
         self, cotangent: array, out: array, x: array, updates: array, indices: array
