@@ -1,0 +1,187 @@
+"""Code: LLVM instructions written as text, one function at a time.
+
+LLVM's own assembly language is the shortest way from Python to LLVM: what is written here is parsed by `jit.py` as it stands, and
+shown by `explain` as it stands. A `Register` is the name of a value with its LLVM type.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+__all__ = ["Code", "Register", "float_bits", "literal"]
+
+
+class Register(NamedTuple):
+    """A value in LLVM code: its name, or a literal, and its type."""
+
+    name: str
+    type: str
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.name}"
+
+
+def float_bits(value: float) -> str:
+    """A float or double constant in LLVM's notation, which has the bits of the double for both."""
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def literal(type: str, value: complex) -> Register:
+    """A constant of an LLVM type. Floats are rounded to the type first, as LLVM demands."""
+    if type == "float":
+        rounded = struct.unpack("<f", _pack_float(float(value.real)))[0]
+        return Register(float_bits(rounded), type)
+    if type == "double":
+        return Register(float_bits(float(value.real)), type)
+    return Register(str(int(value.real)), type)
+
+
+def _pack_float(value: float) -> bytes:
+    try:
+        return struct.pack("<f", value)
+    except OverflowError:
+        return struct.pack("<f", float("inf") if value > 0 else float("-inf"))
+
+
+class Code:
+    """The body of a function under construction."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.declarations: dict[str, str] = {}  # intrinsics and functions that the code calls
+        self._count = 0
+        self.block = "entry"  # the label of the block that is being written
+
+    def fresh(self, hint: str = "v") -> str:
+        """A name that is not taken."""
+        self._count += 1
+        return f"%{hint}{self._count}"
+
+    def assign(self, type: str, text: str) -> Register:
+        """The result of an instruction."""
+        name = self.fresh()
+        self.lines.append(f"  {name} = {text}")
+        return Register(name, type)
+
+    def do(self, text: str) -> None:
+        """An instruction without a result."""
+        self.lines.append(f"  {text}")
+
+    # Arithmetic: `operation` is LLVM's, with flags, such as "fadd reassoc" or "add nsw"
+
+    def binary(self, operation: str, a: Register, b: Register) -> Register:
+        """An operation on two values of one type."""
+        return self.assign(a.type, f"{operation} {a.type} {a.name}, {b.name}")
+
+    def fneg(self, x: Register) -> Register:
+        """A floating-point value with the other sign."""
+        return self.assign(x.type, f"fneg {x.type} {x.name}")
+
+    def compare(self, operation: str, a: Register, b: Register) -> Register:
+        """A comparison such as "fcmp olt" or "icmp eq": an i1."""
+        return self.assign("i1", f"{operation} {a.type} {a.name}, {b.name}")
+
+    def select(self, condition: Register, a: Register, b: Register) -> Register:
+        """One of two values."""
+        return self.assign(a.type, f"select i1 {condition.name}, {a.type} {a.name}, {b.type} {b.name}")
+
+    def convert(self, operation: str, x: Register, type: str) -> Register:
+        """A conversion such as "sitofp", "zext", "bitcast"; the value itself if it has the type."""
+        if x.type == type:
+            return x
+        return self.assign(type, f"{operation} {x.type} {x.name} to {type}")
+
+    def call(self, type: str, function: str, *arguments: Register, flags: str = "") -> Register:
+        """A call of a function or intrinsic without side effects."""
+        types = ", ".join(argument.type for argument in arguments)
+        self.declarations[function] = f"declare {type} @{function}({types})"
+        values = ", ".join(map(str, arguments))
+        return self.assign(type, f"call {flags + ' ' if flags else ''}{type} @{function}({values})")
+
+    def intrinsic(self, name: str, *arguments: Register) -> Register:
+        """An LLVM intrinsic of floating-point or integer values, by its bare name: "fma", "floor", "smax"."""
+        type = arguments[0].type
+        suffix = {"float": "f32", "double": "f64", "half": "f16"}.get(type, type)
+        return self.call(type, f"llvm.{name}.{suffix}", *arguments)
+
+    def constant(self, value: complex, like: Register) -> Register:
+        """A constant of the type of another value."""
+        return literal(like.type, value)
+
+    # Memory
+
+    def load(self, type: str, address: Register, metadata: str = "") -> Register:
+        """What is at an address."""
+        return self.assign(type, f"load {type}, ptr {address.name}{metadata}")
+
+    def store(self, value: Register, address: Register, metadata: str = "") -> None:
+        """Puts a value at an address."""
+        self.do(f"store {value}, ptr {address.name}{metadata}")
+
+    def offset(self, address: Register, nbytes: Register) -> Register:
+        """An address so many bytes further."""
+        return self.assign("ptr", f"getelementptr inbounds i8, ptr {address.name}, {nbytes}")
+
+    def element(self, type: str, address: Register, index: Register) -> Register:
+        """The address of an element of a contiguous array."""
+        return self.assign("ptr", f"getelementptr inbounds {type}, ptr {address.name}, {index}")
+
+    # Control flow
+
+    def label(self, name: str) -> None:
+        """Begins a block; `name` is what `fresh` gave."""
+        self.block = name.lstrip("%")
+        self.lines.append(f"{self.block}:")
+
+    def branch(self, target: str) -> None:
+        """Ends a block."""
+        self.do(f"br label {target}")
+
+    def branch_if(self, condition: Register, then: str, otherwise: str) -> None:
+        """Ends a block in two ways."""
+        self.do(f"br i1 {condition.name}, label {then}, label {otherwise}")
+
+    @contextmanager
+    def loop(
+        self,
+        begin: Register,
+        end: Register,
+        carried: Sequence[Register] = (),
+        metadata: str = "",
+        step: int = 1,
+    ) -> Iterator[Loop]:
+        """A loop over begin <= index < end. `carried` are the initial values of what it hands on (see `Loop`)."""
+        head, body, latch, done = (self.fresh(hint) for hint in ("head", "body", "latch", "done"))
+        entry = self.block
+        index, following = self.fresh("i"), self.fresh("next")
+        current = [Register(self.fresh("c"), value.type) for value in carried]
+        self.branch(head)
+        self.label(head)
+        position = len(self.lines)
+        self.lines.append("")  # the phis, once it is known what they merge
+        inside = self.compare("icmp slt", Register(index, "i64"), end)
+        self.branch_if(inside, body, done)
+        self.label(body)
+        loop = Loop(Register(index, "i64"), current)
+        yield loop
+        self.branch(latch)
+        self.label(latch)
+        self.do(f"{following} = add nuw nsw i64 {index}, {step}")
+        self.do(f"br label {head}{metadata}")
+        phis = [f"  {index} = phi i64 [{begin.name}, %{entry}], [{following}, {latch}]"]
+        for now, first, later in zip(current, carried, loop.updated, strict=True):
+            phis.append(f"  {now.name} = phi {now.type} [{first.name}, %{entry}], [{later.name}, {latch}]")
+        self.lines[position] = "\n".join(phis)
+        self.label(done)
+
+
+class Loop:
+    """A loop while its body is written: `index`, and the values it carries from one turn to the next."""
+
+    def __init__(self, index: Register, carried: list[Register]) -> None:
+        self.index = index
+        self.carried = carried  # as the turn finds them; after the loop, its results
+        self.updated = list(carried)  # as the turn leaves them: to be replaced by the body

@@ -1,0 +1,396 @@
+"""Emit: the kernel vocabulary of `graph/kernel.py` in LLVM instructions.
+
+An `Element` is one element of an array in registers. Half types are converted to float when they are loaded and rounded when they are
+stored; bool is an i1 in registers and a byte in memory; complex numbers are two floats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ingot._native import Dtype
+from ingot.compiler import complex_math, mathlib
+from ingot.compiler.code import Code, Register, literal
+from ingot.graph.dtype import (
+    bfloat16,
+    bool_,
+    complex64,
+    float16,
+    float32,
+    float64,
+    is_inexact,
+    is_unsigned_integer,
+)
+
+__all__ = ["Element", "LLVMKernel"]
+
+
+@dataclass(frozen=True)
+class Element:
+    """One element: its register, the imaginary part's for complex numbers, and the dtype it stands for."""
+
+    register: Register
+    dtype: Dtype
+    imaginary: Register | None = None
+
+
+def register_type(dtype: Dtype) -> str:
+    """The LLVM type in which elements of a dtype are computed."""
+    if dtype is bool_:
+        return "i1"
+    if dtype is float64:
+        return "double"
+    if is_inexact(dtype):
+        return "float"
+    return f"i{8 * dtype.size}"
+
+
+def _unsigned(dtype: Dtype) -> bool:
+    return dtype is bool_ or is_unsigned_integer(dtype)
+
+
+class LLVMKernel:
+    """Writes expressions into `code`."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+
+    # Memory
+
+    def load(self, dtype: Dtype, address: Register, metadata: str = "") -> Element:
+        """The element at an address."""
+        code = self.code
+        if dtype is complex64:
+            real = code.load("float", address, metadata)
+            other = code.element("float", address, literal("i64", 1))
+            return Element(real, dtype, code.load("float", other, metadata))
+        if dtype is bool_:
+            byte = code.load("i8", address, metadata)
+            return Element(code.compare("icmp ne", byte, literal("i8", 0)), dtype)
+        if dtype is float16:
+            return Element(code.convert("fpext", code.load("half", address, metadata), "float"), dtype)
+        if dtype is bfloat16:
+            wide = code.convert("zext", code.load("i16", address, metadata), "i32")
+            shifted = code.binary("shl", wide, literal("i32", 16))
+            return Element(code.convert("bitcast", shifted, "float"), dtype)
+        return Element(code.load(register_type(dtype), address, metadata), dtype)
+
+    def store(self, x: Element, address: Register, metadata: str = "") -> None:
+        """Puts an element at an address."""
+        code = self.code
+        register = x.register
+        if x.imaginary is not None:
+            code.store(register, address, metadata)
+            code.store(x.imaginary, code.element("float", address, literal("i64", 1)), metadata)
+            return
+        if x.dtype is bool_:
+            register = code.convert("zext", register, "i8")
+        elif x.dtype is float16:
+            register = code.convert("fptrunc", register, "half")
+        elif x.dtype is bfloat16:
+            register = code.convert("trunc", self._rounded_bfloat16(register), "i16")
+        code.store(register, address, metadata)
+
+    def _rounded_bfloat16(self, x: Register) -> Register:
+        """The bits of a float rounded to bfloat16, in the low half of an i32."""
+        code = self.code
+        bits = code.convert("bitcast", x, "i32")
+        last = code.binary("and", code.binary("lshr", bits, literal("i32", 16)), literal("i32", 1))
+        bias = code.binary("add", last, literal("i32", 0x7FFF))
+        rounded = code.binary("lshr", code.binary("add", bits, bias), literal("i32", 16))
+        quiet = code.binary("or", code.binary("lshr", bits, literal("i32", 16)), literal("i32", 64))
+        return code.select(code.compare("fcmp uno", x, x), quiet, rounded)
+
+    # Constants and types
+
+    def constant(self, value: complex | bool, like: Element) -> Element:
+        return self.constant_of(value, like.dtype)
+
+    def constant_of(self, value: Any, dtype: Dtype) -> Element:
+        """A constant of a dtype."""
+        type = register_type(dtype)
+        if dtype is complex64:
+            number = complex(value)
+            return Element(literal(type, number.real), dtype, literal(type, number.imag))
+        if dtype is bool_:
+            return Element(Register("true" if value else "false", "i1"), dtype)
+        return Element(literal(type, value), dtype)
+
+    def dtype(self, x: Element) -> Dtype:
+        return x.dtype
+
+    def cast(self, x: Element, dtype: Dtype) -> Element:
+        if x.dtype is dtype:
+            return x
+        if dtype is bool_:
+            return self.not_equal(x, self.constant(0, x))
+        if dtype is complex64:
+            real = self.cast(x, float32).register
+            return Element(real, dtype, literal("float", 0.0))
+        source = Element(x.register, float32) if x.imaginary is not None else x
+        return Element(self._converted(source, dtype), dtype)
+
+    def _converted(self, x: Element, dtype: Dtype) -> Register:
+        code = self.code
+        type = register_type(dtype)
+        if is_inexact(x.dtype) and is_inexact(dtype):
+            if dtype is float16:  # explicit casts are kept: the rounding is real
+                half = code.convert("fptrunc", x.register, "half")
+                return code.convert("fpext", half, "float")
+            if dtype is bfloat16:
+                single = code.convert("fptrunc", x.register, "float")
+                high = code.binary("shl", self._rounded_bfloat16(single), literal("i32", 16))
+                return code.convert("bitcast", high, "float")
+            widens = type == "double"
+            return code.convert("fpext" if widens else "fptrunc", x.register, type)
+        if is_inexact(x.dtype):
+            # By way of a wide integer, so that what does not fit wraps around instead of being undefined.
+            operation = "llvm.fptoui.sat" if dtype.name == "uint64" else "llvm.fptosi.sat"
+            suffix = "f64" if x.register.type == "double" else "f32"
+            wide = code.call("i64", f"{operation}.i64.{suffix}", x.register)
+            return code.convert("trunc", wide, type)
+        if is_inexact(dtype):
+            operation = "uitofp" if _unsigned(x.dtype) else "sitofp"
+            number = code.convert(operation, x.register, type)
+            if dtype is float16 or dtype is bfloat16:
+                return self._converted(Element(number, float32), dtype)
+            return number
+        old, new = x.dtype.size if x.dtype is not bool_ else 0, dtype.size
+        if new < old:
+            return code.convert("trunc", x.register, type)
+        return code.convert("zext" if _unsigned(x.dtype) else "sext", x.register, type)
+
+    # Arithmetic
+
+    def _arithmetic(self, floating: str, integer: str, logical: str, a: Element, b: Element) -> Element:
+        if a.dtype is bool_:
+            return self._binary(logical, a, b)
+        return self._binary(floating if is_inexact(a.dtype) else integer, a, b)
+
+    def _binary(self, operation: str, a: Element, b: Element) -> Element:
+        return Element(self.code.binary(operation, a.register, b.register), a.dtype)
+
+    def add(self, a: Element, b: Element) -> Element:
+        if a.imaginary is not None:
+            return complex_math.add(self.code, a, b)
+        return self._arithmetic("fadd contract", "add", "or", a, b)
+
+    def subtract(self, a: Element, b: Element) -> Element:
+        if a.imaginary is not None:
+            return complex_math.subtract(self.code, a, b)
+        return self._arithmetic("fsub contract", "sub", "xor", a, b)
+
+    def multiply(self, a: Element, b: Element) -> Element:
+        if a.imaginary is not None:
+            return complex_math.multiply(self.code, a, b)
+        return self._arithmetic("fmul contract", "mul", "and", a, b)
+
+    def divide(self, a: Element, b: Element) -> Element:
+        if a.imaginary is not None:
+            return complex_math.divide(self.code, a, b)
+        return self._binary("fdiv", a, b)
+
+    def _safe_divisor(self, a: Element, b: Element) -> tuple[Register, Register]:
+        """Whether dividing would trap (b is 0, or the lowest one / -1), and a divisor that does not."""
+        code = self.code
+        zero, one = code.constant(0, b.register), code.constant(1, b.register)
+        bad = code.compare("icmp eq", b.register, zero)
+        if not _unsigned(a.dtype):
+            bad = code.binary("or", bad, code.compare("icmp eq", b.register, code.constant(-1, b.register)))
+        return bad, code.select(bad, one, b.register)
+
+    def floor_divide(self, a: Element, b: Element) -> Element:
+        code = self.code
+        _, divisor = self._safe_divisor(a, b)
+        zero = code.constant(0, b.register)
+        if _unsigned(a.dtype):
+            quotient = code.binary("udiv", a.register, divisor)
+        else:
+            quotient = code.binary("sdiv", a.register, divisor)
+            rest = code.binary("sub", a.register, code.binary("mul", quotient, divisor))
+            signs = code.compare("icmp slt", code.binary("xor", rest, divisor), zero)
+            uneven = code.binary("and", code.compare("icmp ne", rest, zero), signs)
+            down = code.binary("sub", quotient, code.constant(1, quotient))
+            quotient = code.select(uneven, down, quotient)
+            minus_one = code.compare("icmp eq", b.register, code.constant(-1, b.register))
+            quotient = code.select(minus_one, code.binary("sub", zero, a.register), quotient)
+        by_zero = code.compare("icmp eq", b.register, zero)
+        return Element(code.select(by_zero, zero, quotient), a.dtype)
+
+    def remainder(self, a: Element, b: Element) -> Element:
+        code = self.code
+        if is_inexact(a.dtype):
+            return Element(mathlib.remainder(code, a.register, b.register), a.dtype)
+        bad, divisor = self._safe_divisor(a, b)
+        zero = code.constant(0, b.register)
+        if _unsigned(a.dtype):
+            rest = code.binary("urem", a.register, divisor)
+        else:
+            rest = code.binary("srem", a.register, divisor)
+            signs = code.compare("icmp slt", code.binary("xor", rest, divisor), zero)
+            uneven = code.binary("and", code.compare("icmp ne", rest, zero), signs)
+            rest = code.select(uneven, code.binary("add", rest, divisor), rest)
+        return Element(code.select(bad, zero, rest), a.dtype)
+
+    def power(self, a: Element, b: Element) -> Element:
+        if a.imaginary is not None:
+            return complex_math.power(self.code, a, b)
+        if is_inexact(a.dtype):
+            return Element(mathlib.power(self.code, a.register, b.register), a.dtype)
+        return Element(mathlib.integer_power(self.code, a.register, b.register, _unsigned(a.dtype)), a.dtype)
+
+    def negative(self, x: Element) -> Element:
+        code = self.code
+        if x.imaginary is not None:
+            return Element(code.fneg(x.register), x.dtype, code.fneg(x.imaginary))
+        if is_inexact(x.dtype):
+            return Element(code.fneg(x.register), x.dtype)
+        return Element(code.binary("sub", code.constant(0, x.register), x.register), x.dtype)
+
+    def absolute(self, x: Element) -> Element:
+        code = self.code
+        if x.imaginary is not None:
+            return Element(complex_math.modulus(code, x), float32)
+        if is_inexact(x.dtype):
+            return Element(code.intrinsic("fabs", x.register), x.dtype)
+        if _unsigned(x.dtype):
+            return x
+        negative = code.compare("icmp slt", x.register, code.constant(0, x.register))
+        return Element(code.select(negative, self.negative(x).register, x.register), x.dtype)
+
+    def _extreme(self, floating: str, integer: str, logical: str, a: Element, b: Element) -> Element:
+        code = self.code
+        if a.imaginary is not None:
+            return complex_math.extreme(self, floating == "maximum", a, b)
+        if a.dtype is bool_:
+            return self._binary(logical, a, b)
+        if is_inexact(a.dtype):
+            return Element(code.intrinsic(floating, a.register, b.register), a.dtype)
+        name = ("u" if _unsigned(a.dtype) else "s") + integer
+        return Element(code.intrinsic(name, a.register, b.register), a.dtype)
+
+    def maximum(self, a: Element, b: Element) -> Element:
+        return self._extreme("maximum", "max", "or", a, b)
+
+    def minimum(self, a: Element, b: Element) -> Element:
+        return self._extreme("minimum", "min", "and", a, b)
+
+    # Comparisons
+
+    def _compare(self, floating: str, integer: str, a: Element, b: Element) -> Element:
+        if a.imaginary is not None:
+            return complex_math.compare(self.code, floating, a, b)
+        if is_inexact(a.dtype):
+            operation = f"fcmp {floating}"
+        elif integer in ("eq", "ne"):
+            operation = f"icmp {integer}"
+        else:
+            operation = f"icmp {'u' if _unsigned(a.dtype) else 's'}{integer}"
+        return Element(self.code.compare(operation, a.register, b.register), bool_)
+
+    def equal(self, a: Element, b: Element) -> Element:
+        return self._compare("oeq", "eq", a, b)
+
+    def not_equal(self, a: Element, b: Element) -> Element:
+        return self._compare("une", "ne", a, b)
+
+    def less(self, a: Element, b: Element) -> Element:
+        return self._compare("olt", "lt", a, b)
+
+    def less_equal(self, a: Element, b: Element) -> Element:
+        return self._compare("ole", "le", a, b)
+
+    def greater(self, a: Element, b: Element) -> Element:
+        return self._compare("ogt", "gt", a, b)
+
+    def greater_equal(self, a: Element, b: Element) -> Element:
+        return self._compare("oge", "ge", a, b)
+
+    def select(self, condition: Element, a: Element, b: Element) -> Element:
+        chosen = self.code.select(condition.register, a.register, b.register)
+        if a.imaginary is None or b.imaginary is None:
+            return Element(chosen, a.dtype)
+        return Element(chosen, a.dtype, self.code.select(condition.register, a.imaginary, b.imaginary))
+
+    # Bits
+
+    def bitwise_and(self, a: Element, b: Element) -> Element:
+        return self._binary("and", a, b)
+
+    def bitwise_or(self, a: Element, b: Element) -> Element:
+        return self._binary("or", a, b)
+
+    def bitwise_xor(self, a: Element, b: Element) -> Element:
+        return self._binary("xor", a, b)
+
+    def bitwise_invert(self, x: Element) -> Element:
+        ones = Register("true", "i1") if x.dtype is bool_ else self.code.constant(-1, x.register)
+        return Element(self.code.binary("xor", x.register, ones), x.dtype)
+
+    def _shift(self, operation: str, a: Element, b: Element) -> Element:
+        code = self.code
+        work = "i64" if a.dtype.size == 8 else "i32"
+        widen = "zext" if _unsigned(a.dtype) else "sext"
+        value = code.convert(widen, a.register, work)
+        amount = code.convert(widen, b.register, work)
+        amount = code.binary("and", amount, literal(work, 63 if work == "i64" else 31))
+        return Element(code.convert("trunc", code.binary(operation, value, amount), a.register.type), a.dtype)
+
+    def left_shift(self, a: Element, b: Element) -> Element:
+        return self._shift("shl", a, b)
+
+    def right_shift(self, a: Element, b: Element) -> Element:
+        return self._shift("lshr" if _unsigned(a.dtype) else "ashr", a, b)
+
+    # Rounding
+
+    def floor(self, x: Element) -> Element:
+        return Element(self.code.intrinsic("floor", x.register), x.dtype)
+
+    def ceil(self, x: Element) -> Element:
+        return Element(self.code.intrinsic("ceil", x.register), x.dtype)
+
+    def round(self, x: Element) -> Element:
+        return Element(self.code.intrinsic("roundeven", x.register), x.dtype)
+
+    def sqrt(self, x: Element) -> Element:
+        if x.imaginary is not None:
+            return complex_math.sqrt(self.code, x)
+        return Element(self.code.intrinsic("sqrt", x.register), x.dtype)
+
+    def arctan2(self, a: Element, b: Element) -> Element:
+        return Element(mathlib.arctan2(self.code, a.register, b.register), a.dtype)
+
+    # Parts of complex values
+
+    def real(self, x: Element) -> Element:
+        return Element(x.register, float32)
+
+    def imag(self, x: Element) -> Element:
+        return Element(x.imaginary or literal("float", 0.0), float32)
+
+    def conjugate(self, x: Element) -> Element:
+        return Element(x.register, x.dtype, self.code.fneg(x.imaginary or literal("float", 0.0)))
+
+    def complex(self, real: Element, imag: Element) -> Element:
+        return Element(real.register, complex64, imag.register)
+
+
+def _function_word(name: str) -> Any:
+    def word(self: LLVMKernel, x: Element) -> Element:
+        if x.imaginary is not None:
+            found: Element = getattr(complex_math, name)(self.code, x)
+            return found
+        return Element(getattr(mathlib, name)(self.code, x.register), x.dtype)
+
+    word.__name__ = name
+    return word
+
+
+# Functions of one value that the two libraries have under the same name.
+for _name in (
+    "exp expm1 log log2 log10 log1p rsqrt sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh "
+    "arccosh arctanh erf erfinv"
+).split():
+    setattr(LLVMKernel, _name, _function_word(_name))

@@ -1,0 +1,81 @@
+"""The JIT: LLVM code into machine code, in this process. The only module that touches `llvmlite.binding`."""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+__all__ = ["assembly", "compile_object", "load_object", "machine_description"]
+
+_lock = threading.Lock()  # LLVM's contexts are not for several threads
+
+
+class _Machine:
+    """The target machine of this process, its optimiser and the engine that holds loaded code."""
+
+    def __init__(self) -> None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.cpu: str = llvm.get_host_cpu_name()
+        self.features: str = llvm.get_host_cpu_features().flatten()
+        target = llvm.Target.from_default_triple()
+        self.target = target.create_target_machine(
+            cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="default"
+        )
+        self.engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), self.target)
+
+    def optimised(self, code: str) -> Any:
+        """A module after LLVM's passes."""
+        module = llvm.parse_assembly(code)
+        module.verify()
+        options = llvm.create_pipeline_tuning_options(speed_level=3)
+        options.loop_vectorization = True
+        options.loop_interleaving = True
+        options.loop_unrolling = True
+        options.slp_vectorization = False  # the loops are vectorised; trees of scalars are not worth the time
+        builder = llvm.create_pass_builder(self.target, options)
+        builder.getModulePassManager().run(module, builder)
+        return module
+
+
+@lru_cache(maxsize=1)
+def _machine() -> _Machine:
+    return _Machine()
+
+
+def machine_description() -> str:
+    """What machine code depends on besides the LLVM code: the processor and the version of LLVM."""
+    machine = _machine()
+    version = ".".join(map(str, llvm.llvm_version_info))
+    return f"llvm {version} {machine.cpu} {machine.features}"
+
+
+def compile_object(code: str) -> bytes:
+    """LLVM assembly into an object file."""
+    with _lock:
+        machine = _machine()
+        found: bytes = machine.target.emit_object(machine.optimised(code))
+        return found
+
+
+def load_object(data: bytes, function: str) -> int:
+    """Loads an object file; the address of one of its functions. The code stays for the life of the process."""
+    with _lock:
+        engine = _machine().engine
+        engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+        engine.finalize_object()
+        address: int = engine.get_function_address(function)
+    if not address:
+        raise RuntimeError(f"the object file has no function {function}; this is a bug in ingot.")
+    return address
+
+
+def assembly(code: str) -> str:
+    """The machine code for LLVM code, as text."""
+    with _lock:
+        machine = _machine()
+        text: str = machine.target.emit_assembly(machine.optimised(code))
+        return text
