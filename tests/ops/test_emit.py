@@ -110,6 +110,19 @@ def test_identities(op: Any) -> None:
     np.testing.assert_array_equal(op.evaluate(values), values)
 
 
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=lambda dtype: dtype.name)
+def test_no_ops_are_their_input(dtype: Dtype) -> None:
+    """Whatever the simplifier may drop evaluates to its input."""
+    values = elements(dtype, 0)
+    given = mx.array(values, dtype)
+    ops = [op() for op in registry().values() if issubclass(op, Elementwise) and op.arity == 1]
+    dropped = [op for op in [*ops, Copy(), StopGradient(), AsType(dtype)] if op.is_no_op(given)]
+    assert len(dropped) == (8 if not is_inexact(dtype) else 3 if dtype is complex64 else 5)
+    for op in dropped:
+        assert op.infer(given) == (given.shape, dtype)
+        np.testing.assert_array_equal(op.evaluate(values).view(np.uint8), values.view(np.uint8))
+
+
 def test_the_numpy_kernel_knows_every_word() -> None:
     words = {name for name in vars(Kernel) if not name.startswith("_")}
     assert words == {name for name in vars(NumpyKernel) if not name.startswith("_")}

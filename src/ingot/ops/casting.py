@@ -6,7 +6,6 @@ Also the checks of arguments that must be arrays, which the modules after this o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from ingot import _native
 from ingot._native import Dtype, array, make
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import bool_, complex64, is_inexact
+from ingot.graph.dtype import ALL_DTYPES, bool_, complex64, is_inexact
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.op import Op, apply, no_rule
 from ingot.graph.shape import Shape, shape_text
@@ -38,11 +37,10 @@ def as_array(name: str, value: Any) -> array:
     raise refusal(f"[{name}] takes arrays and numbers, got {type(value).__name__}.")
 
 
-def _check_dtype(name: str, dtype: Any) -> None:
-    if not isinstance(dtype, Dtype):
-        raise TypeError(
-            f"[{name}] takes a dtype such as mx.float32, got {type(dtype).__name__} {dtype!r}."
-        )
+def _no_dtype(name: str, dtype: Any) -> TypeError:
+    return TypeError(
+        f"[{name}] takes a dtype such as mx.float32, got {type(dtype).__name__} {dtype!r}."
+    )
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,8 @@ class AsType(Op):
         return k.cast(x, self.dtype)
 
 
-_cast_op = lru_cache(maxsize=None)(AsType)
+_casts = {dtype: AsType(dtype) for dtype in ALL_DTYPES}
+_cast_op = _casts.__getitem__
 _native.set_hook("astype", _cast_op)
 
 
@@ -98,8 +97,10 @@ def astype(a: array, dtype: Dtype, stream: StreamLike = None) -> array:
     only_array("astype", a)
     if a.dtype is dtype:
         return a
-    _check_dtype("astype", dtype)
-    return make(_cast_op(dtype), (a,), a.shape, dtype, stream)
+    cast = _casts.get(dtype)
+    if cast is None:
+        raise _no_dtype("astype", dtype)
+    return make(cast, (a,), a.shape, dtype, stream)
 
 
 class _Identity(Op, abstract=True):
@@ -175,6 +176,8 @@ class View(Op):
 
     dtype: Dtype
 
+    why_single = "elements of another size are at other places"
+
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         old, new = x.dtype.size, self.dtype.size
         if old == new:
@@ -189,7 +192,7 @@ class View(Op):
 
     vjp = no_rule("bits are no smooth function of the number they stand for")
     jvp = no_rule("bits are no smooth function of the number they stand for")
-    emit = no_rule("elements of another size are at other places, so it stays a host step")
+    emit = no_rule(why_single)
 
 
 def stop_gradient(a: array, /, *, stream: StreamLike = None) -> array:
@@ -228,7 +231,8 @@ def view(a: Any, dtype: Dtype, *, stream: StreamLike = None) -> array:
         The array; if the elements have another size, its last axis has another length.
     """
     value = as_array("view", a)
-    _check_dtype("view", dtype)
+    if not isinstance(dtype, Dtype):
+        raise _no_dtype("view", dtype)
     if value.dtype is dtype:
         return value
     old, new = value.dtype.size, dtype.size

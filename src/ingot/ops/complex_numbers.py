@@ -24,6 +24,9 @@ class Real(Elementwise):
     name = "real"
     result = "real"
 
+    def is_no_op(self, *inputs: Any) -> bool:
+        return inputs[0].dtype is not complex64
+
     def evaluate(self, x: np.ndarray) -> Any:
         return x.real
 
@@ -68,6 +71,9 @@ class Conjugate(Elementwise):
     """Elements with negated imaginary parts."""
 
     name = "conjugate"
+
+    def is_no_op(self, *inputs: Any) -> bool:
+        return inputs[0].dtype is not complex64
 
     def evaluate(self, x: np.ndarray) -> Any:
         return np.conjugate(x) if x.dtype.kind == "c" else x
