@@ -10,6 +10,8 @@ import pytest
 from tests.ops.index_checks import check_derivatives, check_vmap, doubles, exact, value
 
 import ingot.core as mx
+from ingot._native import placeholder
+from ingot.graph.dimension import Guards, symbolic_shape
 
 places = np.array  # an array of indices, made into one of the library that is indexed
 
@@ -277,6 +279,39 @@ ERRORS = [
 def test_errors(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call(mx.zeros(SHAPE))
+
+
+BOUNDS = [None, *range(-6, 7)]
+
+
+@pytest.mark.parametrize("length", range(5))
+@pytest.mark.parametrize("step", [None, 1, 2, 3, -1, -2, -3])
+def test_all_slices_of_short_axes(length: int, step: int | None) -> None:
+    x = np.arange(length)
+    a = mx.array(x)
+    for start in BOUNDS:
+        for stop in BOUNDS:
+            assert a[start:stop:step].tolist() == x[start:stop:step].tolist()
+
+
+SYMBOLIC = [
+    (lambda x: x[0], (5, 6)),
+    (lambda x: x[-1], (5, 6)),
+    (lambda x: x[1:, :-1], (3, 4, 6)),
+    (lambda x: x[::-1, ..., 0], (4, 5)),
+    (lambda x: x[::2, None], (2, 1, 5, 6)),
+    (lambda x: x[:, mx.array([0, 1, 1])], (4, 3, 6)),
+    (lambda x: x.at[1:].add(1), (4, 5, 6)),
+]
+
+
+@pytest.mark.parametrize(("function", "shape"), SYMBOLIC)
+def test_lengths_stay_symbolic(function: Any, shape: tuple[int, ...]) -> None:
+    guards = Guards()
+    x = placeholder(symbolic_shape(0, (4, 5, 6), guards), mx.float32)
+    result = function(x)
+    assert guards.broken_by([(40, 50, 60)]) is None
+    assert result.shape == shape  # last, since it notes what it compares
 
 
 def test_an_int_that_does_not_fit_is_refused() -> None:

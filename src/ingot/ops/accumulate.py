@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.sparse
+
+from ingot.graph.libraries import scipy_sparse
 
 __all__ = ["MODES", "accumulate", "flat_positions", "out_of_range", "positions_along", "wrapped"]
 
@@ -91,6 +92,6 @@ def _row_sums(rows: np.ndarray, updates: np.ndarray, count: int) -> np.ndarray:
     """The sums of the updates of each row: a product with ones where column i has its row."""
     total = len(rows)
     ones = np.ones(total, updates.dtype)
-    places = scipy.sparse.csc_array((ones, rows, np.arange(total + 1)), (count, total))
+    places = scipy_sparse().csc_array((ones, rows, np.arange(total + 1)), (count, total))
     sums: np.ndarray = places @ updates
     return sums

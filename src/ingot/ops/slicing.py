@@ -36,8 +36,12 @@ def span(start: int, stop: int, stride: int) -> builtins.slice:
 
 
 def span_length(start: int, stop: int, stride: int) -> int:
-    """The number of elements of a slice between positions, which stays symbolic where it can."""
-    return stop - start if stride == 1 else len(range(start, stop, stride))
+    """The number of elements between positions; arithmetic, so that it can be symbolic."""
+    if stride == 1:
+        return stop - start
+    if stride > 0:
+        return (stop - start + stride - 1) // stride
+    return (start - stop - stride - 1) // -stride
 
 
 def broadcast_batch(x: array, size: int, batched: bool) -> array:

@@ -93,7 +93,7 @@ def read(a: array, place: Place) -> array:
         part = apply(op, part, *place.indices)
         if place.to_front:
             part = move_block(part, op.position, 0, place.indices[0].ndim)
-    if place.shape != place.plain_shape:
+    if len(place.shape) != len(place.plain_shape):
         return reshape(part, place.shape)
     return wrap(a) if part is a else part
 
@@ -220,29 +220,38 @@ def _entry(name: str, entry: Any) -> Any:
 
 
 def _bounds(name: str, entry: slice, length: int) -> tuple[int, int, int]:
-    """The start, stop and stride of a slice as positions; (0, 0, 1) if there is nothing in it."""
-    if entry.start is None and entry.stop is None and entry.step is None:
-        return 0, length, 1
+    """The start, stop and stride of a slice as positions; (0, 0, 1) if there is nothing in it.
+
+    Like `slice.indices`, but with plain arithmetic, which lengths that are symbolic survive.
+    """
     try:
-        if entry.step is None:  # with plain arithmetic, which lengths that are symbolic survive
-            begin = 0 if entry.start is None else _clamped(entry.start, length)
-            end = length if entry.stop is None else _clamped(entry.stop, length)
-            return (begin, end, 1) if begin < end else (0, 0, 1)
-        if entry.step == 0:
-            raise ValueError(f"[{name}] the step of a slice cannot be 0.")
-        begin, end, stride = entry.indices(length)
+        stride = 1 if entry.step is None else _as_int(entry.step)
+        if stride > 0:
+            start = 0 if entry.start is None else _clamped(entry.start, 0, length, length)
+            stop = length if entry.stop is None else _clamped(entry.stop, 0, length, length)
+            return (start, stop, stride) if start < stop else (0, 0, 1)
+        last = length - 1
+        start = last if entry.start is None else _clamped(entry.start, -1, last, length)
+        stop = -1 if entry.stop is None else _clamped(entry.stop, -1, last, length)
     except TypeError:
         raise ValueError(f"[{name}] the parts of a slice are ints or None, got {entry}.") from None
-    return (begin, end, stride) if range(begin, end, stride) else (0, 0, 1)
+    if stride == 0:
+        raise ValueError(f"[{name}] the step of a slice cannot be 0.")
+    return (start, stop, stride) if start > stop else (0, 0, 1)
 
 
-def _clamped(bound: Any, length: int) -> int:
-    """A bound of a slice as a position from 0 to the length."""
-    position = bound if isinstance(bound, int) else as_int(bound)
+def _as_int(number: Any) -> int:
+    return number if isinstance(number, int) else as_int(number)
+
+
+def _clamped(bound: Any, lowest: int, highest: int, length: int) -> int:
+    """A bound of a slice, which may count from the end, as a position within limits."""
+    position = _as_int(bound)
     if position < 0:
         position = position + length
-        return position if position > 0 else 0
-    return position if position < length else length
+    if position < lowest:
+        return lowest
+    return position if position < highest else highest
 
 
 def _position(name: str, position: int, length: int) -> int:
