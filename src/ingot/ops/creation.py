@@ -87,13 +87,13 @@ class Arange(Op):
         return spaced.astype(self.dtype.numpy, copy=False)
 
     def _integers(self) -> np.ndarray:
-        kind = self.dtype.numpy
+        kind: Any = self.dtype.numpy
         limits = np.iinfo(kind)
         last = self.start + self.step * self.length
         if self.step == 0:
             return np.full(self.length, self.start % 2**64, np.uint64).astype(kind)
         if limits.min <= min(self.start, last) and max(self.start, last) <= limits.max:
-            return np.arange(self.start, last, self.step, kind)
+            return np.arange(self.start, last, self.step, dtype=kind)
         # Elements beyond the dtype wrap around, which the low bits of a wider count do.
         counted = np.arange(self.length, dtype=np.uint64) * np.uint64(self.step % 2**64)
         return (counted + np.uint64(self.start % 2**64)).astype(kind)
@@ -232,36 +232,46 @@ def arange(*bounds: Any, stream: StreamLike = None, **named: Any) -> array:
         int64 if an argument does not fit. As in NumPy, the increment is the difference of the first
         two numbers in that dtype.
     """
-    names = ("stop", "step", "dtype")
-    plain = bounds[:-1] if bounds and isinstance(bounds[-1], Dtype) else bounds
-    if "start" in named or len(plain) > 2 or len(plain) == len(bounds) == 2:
-        names = ("start", "stop", "step", "dtype")
+    start, stop, step, dtype = _range_arguments(bounds, named)
+    given = [number for number in (start, stop, step) if number is not None]
+    for number in given:
+        if not isinstance(number, (int, float)):
+            raise TypeError(f"[arange] takes Python numbers, got {number!r}.")
+    if stop is None:
+        raise TypeError("[arange] needs a stop.")
+    _check_dtype("arange", dtype)
+    kind = _count_dtype(*given) if dtype is None else dtype
+    if kind is bool_:
+        raise ValueError("[arange] cannot count in bool: give an integer or floating-point dtype.")
+    begin: float = 0 if start is None else start
+    stride: float = 1 if step is None else step
+    length = _count_length(begin, stop, stride)
+    first = _in_dtype(begin, kind)
+    # With fewer than two numbers there is no increment, and the step may be infinite.
+    increment = _in_dtype(begin + stride, kind) - first if length > 1 else 0
+    return apply(Arange(first, increment, length, kind), stream=stream)
+
+
+def _range_arguments(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
+    """`start`, `stop`, `step` and `dtype` of a call of `arange`; None where one was not given."""
+    names: tuple[str, ...] = ("stop", "step", "dtype")
+    numbers = bounds[:-1] if bounds and isinstance(bounds[-1], Dtype) else bounds
+    # Two numbers are start and stop, unless the dtype behind them says that they are stop and step.
+    if "start" in named or len(numbers) > 2 or len(numbers) == len(bounds) == 2:
+        names = ("start", *names)
     given = dict(zip(names, bounds, strict=False))
     if len(bounds) > len(names) or given.keys() & named.keys() or named.keys() - set(names):
         raise TypeError(
             f"[arange] takes start, stop, step and dtype, got {bounds!r} and {named!r}."
         )
     given.update(named)
-    start, stop, step, dtype = (given.get(key) for key in ("start", "stop", "step", "dtype"))
-    _check_dtype("arange", dtype)
     if "stop" not in given:
         raise TypeError("[arange] needs a stop.")
+    start = given.get("start")
+    stop = given["stop"]
     if stop is None:
         start, stop = None, start
-    numbers = (0 if start is None else start, stop, 1 if step is None else step)
-    for number in (start, stop, step):
-        if number is not None and not isinstance(number, (int, float)):
-            raise TypeError(f"[arange] takes Python numbers, got {number!r}.")
-    if stop is None:
-        raise TypeError("[arange] needs a stop.")
-    if dtype is None:
-        dtype = _count_dtype(*(number for number in (start, stop, step) if number is not None))
-    if dtype is bool_:
-        raise ValueError("[arange] cannot count in bool: give an integer or floating-point dtype.")
-    length = _count_length(*numbers)
-    first = _in_dtype(numbers[0], dtype)
-    increment = _in_dtype(numbers[0] + numbers[2], dtype) - first if length > 1 else 0
-    return apply(Arange(first, increment, length, dtype), stream=stream)
+    return start, stop, given.get("step"), given.get("dtype")
 
 
 def _count_dtype(*numbers: float) -> Dtype:

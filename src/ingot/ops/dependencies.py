@@ -11,7 +11,7 @@ import numpy as np
 from ingot._native import Dtype, array
 from ingot.graph.op import Op, apply_multiple, no_rule
 from ingot.graph.shape import Shape
-from ingot.ops.movement import broadcast_to, require_array
+from ingot.ops.movement import broadcast_to, require_arrays
 
 __all__ = ["depends"]
 
@@ -61,9 +61,12 @@ def depends(inputs: array | Sequence[array], dependencies: array | Sequence[arra
     Returns:
         An array for an array, a list for a sequence.
     """
-    first = [inputs] if isinstance(inputs, array) else list(inputs)
-    others = [dependencies] if isinstance(dependencies, array) else list(dependencies)
-    for a in (*first, *others):
-        require_array("depends", a)
+    first = _several(inputs)
+    others = _several(dependencies)
     outputs = list(apply_multiple(Depends(len(first)), *first, *others)) if first else []
     return outputs[0] if isinstance(inputs, array) else outputs
+
+
+def _several(arrays: Any) -> list[array]:
+    """An array or a sequence of arrays as a list."""
+    return require_arrays("depends", arrays if isinstance(arrays, (list, tuple)) else (arrays,))

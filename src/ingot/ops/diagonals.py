@@ -216,10 +216,11 @@ def _triangle(name: str, x: array, k: int, lower: bool, stream: StreamLike) -> a
     _check_matrix_size(name, k)
     if len(shape) < 2:
         raise ValueError(f"[{name}] needs at least 2 axes, got shape {shape_text(shape)}.")
+    rows, columns = shape[-2:]
     zero = zeros((), x.dtype)
     if lower:
-        return where(_below(*shape[-2:], k, stream), x, zero, stream=stream)
-    return where(_below(*shape[-2:], k - 1, stream), zero, x, stream=stream)
+        return where(_below(rows, columns, k, stream), x, zero, stream=stream)
+    return where(_below(rows, columns, k - 1, stream), zero, x, stream=stream)
 
 
 def tril(x: array, k: int = 0, *, stream: StreamLike = None) -> array:

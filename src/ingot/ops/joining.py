@@ -15,7 +15,14 @@ from ingot.graph.op import Op, apply, no_rule
 from ingot.graph.shape import Shape, as_axes, as_lengths, normalize_axis, shape_text, size_of
 from ingot.ops.casting import astype
 from ingot.ops.creation import zeros
-from ingot.ops.movement import broadcast_to, expand_dims, flatten, require_array, reshape
+from ingot.ops.movement import (
+    broadcast_to,
+    expand_dims,
+    flatten,
+    require_array,
+    require_arrays,
+    reshape,
+)
 
 __all__ = [
     "concat",
@@ -294,7 +301,7 @@ def meshgrid(
     order = list(range(len(arrays)))
     if indexing == "xy" and len(arrays) > 1:
         order[:2] = (1, 0)
-    sizes = [size_of(require_array("meshgrid", a).shape) for a in arrays]
+    sizes = [size_of(a.shape) for a in require_arrays("meshgrid", arrays)]
     shape = tuple(sizes[number] for number in order)
     grids = []
     for a, size, axis in zip(arrays, sizes, order, strict=True):

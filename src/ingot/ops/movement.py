@@ -6,7 +6,7 @@ strides can express the result; only a `Reshape` of elements that do not lie in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from ingot.graph import shape as shapes
 from ingot.graph.construct import coerce, scalar
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bool_, complex64, float32, int32, int64, is_floating
+from ingot.graph.errors import ConversionError
 from ingot.graph.families import Linear
 from ingot.graph.op import apply, no_rule
 from ingot.graph.shape import (
@@ -166,6 +167,15 @@ def require_array(name: str, value: Any) -> array:
     return value
 
 
+def require_arrays(name: str, values: Iterable[Any]) -> list[array]:
+    """`values`, which must all be arrays. MLX raises RuntimeError where one of many is none."""
+    found = list(values)
+    for value in found:
+        if not isinstance(value, array):
+            raise ConversionError(f"[{name}] takes arrays, got {type(value).__name__}: {value!r}.")
+    return found
+
+
 def as_array(name: str, value: Any, dtype: Dtype | None = None) -> array:
     """An array, a Python number or a NumPy array as an array.
 
@@ -282,13 +292,17 @@ def squeeze(
     shape = a.shape
     if axis is None:
         return _reshaped(a, tuple(length for length in shape if length != 1), stream)
-    removed = normalize_axes("squeeze", axis, len(shape))
-    for position in removed:
+    removed = []
+    for named in axes_tuple("squeeze", axis):
+        position = normalize_axis("squeeze", named, len(shape))
         if shape[position] != 1:
             raise ValueError(
                 f"[squeeze] axis {position} of shape {shape_text(shape)} cannot be removed: "
                 f"its length is {shape[position]}, not 1."
             )
+        if position in removed:
+            raise ValueError(f"[squeeze] the axes {axis} name axis {position} twice.")
+        removed.append(position)
     kept = tuple(length for position, length in enumerate(shape) if position not in removed)
     return _reshaped(a, kept, stream)
 
@@ -405,10 +419,9 @@ def broadcast_to(a: Any, /, shape: Sequence[int], *, stream: StreamLike = None) 
 
 def broadcast_arrays(*arrays: array, stream: StreamLike = None) -> list[array]:
     """All arrays broadcast to the shape that they have in common."""
-    for a in arrays:
-        require_array("broadcast_arrays", a)
-    shape = shapes.broadcast_shapes("broadcast_arrays", *(a.shape for a in arrays))
-    return [broadcast_to(a, shape, stream=stream) for a in arrays]
+    sources = require_arrays("broadcast_arrays", arrays)
+    shape = shapes.broadcast_shapes("broadcast_arrays", *(a.shape for a in sources))
+    return [broadcast_to(a, shape, stream=stream) for a in sources]
 
 
 def broadcast_shapes(*args: Sequence[int]) -> Shape:
@@ -421,8 +434,8 @@ def broadcast_shapes(*args: Sequence[int]) -> Shape:
 
 def _at_least(name: str, ndim: int, arys: tuple[array, ...], stream: StreamLike) -> Any:
     results = []
-    for a in arys:
-        shape = require_array(name, a).shape
+    for a in require_arrays(name, arys):
+        shape = a.shape
         if ndim > len(shape) > 0 and ndim == 3:
             shape = (*shape, 1)
         results.append(_reshaped(a, (1,) * (ndim - len(shape)) + shape, stream))
