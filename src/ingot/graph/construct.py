@@ -152,8 +152,10 @@ def _from_number(value: Any, dtype: Dtype | None) -> array:
 
 def _from_sequence(value: list[Any] | tuple[Any, ...], dtype: Dtype | None, depth: int) -> array:
     packed = _native.pack(value, dtype is float64)
-    if packed is None:
-        return _stacked(value, dtype, depth)
+    return _stacked(value, dtype, depth) if packed is None else _from_packed(packed, dtype)
+
+
+def _from_packed(packed: tuple[Any, tuple[int, ...], Dtype], dtype: Dtype | None) -> array:
     memory, shape, found = packed
     data = np.ndarray(shape, found.numpy, memory)
     return constant(data, found) if dtype is None or dtype is found else _copied(data, dtype)
@@ -176,8 +178,7 @@ def _stacked(value: list[Any] | tuple[Any, ...], dtype: Dtype | None, depth: int
     if dtype is None:
         for item in items:
             common = promote(common, item.dtype)
-    stack: Any = array._stack  # attached by core, for the op is above this module
-    return stack([item.astype(common) for item in items])
+    return array._stack([item.astype(common) for item in items])
 
 
 def _item(item: Any, dtype: Dtype | None, depth: int) -> array:
@@ -211,9 +212,7 @@ def _from_ints(numbers: list[int], dtype: Dtype | None) -> array:
     if packed is None:
         largest = max(numbers, key=abs)
         raise ConversionError(f"[array] {largest} does not fit into {int64.name}.")
-    memory, shape, found = packed
-    data = np.ndarray(shape, found.numpy, memory)
-    return constant(data, found) if dtype in (None, found) else _copied(data, dtype)
+    return _from_packed(packed, dtype)
 
 
 def _from_other_library(value: Any, dtype: Dtype | None) -> array | None:

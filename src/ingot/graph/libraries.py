@@ -8,7 +8,16 @@ from __future__ import annotations
 from functools import cache
 from types import ModuleType
 
-__all__ = ["scipy_special"]
+__all__ = ["scipy_sparse", "scipy_special"]
+
+
+@cache
+def scipy_sparse() -> ModuleType:
+    """SciPy's sparse matrices."""
+    import scipy.sparse
+
+    module: ModuleType = scipy.sparse
+    return module
 
 
 @cache

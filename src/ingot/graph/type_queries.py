@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -34,7 +35,7 @@ _PARENTS = {
     DtypeCategory.number: DtypeCategory.generic,
 }
 
-_KINDS = {
+_KINDS: dict[str, Callable[[Dtype], bool]] = {
     "bool": lambda dtype: dtype is bool_,
     "signed integer": is_signed_integer,
     "unsigned integer": is_unsigned_integer,
@@ -129,7 +130,7 @@ class finfo:
         if not is_inexact(dtype):
             raise ValueError(f"[finfo] {dtype.name} is no floating-point dtype: use mx.iinfo.")
         self.dtype = float32 if dtype is complex64 else dtype
-        limits = ml_dtypes.finfo(self.dtype.numpy)
+        limits: Any = ml_dtypes.finfo(self.dtype.numpy)  # type: ignore[no-untyped-call]
         self.bits = 8 * self.dtype.size
         self.min = float(limits.min)
         self.max = float(limits.max)
