@@ -89,6 +89,13 @@ def test_half_types_are_rounded_once(name: str, dtype: str) -> None:
     assert_same(name, (values[0], dtype), (values[1], dtype))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_quotients_of_half_types_are_rounded_before_they_are_rounded_down(dtype: str) -> None:
+    values = np.random.default_rng(2).uniform(0.1, 5, 3000).astype(np.float32)
+    assert_same("floor_divide", 2, (values, dtype))
+    assert_same("floor_divide", (values * 7, dtype), (values[::-1].copy(), dtype))
+
+
 def test_operators_are_the_functions() -> None:
     a, b = mx.array([7.0, -7.0]), mx.array([2.0, 3.0])
     for name, symbol in {

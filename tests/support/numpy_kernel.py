@@ -126,17 +126,19 @@ class NumpyKernel:
 
     def left_shift(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         assert is_integer(_dtype(a))
-        width = 64 if a.itemsize == 8 else 32
-        wide = a.astype(np.uint64)
-        return (wide << b.astype(np.uint64) % np.uint64(width)).astype(a.dtype)
+        inside = (b >= 0) & (b < 8 * a.itemsize)
+        wide = a.astype(np.uint64) << np.where(inside, b, 0).astype(np.uint64)
+        return np.where(inside, wide, 0).astype(a.dtype)
 
     def right_shift(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         assert is_integer(_dtype(a))
-        width = 64 if a.itemsize == 8 else 32
-        kind = np.uint64 if is_unsigned_integer(_dtype(a)) else np.int64
-        return (a.astype(kind) >> (b.astype(np.uint64) % np.uint64(width)).astype(kind)).astype(
-            a.dtype
-        )
+        inside = (b >= 0) & (b < 8 * a.itemsize)
+        most = 8 * a.itemsize - 1
+        wide = a if is_unsigned_integer(_dtype(a)) else a.astype(np.int64)
+        shifted = wide >> np.where(inside, b, most).astype(wide.dtype)
+        if is_unsigned_integer(_dtype(a)):
+            shifted = np.where(inside, shifted, 0)
+        return shifted.astype(a.dtype)
 
     floor = _real_only(np.floor)
     ceil = _real_only(np.ceil)

@@ -93,15 +93,16 @@ class Kernel(Protocol):
     def bitwise_xor(self, a: Value, b: Value) -> Value: ...
     def bitwise_invert(self, x: Value) -> Value: ...
     def left_shift(self, a: Value, b: Value) -> Value:
-        """a shifted by b modulo 64 for 64-bit integers, by b modulo 32 for the others.
-
-        Bits that are shifted out are lost: 1 << 9 is 0 for 8-bit integers.
-        """
+        """a << b; 0 if b is negative or not less than the number of bits."""
 
     def right_shift(self, a: Value, b: Value) -> Value:
-        """As left_shift; what comes in are copies of the sign for signed integers, else zeros."""
+        """a >> b, with copies of the sign coming in for signed integers, else zeros.
 
-    # Rounding of floating-point values to whole numbers; `round` takes ties to even.
+        If b is negative or not less than the number of bits, all bits are such.
+        """
+
+    # Rounding of floating-point values to whole numbers; `round` takes ties to even. Values of half
+    # types are narrowed first: what was computed in float32 may lie on the other side of a step.
 
     def floor(self, x: Value) -> Value: ...
     def ceil(self, x: Value) -> Value: ...

@@ -137,7 +137,8 @@ class FloorDivide(Elementwise):
             return np.floor_divide(x, y)
         if kind == "c":
             return np.divide(x, y)
-        return in_float32(_floor_of_quotient, x, y)
+        # The quotient is rounded to its dtype before it is rounded down, as in MLX.
+        return in_float32(np.floor, np.asarray(in_float32(np.divide, x, y)))
 
     def partials(self, out: array, x: array, y: array) -> tuple[Partial, Partial]:
         return None, None
@@ -151,10 +152,6 @@ class FloorDivide(Elementwise):
         if is_inexact(dtype):
             return k.floor(k.divide(x, y))
         return k.floor_divide(x, y)
-
-
-def _floor_of_quotient(x: np.ndarray, y: np.ndarray) -> Any:
-    return np.floor(np.divide(x, y))
 
 
 @dataclass(frozen=True)

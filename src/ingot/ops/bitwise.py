@@ -69,13 +69,9 @@ class BitwiseXor(BitwiseBinary):
 
 
 class Shift(BitwiseBinary, abstract=True):
-    """Shifts of integers: by the count modulo 64, or modulo 32 for integers of 32 bits or fewer."""
+    """Shifts of integers: a count that is negative or too large shifts all bits out."""
 
     accepts = INTEGRAL & ~dtype_mask((bool_,))
-
-    def evaluate(self, *inputs: np.ndarray) -> Any:
-        x, y = inputs
-        return self.function(x, y & (63 if x.dtype.itemsize == 8 else 31))
 
 
 @dataclass(frozen=True)
@@ -170,8 +166,8 @@ def left_shift(a: Any, b: Any, /, *, stream: StreamLike = None) -> array:
 
     Args:
         a: The integers to shift: an array or a number.
-        b: By how many places: an array or a number. Counts are taken modulo 64 for 64-bit integers,
-            else modulo 32.
+        b: By how many places: an array or a number. A count that is negative or not less than the
+            number of bits shifts all bits out.
         stream: Where the work belongs.
 
     Returns:
