@@ -52,6 +52,22 @@ def test_flags_and_dtypes_are_mlxs(name: str, reverse: bool, inclusive: bool, dt
         np.testing.assert_allclose(numbers(ours), numbers(theirs), rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", SCANS)
+@pytest.mark.parametrize(("reverse", "inclusive"), FLAGS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "complex64"])
+def test_scans_of_rows_equal_scans_of_columns(
+    name: str, reverse: bool, inclusive: bool, dtype: str
+) -> None:
+    values = np.random.default_rng(0).integers(-2, 3, (9, 500))
+    x = mx.array(values).astype(getattr(mx, dtype))
+    flags = {"reverse": reverse, "inclusive": inclusive}
+    along_columns = numbers(getattr(mx, name)(x, 0, **flags))
+    copied = mx.array(values.T.copy()).astype(getattr(mx, dtype))
+    along_rows = numbers(getattr(mx, name)(copied, 1, **flags)).T
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(along_columns, along_rows, rtol=1e-5, atol=1e-5)
+
+
 def test_dtype_argument() -> None:
     x = mx.array([200, 100], dtype=mx.uint8)
     assert mx.cumsum(x).tolist() == [200, 44]

@@ -184,6 +184,15 @@ def test_searchsorted_of_nan() -> None:
     assert mx.searchsorted(mx.zeros((0,)), mx.array(1.0)).item() == 0
 
 
+def test_searchsorted_of_many_values() -> None:
+    rng = np.random.default_rng(0)
+    sequence = np.sort(rng.integers(0, 5000, 20_000)).astype(np.int32)
+    values = rng.integers(-9, 5009, (100, 200)).astype(np.int32)
+    for side in ("left", "right"):
+        found = np.array(mx.searchsorted(mx.array(sequence), mx.array(values), side))
+        np.testing.assert_array_equal(found, np.searchsorted(sequence, values, side))
+
+
 def test_searchsorted_refusals() -> None:
     s = mx.array([1.0, 2.0])
     with pytest.raises(ValueError, match=r"\[searchsorted\] side is 'left' or 'right', got 'top'"):

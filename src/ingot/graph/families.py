@@ -161,8 +161,10 @@ class Reduce(Op, abstract=True):
         return neutral_value(self.identity, dtype)
 
     def infer(self, x: array) -> tuple[Shape, Dtype]:
-        kept = tuple(1 if axis in self.axes else length for axis, length in enumerate(x.shape))
-        return kept, self.result_dtype(x.dtype)
+        lengths = list(x.shape)
+        for axis in self.axes:
+            lengths[axis] = 1
+        return tuple(lengths), self.result_dtype(x.dtype)
 
     def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
         shifted: Any = replace(self, axes=tuple(axis + 1 for axis in self.axes))  # type: ignore[type-var]

@@ -22,7 +22,7 @@ from ingot.ops.casting import astype
 from ingot.ops.comparison import isnan, where
 from ingot.ops.indexing import take_along_axis
 from ingot.ops.movement import require_array, reshape
-from ingot.ops.reduction import Axis, as_int, joined_axes, reduced_axes, without_bfloat16
+from ingot.ops.reduction import Axis, as_int, flattened, joined_axes, reduced_axes, without_bfloat16
 from ingot.ops.scan import section
 from ingot.ops.slicing import broadcast_batch
 
@@ -39,6 +39,7 @@ __all__ = [
 Side = Literal["left", "right"]
 
 _HOST_STEP = "sorting stays a host step"
+_MANY = 10_000  # values are looked up in ascending order if there are so many
 _SHORT = 64  # rows of so few elements are sorted faster without packing
 
 
@@ -193,8 +194,18 @@ class SearchSorted(Op):
         sequence, values = without_bfloat16(sequence), without_bfloat16(values)
         out = np.empty(values.shape, np.uint32)
         for row in np.ndindex(sequence.shape[:-1]):
-            out[row] = np.searchsorted(sequence[row], values[row], self.side)
+            out[row] = self.search(sequence[row], values[row])
         return out
+
+    def search(self, sequence: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """The places in one sequence."""
+        if values.size < _MANY or sequence.size < _MANY:
+            return np.searchsorted(sequence, values, self.side)
+        # Neighbouring values take neighbouring paths, which are in the cache already.
+        order = np.argsort(values, None)
+        places = np.empty(values.size, np.uint32)
+        places[order] = np.searchsorted(sequence, values.reshape(-1)[order], self.side)
+        return places.reshape(values.shape)
 
     def vjp(
         self, cotangent: array, out: array, sequence: array, values: array
@@ -219,7 +230,7 @@ def _flat_or_axis(name: str, a: array, axis: int | None, stream: StreamLike) -> 
     """The array, flattened if axis is None, and the axis counted from the front."""
     ndim = require_array(name, a).ndim
     if axis is None:
-        return reshape(a, (a.size,), stream=stream), 0
+        return flattened(a, stream), 0
     return a, normalize_axis(name, axis, ndim)
 
 

@@ -14,11 +14,11 @@ import numpy as np
 
 __all__ = ["accurate_sum"]
 
+_SMALL = 8192  # arrays of so few numbers are added in the wider dtype at once
 _DIRECT = 32  # so few numbers are added one after the other: the error is that of a block
 _BLOCK = 16  # rows of a block
-_VECTOR = (
-    8192  # numbers added at once, so that a block's running sums stay in the first-level cache
-)
+_VECTOR = 8192  # numbers added at once, so that a block's running sums stay in the nearest cache
+_COLUMNS = 4  # rows of so few numbers are added column by column
 _SHORT = 64  # rows of so few numbers are faster through einsum than through add.reduce
 
 _WIDER = {
@@ -28,13 +28,14 @@ _WIDER = {
 
 
 def accurate_sum(x: np.ndarray, axes: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """The sum over sorted `axes`, in `dtype` or a wider one."""
-    count = prod(x.shape[axis] for axis in axes)
+    """The sum over sorted `axes` of elements converted to `dtype`, in that dtype or a wider one."""
     wider = _WIDER.get(dtype, dtype)
-    if count <= _DIRECT or (x.size <= _VECTOR and x.dtype != dtype):
-        return np.add.reduce(x, axes, dtype, keepdims=True)
-    if x.dtype != dtype:
+    if x.size <= _SMALL:
         return np.add.reduce(x, axes, wider, keepdims=True)
+    if x.dtype != dtype:
+        if dtype.kind not in "fc":
+            return np.add.reduce(x, axes, dtype, keepdims=True)
+        x = x.astype(dtype)
     if x.flags.c_contiguous:
         return _contiguous_sum(x, axes, wider)
     order = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
@@ -63,7 +64,12 @@ def _sum_of_rows(x: np.ndarray, wider: np.dtype) -> np.ndarray:
     outer, count, inner = x.shape
     if inner == 1:
         rows = x.reshape(outer, count)
-        if count <= _SHORT and outer > 1:
+        if count <= _COLUMNS:
+            sums = rows[:, 0].copy()
+            for column in range(1, count):
+                sums += rows[:, column]
+            return sums
+        if count <= _SHORT:
             return np.einsum("ij->i", rows)
         return np.add.reduce(rows, 1, x.dtype)
     if count <= _DIRECT:
