@@ -34,7 +34,7 @@ from ingot.ops.slicing import broadcast_batch, element, zeros_for_none
 
 __all__ = ["put_along_axis", "take", "take_along_axis"]
 
-_INDIRECT = "loads and stores through an index stay a host step"
+_INDIRECT = "it loads or stores through indices"
 
 
 def move_block(x: array, source: int, target: int, count: int) -> array:
@@ -56,6 +56,8 @@ class _Indexed(Op, abstract=True):
     """
 
     axes: Shape
+
+    why_single = _INDIRECT
 
     @property
     def position(self) -> int:
@@ -250,6 +252,8 @@ class GatherAxis(Op):
 
     axis: int
 
+    why_single = _INDIRECT
+
     def infer(self, x: array, indices: array) -> tuple[Shape, Dtype]:
         return indices.shape, x.dtype
 
@@ -276,7 +280,7 @@ class GatherAxis(Op):
             broadcast_batch(indices, size, batched[1]),
         )
 
-    emit = no_rule(_INDIRECT)
+    emit = no_rule(why_single)
 
 
 @dataclass(frozen=True)
@@ -285,6 +289,8 @@ class ScatterAxis(Op):
 
     axis: int
     mode: str  # "assign", by which the last of repeated indices wins, or "add"
+
+    why_single = _INDIRECT
 
     def infer(self, x: array, updates: array, indices: array) -> tuple[Shape, Dtype]:
         return x.shape, x.dtype
@@ -332,7 +338,7 @@ class ScatterAxis(Op):
             broadcast_batch(indices, size, batched[2]),
         )
 
-    emit = no_rule(_INDIRECT)
+    emit = no_rule(why_single)
 
 
 def take(

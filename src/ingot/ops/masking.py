@@ -27,6 +27,8 @@ class MaskRank(Op):
 
     limit: int
 
+    why_single = "it counts along the mask"
+
     def infer(self, mask: array) -> tuple[Shape, Dtype]:
         return mask.shape, int64
 
@@ -49,7 +51,7 @@ class MaskRank(Op):
     def vmap(self, size: int, batched: tuple[bool], mask: array) -> array:
         return apply(self, mask)
 
-    emit = no_rule("counting along the mask stays a host step")
+    emit = no_rule(why_single)
 
 
 def assign_where(a: array, mask: array, values: array) -> array:

@@ -26,8 +26,7 @@ from ingot.ops.movement import broadcast_to, require_array, reshape
 
 __all__ = ["slice", "slice_update"]
 
-_VIEW = "a slice is index arithmetic of the loop that reads it"
-_UPDATE = "an update writes into a copy of its input, which stays a host step"
+_UPDATE = "it writes into a copy of its input"
 
 
 def span(start: int, stop: int, stride: int) -> builtins.slice:
@@ -90,6 +89,9 @@ class Slice(Op):
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         return self.shape, x.dtype
 
+    def is_no_op(self, x: Any) -> bool:
+        return not self.dropped and set(self.strides) <= {1} and self.kept_shape == x.shape
+
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         return x[self.index]
 
@@ -105,7 +107,7 @@ class Slice(Op):
         dropped = tuple(axis + 1 for axis in self.dropped)
         return apply(Slice((0, *self.start), (size, *self.stop), (1, *self.strides), dropped), x)
 
-    emit = no_rule(_VIEW)
+    emit = no_rule("a slice is index arithmetic of the loop that reads it")
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,8 @@ class SliceUpdate(Op):
     start: Shape
     stop: Shape
     strides: Shape
+
+    why_single = _UPDATE
 
     def infer(self, x: array, update: array) -> tuple[Shape, Dtype]:
         return x.shape, x.dtype
@@ -142,7 +146,7 @@ class SliceUpdate(Op):
             broadcast_batch(update, size, batched[1]),
         )
 
-    emit = no_rule(_UPDATE)
+    emit = no_rule(why_single)
 
 
 def zeros_for_none(tangents: Sequence[array | None], primals: Sequence[array]) -> list[array]:
@@ -216,6 +220,8 @@ class _Dynamic(Op, abstract=True):
 class DynamicSlice(_Dynamic):
     """The slice of `sizes` whose starts along `axes` are the elements of the second input."""
 
+    why_single = "where it starts is computed"
+
     def infer(self, x: array, starts: array) -> tuple[Shape, Dtype]:
         return x.shape[: self.batch] + self.sizes, x.dtype
 
@@ -238,12 +244,14 @@ class DynamicSlice(_Dynamic):
             op, broadcast_batch(x, size, batched[0]), broadcast_batch(starts, size, batched[1])
         )
 
-    emit = no_rule(_VIEW)
+    emit = no_rule(why_single)
 
 
 @dataclass(frozen=True)
 class DynamicSliceUpdate(_Dynamic):
     """The first input with a slice, which starts where the third says, replaced by the second."""
+
+    why_single = _UPDATE
 
     def infer(self, x: array, update: array, starts: array) -> tuple[Shape, Dtype]:
         return x.shape, x.dtype
@@ -282,7 +290,7 @@ class DynamicSliceUpdate(_Dynamic):
             broadcast_batch(starts, size, batched[2]),
         )
 
-    emit = no_rule(_UPDATE)
+    emit = no_rule(why_single)
 
 
 def slice(
