@@ -96,6 +96,8 @@ def test_no_fractions(name: str, dtype: str) -> None:
         array = module.array([1], dtype=getattr(module, dtype))
         with pytest.raises(ValueError, match="not"):
             OPERATORS[name](array, array)
+    # The common dtype is floating-point.
+    assert_same_error(name, ([1], "uint64"), ([1], "int32"), match=match)
 
 
 def test_other_refusals() -> None:

@@ -1,7 +1,4 @@
-"""Bitwise logic and shifts of integers and booleans.
-
-As in MLX, an operator that gets floating-point numbers raises ValueError, a function RuntimeError.
-"""
+"""Bitwise logic and shifts of integers and booleans."""
 
 from __future__ import annotations
 
@@ -33,12 +30,16 @@ __all__ = [
 ]
 
 
+class NoBitsError(ValueError, RuntimeError):
+    """Floating-point operands: in MLX operators raise ValueError for them, functions RuntimeError."""
+
+
 class BitwiseBinary(Elementary, abstract=True):
     """Ops on the bits of two arrays of integers or booleans."""
 
     arity = 2
     accepts = INTEGRAL
-    refusal = RuntimeError
+    refusal = NoBitsError
 
     def partials(self, out: array, x: array, y: array) -> tuple[Partial, Partial]:
         return None, None
@@ -115,10 +116,6 @@ _right_shift = lift(RightShift())
 _invert = lift(BitwiseInvert())
 
 
-def _operator(op: BitwiseBinary) -> Lift:
-    return Lift(op, op.name, op.arity, op.operands, op.result, op.accepts, ValueError)
-
-
 def _shift(shift: Lift) -> Callable[..., array]:
     """Like `shift`, but booleans are taken as uint8, which have room for the result."""
 
@@ -184,9 +181,9 @@ def right_shift(a: Any, b: Any, /, *, stream: StreamLike = None) -> array:
 bitwise_left_shift = left_shift
 bitwise_right_shift = right_shift
 
-_native.set_operator("and", _operator(BitwiseAnd()))
-_native.set_operator("or", _operator(BitwiseOr()))
-_native.set_operator("xor", _operator(BitwiseXor()))
-_native.set_operator("left_shift", _shift(_operator(LeftShift())))
-_native.set_operator("right_shift", _shift(_operator(RightShift())))
+_native.set_operator("and", _and)
+_native.set_operator("or", _or)
+_native.set_operator("xor", _xor)
+_native.set_operator("left_shift", _shift_left)
+_native.set_operator("right_shift", _shift_right)
 _native.set_operator("invert", _invert)
