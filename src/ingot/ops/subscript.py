@@ -76,7 +76,7 @@ def setitem(a: array, index: Any, value: Any) -> None:
     The value is converted to the dtype of `a` and broadcast. A boolean mask over the first axes
     assigns where it is True.
     """
-    values = _as_values("setitem", a, value)
+    values = astype(_as_values("setitem", a, value), a.dtype)
     mask = _as_mask(index)
     if mask is not None:
         updated = assign_where(a, mask, values)
@@ -282,10 +282,10 @@ def _arranged(layout: list[Any], index_shape: Shape, to_front: bool) -> Shape:
 
 
 def _as_values(name: str, a: array, value: Any) -> array:
-    """What is assigned to elements of `a`, in its dtype."""
+    """What is assigned to elements of `a`; numbers take its dtype if that can hold their kind."""
     if value is None:
         raise TypeError(f"[{name}] takes a number or an array, got None.")
-    return astype(as_array(name, value, a.dtype), a.dtype)
+    return as_array(name, value, a.dtype)
 
 
 def _fitted(name: str, values: array, shape: Shape) -> array:
@@ -340,8 +340,7 @@ class ArrayAt:
 
     def divide(self, value: Any) -> array:
         """`a` multiplied by the reciprocal of `value`, which is converted to the dtype of `a`."""
-        inverse = astype(reciprocal(self._values("divide", value)), self._array.dtype)
-        return self._updated("multiply", inverse)
+        return self._updated("multiply", reciprocal(self._values("divide", value)))
 
     def maximum(self, value: Any) -> array:
         """`a` with the larger of its elements and `value`."""
@@ -355,8 +354,8 @@ class ArrayAt:
         return _as_values(f"at.{name}", self._array, value)
 
     def _updated(self, mode: str, values: array) -> array:
-        place = locate("at", self._array, self._index)
-        return write("at", self._array, place, values, mode)
+        a = self._array
+        return write("at", a, locate("at", a, self._index), astype(values, a.dtype), mode)
 
 
 def at(a: array) -> ArrayAt:
