@@ -31,7 +31,7 @@ __all__ = [
 
 
 class NoBitsError(ValueError, RuntimeError):
-    """Floating-point operands: in MLX operators raise ValueError for them, functions RuntimeError."""
+    """Operands with fractions: in MLX operators raise ValueError, functions RuntimeError."""
 
 
 class BitwiseBinary(Elementary, abstract=True):
