@@ -164,9 +164,7 @@ def _from_packed(packed: tuple[Any, tuple[int, ...], Dtype], dtype: Dtype | None
 def _stacked(value: list[Any] | tuple[Any, ...], dtype: Dtype | None, depth: int) -> array:
     """A list of which C could not make numbers: one with arrays in it, or a wrong one."""
     if depth > MAX_AXES:
-        raise ValueError(
-            f"[array] an array has at most {MAX_AXES} axes; the list is nested deeper."
-        )
+        raise _too_deep()
     if all(isinstance(item, (*_NUMBERS, np.generic)) for item in value):
         return _from_scalars(value, dtype)
     items = [_item(item, dtype, depth) for item in value]
@@ -174,6 +172,8 @@ def _stacked(value: list[Any] | tuple[Any, ...], dtype: Dtype | None, depth: int
     if len(shapes) > 1:
         found = " and ".join(str(shape) for shape in sorted(shapes)[:2])
         raise ValueError(f"[array] all items of a list must have the same shape, got {found}.")
+    if items[0].ndim == MAX_AXES:
+        raise _too_deep()
     common = dtype or items[0].dtype
     if dtype is None:
         for item in items:
@@ -265,6 +265,10 @@ def _copied(data: np.ndarray, dtype: Dtype) -> array:
     finally:
         _native.leave_numpy_memory(token)
     return constant(copy, dtype)
+
+
+def _too_deep() -> ValueError:
+    return ValueError(f"[array] an array has at most {MAX_AXES} axes; the list is nested deeper.")
 
 
 def _refusal(value: Any) -> ValueError:
