@@ -42,7 +42,7 @@ def shape_text(shape: Iterable[int]) -> str:
 def as_lengths(name: str, value: Iterable[int]) -> Shape:
     """A user's sequence of ints as a tuple; `name` is the op that error sentences blame."""
     try:
-        return tuple(length if isinstance(length, int) else index(length) for length in value)
+        return tuple([length if isinstance(length, int) else index(length) for length in value])
     except TypeError:
         raise TypeError(f"[{name}] a shape is a sequence of ints, got {value!r}.") from None
 
@@ -61,22 +61,26 @@ def as_shape(name: str, value: int | Sequence[int]) -> Shape:
 def fill_length(name: str, shape: Shape, lengths: Shape) -> Shape:
     """`lengths`, with the one that is -1 such that there are as many elements as in `shape`."""
     size = size_of(shape)
-    wrong = f"[{name}] cannot {name} {shape_text(shape)} to {shape_text(lengths)}"
     if -1 not in lengths:
         if size_of(lengths) != size or any(length < 0 for length in lengths):
-            raise ValueError(f"{wrong}: {size} elements do not fill it.")
+            raise _misfit(name, shape, lengths, f"{size} elements do not fill it")
         return lengths
-    if lengths.count(-1) > 1:
-        raise ValueError(f"{wrong}: only one length can be -1.")
     position = lengths.index(-1)
     before = lengths[:position]
     after = lengths[position + 1 :]
+    if -1 in after:
+        raise _misfit(name, shape, lengths, "only one length can be -1")
     known = size_of(before) * size_of(after)
     if known == 0:
-        raise ValueError(f"{wrong}: any length times 0 is 0, so give it in place of -1.")
+        raise _misfit(name, shape, lengths, "give the length for -1, which times 0 could be any")
     if known < 0 or size % known != 0:
-        raise ValueError(f"{wrong}: {size} elements do not divide by {known}.")
+        raise _misfit(name, shape, lengths, f"{size} elements do not divide by {known}")
     return (*before, size // known, *after)
+
+
+def _misfit(name: str, shape: Shape, lengths: Shape, reason: str) -> ValueError:
+    old, new = shape_text(shape), shape_text(lengths)
+    return ValueError(f"[{name}] cannot {name} {old} to {new}: {reason}.")
 
 
 def broadcast_shapes(name: str, *shapes: Shape) -> Shape:

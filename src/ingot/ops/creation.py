@@ -14,7 +14,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from ingot._native import Dtype, array, wrap
+from ingot._native import Dtype, array, make, wrap
 from ingot.graph.construct import scalar
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import (
@@ -30,7 +30,7 @@ from ingot.graph.dtype import (
 from ingot.graph.op import Op, apply, no_rule
 from ingot.graph.shape import Shape, as_shape
 from ingot.ops.casting import astype
-from ingot.ops.movement import as_array, broadcast_to, require_array
+from ingot.ops.movement import Broadcast, as_array, broadcast_to, require_array
 
 __all__ = [
     "arange",
@@ -122,7 +122,7 @@ def _filled(shape: Shape, value: int, dtype: Dtype, stream: StreamLike) -> array
     constant = _constant(value, dtype)
     if not shape:
         return wrap(constant)
-    return broadcast_to(constant, shape, stream=stream)
+    return make(Broadcast(shape), (constant,), shape, dtype, stream)
 
 
 def zeros(
@@ -232,6 +232,8 @@ def arange(*bounds: Any, stream: StreamLike = None, **named: Any) -> array:
         int64 if an argument does not fit. As in NumPy, the increment is the difference of the first
         two numbers in that dtype.
     """
+    if len(bounds) == 1 and not named and type(bounds[0]) is int and 0 <= bounds[0] < 2**31:
+        return make(Arange(0, 1, bounds[0], int32), (), bounds, int32, stream)
     start, stop, step, dtype = _range_arguments(bounds, named)
     given = [number for number in (start, stop, step) if number is not None]
     for number in given:

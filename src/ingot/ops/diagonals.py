@@ -16,6 +16,7 @@ from ingot.ops.casting import astype
 from ingot.ops.comparison import where
 from ingot.ops.creation import arange, zeros
 from ingot.ops.movement import require_array, reshape, transpose
+from ingot.ops.slicing import SliceUpdate
 
 __all__ = ["diag", "diagonal", "eye", "identity", "trace", "tri", "tril", "triu"]
 
@@ -59,9 +60,11 @@ def _matrix_with(values: array, rows: int, columns: int, offset: int) -> array:
     outer = values.shape[:-1]
     length, start = _diagonal_span(rows, columns, offset)
     flat = zeros((*outer, rows * columns), values.dtype)
-    stop = start + (length - 1) * (columns + 1) + 1
     if length > 0:
-        flat[..., start : stop : columns + 1] = values
+        stop = start + (length - 1) * (columns + 1) + 1
+        ones = (1,) * len(outer)
+        place = SliceUpdate((0,) * len(outer) + (start,), (*outer, stop), (*ones, columns + 1))
+        flat = apply(place, flat, values)
     return reshape(flat, (*outer, rows, columns))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot._native import Dtype, array, promote, wrap
+from ingot._native import Dtype, array, make, promote, wrap
 from ingot.graph.device import StreamLike
 from ingot.graph.op import Op, apply, no_rule
 from ingot.graph.shape import Shape, as_axes, as_lengths, normalize_axis, shape_text, size_of
@@ -17,12 +17,12 @@ from ingot.ops.casting import astype
 from ingot.ops.creation import zeros
 from ingot.ops.movement import (
     broadcast_to,
-    expand_dims,
     flatten,
     require_array,
     require_arrays,
     reshape,
 )
+from ingot.ops.slicing import Slice, element
 
 __all__ = [
     "concat",
@@ -80,9 +80,13 @@ class Concatenate(Op):
     emit = no_rule("its inputs are copied next to each other, one block each")
 
 
-def between(a: array, axis: int, start: int | None, stop: int | None) -> array:
-    """The part `a[start:stop]` along one axis."""
-    return a[(slice(None),) * axis + (slice(start, stop),)]
+def between(a: array, axis: int, start: int, stop: int, stream: StreamLike = None) -> array:
+    """The part from position `start` to position `stop` along one axis."""
+    shape = a.shape
+    before, after = shape[:axis], shape[axis + 1 :]
+    first = (0,) * axis + (start,) + (0,) * len(after)
+    op = Slice(first, (*before, stop, *after), (1,) * len(shape))
+    return make(op, (a,), (*before, stop - start, *after), a.dtype, stream)
 
 
 def _array_list(name: str, arrays: Any) -> list[array]:
@@ -153,15 +157,16 @@ def stack(arrays: Sequence[array], axis: int | None = 0, *, stream: StreamLike =
                 f"and {shape_text(a.shape)}."
             )
     position = normalize_axis("stack", 0 if axis is None else axis, parts[0].ndim + 1)
-    return concatenate([expand_dims(a, position) for a in parts], position, stream=stream)
+    shape = parts[0].shape
+    apart = (*shape[:position], 1, *shape[position:])
+    return concatenate([reshape(a, apart) for a in parts], position, stream=stream)
 
 
 def unstack(x: array, /, *, axis: int = 0, stream: StreamLike = None) -> tuple[array, ...]:
     """The parts of an array along one axis, which they do not have: the inverse of `stack`."""
     require_array("unstack", x)
     position = normalize_axis("unstack", axis, x.ndim)
-    before = (slice(None),) * position
-    return tuple(x[(*before, number)] for number in range(x.shape[position]))
+    return tuple(element(x, position, number, stream) for number in range(x.shape[position]))
 
 
 def split(
@@ -182,9 +187,9 @@ def split(
     """
     require_array("split", a)
     position = normalize_axis("split", axis, a.ndim)
+    length = a.shape[position]
     if isinstance(indices_or_sections, int):
         sections = indices_or_sections
-        length = a.shape[position]
         if sections <= 0:
             raise ValueError(f"[split] the number of parts must be positive, got {sections}.")
         if length % sections != 0:
@@ -193,12 +198,14 @@ def split(
                 f"{sections} equal parts: give the indices at which to split."
             )
         width = length // sections
-        places = [width * number for number in range(1, sections)]
+        cuts = [width * number for number in range(1, sections)]
     else:
-        places = list(as_lengths("split", indices_or_sections))
+        # As in a slice, a negative index counts from the end, and none is beyond the ends.
+        places = as_lengths("split", indices_or_sections)
+        cuts = [slice(place, None).indices(length)[0] for place in places]
     return [
-        between(a, position, start, stop)
-        for start, stop in zip((None, *places), (*places, None), strict=True)
+        between(a, position, start, max(start, stop), stream)
+        for start, stop in zip((0, *cuts), (*cuts, length), strict=True)
     ]
 
 
@@ -246,8 +253,9 @@ def _rolled(a: array, shift: int, axis: int, stream: StreamLike) -> array:
     places = shift % length if length > 0 else 0
     if places == 0:
         return a
-    end = between(a, axis, length - places, None)
-    return concatenate([end, between(a, axis, None, length - places)], axis, stream=stream)
+    cut = length - places
+    parts = [between(a, axis, cut, length), between(a, axis, 0, cut)]
+    return concatenate(parts, axis, stream=stream)
 
 
 def roll(

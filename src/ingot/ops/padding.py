@@ -8,11 +8,13 @@ from typing import Any
 
 from ingot._native import array, wrap
 from ingot.graph.device import StreamLike
+from ingot.graph.op import apply
 from ingot.graph.shape import shape_text
 from ingot.ops.casting import astype
 from ingot.ops.creation import zeros
 from ingot.ops.joining import between, concatenate
 from ingot.ops.movement import as_array, broadcast_to, flip, require_array, reshape
+from ingot.ops.slicing import SliceUpdate
 
 __all__ = ["pad"]
 
@@ -104,17 +106,11 @@ def _pad_constant(a: array, widths: Widths, value: Any, stream: StreamLike) -> a
         )
     if all(before == after == 0 for before, after in widths):
         return wrap(a)
-    shape = a.shape
-    padded = broadcast_to(
-        reshape(astype(constant, a.dtype), ()),
-        [before + length + after for length, (before, after) in zip(shape, widths, strict=True)],
-        stream=stream,
-    )
-    inside = tuple(
-        slice(before, before + length) for length, (before, _) in zip(shape, widths, strict=True)
-    )
-    padded[inside] = a
-    return padded
+    starts = tuple([before for before, _ in widths])
+    stops = tuple([before + length for length, before in zip(a.shape, starts, strict=True)])
+    shape = [stop + after for stop, (_, after) in zip(stops, widths, strict=True)]
+    around = broadcast_to(reshape(astype(constant, a.dtype), ()), shape, stream=stream)
+    return apply(SliceUpdate(starts, stops, (1,) * len(shape)), around, a, stream=stream)
 
 
 def _pad_edge(a: array, axis: int, before: int, after: int, stream: StreamLike) -> array:
@@ -125,8 +121,9 @@ def _pad_edge(a: array, axis: int, before: int, after: int, stream: StreamLike) 
 
     if shape[axis] == 0:
         return zeros((*shape[:axis], before + after, *shape[axis + 1 :]), a.dtype, stream=stream)
-    first = repeated(between(a, axis, None, 1), before)
-    last = repeated(between(a, axis, -1, None), after)
+    length = shape[axis]
+    first = repeated(between(a, axis, 0, 1), before)
+    last = repeated(between(a, axis, length - 1, length), after)
     return concatenate([first, a, last], axis, stream=stream)
 
 
@@ -144,20 +141,14 @@ def _pad_mirrored(
     # A mirror at the outermost element does not repeat it.
     shared = 1 if mode == "reflect" else 0
     mirrored = flip(a, axis)
-    behind = (
-        between(mirrored, axis, shared, None),
-        between(a, axis, shared, None),
-    )
-    ahead = (
-        between(mirrored, axis, None, length - shared),
-        between(a, axis, None, length - shared),
-    )
     period = length - shared
     pieces = [a]
     for number in range(-(-after // period)):
-        missing = after - number * period
-        pieces.append(between(behind[number % 2], axis, None, min(missing, period)))
+        source = a if number % 2 else mirrored
+        taken = min(after - number * period, period)
+        pieces.append(between(source, axis, shared, shared + taken))
     for number in range(-(-before // period)):
-        missing = before - number * period
-        pieces.insert(0, between(ahead[number % 2], axis, period - min(missing, period), None))
+        source = a if number % 2 else mirrored
+        taken = min(before - number * period, period)
+        pieces.insert(0, between(source, axis, period - taken, period))
     return concatenate(pieces, axis, stream=stream)
