@@ -161,6 +161,11 @@ def test_complex_cotangents_are_those_of_the_reduction(name: str, whole: str) ->
     np.testing.assert_allclose(numbers(ours[0]), expected, rtol=1e-5, atol=1e-6)
 
 
+def test_products_that_overflow_do_not_spoil_the_gradient_before_them() -> None:
+    gradient = mx.grad(lambda y: mx.cumprod(y)[1])(mx.full((30,), 1e6))
+    assert gradient[:6].tolist() == pytest.approx([1e6, 1e6, 0, 0, 0, 0])
+
+
 def test_masked_logits_have_no_gradient() -> None:
     gradient = mx.grad(lambda y: mx.logcumsumexp(y)[1:].sum())(
         mx.array([-np.inf, 1.0, -np.inf, 2.0])

@@ -88,7 +88,9 @@ class Recurrence(Op):
         # Each round doubles how many places an element has seen.
         reach = 1
         while reach < len(b):
-            b[reach:] += a[reach:] * b[:-reach]
+            earlier = b[:-reach]
+            # A product of many factors may overflow, but nothing times it stays nothing.
+            b[reach:] += np.where(earlier == 0, 0, a[reach:] * earlier)
             a[reach:] *= a[:-reach].copy()
             reach *= 2
         return out.astype(term.dtype, copy=False)
