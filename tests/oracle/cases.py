@@ -38,7 +38,8 @@ class Case:
         parts = [repr(arg) for arg in self.args]
         parts += [f"{key}={value!r}" for key, value in self.kwargs.items()]
         note = f" [{self.note}]" if self.note else ""
-        return f"{self.op}({', '.join(parts)}){note}"
+        text = f"{self.op}({', '.join(parts)}){note}"
+        return " ".join(text.split())
 
 
 CASES: dict[str, list[Case]] = {}

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-import numpy as np
-
+from . import references
 from .cases import Case, add
 from .compare import EXACT, Close
 from .inputs import DTYPES, INEXACT, Array, Dtype
@@ -74,11 +73,13 @@ def _reductions() -> Iterator[Case]:
     for op, (kinds, close) in REDUCTIONS.items():
         for dtype, values, (shape, layout) in product(DTYPES, kinds, SHAPES):
             array = Array(dtype, shape, layout, values)
-            yield Case(op, (array,), close=close)
+            exact = op == "logsumexp" and dtype != "complex64"
+            reference = references.logsumexp if exact else None
+            yield Case(op, (array,), close=close, reference=reference)
             for parameters in _parameters(op, dtype):
-                yield Case(op, (array,), parameters, close=close)
+                yield Case(op, (array,), parameters, None, close, reference)
             if op != "count_nonzero":
-                yield Case(op, (array, -1, True), close=close)
+                yield Case(op, (array, -1, True), close=close, reference=reference)
     for dtype in INEXACT[:-1]:
         for op in ("max", "min", "argmax", "argmin"):
             for axis in (None, 0, 1):
@@ -99,27 +100,40 @@ def _spreads() -> Iterator[Case]:
             yield Case(op, (array,), {"ddof": 1, "correction": 1}, close=close)
 
 
+def _exponential(mx: Any, array: Any, *args: Any, **kwargs: Any) -> Any:
+    """The logarithm of a complex number is defined up to multiples of 2 pi i: undo it."""
+    return mx.exp(mx.logcumsumexp(array, *args, **kwargs))
+
+
+def _complex_logarithms() -> Iterator[Case]:
+    for shape, layout in SHAPES:
+        array = Array("complex64", shape, layout, "unit")
+        for axis, reverse in product((None, 0, -1), (False, True)):
+            kwargs = {"axis": axis, "reverse": reverse}
+            yield Case("logcumsumexp", (array,), kwargs, _exponential, Close(32, 2, 10))
+
+
 def _scans() -> Iterator[Case]:
     for op, (values, close) in SCANS.items():
         for dtype, (shape, layout) in product(DTYPES, SHAPES):
+            if op == "logcumsumexp" and dtype == "complex64":
+                continue
             array = Array(dtype, shape, layout, values)
-            yield Case(op, (array,), close=close)
+            # MLX computes exp in single precision, whatever the dtype.
+            exact = op == "logcumsumexp" and dtype == "float64" and shape
+            reference = references.logcumsumexp if exact else None
+            yield Case(op, (array,), close=close, reference=reference)
             for axis in (0, 1, -1, 7) if _deep(dtype) else (0, -1):
-                yield Case(op, (array, axis), close=close)
+                yield Case(op, (array, axis), close=close, reference=reference)
                 for reverse, inclusive in product((False, True), (False, True)):
                     flags = {"axis": axis, "reverse": reverse, "inclusive": inclusive}
-                    yield Case(op, (array,), flags, close=close)
-            yield Case(op, (array,), {"reverse": True, "inclusive": False}, close=close)
+                    yield Case(op, (array,), flags, None, close, reference)
+            flags = {"reverse": True, "inclusive": False}
+            yield Case(op, (array,), flags, None, close, reference)
         if ("sum" in op and op != "logcumsumexp") or "prod" in op:
             for dtype, target in product(DTYPES, ("int32", "float16", "float32", "bool_", "int64")):
                 array = Array(dtype, (3, 4), values="ties")
                 yield Case(op, (array,), {"axis": 1, "dtype": Dtype(target)}, close=close)
-
-
-def _softmax(x: np.ndarray, axis: Any = None, precise: bool = False) -> np.ndarray:
-    axis = tuple(axis) if isinstance(axis, list) else axis
-    e = np.exp(x - x.max(axis=axis, keepdims=True))
-    return e / e.sum(axis=axis, keepdims=True)
 
 
 def _normalised() -> Iterator[Case]:
@@ -130,9 +144,10 @@ def _normalised() -> Iterator[Case]:
         for axis in AXES if _deep(dtype) else (None, 0, -1):
             for precise in (False, True):
                 kwargs = {"axis": axis, "precise": precise}
-                reference = _softmax if simple and not isinstance(axis, tuple) else None
+                reference = references.softmax if simple and not isinstance(axis, tuple) else None
                 yield Case("softmax", (array,), kwargs, None, close, reference)
-        yield Case("softmax", (array,), close=close)
+        reference = references.softmax if simple else None
+        yield Case("softmax", (array,), close=close, reference=reference)
     for dtype in INEXACT[:-1]:
         # Rows with NaN and inf.
         yield Case("softmax", (Array(dtype, (6, 7)), -1), close=close)
@@ -140,6 +155,6 @@ def _normalised() -> Iterator[Case]:
 
 def enter() -> None:
     """Enter the cases of this module into the table."""
-    for generate in (_reductions, _spreads, _scans, _normalised):
+    for generate in (_reductions, _spreads, _scans, _complex_logarithms, _normalised):
         for case in generate():
             add(case)

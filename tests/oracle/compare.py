@@ -70,7 +70,7 @@ def difference(
     if type(ours) is not type(theirs):
         return f"is {_brief(ours)} and not {_brief(theirs)}"
     if isinstance(theirs, (float, complex, np.ndarray)):
-        return _value_difference(np.asarray(ours), np.asarray(theirs), "float32", close, None)
+        return value_difference(np.asarray(ours), np.asarray(theirs), "float32", close, None)
     return None if ours == theirs else f"is {ours!r} and not {theirs!r}"
 
 
@@ -90,12 +90,17 @@ def _array_difference(
     ours, theirs = to_numpy(ours), to_numpy(theirs)
     if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
         return f"as NumPy is {ours.dtype}{ours.shape} and not {theirs.dtype}{theirs.shape}"
-    return _value_difference(ours, theirs, name, close, reference)
+    return value_difference(ours, theirs, name, close, reference)
 
 
-def _value_difference(
-    ours: np.ndarray, theirs: np.ndarray, dtype: str, close: Close, reference: np.ndarray | None
+def value_difference(
+    ours: np.ndarray,
+    theirs: np.ndarray,
+    dtype: str,
+    close: Close,
+    reference: np.ndarray | None = None,
 ) -> str | None:
+    """Where two NumPy arrays of one shape differ, `dtype` being that of the results they are of."""
     wrong = ~_elements_agree(ours, theirs, dtype, close)
     if reference is not None and wrong.any():
         wrong &= ~_elements_agree(ours, np.broadcast_to(reference, ours.shape), dtype, close)

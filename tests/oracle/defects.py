@@ -13,17 +13,36 @@ from typing import Any
 
 import numpy as np
 
+from . import references
 from .cases import Case
-from .inputs import Array
+from .inputs import FLOATS, Array
 
 
 @dataclass(frozen=True)
 class Defect:
-    """A defect of MLX, the cases that meet it, and the values that are right, if any are."""
+    """A defect of MLX, the cases that meet it, and the values that are right, if any are.
+
+    `expected` is called with the case and its arguments in double precision. `dtype` is the right
+    dtype where MLX's is wrong. With `may_raise` an exception of either library is accepted.
+    """
 
     reason: str
     applies: Callable[[Case], bool]
-    expected: Callable[[Case], float] | None = None
+    expected: Callable[..., Any] | None = None
+    dtype: str | None = None
+    may_raise: bool = False
+
+
+def _name(case: Case) -> str:
+    return case.op.rpartition(".")[2]
+
+
+def _first(case: Case) -> Array | None:
+    return case.args[0] if case.args and isinstance(case.args[0], Array) else None
+
+
+def _axis(case: Case) -> Any:
+    return case.kwargs.get("axis", case.args[1] if len(case.args) > 1 else None)
 
 
 # What a reduction of nothing gives.
@@ -41,10 +60,6 @@ NOTHING: dict[str, float] = {
     "allclose": 1,
     "array_equal": 1,
 }
-
-
-def _name(case: Case) -> str:
-    return case.op.rpartition(".")[2]
 
 
 def _empty_diagonal(
@@ -65,11 +80,101 @@ def _reduces_nothing(case: Case) -> bool:
     return _name(case) in NOTHING and any(prod(array.shape) == 0 for array in arrays)
 
 
+def _reduction_of_nothing(case: Case, *args: Any, **kwargs: Any) -> complex:
+    value = NOTHING[_name(case)]
+    array = _first(case)
+    if value != value and array is not None and array.dtype == "complex64" and "mean" in case.op:
+        return complex(value, value)
+    return value
+
+
+def _refused_by_mlx(case: Case) -> bool:
+    if _name(case) not in ("array", "asarray") or not case.args:
+        return False
+    value = case.args[0]
+    if isinstance(value, list):
+        return any(isinstance(item, np.ndarray) for item in value)
+    return isinstance(value, np.ndarray) and any(stride < 0 for stride in value.strides)
+
+
+def _half_scan(case: Case) -> bool:
+    array = _first(case)
+    return _name(case) in ("cummax", "cummin") and array is not None and "16" in array.dtype
+
+
+def _integer_softmax(case: Case) -> bool:
+    array = _first(case)
+    if _name(case) != "softmax" or array is None or array.dtype in (*FLOATS, "complex64"):
+        return False
+    if _repeated_axis(case) or array.shape == () or _axis(case) == ():
+        return False
+    return prod(array.shape) > 0
+
+
+def _repeated_axis(case: Case) -> bool:
+    array, axis = _first(case), _axis(case)
+    if _name(case) not in ("softmax", "logsumexp") or array is None or not isinstance(axis, tuple):
+        return False
+    return any(i in (j, j + len(array.shape)) for n, i in enumerate(axis) for j in axis[:n])
+
+
+REFLECTED_BITWISE = [f"array.__r{name}__" for name in "and or xor lshift rshift".split()]
+
 KNOWN_MLX_DEFECTS = [
     Defect(
-        "a reduction over an axis of length 0 hangs now and then, or returns uninitialised memory",
+        "a reduction over an axis of length 0 hangs now and then, or gives uninitialised memory",
         _reduces_nothing,
-        lambda case: NOTHING[_name(case)],
+        _reduction_of_nothing,
+    ),
+    Defect(
+        "scans of float16 and bfloat16 turn NaN into 0",
+        lambda case: _half_scan(case) and _first(case).dtype in FLOATS and _axis(case) != 7,
+        lambda case, *args, **kwargs: getattr(references, _name(case))(*args, **kwargs),
+    ),
+    Defect(
+        "softmax of integers along an axis that is not the last is computed in integers",
+        _integer_softmax,
+        lambda case, *args, **kwargs: references.softmax(*args, **kwargs),
+        dtype="float32",
+    ),
+    Defect(
+        "an axis given twice is not noticed",
+        _repeated_axis,
+        may_raise=True,
+    ),
+    Defect(
+        "lists of NumPy arrays, and NumPy arrays with negative strides, are refused",
+        _refused_by_mlx,
+        may_raise=True,
+    ),
+    Defect(
+        "there are no reflected bitwise operators",
+        lambda case: case.op in REFLECTED_BITWISE and not isinstance(case.args[1], str),
+        may_raise=True,
+    ),
+    Defect(
+        "copy=False is refused for an array of its own",
+        lambda case: _name(case) == "asarray" and case.kwargs.get("copy") is False,
+        may_raise=True,
+    ),
+    Defect(
+        "assigning to the whole array gives it the dtype of the value",
+        lambda case: (
+            case.op == "array.__setitem__"
+            and case.args[1] in (None, Ellipsis)
+            and isinstance(case.args[2], Array)
+            and case.args[2].dtype != case.args[0].dtype
+        ),
+    ),
+    Defect(
+        "as_strided raises for sliced arrays, although it is to copy them first",
+        lambda case: (
+            _name(case) == "as_strided"
+            and _first(case) is not None
+            and len(case.args) > 0
+            and _first(case).layout == "stepped"
+        ),
+        may_raise=True,
     ),
 ]
 

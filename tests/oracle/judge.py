@@ -6,13 +6,16 @@ or a subclass.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from .cases import Case, outcome
-from .compare import difference, dtype_name, is_array, to_numpy
+from .compare import difference, dtype_name, is_array, to_numpy, value_difference
 from .defects import Defect, defect_of
 from .inputs import make
 
@@ -25,33 +28,38 @@ def mismatch(case: Case, ours: ModuleType, theirs: ModuleType) -> str | None:
     expected = outcome(case, theirs, evaluate=defect is None)
     actual = outcome(case, ours)
     if isinstance(expected, Exception) or isinstance(actual, Exception):
-        return _exception_mismatch(actual, expected)
+        return None if defect and defect.may_raise else _exception_mismatch(actual, expected)
     if defect is not None:
-        return _mismatch_despite(defect, case, actual, expected)
+        return _mismatch_despite(defect, case, actual, expected, theirs)
     reference = None
     if case.reference is not None:
-        values = [_double(theirs, arg) for arg in case.args]
-        with np.errstate(all="ignore"):
-            reference = case.reference(*values, **case.kwargs)
+        reference = _reference(case.reference, case, theirs)
     return difference(actual, expected, case.close, reference)
 
 
-def _mismatch_despite(defect: Defect, case: Case, actual: Any, expected: Any) -> str | None:
+def _mismatch_despite(
+    defect: Defect, case: Case, actual: Any, expected: Any, theirs: ModuleType
+) -> str | None:
     """Compare shape and dtype with MLX, which is not evaluated, and values with what is right."""
-    parts = (actual, expected)
-    pairs = [parts] if is_array(expected) else list(zip(*parts, strict=True))
-    for a, b in pairs:
-        if a.shape != b.shape or dtype_name(a.dtype) != dtype_name(b.dtype):
-            return f"is {a.dtype}{a.shape} and not {b.dtype}{b.shape}"
-        if defect.expected is None:
-            continue
-        right = defect.expected(case)
-        values = to_numpy(a)
-        if not np.array_equal(
-            values, np.full_like(values, right), equal_nan=values.dtype.kind in "fc"
-        ):
-            return f"is {values} and not {right}"
-    return None
+    if not is_array(expected):
+        return None
+    dtype = defect.dtype or dtype_name(expected.dtype)
+    if actual.shape != expected.shape or dtype_name(actual.dtype) != dtype:
+        return f"is {actual.dtype}{actual.shape} and not {dtype}{expected.shape}"
+    if defect.expected is None:
+        return None
+    right = _reference(partial(defect.expected, case), case, theirs)
+    values = to_numpy(actual)
+    right = np.broadcast_to(np.asarray(right), values.shape).astype(values.dtype)
+    return value_difference(values, right, dtype, case.close)
+
+
+def _reference(function: Callable[..., Any], case: Case, theirs: ModuleType) -> Any:
+    """The result of a NumPy function for the arguments of the case, in double precision."""
+    values = [_double(theirs, arg) for arg in case.args]
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return function(*values, **case.kwargs)
 
 
 def _double(theirs: ModuleType, value: Any) -> Any:
@@ -64,7 +72,13 @@ def _double(theirs: ModuleType, value: Any) -> Any:
     return np.array(made.astype(theirs.float64)).astype(np.float64)
 
 
+# Where MLX fails with one of these, it was not meant to: anything but a crash is accepted of ingot.
+ACCIDENTS = ("std::bad_cast", "nanobind::detail", "larger than max_size()")
+
+
 def _exception_mismatch(actual: Any, expected: Any) -> str | None:
+    if any(text in str(expected) for text in ACCIDENTS):
+        return None
     if not isinstance(expected, Exception):
         return f"raises {_words(actual)}, MLX does not"
     if not isinstance(actual, Exception):

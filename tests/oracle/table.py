@@ -11,8 +11,11 @@ MODULES = (
     "movement",
     "reduction",
     "contraction",
+    "indexing",
     "creation",
     "sorting",
+    "misc",
+    "array",
 )
 
 for module in MODULES:
