@@ -301,6 +301,25 @@ class Lift:
     ) -> None: ...
     def __call__(self, *operands: Any) -> array: ...
 
+class NativeProgram:
+    def __init__(
+        self,
+        inputs: int,
+        shapes: tuple[Any, ...],
+        dtypes: tuple[Any, ...],
+        constants: tuple[np.ndarray, ...],
+        slots: int,
+        arena: int,
+        instructions: list[tuple[Any, ...]],
+        finish: Callable[[list[Any]], Any] | None,
+        empty: Callable[..., np.ndarray],
+        releases_gil: bool,
+        /,
+    ) -> None: ...
+    def run(self, inputs: tuple[np.ndarray, ...], /) -> Any: ...
+
+def ndarray_address(array: np.ndarray, /) -> int: ...
+
 class Buffer:
     nbytes: int
     address: int

@@ -107,6 +107,7 @@ int ingot_add_array(PyObject *module);
 int ingot_add_lift(PyObject *module);
 int ingot_add_evaluate(PyObject *module);
 int ingot_add_signature(PyObject *module);
+int ingot_add_program(PyObject *module);
 int ingot_add_allocator(PyObject *module);
 int ingot_add_buffer(PyObject *module);
 int ingot_add_numpy_memory(PyObject *module);

@@ -1,6 +1,13 @@
 """ingot.core: the public module, shaped like `mlx.core`. It re-exports; the logic lives below."""
 
 from ingot import __version__
+from ingot.compiler.function import RecompilationWarning, compile
+from ingot.compiler.pipeline import (
+    CompileMode,
+    disable_compile,
+    enable_compile,
+    set_compile_mode,
+)
 from ingot.core import cuda, metal
 from ingot.core.array import array, attach_functions
 from ingot.graph.construct import ArrayLike, asarray

@@ -1,0 +1,416 @@
+/* NativeProgram: runs compiled kernels, BLAS calls and host steps in order on planned memory, in one call. */
+#include "allocator.h"
+#include "buffer.h"
+#include "native.h"
+#include "pool.h"
+
+/* The head of NumPy's array struct, which its ABI has kept since version 1: read instead of asked for, because a
+ * compiled call on a scalar is over in a microsecond. `ndarray_address` lets Python check it once. */
+typedef struct {
+    PyObject_HEAD
+    char *data;
+    int nd;
+    Py_ssize_t *dimensions;
+    Py_ssize_t *strides;
+    PyObject *base;
+    PyObject *descr;
+    int flags;
+} NumpyArray;
+
+enum { NUMPY_C_CONTIGUOUS = 1 };
+
+typedef void (*KernelFunction)(void *arguments, int64_t begin, int64_t end, int thread);
+typedef void (*GemmFunction)(char *, char *, int *, int *, int *, void *, void *, int *, void *, int *, void *, void *,
+                             int *);
+
+typedef struct {
+    int slot;
+    Py_ssize_t offset;
+} Argument;
+
+enum { KERNEL, GEMM, HOST };
+
+typedef struct {
+    int kind;
+    void *function;
+    int64_t parts, grain;         /* kernels */
+    int count;                    /* kernels: how many arguments; host steps: how many results */
+    Argument *arguments;          /* kernels: all; BLAS: a, b, c; host steps: the result slots */
+    PyObject *host;               /* host steps: called with the list of slots */
+    char transpose[2];            /* BLAS */
+    int m, n, k, lda, ldb, ldc;
+    int64_t batch, stride_a, stride_b, stride_c;
+    int element;                  /* BLAS: 's', 'd' or 'c' */
+} Instruction;
+
+typedef struct {
+    PyObject_HEAD
+    Py_ssize_t input_count, output_count, constant_count, slot_count, instruction_count;
+    PyObject *output_shapes, *output_dtypes; /* tuples; dtypes are NumPy's */
+    PyObject *constants;                     /* tuple of ndarrays */
+    PyObject *finish;                        /* None, or called with the list of slots to make the results */
+    PyObject *empty;                         /* numpy.empty */
+    size_t arena;
+    bool has_host, releases_gil;
+    Instruction *instructions;
+} Program;
+
+static PyTypeObject *Program_Type;
+
+static bool is_ndarray(PyObject *object) {
+    return hooks.ndarray_type != NULL && PyObject_TypeCheck(object, (PyTypeObject *)hooks.ndarray_type);
+}
+
+static void run_kernel(const Instruction *instruction, char **slots) {
+    void *fast[24];
+    void **arguments = instruction->count <= 24 ? fast : PyMem_RawMalloc((size_t)instruction->count * sizeof *arguments);
+    if (arguments == NULL)
+        return;
+    for (int i = 0; i < instruction->count; i++)
+        arguments[i] = slots[instruction->arguments[i].slot] + instruction->arguments[i].offset;
+    KernelFunction function = (KernelFunction)instruction->function;
+    if (instruction->parts <= instruction->grain)
+        function(arguments, 0, instruction->parts, 0);
+    else
+        ingot_parallel_for(function, arguments, instruction->parts, instruction->grain);
+    if (arguments != fast)
+        PyMem_RawFree(arguments);
+}
+
+static void run_gemm(Instruction *instruction, char **slots) {
+    static float one_float[2] = {1, 0}, zero_float[2] = {0, 0};
+    static double one_double = 1, zero_double = 0;
+    void *one = instruction->element == 'd' ? (void *)&one_double : (void *)one_float;
+    void *zero = instruction->element == 'd' ? (void *)&zero_double : (void *)zero_float;
+    char *a = slots[instruction->arguments[0].slot] + instruction->arguments[0].offset;
+    char *b = slots[instruction->arguments[1].slot] + instruction->arguments[1].offset;
+    char *c = slots[instruction->arguments[2].slot] + instruction->arguments[2].offset;
+    for (int64_t i = 0; i < instruction->batch; i++) {
+        ((GemmFunction)instruction->function)(
+            &instruction->transpose[0], &instruction->transpose[1], &instruction->m, &instruction->n, &instruction->k,
+            one, a + i * instruction->stride_a, &instruction->lda, b + i * instruction->stride_b, &instruction->ldb, zero,
+            c + i * instruction->stride_c, &instruction->ldc);
+    }
+}
+
+/* Runs a host step: its results, ndarrays, take their slots. */
+static int run_host(const Instruction *instruction, PyObject *owners, char **slots) {
+    PyObject *results = PyObject_CallOneArg(instruction->host, owners);
+    PyObject *fast = results == NULL ? NULL : PySequence_Fast(results, "a host step returns a sequence.");
+    Py_XDECREF(results);
+    if (fast == NULL)
+        return -1;
+    int status = 0;
+    if (PySequence_Fast_GET_SIZE(fast) != instruction->count) {
+        PyErr_SetString(PyExc_RuntimeError, "a host step returned another number of results than it has slots.");
+        status = -1;
+    }
+    for (int i = 0; status == 0 && i < instruction->count; i++) {
+        PyObject *array = PySequence_Fast_GET_ITEM(fast, i);
+        int slot = instruction->arguments[i].slot;
+        if (!is_ndarray(array) || !(((NumpyArray *)array)->flags & NUMPY_C_CONTIGUOUS)) {
+            PyErr_SetString(PyExc_RuntimeError, "a host step must return contiguous ndarrays.");
+            status = -1;
+        } else {
+            slots[slot] = ((NumpyArray *)array)->data;
+            status = PyList_SetItem(owners, slot, Py_NewRef(array));
+        }
+    }
+    Py_DECREF(fast);
+    return status;
+}
+
+static int run_instructions(Program *self, char **slots, PyObject *owners) {
+    PyThreadState *state = NULL;
+    int status = 0;
+    for (Py_ssize_t i = 0; i < self->instruction_count && status == 0; i++) {
+        Instruction *instruction = &self->instructions[i];
+        if (instruction->kind == HOST) {
+            if (state != NULL) {
+                PyEval_RestoreThread(state);
+                state = NULL;
+            }
+            status = run_host(instruction, owners, slots);
+            continue;
+        }
+        if (state == NULL && self->releases_gil)
+            state = PyEval_SaveThread();
+        if (instruction->kind == KERNEL)
+            run_kernel(instruction, slots);
+        else
+            run_gemm(instruction, slots);
+    }
+    if (state != NULL)
+        PyEval_RestoreThread(state);
+    return status;
+}
+
+/* The inputs' addresses; 0 if one is not laid out as compiled for, -1 on error. */
+static int take_inputs(Program *self, PyObject *inputs, char **slots) {
+    if (!PyTuple_Check(inputs) || PyTuple_GET_SIZE(inputs) != self->input_count) {
+        PyErr_Format(PyExc_RuntimeError, "a program takes a tuple of %zd arrays.", self->input_count);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < self->input_count; i++) {
+        PyObject *array = PyTuple_GET_ITEM(inputs, i);
+        if (!is_ndarray(array)) {
+            PyErr_SetString(PyExc_TypeError, "a program takes ndarrays.");
+            return -1;
+        }
+        if (!(((NumpyArray *)array)->flags & NUMPY_C_CONTIGUOUS))
+            return 0;
+        slots[i] = ((NumpyArray *)array)->data;
+    }
+    return 1;
+}
+
+static PyObject *make_outputs(Program *self, char **slots) {
+    PyObject *outputs = PyTuple_New(self->output_count);
+    for (Py_ssize_t i = 0; outputs != NULL && i < self->output_count; i++) {
+        PyObject *arguments[2] = {PyTuple_GET_ITEM(self->output_shapes, i), PyTuple_GET_ITEM(self->output_dtypes, i)};
+        PyObject *array = PyObject_Vectorcall(self->empty, arguments, 2, NULL);
+        if (array == NULL) {
+            Py_CLEAR(outputs);
+            break;
+        }
+        PyTuple_SET_ITEM(outputs, i, array);
+        slots[self->input_count + i] = ((NumpyArray *)array)->data;
+    }
+    return outputs;
+}
+
+/* All slots as a list of Python objects, for host steps and for finishing. */
+static PyObject *list_owners(Program *self, PyObject *inputs, PyObject *outputs, PyObject *arena) {
+    PyObject *owners = PyList_New(self->slot_count);
+    if (owners == NULL)
+        return NULL;
+    for (Py_ssize_t i = 0; i < self->slot_count; i++) {
+        Py_ssize_t output = i - self->input_count, constant = output - self->output_count;
+        PyObject *item = Py_None;
+        if (output < 0)
+            item = PyTuple_GET_ITEM(inputs, i);
+        else if (constant < 0)
+            item = PyTuple_GET_ITEM(outputs, output);
+        else if (constant < self->constant_count)
+            item = PyTuple_GET_ITEM(self->constants, constant);
+        else if (i == self->slot_count - 1 && arena != NULL)
+            item = arena;
+        PyList_SET_ITEM(owners, i, Py_NewRef(item));
+    }
+    return owners;
+}
+
+/* run(inputs) -> tuple of ndarrays; NotImplemented if an input is not contiguous */
+static PyObject *program_run(Program *self, PyObject *inputs) {
+    char *fast[64];
+    char **slots = self->slot_count <= 64 ? fast : PyMem_Malloc((size_t)self->slot_count * sizeof *slots);
+    if (slots == NULL)
+        return PyErr_NoMemory();
+    PyObject *outputs = NULL, *owners = NULL, *arena = NULL, *result = NULL;
+    void *memory = NULL;
+    int status = take_inputs(self, inputs, slots);
+    if (status == 0)
+        result = Py_NewRef(Py_NotImplemented);
+    if (status != 1)
+        goto done;
+    if ((outputs = make_outputs(self, slots)) == NULL)
+        goto done;
+    for (Py_ssize_t i = 0; i < self->constant_count; i++)
+        slots[self->input_count + self->output_count + i] = ((NumpyArray *)PyTuple_GET_ITEM(self->constants, i))->data;
+    bool needs_owners = self->has_host || self->finish != Py_None;
+    if (self->arena > 0) {
+        if (needs_owners) {
+            if ((arena = ingot_buffer_new(self->arena)) == NULL)
+                goto done;
+            slots[self->slot_count - 1] = ingot_buffer_data(arena);
+        } else {
+            if ((memory = ingot_allocate(self->arena)) == NULL) {
+                ingot_no_memory(self->arena);
+                goto done;
+            }
+            slots[self->slot_count - 1] = memory;
+        }
+    }
+    if (needs_owners && (owners = list_owners(self, inputs, outputs, arena)) == NULL)
+        goto done;
+    if (run_instructions(self, slots, owners) < 0)
+        goto done;
+    result = self->finish == Py_None ? Py_NewRef(outputs) : PyObject_CallOneArg(self->finish, owners);
+done:
+    if (memory != NULL)
+        ingot_release(memory, self->arena);
+    Py_XDECREF(arena);
+    Py_XDECREF(owners);
+    Py_XDECREF(outputs);
+    if (slots != fast)
+        PyMem_Free(slots);
+    return result;
+}
+
+static int read_arguments(PyObject *sequence, Instruction *instruction, Py_ssize_t slot_count) {
+    PyObject *fast = PySequence_Fast(sequence, "arguments are a sequence of (slot, offset).");
+    if (fast == NULL)
+        return -1;
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(fast);
+    instruction->count = (int)count;
+    instruction->arguments = PyMem_Calloc((size_t)count + 1, sizeof(Argument));
+    int status = instruction->arguments == NULL ? -1 : 0;
+    for (Py_ssize_t i = 0; i < count && status == 0; i++) {
+        Argument *argument = &instruction->arguments[i];
+        if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(fast, i), "in", &argument->slot, &argument->offset))
+            status = -1;
+        else if (argument->slot < 0 || argument->slot >= slot_count) {
+            PyErr_Format(PyExc_ValueError, "there is no slot %d.", argument->slot);
+            status = -1;
+        }
+    }
+    Py_DECREF(fast);
+    return status;
+}
+
+static int read_instruction(PyObject *tuple, Instruction *instruction, Py_ssize_t slot_count) {
+    const char *kind = PyTuple_Check(tuple) && PyTuple_GET_SIZE(tuple) > 0
+                           ? PyUnicode_AsUTF8(PyTuple_GET_ITEM(tuple, 0))
+                           : NULL;
+    if (kind == NULL) {
+        PyErr_SetString(PyExc_TypeError, "an instruction is a tuple that begins with its kind.");
+        return -1;
+    }
+    PyObject *arguments;
+    unsigned long long address = 0;
+    const char *name;
+    if (strcmp(kind, "kernel") == 0) {
+        instruction->kind = KERNEL;
+        long long parts, grain;
+        if (!PyArg_ParseTuple(tuple, "sKLLO", &name, &address, &parts, &grain, &arguments))
+            return -1;
+        instruction->parts = parts;
+        instruction->grain = grain < 1 ? 1 : grain;
+    } else if (strcmp(kind, "gemm") == 0) {
+        instruction->kind = GEMM;
+        const char *transpose;
+        long long batch, a, b, c;
+        if (!PyArg_ParseTuple(tuple, "sKCsiiiiiiLLLLO", &name, &address, &instruction->element, &transpose,
+                              &instruction->m, &instruction->n, &instruction->k, &instruction->lda, &instruction->ldb,
+                              &instruction->ldc, &batch, &a, &b, &c, &arguments))
+            return -1;
+        memcpy(instruction->transpose, transpose, 2);
+        instruction->batch = batch;
+        instruction->stride_a = a;
+        instruction->stride_b = b;
+        instruction->stride_c = c;
+    } else if (strcmp(kind, "host") == 0) {
+        instruction->kind = HOST;
+        PyObject *host;
+        if (!PyArg_ParseTuple(tuple, "sOO", &name, &host, &arguments))
+            return -1;
+        instruction->host = Py_NewRef(host);
+    } else {
+        PyErr_Format(PyExc_ValueError, "there is no instruction %s.", kind);
+        return -1;
+    }
+    instruction->function = (void *)(uintptr_t)address;
+    return read_arguments(arguments, instruction, slot_count);
+}
+
+/* NativeProgram(inputs, shapes, dtypes, constants, slots, arena, instructions, finish, empty, releases_gil) */
+static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords)) {
+    Py_ssize_t inputs, slots, arena;
+    PyObject *shapes, *dtypes, *constants, *instructions, *finish, *empty;
+    int releases_gil;
+    if (!PyArg_ParseTuple(arguments, "nO!O!O!nnO!OOp:NativeProgram", &inputs, &PyTuple_Type, &shapes, &PyTuple_Type,
+                          &dtypes, &PyTuple_Type, &constants, &slots, &arena, &PyList_Type, &instructions, &finish,
+                          &empty, &releases_gil))
+        return NULL;
+    Program *self = (Program *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->input_count = inputs;
+    self->output_count = PyTuple_GET_SIZE(shapes);
+    self->constant_count = PyTuple_GET_SIZE(constants);
+    self->slot_count = slots;
+    self->arena = (size_t)arena;
+    self->releases_gil = releases_gil;
+    self->output_shapes = Py_NewRef(shapes);
+    self->output_dtypes = Py_NewRef(dtypes);
+    self->constants = Py_NewRef(constants);
+    self->finish = Py_NewRef(finish);
+    self->empty = Py_NewRef(empty);
+    Py_ssize_t count = PyList_GET_SIZE(instructions);
+    self->instructions = PyMem_Calloc((size_t)count + 1, sizeof(Instruction));
+    if (self->instructions == NULL) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
+    if (inputs < 0 || inputs + self->output_count + self->constant_count + 1 > slots) {
+        PyErr_SetString(PyExc_ValueError, "a program needs a slot for each input, output and constant, and for its arena.");
+        Py_DECREF(self);
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        self->instruction_count = i + 1;
+        if (read_instruction(PyList_GET_ITEM(instructions, i), &self->instructions[i], slots) < 0) {
+            Py_DECREF(self);
+            return NULL;
+        }
+        self->has_host |= self->instructions[i].kind == HOST;
+    }
+    return (PyObject *)self;
+}
+
+static void program_dealloc(Program *self) {
+    for (Py_ssize_t i = 0; i < self->instruction_count; i++) {
+        PyMem_Free(self->instructions[i].arguments);
+        Py_XDECREF(self->instructions[i].host);
+    }
+    PyMem_Free(self->instructions);
+    Py_XDECREF(self->output_shapes);
+    Py_XDECREF(self->output_dtypes);
+    Py_XDECREF(self->constants);
+    Py_XDECREF(self->finish);
+    Py_XDECREF(self->empty);
+    PyTypeObject *type = Py_TYPE(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef methods[] = {
+    {"run", (PyCFunction)program_run, METH_O,
+     "run(inputs) -> the results as ndarrays; NotImplemented if an input is not contiguous"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, program_new},
+    {Py_tp_dealloc, program_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_doc, "Kernels, BLAS calls and host steps, run in order on planned memory."},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "ingot._native.NativeProgram",
+    .basicsize = sizeof(Program),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = slots,
+};
+
+static PyObject *ndarray_address(PyObject *Py_UNUSED(module), PyObject *array) {
+    if (!is_ndarray(array)) {
+        PyErr_SetString(PyExc_TypeError, "ndarray_address takes an ndarray.");
+        return NULL;
+    }
+    return PyLong_FromVoidPtr(((NumpyArray *)array)->data);
+}
+
+static PyMethodDef functions[] = {
+    {"ndarray_address", ndarray_address, METH_O, "The address of an ndarray's elements, as NativeProgram reads it."},
+    {NULL, NULL, 0, NULL},
+};
+
+int ingot_add_program(PyObject *module) {
+    Program_Type = (PyTypeObject *)PyType_FromSpec(&spec);
+    if (Program_Type == NULL || PyModule_AddObjectRef(module, "NativeProgram", (PyObject *)Program_Type) < 0)
+        return -1;
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,315 @@
+"""Loops: what the walks of `walks.py` are made of: operands, elements, nested loops and running results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from ingot._native import Dtype
+from ingot.compiler.code import Code, Register, literal
+from ingot.compiler.emit import Element, LLVMKernel, register_type
+from ingot.compiler.fuse import Group
+from ingot.compiler.lower import Operand, operands_of
+from ingot.compiler.tape import Step
+from ingot.graph.dtype import float64
+
+__all__ = ["Accumulator", "Kernel", "Lowered", "Pointers", "Writer", "flat", "unflat"]
+
+TILE = 8192  # elements of a long innermost axis that one part of a map takes
+BLOCK = 4096  # elements that are summed in their own precision before they join a wider total
+COLUMNS = 512  # elements side by side in a reduction along other axes
+SPLIT = 1 << 16  # elements of a long row that one part reduces
+COSTLY = 12  # instructions; a value that takes more is kept for later passes over a row instead of computed again
+ROW_MEMORY = 1 << 15  # bytes of a row that may be kept on the stack for later passes
+
+VECTORISE = ", !llvm.loop !0"
+
+Pointers = dict[Operand, Register]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The code of one kernel: `parts` is how far its loop goes, `grain` how many parts are worth a thread."""
+
+    text: str
+    parts: int
+    grain: int
+    operands: tuple[Step | None, ...]  # what its arguments are; None stands for the group's scratch memory
+
+
+@dataclass
+class Lowered:
+    """A group as kernels to run one after the other, with the scratch memory that they share."""
+
+    kernels: list[Kernel]
+    scratch: int = 0
+
+
+class Reassociating(LLVMKernel):
+    """The vocabulary for combining partial results, which may happen in any order."""
+
+    def add(self, a: Element, b: Element) -> Element:
+        if a.imaginary is not None or not a.register.type.startswith(("f", "d")):
+            return super().add(a, b)
+        return self._binary("fadd reassoc nsz contract", a, b)
+
+    def multiply(self, a: Element, b: Element) -> Element:
+        if a.imaginary is not None or not a.register.type.startswith(("f", "d")):
+            return super().multiply(a, b)
+        return self._binary("fmul reassoc nsz contract", a, b)
+
+
+@dataclass
+class Accumulator:
+    """A reduction's running result. Float32 sums are totalled in double."""
+
+    step: Step
+    dtype: Dtype = field(init=False)
+    total: Dtype = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.dtype = self.step.dtype
+        sums = getattr(self.step.op, "sums", False)
+        self.total = float64 if sums and register_type(self.dtype) == "float" else self.dtype
+
+    def start(self, k: LLVMKernel, dtype: Dtype) -> Element:
+        """The element to begin with."""
+        return k.constant_of(self.step.op.start(self.dtype), dtype)  # type: ignore[union-attr]
+
+    def combine(self, k: LLVMKernel, a: Element, b: Element) -> Element:
+        """Two partial results as one."""
+        found: Element = self.step.op.combine(k, a, b)  # type: ignore[union-attr]
+        return found
+
+    def widened(self, k: LLVMKernel, x: Element) -> Element:
+        """A partial result in the dtype of totals."""
+        if self.total is self.dtype:
+            return x
+        return Element(k.code.convert("fpext", x.register, "double"), float64)
+
+    def narrowed(self, k: LLVMKernel, x: Element) -> Element:
+        """A total in the dtype of the result."""
+        if self.total is self.dtype:
+            return x
+        return Element(k.code.convert("fptrunc", x.register, "float"), self.dtype)
+
+
+def flat(elements: Sequence[Element]) -> list[Register]:
+    """All registers of some elements, for loops to carry."""
+    registers = []
+    for element in elements:
+        registers.append(element.register)
+        if element.imaginary is not None:
+            registers.append(element.imaginary)
+    return registers
+
+
+def unflat(registers: Sequence[Register], like: Sequence[Element]) -> list[Element]:
+    """The opposite of `flat`."""
+    remaining = iter(registers)
+    return [
+        Element(next(remaining), x.dtype, None if x.imaginary is None else next(remaining))
+        for x in like
+    ]
+
+
+class Writer:
+    """What all walks share: reading operands, computing steps, writing outputs."""
+
+    def __init__(self, group: Group, strides_of: dict[Step, tuple[int, ...]]) -> None:
+        self.group = group
+        self.domain, self.reads, self.writes = operands_of(group, strides_of)
+        self.members = set(group.steps)
+        self.read_of = {operand.step: operand for operand in self.reads}
+        self.write_of = {operand.step: operand for operand in self.writes}
+        self.accumulators = [
+            Accumulator(step) for step in group.steps if step.op is not None and step.op.role == "reduce"
+        ]
+        self.code = Code()
+        self.k = LLVMKernel(self.code)
+        self.combining = Reassociating(self.code)
+
+    def i64(self, value: int) -> Register:
+        return literal("i64", value)
+
+    def begin(self) -> tuple[Pointers, Register, Register]:
+        """The addresses of all operands and the range of parts."""
+        pointers = {
+            operand: Register(f"%a{operand.argument}", "ptr") for operand in (*self.reads, *self.writes)
+        }
+        return pointers, Register("%begin", "i64"), Register("%end", "i64")
+
+    def finish(self, parts: int, grain: int, scratch: bool = False) -> Kernel:
+        """The kernel: a body whose operands do not overlap, and the function that unpacks the arguments."""
+        operands: list[Step | None] = [operand.step for operand in (*self.reads, *self.writes)]
+        if scratch:
+            operands.append(None)
+        return Kernel(_module(self.code, len(operands)), parts, max(1, grain), tuple(operands))
+
+    # Places
+
+    def moved(self, pointers: Pointers, index: Register, axis: int) -> Pointers:
+        """The addresses `index` steps along an axis."""
+        found: Pointers = {}
+        by_stride: dict[int, Register] = {}
+        for operand, pointer in pointers.items():
+            stride = operand.strides[axis]
+            if stride == 0:
+                found[operand] = pointer
+                continue
+            if stride not in by_stride:
+                by_stride[stride] = self.code.binary("mul nsw", index, self.i64(stride))
+            found[operand] = self.code.offset(pointer, by_stride[stride])
+        return found
+
+    def placed(self, pointers: Pointers, index: Register, axes: Sequence[int]) -> Pointers:
+        """The addresses at a position among all elements of some axes, the last of which moves first."""
+        for number, axis in enumerate(reversed(axes)):
+            if number == len(axes) - 1:
+                return self.moved(pointers, index, axis)
+            length = self.i64(self.domain.lengths[axis])
+            pointers = self.moved(pointers, self.code.binary("urem", index, length), axis)
+            index = self.code.binary("udiv", index, length)
+        return pointers
+
+    # Values
+
+    def value(self, step: Step, known: dict[Step, Element], pointers: Pointers) -> Element:
+        """An input of a step at the current place."""
+        found = known.get(step)
+        if found is not None:
+            return found
+        if step in self.read_of:
+            operand = self.read_of[step]
+            found = self.k.load(operand.dtype, pointers[operand])
+        else:
+            assert step.value is not None
+            found = self.k.constant_of(step.value.reshape(-1)[0].item(), step.dtype)
+        known[step] = found
+        return found
+
+    def compute(self, steps: Sequence[Step], known: dict[Step, Element], pointers: Pointers) -> None:
+        """Adds the elements of `steps`, which are in order, to `known`."""
+        for step in steps:
+            if step in known:
+                continue
+            inputs = [self.value(source, known, pointers) for source in step.inputs]
+            assert step.op is not None
+            known[step] = inputs[0] if step.op.role == "view" else step.op.emit(self.k, *inputs)
+
+    def closure(self, targets: Sequence[Step], stop: Callable[[Step], bool]) -> list[Step]:
+        """The maps of the group that `targets` need, in order, without going past where `stop` says so."""
+        needed: set[Step] = set()
+        stack = list(targets)
+        while stack:
+            step = stack.pop()
+            if step in needed or step not in self.members or stop(step):
+                continue
+            needed.add(step)
+            stack.extend(step.inputs)
+        return [step for step in self.group.steps if step in needed]
+
+    def reduced_input(self, accumulator: Accumulator, known: dict[Step, Element], pointers: Pointers) -> Element:
+        """What a reduction adds at the current place."""
+        element = self.value(accumulator.step.inputs[0], known, pointers)
+        return self.k.cast(element, accumulator.dtype)
+
+    def store_outputs(self, steps: Sequence[Step], known: dict[Step, Element], pointers: Pointers) -> None:
+        """Writes those of `steps` that are outputs."""
+        for step in steps:
+            if step in self.write_of:
+                self.k.store(known[step], pointers[self.write_of[step]])
+
+    # Reductions along nested axes
+
+    def reduce_over(
+        self,
+        axes: Sequence[int],
+        pointers: Pointers,
+        accumulators: Sequence[Accumulator],
+        totals: list[Element],
+        body: Callable[[Pointers, Register | None], list[Element]],
+        bounds: tuple[Register, Register] | None = None,
+    ) -> list[Element]:
+        """Walks the axes and adds what `body` gives to the totals. `bounds` narrows the first axis."""
+        axis, rest = axes[0], axes[1:]
+        begin, end = bounds or (self.i64(0), self.i64(self.domain.lengths[axis]))
+        if rest:
+            with self.code.loop(begin, end, flat(totals)) as loop:
+                inner = self.moved(pointers, loop.index, axis)
+                found = self.reduce_over(rest, inner, accumulators, unflat(loop.carried, totals), body)
+                loop.updated = flat(found)
+            return unflat(loop.carried, totals)
+        blocked = self.domain.lengths[axis] > BLOCK and any(x.total is not x.dtype for x in accumulators)
+        if not blocked:
+            return self._reduce_block(axis, pointers, accumulators, totals, body, begin, end)
+        with self.code.loop(begin, end, flat(totals), step=BLOCK) as loop:
+            limit = self.code.binary("add nsw", loop.index, self.i64(BLOCK))
+            limit = self.code.intrinsic("smin", limit, end)
+            found = self._reduce_block(
+                axis, pointers, accumulators, unflat(loop.carried, totals), body, loop.index, limit
+            )
+            loop.updated = flat(found)
+        return unflat(loop.carried, totals)
+
+    def _reduce_block(
+        self,
+        axis: int,
+        pointers: Pointers,
+        accumulators: Sequence[Accumulator],
+        totals: list[Element],
+        body: Callable[[Pointers, Register | None], list[Element]],
+        begin: Register,
+        end: Register,
+    ) -> list[Element]:
+        starts = [x.start(self.k, x.dtype) for x in accumulators]
+        with self.code.loop(begin, end, flat(starts), VECTORISE) as loop:
+            running = unflat(loop.carried, starts)
+            added = body(self.moved(pointers, loop.index, axis), loop.index)
+            loop.updated = flat(
+                [x.combine(self.combining, a, b) for x, a, b in zip(accumulators, running, added, strict=True)]
+            )
+        partial = unflat(loop.carried, starts)
+        return [
+            x.combine(self.k, total, x.widened(self.k, part))
+            for x, total, part in zip(accumulators, totals, partial, strict=True)
+        ]
+
+    def walk(self, axes: Sequence[int], pointers: Pointers, body: Callable[[Pointers, Register], None]) -> None:
+        """Walks the axes without carrying anything."""
+        axis, rest = axes[0], axes[1:]
+        length = self.i64(self.domain.lengths[axis])
+        with self.code.loop(self.i64(0), length, (), "" if rest else VECTORISE) as loop:
+            inner = self.moved(pointers, loop.index, axis)
+            if rest:
+                self.walk(rest, inner, body)
+            else:
+                body(inner, loop.index)
+
+
+def _module(code: Code, operands: int) -> str:
+    """The text of a module. `KERNEL` stands for the kernel's name, which depends on the rest of the text."""
+    parameters = ", ".join(f"ptr noalias %a{i}" for i in range(operands))
+    unpack = []
+    for i in range(operands):
+        unpack.append(f"  %p{i} = getelementptr inbounds ptr, ptr %arguments, i64 {i}")
+        unpack.append(f"  %a{i} = load ptr, ptr %p{i}")
+    passed = ", ".join(f"ptr %a{i}" for i in range(operands))
+    comma = ", " if operands else ""
+    return "\n".join(
+        [
+            *sorted(code.declarations.values()),
+            f"define internal void @KERNEL_body({parameters}{comma}i64 %begin, i64 %end) #0 {{",
+            "entry:",
+            *code.lines,
+            "  ret void",
+            "}",
+            "define void @KERNEL(ptr %arguments, i64 %begin, i64 %end, i32 %thread) #0 {",
+            *unpack,
+            f"  call void @KERNEL_body({passed}{comma}i64 %begin, i64 %end)",
+            "  ret void",
+            "}",
+            'attributes #0 = { nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }',
+            "!0 = distinct !{!0, !1}",
+            '!1 = !{!"llvm.loop.vectorize.enable", i1 true}',
+        ]
+    )

@@ -1,0 +1,104 @@
+"""Lower: a fused group into the loops of one kernel.
+
+A kernel is `void kernel(ptr arguments, i64 begin, i64 end)`: the addresses of its operands, and the part of its work that one call
+does, so that a loop over parts can be spread over threads. `Domain` says how the group's elements are walked; the three kinds of
+walk are in `loops.py`. What a group computes is written by its ops' own `emit` rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ingot._native import Dtype
+from ingot.compiler.fuse import Group
+from ingot.compiler.tape import Step
+from ingot.graph.shape import size_of
+
+__all__ = ["Domain", "Operand", "operands_of"]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A value in memory that a kernel reads or writes: its place among the arguments and its strides in bytes.
+
+    `strides` has an entry for each axis of the group's domain; for values with one element a row, those of the reduced axes are 0.
+    """
+
+    step: Step
+    argument: int
+    dtype: Dtype
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The axes of a group's elements, outermost first, without those of length 1."""
+
+    lengths: tuple[int, ...]
+    reduced: tuple[int, ...]
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The positions of the axes that are not reduced."""
+        return tuple(axis for axis in range(len(self.lengths)) if axis not in self.reduced)
+
+    def size(self, axes: Sequence[int]) -> int:
+        """The number of elements along some of the axes."""
+        return size_of(self.lengths[axis] for axis in axes)
+
+
+def operands_of(
+    group: Group, strides_of: dict[Step, tuple[int, ...]]
+) -> tuple[Domain, list[Operand], list[Operand]]:
+    """The collapsed domain of a group with what it reads and writes. Scalars that are constants are not operands."""
+    reduced = group.reduced or ()
+    reads = [step for step in group.inputs if not is_immediate(step)]
+    steps = [*reads, *group.outputs]
+    spread = [_over_domain(step.shape, strides_of[step], group) for step in steps]
+    lengths, reduced, collapsed = _collapse(group.domain, reduced, spread)
+    operands = [
+        Operand(step, argument, step.dtype, strides)
+        for argument, (step, strides) in enumerate(zip(steps, collapsed, strict=True))
+    ]
+    return Domain(lengths, reduced), operands[: len(reads)], operands[len(reads) :]
+
+
+def is_immediate(step: Step) -> bool:
+    """Whether a step is one constant number, whatever its shape."""
+    return step.value is not None and (step.value.size == 1 or not any(step.value.strides))
+
+
+def _over_domain(
+    shape: tuple[int, ...], strides: tuple[int, ...], group: Group
+) -> tuple[int, ...]:
+    """Strides along the axes of the domain: a value of one element a row does not move along the reduced ones."""
+    longer = [stride for length, stride in zip(shape, strides, strict=True) if length != 1]
+    if len(longer) == len(group.domain):
+        return tuple(longer)
+    kept = iter(longer)
+    reduced = group.reduced or ()
+    return tuple(0 if axis in reduced else next(kept) for axis in range(len(group.domain)))
+
+
+def _collapse(
+    lengths: tuple[int, ...], reduced: tuple[int, ...], strides: list[tuple[int, ...]]
+) -> tuple[tuple[int, ...], tuple[int, ...], list[tuple[int, ...]]]:
+    """Joins neighbouring axes that every operand walks as one."""
+    if not lengths:
+        return (), (), strides
+    kinds = [axis in reduced for axis in range(len(lengths))]
+    groups: list[list[int]] = [[0]]
+    for axis in range(1, len(lengths)):
+        joins = kinds[axis] == kinds[axis - 1] and all(
+            each[axis - 1] == each[axis] * lengths[axis] for each in strides
+        )
+        if joins:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    return (
+        tuple(size_of(lengths[axis] for axis in axes) for axes in groups),
+        tuple(position for position, axes in enumerate(groups) if kinds[axes[0]]),
+        [tuple(each[axes[-1]] for axes in groups) for each in strides],
+    )

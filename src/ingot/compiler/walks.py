@@ -1,0 +1,427 @@
+"""Walks: the ways in which a kernel goes through the elements of its group.
+
+A map computes every element by itself. Rows are gone through one by one; where a row holds reductions it is walked again for what
+needs their results, while it is still in the cache. Few long rows are reduced in parts that a second kernel combines. Reductions
+along other axes than the last keep a tile of the last axis side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot.compiler.code import Register, literal
+from ingot.compiler.emit import Element, LLVMKernel, register_type
+from ingot.compiler.fuse import Group
+from ingot.compiler.loops import VECTORISE, Accumulator, Kernel, Lowered, Pointers, Writer, flat, unflat
+from ingot.compiler.tape import Step
+from ingot.graph.shape import size_of
+
+__all__ = ["lower"]
+
+TILE = 8192  # elements of a long innermost axis that one part of a map takes
+SPLIT = 1 << 15  # elements of a long row that one part reduces
+COLUMNS = 512  # elements side by side in a reduction along other axes
+COSTLY = 12  # instructions; a value that takes more is kept for later passes over a row, not computed again
+ROW_MEMORY = 1 << 15  # bytes of a row that may be kept on the stack for later passes
+PARALLEL_WORK = 1 << 14  # instructions times elements below which a thread costs more than it brings
+
+
+def lower(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> Lowered:
+    """The kernels of a fused group whose operands have these strides."""
+    writer = Writer(group, strides_of)
+    if not writer.domain.reduced:
+        return Lowered([_map(writer)])
+    if group.by_rows:
+        return Lowered([_rows(writer)])
+    if writer.domain.kept and writer.domain.kept[-1] == len(writer.domain.lengths) - 1:
+        return _columns(writer, strides_of)
+    return _split(writer, strides_of)
+
+
+def _grain(writer: Writer, elements_per_part: int) -> int:
+    """How many parts make enough work for a thread."""
+    work = max(1, len(writer.code.lines)) * max(1, elements_per_part)
+    return max(1, PARALLEL_WORK // work)
+
+
+def _map(writer: Writer) -> Kernel:
+    domain, code = writer.domain, writer.code
+    pointers, begin, end = writer.begin()
+    steps = writer.group.steps
+
+    def body(here: Pointers) -> None:
+        known: dict[Step, Element] = {}
+        writer.compute(steps, known, here)
+        writer.store_outputs(steps, known, here)
+
+    axes = list(range(len(domain.lengths)))
+    if not axes:
+        body(pointers)
+        return writer.finish(1, 1)
+    inner, outer = axes[-1], axes[:-1]
+    length = domain.lengths[inner]
+    if not outer:
+        with code.loop(begin, end, (), VECTORISE) as loop:
+            body(writer.moved(pointers, loop.index, inner))
+        return writer.finish(length, _grain(writer, 1))
+    tiles = -(-length // TILE)
+    with code.loop(begin, end) as parts:
+        row, first, last = parts.index, writer.i64(0), writer.i64(length)
+        if tiles > 1:
+            row = code.binary("udiv", parts.index, writer.i64(tiles))
+            first = code.binary("mul nsw", code.binary("urem", parts.index, writer.i64(tiles)), writer.i64(TILE))
+            last = code.intrinsic("smin", code.binary("add nsw", first, writer.i64(TILE)), last)
+        here = writer.placed(pointers, row, outer)
+        with code.loop(first, last, (), VECTORISE) as loop:
+            body(writer.moved(here, loop.index, inner))
+    rows = domain.size(outer)
+    return writer.finish(rows * tiles, _grain(writer, min(length, TILE)))
+
+
+class _RowPasses:
+    """Which steps of a group by rows are computed in which pass over the row."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self.is_row: dict[Step, bool] = {}  # one element a row, or one for each element
+        self.stage: dict[Step, int] = {}  # the pass that can compute it; for rows, the pass before which it is known
+        for step in writer.group.steps:
+            assert step.op is not None
+            if step.op.role == "reduce":
+                self.is_row[step] = True
+                self.stage[step] = self.stage.get(step.inputs[0], 0) + 1
+                continue
+            members = [source for source in step.inputs if source in writer.members]
+            spreads = step.op.role == "view" and step.op.broadcasts and size_of(step.shape) != size_of(step.inputs[0].shape)
+            self.is_row[step] = not spreads and _is_row_shape(step, writer)
+            self.stage[step] = max((self.stage[source] for source in members), default=0)
+        outputs = [step for step in writer.group.outputs if not self.is_row[step]]
+        last = max(
+            [self.stage[x.step] - 1 for x in writer.accumulators] + [self.stage[step] for step in outputs]
+        )
+        self.targets: list[list[Step]] = [[] for _ in range(last + 1)]
+        for step in outputs:
+            self.targets[self.stage[step]].append(step)
+        for accumulator in writer.accumulators:
+            source = accumulator.step.inputs[0]
+            if source in writer.members:
+                self.targets[self.stage[accumulator.step] - 1].append(source)
+        self.kept: dict[Step, None] = {}
+        for number in range(last, -1, -1):
+            self._keep_for(number)
+
+    def _keep_for(self, number: int) -> None:
+        """Finds what pass `number` needs of earlier passes and is better kept than computed again."""
+        for step in self.steps(number):
+            for source in step.inputs:
+                if (
+                    source in self.writer.members
+                    and not self.is_row[source]
+                    and self.stage[source] < number
+                    and source not in self.kept
+                    and self._is_costly(source)
+                ):
+                    self.kept[source] = None
+                    self.targets[self.stage[source]].append(source)
+
+    def _is_costly(self, step: Step) -> bool:
+        """Whether computing a step from what is in memory takes many instructions."""
+        scratch = LLVMKernel(type(self.writer.code)())
+        known: dict[Step, Element] = {}
+        for needed in self.writer.closure([step], lambda s: self.is_row.get(s, False)):
+            assert needed.op is not None
+            inputs = [known.get(s) or _dummy(s) for s in needed.inputs]
+            known[needed] = inputs[0] if needed.op.role == "view" else needed.op.emit(scratch, *inputs)
+        return len(scratch.code.lines) > COSTLY
+
+    def steps(self, number: int) -> list[Step]:
+        """What pass `number` computes, in order: not what is kept from earlier passes, and nothing of rows."""
+        return self.writer.closure(
+            self.targets[number],
+            lambda step: self.is_row[step] or (step in self.kept and self.stage[step] < number),
+        )
+
+    def rows_known_before(self, number: int) -> list[Step]:
+        """The steps of one element a row, reductions excluded, that can be computed before pass `number`."""
+        return [
+            step
+            for step in self.writer.group.steps
+            if self.is_row[step] and step.op is not None and step.op.role != "reduce" and self.stage[step] <= number
+        ]
+
+
+def _is_row_shape(step: Step, writer: Writer) -> bool:
+    group = writer.group
+    return size_of(step.shape) != size_of(group.domain)
+
+
+def _dummy(step: Step) -> Element:
+    type = register_type(step.dtype)
+    zero = Register("false", "i1") if type == "i1" else literal(type, 0)
+    return Element(zero, step.dtype, zero if step.dtype.name == "complex64" else None)
+
+
+def _rows(writer: Writer) -> Kernel:
+    domain, code = writer.domain, writer.code
+    passes = _RowPasses(writer)
+    pointers, begin, end = writer.begin()
+    places = _places_for_kept(writer, passes)
+    length = domain.size(domain.reduced)
+    with code.loop(begin, end) as rows:
+        here = writer.placed(pointers, rows.index, domain.kept)
+        row_values: dict[Step, Element] = {}
+        for number in range(len(passes.targets)):
+            writer.compute(passes.rows_known_before(number), row_values, here)
+            _row_pass(writer, passes, number, here, row_values, places)
+        writer.compute(passes.rows_known_before(len(passes.targets)), row_values, here)
+        row_outputs = [step for step in writer.group.outputs if passes.is_row[step]]
+        writer.store_outputs(row_outputs, row_values, here)
+    return writer.finish(domain.size(domain.kept), _grain(writer, length))
+
+
+Place = tuple[str, object]  # ("output", operand) or ("stack", register)
+
+
+def _places_for_kept(writer: Writer, passes: _RowPasses) -> dict[Step, Place]:
+    """Where values that later passes need are kept: in the row of an output that is written later, or on the stack."""
+    places: dict[Step, Place] = {}
+    free = [step for step in writer.group.outputs if not passes.is_row[step]]
+    memory = 0
+    single = len(writer.domain.reduced) == 1
+    length = writer.domain.size(writer.domain.reduced)
+    for step in list(passes.kept):
+        if step in writer.write_of:
+            places[step] = ("output", writer.write_of[step])
+            continue
+        fitting = [
+            output
+            for output in free
+            if output.dtype is step.dtype and passes.stage[output] == len(passes.targets) - 1
+        ]
+        nbytes = length * step.dtype.size
+        if fitting:
+            places[step] = ("output", writer.write_of[fitting[0]])
+            free.remove(fitting[0])
+        elif single and memory + nbytes <= ROW_MEMORY:
+            memory += nbytes
+            writer.code.do(f"%kept{len(places)} = alloca [{nbytes} x i8], align 64")
+            places[step] = ("stack", Register(f"%kept{len(places)}", "ptr"))
+        else:
+            del passes.kept[step]
+            passes.targets[passes.stage[step]].remove(step)
+    return places
+
+
+def _row_pass(
+    writer: Writer,
+    passes: _RowPasses,
+    number: int,
+    here: Pointers,
+    row_values: dict[Step, Element],
+    places: dict[Step, Place],
+) -> None:
+    """One walk along a row: reductions whose inputs are known now, outputs, and what is kept for later."""
+    accumulators = [x for x in writer.accumulators if passes.stage[x.step] == number + 1]
+    steps = passes.steps(number)
+    writes = [step for step in passes.targets[number] if step in writer.write_of and step not in passes.kept]
+    keeps = [step for step in passes.kept if passes.stage[step] == number]
+
+    def place(step: Step, spot: Pointers, index: Register | None) -> Register:
+        kind, where = places[step]
+        if kind == "output":
+            return spot[where]  # type: ignore[index]
+        assert index is not None
+        return writer.code.offset(where, writer.code.binary("mul nsw", index, writer.i64(step.dtype.size)))  # type: ignore[arg-type]
+
+    def body(spot: Pointers, index: Register | None) -> list[Element]:
+        known = _Known(writer, passes, number, row_values, spot, lambda step: place(step, spot, index))
+        writer.compute(steps, known, spot)
+        for step in keeps:
+            writer.k.store(known[step], place(step, spot, index))
+        writer.store_outputs(dict.fromkeys(writes), known, spot)  # type: ignore[arg-type]
+        return [writer.reduced_input(x, known, spot) for x in accumulators]
+
+    totals = [x.start(writer.k, x.total) for x in accumulators]
+    found = writer.reduce_over(writer.domain.reduced, here, accumulators, totals, body)
+    for accumulator, total in zip(accumulators, found, strict=True):
+        row_values[accumulator.step] = accumulator.narrowed(writer.k, total)
+
+
+class _Known(dict[Step, Element]):
+    """The values known at one place of a row: those of the row, and those kept by earlier passes, loaded when asked for."""
+
+    def __init__(self, writer, passes, number, row_values, spot, place):  # type: ignore[no-untyped-def]
+        super().__init__(row_values)
+        self._kept = {step for step in passes.kept if passes.stage[step] < number}
+        self._load = lambda step: writer.k.load(step.dtype, place(step))
+
+    def get(self, step: Step, default: Element | None = None) -> Element | None:  # type: ignore[override]
+        if step not in self and step in self._kept:
+            self[step] = self._load(step)
+        return super().get(step, default)
+
+
+def _split(writer: Writer, strides_of: dict[Step, tuple[int, ...]]) -> Lowered:
+    """Reductions of few long rows, or of axes in any order: parts of the first reduced axis, then their results."""
+    domain, code = writer.domain, writer.code
+    first = domain.reduced[0]
+    rest = domain.size(domain.reduced) // domain.lengths[first]
+    step = max(1, SPLIT // rest)
+    parts = -(-domain.lengths[first] // step)
+    pointers, begin, end = writer.begin()
+    maps = [s for s in writer.group.steps if s.op is not None and s.op.role != "reduce"]
+
+    def body(spot: Pointers, index: Register | None) -> list[Element]:
+        known: dict[Step, Element] = {}
+        writer.compute(maps, known, spot)
+        writer.store_outputs(maps, known, spot)
+        return [writer.reduced_input(x, known, spot) for x in writer.accumulators]
+
+    rows = domain.size(domain.kept)
+    scratch = Register(f"%a{len(writer.reads) + len(writer.writes)}", "ptr")
+    with code.loop(begin, end) as loop:
+        row = code.binary("udiv", loop.index, writer.i64(parts))
+        part = code.binary("urem", loop.index, writer.i64(parts))
+        here = writer.placed(pointers, row, domain.kept)
+        low = code.binary("mul nsw", part, writer.i64(step))
+        high = code.intrinsic("smin", code.binary("add nsw", low, writer.i64(step)), writer.i64(domain.lengths[first]))
+        totals = [x.start(writer.k, x.total) for x in writer.accumulators]
+        totals = writer.reduce_over(domain.reduced, here, writer.accumulators, totals, body, (low, high))
+        _store_partials(writer, writer.accumulators, totals, scratch, loop.index, rows * parts)
+    elements = domain.size(domain.reduced) // parts
+    kernel = writer.finish(rows * parts, _grain(writer, elements), scratch=True)
+    finish = _combine_partials(writer.group, strides_of, parts, rows, by_part=False)
+    return Lowered([kernel, finish], rows * parts * _partial_bytes(writer.accumulators))
+
+
+def _partial_bytes(accumulators: Sequence[Accumulator]) -> int:
+    return sum(8 for _ in accumulators)
+
+
+def _partial_address(
+    writer: Writer, number: int, scratch: Register, index: Register, count: int
+) -> Register:
+    """Where a partial result is kept: 8 bytes each, all of one reduction together."""
+    base = writer.code.offset(scratch, writer.i64(8 * number * count))
+    return writer.code.element("i64", base, index)
+
+
+def _store_partials(
+    writer: Writer,
+    accumulators: Sequence[Accumulator],
+    totals: Sequence[Element],
+    scratch: Register,
+    index: Register,
+    count: int,
+) -> None:
+    for number, total in enumerate(totals):
+        writer.k.store(total, _partial_address(writer, number, scratch, index, count))
+    assert len(totals) == len(accumulators)
+
+
+def _combine_partials(
+    group: Group, strides_of: dict[Step, tuple[int, ...]], parts: int, rows: int, by_part: bool
+) -> Kernel:
+    """The second kernel of a split reduction. Partial results lie row by row, or (`by_part`) part by part."""
+    writer = Writer(group, strides_of)
+    code = writer.code
+    pointers, begin, end = writer.begin()
+    scratch = Register(f"%a{len(writer.reads) + len(writer.writes)}", "ptr")
+    with code.loop(begin, end) as loop:
+        totals = [x.start(writer.k, x.total) for x in writer.accumulators]
+        with code.loop(writer.i64(0), writer.i64(parts), flat(totals)) as inner:
+            running = unflat(inner.carried, totals)
+            if by_part:
+                index = code.binary("add nsw", code.binary("mul nsw", inner.index, writer.i64(rows)), loop.index)
+            else:
+                index = code.binary("add nsw", code.binary("mul nsw", loop.index, writer.i64(parts)), inner.index)
+            updated = []
+            for number, (x, total) in enumerate(zip(writer.accumulators, running, strict=True)):
+                address = _partial_address(writer, number, scratch, index, rows * parts)
+                updated.append(x.combine(writer.k, total, writer.k.load(x.total, address)))
+            inner.updated = flat(updated)
+        here = writer.placed(pointers, loop.index, writer.domain.kept)
+        for x, total in zip(writer.accumulators, unflat(inner.carried, totals), strict=True):
+            if x.step in writer.write_of:
+                writer.k.store(x.narrowed(writer.k, total), here[writer.write_of[x.step]])
+    return writer.finish(rows, _grain(writer, parts), scratch=True)
+
+
+def _columns(writer: Writer, strides_of: dict[Step, tuple[int, ...]]) -> Lowered:
+    """Reductions along other axes than the last: a tile of the last axis is summed side by side."""
+    domain, code = writer.domain, writer.code
+    inner, first = len(domain.lengths) - 1, domain.reduced[0]
+    outer = [axis for axis in domain.kept if axis != inner]
+    width = min(domain.lengths[inner], COLUMNS)
+    tiles = -(-domain.lengths[inner] // width)
+    rest = domain.size(domain.reduced) // domain.lengths[first]
+    step = max(1, SPLIT * 4 // (rest * width))
+    parts = -(-domain.lengths[first] // step)
+    pointers, begin, end = writer.begin()
+    scratch = Register(f"%a{len(writer.reads) + len(writer.writes)}", "ptr")
+    maps = [s for s in writer.group.steps if s.op is not None and s.op.role != "reduce"]
+    rows = domain.size(domain.kept)
+    running = [_tile_memory(writer, f"%run{n}", x.dtype, width) for n, x in enumerate(writer.accumulators)]
+    with code.loop(begin, end) as loop:
+        tile = code.binary("urem", loop.index, writer.i64(tiles))
+        above = code.binary("udiv", loop.index, writer.i64(tiles))
+        part = code.binary("urem", above, writer.i64(parts))
+        row = code.binary("udiv", above, writer.i64(parts))
+        left = code.binary("mul nsw", tile, writer.i64(width))
+        count = code.intrinsic("smin", writer.i64(width), code.binary("sub nsw", writer.i64(domain.lengths[inner]), left))
+        here = writer.moved(writer.placed(pointers, row, outer), left, inner) if outer else writer.moved(pointers, left, inner)
+        with code.loop(writer.i64(0), count, (), VECTORISE) as start:
+            for x, memory in zip(writer.accumulators, running, strict=True):
+                writer.k.store(x.start(writer.k, x.dtype), _tile_address(writer, memory, x.dtype, start.index))
+        low = code.binary("mul nsw", part, writer.i64(step))
+        high = code.intrinsic("smin", code.binary("add nsw", low, writer.i64(step)), writer.i64(domain.lengths[first]))
+        _columns_walk(writer, domain.reduced, here, maps, running, count, (low, high))
+        with code.loop(writer.i64(0), count, (), VECTORISE) as final:
+            column = code.binary("add nsw", left, final.index)
+            position = code.binary("add nsw", code.binary("mul nsw", row, writer.i64(domain.lengths[inner])), column)
+            index = code.binary("add nsw", code.binary("mul nsw", part, writer.i64(rows)), position)
+            for number, (x, memory) in enumerate(zip(writer.accumulators, running, strict=True)):
+                partial = writer.k.load(x.dtype, _tile_address(writer, memory, x.dtype, final.index))
+                address = _partial_address(writer, number, scratch, index, rows * parts)
+                writer.k.store(x.widened(writer.k, partial), address)
+    work = width * step * rest
+    kernel = writer.finish(domain.size(outer) * parts * tiles, _grain(writer, work), scratch=True)
+    finish = _combine_partials(writer.group, strides_of, parts, rows, by_part=True)
+    return Lowered([kernel, finish], rows * parts * _partial_bytes(writer.accumulators))
+
+
+def _tile_memory(writer: Writer, name: str, dtype: object, width: int) -> Register:
+    writer.code.do(f"{name} = alloca [{8 * width} x i8], align 64")
+    return Register(name, "ptr")
+
+
+def _tile_address(writer: Writer, memory: Register, dtype, index: Register) -> Register:  # type: ignore[no-untyped-def]
+    return writer.code.offset(memory, writer.code.binary("mul nsw", index, writer.i64(dtype.size)))
+
+
+def _columns_walk(
+    writer: Writer,
+    axes: Sequence[int],
+    here: Pointers,
+    maps: list[Step],
+    running: list[Register],
+    count: Register,
+    bounds: tuple[Register, Register] | None,
+) -> None:
+    """Adds every row of a tile to the running results."""
+    code, inner = writer.code, len(writer.domain.lengths) - 1
+    begin, end = bounds or (writer.i64(0), writer.i64(writer.domain.lengths[axes[0]]))
+    with code.loop(begin, end) as loop:
+        at_row = writer.moved(here, loop.index, axes[0])
+        if len(axes) > 1:
+            _columns_walk(writer, axes[1:], at_row, maps, running, count, None)
+        else:
+            with code.loop(writer.i64(0), count, (), VECTORISE) as columns:
+                spot = writer.moved(at_row, columns.index, inner)
+                known: dict[Step, Element] = {}
+                writer.compute(maps, known, spot)
+                writer.store_outputs(maps, known, spot)
+                for x, memory in zip(writer.accumulators, running, strict=True):
+                    address = _tile_address(writer, memory, x.dtype, columns.index)
+                    total = x.combine(writer.combining, writer.k.load(x.dtype, address), writer.reduced_input(x, known, spot))
+                    writer.k.store(total, address)
