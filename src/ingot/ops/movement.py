@@ -432,7 +432,9 @@ def broadcast_shapes(*args: Sequence[int]) -> Shape:
     return shapes.broadcast_shapes("broadcast_shapes", *lengths)
 
 
-def _at_least(name: str, ndim: int, arys: tuple[array, ...], stream: StreamLike) -> Any:
+def _at_least(
+    name: str, ndim: int, arys: tuple[array, ...], stream: StreamLike
+) -> array | list[array]:
     results = []
     for a in require_arrays(name, arys):
         shape = a.shape

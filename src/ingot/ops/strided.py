@@ -15,8 +15,8 @@ from ingot.graph.device import StreamLike
 from ingot.graph.families import Linear
 from ingot.graph.op import apply, no_rule
 from ingot.graph.shape import Shape, as_lengths, as_shape, shape_text, size_of
-from ingot.ops.creation import arange, zeros
-from ingot.ops.movement import broadcast_to, flatten, require_array, reshape
+from ingot.ops.creation import arange, full, zeros
+from ingot.ops.movement import flatten, require_array, reshape
 
 __all__ = ["as_strided"]
 
@@ -41,8 +41,10 @@ class AsStrided(Linear):
         return numpy_as_strided(elements, self.shape, steps, writeable=False)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
-        places = broadcast_to(arange(self.offset, self.offset + 1), self.shape)
+        places = full(self.shape, self.offset)
         for axis, (length, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
+            if length == 1:
+                continue  # its stride is never taken, and may be too long for an index
             along = [1] * len(self.shape)
             along[axis] = length
             places = places + reshape(arange(length), along) * stride
