@@ -1,14 +1,34 @@
 """Libraries that take long to import and that few programs need: each is imported on its first use.
 
-`import ingot.core` must stay quick, so this is the one module whose functions import.
+`import ingot.core` must stay quick, so this is the one module whose functions import. It also
+keeps the threads of the BLAS libraries that come along equal to the pool's.
 """
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from types import ModuleType
 
-__all__ = ["scipy_sparse", "scipy_special"]
+from ingot import _native
+
+__all__ = [
+    "limit_blas_threads",
+    "opt_einsum_paths",
+    "prepare_blas",
+    "scipy_sparse",
+    "scipy_special",
+]
+
+# Each makes some BLAS library start with a number of threads of its own.
+_BLAS_VARIABLES = (
+    "OPENBLAS_NUM_THREADS",
+    "GOTO_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
 
 
 @cache
@@ -25,5 +45,44 @@ def scipy_special() -> ModuleType:
     """SciPy's special functions."""
     import scipy.special
 
+    _after_loading_blas()
     module: ModuleType = scipy.special
     return module
+
+
+@cache
+def opt_einsum_paths() -> ModuleType:
+    """The search for the cheapest order of the contractions of an Einstein summation."""
+    import opt_einsum.paths
+
+    module: ModuleType = opt_einsum.paths
+    return module
+
+
+def limit_blas_threads() -> None:
+    """Make every BLAS library that is loaded use as many threads as the pool.
+
+    To be called again by whoever loads another one, SciPy's above all: a library that is loaded
+    later starts with a number of its own.
+    """
+    import threadpoolctl
+
+    threadpoolctl.threadpool_limits(limits=_native.get_num_threads(), user_api="blas")
+
+
+@cache
+def prepare_blas() -> None:
+    """Make NumPy's BLAS use as many threads as the pool; to be called before its first use."""
+    _after_loading_blas()
+
+
+def _after_loading_blas() -> None:
+    # Libraries start with a thread for each CPU they may use, and looking them up takes 20 ms.
+    if _native.get_num_threads() != _usable_cpus() or any(map(os.environ.get, _BLAS_VARIABLES)):
+        limit_blas_threads()
+
+
+def _usable_cpus() -> int | None:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()

@@ -7,11 +7,11 @@ else of the CPUs that this process may use: the cores it is bound to, or the con
 
 from __future__ import annotations
 
-import importlib
 import operator
 from typing import SupportsIndex
 
 from ingot import _native
+from ingot.graph.libraries import limit_blas_threads
 
 __all__ = ["get_num_threads", "limit_blas_threads", "set_num_threads"]
 
@@ -31,14 +31,3 @@ def set_num_threads(n: SupportsIndex) -> None:
         ) from None
     _native.set_num_threads(threads)  # refuses what is out of range
     limit_blas_threads()
-
-
-def limit_blas_threads() -> None:
-    """Make every BLAS library that is loaded use as many threads as the pool.
-
-    To be called again by whoever loads another one, SciPy's above all: a library that is loaded
-    later starts with a number of its own.
-    """
-    # Imported when needed: it looks through all loaded libraries, a cost for those who ask only.
-    threadpoolctl = importlib.import_module("threadpoolctl")
-    threadpoolctl.threadpool_limits(limits=_native.get_num_threads(), user_api="blas")
