@@ -25,11 +25,12 @@ def mismatch(case: Case, ours: ModuleType, theirs: ModuleType) -> str | None:
     defect = defect_of(case)
     if defect is not None and ours is theirs:
         return None
-    expected = outcome(case, theirs, evaluate=defect is None)
+    usable = defect is None or defect.may_raise
+    expected = outcome(case, theirs, evaluate=usable)
     actual = outcome(case, ours)
     if isinstance(expected, Exception) or isinstance(actual, Exception):
         return None if defect and defect.may_raise else _exception_mismatch(actual, expected)
-    if defect is not None:
+    if defect is not None and not usable:
         return _mismatch_despite(defect, case, actual, expected, theirs)
     reference = None
     if case.reference is not None:

