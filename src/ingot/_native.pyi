@@ -309,6 +309,7 @@ class NativeProgram:
         dtypes: tuple[Any, ...],
         constants: tuple[np.ndarray, ...],
         slots: int,
+        arena_slot: int,
         arena: int,
         instructions: list[tuple[Any, ...]],
         finish: Callable[[list[Any]], Any] | None,

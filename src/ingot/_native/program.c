@@ -45,7 +45,7 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    Py_ssize_t input_count, output_count, constant_count, slot_count, instruction_count;
+    Py_ssize_t input_count, output_count, constant_count, slot_count, arena_slot, instruction_count;
     PyObject *output_shapes, *output_dtypes; /* tuples; dtypes are NumPy's */
     PyObject *constants;                     /* tuple of ndarrays */
     PyObject *finish;                        /* None, or called with the list of slots to make the results */
@@ -193,7 +193,7 @@ static PyObject *list_owners(Program *self, PyObject *inputs, PyObject *outputs,
             item = PyTuple_GET_ITEM(outputs, output);
         else if (constant < self->constant_count)
             item = PyTuple_GET_ITEM(self->constants, constant);
-        else if (i == self->slot_count - 1 && arena != NULL)
+        else if (i == self->arena_slot && arena != NULL)
             item = arena;
         PyList_SET_ITEM(owners, i, Py_NewRef(item));
     }
@@ -222,13 +222,13 @@ static PyObject *program_run(Program *self, PyObject *inputs) {
         if (needs_owners) {
             if ((arena = ingot_buffer_new(self->arena)) == NULL)
                 goto done;
-            slots[self->slot_count - 1] = ingot_buffer_data(arena);
+            slots[self->arena_slot] = ingot_buffer_data(arena);
         } else {
             if ((memory = ingot_allocate(self->arena)) == NULL) {
                 ingot_no_memory(self->arena);
                 goto done;
             }
-            slots[self->slot_count - 1] = memory;
+            slots[self->arena_slot] = memory;
         }
     }
     if (needs_owners && (owners = list_owners(self, inputs, outputs, arena)) == NULL)
@@ -313,13 +313,13 @@ static int read_instruction(PyObject *tuple, Instruction *instruction, Py_ssize_
     return read_arguments(arguments, instruction, slot_count);
 }
 
-/* NativeProgram(inputs, shapes, dtypes, constants, slots, arena, instructions, finish, empty, releases_gil) */
+/* NativeProgram(inputs, shapes, dtypes, constants, slots, arena_slot, arena, instructions, finish, empty, releases_gil) */
 static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords)) {
-    Py_ssize_t inputs, slots, arena;
+    Py_ssize_t inputs, slots, arena_slot, arena;
     PyObject *shapes, *dtypes, *constants, *instructions, *finish, *empty;
     int releases_gil;
-    if (!PyArg_ParseTuple(arguments, "nO!O!O!nnO!OOp:NativeProgram", &inputs, &PyTuple_Type, &shapes, &PyTuple_Type,
-                          &dtypes, &PyTuple_Type, &constants, &slots, &arena, &PyList_Type, &instructions, &finish,
+    if (!PyArg_ParseTuple(arguments, "nO!O!O!nnnO!OOp:NativeProgram", &inputs, &PyTuple_Type, &shapes, &PyTuple_Type,
+                          &dtypes, &PyTuple_Type, &constants, &slots, &arena_slot, &arena, &PyList_Type, &instructions, &finish,
                           &empty, &releases_gil))
         return NULL;
     Program *self = (Program *)type->tp_alloc(type, 0);
@@ -329,6 +329,7 @@ static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *
     self->output_count = PyTuple_GET_SIZE(shapes);
     self->constant_count = PyTuple_GET_SIZE(constants);
     self->slot_count = slots;
+    self->arena_slot = arena_slot;
     self->arena = (size_t)arena;
     self->releases_gil = releases_gil;
     self->output_shapes = Py_NewRef(shapes);
@@ -342,7 +343,7 @@ static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *
         Py_DECREF(self);
         return PyErr_NoMemory();
     }
-    if (inputs < 0 || inputs + self->output_count + self->constant_count + 1 > slots) {
+    if (inputs < 0 || inputs + self->output_count + self->constant_count > arena_slot || arena_slot >= slots) {
         PyErr_SetString(PyExc_ValueError, "a program needs a slot for each input, output and constant, and for its arena.");
         Py_DECREF(self);
         return NULL;

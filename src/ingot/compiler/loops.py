@@ -8,7 +8,7 @@ from ingot._native import Dtype
 from ingot.compiler.code import Code, Register, literal
 from ingot.compiler.emit import Element, LLVMKernel, register_type
 from ingot.compiler.fuse import Group
-from ingot.compiler.lower import Operand, operands_of
+from ingot.compiler.lower import Operand, immediate_value, operands_of
 from ingot.compiler.tape import Step
 from ingot.graph.dtype import float64
 
@@ -182,8 +182,9 @@ class Writer:
             operand = self.read_of[step]
             found = self.k.load(operand.dtype, pointers[operand])
         else:
-            assert step.value is not None
-            found = self.k.constant_of(step.value.reshape(-1)[0].item(), step.dtype)
+            constant = immediate_value(step)
+            assert constant is not None
+            found = self.k.constant_of(constant[0].item(), step.dtype)
         known[step] = found
         return found
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ingot._native import Dtype
 from ingot.compiler.fuse import Group
 from ingot.compiler.tape import Step
 from ingot.graph.shape import size_of
 
-__all__ = ["Domain", "Operand", "operands_of"]
+__all__ = ["Domain", "Operand", "immediate_value", "is_immediate", "operands_of"]
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,16 @@ def operands_of(
 
 def is_immediate(step: Step) -> bool:
     """Whether a step is one constant number, whatever its shape."""
-    return step.value is not None and (step.value.size == 1 or not any(step.value.strides))
+    return immediate_value(step) is not None
+
+
+def immediate_value(step: Step) -> np.ndarray | None:
+    """The one element of a constant, also seen through views; None if there are several, or it is no constant."""
+    while step.op is not None and step.op.role == "view":
+        step = step.inputs[0]
+    if step.value is None or step.value.size != 1:
+        return None
+    return step.value.reshape(-1)
 
 
 def _over_domain(

@@ -16,6 +16,7 @@ __all__ = [
     "limit_blas_threads",
     "opt_einsum_paths",
     "prepare_blas",
+    "scipy_blas",
     "scipy_sparse",
     "scipy_special",
 ]
@@ -37,6 +38,16 @@ def scipy_sparse() -> ModuleType:
     import scipy.sparse
 
     module: ModuleType = scipy.sparse
+    return module
+
+
+@cache
+def scipy_blas() -> ModuleType:
+    """SciPy's BLAS, whose functions have addresses that native code can call."""
+    import scipy.linalg.cython_blas
+
+    _after_loading_blas()
+    module: ModuleType = scipy.linalg.cython_blas
     return module
 
 

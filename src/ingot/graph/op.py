@@ -70,6 +70,15 @@ class Op:
     why_single: ClassVar[str] = "its elements depend on many others"
     keeps_order: ClassVar[bool] = False  # a view whose elements keep their order in memory
     broadcasts: ClassVar[bool] = False  # a view that repeats elements
+    sums: ClassVar[bool] = False  # a reduction whose partial results want more precision
+    contracts: ClassVar[bool] = False  # a product of stacks of matrices, which BLAS can compute
+
+    def layout(self, shape: Any, strides: Any) -> tuple[int, tuple[int, ...]] | None:
+        """For views: where their elements are, given the strides in bytes of the input.
+
+        The offset of the first one and the strides, in bytes; None if no strides lead to them.
+        """
+        raise NotImplementedError
 
     def is_no_op(self, *inputs: Any) -> bool:
         """Whether the result is the first input; what the simplifier asks."""

@@ -21,6 +21,7 @@ __all__ = [
     "fill_length",
     "normalize_axes",
     "normalize_axis",
+    "reshaped_strides",
     "shape_text",
     "size_of",
 ]
@@ -135,3 +136,43 @@ def normalize_axes(name: str, axes: int | Sequence[int] | None, ndim: int) -> tu
     if len(set(found)) != len(found):
         raise ValueError(f"[{name}] the axes {axes} name one of the {ndim} twice.")
     return found
+
+
+def reshaped_strides(shape: Shape, strides: Shape, target: Shape) -> Shape | None:
+    """The strides under which elements of `shape` and `strides` have the shape `target`.
+
+    Both shapes are cut into the shortest runs of axes with equal numbers of elements; within a
+    run the old axes must follow each other in memory as one. None if they do not.
+    """
+    old = [(length, stride) for length, stride in zip(shape, strides, strict=True) if length != 1]
+    result: list[int] = []
+    position = 0
+    pending: list[int] = []  # new axes of the current run
+    for length in target:
+        pending.append(length)
+        run = size_of(pending)
+        if run == 1:
+            continue
+        first, covered = position, 1
+        while position < len(old) and covered < run:
+            covered *= old[position][0]
+            position += 1
+        if covered != run:
+            position = first
+            continue
+        for (_, outer), (inner_length, inner) in zip(
+            old[first:position], old[first + 1 : position], strict=False
+        ):
+            if outer != inner * inner_length:
+                return None
+        result += _strides_of_run(pending, old[position - 1][1])
+        pending = []
+    return tuple(result + [0] * len(pending))
+
+
+def _strides_of_run(lengths: list[int], last: int) -> list[int]:
+    strides = []
+    for length in reversed(lengths):
+        strides.append(last)
+        last *= length
+    return strides[::-1]

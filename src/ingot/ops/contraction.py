@@ -39,6 +39,7 @@ class Matmul(Op):
     """Products of the matrices in the last two axes; dtypes and the axes in front are equal."""
 
     why_single = "BLAS computes it as a whole"
+    contracts = True
 
     def infer(self, a: array, b: array) -> tuple[Shape, Dtype]:
         return (*a.shape[:-1], b.shape[-1]), a.dtype

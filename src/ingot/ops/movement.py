@@ -80,6 +80,12 @@ class Broadcast(Linear):
         view.flags.writeable = False
         return view
 
+    def layout(self, shape: Shape, strides: Shape) -> tuple[int, Shape]:
+        repeated = tuple(
+            0 if length == 1 else stride for length, stride in zip(shape, strides, strict=True)
+        )
+        return 0, (0,) * (len(self.shape) - len(shape)) + repeated
+
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         missing = len(self.shape) - x.ndim
         repeated = [
@@ -117,6 +123,10 @@ class Reshape(Linear):
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         return x.reshape(self.shape)
 
+    def layout(self, shape: Shape, strides: Shape) -> tuple[int, Shape] | None:
+        found = shapes.reshaped_strides(shape, strides, self.shape)
+        return None if found is None else (0, found)
+
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         return (reshape(cotangent, x.shape),)
 
@@ -143,6 +153,9 @@ class Transpose(Linear):
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         return x.transpose(self.axes)
+
+    def layout(self, shape: Shape, strides: Shape) -> tuple[int, Shape]:
+        return 0, tuple(strides[axis] for axis in self.axes)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         inverse = [0] * len(self.axes)

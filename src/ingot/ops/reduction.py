@@ -65,6 +65,7 @@ class Sum(Reduce):
     axes: tuple[int, ...]
     dtype: Dtype
     identity = 0
+    sums = True
 
     def result_dtype(self, dtype: Dtype) -> Dtype:
         return self.dtype

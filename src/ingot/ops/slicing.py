@@ -95,6 +95,11 @@ class Slice(Op):
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         return x[self.index]
 
+    def layout(self, shape: Shape, strides: Shape) -> tuple[int, Shape]:
+        offset = sum(first * stride for first, stride in zip(self.start, strides, strict=True))
+        stepped = [step * stride for step, stride in zip(self.strides, strides, strict=True)]
+        return offset, tuple([n for axis, n in enumerate(stepped) if axis not in self.dropped])
+
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         update = reshape(cotangent, self.kept_shape) if self.dropped else cotangent
         place = SliceUpdate(self.start, self.stop, self.strides)

@@ -1,0 +1,349 @@
+"""Plan: a schedule as a native program: where every value lives, and the instructions in order.
+
+Inputs, outputs and constants have memory of their own. What lies between lives in one arena, in which values whose lifetimes do not
+meet share places. Views are addresses into the memory of what they are views of. Ops that have neither kernel nor BLAS call run
+on the host, between native instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ingot._native import NativeProgram
+from ingot.compiler.blas import gemm_instruction, has_gemm
+from ingot.compiler.fuse import Group, Schedule
+from ingot.compiler.kernels import kernel_address
+from ingot.compiler.layout import contiguous
+from ingot.compiler.loops import Kernel
+from ingot.compiler.tape import Step
+from ingot.compiler.walks import lower
+from ingot.graph.op import Op, Output, no_rule
+
+__all__ = ["Plan", "build_plan"]
+
+ALIGNMENT = 64
+WORTH_RELEASING = 1 << 14  # bytes that a program touches before other threads should run meanwhile
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value is: a slot of the program, an offset in it, and strides, both in bytes."""
+
+    slot: int
+    offset: int
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Materialise(Op):
+    """The elements of a view, one after the other."""
+
+    role = "map"
+
+    def infer(self, x: Any) -> Any:
+        return x.shape, x.dtype
+
+    def evaluate(self, x: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(x)
+
+    def emit(self, k: Any, x: Any) -> Any:
+        return x
+
+    vjp = no_rule("only planned programs hold it")
+    jvp = no_rule("only planned programs hold it")
+    vmap = no_rule("only planned programs hold it")
+
+
+@dataclass
+class Plan:
+    """A native program with what `explain` tells about it."""
+
+    program: NativeProgram
+    kernels: list[tuple[Group, Kernel]] = field(default_factory=list)
+    host_steps: list[Step] = field(default_factory=list)
+    blas_calls: list[Step] = field(default_factory=list)
+    arena: int = 0
+    peak: int = 0  # bytes of outputs, constants and arena
+
+
+class _Arena:
+    """Places in one block of memory, given and taken back."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._free: list[tuple[int, int]] = []  # (offset, size), by offset
+
+    def take(self, nbytes: int) -> int:
+        """The offset of a free place: the smallest that fits."""
+        wanted = max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT)
+        fitting = [(size, offset) for offset, size in self._free if size >= wanted]
+        if fitting:
+            size, offset = min(fitting)
+            self._free.remove((offset, size))
+            if size > wanted:
+                self._add(offset + wanted, size - wanted)
+            return offset
+        last = self._free[-1] if self._free else None
+        if last is not None and last[0] + last[1] == self.size:
+            self._free.pop()
+            self.size = last[0] + wanted
+            return last[0]
+        offset = self.size
+        self.size += wanted
+        return offset
+
+    def give_back(self, offset: int, nbytes: int) -> None:
+        """Makes a place free again."""
+        self._add(offset, max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT))
+
+    def _add(self, offset: int, size: int) -> None:
+        self._free.append((offset, size))
+        self._free.sort()
+        merged: list[tuple[int, int]] = []
+        for start, length in self._free:
+            if merged and merged[-1][0] + merged[-1][1] == start:
+                merged[-1] = (merged[-1][0], merged[-1][1] + length)
+            else:
+                merged.append((start, length))
+        self._free = merged
+
+
+class _Planner:
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        tape = schedule.tape
+        self.place: dict[Step, Place] = {}
+        self.instructions: list[tuple[Any, ...]] = []
+        self.arena = _Arena()
+        self.plan_kernels: list[tuple[Group, Kernel]] = []
+        self.host_steps: list[Step] = []
+        self.blas_calls: list[Step] = []
+        self.base: dict[Step, Step] = {}  # a view -> the value whose memory it shows
+        self.copies: dict[Step, Step] = {}  # a view that cannot be an address -> the copy it is of
+        self.lengths_of_life = self._lives()
+        owned = self._owned()
+        self.input_count = len(tape.inputs)
+        self.constants = [step for step in tape.steps if step.is_constant]
+        self.owned = owned
+        self.slot_of: dict[Step, int] = {}
+        for step in (*tape.inputs, *owned, *self.constants):
+            self.slot_of[step] = len(self.slot_of)
+            self.place[step] = Place(self.slot_of[step], 0, contiguous(step.shape, step.dtype.size))
+        self.constant_values = tuple(np.ascontiguousarray(step.value) for step in self.constants)
+        self.arena_slot = len(self.slot_of)
+        self.slot_count = self.arena_slot + 1
+        self.host_slots: dict[tuple[Step, int], int] = {}
+
+    # What lives where and how long
+
+    def _lives(self) -> dict[int, list[Step]]:
+        """For each group, by number, the values in the arena that nobody needs after it."""
+        base = self.base
+        groups = self.schedule.groups
+        for group in groups:
+            step = group.steps[0]
+            if group.kind == "view":
+                base[step] = base.get(step.inputs[0], step.inputs[0])
+        last: dict[Step, int] = {}
+        for number, group in enumerate(groups):
+            for source in group.inputs:
+                last[base.get(source, source)] = number
+        ends: dict[int, list[Step]] = {}
+        for step, number in last.items():
+            ends.setdefault(number, []).append(step)
+        return ends
+
+    def _owned(self) -> list[Step]:
+        """The values of kernels and BLAS calls that outlive the program, because an output shows them."""
+        made = {
+            step
+            for group in self.schedule.groups
+            if group.kind == "fused" or (group.kind == "single" and self._is_gemm(group.steps[0]))
+            for step in group.outputs
+        }
+        shown = (self.base.get(step, step) for step in self.schedule.tape.outputs)
+        return list(dict.fromkeys(step for step in shown if step in made))
+
+    def _is_gemm(self, step: Step) -> bool:
+        return step.op is not None and step.op.contracts and has_gemm(step.dtype)
+
+    # Instructions
+
+    def run(self) -> Plan:
+        for number, group in enumerate(self.schedule.groups):
+            step = group.steps[0]
+            if group.kind == "view":
+                self._view(step)
+            elif group.kind == "fused":
+                self._fused(group)
+            elif type(step.op) is Output:
+                slot = self.host_slots[step.inputs[0], step.op.index]
+                self.place[step] = Place(slot, 0, contiguous(step.shape, step.dtype.size))
+            elif not self._gemm(step):
+                self._host(step)
+            for gone in self.lengths_of_life.get(number, ()):
+                self._release(gone)
+        return self._finished()
+
+    def _give_place(self, step: Step) -> None:
+        """Memory for a new value: its own slot, or a place in the arena."""
+        if step not in self.place:
+            offset = self.arena.take(step.nbytes)
+            self.place[step] = Place(self.arena_slot, offset, contiguous(step.shape, step.dtype.size))
+
+    def _release(self, step: Step) -> None:
+        place = self.place.get(step)
+        if place is not None and place.slot == self.arena_slot:
+            self.arena.give_back(place.offset, step.nbytes)
+
+    def _view(self, step: Step) -> None:
+        source = step.inputs[0]
+        place = self.place[source]
+        assert step.op is not None
+        found = step.op.layout(source.shape, place.strides)
+        if found is None:
+            copy = self._materialised(source)
+            place = self.place[copy]
+            found = step.op.layout(source.shape, place.strides)
+        assert found is not None
+        offset, strides = found
+        self.place[step] = Place(place.slot, place.offset + offset, strides)
+
+    def _materialised(self, source: Step) -> Step:
+        """A contiguous copy of a value; it stays until the program ends."""
+        if source not in self.copies:
+            copy = Step(Materialise(), [source], source.shape, source.dtype)
+            shown = {self.base.get(step, step) for step in self.schedule.tape.outputs}
+            self.copies[source] = copy
+            if self.base.get(source, source) in shown:
+                slot = self._new_slot()
+                self.place[copy] = Place(slot, 0, contiguous(copy.shape, copy.dtype.size))
+                self._host_instruction(copy, [slot])
+            else:
+                self._give_place(copy)
+                domain = tuple(length for length in copy.shape if length != 1)
+                self._fused(Group("fused", [copy], [source], [copy], domain))
+        return self.copies[source]
+
+    def _new_slot(self) -> int:
+        self.slot_count += 1
+        return self.slot_count - 1
+
+    def _fused(self, group: Group) -> None:
+        for step in group.outputs:
+            self._give_place(step)
+        strides = {step: self.place[step].strides for step in (*group.inputs, *group.outputs)}
+        lowered = lower(group, strides)
+        scratch = self.arena.take(lowered.scratch) if lowered.scratch else 0
+        for kernel in lowered.kernels:
+            arguments = [
+                (self.arena_slot, scratch) if step is None else (self.place[step].slot, self.place[step].offset)
+                for step in kernel.operands
+            ]
+            address = kernel_address(kernel.text)
+            self.instructions.append(("kernel", address, kernel.parts, kernel.grain, arguments))
+            self.plan_kernels.append((group, kernel))
+        if lowered.scratch:
+            self.arena.give_back(scratch, lowered.scratch)
+
+    def _gemm(self, step: Step) -> bool:
+        if not self._is_gemm(step):
+            return False
+        self._give_place(step)
+        made = gemm_instruction(
+            step, [(source.shape, self.place[source].strides) for source in step.inputs]
+        )
+        if made is None:
+            copies = [self._materialised(source) for source in step.inputs]
+            made = gemm_instruction(step, [(s.shape, self.place[s].strides) for s in copies])
+            sources = copies
+        else:
+            sources = list(step.inputs)
+        assert made is not None
+        places = [self.place[s] for s in (*sources, step)]
+        self.instructions.append((*made, [(place.slot, place.offset) for place in places]))
+        self.blas_calls.append(step)
+        return True
+
+    def _host(self, step: Step) -> None:
+        count = len(step.dtype) if isinstance(step.dtype, tuple) else 1
+        slots = [self._new_slot() for _ in range(count)]
+        self.host_slots.update(((step, index), slot) for index, slot in enumerate(slots))
+        if count == 1 and not isinstance(step.dtype, tuple):
+            self.place[step] = Place(slots[0], 0, contiguous(step.shape, step.dtype.size))
+        self._host_instruction(step, slots)
+        self.host_steps.append(step)
+
+    def _host_instruction(self, step: Step, slots: list[int]) -> None:
+        views = [self._viewer(source) for source in step.inputs]
+        assert step.op is not None
+        evaluate = step.op.evaluate
+        several = isinstance(step.dtype, tuple)
+
+        def host(owners: list[Any]) -> list[Any]:
+            found = evaluate(*[view(owners) for view in views])
+            results = found if several else (found,)
+            return [np.ascontiguousarray(x) for x in results]
+
+        if not several and step.shape == ():  # ascontiguousarray makes 0-d arrays 1-d
+
+            def host(owners: list[Any]) -> list[Any]:
+                return [np.asarray(evaluate(*[view(owners) for view in views]), order="C").reshape(())]
+
+        self.instructions.append(("host", host, [(slot, 0) for slot in slots]))
+
+    def _viewer(self, step: Step) -> Callable[[list[Any]], np.ndarray]:
+        """A function that finds a value among the slots of a running program."""
+        place = self.place[step]
+        shape, dtype, strides = step.shape, step.dtype.numpy, place.strides
+        plain = strides == contiguous(shape, dtype.itemsize)
+
+        def view(owners: list[Any]) -> np.ndarray:
+            owner = owners[place.slot]
+            if place.offset == 0 and plain and type(owner) is np.ndarray and owner.shape == shape:
+                return owner
+            if type(owner) is np.ndarray:
+                owner = owner.reshape(-1).view(np.uint8)  # bfloat16 exports no buffer of its own
+            return np.ndarray(shape, dtype, owner, place.offset, strides)
+
+        return view
+
+    def _finished(self) -> Plan:
+        tape = self.schedule.tape
+        plain = [self.slot_of.get(step) for step in tape.outputs]
+        first = self.input_count
+        owned_slots = list(range(first, first + len(self.owned)))
+        finish = None
+        if plain != owned_slots:
+            viewers = [self._viewer(step) for step in tape.outputs]
+
+            def finish(owners: list[Any]) -> tuple[np.ndarray, ...]:
+                return tuple(viewer(owners) for viewer in viewers)
+
+        touched = sum(group.nbytes for group in self.schedule.groups)
+        program = NativeProgram(
+            self.input_count,
+            tuple(step.shape for step in self.owned),
+            tuple(step.dtype.numpy for step in self.owned),
+            self.constant_values,
+            self.slot_count,
+            self.arena_slot,
+            self.arena.size,
+            self.instructions,
+            finish,
+            np.empty,
+            touched > WORTH_RELEASING,
+        )
+        peak = self.arena.size + sum(step.nbytes for step in (*self.owned, *self.constants))
+        return Plan(
+            program, self.plan_kernels, self.host_steps, self.blas_calls, self.arena.size, peak
+        )
+
+
+def build_plan(schedule: Schedule) -> Plan:
+    """The native program of a schedule."""
+    return _Planner(schedule).run()
