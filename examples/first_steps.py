@@ -6,9 +6,12 @@ Everything below is MLX's API. With `import mlx.core as mx` the same program run
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,24 +33,58 @@ def show(code: str, value: Any) -> None:
         print(f"  {'':<42} {line}")
 
 
-def milliseconds(function: Callable[[], Any], repeats: int) -> float:
-    """The best of several runs: the others were disturbed by something."""
-    best = float("inf")
-    for _ in range(repeats):
-        started = time.perf_counter()
-        function()
-        best = min(best, time.perf_counter() - started)
-    return best * 1e3
+def milliseconds(functions: list[Callable[[], Any]], seconds: float) -> list[float]:
+    """The best time of each function: the slower runs were disturbed by something.
+
+    They take turns, so that whatever else the machine does at the time disturbs all alike.
+    """
+    best = [float("inf")] * len(functions)
+    end = time.perf_counter() + seconds
+    while True:
+        for i, function in enumerate(functions):
+            started = time.perf_counter()
+            function()
+            best[i] = min(best[i], (time.perf_counter() - started) * 1e3)
+        if time.perf_counter() >= end:
+            return best
 
 
-def race(what: str, ours: Callable[[], mx.array], numpys: Callable[[], Any], repeats: int) -> None:
+def race(
+    what: str, ours: Callable[[], mx.array], numpys: Callable[[], Any], seconds: float
+) -> None:
     """Times ingot and NumPy on the same work, after checking that they agree."""
     mine, theirs = np.array(ours()), np.asarray(numpys())
     difference = float(np.abs(mine - theirs).max() / np.abs(theirs).max())
     assert difference < 1e-4, f"{what}: ingot and NumPy differ by {difference:.1e}"
-    our_time = milliseconds(lambda: mx.eval(ours()), repeats)
-    numpy_time = milliseconds(numpys, repeats)
+    our_time, numpy_time = milliseconds([lambda: mx.eval(ours()), numpys], seconds)
     print(f"  {what:<42} ingot {our_time:8.2f} ms   NumPy {numpy_time:8.2f} ms")
+
+
+def processor_seconds() -> tuple[float, float]:
+    """What the whole machine and what this program have computed so far (on Linux)."""
+    ticks = [int(field) for field in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+    idle = ticks[3] + ticks[4]
+    own = os.times()
+    return (sum(ticks) - idle) / os.sysconf("SC_CLK_TCK"), own.user + own.system
+
+
+@contextmanager
+def say_if_disturbed() -> Iterator[None]:
+    """Says so if other programs had the processor during the measurements inside.
+
+    Threads that wait for a core wait for milliseconds at a time: with one of two cores taken, a
+    product of 12 ms takes 32, in NumPy as in ingot, and the comparison says nothing.
+    """
+    machine, own, started = *processor_seconds(), time.perf_counter()
+    yield
+    machine_now, own_now, now = *processor_seconds(), time.perf_counter()
+    others = ((machine_now - machine) - (own_now - own)) / (now - started)
+    if now - started > 0.5 and others > 0.2:
+        print(
+            f"  {DIM}Other programs kept {others:.1f} cores busy meanwhile: these times are ",
+            end="",
+        )
+        print(f"too long, and no fair comparison. Try again on a quiet machine.{PLAIN}")
 
 
 def lazy_arrays(size: int) -> None:
@@ -78,25 +115,42 @@ def operators_and_indexing() -> None:
     show("mx.array([1, 2]) + 0.5", mx.array([1, 2]) + 0.5)
 
 
-def contractions(size: int, repeats: int) -> None:
+def contractions(size: int, seconds: float) -> None:
     title("Matrix products and einsum, with NumPy beside them")
     generator = np.random.default_rng(0)
     left, right = (generator.standard_normal((size, size), dtype=np.float32) for _ in range(2))
     a, b = mx.array(left), mx.array(right)
     mx.eval(a, b)
-    race(f"a @ b, {size} x {size}", lambda: a @ b, lambda: left @ right, repeats)
+    race(f"a @ b, {size} x {size}", lambda: a @ b, lambda: left @ right, seconds)
     race(
         "mx.einsum('ij,kj->ik', a, b)",
         lambda: mx.einsum("ij,kj->ik", a, b),
         lambda: np.einsum("ij,kj->ik", left, right, optimize=True),
-        repeats,
+        seconds,
     )
 
     def softmax(library: Any, x: Any) -> Any:
         exponentials = library.exp(x - x.max(axis=-1, keepdims=True))
         return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
-    race("softmax(a @ b)", lambda: softmax(mx, a @ b), lambda: softmax(np, left @ right), repeats)
+    race("softmax(a @ b)", lambda: softmax(mx, a @ b), lambda: softmax(np, left @ right), seconds)
+
+
+def gradients(steps: int) -> None:
+    title("Functions have gradients: fitting a line to points, from nothing")
+    x = mx.linspace(-1, 1, 100)
+    y = 3 * x + 0.5
+
+    def loss(line: mx.array) -> mx.array:
+        return mx.square(line[0] * x + line[1] - y).mean()
+
+    line = mx.zeros(2)
+    slope = mx.grad(loss)
+    show("mx.grad(loss)(line)", slope(line))
+    for _ in range(steps):
+        line = line - 0.5 * slope(line)
+    show(f"line, after {steps} steps", line)
+    show("mx.vmap(loss)(mx.stack([line, -line]))", mx.vmap(loss)(mx.stack([line, -line])))
 
 
 def mandelbrot(library: Any, real: Any, imaginary: Any, steps: int) -> Any:
@@ -131,11 +185,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A first look at ingot.")
     parser.add_argument("--quick", action="store_true", help="small sizes: to see that it runs")
     quick = parser.parse_args().quick
-    size, repeats = (64, 1) if quick else (1024, 5)
+    size, seconds = (64, 0.0) if quick else (1024, 1.0)
     print(f"{BOLD}ingot{PLAIN}: array programs with MLX's API, on the CPU you have")
     lazy_arrays(size)
     operators_and_indexing()
-    contractions(size, repeats)
+    with say_if_disturbed():
+        contractions(size, seconds)
+    gradients(steps=40)
     picture(*((40, 12) if quick else (78, 24)), steps=40)
     print("\nNext: examples/first_steps.py is this program; README.md says what else there is.")
 
