@@ -1,0 +1,67 @@
+"""The public module: its names, and how long it takes to import."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import mlx.core as mlx
+
+import ingot
+import ingot.core as mx
+
+NAMES = """
+    ArrayLike Device DeviceType Dtype DtypeCategory PrintOptions Stream StreamContext
+    ThreadLocalStream array asarray async_eval bfloat16 bool_ can_cast clear_cache clear_streams
+    complex64 complexfloating cpu cuda default_device default_stream device_count device_info eval
+    finfo float16 float32 float64 floating from_dlpack generic get_active_memory get_cache_memory
+    get_peak_memory get_printoptions gpu grad iinfo inexact int16 int32 int64 int8 integer
+    is_available isdtype issubdtype jvp metal new_stream new_thread_local_stream
+    new_thread_unsafe_stream number printoptions reset_peak_memory result_type set_cache_limit
+    set_default_device set_default_stream set_memory_limit set_printoptions set_wired_limit
+    signedinteger stream synchronize uint16 uint32 uint64 uint8 unsignedinteger value_and_grad vjp
+    vmap
+"""
+
+
+def test_names() -> None:
+    for name in NAMES.split():
+        assert hasattr(mx, name), name
+        assert hasattr(mlx, name), name
+
+
+def test_version() -> None:
+    assert mx.__version__ == ingot.__version__
+
+
+def test_no_internal_names_leak() -> None:
+    """Everything public is MLX's, but for the number of threads, which MLX does not have."""
+    own = {"get_num_threads", "set_num_threads"}
+    modules = {"array", "attach_functions", "cuda", "metal"}
+    public = {name for name in vars(mx) if not name.startswith("_")}
+    assert public - set(dir(mlx)) - own - modules == set()
+
+
+def cpu_time_of_import(module: str, cache: Path) -> float:
+    code = f"import resource, {module}; print(sum(resource.getrusage(resource.RUSAGE_SELF)[:2]))"
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(cache), "PYTHONDONTWRITEBYTECODE": ""}
+    times = [
+        float(subprocess.check_output([sys.executable, "-c", code], env=environment))
+        for _ in range(4)
+    ]
+    return min(times[1:])  # the first one compiles
+
+
+def test_import_takes_at_most_twice_the_time_of_numpys(tmp_path: Path) -> None:
+    numpy = cpu_time_of_import("numpy", tmp_path)
+    core = cpu_time_of_import("ingot.core", tmp_path)
+    assert core <= 2 * numpy, f"importing ingot.core takes {core:.3f} s, numpy {numpy:.3f} s"
+
+
+def test_heavy_libraries_are_not_imported() -> None:
+    code = "import sys, ingot.core; print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    for heavy in ("scipy", "llvmlite", "opt_einsum", "threadpoolctl", "rich"):
+        assert heavy not in loaded
