@@ -315,6 +315,7 @@ class NativeProgram:
         finish: Callable[[list[Any]], Any] | None,
         empty: Callable[..., np.ndarray],
         releases_gil: bool,
+        any_layout: bool,
         /,
     ) -> None: ...
     def run(self, inputs: tuple[np.ndarray, ...], /) -> Any: ...

@@ -51,7 +51,7 @@ typedef struct {
     PyObject *finish;                        /* None, or called with the list of slots to make the results */
     PyObject *empty;                         /* numpy.empty */
     size_t arena;
-    bool has_host, releases_gil;
+    bool has_host, releases_gil, any_layout;
     Instruction *instructions;
 } Program;
 
@@ -157,7 +157,7 @@ static int take_inputs(Program *self, PyObject *inputs, char **slots) {
             PyErr_SetString(PyExc_TypeError, "a program takes ndarrays.");
             return -1;
         }
-        if (!(((NumpyArray *)array)->flags & NUMPY_C_CONTIGUOUS))
+        if (!self->any_layout && !(((NumpyArray *)array)->flags & NUMPY_C_CONTIGUOUS))
             return 0;
         slots[i] = ((NumpyArray *)array)->data;
     }
@@ -313,14 +313,14 @@ static int read_instruction(PyObject *tuple, Instruction *instruction, Py_ssize_
     return read_arguments(arguments, instruction, slot_count);
 }
 
-/* NativeProgram(inputs, shapes, dtypes, constants, slots, arena_slot, arena, instructions, finish, empty, releases_gil) */
+/* NativeProgram(inputs, shapes, dtypes, constants, slots, arena_slot, arena, instructions, finish, empty, releases_gil, any_layout) */
 static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords)) {
     Py_ssize_t inputs, slots, arena_slot, arena;
     PyObject *shapes, *dtypes, *constants, *instructions, *finish, *empty;
-    int releases_gil;
-    if (!PyArg_ParseTuple(arguments, "nO!O!O!nnnO!OOp:NativeProgram", &inputs, &PyTuple_Type, &shapes, &PyTuple_Type,
+    int releases_gil, any_layout;
+    if (!PyArg_ParseTuple(arguments, "nO!O!O!nnnO!OOpp:NativeProgram", &inputs, &PyTuple_Type, &shapes, &PyTuple_Type,
                           &dtypes, &PyTuple_Type, &constants, &slots, &arena_slot, &arena, &PyList_Type, &instructions, &finish,
-                          &empty, &releases_gil))
+                          &empty, &releases_gil, &any_layout))
         return NULL;
     Program *self = (Program *)type->tp_alloc(type, 0);
     if (self == NULL)
@@ -332,6 +332,7 @@ static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *
     self->arena_slot = arena_slot;
     self->arena = (size_t)arena;
     self->releases_gil = releases_gil;
+    self->any_layout = any_layout; /* the caller has checked the strides */
     self->output_shapes = Py_NewRef(shapes);
     self->output_dtypes = Py_NewRef(dtypes);
     self->constants = Py_NewRef(constants);

@@ -1,4 +1,6 @@
-"""The JIT: LLVM code into machine code, in this process. The only module that touches `llvmlite.binding`."""
+"""The JIT: LLVM code into machine code, in this process. The only module that touches `llvmlite.binding`,
+which is loaded when the first kernel is compiled.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import threading
 from functools import lru_cache
 from typing import Any
 
-import llvmlite.binding as llvm
+from ingot.graph.libraries import llvm_binding
 
 __all__ = ["assembly", "compile_object", "load_object", "machine_description"]
 
@@ -17,6 +19,7 @@ class _Machine:
     """The target machine of this process, its optimiser and the engine that holds loaded code."""
 
     def __init__(self) -> None:
+        llvm = llvm_binding()
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         self.cpu: str = llvm.get_host_cpu_name()
@@ -29,6 +32,7 @@ class _Machine:
 
     def optimised(self, code: str) -> Any:
         """A module after LLVM's passes."""
+        llvm = llvm_binding()
         module = llvm.parse_assembly(code)
         module.verify()
         options = llvm.create_pipeline_tuning_options(speed_level=3)
@@ -49,7 +53,7 @@ def _machine() -> _Machine:
 def machine_description() -> str:
     """What machine code depends on besides the LLVM code: the processor and the version of LLVM."""
     machine = _machine()
-    version = ".".join(map(str, llvm.llvm_version_info))
+    version = ".".join(map(str, llvm_binding().llvm_version_info))
     return f"llvm {version} {machine.cpu} {machine.features}"
 
 
@@ -65,7 +69,7 @@ def load_object(data: bytes, function: str) -> int:
     """Loads an object file; the address of one of its functions. The code stays for the life of the process."""
     with _lock:
         engine = _machine().engine
-        engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+        engine.add_object_file(llvm_binding().ObjectFileRef.from_data(data))
         engine.finalize_object()
         address: int = engine.get_function_address(function)
     if not address:

@@ -21,8 +21,6 @@ SPLIT = 1 << 16  # elements of a long row that one part reduces
 COSTLY = 12  # instructions; a value that takes more is kept for later passes over a row instead of computed again
 ROW_MEMORY = 1 << 15  # bytes of a row that may be kept on the stack for later passes
 
-VECTORISE = ", !llvm.loop !0"
-
 Pointers = dict[Operand, Register]
 
 
@@ -263,7 +261,7 @@ class Writer:
         end: Register,
     ) -> list[Element]:
         starts = [x.start(self.k, x.dtype) for x in accumulators]
-        with self.code.loop(begin, end, flat(starts), VECTORISE) as loop:
+        with self.code.loop(begin, end, flat(starts)) as loop:
             running = unflat(loop.carried, starts)
             added = body(self.moved(pointers, loop.index, axis), loop.index)
             loop.updated = flat(
@@ -279,7 +277,7 @@ class Writer:
         """Walks the axes without carrying anything."""
         axis, rest = axes[0], axes[1:]
         length = self.i64(self.domain.lengths[axis])
-        with self.code.loop(self.i64(0), length, (), "" if rest else VECTORISE) as loop:
+        with self.code.loop(self.i64(0), length) as loop:
             inner = self.moved(pointers, loop.index, axis)
             if rest:
                 self.walk(rest, inner, body)
@@ -310,7 +308,5 @@ def _module(code: Code, operands: int) -> str:
             "  ret void",
             "}",
             'attributes #0 = { nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }',
-            "!0 = distinct !{!0, !1}",
-            '!1 = !{!"llvm.loop.vectorize.enable", i1 true}',
         ]
     )

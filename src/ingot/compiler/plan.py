@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot._native import NativeProgram
+from ingot._native import NativeProgram, ndarray_address
 from ingot.compiler.blas import gemm_instruction, has_gemm
 from ingot.compiler.fuse import Group, Schedule
 from ingot.compiler.kernels import kernel_address
@@ -113,8 +113,11 @@ class _Arena:
 
 
 class _Planner:
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(
+        self, schedule: Schedule, input_strides: tuple[tuple[int, ...], ...] | None
+    ) -> None:
         self.schedule = schedule
+        self.input_strides = input_strides
         tape = schedule.tape
         self.place: dict[Step, Place] = {}
         self.instructions: list[tuple[Any, ...]] = []
@@ -133,6 +136,8 @@ class _Planner:
         for step in (*tape.inputs, *owned, *self.constants):
             self.slot_of[step] = len(self.slot_of)
             self.place[step] = Place(self.slot_of[step], 0, contiguous(step.shape, step.dtype.size))
+        for step, strides in zip(tape.inputs, input_strides or (), strict=False):
+            self.place[step] = Place(self.slot_of[step], 0, strides)
         self.constant_values = tuple(np.ascontiguousarray(step.value) for step in self.constants)
         self.arena_slot = len(self.slot_of)
         self.slot_count = self.arena_slot + 1
@@ -264,7 +269,8 @@ class _Planner:
         else:
             sources = list(step.inputs)
         assert made is not None
-        places = [self.place[s] for s in (*sources, step)]
+        left, right = sources
+        places = [self.place[s] for s in (right, left, step)]
         self.instructions.append((*made, [(place.slot, place.offset) for place in places]))
         self.blas_calls.append(step)
         return True
@@ -306,9 +312,12 @@ class _Planner:
             owner = owners[place.slot]
             if place.offset == 0 and plain and type(owner) is np.ndarray and owner.shape == shape:
                 return owner
-            if type(owner) is np.ndarray:
-                owner = owner.reshape(-1).view(np.uint8)  # bfloat16 exports no buffer of its own
-            return np.ndarray(shape, dtype, owner, place.offset, strides)
+            if not isinstance(owner, np.ndarray):
+                return np.ndarray(shape, dtype, owner, place.offset, strides)
+            if owner.shape == shape and owner.strides == strides and place.offset == 0:
+                return owner
+            # Through the address: bfloat16 exports no buffer, and strides may be negative.
+            return view_at(owner, place.offset, shape, dtype, strides)
 
         return view
 
@@ -337,6 +346,7 @@ class _Planner:
             finish,
             np.empty,
             touched > WORTH_RELEASING,
+            self.input_strides is not None,
         )
         peak = self.arena.size + sum(step.nbytes for step in (*self.owned, *self.constants))
         return Plan(
@@ -344,6 +354,30 @@ class _Planner:
         )
 
 
-def build_plan(schedule: Schedule) -> Plan:
-    """The native program of a schedule."""
-    return _Planner(schedule).run()
+class _Window:
+    """Memory of another array, as NumPy's array interface describes it; keeps the other array alive."""
+
+    def __init__(self, owner: np.ndarray, interface: dict[str, Any]) -> None:
+        self.owner = owner
+        self.__array_interface__ = interface
+
+
+def view_at(
+    owner: np.ndarray, offset: int, shape: Any, dtype: np.dtype[Any], strides: Any
+) -> np.ndarray:
+    """An array in the memory of another, `offset` bytes after its first element."""
+    interface = {
+        "data": (ndarray_address(owner) + offset, True),
+        "shape": shape,
+        "strides": strides,
+        "typestr": f"|V{dtype.itemsize}",
+        "version": 3,
+    }
+    return np.asarray(_Window(owner, interface)).view(dtype)
+
+
+def build_plan(
+    schedule: Schedule, input_strides: tuple[tuple[int, ...], ...] | None = None
+) -> Plan:
+    """The native program of a schedule, for contiguous inputs or for inputs of the given strides in bytes."""
+    return _Planner(schedule, input_strides).run()

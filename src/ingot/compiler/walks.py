@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ingot.compiler.code import Register, literal
 from ingot.compiler.emit import Element, LLVMKernel, register_type
 from ingot.compiler.fuse import Group
-from ingot.compiler.loops import VECTORISE, Accumulator, Kernel, Lowered, Pointers, Writer, flat, unflat
+from ingot.compiler.loops import Accumulator, Kernel, Lowered, Pointers, Writer, flat, unflat
 from ingot.compiler.tape import Step
 from ingot.graph.shape import size_of
 
@@ -21,6 +21,7 @@ __all__ = ["lower"]
 TILE = 8192  # elements of a long innermost axis that one part of a map takes
 SPLIT = 1 << 15  # elements of a long row that one part reduces
 COLUMNS = 512  # elements side by side in a reduction along other axes
+COLUMN_ROWS = 128  # how many of these are summed in their own precision before they join a wider total
 COSTLY = 12  # instructions; a value that takes more is kept for later passes over a row, not computed again
 ROW_MEMORY = 1 << 15  # bytes of a row that may be kept on the stack for later passes
 PARALLEL_WORK = 1 << 14  # instructions times elements below which a thread costs more than it brings
@@ -61,7 +62,7 @@ def _map(writer: Writer) -> Kernel:
     inner, outer = axes[-1], axes[:-1]
     length = domain.lengths[inner]
     if not outer:
-        with code.loop(begin, end, (), VECTORISE) as loop:
+        with code.loop(begin, end) as loop:
             body(writer.moved(pointers, loop.index, inner))
         return writer.finish(length, _grain(writer, 1))
     tiles = -(-length // TILE)
@@ -72,7 +73,7 @@ def _map(writer: Writer) -> Kernel:
             first = code.binary("mul nsw", code.binary("urem", parts.index, writer.i64(tiles)), writer.i64(TILE))
             last = code.intrinsic("smin", code.binary("add nsw", first, writer.i64(TILE)), last)
         here = writer.placed(pointers, row, outer)
-        with code.loop(first, last, (), VECTORISE) as loop:
+        with code.loop(first, last) as loop:
             body(writer.moved(here, loop.index, inner))
     rows = domain.size(outer)
     return writer.finish(rows * tiles, _grain(writer, min(length, TILE)))
@@ -355,7 +356,7 @@ def _columns(writer: Writer, strides_of: dict[Step, tuple[int, ...]]) -> Lowered
     width = min(domain.lengths[inner], COLUMNS)
     tiles = -(-domain.lengths[inner] // width)
     rest = domain.size(domain.reduced) // domain.lengths[first]
-    step = max(1, SPLIT * 4 // (rest * width))
+    step = max(1, min(COLUMN_ROWS, SPLIT * 4 // (rest * width)))
     parts = -(-domain.lengths[first] // step)
     pointers, begin, end = writer.begin()
     scratch = Register(f"%a{len(writer.reads) + len(writer.writes)}", "ptr")
@@ -370,13 +371,13 @@ def _columns(writer: Writer, strides_of: dict[Step, tuple[int, ...]]) -> Lowered
         left = code.binary("mul nsw", tile, writer.i64(width))
         count = code.intrinsic("smin", writer.i64(width), code.binary("sub nsw", writer.i64(domain.lengths[inner]), left))
         here = writer.moved(writer.placed(pointers, row, outer), left, inner) if outer else writer.moved(pointers, left, inner)
-        with code.loop(writer.i64(0), count, (), VECTORISE) as start:
+        with code.loop(writer.i64(0), count) as start:
             for x, memory in zip(writer.accumulators, running, strict=True):
                 writer.k.store(x.start(writer.k, x.dtype), _tile_address(writer, memory, x.dtype, start.index))
         low = code.binary("mul nsw", part, writer.i64(step))
         high = code.intrinsic("smin", code.binary("add nsw", low, writer.i64(step)), writer.i64(domain.lengths[first]))
         _columns_walk(writer, domain.reduced, here, maps, running, count, (low, high))
-        with code.loop(writer.i64(0), count, (), VECTORISE) as final:
+        with code.loop(writer.i64(0), count) as final:
             column = code.binary("add nsw", left, final.index)
             position = code.binary("add nsw", code.binary("mul nsw", row, writer.i64(domain.lengths[inner])), column)
             index = code.binary("add nsw", code.binary("mul nsw", part, writer.i64(rows)), position)
@@ -416,7 +417,7 @@ def _columns_walk(
         if len(axes) > 1:
             _columns_walk(writer, axes[1:], at_row, maps, running, count, None)
         else:
-            with code.loop(writer.i64(0), count, (), VECTORISE) as columns:
+            with code.loop(writer.i64(0), count) as columns:
                 spot = writer.moved(at_row, columns.index, inner)
                 known: dict[Step, Element] = {}
                 writer.compute(maps, known, spot)

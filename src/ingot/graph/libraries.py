@@ -14,6 +14,7 @@ from ingot import _native
 
 __all__ = [
     "limit_blas_threads",
+    "llvm_binding",
     "opt_einsum_paths",
     "prepare_blas",
     "scipy_blas",
@@ -38,6 +39,15 @@ def scipy_sparse() -> ModuleType:
     import scipy.sparse
 
     module: ModuleType = scipy.sparse
+    return module
+
+
+@cache
+def llvm_binding() -> ModuleType:
+    """LLVM: the parser, the optimiser and the code generator."""
+    import llvmlite.binding
+
+    module: ModuleType = llvmlite.binding
     return module
 
 

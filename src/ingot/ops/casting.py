@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ingot import _native
-from ingot._native import Dtype, array, make
+from ingot._native import Dtype, array, make, wrap
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import ALL_DTYPES, bool_, complex64, is_inexact
 from ingot.graph.kernel import Kernel, Value
@@ -96,7 +96,7 @@ def astype(a: array, dtype: Dtype, stream: StreamLike = None) -> array:
     """
     only_array("astype", a)
     if a.dtype is dtype:
-        return a
+        return wrap(a)
     cast = _casts.get(dtype)
     if cast is None:
         raise _no_dtype("astype", dtype)
