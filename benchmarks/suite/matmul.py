@@ -1,0 +1,118 @@
+"""Products of matrices of several dtypes, sizes and layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from benchmarks.benchmark import Contenders, Setup, benchmark
+from benchmarks.libraries import load
+
+Shape = tuple[int, ...]
+
+
+def _numbers(shape: Shape, seed: int) -> Any:
+    np = load("numpy")
+    return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+
+def _lazy(library: str, a: Shape, b: Shape, dtype: str, transposed: bool) -> Callable[[], None]:
+    mx = load(library)
+    left, right = (
+        mx.array(_numbers(s, i)).astype(getattr(mx, dtype)) for i, s in enumerate((a, b))
+    )
+    mx.eval(left, right)
+    if transposed:
+        return lambda: mx.eval(left @ right.swapaxes(-1, -2))
+    return lambda: mx.eval(left @ right)
+
+
+def _numpy(a: Shape, b: Shape, dtype: str, transposed: bool) -> Callable[[], Any]:
+    left, right = _numbers(a, 0).astype(dtype), _numbers(b, 1).astype(dtype)
+    if transposed:
+        right = right.swapaxes(-1, -2)
+    return lambda: left @ right
+
+
+def _jax(a: Shape, b: Shape, dtype: str, transposed: bool) -> Callable[[], Any]:
+    jnp = load("jax").numpy
+    left, right = (jnp.asarray(_numbers(s, i), dtype) for i, s in enumerate((a, b)))
+    if transposed:
+        return lambda: (left @ right.swapaxes(-1, -2)).block_until_ready()
+    return lambda: (left @ right).block_until_ready()
+
+
+def _torch(a: Shape, b: Shape, dtype: str, transposed: bool) -> Callable[[], Any]:
+    torch = load("torch")
+    left, right = (
+        torch.from_numpy(_numbers(s, i)).to(getattr(torch, dtype)) for i, s in enumerate((a, b))
+    )
+    if transposed:
+        right = right.swapaxes(-1, -2)
+    return lambda: left @ right
+
+
+def _all(a: Shape, b: Shape, dtype: str = "float32", transposed: bool = False) -> dict[str, Setup]:
+    return {
+        "ingot": partial(_lazy, "ingot", a, b, dtype, transposed),
+        "mlx": partial(_lazy, "mlx", a, b, dtype, transposed),
+        "numpy": partial(_numpy, a, b, dtype, transposed),
+        "jax": partial(_jax, a, b, dtype, transposed),
+        "torch": partial(_torch, a, b, dtype, transposed),
+    }
+
+
+SQUARE = (1024, 1024)
+
+
+@benchmark("float32 (1024, 1024) @ (1024, 1024)", targets={"numpy": 1.15})
+def matmul_float32() -> Contenders:
+    return _all(SQUARE, SQUARE)
+
+
+@benchmark("float32 (1024, 1024) @ the same transposed", targets={"numpy": 1.15})
+def matmul_transposed() -> Contenders:
+    return _all(SQUARE, SQUARE, transposed=True)
+
+
+@benchmark("float32 (1021, 509) @ (509, 257): no length is round", targets={"numpy": 1.15})
+def matmul_odd() -> Contenders:
+    return _all((1021, 509), (509, 257))
+
+
+@benchmark("float32 (17, 31) @ (31, 13): small and odd")
+def matmul_small() -> Contenders:
+    return _all((17, 31), (31, 13))
+
+
+@benchmark("float32 (64, 127, 65) @ (64, 65, 33): a stack", targets={"numpy": 1.15})
+def matmul_stack() -> Contenders:
+    return _all((64, 127, 65), (64, 65, 33))
+
+
+@benchmark("float32 (10000, 4, 4) @ (10000, 4, 4): many tiny ones", targets={"numpy": 1.15})
+def matmul_tiny_stack() -> Contenders:
+    return _all((10000, 4, 4), (10000, 4, 4))
+
+
+@benchmark("float32 (2048, 2048) @ (2048)", targets={"numpy": 1.15})
+def matmul_vector() -> Contenders:
+    return _all((2048, 2048), (2048,))
+
+
+@benchmark("bfloat16 (1024, 1024) @ (1024, 1024)", targets={"ingot float32": 3.0})
+def matmul_bfloat16() -> Contenders:
+    return _half("bfloat16")
+
+
+@benchmark("float16 (1024, 1024) @ (1024, 1024)", targets={"ingot float32": 3.0})
+def matmul_float16() -> Contenders:
+    return _half("float16")
+
+
+def _half(dtype: str) -> Contenders:
+    contenders = _all(SQUARE, SQUARE, dtype)
+    del contenders["numpy"]  # it has no BLAS for half types and takes a minute
+    float32 = partial(_lazy, "ingot", SQUARE, SQUARE, "float32", False)
+    return {"ingot": contenders.pop("ingot"), "ingot float32": float32, **contenders}

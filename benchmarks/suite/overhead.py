@@ -1,0 +1,46 @@
+"""What an operation costs when the work is nothing: building nodes, evaluating them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.benchmark import Contenders, benchmark
+from benchmarks.libraries import load
+
+
+def _chain(x: Any) -> Any:
+    return ((x + 1.0) * 2.0 - 3.0) / 4.0 * x
+
+
+def _lazy_chain(library: str) -> Callable[[], None]:
+    mx = load(library)
+    x = mx.array(1.5)
+    return lambda: mx.eval(_chain(x))
+
+
+def _numpy_chain() -> Callable[[], Any]:
+    np = load("numpy")
+    x = np.array(1.5, np.float32)
+    return lambda: _chain(x)
+
+
+def _jax_chain() -> Callable[[], Any]:
+    x = load("jax").numpy.array(1.5)
+    return lambda: _chain(x).block_until_ready()
+
+
+def _torch_chain() -> Callable[[], Any]:
+    x = load("torch").tensor(1.5)
+    return lambda: _chain(x)
+
+
+@benchmark("five chained operations on a scalar, then eval", targets={"mlx": 0.5})
+def scalar_chain() -> Contenders:
+    return {
+        "ingot": lambda: _lazy_chain("ingot"),
+        "mlx": lambda: _lazy_chain("mlx"),
+        "numpy": _numpy_chain,
+        "jax": _jax_chain,
+        "torch": _torch_chain,
+    }

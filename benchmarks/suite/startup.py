@@ -1,0 +1,34 @@
+"""How long imports take, in processes of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+
+from benchmarks.benchmark import Contenders, benchmark
+from benchmarks.libraries import MODULES, load
+
+IMPORT = """
+from time import perf_counter
+start = perf_counter()
+import {module}
+print(perf_counter() - start)
+"""
+
+
+def _import_time(library: str) -> Callable[[], float]:
+    load(library)  # says so if it is not installed, and fills the file cache
+    command = [sys.executable, "-c", IMPORT.format(module=MODULES[library])]
+
+    def seconds() -> float:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return float(done.stdout)
+
+    return seconds
+
+
+@benchmark("import of the library in a new process", targets={"numpy": 2.0}, self_timed=True)
+def import_time() -> Contenders:
+    return {library: partial(_import_time, library) for library in MODULES}
