@@ -18,20 +18,18 @@ import numpy as np
 from ingot import _native
 from ingot._native import Dtype, array, make
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import bfloat16, complex64, float16, is_inexact, promote
+from ingot.graph.dtype import complex64, is_inexact, promote
 from ingot.graph.libraries import prepare_blas
 from ingot.graph.op import Op, no_rule
 from ingot.graph.shape import Shape, as_axes, broadcast_shapes, normalize_axis, shape_text, size_of
 from ingot.ops.casting import astype
-from ingot.ops.movement import Transpose, broadcast_to, reshape, transpose
+from ingot.ops.movement import Reshape, Transpose, broadcast_to, reshape, transpose
 
 __all__ = ["addmm", "inner", "kron", "matmul", "outer", "tensordot", "vecdot"]
 
 # A matrix times a stack of matrices with at most so many columns is one product of the matrix and
 # all columns: BLAS would otherwise read the matrix again for each of the stack.
 _FEW_COLUMNS = 32
-
-_HALVES = (float16.numpy, bfloat16.numpy)
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Matmul(Op):
         left = _for_blas(a)
         right = _for_blas(b)
         product: np.ndarray = np.matmul(left, right)
-        if product.dtype != a.dtype:
+        if product.itemsize != a.itemsize:
             product = product.astype(a.dtype)
         if product.ndim > 2 and product.shape[:-2] != a.shape[:-2]:
             product = np.broadcast_to(product, (*a.shape[:-1], b.shape[-1]))
@@ -82,7 +80,7 @@ def _for_blas(x: np.ndarray) -> np.ndarray:
     unless the elements of a row or a column are adjacent and rows, or columns, do not overlap."""
     if x.ndim > 2:
         x = x[tuple(slice(0, 1 if stride == 0 else None) for stride in x.strides[:-2])]
-    if x.dtype in _HALVES:
+    if x.itemsize == 2:
         x = x.astype(np.float32)
     if x.flags.c_contiguous:
         return x
@@ -165,11 +163,11 @@ def _stacked_product(name: str, a: array, b: array, stream: StreamLike) -> array
         _refuse_shapes(name, shape_a, shape_b)
     rows = shape_a[-2:-1]  # empty for a vector, and so are the columns
     columns = shape_b[-1:] if len(shape_b) > 1 else ()
-    left = a if rows else reshape(a, (1, *shape_a), stream=stream)
-    right = b if columns else reshape(b, (*shape_b, 1), stream=stream)
+    left = a if rows else _reshaped(a, (1, *shape_a), stream)
+    right = b if columns else _reshaped(b, (*shape_b, 1), stream)
     batch = broadcast_shapes(name, shape_a[:-2], shape_b[:-2])
     product = _batched(left, right, batch, stream)
-    return reshape(product, (*batch, *rows, *columns), stream=stream)
+    return _reshaped(product, (*batch, *rows, *columns), stream)
 
 
 def _batched(a: array, b: array, batch: Shape, stream: StreamLike) -> array:
@@ -177,15 +175,21 @@ def _batched(a: array, b: array, batch: Shape, stream: StreamLike) -> array:
     rows, common = a.shape[-2:]
     columns = b.shape[-1]
     if b.ndim == 2 and batch:
-        flat = reshape(a, (size_of(batch) * rows, common), stream=stream)
-        product = _product(flat, b, stream)
-        return reshape(product, (*batch, rows, columns), stream=stream)
+        flat = _reshaped(a, (size_of(batch) * rows, common), stream)
+        return _reshaped(_product(flat, b, stream), (*batch, rows, columns), stream)
     if a.ndim == 2 and batch and columns <= _FEW_COLUMNS:
         product = _batched(_transposed(b, stream), _transposed(a, stream), batch, stream)
         return _transposed(product, stream)
     left = broadcast_to(a, (*batch, rows, common), stream=stream)
     right = broadcast_to(b, (*batch, common, columns), stream=stream)
     return _product(left, right, stream)
+
+
+def _reshaped(a: array, shape: Shape, stream: StreamLike) -> array:
+    """`a` under a shape that has as many elements: `reshape` without its checks."""
+    if a.shape == shape:
+        return a
+    return make(Reshape(shape), (a,), shape, a.dtype, stream)
 
 
 def addmm(
