@@ -122,7 +122,7 @@ static PyObject *in_place(int which, PyObject *self, PyObject *other) {
 BINARY_IN_PLACE(add, ADD)
 BINARY_IN_PLACE(subtract, SUBTRACT)
 BINARY_IN_PLACE(multiply, MULTIPLY)
-BINARY_IN_PLACE(true_divide, TRUE_DIVIDE)
+BINARY(true_divide, TRUE_DIVIDE)
 BINARY_IN_PLACE(floor_divide, FLOOR_DIVIDE)
 BINARY_IN_PLACE(remainder, REMAINDER)
 BINARY_IN_PLACE(matmul, MATMUL)
@@ -135,6 +135,14 @@ BINARY(divmod, DIVMOD)
 UNARY(negative, NEGATIVE)
 UNARY(absolute, ABSOLUTE)
 UNARY(invert, INVERT)
+
+static PyObject *array_in_place_true_divide(PyObject *a, PyObject *b) {
+    Dtype *dtype = (Dtype *)((Array *)a)->node->dtype;
+    if (dtype_is_inexact(dtype))
+        return in_place(TRUE_DIVIDE, a, b);
+    PyErr_Format(PyExc_ValueError, "[divide] a quotient does not fit into %S: write a = a / b instead of a /= b.", dtype);
+    return NULL;
+}
 
 static PyObject *array_power(PyObject *a, PyObject *b, PyObject *modulus) {
     if (modulus == Py_None)

@@ -215,6 +215,82 @@ static void leave_context(void) {
     PyErr_Restore(type, value, traceback);
 }
 
+/* Elements from which on a graph is worth looking at as a whole: below, that takes longer than it saves. */
+#define FUSE_ELEMENTS 32768
+
+static bool worth_fusing(NodeList *order) {
+    if (hooks.fuse == NULL || order->count < 2)
+        return false;
+    bool large = false;
+    for (Py_ssize_t i = 0; i < order->count; i++) {
+        Node *node = order->items[i];
+        if (node->op == NULL || node->pending != NULL || (node->tracer && tracing_depth > 0))
+            return false;
+        if (large || !Py_IS_TYPE(node->dtype, Dtype_Type))
+            continue;
+        Py_ssize_t elements = 1;
+        for (Py_ssize_t axis = 0; axis < PyTuple_GET_SIZE(node->shape); axis++)
+            elements *= PyLong_AsSsize_t(PyTuple_GET_ITEM(node->shape, axis));
+        large = elements >= FUSE_ELEMENTS;
+    }
+    return large;
+}
+
+/* Evaluates the graph as a whole if the compiler takes it: 1 done, 0 declined, -1 error.
+ * Nodes that something outside of the graph refers to get values too, as if each had been evaluated by itself. */
+static int evaluate_fused(NodeList *order, Node **outputs, Py_ssize_t count) {
+    PyObject *nodes = PyList_New(order->count), *wanted = PyList_New(0);
+    int status = nodes == NULL || wanted == NULL ? -1 : 0;
+    bool declined = false;
+    Py_ssize_t *references = PyMem_Calloc((size_t)order->count, sizeof *references);
+    if (references == NULL)
+        status = -1;
+    if (status == 0) {
+        uint64_t base = next_mark() + (uint64_t)order->count; /* marks become positions in the order */
+        for (Py_ssize_t i = 0; i < order->count; i++) {
+            order->items[i]->mark = base + (uint64_t)i;
+            references[i] = 1; /* the order's own */
+        }
+        for (Py_ssize_t i = 0; i < order->count; i++) {
+            PyObject *inputs = order->items[i]->inputs;
+            for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(inputs); k++) {
+                uint64_t position = ((Node *)PyTuple_GET_ITEM(inputs, k))->mark - base;
+                if (position < (uint64_t)order->count && (Node *)PyTuple_GET_ITEM(inputs, k) == order->items[position])
+                    references[position]++;
+            }
+        }
+        for (Py_ssize_t i = 0; i < count; i++) {
+            uint64_t position = outputs[i]->mark - base;
+            if (position < (uint64_t)order->count && outputs[i] == order->items[position])
+                references[position] = -1;
+        }
+        advance_marks((uint64_t)order->count * 2);
+        for (Py_ssize_t i = 0; i < order->count && status == 0; i++) {
+            Node *node = order->items[i];
+            if (Py_REFCNT(node) <= references[i])
+                continue;
+            if (!Py_IS_TYPE(node->dtype, Dtype_Type)) {
+                declined = true; /* other outputs of it will be asked for: its value must stay */
+            } else {
+                PyObject *position = PyLong_FromSsize_t(i);
+                status = position == NULL ? -1 : PyList_Append(wanted, position);
+                Py_XDECREF(position);
+            }
+        }
+        for (Py_ssize_t i = 0; i < order->count; i++)
+            PyList_SET_ITEM(nodes, i, Py_NewRef(order->items[i]));
+    }
+    if (status == 0 && !declined) {
+        PyObject *done = PyObject_CallFunctionObjArgs(hooks.fuse, nodes, wanted, NULL);
+        status = done == NULL ? -1 : PyObject_IsTrue(done);
+        Py_XDECREF(done);
+    }
+    PyMem_Free(references);
+    Py_XDECREF(nodes);
+    Py_XDECREF(wanted);
+    return status;
+}
+
 int evaluate_nodes(Node **outputs, Py_ssize_t count) {
     NodeList order = {0};
     int status = order_nodes(outputs, count, is_ready, &order);
@@ -222,6 +298,18 @@ int evaluate_nodes(Node **outputs, Py_ssize_t count) {
     if (status == 0 && order.count > 0 && !inside_context) {
         status = enter_context();
         entered = status == 0;
+    }
+    if (status == 0 && worth_fusing(&order)) {
+        int fused = evaluate_fused(&order, outputs, count);
+        if (fused < 0)
+            status = -1;
+        for (Py_ssize_t i = 0; fused == 1 && i < order.count; i++) {
+            if (order.items[i]->data != NULL)
+                node_detach(order.items[i]);
+            Py_DECREF(order.items[i]);
+        }
+        if (fused == 1)
+            order.count = 0;
     }
     for (Py_ssize_t i = 0; i < order.count; i++) {
         Node *node = order.items[i];
@@ -367,6 +455,21 @@ static PyObject *dependents(PyObject *Py_UNUSED(module), PyObject *arguments) {
     return list;
 }
 
+/* set_data(node, ndarray): the value of a node that was computed as part of a whole */
+static PyObject *set_data(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
+    Node *node = count == 2 ? as_node(arguments[0]) : NULL;
+    if (node == NULL || node->op == NULL) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "set_data takes a node that is not evaluated, and an ndarray.");
+        return NULL;
+    }
+    PyObject *checked = checked_results(node->op, arguments[1], node);
+    if (checked == NULL)
+        return NULL;
+    Py_XSETREF(node->data, checked);
+    Py_RETURN_NONE;
+}
+
 static PyObject *begin_tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
     tracing_depth++;
     Py_RETURN_NONE;
@@ -387,6 +490,7 @@ static PyMethodDef functions[] = {
     {"mark_pending", mark_pending, METH_VARARGS, "mark_pending(arrays, wait) -> whether there is anything to compute"},
     {"topological", topological, METH_O, "topological(arrays) -> all nodes they depend on, inputs first"},
     {"dependents", dependents, METH_VARARGS, "dependents(outputs, leaves) -> nodes between leaves and outputs"},
+    {"set_data", (PyCFunction)(void (*)(void))set_data, METH_FASTCALL, "set_data(node, ndarray): gives a node its value"},
     {"begin_tracing", begin_tracing, METH_NOARGS, "Tracers keep their graphs until the matching end_tracing."},
     {"in_tracing", in_tracing, METH_NOARGS, "Whether a transform is running on this thread."},
     {"end_tracing", end_tracing, METH_NOARGS, "Ends what begin_tracing began, on the same thread."},

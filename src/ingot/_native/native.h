@@ -52,6 +52,8 @@ PyObject *resolve_stream(PyObject *requested);
 /* Drops op and inputs of an evaluated node. */
 void node_detach(Node *node);
 uint64_t next_mark(void);
+/* Makes sure that the next `count` marks after the last one are not used again. */
+void advance_marks(uint64_t count);
 
 /* ---- arrays (array.c) ---- */
 
@@ -94,6 +96,7 @@ typedef struct {
     PyObject *ndarray_type;      /* numpy.ndarray */
     PyObject *make_context;      /* () -> contextvars.Context in which evaluation runs */
     PyObject *operand_error;     /* (operator name, left, right) -> raises */
+    PyObject *fuse;              /* (nodes, outputs) -> bool: evaluates a large graph as a whole, or declines */
 } Hooks;
 
 extern Hooks hooks;

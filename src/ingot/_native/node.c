@@ -9,9 +9,14 @@ static PyObject *process_stream;
 /* () -> where the user is: called for each new node of this thread while compile traces. */
 static _Thread_local PyObject *source_recorder;
 
+static uint64_t last_mark; /* walks hold the GIL from start to end, so one counter serves all threads */
+
 uint64_t next_mark(void) {
-    static uint64_t mark; /* walks hold the GIL from start to end, so one counter serves all threads */
-    return ++mark;
+    return ++last_mark;
+}
+
+void advance_marks(uint64_t count) {
+    last_mark += count;
 }
 
 PyObject *resolve_stream(PyObject *requested) {

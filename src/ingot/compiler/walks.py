@@ -19,6 +19,8 @@ from ingot.graph.shape import size_of
 __all__ = ["lower"]
 
 TILE = 8192  # elements of a long innermost axis that one part of a map takes
+CACHE_LINE = 64
+ACROSS, ALONG = 32, 128  # the sides of a tile of a map that reads across the grain
 SPLIT = 1 << 15  # elements of a long row that one part reduces
 COLUMNS = 512  # elements side by side in a reduction along other axes
 COLUMN_ROWS = 128  # how many of these are summed in their own precision before they join a wider total
@@ -48,35 +50,84 @@ def _grain(writer: Writer, elements_per_part: int) -> int:
 def _map(writer: Writer) -> Kernel:
     domain, code = writer.domain, writer.code
     pointers, begin, end = writer.begin()
-    steps = writer.group.steps
-
-    def body(here: Pointers) -> None:
-        known: dict[Step, Element] = {}
-        writer.compute(steps, known, here)
-        writer.store_outputs(steps, known, here)
-
     axes = list(range(len(domain.lengths)))
     if not axes:
-        body(pointers)
+        _map_element(writer, pointers)
         return writer.finish(1, 1)
-    inner, outer = axes[-1], axes[:-1]
-    length = domain.lengths[inner]
-    if not outer:
+    inner = axes[-1]
+    crossing = _crossing_axis(writer)
+    if len(axes) == 1:
         with code.loop(begin, end) as loop:
-            body(writer.moved(pointers, loop.index, inner))
-        return writer.finish(length, _grain(writer, 1))
+            _map_element(writer, writer.moved(pointers, loop.index, inner))
+        return writer.finish(domain.lengths[inner], _grain(writer, 1))
+    if crossing is not None:
+        return _map_tiles(writer, crossing)
+    length = domain.lengths[inner]
     tiles = -(-length // TILE)
     with code.loop(begin, end) as parts:
-        row, first, last = parts.index, writer.i64(0), writer.i64(length)
-        if tiles > 1:
-            row = code.binary("udiv", parts.index, writer.i64(tiles))
-            first = code.binary("mul nsw", code.binary("urem", parts.index, writer.i64(tiles)), writer.i64(TILE))
-            last = code.intrinsic("smin", code.binary("add nsw", first, writer.i64(TILE)), last)
-        here = writer.placed(pointers, row, outer)
+        row, tile = _divided(writer, parts.index, tiles)
+        first, last = _tile_bounds(writer, tile, TILE, length)
+        here = writer.placed(pointers, row, axes[:-1])
         with code.loop(first, last) as loop:
-            body(writer.moved(here, loop.index, inner))
-    rows = domain.size(outer)
-    return writer.finish(rows * tiles, _grain(writer, min(length, TILE)))
+            _map_element(writer, writer.moved(here, loop.index, inner))
+    return writer.finish(domain.size(axes[:-1]) * tiles, _grain(writer, min(length, TILE)))
+
+
+def _map_element(writer: Writer, here: Pointers) -> None:
+    """Everything that a map computes at one place."""
+    known: dict[Step, Element] = {}
+    writer.compute(writer.group.steps, known, here)
+    writer.store_outputs(writer.group.steps, known, here)
+
+
+def _divided(writer: Writer, index: Register, count: int) -> tuple[Register, Register]:
+    """A position split into a whole part and a rest."""
+    if count == 1:
+        return index, writer.i64(0)
+    divisor = writer.i64(count)
+    return writer.code.binary("udiv", index, divisor), writer.code.binary("urem", index, divisor)
+
+
+def _tile_bounds(writer: Writer, tile: Register, size: int, length: int) -> tuple[Register, Register]:
+    """Where a tile of an axis begins and ends."""
+    if length <= size:
+        return writer.i64(0), writer.i64(length)
+    first = writer.code.binary("mul nsw", tile, writer.i64(size))
+    past = writer.code.binary("add nsw", first, writer.i64(size))
+    return first, writer.code.intrinsic("smin", past, writer.i64(length))
+
+
+def _crossing_axis(writer: Writer) -> int | None:
+    """An axis other than the last along which some operand's elements are adjacent: it is read across the grain."""
+    inner = len(writer.domain.lengths) - 1
+    for operand in (*writer.reads, *writer.writes):
+        if abs(operand.strides[inner]) < CACHE_LINE:
+            continue
+        for axis in range(inner):
+            if abs(operand.strides[axis]) == operand.dtype.size and writer.domain.lengths[axis] > 1:
+                return axis
+    return None
+
+
+def _map_tiles(writer: Writer, crossing: int) -> Kernel:
+    """A map that reads some operand across the grain, in tiles so small that its cache lines are used up at once."""
+    domain, code = writer.domain, writer.code
+    pointers, begin, end = writer.begin()
+    inner = len(domain.lengths) - 1
+    outer = [axis for axis in range(inner) if axis != crossing]
+    across, along = (-(-domain.lengths[axis] // size) for axis, size in ((crossing, ACROSS), (inner, ALONG)))
+    with code.loop(begin, end) as parts:
+        above, tile = _divided(writer, parts.index, along)
+        row, band = _divided(writer, above, across)
+        here = writer.placed(pointers, row, outer)
+        low, high = _tile_bounds(writer, band, ACROSS, domain.lengths[crossing])
+        left, right = _tile_bounds(writer, tile, ALONG, domain.lengths[inner])
+        with code.loop(low, high) as rows:
+            at_row = writer.moved(here, rows.index, crossing)
+            with code.loop(left, right) as loop:
+                _map_element(writer, writer.moved(at_row, loop.index, inner))
+    work = min(domain.lengths[crossing], ACROSS) * min(domain.lengths[inner], ALONG)
+    return writer.finish(domain.size(outer) * across * along, _grain(writer, work))
 
 
 class _RowPasses:

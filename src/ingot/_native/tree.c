@@ -1,0 +1,182 @@
+/* Trees: nested lists, tuples and dicts, taken apart into their leaves and put together again with others. */
+#include "native.h"
+
+static const char deep[] = " while reading a tree";
+
+static int gather(PyObject *tree, PyObject *leaves);
+
+static int gather_items(PyObject *sequence, PyObject *leaves) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); i++) {
+        if (gather(PySequence_Fast_GET_ITEM(sequence, i), leaves) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int gather_values(PyObject *dict, PyObject *leaves) {
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(dict, &position, &key, &value)) {
+        if (gather(value, leaves) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* No Python code runs in here, so the tree cannot change meanwhile. */
+static int gather(PyObject *tree, PyObject *leaves) {
+    if (is_array(tree))
+        return PyList_Append(leaves, tree);
+    bool is_sequence = PyList_Check(tree) || PyTuple_Check(tree);
+    if (!is_sequence && !PyDict_Check(tree))
+        return PyList_Append(leaves, tree);
+    if (Py_EnterRecursiveCall(deep) != 0)
+        return -1;
+    int status = is_sequence ? gather_items(tree, leaves) : gather_values(tree, leaves);
+    Py_LeaveRecursiveCall();
+    return status;
+}
+
+static void explain_recursion(void) {
+    if (PyErr_ExceptionMatches(PyExc_RecursionError))
+        PyErr_SetString(PyExc_ValueError,
+                        "[tree] the tree contains itself, or is nested deeper than Python can follow.");
+}
+
+/* leaves(tree) -> list: lists and tuples by position, dicts by insertion */
+static PyObject *leaves_of(PyObject *Py_UNUSED(module), PyObject *tree) {
+    PyObject *leaves = PyList_New(0);
+    if (leaves != NULL && gather(tree, leaves) < 0) {
+        explain_recursion();
+        Py_CLEAR(leaves);
+    }
+    return leaves;
+}
+
+typedef struct {
+    PyObject *leaves;  /* list */
+    Py_ssize_t used;
+    bool plain;        /* whether subclasses of list and dict become list and dict */
+} Replacement;
+
+static PyObject *replaced(PyObject *tree, Replacement *with);
+
+static PyObject *shallow_copy(PyObject *container) {
+    static PyObject *copy;
+    if (copy == NULL) {
+        PyObject *module = PyImport_ImportModule("copy");
+        copy = module == NULL ? NULL : PyObject_GetAttrString(module, "copy");
+        Py_XDECREF(module);
+        if (copy == NULL)
+            return NULL;
+    }
+    return PyObject_CallOneArg(copy, container);
+}
+
+static PyObject *replaced_list(PyObject *list, Replacement *with) {
+    Py_ssize_t count = PyList_GET_SIZE(list);
+    PyObject *items = PyList_New(count);
+    for (Py_ssize_t i = 0; items != NULL && i < count && i < PyList_GET_SIZE(list); i++) {
+        PyObject *item = replaced(PyList_GET_ITEM(list, i), with);
+        if (item == NULL)
+            Py_CLEAR(items);
+        else
+            PyList_SET_ITEM(items, i, item);
+    }
+    if (items == NULL || with->plain || PyList_CheckExact(list))
+        return items;
+    PyObject *copy = shallow_copy(list);
+    if (copy != NULL && PyList_SetSlice(copy, 0, count, items) < 0)
+        Py_CLEAR(copy);
+    Py_DECREF(items);
+    return copy;
+}
+
+static PyObject *replaced_tuple(PyObject *tuple, Replacement *with) {
+    Py_ssize_t count = PyTuple_GET_SIZE(tuple);
+    PyObject *items = PyTuple_New(count);
+    for (Py_ssize_t i = 0; items != NULL && i < count; i++) {
+        PyObject *item = replaced(PyTuple_GET_ITEM(tuple, i), with);
+        if (item == NULL)
+            Py_CLEAR(items);
+        else
+            PyTuple_SET_ITEM(items, i, item);
+    }
+    if (items == NULL || PyTuple_CheckExact(tuple))
+        return items;
+    PyObject *type = (PyObject *)Py_TYPE(tuple); /* a named tuple takes its items one by one */
+    PyObject *made = PyObject_HasAttrString(type, "_fields") ? PyObject_Call(type, items, NULL)
+                                                             : PyObject_CallOneArg(type, items);
+    Py_DECREF(items);
+    return made;
+}
+
+static PyObject *replaced_dict(PyObject *dict, Replacement *with) {
+    bool is_plain = with->plain || PyDict_CheckExact(dict);
+    PyObject *copy = is_plain ? PyDict_Copy(dict) : shallow_copy(dict);
+    if (copy == NULL)
+        return NULL;
+    if (!PyDict_Check(copy)) {
+        PyErr_Format(PyExc_TypeError, "[tree] a copy of %s is no dict.", Py_TYPE(dict)->tp_name);
+        Py_DECREF(copy);
+        return NULL;
+    }
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(copy, &position, &key, &value)) {
+        PyObject *item = replaced(value, with);
+        /* The key is there already, so the dict may be changed while it is walked. */
+        if (item == NULL || PyDict_SetItem(copy, key, item) < 0)
+            Py_CLEAR(copy);
+        Py_XDECREF(item);
+        if (copy == NULL)
+            return NULL;
+    }
+    return copy;
+}
+
+static PyObject *replaced(PyObject *tree, Replacement *with) {
+    bool is_list = PyList_Check(tree), is_tuple = PyTuple_Check(tree);
+    if (!is_list && !is_tuple && !PyDict_Check(tree)) {
+        if (with->used >= PyList_GET_SIZE(with->leaves)) {
+            PyErr_SetString(PyExc_ValueError, "[tree] the tree has more leaves than there are values for them.");
+            return NULL;
+        }
+        return Py_NewRef(PyList_GET_ITEM(with->leaves, with->used++));
+    }
+    if (Py_EnterRecursiveCall(deep) != 0)
+        return NULL;
+    PyObject *result = is_list    ? replaced_list(tree, with)
+                       : is_tuple ? replaced_tuple(tree, with)
+                                  : replaced_dict(tree, with);
+    Py_LeaveRecursiveCall();
+    return result;
+}
+
+/* replace_leaves(tree, leaves, plain) -> a tree of the same structure */
+static PyObject *replace_leaves(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
+    if (count != 3 || !PyList_Check(arguments[1])) {
+        PyErr_SetString(PyExc_TypeError, "replace_leaves takes a tree, a list and a flag.");
+        return NULL;
+    }
+    Replacement with = {arguments[1], 0, arguments[2] == Py_True};
+    PyObject *result = replaced(arguments[0], &with);
+    if (result == NULL) {
+        explain_recursion();
+    } else if (with.used != PyList_GET_SIZE(with.leaves)) {
+        PyErr_SetString(PyExc_ValueError, "[tree] the tree has fewer leaves than there are values for them.");
+        Py_CLEAR(result);
+    }
+    return result;
+}
+
+static PyMethodDef functions[] = {
+    {"leaves", leaves_of, METH_O, "leaves(tree) -> list: in order"},
+    {"replace_leaves", (PyCFunction)(void (*)(void))replace_leaves, METH_FASTCALL,
+     "replace_leaves(tree, leaves, plain) -> tree of the same structure; plain: of list and dict, not their subclasses"},
+    {NULL, NULL, 0, NULL},
+};
+
+int ingot_add_tree(PyObject *module) {
+    return PyModule_AddFunctions(module, functions);
+}

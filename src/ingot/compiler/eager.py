@@ -1,0 +1,145 @@
+"""Fusion without `compile`: when evaluation meets a large graph, it is run as one program.
+
+The native evaluation loop offers every unevaluated graph with enough elements. The graph's structure (ops, shapes, dtypes, who takes
+what) is the key to a program; values that are there already are its inputs. A structure is compiled when it comes again, or at once
+if it moves so much memory that compiling pays the first time; until then the ops run one by one.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any
+
+from ingot import _native
+from ingot._native import Dtype, Node
+from ingot.compiler.pipeline import CompileMode, run_pipeline
+from ingot.compiler.program import Program
+from ingot.compiler.tape import Step, Tape
+
+__all__ = ["eager_fusion_info", "set_eager_fusion"]
+
+MOST_STRUCTURES = 512
+MOST_NODES = 2000  # beyond, a graph is rather unrolled Python than worth compiling as a whole
+AT_ONCE = 64 << 20  # bytes read and written op by op that take about as long as compiling
+
+
+class _Structures:
+    """Programs by structure; a number stands for how often a structure was seen before it was compiled."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.found: OrderedDict[Hashable, Program | int] = OrderedDict()
+        self.runs = 0
+
+    def get(self, key: Hashable, nbytes: int) -> tuple[Program | None, bool]:
+        """The program of a structure, and whether it is time to make one."""
+        with self.lock:
+            entry = self.found.get(key)
+            if isinstance(entry, Program):
+                self.found.move_to_end(key)
+                return entry, False
+            seen = 0 if entry is None else entry
+            self.found[key] = seen + 1
+            self.found.move_to_end(key)
+            while len(self.found) > MOST_STRUCTURES:
+                self.found.popitem(last=False)
+            return None, seen > 0 or nbytes >= AT_ONCE
+
+    def put(self, key: Hashable, program: Program) -> None:
+        """Keeps a program."""
+        with self.lock:
+            self.found[key] = program
+
+
+_structures = _Structures()
+
+
+def set_eager_fusion(on: bool) -> None:
+    """Choose whether large graphs that are evaluated without `compile` are fused. INGOT_EAGER_FUSION=off does it too."""
+    _native.set_hook("fuse", _evaluate_whole if on else None)
+
+
+def eager_fusion_info() -> dict[str, int]:
+    """How many structures are known, how many of them are compiled, and how often those ran."""
+    entries = list(_structures.found.values())
+    return {
+        "structures": len(entries),
+        "programs": sum(isinstance(entry, Program) for entry in entries),
+        "runs": _structures.runs,
+    }
+
+
+def _evaluate_whole(nodes: list[Node], wanted: list[int]) -> bool:
+    """Evaluates a graph, whose nodes come inputs first, as a whole; False leaves it to the ops one by one."""
+    if len(nodes) > MOST_NODES:
+        return False
+    if sum(node.op.role in ("map", "reduce") for node in nodes) < 2:
+        return False
+    key, leaves, nbytes = _structure(nodes, wanted)
+    if key is None:
+        return False
+    program, due = _structures.get(key, nbytes)
+    if program is None:
+        if not due:
+            return False
+        program = run_pipeline(_tape(nodes, wanted, leaves), CompileMode.enabled).program
+        _structures.put(key, program)
+    results = program.run(tuple([leaf.data for leaf in leaves]))
+    for position, result in zip(wanted, results, strict=True):
+        _native.set_data(nodes[position], result)
+    _structures.runs += 1
+    return True
+
+
+def _structure(
+    nodes: list[Node], wanted: list[int]
+) -> tuple[Hashable | None, list[Node], int]:
+    """A key for the graph, the values that it starts from, and the bytes that its ops read and write."""
+    number: dict[Node, int] = {}
+    leaves: list[Node] = []
+    parts: list[Any] = []
+    nbytes = 0
+    for node in nodes:
+        sources = []
+        for source in node.inputs:
+            if source not in number:
+                number[source] = -1 - len(leaves)
+                leaves.append(source)
+                parts.append(source.shape)
+                parts.append(source.dtype)
+            sources.append(number[source])
+        number[node] = len(number)
+        op = node.op
+        parts.append(type(op))
+        parts.append(op)
+        parts.append(tuple(sources))
+        parts.append(node.shape)
+        parts.append(node.dtype)
+        if type(node.dtype) is Dtype and op.role != "view":
+            nbytes += node.dtype.size * _elements(node.shape) * (1 + len(sources))
+    if any(type(leaf.dtype) is not Dtype for leaf in leaves):
+        return None, leaves, nbytes
+    parts.append(tuple(wanted))
+    return tuple(parts), leaves, nbytes
+
+
+def _elements(shape: tuple[int, ...]) -> int:
+    count = 1
+    for length in shape:
+        count *= length
+    return count
+
+
+def _tape(nodes: list[Node], wanted: list[int], leaves: list[Node]) -> Tape:
+    made: dict[Node, Step] = {leaf: Step(None, (), leaf.shape, leaf.dtype) for leaf in leaves}
+    inputs = list(made.values())
+    for node in nodes:
+        sources = [made[source] for source in node.inputs]
+        made[node] = Step(node.op, sources, node.shape, node.dtype, node.stream)
+    return Tape(inputs, [made[nodes[position]] for position in wanted], list(made.values()))
+
+
+set_eager_fusion(os.environ.get("INGOT_EAGER_FUSION", "1").lower() not in ("0", "off", "false", "no"))
