@@ -11,7 +11,7 @@ import scipy.special
 
 from . import references
 from .cases import Case, add
-from .compare import EXACT, Close
+from .compare import EXACT, EXACT_SIGNS, Close
 from .inputs import DTYPES, FLOATS, INEXACT, INTEGERS, REALS, SIGNED, Array, varied
 
 Reference = Callable[..., np.ndarray]
@@ -34,14 +34,14 @@ def _smooth(reference: Reference, *domain: str, ulps: float = 4) -> Elementwise:
 
 
 UNARY: dict[str, Elementwise] = {
-    "abs": Elementwise(close=ROUNDED),
-    "negative": Elementwise(),
-    "positive": Elementwise(),
+    "abs": Elementwise(close=Close(2, 1, signed_zeros=True)),
+    "negative": Elementwise(close=EXACT_SIGNS),
+    "positive": Elementwise(close=EXACT_SIGNS),
     "sign": Elementwise(close=ROUNDED),
-    "ceil": Elementwise(("any", "decimal")),
-    "floor": Elementwise(("any", "decimal")),
-    "trunc": Elementwise(("any", "decimal")),
-    "round": Elementwise(("any", "decimal")),
+    "ceil": Elementwise(("any", "decimal"), close=EXACT_SIGNS),
+    "floor": Elementwise(("any", "decimal"), close=EXACT_SIGNS),
+    "trunc": Elementwise(("any", "decimal"), close=EXACT_SIGNS),
+    "round": Elementwise(("any", "decimal"), close=EXACT_SIGNS),
     "square": Elementwise(close=Close(2, 1, 10)),
     "logical_not": Elementwise(),
     "bitwise_invert": Elementwise(),
@@ -50,11 +50,11 @@ UNARY: dict[str, Elementwise] = {
     "isfinite": Elementwise(),
     "isposinf": Elementwise(),
     "isneginf": Elementwise(),
-    "real": Elementwise(),
+    "real": Elementwise(close=EXACT_SIGNS),
     "imag": Elementwise(),
-    "conj": Elementwise(),
-    "conjugate": Elementwise(),
-    "stop_gradient": Elementwise(),
+    "conj": Elementwise(close=EXACT_SIGNS),
+    "conjugate": Elementwise(close=EXACT_SIGNS),
+    "stop_gradient": Elementwise(close=EXACT_SIGNS),
     "degrees": _smooth(references.degrees, "finite"),
     "radians": _smooth(references.radians, "finite"),
     "reciprocal": _smooth(np.reciprocal, "positive"),

@@ -9,7 +9,7 @@ to MLX or to the reference.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -22,15 +22,17 @@ from .inputs import numpy_dtype
 class Close:
     """Differences up to `ulps` units in the last place of the value, or of a larger `scale`.
 
-    `half_ulps` is the same for float16 and bfloat16.
+    `half_ulps` is the same for float16 and bfloat16. With `signed_zeros` 0.0 is not -0.0.
     """
 
     ulps: float = 4
     half_ulps: float = 1
     scale: float = 0
+    signed_zeros: bool = False
 
 
 EXACT = Close(0, 0)
+EXACT_SIGNS = Close(0, 0, signed_zeros=True)
 
 
 def is_array(value: Any) -> bool:
@@ -118,7 +120,7 @@ def value_difference(
 def _elements_agree(ours: np.ndarray, theirs: np.ndarray, dtype: str, close: Close) -> np.ndarray:
     """Which elements are equal or close; NaN equals NaN, for complex numbers part by part."""
     if ours.dtype.kind == "c":
-        if close == EXACT:
+        if close.ulps == 0:
             parts = ((ours.real, theirs.real), (ours.imag, theirs.imag))
             agree = [_elements_agree(a, b, "float32", close) for a, b in parts]
             return agree[0] & agree[1]
@@ -127,6 +129,9 @@ def _elements_agree(ours: np.ndarray, theirs: np.ndarray, dtype: str, close: Clo
         same = _elements_agree(ours.real, theirs.real, "float32", EXACT)
         same &= _elements_agree(ours.imag, theirs.imag, "float32", EXACT)
         return np.where(special, same, _within(ours, theirs, dtype, close))
+    if ours.dtype.kind == "f" and close.signed_zeros:
+        same_sign = (ours != 0) | (theirs != 0) | (np.signbit(ours) == np.signbit(theirs))
+        return same_sign & _elements_agree(ours, theirs, dtype, replace(close, signed_zeros=False))
     if ours.dtype.kind != "f" or close == EXACT:
         return (ours == theirs) | ((ours != ours) & (theirs != theirs))
     finite = np.isfinite(ours) & np.isfinite(theirs)

@@ -16,6 +16,7 @@ MODULES = (
     "sorting",
     "misc",
     "array",
+    "large",
 )
 
 for module in MODULES:
