@@ -136,6 +136,13 @@ def test_every_assignment_in_place(statement: str) -> None:
     assert outcomes[0][1] == [1, 2, 3]
 
 
+def test_quotients_do_not_fit_into_integers() -> None:
+    array = mx.array([1, 2])
+    with pytest.raises(ValueError, match="a quotient does not fit into"):
+        array /= 2
+    assert array.tolist() == [1, 2]
+
+
 @pytest.mark.parametrize("statement", ["a &= b", "a |= b", "a ^= b", "a <<= b", "a >>= b"])
 def test_every_assignment_of_bits_in_place(statement: str) -> None:
     outcomes = []

@@ -122,15 +122,16 @@ StreamLike = Stream | Device | DeviceType | None
 
 
 class _OfThread(threading.local):
-    """What each thread has of its own."""
-
-    default: Stream | None = None  # held here because the C extension only borrows it
+    """What each thread has of its own: the streams that thread-local ones stand for there."""
 
     def __init__(self) -> None:
         self.streams: dict[ThreadLocalStream, Stream] = {}
 
 
 _of_thread = _OfThread()
+# The C extension only borrows the streams that are defaults, in threads that may outlive what
+# Python knows of them; so these streams live as long as the process.
+_kept: dict[int, Stream] = {}
 _numbers = itertools.count()
 _thread_local_numbers = itertools.count()
 
@@ -202,14 +203,13 @@ def set_default_stream(stream: Stream) -> None:
     """Set the stream of ops that this thread makes without naming one."""
     if not isinstance(stream, Stream) or isinstance(stream, ThreadLocalStream):
         raise TypeError(f"[set_default_stream] takes a stream, got {type_name(stream)}.")
+    _kept[id(stream)] = stream
     _native.set_thread_stream(stream)
-    _of_thread.default = stream
 
 
 def clear_streams() -> None:
     """Forget the streams of this thread: its default becomes that of the process again."""
     _native.set_thread_stream(None)
-    _of_thread.default = None
     _of_thread.streams.clear()
 
 
