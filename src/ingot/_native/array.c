@@ -178,15 +178,17 @@ static PyObject *array_ndim(Array *self, void *Py_UNUSED(closure)) {
     return PyLong_FromSsize_t(PyTuple_GET_SIZE(self->node->shape));
 }
 
-static Py_ssize_t element_count(Array *self) {
-    Py_ssize_t count = 1;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->node->shape); i++)
-        count *= PyLong_AsSsize_t(PyTuple_GET_ITEM(self->node->shape, i));
-    return count;
+/* `count` times all lengths. These are ints, or while a function is traced for all shapes, dimensions: objects that
+ * multiply as ints do. */
+static PyObject *times_lengths(long count, PyObject *shape) {
+    PyObject *product = PyLong_FromLong(count);
+    for (Py_ssize_t i = 0; product != NULL && i < PyTuple_GET_SIZE(shape); i++)
+        Py_SETREF(product, PyNumber_Multiply(product, PyTuple_GET_ITEM(shape, i)));
+    return product;
 }
 
 static PyObject *array_size(Array *self, void *Py_UNUSED(closure)) {
-    return PyLong_FromSsize_t(element_count(self));
+    return times_lengths(1, self->node->shape);
 }
 
 static PyObject *array_itemsize(Array *self, void *Py_UNUSED(closure)) {
@@ -194,7 +196,7 @@ static PyObject *array_itemsize(Array *self, void *Py_UNUSED(closure)) {
 }
 
 static PyObject *array_nbytes(Array *self, void *Py_UNUSED(closure)) {
-    return PyLong_FromSsize_t(element_count(self) * ((Dtype *)self->node->dtype)->itemsize);
+    return times_lengths(((Dtype *)self->node->dtype)->itemsize, self->node->shape);
 }
 
 static PyObject *array_node(Array *self, void *Py_UNUSED(closure)) {
