@@ -51,6 +51,8 @@ Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype,
 PyObject *resolve_stream(PyObject *requested);
 /* Drops op and inputs of an evaluated node. */
 void node_detach(Node *node);
+/* Whether compile traces on this thread. */
+bool recording_sources(void);
 uint64_t next_mark(void);
 /* Makes sure that the next `count` marks after the last one are not used again. */
 void advance_marks(uint64_t count);
@@ -111,6 +113,8 @@ int ingot_add_lift(PyObject *module);
 int ingot_add_evaluate(PyObject *module);
 int ingot_add_signature(PyObject *module);
 int ingot_add_program(PyObject *module);
+int ingot_add_tree(PyObject *module);
+int ingot_add_backward(PyObject *module);
 int ingot_add_allocator(PyObject *module);
 int ingot_add_buffer(PyObject *module);
 int ingot_add_numpy_memory(PyObject *module);

@@ -256,8 +256,12 @@ static PyObject *set_source_recorder(PyObject *Py_UNUSED(module), PyObject *reco
     return previous;
 }
 
+bool recording_sources(void) {
+    return source_recorder != NULL;
+}
+
 static PyObject *recording(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
-    return PyBool_FromLong(source_recorder != NULL);
+    return PyBool_FromLong(recording_sources());
 }
 
 static PyObject *current_stream(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {

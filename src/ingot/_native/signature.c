@@ -1,5 +1,6 @@
 /* signature: the part of a compiled call that runs every time: the arrays in its arguments, and a key for the rest. */
 #include "native.h"
+#include <structmember.h>
 
 typedef struct {
     PyObject *key;    /* list, made a tuple at the end */
@@ -121,30 +122,231 @@ static int add_tree(Signature *self, PyObject *tree) {
     return status;
 }
 
+static bool begin_signature(Signature *self, bool shapes, bool values) {
+    *self = (Signature){PyList_New(0), PyList_New(0), shapes, values};
+    return self->key != NULL && self->arrays != NULL;
+}
+
+static void end_signature(Signature *self) {
+    Py_XDECREF(self->key);
+    Py_XDECREF(self->arrays);
+}
+
 /* signature(tree, shapes, values) -> (key, arrays) */
 static PyObject *signature(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
     if (count != 3) {
         PyErr_SetString(PyExc_TypeError, "signature takes a tree and two flags.");
         return NULL;
     }
-    Signature self = {PyList_New(0), PyList_New(0), arguments[1] == Py_True, arguments[2] == Py_True};
+    Signature self;
     PyObject *result = NULL;
-    if (self.key != NULL && self.arrays != NULL && add_tree(&self, arguments[0]) == 0) {
+    if (begin_signature(&self, arguments[1] == Py_True, arguments[2] == Py_True) && add_tree(&self, arguments[0]) == 0) {
         PyObject *key = PyList_AsTuple(self.key);
         if (key != NULL)
             result = Py_BuildValue("NO", key, self.arrays);
     }
-    Py_XDECREF(self.key);
-    Py_XDECREF(self.arrays);
+    end_signature(&self);
     return result;
+}
+
+/* FastCall: the base of compiled functions. A call whose signature was seen builds its lazy results here; all others go to the
+ * subclass's `slow_call`. */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *entries;  /* dict: key -> (op, shapes, dtypes, output ops, builder or None) */
+    PyObject *captured; /* the captured inputs, part of the signature; None without */
+    PyObject *counter;  /* the object whose attribute `hits` counts calls that needed no compilation */
+    PyObject *weak_references;
+    PyObject *dictionary;
+    bool shapes;
+} FastCall;
+
+static PyTypeObject *FastCall_Type;
+static bool fast_calls_enabled = true;
+
+static PyObject *fast_key(FastCall *self, PyObject *arguments, PyObject **arrays) {
+    Signature signature;
+    PyObject *key = NULL;
+    if (begin_signature(&signature, self->shapes, true) && add_tree(&signature, arguments) == 0 &&
+        (self->captured == Py_None || add_tree(&signature, self->captured) == 0) &&
+        add_borrowed(&signature, resolve_stream(NULL)) == 0) {
+        key = PyList_AsTuple(signature.key);
+        *arrays = Py_NewRef(signature.arrays);
+    }
+    end_signature(&signature);
+    return key;
+}
+
+static bool follows_transform(PyObject *arrays) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(arrays); i++) {
+        if (((Array *)PyList_GET_ITEM(arrays, i))->node->tracer)
+            return true;
+    }
+    return false;
+}
+
+static int count_hit(PyObject *counter) {
+    static PyObject *name, *one;
+    if (name == NULL && ((name = PyUnicode_InternFromString("hits")) == NULL || (one = PyLong_FromLong(1)) == NULL))
+        return -1;
+    PyObject *hits = PyObject_GetAttr(counter, name);
+    PyObject *more = hits == NULL ? NULL : PyNumber_Add(hits, one);
+    int status = more == NULL ? -1 : PyObject_SetAttr(counter, name, more);
+    Py_XDECREF(hits);
+    Py_XDECREF(more);
+    return status;
+}
+
+/* The lazy outputs of a compiled op: a new tuple of arrays. */
+static PyObject *apply_entry(PyObject *entry, PyObject *arrays) {
+    PyObject *op = PyTuple_GET_ITEM(entry, 0), *shapes = PyTuple_GET_ITEM(entry, 1), *dtypes = PyTuple_GET_ITEM(entry, 2);
+    PyObject *output_ops = PyTuple_GET_ITEM(entry, 3), *stream = resolve_stream(NULL);
+    Py_ssize_t count = PyList_GET_SIZE(arrays);
+    PyObject *inputs = PyTuple_New(count);
+    if (inputs == NULL)
+        return NULL;
+    for (Py_ssize_t i = 0; i < count; i++)
+        PyTuple_SET_ITEM(inputs, i, Py_NewRef(((Array *)PyList_GET_ITEM(arrays, i))->node));
+    Node *whole = node_new(op, inputs, shapes, dtypes, stream);
+    Py_DECREF(inputs);
+    PyObject *source = whole == NULL ? NULL : PyTuple_Pack(1, whole);
+    Py_XDECREF(whole);
+    PyObject *outputs = source == NULL ? NULL : PyTuple_New(PyTuple_GET_SIZE(output_ops));
+    for (Py_ssize_t i = 0; outputs != NULL && i < PyTuple_GET_SIZE(output_ops); i++) {
+        Node *node = node_new(PyTuple_GET_ITEM(output_ops, i), source, PyTuple_GET_ITEM(shapes, i),
+                              PyTuple_GET_ITEM(dtypes, i), stream);
+        PyObject *array = node == NULL ? NULL : array_from_node(node);
+        if (array == NULL)
+            Py_CLEAR(outputs);
+        else
+            PyTuple_SET_ITEM(outputs, i, array);
+    }
+    Py_XDECREF(source);
+    return outputs;
+}
+
+static PyObject *slow_call(FastCall *self, PyObject *arguments, PyObject *keywords, PyObject *key) {
+    PyObject *method = PyObject_GetAttrString((PyObject *)self, "slow_call");
+    PyObject *empty = keywords == NULL ? PyDict_New() : Py_NewRef(keywords);
+    PyObject *result = NULL;
+    if (method != NULL && empty != NULL)
+        result = PyObject_CallFunctionObjArgs(method, arguments, empty, key == NULL ? Py_None : key, NULL);
+    Py_XDECREF(method);
+    Py_XDECREF(empty);
+    return result;
+}
+
+static PyObject *fast_call(FastCall *self, PyObject *arguments, PyObject *keywords) {
+    bool plain = keywords == NULL || PyDict_GET_SIZE(keywords) == 0;
+    if (!fast_calls_enabled || !plain || self->entries == NULL || recording_sources())
+        return slow_call(self, arguments, keywords, NULL);
+    PyObject *arrays = NULL, *result = NULL;
+    PyObject *key = fast_key(self, arguments, &arrays);
+    if (key == NULL)
+        return NULL;
+    PyObject *entry = PyDict_GetItemWithError(self->entries, key);
+    if (entry == NULL || follows_transform(arrays)) {
+        if (!PyErr_Occurred())
+            result = slow_call(self, arguments, keywords, key);
+    } else {
+        Py_INCREF(entry);
+        PyObject *outputs = count_hit(self->counter) < 0 ? NULL : apply_entry(entry, arrays);
+        PyObject *builder = PyTuple_GET_ITEM(entry, 4);
+        if (outputs != NULL)
+            result = builder == Py_None ? Py_NewRef(PyTuple_GET_ITEM(outputs, 0)) : PyObject_CallOneArg(builder, outputs);
+        Py_XDECREF(outputs);
+        Py_DECREF(entry);
+    }
+    Py_DECREF(key);
+    Py_XDECREF(arrays);
+    return result;
+}
+
+/* prepare(entries, captured, counter, shapes) */
+static PyObject *fast_prepare(FastCall *self, PyObject *arguments) {
+    PyObject *entries, *captured, *counter;
+    int shapes;
+    if (!PyArg_ParseTuple(arguments, "O!OOp:prepare", &PyDict_Type, &entries, &captured, &counter, &shapes))
+        return NULL;
+    Py_XSETREF(self->entries, Py_NewRef(entries));
+    Py_XSETREF(self->captured, Py_NewRef(captured));
+    Py_XSETREF(self->counter, Py_NewRef(counter));
+    self->shapes = shapes;
+    Py_RETURN_NONE;
+}
+
+static int fast_traverse(FastCall *self, visitproc visit, void *arg) {
+    Py_VISIT(self->entries);
+    Py_VISIT(self->captured);
+    Py_VISIT(self->counter);
+    Py_VISIT(self->dictionary);
+    Py_VISIT(Py_TYPE(self));
+    return 0;
+}
+
+static int fast_clear(FastCall *self) {
+    Py_CLEAR(self->entries);
+    Py_CLEAR(self->captured);
+    Py_CLEAR(self->counter);
+    Py_CLEAR(self->dictionary);
+    return 0;
+}
+
+static void fast_dealloc(FastCall *self) {
+    PyObject_GC_UnTrack(self);
+    if (self->weak_references != NULL)
+        PyObject_ClearWeakRefs((PyObject *)self);
+    fast_clear(self);
+    PyTypeObject *type = Py_TYPE(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef fast_methods[] = {
+    {"prepare", (PyCFunction)fast_prepare, METH_VARARGS, "prepare(entries, captured, counter, shapes)"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef fast_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(FastCall, weak_references), READONLY, NULL},
+    {"__dictoffset__", T_PYSSIZET, offsetof(FastCall, dictionary), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot fast_slots[] = {
+    {Py_tp_call, fast_call},
+    {Py_tp_traverse, fast_traverse},
+    {Py_tp_clear, fast_clear},
+    {Py_tp_dealloc, fast_dealloc},
+    {Py_tp_methods, fast_methods},
+    {Py_tp_members, fast_members},
+    {Py_tp_doc, "The base of compiled functions: calls whose signature was seen."},
+    {0, NULL},
+};
+
+static PyType_Spec fast_spec = {
+    .name = "ingot._native.FastCall",
+    .basicsize = sizeof(FastCall),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = fast_slots,
+};
+
+static PyObject *enable_fast_calls(PyObject *Py_UNUSED(module), PyObject *flag) {
+    fast_calls_enabled = PyObject_IsTrue(flag) == 1;
+    Py_RETURN_NONE;
 }
 
 static PyMethodDef functions[] = {
     {"signature", (PyCFunction)(void (*)(void))signature, METH_FASTCALL,
      "signature(tree, shapes, values) -> (key, arrays): a hashable key of everything but the arrays' values"},
+    {"enable_fast_calls", enable_fast_calls, METH_O, "Whether compiled functions may skip their slow_call."},
     {NULL, NULL, 0, NULL},
 };
 
 int ingot_add_signature(PyObject *module) {
+    FastCall_Type = (PyTypeObject *)PyType_FromSpec(&fast_spec);
+    if (FastCall_Type == NULL || PyModule_AddObjectRef(module, "FastCall", (PyObject *)FastCall_Type) < 0)
+        return -1;
     return PyModule_AddFunctions(module, functions);
 }

@@ -75,13 +75,11 @@ static PyObject *shallow_copy(PyObject *container) {
 
 static PyObject *replaced_list(PyObject *list, Replacement *with) {
     Py_ssize_t count = PyList_GET_SIZE(list);
-    PyObject *items = PyList_New(count);
-    for (Py_ssize_t i = 0; items != NULL && i < count && i < PyList_GET_SIZE(list); i++) {
-        PyObject *item = replaced(PyList_GET_ITEM(list, i), with);
-        if (item == NULL)
+    PyObject *items = PyList_GetSlice(list, 0, count);
+    for (Py_ssize_t i = 0; items != NULL && i < count; i++) {
+        PyObject *item = replaced(PyList_GET_ITEM(items, i), with);
+        if (item == NULL || PyList_SetItem(items, i, item) < 0)
             Py_CLEAR(items);
-        else
-            PyList_SET_ITEM(items, i, item);
     }
     if (items == NULL || with->plain || PyList_CheckExact(list))
         return items;

@@ -74,12 +74,14 @@ class FunctionCache:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
+        self.callers: weakref.WeakSet[Any] = weakref.WeakSet()  # compiled functions with fast entries of their own
         self.entries: OrderedDict[Hashable, Entry] = OrderedDict()
         self.hits = 0
         self.evictions = 0
         self.misses: list[Miss] = []
         self.miss_count = 0
         self.misses_in_a_row = 0
+        self._hits_at_miss = 0
         self.seconds = 0.0
 
     def get(self, key: Hashable) -> Entry | None:
@@ -102,12 +104,13 @@ class FunctionCache:
     def count_hit(self) -> None:
         """Notes a call that needed no compilation."""
         self.hits += 1
-        self.misses_in_a_row = 0
 
     def count_miss(self, reason: str, seconds: float) -> None:
         """Notes a call that compiled."""
         self.miss_count += 1
-        self.misses_in_a_row += 1
+        # The native fast path counts hits by itself, so what came between shows in their number only.
+        self.misses_in_a_row = self.misses_in_a_row + 1 if self.hits == self._hits_at_miss else 1
+        self._hits_at_miss = self.hits
         self.seconds += seconds
         self.misses.append(Miss(reason, seconds))
         del self.misses[:-MOST_MISSES_KEPT]
@@ -116,8 +119,10 @@ class FunctionCache:
         """Drops all entries and counts."""
         with self.lock:
             self.entries.clear()
+            for caller in list(self.callers):
+                caller.fast_entries.clear()
             self.misses.clear()
-            self.hits = self.evictions = self.miss_count = self.misses_in_a_row = 0
+            self.hits = self.evictions = self.miss_count = self.misses_in_a_row = self._hits_at_miss = 0
             self.seconds = 0.0
 
     def info(self) -> CacheInfo:

@@ -10,7 +10,7 @@ from functools import update_wrapper
 from typing import Any
 
 from ingot import _native
-from ingot._native import array, signature
+from ingot._native import FastCall, array, signature
 from ingot.compiler.cache import CacheInfo, Entry, Shapes, Variant, cache_of
 from ingot.compiler.capture import Snapshot
 from ingot.compiler.describe import describe, difference, input_names
@@ -19,7 +19,7 @@ from ingot.compiler.pipeline import CompileMode, Stages, compile_mode, run_pipel
 from ingot.compiler.program import Compiled
 from ingot.compiler.trace import Trace, trace
 from ingot.compiler.verify import compare, flat_values
-from ingot.graph.op import apply_multiple
+from ingot.graph.op import Output, apply_multiple
 from ingot.graph.state import implicit_states, state_lock
 from ingot.graph.tree import arrays_in
 
@@ -29,6 +29,7 @@ log = logging.getLogger("ingot.compile")
 
 WARN_AFTER_MISSES = 16  # in a row: whoever recompiles on every call should hear of it
 MOST_PROGRAMS = 256  # of one shapeless trace
+MOST_FAST_ENTRIES = 512
 
 
 class RecompilationWarning(UserWarning):
@@ -70,7 +71,7 @@ def compile(
     return CompiledFunction(fun, inputs, outputs, shapeless, on_recompile, verify)
 
 
-class CompiledFunction:
+class CompiledFunction(FastCall):
     """A function that compiles itself when it is called. Made by `compile`."""
 
     def __init__(
@@ -91,6 +92,11 @@ class CompiledFunction:
         self._cache = cache_of(fun)
         self._name = getattr(fun, "__qualname__", None) or type(fun).__name__
         update_wrapper(self, fun, updated=())
+        # Calls without side effects whose signature was seen never reach Python.
+        self.fast_entries: dict[Hashable, tuple[Any, ...]] = {}
+        self._cache.callers.add(self)
+        if outputs is None and not verify:
+            self.prepare(self.fast_entries, inputs, self._cache, True)
 
     def __repr__(self) -> str:
         return f"<compiled {self._name}>"
@@ -123,7 +129,8 @@ class CompiledFunction:
         stages.seconds = {"trace": seconds, **stages.seconds}
         return Explanation(self._name, stages, traced)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], fast_key: Hashable) -> Any:
+        """A call that the fast path does not know; `fast_key` is what it will know it by, or None."""
         mode = compile_mode()
         if mode is CompileMode.disabled:
             return self._function(*args, **kwargs)
@@ -132,9 +139,17 @@ class CompiledFunction:
             return self._function(*args, **kwargs)  # the transform that runs sees the whole graph
         if self._verify:
             return self._verified(key, arrays, mode, args, kwargs)
-        return self._run(key, arrays, mode, args, kwargs)
+        return self._run(key, arrays, mode, args, kwargs, fast_key)
 
-    def _run(self, key: Any, arrays: list[array], mode: CompileMode, args: Any, kwargs: Any) -> Any:
+    def _run(
+        self,
+        key: Any,
+        arrays: list[array],
+        mode: CompileMode,
+        args: Any,
+        kwargs: Any,
+        fast_key: Hashable = None,
+    ) -> Any:
         full_key = self._full_key(key, mode)
         shapes: Shapes = tuple(x.shape for x in arrays) if self._shapeless else ()
         found = self._find(full_key, shapes, arrays)
@@ -145,9 +160,20 @@ class CompiledFunction:
         traced, op = found
         if traced.recipe is None and not traced.followed and not traced.updates:
             results: Sequence[array] = apply_multiple(op, *arrays)
+            if fast_key is not None and results and not traced.aliases:
+                self._remember(fast_key, traced, op)
         else:
             results = self._run_with_state(traced, op, arrays)
         return traced.build_result(results[: traced.result_count])
+
+    def _remember(self, fast_key: Hashable, traced: Trace, op: Compiled) -> None:
+        """Lets the fast path answer equal calls from now on."""
+        if len(self.fast_entries) >= MOST_FAST_ENTRIES:
+            self.fast_entries.clear()
+        shapes, dtypes = zip(*op.program.results, strict=True)
+        picks = tuple(Output(index) for index in range(len(shapes)))
+        builder = None if traced.returns_array else traced.build_result
+        self.fast_entries[fast_key] = (op, shapes, dtypes, picks, builder)
 
     def _run_with_state(self, traced: Trace, op: Compiled, arrays: list[array]) -> Sequence[array]:
         with state_lock:

@@ -7,6 +7,7 @@ import os
 import time
 from dataclasses import dataclass, field
 
+from ingot import _native
 from ingot.compiler.fuse import Schedule, fuse, separate
 from ingot.compiler.program import Program
 from ingot.compiler.simplify import SimplifyReport, simplify
@@ -39,6 +40,7 @@ def _mode_from_environment() -> CompileMode:
 
 
 _mode = _mode_from_environment()
+_native.enable_fast_calls(_mode is CompileMode.enabled)
 
 
 def compile_mode() -> CompileMode:
@@ -56,6 +58,7 @@ def set_compile_mode(mode: CompileMode | str) -> None:
         raise ValueError(
             f"[set_compile_mode] there is no mode {mode!r}; the modes are {modes}."
         ) from None
+    _native.enable_fast_calls(_mode is CompileMode.enabled)
 
 
 def disable_compile() -> None:

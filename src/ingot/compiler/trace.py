@@ -62,6 +62,11 @@ class Trace:
     aliases: list[tuple[int, int]]  # pairs of inputs that were the same array
     guards: Guards
 
+    @property
+    def returns_array(self) -> bool:
+        """Whether the function returns one array and nothing else."""
+        return self.result is _LEAF
+
     def build_result(self, outputs: Sequence[array]) -> Any:
         """What the function returns, from the outputs of its tape."""
         if self.result is _LEAF:

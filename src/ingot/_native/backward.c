@@ -1,0 +1,401 @@
+/* What transforms do most often: following arrays through a function, and the walk of reverse mode. */
+#include "native.h"
+
+typedef struct {
+    Node **items;
+    Py_ssize_t count, capacity;
+} NodeList;
+
+static int push(NodeList *list, Node *node) {
+    if (list->count == list->capacity) {
+        Py_ssize_t capacity = list->capacity ? 2 * list->capacity : 64;
+        Node **items = PyMem_Realloc(list->items, (size_t)capacity * sizeof *items);
+        if (items == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        list->items = items;
+        list->capacity = capacity;
+    }
+    list->items[list->count++] = node;
+    return 0;
+}
+
+static void release(NodeList *list) {
+    for (Py_ssize_t i = 0; i < list->count; i++)
+        Py_DECREF(list->items[i]);
+    PyMem_Free(list->items);
+}
+
+static int collect(PyObject *sequence, NodeList *list) {
+    PyObject *fast = PySequence_Fast(sequence, "expected a sequence of arrays.");
+    if (fast == NULL)
+        return -1;
+    int status = 0;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast) && status == 0; i++) {
+        Node *node = as_node(PySequence_Fast_GET_ITEM(fast, i));
+        status = node == NULL ? -1 : push(list, (Node *)Py_NewRef(node));
+    }
+    Py_DECREF(fast);
+    return status;
+}
+
+/* The nodes that are computed from the leaves and that the outputs need, leaves excluded, inputs before users.
+ * Only tracers depend on leaves, so nothing else is visited. No Python code runs in here: marks stay as they are. */
+static int order_between(NodeList *outputs, NodeList *leaves, NodeList *order) {
+    uint64_t leaf = next_mark();     /* on leaves */
+    uint64_t seen = next_mark();     /* on nodes that were visited */
+    uint64_t dependent = next_mark(); /* on nodes of the result */
+    for (Py_ssize_t i = 0; i < leaves->count; i++)
+        leaves->items[i]->mark = leaf;
+    NodeList stack = {0};
+    int status = 0;
+    for (Py_ssize_t i = 0; i < outputs->count && status == 0; i++) {
+        status = push(&stack, outputs->items[i]);
+        while (status == 0 && stack.count > 0) {
+            /* A node is tagged by a set low bit once its inputs are on the stack above it. */
+            uintptr_t top = (uintptr_t)stack.items[stack.count - 1];
+            Node *node = (Node *)(top & ~(uintptr_t)1);
+            if (!(top & 1) && (node->mark >= leaf || !node->tracer || node->inputs == NULL)) {
+                stack.count--;
+                continue;
+            }
+            Py_ssize_t count = PyTuple_GET_SIZE(node->inputs);
+            if (top & 1) {
+                stack.count--;
+                for (Py_ssize_t k = 0; k < count; k++) {
+                    uint64_t mark = ((Node *)PyTuple_GET_ITEM(node->inputs, k))->mark;
+                    if (mark == leaf || mark == dependent) {
+                        node->mark = dependent;
+                        status = push(order, (Node *)Py_NewRef(node));
+                        break;
+                    }
+                }
+                continue;
+            }
+            node->mark = seen;
+            stack.items[stack.count - 1] = (Node *)(top | 1);
+            for (Py_ssize_t k = count - 1; k >= 0 && status == 0; k--)
+                status = push(&stack, (Node *)PyTuple_GET_ITEM(node->inputs, k));
+        }
+    }
+    PyMem_Free(stack.items);
+    return status;
+}
+
+/* between(outputs, leaves) -> list of the nodes on paths from the leaves to the outputs */
+static PyObject *between(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "between takes outputs and leaves.");
+        return NULL;
+    }
+    NodeList outputs = {0}, leaves = {0}, order = {0};
+    PyObject *list = NULL;
+    if (collect(arguments[0], &outputs) == 0 && collect(arguments[1], &leaves) == 0 &&
+        order_between(&outputs, &leaves, &order) == 0)
+        list = PyList_New(order.count);
+    for (Py_ssize_t i = 0; list != NULL && i < order.count; i++)
+        PyList_SET_ITEM(list, i, Py_NewRef((PyObject *)order.items[i]));
+    release(&order);
+    release(&leaves);
+    release(&outputs);
+    return list;
+}
+
+/* One node of the walk, with what it refers to at the start: another thread may evaluate and detach it meanwhile. */
+typedef struct {
+    PyObject *op;
+    PyObject *inputs;
+    Py_ssize_t first_slot; /* where the slots of its inputs begin in `Walk.input_slots` */
+} Step;
+
+/* Each leaf and each node of the walk has a slot for its cotangent: an array, or for a node with several outputs a list of
+ * one for each, None where there is none. */
+typedef struct {
+    NodeList leaves, order;
+    Step *steps;              /* one for each node in `order` */
+    PyObject **slots;         /* leaves first, then the nodes in `order`; NULL where nothing has arrived */
+    Py_ssize_t *input_slots;  /* -1 for inputs that need no cotangent */
+} Walk;
+
+static void walk_clear(Walk *walk) {
+    Py_ssize_t slot_count = walk->leaves.count + walk->order.count;
+    for (Py_ssize_t i = 0; walk->slots != NULL && i < slot_count; i++)
+        Py_XDECREF(walk->slots[i]);
+    for (Py_ssize_t i = 0; walk->steps != NULL && i < walk->order.count; i++) {
+        Py_XDECREF(walk->steps[i].op);
+        Py_XDECREF(walk->steps[i].inputs);
+    }
+    PyMem_Free(walk->slots);
+    PyMem_Free(walk->steps);
+    PyMem_Free(walk->input_slots);
+    release(&walk->order);
+    release(&walk->leaves);
+}
+
+/* Numbers the slots. While this runs, a node's mark is `base` plus its slot. */
+static int walk_prepare(Walk *walk, NodeList *outputs, Py_ssize_t *output_slots) {
+    if (order_between(outputs, &walk->leaves, &walk->order) < 0)
+        return -1;
+    Py_ssize_t slot_count = walk->leaves.count + walk->order.count;
+    Py_ssize_t input_count = 0;
+    uint64_t base = next_mark();
+    for (Py_ssize_t i = 1; i < slot_count; i++)
+        next_mark();
+    for (Py_ssize_t i = 0; i < walk->leaves.count; i++)
+        walk->leaves.items[i]->mark = base + (uint64_t)i;
+    for (Py_ssize_t i = 0; i < walk->order.count; i++) {
+        walk->order.items[i]->mark = base + (uint64_t)(walk->leaves.count + i);
+        input_count += PyTuple_GET_SIZE(walk->order.items[i]->inputs);
+    }
+    walk->slots = PyMem_Calloc((size_t)slot_count + 1, sizeof *walk->slots);
+    walk->steps = PyMem_Calloc((size_t)walk->order.count + 1, sizeof *walk->steps);
+    walk->input_slots = PyMem_Calloc((size_t)input_count + 1, sizeof *walk->input_slots);
+    if (walk->slots == NULL || walk->steps == NULL || walk->input_slots == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    Py_ssize_t next = 0;
+    for (Py_ssize_t i = 0; i < walk->order.count; i++) {
+        Node *node = walk->order.items[i];
+        walk->steps[i] = (Step){Py_NewRef(node->op), Py_NewRef(node->inputs), next};
+        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(node->inputs); k++) {
+            uint64_t mark = ((Node *)PyTuple_GET_ITEM(node->inputs, k))->mark;
+            walk->input_slots[next++] = mark >= base ? (Py_ssize_t)(mark - base) : -1;
+        }
+    }
+    for (Py_ssize_t i = 0; i < outputs->count; i++) {
+        uint64_t mark = outputs->items[i]->mark;
+        output_slots[i] = mark >= base ? (Py_ssize_t)(mark - base) : -1;
+    }
+    return 0;
+}
+
+/* Adds to a slot; takes over the reference to `share`. */
+static int accumulate(PyObject **slot, PyObject *share) {
+    if (*slot == NULL) {
+        *slot = share;
+        return 0;
+    }
+    PyObject *sum = PyNumber_Add(*slot, share);
+    Py_DECREF(share);
+    if (sum == NULL)
+        return -1;
+    Py_SETREF(*slot, sum);
+    return 0;
+}
+
+/* Hands the cotangent of one output on to the node that has several; takes over the reference to `cotangent`. */
+static int hand_on(Walk *walk, Step *step, PyObject *cotangent) {
+    Node *whole = (Node *)PyTuple_GET_ITEM(step->inputs, 0);
+    PyObject **slot = &walk->slots[walk->input_slots[step->first_slot]];
+    if (*slot == NULL) {
+        Py_ssize_t count = PyTuple_GET_SIZE(whole->shape);
+        *slot = PyList_New(count);
+        for (Py_ssize_t i = 0; *slot != NULL && i < count; i++)
+            PyList_SET_ITEM(*slot, i, Py_NewRef(Py_None));
+    }
+    PyObject *number = *slot == NULL ? NULL : PyObject_GetAttrString(step->op, "index");
+    Py_ssize_t index = number == NULL ? -1 : PyLong_AsSsize_t(number);
+    Py_XDECREF(number);
+    if (PyErr_Occurred()) {
+        Py_DECREF(cotangent);
+        return -1;
+    }
+    PyObject *earlier = Py_NewRef(PyList_GET_ITEM(*slot, index));
+    if (earlier == Py_None)
+        Py_CLEAR(earlier);
+    if (accumulate(&earlier, cotangent) < 0) {
+        Py_XDECREF(earlier);
+        return -1;
+    }
+    return PyList_SetItem(*slot, index, earlier);
+}
+
+/* What a rule gave for one input as an array of the input's shape and dtype; None if there is none: a new reference. */
+static PyObject *checked_share(PyObject *op, PyObject *share, Node *source) {
+    if (is_array(share) || share == Py_None)
+        Py_INCREF(share);
+    else
+        share = PyObject_CallNoArgs(share);
+    if (share == NULL || share == Py_None)
+        return share;
+    Node *node = as_node(share);
+    int same = node == NULL ? -1 : node->dtype == source->dtype;
+    if (same == 1 && node->shape != source->shape)
+        same = PyObject_RichCompareBool(node->shape, source->shape, Py_EQ);
+    if (same == 0)
+        PyErr_Format(PyExc_RuntimeError,
+                     "the vjp rule of %R returned a cotangent of shape %R and dtype %S for an input of shape %R and dtype "
+                     "%S; this is a bug in ingot.",
+                     op, node->shape, node->dtype, source->shape, source->dtype);
+    if (same != 1)
+        Py_CLEAR(share);
+    return share;
+}
+
+static int distribute(Walk *walk, Step *step, PyObject *shares) {
+    Py_ssize_t count = PyTuple_GET_SIZE(step->inputs);
+    if (!PyTuple_Check(shares) || PyTuple_GET_SIZE(shares) != count) {
+        PyErr_Format(PyExc_RuntimeError, "the vjp rule of %R must return a tuple of %zd; this is a bug in ingot.",
+                     step->op, count);
+        return -1;
+    }
+    for (Py_ssize_t k = 0; k < count; k++) {
+        Py_ssize_t slot = walk->input_slots[step->first_slot + k];
+        if (slot < 0)
+            continue;
+        PyObject *share =
+            checked_share(step->op, PyTuple_GET_ITEM(shares, k), (Node *)PyTuple_GET_ITEM(step->inputs, k));
+        if (share == NULL)
+            return -1;
+        if (share == Py_None)
+            Py_DECREF(share);
+        else if (accumulate(&walk->slots[slot], share) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+#define MAX_FAST_INPUTS 8
+
+/* op.vjp(cotangent, out, *inputs) */
+static PyObject *call_rule(Step *step, PyObject *cotangent, PyObject *out) {
+    static PyObject *name;
+    if (name == NULL && (name = PyUnicode_InternFromString("vjp")) == NULL)
+        return NULL;
+    Py_ssize_t count = PyTuple_GET_SIZE(step->inputs);
+    PyObject *fast[MAX_FAST_INPUTS + 3];
+    PyObject **arguments = count <= MAX_FAST_INPUTS ? fast : PyMem_Malloc((size_t)(count + 3) * sizeof *arguments);
+    if (arguments == NULL)
+        return PyErr_NoMemory();
+    arguments[0] = step->op;
+    arguments[1] = cotangent;
+    arguments[2] = out;
+    Py_ssize_t ready = 0;
+    for (; ready < count; ready++) {
+        PyObject *input = array_from_node((Node *)Py_NewRef(PyTuple_GET_ITEM(step->inputs, ready)));
+        if (input == NULL)
+            break;
+        arguments[ready + 3] = input;
+    }
+    PyObject *shares = NULL;
+    if (ready == count)
+        shares = PyObject_VectorcallMethod(name, arguments, (size_t)count + 3, NULL);
+    for (Py_ssize_t i = 0; i < ready; i++)
+        Py_DECREF(arguments[i + 3]);
+    if (arguments != fast)
+        PyMem_Free(arguments);
+    return shares;
+}
+
+static int walk_back(Walk *walk, PyObject *output_type, PyObject *outputs_of) {
+    for (Py_ssize_t i = walk->order.count - 1; i >= 0; i--) {
+        PyObject **slot = &walk->slots[walk->leaves.count + i];
+        PyObject *cotangent = *slot;
+        if (cotangent == NULL)
+            continue;
+        *slot = NULL;
+        Step *step = &walk->steps[i];
+        Node *node = walk->order.items[i];
+        if (Py_IS_TYPE(step->op, (PyTypeObject *)output_type)) {
+            if (hand_on(walk, step, cotangent) < 0)
+                return -1;
+            continue;
+        }
+        PyObject *out = PyList_Check(cotangent) ? PyObject_CallOneArg(outputs_of, (PyObject *)node)
+                                                : array_from_node((Node *)Py_NewRef(node));
+        PyObject *shares = out == NULL ? NULL : call_rule(step, cotangent, out);
+        Py_XDECREF(out);
+        Py_DECREF(cotangent);
+        int status = shares == NULL ? -1 : distribute(walk, step, shares);
+        Py_XDECREF(shares);
+        if (status < 0)
+            return -1;
+        if ((i & 0x3ff) == 0 && PyErr_CheckSignals() < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static PyObject *leaf_cotangents(Walk *walk) {
+    PyObject *found = PyList_New(walk->leaves.count);
+    for (Py_ssize_t i = 0; found != NULL && i < walk->leaves.count; i++)
+        PyList_SET_ITEM(found, i, Py_NewRef(walk->slots[i] == NULL ? Py_None : walk->slots[i]));
+    return found;
+}
+
+/* backward(outputs, cotangents, leaves, Output, outputs_of) -> list of the leaves' cotangents, None where there is none.
+ * A cotangent may be None. Leaves must be different nodes. */
+static PyObject *backward(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
+    if (count != 5 || !PyList_Check(arguments[1])) {
+        PyErr_SetString(PyExc_TypeError, "backward takes outputs, cotangents, leaves, Output and outputs_of.");
+        return NULL;
+    }
+    Walk walk = {0};
+    NodeList outputs = {0};
+    PyObject *result = NULL;
+    Py_ssize_t *output_slots = NULL;
+    int status = collect(arguments[0], &outputs) < 0 ? -1 : collect(arguments[2], &walk.leaves);
+    if (status == 0) {
+        output_slots = PyMem_Calloc((size_t)outputs.count + 1, sizeof *output_slots);
+        if (output_slots == NULL) {
+            PyErr_NoMemory();
+            status = -1;
+        } else {
+            status = walk_prepare(&walk, &outputs, output_slots);
+        }
+    }
+    for (Py_ssize_t i = 0; status == 0 && i < outputs.count && i < PyList_GET_SIZE(arguments[1]); i++) {
+        PyObject *cotangent = PyList_GET_ITEM(arguments[1], i);
+        if (output_slots[i] >= 0 && cotangent != Py_None)
+            status = accumulate(&walk.slots[output_slots[i]], Py_NewRef(cotangent));
+    }
+    if (status == 0)
+        status = walk_back(&walk, arguments[3], arguments[4]);
+    if (status == 0)
+        result = leaf_cotangents(&walk);
+    PyMem_Free(output_slots);
+    walk_clear(&walk);
+    release(&outputs);
+    return result;
+}
+
+/* follow(op, arrays) -> list of arrays with the same values, each a node of its own that is marked as a tracer */
+static PyObject *follow(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
+    if (count != 2 || !PyList_Check(arguments[1])) {
+        PyErr_SetString(PyExc_TypeError, "follow takes an op and a list of arrays.");
+        return NULL;
+    }
+    Py_ssize_t length = PyList_GET_SIZE(arguments[1]);
+    PyObject *stream = resolve_stream(NULL);
+    PyObject *list = PyList_New(length);
+    for (Py_ssize_t i = 0; list != NULL && i < length; i++) {
+        Node *value = as_node(PyList_GET_ITEM(arguments[1], i));
+        PyObject *inputs = value == NULL ? NULL : PyTuple_Pack(1, (PyObject *)value);
+        Node *node = inputs == NULL ? NULL : node_new(arguments[0], inputs, value->shape, value->dtype, stream);
+        Py_XDECREF(inputs);
+        if (node != NULL)
+            node->tracer = true;
+        PyObject *leaf = node == NULL ? NULL : array_from_node(node);
+        if (leaf == NULL)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, i, leaf);
+    }
+    return list;
+}
+
+static PyMethodDef functions[] = {
+    {"between", (PyCFunction)(void (*)(void))between, METH_FASTCALL,
+     "between(outputs, leaves) -> nodes on paths from the leaves to the outputs, inputs first"},
+    {"backward", (PyCFunction)(void (*)(void))backward, METH_FASTCALL,
+     "backward(outputs, cotangents, leaves, Output, outputs_of) -> the leaves' cotangents"},
+    {"follow", (PyCFunction)(void (*)(void))follow, METH_FASTCALL,
+     "follow(op, arrays) -> tracers with the same values"},
+    {NULL, NULL, 0, NULL},
+};
+
+int ingot_add_backward(PyObject *module) {
+    return PyModule_AddFunctions(module, functions);
+}
