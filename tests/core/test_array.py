@@ -8,6 +8,7 @@ import importlib
 import inspect
 import weakref
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mlx
 import numpy as np
@@ -171,9 +172,11 @@ def test_operands_that_are_no_numbers(operator: str) -> None:
 
 def test_arrays_equal_no_strings() -> None:
     array = mx.array([1, 2])
-    for other in ("x", [1, 2], None, object(), {}):
-        assert (array == other) is False
-        assert (array != other) is True
+    others: list[Any] = ["x", [1, 2], None, object(), {}]
+    for other in others:
+        equal: Any = array == other
+        different: Any = array != other
+        assert (equal, different) == (False, True)
     assert {array: 1}[array] == 1
     assert array in [array]
 

@@ -85,9 +85,10 @@ def test_what_is_there() -> None:
     assert info["device_name"]
     assert mx.device_info(mx.Device(mx.cpu)) == info
     assert mx.device_info(mx.gpu) == {}
-    for wrong in (mx.is_available, mx.device_count, mx.device_info):
+    questions: list[Callable[[Any], Any]] = [mx.is_available, mx.device_count, mx.device_info]
+    for question in questions:
         with pytest.raises(TypeError, match="got str"):
-            wrong("x")
+            question("x")
 
 
 def test_metal_and_cuda_are_not_there() -> None:

@@ -1,65 +1,26 @@
-"""ingot.core: the public module, shaped like `mlx.core`. It re-exports; the logic lives below."""
+"""ingot.core: the public module, shaped like `mlx.core`. It re-exports; the logic lives below.
 
-from ingot import __version__
-from ingot.compiler.function import RecompilationWarning, compile
-from ingot.compiler.pipeline import (
-    CompileMode,
-    disable_compile,
-    enable_compile,
-    set_compile_mode,
-)
-from ingot.core import cuda, metal
-from ingot.core.array import array, attach_functions
-from ingot.graph.construct import ArrayLike, asarray
-from ingot.graph.device import (
-    Device,
-    DeviceType,
-    Stream,
-    StreamContext,
-    ThreadLocalStream,
-    clear_streams,
-    cpu,
-    default_device,
-    default_stream,
-    device_count,
-    device_info,
-    gpu,
-    is_available,
-    new_stream,
-    new_thread_local_stream,
-    new_thread_unsafe_stream,
-    set_default_device,
-    set_default_stream,
-    stream,
-)
-from ingot.graph.dlpack import from_dlpack
-from ingot.graph.dtype import (
-    Dtype,
-    DtypeCategory,
-    bfloat16,
-    bool_,
-    complex64,
-    complexfloating,
-    float16,
-    float32,
-    float64,
-    floating,
-    generic,
-    inexact,
-    int8,
-    int16,
-    int32,
-    int64,
-    integer,
-    number,
-    signedinteger,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-    unsignedinteger,
-)
-from ingot.graph.printing import PrintOptions, get_printoptions, printoptions, set_printoptions
+Modules that are imported with a star list public names in `__all__`, and only those; from the
+others, `import name as name` tells type checkers that the name is public.
+"""
+
+from ingot import __version__ as __version__
+from ingot.compiler.eager import eager_fusion_info, set_eager_fusion
+from ingot.compiler.function import RecompilationWarning as RecompilationWarning
+from ingot.compiler.function import compile as compile
+from ingot.compiler.pipeline import CompileMode as CompileMode
+from ingot.compiler.pipeline import disable_compile as disable_compile
+from ingot.compiler.pipeline import enable_compile as enable_compile
+from ingot.compiler.pipeline import set_compile_mode as set_compile_mode
+from ingot.core import cuda as cuda
+from ingot.core import metal as metal
+from ingot.core.array import array as array
+from ingot.core.array import attach_functions
+from ingot.graph.construct import *
+from ingot.graph.device import *
+from ingot.graph.dlpack import *
+from ingot.graph.dtype import *
+from ingot.graph.printing import *
 from ingot.graph.type_queries import *
 from ingot.ops.arithmetic import *
 from ingot.ops.bitwise import *
@@ -90,11 +51,12 @@ from ingot.ops.trigonometry import *
 from ingot.ops.windows import *
 from ingot.runtime.evaluate import *
 from ingot.runtime.memory import *
-from ingot.runtime.threads import get_num_threads, set_num_threads
+from ingot.runtime.threads import get_num_threads as get_num_threads
+from ingot.runtime.threads import set_num_threads as set_num_threads
 from ingot.transforms.custom import *
 from ingot.transforms.grad import *
-from ingot.transforms.jvp import jvp
-from ingot.transforms.vjp import vjp
-from ingot.transforms.vmap import vmap
+from ingot.transforms.jvp import jvp as jvp
+from ingot.transforms.vjp import vjp as vjp
+from ingot.transforms.vmap import vmap as vmap
 
 attach_functions(globals())

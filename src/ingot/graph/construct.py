@@ -32,7 +32,7 @@ from ingot.graph.dtype import (
 )
 from ingot.graph.errors import ConversionError, type_name
 
-__all__ = ["DESCRIPTION", "ArrayLike", "asarray", "coerce", "construct", "scalar"]
+__all__ = ["ArrayLike", "asarray"]
 
 DESCRIPTION = (
     "An N-dimensional array, made by `array(val, dtype=None)` of numbers, lists and the like."

@@ -15,7 +15,7 @@ from ingot._native import array
 from ingot.graph.dtype import bfloat16, uint16
 from ingot.graph.errors import ConversionError, type_name
 
-__all__ = ["dlpack", "dlpack_device", "from_dlpack", "imported"]
+__all__ = ["from_dlpack"]
 
 CPU = (1, 0)  # DLPack's device type 1 is the CPU
 UNSIGNED_INTEGER = 1  # DLPack's type codes

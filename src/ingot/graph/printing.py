@@ -10,14 +10,7 @@ from ingot._native import array
 from ingot.graph.conversion import item
 from ingot.graph.dtype import bool_, is_complex, is_integer
 
-__all__ = [
-    "PrintOptions",
-    "format_array",
-    "get_printoptions",
-    "printoptions",
-    "set_printoptions",
-    "text_of_array",
-]
+__all__ = ["PrintOptions", "get_printoptions", "printoptions", "set_printoptions"]
 
 EDGE = 3  # how many items are shown at each end of an axis that is too long
 LONGEST = 2 * EDGE  # the longest axis that is shown in full
