@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from ingot._native import Dtype, array
 from ingot.compiler.fuse import Schedule
-from ingot.compiler.tape import Step
+from ingot.compiler.plan import Plan, build_plan
 from ingot.graph.op import Op, no_rule
 from ingot.graph.shape import Shape
 
@@ -20,52 +22,36 @@ _TRACED_THROUGH = (
 )
 
 
+MOST_LAYOUTS = 16  # of the inputs of one program; others are made contiguous first
+
+
 class Program:
-    """Runs a schedule on NumPy arrays, step by step, and frees each value after its last use."""
+    """A schedule that runs: on native code, planned for the layout of the inputs it is given."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         tape = schedule.tape
-        self.inputs = tape.inputs
-        self.outputs = tape.outputs
         self.results = tuple((step.shape, step.dtype) for step in tape.outputs)
-        slots = {step: slot for slot, step in enumerate(tape.steps)}
-        order = [step for group in schedule.groups for step in group.steps]
-        self._slot_count = len(slots)
-        self._input_slots = [slots[step] for step in tape.inputs]
-        self._output_slots = [slots[step] for step in tape.outputs]
-        self._constants = [(slots[step], step.value) for step in tape.steps if step.is_constant]
-        self._instructions = self._with_releases(order, slots)
+        self._by_strides: dict[tuple[tuple[int, ...], ...], Plan] = {}
 
-    def _with_releases(
-        self, order: Sequence[Step], slots: dict[Step, int]
-    ) -> list[tuple[Any, list[int], int, list[int]]]:
-        last_use: dict[Step, Step] = {}
-        for step in order:
-            for source in step.inputs:
-                last_use[source] = step
-        kept = {*self.outputs, *(step for step in slots if step.is_constant)}
-        released: dict[Step, list[int]] = {step: [] for step in order}
-        for source, step in last_use.items():
-            if source not in kept:
-                released[step].append(slots[source])
-        return [
-            (step.op.evaluate, [slots[s] for s in step.inputs], slots[step], released[step])  # type: ignore[union-attr]
-            for step in order
-        ]
+    @cached_property
+    def plan(self) -> Plan:
+        """The program for contiguous inputs; made, with its machine code, when it is first needed."""
+        return build_plan(self.schedule)
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
+    def run(self, inputs: tuple[np.ndarray, ...]) -> Any:
         """The outputs for inputs of the shapes and dtypes that were compiled for."""
-        values: list[Any] = [None] * self._slot_count
-        for slot, value in self._constants:
-            values[slot] = value
-        for slot, value in zip(self._input_slots, inputs, strict=True):
-            values[slot] = value
-        for evaluate, sources, slot, released in self._instructions:
-            values[slot] = evaluate(*[values[source] for source in sources])
-            for gone in released:
-                values[gone] = None
-        return [values[slot] for slot in self._output_slots]
+        found = self.plan.program.run(inputs)
+        if found is not NotImplemented:
+            return found
+        strides = tuple(x.strides for x in inputs)
+        plan = self._by_strides.get(strides)
+        if plan is None:
+            if len(self._by_strides) >= MOST_LAYOUTS:
+                return self.plan.program.run(tuple(np.asarray(x, order="C") for x in inputs))
+            plan = build_plan(self.schedule, strides)
+            self._by_strides[strides] = plan
+        return plan.program.run(inputs)
 
 
 @dataclass(frozen=True, eq=False)

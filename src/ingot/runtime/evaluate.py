@@ -32,7 +32,11 @@ def eval(*args: Any) -> None:
 
     Other leaves are ignored.
     """
-    _native.evaluate(arrays_in(args))
+    for argument in args:
+        if type(argument) is not array:
+            _native.evaluate(arrays_in(args))
+            return
+    _native.evaluate(args)
 
 
 def async_eval(*args: Any) -> None:
