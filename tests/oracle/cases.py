@@ -59,15 +59,16 @@ def outcome(case: Case, mx: ModuleType, *, evaluate: bool = True) -> Any:
     """The result of the case, evaluated if wanted, or the exception that it raises."""
     try:
         args, kwargs = make(mx, case.args), make(mx, case.kwargs)
-        result = _call(case, mx, args, kwargs)
+        result = perform(case, mx, args, kwargs)
         if evaluate:
-            _evaluate(mx, result)
+            evaluate_all(mx, result)
     except Exception as error:  # Every exception is an outcome to compare.
         return error
     return result
 
 
-def _call(case: Case, mx: ModuleType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def perform(case: Case, mx: ModuleType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Make the call of the case with arguments that have been made."""
     if case.run is not None:
         return case.run(mx, *args, **kwargs)
     owner, _, name = case.op.rpartition(".")
@@ -77,9 +78,10 @@ def _call(case: Case, mx: ModuleType, args: tuple[Any, ...], kwargs: dict[str, A
     return target(*args[1:], **kwargs) if callable(target) else target
 
 
-def _evaluate(mx: ModuleType, result: Any) -> None:
+def evaluate_all(mx: ModuleType, result: Any) -> None:
+    """Evaluate the arrays in a result."""
     if is_array(result):
         mx.eval(result)
     elif isinstance(result, (list, tuple)):
         for item in result:
-            _evaluate(mx, item)
+            evaluate_all(mx, item)

@@ -219,7 +219,7 @@ def _others() -> Iterator[Case]:
         for other in DTYPES:
             yield Case("array.astype", (a, Dtype(other)))
     for dtype in INTEGERS:
-        yield Case("array.__getitem__", ([0, 10, 20], Given(1, dtype)), run=lambda mx, a, i: a[i])
+        yield Case("array.__index__", ([0, 10, 20], Given(1, dtype)), run=lambda mx, a, i: a[i])
 
 
 def enter() -> None:

@@ -19,15 +19,19 @@ from .compare import difference, dtype_name, is_array, to_numpy, value_differenc
 from .defects import Defect, defect_of
 from .inputs import make
 
+Outcome = Callable[[Case, ModuleType], Any]
 
-def mismatch(case: Case, ours: ModuleType, theirs: ModuleType) -> str | None:
-    """How the outcome with `ours` differs from that with `theirs`, or None."""
+
+def mismatch(
+    case: Case, ours: ModuleType, theirs: ModuleType, attempt: Outcome = outcome
+) -> str | None:
+    """How the outcome with `ours`, got by `attempt`, differs from that with `theirs`, or None."""
     defect = defect_of(case)
     if defect is not None and ours is theirs:
         return None
     usable = defect is None or defect.may_raise
     expected = outcome(case, theirs, evaluate=usable)
-    actual = outcome(case, ours)
+    actual = attempt(case, ours)
     if isinstance(expected, Exception) or isinstance(actual, Exception):
         return None if defect and defect.may_raise else _exception_mismatch(actual, expected)
     if defect is not None and not usable:
