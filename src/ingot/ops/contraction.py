@@ -29,7 +29,7 @@ __all__ = ["addmm", "inner", "kron", "matmul", "outer", "tensordot", "vecdot"]
 
 # A matrix times a stack of matrices with at most so many columns is one product of the matrix and
 # all columns: BLAS would otherwise read the matrix again for each of the stack.
-_FEW_COLUMNS = 32
+_FEW_COLUMNS = 8
 
 
 @dataclass(frozen=True)
@@ -325,7 +325,7 @@ def outer(a: array, b: array, /, *, stream: StreamLike = None) -> array:
     )
 
 
-def vecdot(a: array, b: array, /, *, axis: int = -1, stream: StreamLike = None) -> array:
+def vecdot(a: array, b: array, /, axis: int = -1, *, stream: StreamLike = None) -> array:
     """The dot products of the vectors along an axis; those of `a` are conjugated if complex.
 
     Args:

@@ -10,16 +10,15 @@ that are no letters, counted from the last one, as they broadcast.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import NamedTuple
 
 from ingot._native import array
 from ingot.graph.device import StreamLike
 from ingot.graph.libraries import opt_einsum_paths
-from ingot.graph.shape import shape_text, size_of
+from ingot.graph.shape import Shape, shape_text, size_of
 from ingot.ops.contraction import matmul
 from ingot.ops.diagonals import diagonal
 from ingot.ops.movement import reshape, squeeze, transpose
@@ -33,8 +32,7 @@ _ELLIPSIS = "..."
 _HIDDEN = "".join(map(chr, range(0x2460, 0x2460 + 64)))
 
 
-@dataclass(frozen=True)
-class _Term:
+class _Term(NamedTuple):
     """An array and the labels of its axes."""
 
     labels: str
@@ -268,22 +266,24 @@ def _contracted(a: _Term, b: _Term, others: str, stream: StreamLike) -> _Term:
     left = _arranged(a, batch + only_a + contracted, (*lengths, size_of(rows), common), stream)
     right = _arranged(b, batch + contracted + only_b, (*lengths, common, size_of(columns)), stream)
     product = matmul(left, right, stream=stream)
-    return _Term(
-        batch + only_a + only_b, reshape(product, (*lengths, *rows, *columns), stream=stream)
-    )
+    shape = (*lengths, *rows, *columns)
+    if product.shape != shape:
+        product = reshape(product, shape, stream=stream)
+    return _Term(batch + only_a + only_b, product)
 
 
 def _multiplied(a: _Term, b: _Term, only_b: str, stream: StreamLike) -> _Term:
     """The product of two terms without any sum."""
     labels = a.labels + only_b
     order = "".join(label for label in labels if label in b.labels)
-    aligned = [1 if label not in b.labels else b.shape_of(label)[0] for label in labels]
-    left = reshape(a.value, (*a.value.shape, *(1 for _ in only_b)), stream=stream)
+    aligned = tuple(1 if label not in b.labels else b.shape_of(label)[0] for label in labels)
+    left = _arranged(a, a.labels, (*a.value.shape, *(1 for _ in only_b)), stream)
     return _Term(labels, left * _arranged(b, order, aligned, stream))
 
 
-def _arranged(term: _Term, order: str, shape: Iterable[int], stream: StreamLike) -> array:
+def _arranged(term: _Term, order: str, shape: Shape, stream: StreamLike) -> array:
     """The term's axes in the order of these labels and then under that shape."""
-    moved = transpose(term.value, [term.labels.index(label) for label in order], stream=stream)
-    lengths: Any = tuple(shape)
-    return reshape(moved, lengths, stream=stream)
+    value = term.value
+    if order != term.labels:
+        value = transpose(value, [term.labels.index(label) for label in order], stream=stream)
+    return value if value.shape == shape else reshape(value, shape, stream=stream)
