@@ -118,14 +118,11 @@ def lift(op: Elementwise) -> Lift:
 
 
 class Linear(Op, abstract=True):
-    """Ops that are linear in all their inputs together, such as movements and sums."""
+    """Ops of one input that are linear in it, such as movements."""
 
-    def jvp(self, tangents: tuple[array | None, ...], out: array, *inputs: array) -> array | None:
-        filled = (
-            primal * 0 if tangent is None else tangent
-            for tangent, primal in zip(tangents, inputs, strict=True)
-        )
-        return apply(self, *filled)
+    def jvp(self, tangents: tuple[array | None, ...], out: array, x: array) -> array | None:
+        tangent = tangents[0]
+        return None if tangent is None else apply(self, tangent)
 
 
 def neutral_value(identity: float, dtype: Dtype) -> complex | bool:

@@ -6,15 +6,17 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from ingot._native import array
-from ingot.graph.dtype import is_inexact
+from ingot import _native
+from ingot._native import Dtype, Node, array, replace_leaves
+from ingot.graph.construct import scalar
+from ingot.graph.dtype import ALL_DTYPES, is_inexact
 from ingot.graph.shape import shape_text
-from ingot.graph.tree import tree_map
-from ingot.ops.creation import ones
-from ingot.transforms.tracing import check_callable, follow, only_arrays, tracing
+from ingot.transforms.tracing import check_arrays, check_callable, follow
 from ingot.transforms.vjp import backward
 
 __all__ = ["grad", "value_and_grad"]
+
+_one: dict[Dtype, array] = {dtype: scalar(1, dtype) for dtype in ALL_DTYPES}
 
 
 def value_and_grad(
@@ -24,17 +26,19 @@ def value_and_grad(
 ) -> Callable[..., tuple[Any, Any]]:
     """A function that returns the value of `fun` and its gradient.
 
-    `fun` returns a scalar array, the loss, or a tuple that begins with it; the rest of the tuple is passed through.
+    `fun` returns a scalar array, the loss, or a tuple that begins with it; the rest of the tuple is
+    passed through.
 
     Args:
         fun: The function to differentiate.
-        argnums: The positions of the arguments to differentiate by; the first one if neither this nor `argnames` is
-            given.
+        argnums: The positions of the arguments to differentiate by; the first one if neither this
+            nor `argnames` is given.
         argnames: The names of the keyword arguments to differentiate by.
 
     Returns:
-        A function of the same arguments that returns the value of `fun` and the gradient: shaped like the argument, or
-        for several `argnums` a tuple of such; with `argnames`, a pair of that and a dict by name.
+        A function of the same arguments that returns the value of `fun` and the gradient: shaped
+        like the argument, or for several `argnums` a tuple of such, in the order of the arguments;
+        with `argnames`, a pair of that (None without `argnums`) and a dict by name.
     """
     check_callable("value_and_grad", fun)
     positions, names = _selection("value_and_grad", argnums, argnames)
@@ -50,8 +54,8 @@ def grad(
 
     Args:
         fun: The function to differentiate.
-        argnums: The positions of the arguments to differentiate by; the first one if neither this nor `argnames` is
-            given.
+        argnums: The positions of the arguments to differentiate by; the first one if neither this
+            nor `argnames` is given.
         argnames: The names of the keyword arguments to differentiate by.
 
     Returns:
@@ -64,105 +68,119 @@ def grad(
     def gradient(*args: Any, **kwargs: Any) -> Any:
         return value_and_gradient(*args, **kwargs)[1]
 
-    return _named_after(fun, gradient)
+    return named_after(fun, gradient)
 
 
-def _named_after(fun: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
+def named_after(fun: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    """`wrapper` with the name and the docstring of `fun`."""
     return wraps(fun)(wrapper) if hasattr(fun, "__name__") else wrapper
-
-
-Positions = int | tuple[int, ...] | None
 
 
 def _selection(
     name: str, argnums: int | Sequence[int] | None, argnames: str | Sequence[str]
-) -> tuple[Positions, tuple[str, ...]]:
-    names = (argnames,) if isinstance(argnames, str) else tuple(argnames or ())
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The positions, sorted, and the names of the arguments to differentiate by."""
+    if not isinstance(argnames, (str, list, tuple)):
+        raise TypeError(f"[{name}] argnames are strings, got {argnames!r}.")
+    names = (argnames,) if isinstance(argnames, str) else tuple(dict.fromkeys(argnames))
     for given in names:
         if not isinstance(given, str):
             raise TypeError(f"[{name}] argnames are strings, got {given!r}.")
     if argnums is None:
-        return (None if names else 0), names
-    positions = argnums if isinstance(argnums, int) else tuple(argnums)
-    listed = (positions,) if isinstance(positions, int) else positions
-    if not listed and not names:
+        return (() if names else (0,)), names
+    if not isinstance(argnums, (int, list, tuple)):
+        raise TypeError(f"[{name}] argnums are ints, got {argnums!r}.")
+    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if not positions and not names:
         raise ValueError(f"[{name}] argnums is empty: name an argument to differentiate by.")
-    for position in listed:
+    for position in positions:
         if not isinstance(position, int):
             raise TypeError(f"[{name}] argnums are ints, got {position!r}.")
         if position < 0:
             raise ValueError(f"[{name}] argnums cannot be negative, got {position}.")
-    if len(set(listed)) != len(listed):
-        raise ValueError(f"[{name}] argnums {tuple(listed)} name an argument twice.")
-    return positions, names
+    if len(set(positions)) != len(positions):
+        raise ValueError(f"[{name}] argnums {positions} name an argument twice.")
+    return tuple(sorted(positions)), names
 
 
 def _differentiated(
     name: str,
     fun: Callable[..., Any],
-    positions: Positions,
+    positions: tuple[int, ...],
     names: tuple[str, ...],
     loss_of: Callable[[str, Any], array],
 ) -> Callable[..., tuple[Any, Any]]:
-    listed = (positions,) if isinstance(positions, int) else positions or ()
-
     def value_and_gradient(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         arguments = list(args)
-        leaves: list[array] = []
-
-        def followed(value: array) -> array:
-            leaf = follow(value)
-            leaves.append(leaf)
-            return leaf
-
-        with tracing():
-            for position in listed:
+        leaves: list[Node] = []
+        shapes: list[Any] = []  # the trees of the arguments as they were: `fun` may change its own
+        _native.begin_tracing()
+        try:
+            for position in positions:
                 if position >= len(arguments):
-                    raise ValueError(
-                        f"[{name}] cannot differentiate by argument {position}: the function was called "
-                        f"with {len(arguments)} positional arguments."
-                    )
-                _check_differentiable(name, f"argument {position}", arguments[position])
-                arguments[position] = tree_map(followed, arguments[position])
+                    raise _missing_position(name, position, len(arguments))
+                arguments[position] = _followed(name, position, arguments[position], leaves, shapes)
             for key in names:
                 if key not in kwargs:
-                    raise ValueError(
-                        f"[{name}] cannot differentiate by keyword argument {key!r}: the function was "
-                        f"called with keyword arguments {list(kwargs)}."
-                    )
-                _check_differentiable(name, f"keyword argument {key!r}", kwargs[key])
-                kwargs[key] = tree_map(followed, kwargs[key])
+                    raise _missing_name(name, key, list(kwargs))
+                kwargs[key] = _followed(name, key, kwargs[key], leaves, shapes)
             value = fun(*arguments, **kwargs)
             loss = loss_of(name, value)
-            gradients = iter(backward([loss], [ones((), loss.dtype)], leaves))
-        by_position = tuple(tree_map(lambda _: next(gradients), arguments[p]) for p in listed)
-        unwrapped: Any = by_position
-        if positions is None:
-            unwrapped = None
-        elif isinstance(positions, int):
-            unwrapped = by_position[0]
+            gradients = replace_leaves(shapes, backward([loss], [_one[loss.dtype]], leaves), True)
+        finally:
+            _native.end_tracing()
+        by_position = tuple(gradients[: len(positions)])
+        unwrapped = by_position if len(positions) > 1 else by_position[0] if positions else None
         if not names:
             return value, unwrapped
-        return value, (
-            unwrapped,
-            {key: tree_map(lambda _: next(gradients), kwargs[key]) for key in names},
-        )
+        return value, (unwrapped, dict(zip(names, gradients[len(positions) :], strict=True)))
 
-    return _named_after(fun, value_and_gradient)
+    return named_after(fun, value_and_gradient)
 
 
-def _check_differentiable(name: str, what: str, argument: Any) -> None:
-    if isinstance(argument, array):
-        leaves = [argument]
-    else:
-        leaves = only_arrays(name, what, argument)
-    if not leaves:
-        raise ValueError(f"[{name}] {what} holds no array to differentiate by.")
-    if not any(is_inexact(leaf.dtype) for leaf in leaves):
-        raise ValueError(
-            f"[{name}] cannot differentiate by {what}, which has dtype {leaves[0].dtype}: "
-            "use floating-point numbers, for example x.astype(mx.float32)."
-        )
+def _followed(
+    name: str, which: int | str, argument: Any, leaves: list[Node], shapes: list[Any]
+) -> Any:
+    """The argument with fresh leaves, which are added to `leaves`, and its tree to `shapes`."""
+    values = _native.leaves(argument)
+    inexact = False
+    for value in values:
+        if not isinstance(value, array):
+            check_arrays(name, _called(which), values, ValueError)
+        inexact = inexact or is_inexact(value.dtype)
+    if not inexact:
+        raise _not_differentiable(name, which, values)
+    fresh = follow(values)
+    leaves.extend([leaf._node for leaf in fresh])
+    shapes.append(replace_leaves(argument, fresh, True))
+    return replace_leaves(argument, fresh, False)
+
+
+def _called(which: int | str) -> str:
+    return f"argument {which}" if isinstance(which, int) else f"keyword argument {which!r}"
+
+
+def _missing_position(name: str, position: int, count: int) -> ValueError:
+    return ValueError(
+        f"[{name}] cannot differentiate by argument {position}: the function was called with "
+        f"{count} positional arguments."
+    )
+
+
+def _missing_name(name: str, key: str, given: list[str]) -> ValueError:
+    return ValueError(
+        f"[{name}] cannot differentiate by keyword argument {key!r}: the function was called with "
+        f"keyword arguments {given}."
+    )
+
+
+def _not_differentiable(name: str, which: int | str, values: list[array]) -> ValueError:
+    if not values:
+        return ValueError(f"[{name}] {_called(which)} holds no array to differentiate by.")
+    return ValueError(
+        f"[{name}] cannot differentiate by {_called(which)}, which has dtype "
+        f"{values[0].dtype.name}: use floating-point numbers, for example x.astype(mx.float32)."
+    )
 
 
 def _loss_only(name: str, value: Any) -> array:
@@ -178,8 +196,8 @@ def _loss_of_value(name: str, value: Any) -> array:
     loss = value[0] if isinstance(value, tuple) and value else value
     if not isinstance(loss, array):
         raise ValueError(
-            f"[{name}] the function must return a scalar array, or a tuple that begins with one, to be "
-            f"differentiated, got {type(value).__name__}."
+            f"[{name}] the function must return a scalar array, or a tuple that begins with one, "
+            f"to be differentiated, got {type(value).__name__}."
         )
     return _checked_loss(name, loss)
 

@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ingot._native import Node, array, dependents, wrap
-from ingot.graph.dtype import float32, is_inexact
+from ingot._native import Node, array, between, wrap
+from ingot.graph.dtype import is_inexact
 from ingot.graph.op import Output, outputs_of
 from ingot.graph.shape import shape_text
 from ingot.ops.casting import astype
 from ingot.ops.creation import zeros
-from ingot.transforms.tracing import check_callable, run_on, tracing
+from ingot.transforms.tracing import check_arrays, check_callable, run_on, tracing
 
 __all__ = ["forward", "jvp"]
 
 
 def forward(
-    outputs: Sequence[array], leaves: Sequence[array], tangents: Sequence[array | None]
+    outputs: Sequence[array], leaves: Sequence[Node], tangents: Sequence[array | None]
 ) -> list[array | None]:
     """The tangents of `outputs`: None where one does not vary."""
-    known: dict[Node, Any] = {
-        leaf._node: tangent for leaf, tangent in zip(leaves, tangents, strict=True)
-    }
-    for node in dependents(outputs, leaves):
+    known: dict[Node, Any] = dict(zip(leaves, tangents, strict=True))
+    for node in between(outputs, leaves):
         inputs = node.inputs
         incoming = tuple(known.get(source) for source in inputs)
         if all(tangent is None for tangent in incoming):
@@ -51,28 +49,30 @@ def jvp(
         The list of outputs and the list of products, one for each output.
     """
     check_callable("jvp", fun)
-    if len(primals) != len(tangents):
+    vectors = list(tangents)
+    check_arrays("jvp", "the tangents", vectors, TypeError)
+    if len(primals) != len(vectors):
         raise ValueError(
-            f"[jvp] {len(primals)} primals need as many tangents, but {len(tangents)} were given."
+            f"[jvp] {len(primals)} primals need as many tangents, but {len(vectors)} were given."
         )
     with tracing():
         leaves, outputs = run_on("jvp", fun, primals)
-        for leaf, tangent in zip(leaves, tangents, strict=True):
-            if leaf.shape != tangent.shape:
-                raise ValueError(
-                    f"[jvp] a primal of shape {shape_text(leaf.shape)} cannot have a tangent of "
-                    f"shape {shape_text(tangent.shape)}."
-                )
-        directions = [
-            astype(tangent, leaf.dtype) if is_inexact(leaf.dtype) else None
-            for leaf, tangent in zip(leaves, tangents, strict=True)
-        ]
-        found = forward(outputs, leaves, directions)
+        found = forward(outputs, leaves, _matching(leaves, vectors))
     return outputs, [
-        _no_variation(output) if tangent is None else tangent
+        zeros(output.shape, output.dtype) if tangent is None else tangent
         for output, tangent in zip(outputs, found, strict=True)
     ]
 
 
-def _no_variation(output: array) -> array:
-    return zeros(output.shape, output.dtype if is_inexact(output.dtype) else float32)
+def _matching(leaves: list[Node], tangents: list[array]) -> list[array | None]:
+    """The tangents in the dtypes of the leaves, whose shapes they must have; None for integers."""
+    for leaf, tangent in zip(leaves, tangents, strict=True):
+        if leaf.shape != tangent.shape:
+            raise ValueError(
+                f"[jvp] a primal of shape {shape_text(leaf.shape)} cannot have a tangent of "
+                f"shape {shape_text(tangent.shape)}."
+            )
+    return [
+        astype(tangent, leaf.dtype) if is_inexact(leaf.dtype) else None
+        for leaf, tangent in zip(leaves, tangents, strict=True)
+    ]

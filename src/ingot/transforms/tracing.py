@@ -1,8 +1,9 @@
 """Tracing: how transforms follow a function's inputs through the graph that it builds.
 
-A transform replaces the arrays it follows by fresh leaves, runs the function, and walks the graph between the leaves and
-the results. While it runs, evaluated nodes that depend on the leaves keep their inputs, so Python control flow on values
-works inside.
+A transform replaces the arrays it follows by fresh leaves, runs the function, and walks the graph
+between the leaves and the results. While it runs, evaluated nodes that depend on the leaves keep
+their inputs, so Python control flow on values works inside. Leaves are remembered as nodes: the
+function may assign to the arrays it is given, which re-points them.
 """
 
 from __future__ import annotations
@@ -12,11 +13,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from ingot import _native
-from ingot._native import array, make
-from ingot.graph.tree import tree_map
+from ingot._native import Node, array
 from ingot.ops.casting import Copy
 
-__all__ = ["check_callable", "follow", "only_arrays", "tracing"]
+__all__ = ["as_outputs", "check_arrays", "check_callable", "follow", "run_on", "tracing"]
 
 _copy = Copy()
 
@@ -31,11 +31,9 @@ def tracing() -> Iterator[None]:
         _native.end_tracing()
 
 
-def follow(value: array) -> array:
-    """A leaf with the value of `value` and an identity of its own."""
-    leaf = make(_copy, (value,), value.shape, value.dtype)
-    leaf._node.tracer = True
-    return leaf
+def follow(values: list[array]) -> list[array]:
+    """Leaves with the values of `values` and identities of their own."""
+    return _native.follow(_copy, values)
 
 
 def check_callable(name: str, function: Any) -> None:
@@ -45,20 +43,14 @@ def check_callable(name: str, function: Any) -> None:
         raise TypeError(f"[{name}] expected a function to transform, got {kind}: {function!r}.")
 
 
-def only_arrays(name: str, what: str, tree: Any) -> list[array]:
-    """The leaves of a tree, all of which must be arrays."""
-    found: list[array] = []
-
-    def collect(leaf: Any) -> None:
-        if not isinstance(leaf, array):
-            raise ValueError(
-                f"[{name}] {what} may hold arrays only, got {type(leaf).__name__}: {leaf!r}. "
+def check_arrays(name: str, what: str, values: Sequence[Any], refusal: type[Exception]) -> None:
+    """Raises `refusal` unless all `values` are arrays."""
+    for value in values:
+        if not isinstance(value, array):
+            raise refusal(
+                f"[{name}] {what} may hold arrays only, got {type(value).__name__}: {value!r}. "
                 "Wrap numbers in mx.array, or leave them out."
             )
-        found.append(leaf)
-
-    tree_map(collect, tree)
-    return found
 
 
 def as_outputs(name: str, result: Any) -> list[array]:
@@ -75,7 +67,10 @@ def as_outputs(name: str, result: Any) -> list[array]:
 
 def run_on(
     name: str, function: Callable[..., Any], primals: Sequence[array]
-) -> tuple[list[array], list[array]]:
+) -> tuple[list[Node], list[array]]:
     """Follows `primals` through `function`: the leaves and the outputs."""
-    leaves = [follow(primal) for primal in only_arrays(name, "the primals", list(primals))]
-    return leaves, as_outputs(name, function(*leaves))
+    values = list(primals)
+    check_arrays(name, "the primals", values, TypeError)
+    leaves = follow(values)
+    nodes = [leaf._node for leaf in leaves]
+    return nodes, as_outputs(name, function(*leaves))

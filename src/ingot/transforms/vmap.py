@@ -1,42 +1,79 @@
 """Vectorisation: `mx.vmap` runs a function written for one example on a batch of them.
 
-The function is traced once on placeholders without the batch axis; then each node that depends on them is rebuilt by its
-op's `vmap` rule with the batch axis first.
+The function is traced once on placeholders without the batch axis; then each node that depends on
+them is rebuilt by its op's `vmap` rule with the batch axis first.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ingot._native import Node, array, dependents, placeholder, wrap
+from ingot._native import (
+    Node,
+    array,
+    between,
+    leaves,
+    placeholder,
+    replace_leaves,
+    wrap,
+)
 from ingot.graph.op import Output
 from ingot.graph.shape import shape_text
-from ingot.graph.tree import tree_map
 from ingot.ops.movement import broadcast_to, expand_dims, moveaxis
-from ingot.transforms.tracing import check_callable, only_arrays, tracing
+from ingot.transforms.grad import named_after
+from ingot.transforms.tracing import check_arrays, check_callable, tracing
 
-__all__ = ["batch", "vmap"]
+__all__ = ["Batch", "batch", "current_batch", "repeated", "vmap"]
 
 
-def batch(
-    size: int, outputs: Sequence[array], leaves: Sequence[array], values: Sequence[array]
-) -> list[array | None]:
-    """The outputs for all `size` examples, batch axis first, with `values` (batch axis first) in place of `leaves`.
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What a running vmap follows: leaves for one example, and for each the values for all, batch axis first."""
 
-    None where an output does not depend on the leaves.
-    """
-    known: dict[Node, Any] = {leaf._node: value for leaf, value in zip(leaves, values, strict=True)}
-    for node in dependents(outputs, leaves):
-        op = node.op
-        inputs = node.inputs
-        if type(op) is Output:
-            known[node] = known[inputs[0]][op.index]
-            continue
-        batched = tuple(source in known for source in inputs)
-        values_here = (known[source] if source in known else wrap(source) for source in inputs)
-        known[node] = op.vmap(size, batched, *values_here)
+    size: int
+    leaves: list[Node]
+    values: list[array]
+
+
+class _Running(threading.local):
+    batches: tuple[Batch, ...] = ()
+
+
+_running = _Running()
+
+
+def current_batch() -> Batch:
+    """The batch whose nodes are being rebuilt: for rules that run functions which may have captured its leaves."""
+    return _running.batches[-1]
+
+
+def batch(outputs: Sequence[array], over: Batch) -> list[array | None]:
+    """The outputs for all examples, batch axis first; None where an output does not depend on the leaves."""
+    known: dict[Node, Any] = dict(zip(over.leaves, over.values, strict=True))
+    before = _running.batches
+    _running.batches = (*before, over)
+    try:
+        for node in between(outputs, over.leaves):
+            op = node.op
+            inputs = node.inputs
+            if type(op) is Output:
+                known[node] = known[inputs[0]][op.index]
+                continue
+            batched = tuple(source in known for source in inputs)
+            values = (known[source] if source in known else wrap(source) for source in inputs)
+            known[node] = op.vmap(over.size, batched, *values)
+    finally:
+        _running.batches = before
     return [known.get(output._node) for output in outputs]
+
+
+def repeated(size: int, x: array) -> array:
+    """`x` for each example, batch axis first."""
+    shape = (size, *x.shape)
+    return broadcast_to(x, shape)
 
 
 def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
@@ -44,9 +81,11 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
 
     Args:
         fun: A function of arrays and trees of arrays.
-        in_axes: The axis of the examples in each argument: an int for all, or a sequence with an entry for each argument; an
-            entry is an int, None (the argument is the same for all examples) or a tree of those.
-        out_axes: Where the axis of the examples goes in the results: an int for all, or a tree shaped like the results.
+        in_axes: The axis of the examples in each argument: an int for all, or a sequence with an
+            entry for each argument; an entry is an int, None (the argument is the same for all
+            examples) or a tree of those.
+        out_axes: Where the axis of the examples goes in the results: an int for all, or a tree
+            shaped like the results.
 
     Returns:
         The vectorised function.
@@ -59,39 +98,37 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
     def vectorised(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
             raise TypeError(
-                f"[vmap] keyword arguments cannot be mapped, got {list(kwargs)}: pass them by position."
+                f"[vmap] keyword arguments cannot be mapped, got {list(kwargs)}: "
+                "pass them by position."
             )
-        per_argument = _axes_for_arguments(in_axes, args)
-        axes = _spread("in_axes", per_argument, args)
-        inputs = _mapped_leaves(args, axes)
-        size = _batch_size(inputs, axes)
-        leaves: list[array] = []
-        values: list[array] = []
-
-        def placed(axis: int | None, value: Any) -> Any:
-            if axis is None:
-                return value
-            position = axis % value.ndim
-            leaf = placeholder(value.shape[:position] + value.shape[position + 1 :], value.dtype)
-            leaves.append(leaf)
-            values.append(moveaxis(value, position, 0))
-            return leaf
-
+        inputs = leaves(args)
+        axes = spread("in_axes", _axes_for_arguments(in_axes, args), args)
+        over = Batch(_batch_size(inputs, axes), [], [])
+        followed = [
+            value if axis is None else _followed(value, axis % value.ndim, over)
+            for value, axis in zip(inputs, axes, strict=True)
+        ]
         with tracing():
-            counter = iter(axes)
-            result = fun(*tree_map(lambda value: placed(next(counter), value), args))
-            outputs = only_arrays("vmap", "the results of the function", result)
-            rebuilt = iter(
-                zip(
-                    _spread("out_axes", out_axes, result),
-                    outputs,
-                    batch(size, outputs, leaves, values),
-                    strict=True,
+            result = fun(*replace_leaves(args, followed, False))
+            outputs = leaves(result)
+            check_arrays("vmap", "the results of the function", outputs, ValueError)
+            placed = [
+                _place_output(over.size, axis, output, found)
+                for axis, output, found in zip(
+                    spread("out_axes", out_axes, result), outputs, batch(outputs, over), strict=True
                 )
-            )
-        return tree_map(lambda _: _place_output(size, *next(rebuilt)), result)
+            ]
+        return replace_leaves(result, placed, False)
 
-    return vectorised
+    return named_after(fun, vectorised)
+
+
+def _followed(value: array, axis: int, over: Batch) -> array:
+    """A placeholder for one example of `value`, which is added to the batch."""
+    leaf = placeholder(value.shape[:axis] + value.shape[axis + 1 :], value.dtype)
+    over.leaves.append(leaf._node)
+    over.values.append(moveaxis(value, axis, 0))
+    return leaf
 
 
 def _axes_for_arguments(in_axes: Any, args: tuple[Any, ...]) -> Any:
@@ -103,12 +140,10 @@ def _axes_for_arguments(in_axes: Any, args: tuple[Any, ...]) -> Any:
     return in_axes
 
 
-def _spread(name: str, axes: Any, tree: Any) -> list[int | None]:
+def spread(name: str, axes: Any, tree: Any) -> list[int | None]:
     """One axis for each leaf of `tree`, of which `axes` is a prefix: an axis above a subtree holds for all its leaves."""
     if axes is None or isinstance(axes, int):
-        leaves: list[int | None] = []
-        tree_map(lambda _: leaves.append(axes), tree)
-        return leaves
+        return [axes] * len(leaves(tree))
     if isinstance(axes, dict) and isinstance(tree, dict) and axes.keys() == tree.keys():
         pairs = [(axes[key], tree[key]) for key in tree]
     elif (
@@ -121,33 +156,26 @@ def _spread(name: str, axes: Any, tree: Any) -> list[int | None]:
         raise ValueError(f"[vmap] {name} {axes!r} does not match the structure of what it is for.")
     else:
         raise ValueError(f"[vmap] an axis is an int or None, got {axes!r} in {name}.")
-    return [axis for part, subtree in pairs for axis in _spread(name, part, subtree)]
+    return [axis for part, subtree in pairs for axis in spread(name, part, subtree)]
 
 
-def _mapped_leaves(args: tuple[Any, ...], axes: list[int | None]) -> list[Any]:
-    leaves: list[Any] = []
-    tree_map(leaves.append, args)
-    for leaf, axis in zip(leaves, axes, strict=True):
+def _batch_size(inputs: list[Any], axes: list[int | None]) -> int:
+    """The length of the mapped axes, which must be there and equal."""
+    size: int | None = None
+    for value, axis in zip(inputs, axes, strict=True):
         if axis is None:
             continue
-        if not isinstance(leaf, array):
+        if not isinstance(value, array):
             raise ValueError(
-                f"[vmap] only arrays can be mapped, got {type(leaf).__name__}: {leaf!r}. "
+                f"[vmap] only arrays can be mapped, got {type(value).__name__}: {value!r}. "
                 "Give it the axis None in in_axes."
             )
-        if not -leaf.ndim <= axis < leaf.ndim:
+        if not -value.ndim <= axis < value.ndim:
             raise IndexError(
-                f"[vmap] axis {axis} is out of range for an argument of shape {shape_text(leaf.shape)}."
+                f"[vmap] axis {axis} is out of range for an argument of shape "
+                f"{shape_text(value.shape)}."
             )
-    return leaves
-
-
-def _batch_size(leaves: list[Any], axes: list[int | None]) -> int:
-    size: int | None = None
-    for leaf, axis in zip(leaves, axes, strict=True):
-        if axis is None:
-            continue
-        length = leaf.shape[axis]
+        length = value.shape[axis]
         if size is not None and size != length:
             raise ValueError(f"[vmap] the mapped axes differ in length: {size} and {length}.")
         size = length
@@ -160,12 +188,14 @@ def _place_output(size: int, axis: int | None, traced: array, batched: array | N
     if axis is None:
         if batched is not None:
             raise ValueError(
-                "[vmap] out_axes is None for a result that differs between the examples: give it an axis."
+                "[vmap] out_axes is None for a result that differs between the examples: "
+                "give it an axis."
             )
         return traced
     if not -traced.ndim - 1 <= axis <= traced.ndim:
         raise IndexError(
-            f"[vmap] out_axes {axis} is out of range for a result of shape {shape_text(traced.shape)}."
+            f"[vmap] out_axes {axis} is out of range for a result of shape "
+            f"{shape_text(traced.shape)}."
         )
     position = axis % (traced.ndim + 1)
     if batched is None:

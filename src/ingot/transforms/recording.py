@@ -1,0 +1,106 @@
+"""Recordings: the graph between some arrays and others as a list of steps, to be made again on other inputs.
+
+A recording holds ops, shapes and dtypes but no intermediate values, so it costs no memory to keep one for later:
+`checkpoint` computes from it again what it has thrown away, and functions with rules of their own are followed by it
+where there is no rule. Making the steps again instead of running the Python function again means that random numbers,
+side effects and what the function captured are the same the second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ingot._native import Node, array, between, make, wrap
+from ingot.graph.op import Op
+from ingot.graph.shape import size_of
+
+__all__ = ["Recording", "record"]
+
+# Values that do not depend on the inputs are kept if they are as small as this, and made again if they are larger.
+_SMALL = 1024
+
+# Where a step finds an input: the inputs and the results of steps count up from 0, constants down from -1.
+Place = int
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """A function of arrays: `recording(*inputs)` makes its steps on them and gives the outputs."""
+
+    input_count: int
+    steps: tuple[tuple[Op, tuple[Place, ...], Any, Any, Any], ...]
+    constants: tuple[Node, ...]
+    outputs: tuple[Place, ...]
+
+    def __call__(self, *inputs: array) -> list[array]:
+        values: list[array | Node] = list(inputs)
+        constants = self.constants
+        for op, places, shape, dtype, stream in self.steps:
+            sources = [values[place] if place >= 0 else constants[~place] for place in places]
+            values.append(make(op, sources, shape, dtype, stream))
+        return [wrap(values[place] if place >= 0 else constants[~place]) for place in self.outputs]
+
+
+def record(outputs: Sequence[array], leaves: Sequence[Node]) -> tuple[Recording, list[Node]]:
+    """What computes `outputs` from `leaves`, and the nodes that it takes as inputs after the leaves.
+
+    Those are what the outputs depend on besides the leaves and that must not be fixed: what another transform follows,
+    and what larger constants are made again from.
+    """
+    path = between(outputs, leaves)
+    nodes = [*_large_constants(path), *path]
+    taken = set(nodes)
+    taken.update(leaves)
+    captured: dict[Node, None] = {}
+    for node in nodes:
+        for source in node.inputs:
+            if source not in taken and (source.tracer or not node.tracer):
+                captured[source] = None
+    for output in outputs:
+        if output._node not in taken and output._node.tracer:
+            captured[output._node] = None
+    inputs = [*leaves, *captured]
+    places: dict[Node, Place] = {node: place for place, node in enumerate([*inputs, *nodes])}
+    constants: list[Node] = []
+
+    def place_of(node: Node) -> Place:
+        if node not in places:
+            constants.append(node)
+            places[node] = -len(constants)
+        return places[node]
+
+    steps = tuple(
+        (node.op, tuple(map(place_of, node.inputs)), node.shape, node.dtype, node.stream)
+        for node in nodes
+    )
+    ends = tuple(place_of(output._node) for output in outputs)
+    return Recording(len(inputs), steps, tuple(constants), ends), list(captured)
+
+
+def _large_constants(path: list[Node]) -> list[Node]:
+    """Nodes that do not depend on what is followed and are large and not computed yet, inputs first."""
+    found: dict[Node, None] = {}
+    for user in path:
+        stack = [source for source in user.inputs if _is_large_constant(source)]
+        while stack:
+            node = stack[-1]
+            missing = [
+                source
+                for source in node.inputs
+                if source not in found and _is_large_constant(source)
+            ]
+            if missing and node not in found:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            found[node] = None
+    return list(found)
+
+
+def _is_large_constant(node: Node) -> bool:
+    if node.tracer or node.evaluated or node.op is None:
+        return False
+    shapes = node.shape if node.op.several_outputs else (node.shape,)
+    return any(size_of(shape) > _SMALL for shape in shapes)
