@@ -56,8 +56,12 @@ def no_rule(reason: str) -> Any:
     return Missing(reason)
 
 
+@dataclass(frozen=True)
 class Op:
-    """One kind of array operation with all of its rules. Subclasses are frozen dataclasses.
+    """One kind of array operation with all of its rules.
+
+    Subclasses with fields are frozen dataclasses; those without inherit all that from here, which makes them
+    quicker to import.
 
     The rules are methods of the subclass; docs/architecture.md has the table of what each takes and returns. `Any` in
     their types leaves each op free to name its inputs.
@@ -84,12 +88,12 @@ class Op:
         """Whether the result is the first input; what the simplifier asks."""
         return False
 
-    infer: Callable[..., Any]
-    evaluate: Callable[..., Any]
-    vjp: Callable[..., Any]
-    jvp: Callable[..., Any]
-    vmap: Callable[..., Any]
-    emit: Callable[..., Any]
+    infer: ClassVar[Callable[..., Any]]
+    evaluate: ClassVar[Callable[..., Any]]
+    vjp: ClassVar[Callable[..., Any]]
+    jvp: ClassVar[Callable[..., Any]]
+    vmap: ClassVar[Callable[..., Any]]
+    emit: ClassVar[Callable[..., Any]]
 
     def __init_subclass__(cls, *, abstract: bool = False, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)

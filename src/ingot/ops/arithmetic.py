@@ -6,7 +6,6 @@ each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,6 @@ __all__ = [
 INEXACT = dtype_mask(tuple(dtype for dtype in ALL_DTYPES if is_inexact(dtype)))
 
 
-@dataclass(frozen=True)
 class Add(Elementary):
     """Sum of two arrays; on bool, or."""
 
@@ -58,7 +56,6 @@ class Add(Elementary):
         return 1, 1
 
 
-@dataclass(frozen=True)
 class Subtract(Elementwise):
     """Difference of two arrays; on bool, exclusive or."""
 
@@ -79,7 +76,6 @@ class Subtract(Elementwise):
         return k.subtract(x, y)
 
 
-@dataclass(frozen=True)
 class Multiply(Elementary):
     """Product of two arrays; on bool, and."""
 
@@ -91,7 +87,6 @@ class Multiply(Elementary):
         return y, x
 
 
-@dataclass(frozen=True)
 class Divide(Elementary):
     """Quotient of two arrays of floating-point or complex numbers."""
 
@@ -119,7 +114,6 @@ class Divide(Elementary):
         return (-change if of_x is None else of_x - change) / y
 
 
-@dataclass(frozen=True)
 class FloorDivide(Elementwise):
     """Quotient rounded down; 0 for integers divided by zero.
 
@@ -154,7 +148,6 @@ class FloorDivide(Elementwise):
         return k.floor_divide(x, y)
 
 
-@dataclass(frozen=True)
 class Remainder(Elementwise):
     """What is left after floor_divide, with the divisor's sign. Integers modulo zero give 0."""
 
@@ -187,7 +180,6 @@ def _floating_remainder(x: np.ndarray, y: np.ndarray) -> Any:
     return np.add(rest, y, out=np.asarray(rest), where=other_side)
 
 
-@dataclass(frozen=True)
 class Negative(Elementwise):
     """Elements with the other sign."""
 
@@ -204,7 +196,6 @@ class Negative(Elementwise):
         return k.negative(x)
 
 
-@dataclass(frozen=True)
 class Abs(Elementwise):
     """Magnitudes; of complex numbers, the moduli, which are real."""
 
@@ -234,7 +225,6 @@ class Abs(Elementwise):
         return x
 
 
-@dataclass(frozen=True)
 class Sign(Elementwise):
     """-1, 0 or 1, and 0 for NaN; complex numbers are divided by their moduli."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,6 @@ class BitwiseBinary(Elementary, abstract=True):
         return None, None
 
 
-@dataclass(frozen=True)
 class BitwiseAnd(BitwiseBinary):
     """Bits that are set in both."""
 
@@ -53,7 +51,6 @@ class BitwiseAnd(BitwiseBinary):
     function = np.bitwise_and
 
 
-@dataclass(frozen=True)
 class BitwiseOr(BitwiseBinary):
     """Bits that are set in either."""
 
@@ -61,7 +58,6 @@ class BitwiseOr(BitwiseBinary):
     function = np.bitwise_or
 
 
-@dataclass(frozen=True)
 class BitwiseXor(BitwiseBinary):
     """Bits that are set in just one."""
 
@@ -75,7 +71,6 @@ class Shift(BitwiseBinary, abstract=True):
     accepts = INTEGRAL & ~dtype_mask((bool_,))
 
 
-@dataclass(frozen=True)
 class LeftShift(Shift):
     """Bits moved to higher places; zeros come in."""
 
@@ -83,7 +78,6 @@ class LeftShift(Shift):
     function = np.left_shift
 
 
-@dataclass(frozen=True)
 class RightShift(Shift):
     """Bits moved to lower places; copies of the sign come in."""
 
@@ -91,7 +85,6 @@ class RightShift(Shift):
     function = np.right_shift
 
 
-@dataclass(frozen=True)
 class BitwiseInvert(Elementwise):
     """All bits inverted; of booleans, not."""
 

@@ -124,7 +124,6 @@ class _Identity(Op, abstract=True):
         return x
 
 
-@dataclass(frozen=True)
 class Copy(_Identity):
     """Its input under another identity: what transforms make of their inputs to follow them."""
 
@@ -135,7 +134,6 @@ class Copy(_Identity):
         return tangents[0]
 
 
-@dataclass(frozen=True)
 class StopGradient(_Identity):
     """Its input, but constant to derivatives."""
 

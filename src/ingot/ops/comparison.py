@@ -6,7 +6,6 @@ by their real parts and then by their imaginary parts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -55,7 +54,6 @@ class Comparison(Elementary, abstract=True):
         return None, None
 
 
-@dataclass(frozen=True)
 class Equal(Comparison):
     """Whether elements are equal."""
 
@@ -63,7 +61,6 @@ class Equal(Comparison):
     function = np.equal
 
 
-@dataclass(frozen=True)
 class NotEqual(Comparison):
     """Whether elements are different."""
 
@@ -71,7 +68,6 @@ class NotEqual(Comparison):
     function = np.not_equal
 
 
-@dataclass(frozen=True)
 class Less(Comparison):
     """Whether elements of the first array are less."""
 
@@ -79,7 +75,6 @@ class Less(Comparison):
     function = np.less
 
 
-@dataclass(frozen=True)
 class LessEqual(Comparison):
     """Whether elements of the first array are less or equal."""
 
@@ -87,7 +82,6 @@ class LessEqual(Comparison):
     function = np.less_equal
 
 
-@dataclass(frozen=True)
 class Greater(Comparison):
     """Whether elements of the first array are greater."""
 
@@ -95,7 +89,6 @@ class Greater(Comparison):
     function = np.greater
 
 
-@dataclass(frozen=True)
 class GreaterEqual(Comparison):
     """Whether elements of the first array are greater or equal."""
 
@@ -103,7 +96,6 @@ class GreaterEqual(Comparison):
     function = np.greater_equal
 
 
-@dataclass(frozen=True)
 class LogicalNot(Elementary):
     """Whether elements are zero."""
 
@@ -116,7 +108,6 @@ class LogicalNot(Elementary):
         return (None,)
 
 
-@dataclass(frozen=True)
 class LogicalAnd(Comparison):
     """Whether elements of both arrays are not zero."""
 
@@ -126,7 +117,6 @@ class LogicalAnd(Comparison):
     word = "bitwise_and"
 
 
-@dataclass(frozen=True)
 class LogicalOr(Comparison):
     """Whether an element of either array is not zero."""
 
@@ -136,7 +126,6 @@ class LogicalOr(Comparison):
     word = "bitwise_or"
 
 
-@dataclass(frozen=True)
 class Select(Elementwise):
     """Elements of the second array where the first is true, else of the third."""
 

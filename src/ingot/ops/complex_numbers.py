@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from ingot.ops.casting import as_array, astype
 __all__ = ["conj", "conjugate", "imag", "real"]
 
 
-@dataclass(frozen=True)
 class Real(Elementwise):
     """Real parts."""
 
@@ -41,7 +39,6 @@ class Real(Elementwise):
         return k.real(x) if k.dtype(x) is complex64 else x
 
 
-@dataclass(frozen=True)
 class Imag(Elementwise):
     """Imaginary parts; zeros for real arrays."""
 
@@ -66,7 +63,6 @@ class Imag(Elementwise):
         return k.imag(x) if k.dtype(x) is complex64 else k.constant(0, x)
 
 
-@dataclass(frozen=True)
 class Conjugate(Elementwise):
     """Elements with negated imaginary parts."""
 

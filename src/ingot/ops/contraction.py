@@ -8,7 +8,6 @@ that form by casts and movements, which are views wherever strides can express t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from functools import partial as deferred
 from typing import Any, NoReturn
@@ -32,7 +31,6 @@ __all__ = ["addmm", "inner", "kron", "matmul", "outer", "tensordot", "vecdot"]
 _FEW_COLUMNS = 8
 
 
-@dataclass(frozen=True)
 class Matmul(Op):
     """Products of the matrices in the last two axes; dtypes and the axes in front are equal."""
 

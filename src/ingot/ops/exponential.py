@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import log as scalar_log
 from math import pi
 from math import sqrt as scalar_sqrt
@@ -33,7 +32,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
 class Exp(Elementary):
     """e to the power of each element."""
 
@@ -45,7 +43,6 @@ class Exp(Elementary):
         return (out,)
 
 
-@dataclass(frozen=True)
 class Expm1(Elementary):
     """exp(x) - 1, accurate near 0."""
 
@@ -58,7 +55,6 @@ class Expm1(Elementary):
         return (lambda: out + 1,)
 
 
-@dataclass(frozen=True)
 class Log(Elementary):
     """Natural logarithm."""
 
@@ -70,7 +66,6 @@ class Log(Elementary):
         return (lambda: 1 / x,)
 
 
-@dataclass(frozen=True)
 class Log2(Elementary):
     """Logarithm to base 2."""
 
@@ -82,7 +77,6 @@ class Log2(Elementary):
         return (lambda: (1 / scalar_log(2)) / x,)
 
 
-@dataclass(frozen=True)
 class Log10(Elementary):
     """Logarithm to base 10."""
 
@@ -94,7 +88,6 @@ class Log10(Elementary):
         return (lambda: (1 / scalar_log(10)) / x,)
 
 
-@dataclass(frozen=True)
 class Log1p(Elementwise):
     """log(1 + x), accurate near 0."""
 
@@ -121,7 +114,6 @@ def _complex_log1p(x: np.ndarray) -> Any:
     return result
 
 
-@dataclass(frozen=True)
 class LogAddExp(Elementwise):
     """log(exp(x) + exp(y)), without overflow."""
 
@@ -149,7 +141,6 @@ class LogAddExp(Elementwise):
         return k.select(k.equal(modulus, k.constant(np.inf, modulus)), larger, total)
 
 
-@dataclass(frozen=True)
 class Sigmoid(Elementwise):
     """1 / (1 + exp(-x)), accurate at both ends."""
 
@@ -179,7 +170,6 @@ def _sigmoid_values(x: np.ndarray) -> Any:
     return np.divide(numerator, small, out=small)
 
 
-@dataclass(frozen=True)
 class Erf(Elementwise):
     """The error function."""
 
@@ -197,7 +187,6 @@ class Erf(Elementwise):
         return k.erf(x)
 
 
-@dataclass(frozen=True)
 class ErfInv(Elementwise):
     """The inverse of the error function; NaN outside of [-1, 1]."""
 

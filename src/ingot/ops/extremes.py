@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ __all__ = ["clip", "maximum", "minimum", "nan_to_num"]
 LARGEST = {float16: 65504.0, bfloat16: 2.0**128 - 2.0**120, float32: 2.0**128 - 2.0**104}
 
 
-@dataclass(frozen=True)
 class Maximum(Elementary):
     """The larger of two elements; NaN if one is."""
 
@@ -34,7 +32,6 @@ class Maximum(Elementary):
         return lambda: x > y, lambda: x <= y
 
 
-@dataclass(frozen=True)
 class Minimum(Elementary):
     """The smaller of two elements; NaN if one is."""
 

@@ -88,7 +88,6 @@ class _Indexed(Op, abstract=True):
         return [broadcast_to(counter, shape), *full]
 
 
-@dataclass(frozen=True)
 class Gather(_Indexed):
     """The elements of the first input at the indices that are the other inputs."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from ingot.ops.exponential import log
 __all__ = ["pow", "power", "rsqrt", "sqrt", "square"]
 
 
-@dataclass(frozen=True)
 class Power(Elementwise):
     """x to the power of y. Integers to negative powers give 0; complex numbers, exp(y log(x))."""
 
@@ -50,7 +48,6 @@ class Power(Elementwise):
         return k.power(x, y)
 
 
-@dataclass(frozen=True)
 class Square(Elementwise):
     """Each element times itself."""
 
@@ -70,7 +67,6 @@ def _times_itself(x: np.ndarray) -> Any:
     return np.multiply(x, x)
 
 
-@dataclass(frozen=True)
 class Sqrt(Elementary):
     """Square roots; NaN for negative numbers."""
 
@@ -82,7 +78,6 @@ class Sqrt(Elementary):
         return (lambda: 0.5 / out,)
 
 
-@dataclass(frozen=True)
 class Rsqrt(Elementwise):
     """One divided by the square root."""
 

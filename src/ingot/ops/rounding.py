@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from operator import index
 from typing import Any
 
@@ -37,7 +36,6 @@ class Rounding(Elementary, abstract=True):
         return super().emit(k, *values) if is_inexact(k.dtype(values[0])) else values[0]
 
 
-@dataclass(frozen=True)
 class Floor(Rounding):
     """The next whole number below."""
 
@@ -46,7 +44,6 @@ class Floor(Rounding):
     function = np.floor
 
 
-@dataclass(frozen=True)
 class Ceil(Rounding):
     """The next whole number above."""
 
@@ -55,7 +52,6 @@ class Ceil(Rounding):
     function = np.ceil
 
 
-@dataclass(frozen=True)
 class Round(Rounding):
     """The nearest whole number, of two the even one; of complex numbers, both parts are rounded."""
 

@@ -213,7 +213,6 @@ class Scan(Op, abstract=True):
     emit = no_rule(_HOST_STEP)
 
 
-@dataclass(frozen=True)
 class CumSum(Scan):
     """Running sum."""
 
@@ -234,7 +233,6 @@ class CumSum(Scan):
         return None if tangents[0] is None else apply(self, tangents[0])
 
 
-@dataclass(frozen=True)
 class CumProd(Scan):
     """Running product; on bool, and."""
 
@@ -254,7 +252,6 @@ class _CumulativeExtreme(Scan, abstract=True):
         return astype(~taken, x.dtype), astype(taken, x.dtype)
 
 
-@dataclass(frozen=True)
 class CumMax(_CumulativeExtreme):
     """Largest element so far; NaN from the first NaN on."""
 
@@ -262,7 +259,6 @@ class CumMax(_CumulativeExtreme):
     step = np.maximum
 
 
-@dataclass(frozen=True)
 class CumMin(_CumulativeExtreme):
     """Smallest element so far; NaN from the first NaN on."""
 
@@ -270,7 +266,6 @@ class CumMin(_CumulativeExtreme):
     step = np.minimum
 
 
-@dataclass(frozen=True)
 class LogCumSumExp(Scan):
     """Logarithm of the running sum of exponentials."""
 

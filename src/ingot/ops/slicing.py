@@ -221,7 +221,6 @@ class _Dynamic(Op, abstract=True):
         return view, (*np.indices(x.shape[: self.batch], sparse=True), *places)
 
 
-@dataclass(frozen=True)
 class DynamicSlice(_Dynamic):
     """The slice of `sizes` whose starts along `axes` are the elements of the second input."""
 
@@ -252,7 +251,6 @@ class DynamicSlice(_Dynamic):
     emit = no_rule(why_single)
 
 
-@dataclass(frozen=True)
 class DynamicSliceUpdate(_Dynamic):
     """The first input with a slice, which starts where the third says, replaced by the second."""
 

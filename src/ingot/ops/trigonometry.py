@@ -5,7 +5,6 @@ Angles are in radians.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import pi
 from typing import Any
 
@@ -45,7 +44,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
 class Sin(Elementary):
     """Sine."""
 
@@ -57,7 +55,6 @@ class Sin(Elementary):
         return (lambda: cos(x),)
 
 
-@dataclass(frozen=True)
 class Cos(Elementary):
     """Cosine."""
 
@@ -69,7 +66,6 @@ class Cos(Elementary):
         return (lambda: -sin(x),)
 
 
-@dataclass(frozen=True)
 class Tan(Elementary):
     """Tangent."""
 
@@ -81,7 +77,6 @@ class Tan(Elementary):
         return (lambda: out * out + 1,)
 
 
-@dataclass(frozen=True)
 class ArcSin(Elementary):
     """Inverse of the sine."""
 
@@ -93,7 +88,6 @@ class ArcSin(Elementary):
         return (lambda: (1 - x * x).rsqrt(),)
 
 
-@dataclass(frozen=True)
 class ArcCos(Elementary):
     """Inverse of the cosine."""
 
@@ -105,7 +99,6 @@ class ArcCos(Elementary):
         return (lambda: -(1 - x * x).rsqrt(),)
 
 
-@dataclass(frozen=True)
 class ArcTan(Elementary):
     """Inverse of the tangent."""
 
@@ -117,7 +110,6 @@ class ArcTan(Elementary):
         return (lambda: 1 / (x * x + 1),)
 
 
-@dataclass(frozen=True)
 class ArcTan2(Elementary):
     """The angle of the point (y, x), the arctangent of x / y."""
 
@@ -131,7 +123,6 @@ class ArcTan2(Elementary):
         return lambda: y / (x * x + y * y), lambda: -x / (x * x + y * y)
 
 
-@dataclass(frozen=True)
 class Sinh(Elementary):
     """Hyperbolic sine."""
 
@@ -143,7 +134,6 @@ class Sinh(Elementary):
         return (lambda: cosh(x),)
 
 
-@dataclass(frozen=True)
 class Cosh(Elementary):
     """Hyperbolic cosine."""
 
@@ -155,7 +145,6 @@ class Cosh(Elementary):
         return (lambda: sinh(x),)
 
 
-@dataclass(frozen=True)
 class Tanh(Elementary):
     """Hyperbolic tangent."""
 
@@ -167,7 +156,6 @@ class Tanh(Elementary):
         return (lambda: 1 - out * out,)
 
 
-@dataclass(frozen=True)
 class ArcSinh(Elementary):
     """Inverse of the hyperbolic sine."""
 
@@ -179,7 +167,6 @@ class ArcSinh(Elementary):
         return (lambda: (x * x + 1).rsqrt(),)
 
 
-@dataclass(frozen=True)
 class ArcCosh(Elementary):
     """Inverse of the hyperbolic cosine."""
 
@@ -194,7 +181,6 @@ class ArcCosh(Elementary):
         return (lambda: (x * x - 1).rsqrt(),)
 
 
-@dataclass(frozen=True)
 class ArcTanh(Elementary):
     """Inverse of the hyperbolic tangent."""
 
