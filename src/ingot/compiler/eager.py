@@ -7,7 +7,6 @@ if it moves so much memory that compiling pays the first time; until then the op
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -15,11 +14,12 @@ from typing import Any
 
 from ingot import _native
 from ingot._native import Dtype, Node
-from ingot.compiler.pipeline import CompileMode, run_pipeline
+from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.program import Program
 from ingot.compiler.tape import Step, Tape
+from ingot.runtime.compile_mode import CompileMode
 
-__all__ = ["eager_fusion_info", "set_eager_fusion"]
+__all__ = ["eager_fusion_info", "evaluate_whole"]
 
 MOST_STRUCTURES = 512
 MOST_NODES = 2000  # beyond, a graph is rather unrolled Python than worth compiling as a whole
@@ -57,11 +57,6 @@ class _Structures:
 _structures = _Structures()
 
 
-def set_eager_fusion(on: bool) -> None:
-    """Choose whether large graphs that are evaluated without `compile` are fused. INGOT_EAGER_FUSION=off does it too."""
-    _native.set_hook("fuse", _evaluate_whole if on else None)
-
-
 def eager_fusion_info() -> dict[str, int]:
     """How many structures are known, how many of them are compiled, and how often those ran."""
     entries = list(_structures.found.values())
@@ -72,7 +67,7 @@ def eager_fusion_info() -> dict[str, int]:
     }
 
 
-def _evaluate_whole(nodes: list[Node], wanted: list[int]) -> bool:
+def evaluate_whole(nodes: list[Node], wanted: list[int]) -> bool:
     """Evaluates a graph, whose nodes come inputs first, as a whole; False leaves it to the ops one by one."""
     if len(nodes) > MOST_NODES:
         return False
@@ -140,6 +135,3 @@ def _tape(nodes: list[Node], wanted: list[int], leaves: list[Node]) -> Tape:
         sources = [made[source] for source in node.inputs]
         made[node] = Step(node.op, sources, node.shape, node.dtype, node.stream)
     return Tape(inputs, [made[nodes[position]] for position in wanted], list(made.values()))
-
-
-set_eager_fusion(os.environ.get("INGOT_EAGER_FUSION", "1").lower() not in ("0", "off", "false", "no"))

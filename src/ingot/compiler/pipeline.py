@@ -1,74 +1,17 @@
-"""The pipeline: from a tape to a program, stage by stage, and the modes that switch stages off."""
+"""The pipeline: from a tape to a program, stage by stage."""
 
 from __future__ import annotations
 
-import enum
-import os
 import time
 from dataclasses import dataclass, field
 
-from ingot import _native
 from ingot.compiler.fuse import Schedule, fuse, separate
 from ingot.compiler.program import Program
 from ingot.compiler.simplify import SimplifyReport, simplify
 from ingot.compiler.tape import Tape
+from ingot.runtime.compile_mode import CompileMode
 
-__all__ = [
-    "CompileMode",
-    "Stages",
-    "compile_mode",
-    "disable_compile",
-    "enable_compile",
-    "run_pipeline",
-    "set_compile_mode",
-]
-
-
-class CompileMode(enum.Enum):
-    """Which stages run."""
-
-    disabled = "disabled"
-    no_simplify = "no_simplify"
-    no_fuse = "no_fuse"
-    enabled = "enabled"
-
-
-def _mode_from_environment() -> CompileMode:
-    if "MLX_DISABLE_COMPILE" in os.environ or "INGOT_DISABLE_COMPILE" in os.environ:
-        return CompileMode.disabled
-    return CompileMode.enabled
-
-
-_mode = _mode_from_environment()
-_native.enable_fast_calls(_mode is CompileMode.enabled)
-
-
-def compile_mode() -> CompileMode:
-    """The mode that compiled functions are called in now."""
-    return _mode
-
-
-def set_compile_mode(mode: CompileMode | str) -> None:
-    """Choose which stages of `compile` run: "enabled", "no_fuse", "no_simplify" or "disabled"."""
-    global _mode
-    try:
-        _mode = CompileMode(mode)
-    except ValueError:
-        modes = ", ".join(known.value for known in CompileMode)
-        raise ValueError(
-            f"[set_compile_mode] there is no mode {mode!r}; the modes are {modes}."
-        ) from None
-    _native.enable_fast_calls(_mode is CompileMode.enabled)
-
-
-def disable_compile() -> None:
-    """Make compiled functions run uncompiled, for example to print inside them."""
-    set_compile_mode(CompileMode.disabled)
-
-
-def enable_compile() -> None:
-    """Undo `disable_compile`, also when it came from the environment."""
-    set_compile_mode(CompileMode.enabled)
+__all__ = ["Stages", "run_pipeline"]
 
 
 @dataclass

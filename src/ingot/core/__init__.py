@@ -5,17 +5,12 @@ others, `import name as name` tells type checkers that the name is public.
 """
 
 from ingot import __version__ as __version__
-from ingot.compiler.eager import eager_fusion_info, set_eager_fusion
-from ingot.compiler.function import RecompilationWarning as RecompilationWarning
-from ingot.compiler.function import compile as compile
-from ingot.compiler.pipeline import CompileMode as CompileMode
-from ingot.compiler.pipeline import disable_compile as disable_compile
-from ingot.compiler.pipeline import enable_compile as enable_compile
-from ingot.compiler.pipeline import set_compile_mode as set_compile_mode
 from ingot.core import cuda as cuda
 from ingot.core import metal as metal
+from ingot.core import random as random
 from ingot.core.array import array as array
 from ingot.core.array import attach_functions
+from ingot.core.compilation import *
 from ingot.graph.construct import *
 from ingot.graph.device import *
 from ingot.graph.dlpack import *
@@ -49,10 +44,16 @@ from ingot.ops.strided import *
 from ingot.ops.subscript import *
 from ingot.ops.trigonometry import *
 from ingot.ops.windows import *
+from ingot.runtime.compile_mode import CompileMode as CompileMode
+from ingot.runtime.compile_mode import RecompilationWarning as RecompilationWarning
+from ingot.runtime.compile_mode import disable_compile as disable_compile
+from ingot.runtime.compile_mode import enable_compile as enable_compile
+from ingot.runtime.compile_mode import set_compile_mode as set_compile_mode
 from ingot.runtime.evaluate import *
 from ingot.runtime.memory import *
 from ingot.runtime.threads import get_num_threads as get_num_threads
 from ingot.runtime.threads import set_num_threads as set_num_threads
+from ingot.transforms.checkpoint import *
 from ingot.transforms.custom import *
 from ingot.transforms.grad import *
 from ingot.transforms.jvp import jvp as jvp

@@ -232,7 +232,7 @@ def view(a: Any, dtype: Dtype, *, stream: StreamLike = None) -> array:
     if not isinstance(dtype, Dtype):
         raise _no_dtype("view", dtype)
     if value.dtype is dtype:
-        return value
+        return wrap(value)
     old, new = value.dtype.size, dtype.size
     if old != new and value.ndim == 0:
         raise ValueError(

@@ -1,0 +1,81 @@
+"""`compile` and fusion without it, before the compiler is loaded: that happens on their first use."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ingot import _native
+
+if TYPE_CHECKING:
+    from ingot.compiler import eager, function
+
+__all__ = ["compile", "eager_fusion_info", "set_eager_fusion"]
+
+
+@cache
+def _function() -> Any:
+    return importlib.import_module("ingot.compiler.function")
+
+
+@cache
+def _eager() -> Any:
+    return importlib.import_module("ingot.compiler.eager")
+
+
+def compile(
+    fun: Callable[..., Any],
+    inputs: Any = None,
+    outputs: Any = None,
+    shapeless: bool = False,
+    *,
+    on_recompile: str | None = None,
+    verify: bool = False,
+) -> function.CompiledFunction:
+    """Compile a function: trace it once, then run one optimised program for each kind of arguments.
+
+    Args:
+        fun: A function of arrays, trees of arrays and constants. It should be pure.
+        inputs: A list, dict or tree of arrays that the function reads besides its arguments.
+        outputs: A list, dict or tree of arrays that the function updates besides what it returns.
+        shapeless: Whether one trace serves all shapes of the inputs. Sizes stay symbolic; where the
+            function really depends on one, a call that changes it is traced again.
+        on_recompile: "warn" or "error" when a signature after the first has to be compiled.
+        verify: Whether every call also runs uncompiled and compares; for bring-up.
+
+    Returns:
+        The compiled function, with the methods `cache_info`, `cache_clear` and `explain`.
+    """
+    made: function.CompiledFunction = _function().compile(
+        fun, inputs, outputs, shapeless, on_recompile=on_recompile, verify=verify
+    )
+    return made
+
+
+def set_eager_fusion(on: bool) -> None:
+    """Choose whether large graphs that are evaluated without `compile` are fused.
+
+    Args:
+        on: Whether to; it is on by default, unless INGOT_EAGER_FUSION is "off".
+    """
+    _native.set_hook("fuse", _evaluate_whole if on else None)
+
+
+def eager_fusion_info() -> dict[str, int]:
+    """How many graph structures were seen, how many are compiled, and how often those ran."""
+    found: dict[str, int] = _eager().eager_fusion_info()
+    return found
+
+
+def _evaluate_whole(nodes: list[Any], wanted: list[int]) -> bool:
+    """Loads the compiler and hands it the graph, and from now on every graph."""
+    whole: Callable[..., bool] = _eager().evaluate_whole
+    _native.set_hook("fuse", whole)
+    return whole(nodes, wanted)
+
+
+_OFF = ("0", "off", "false", "no")
+set_eager_fusion(os.environ.get("INGOT_EAGER_FUSION", "on").lower() not in _OFF)
