@@ -84,6 +84,9 @@ class Op:
         """
         raise NotImplementedError
 
+    def __hash__(self) -> int:
+        return hash(type(self))  # ops without fields inherit this; they must not all be in one bucket
+
     def is_no_op(self, *inputs: Any) -> bool:
         """Whether the result is the first input; what the simplifier asks."""
         return False
