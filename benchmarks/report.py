@@ -57,6 +57,6 @@ def _result_as_json(result: Result) -> dict[str, Any]:
 
 def _time_text(seconds: float) -> str:
     for size, unit in _UNITS:
-        if seconds >= size:
+        if seconds >= 0.9995 * size:  # what is rounded to 1000 is 1 of the next unit
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"

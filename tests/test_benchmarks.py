@@ -68,6 +68,13 @@ def test_report_says_which_targets_are_met() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(12.34, "12.3 s"), (0.9999, "1 s"), (0.9, "900 ms"), (3e-10, "0.3 ns")]
+)
+def test_times_have_three_digits_and_a_unit(seconds: float, text: str) -> None:
+    assert report.lines(result(ingot=[seconds]))[1] == f"  ingot           {text:>10}"
+
+
 def test_there_is_no_ratio_without_ingot() -> None:
     assert result(slow=[1.0]).ratio("slow") is None
 

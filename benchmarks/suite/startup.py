@@ -23,7 +23,9 @@ def _import_time(library: str) -> Callable[[], float]:
     command = [sys.executable, "-c", IMPORT.format(module=MODULES[library])]
 
     def seconds() -> float:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"the import failed: {done.stderr.strip().splitlines()[-1]}")
         return float(done.stdout)
 
     return seconds
