@@ -259,33 +259,81 @@ static int distribute(Walk *walk, Step *step, PyObject *shares) {
 
 #define MAX_FAST_INPUTS 8
 
-/* op.vjp(cotangent, out, *inputs) */
+/* op.vjp(cotangent, out, *inputs), or op.partials(out, *inputs) if `cotangent` is NULL. */
 static PyObject *call_rule(Step *step, PyObject *cotangent, PyObject *out) {
-    static PyObject *name;
-    if (name == NULL && (name = PyUnicode_InternFromString("vjp")) == NULL)
+    static PyObject *vjp, *partials;
+    if ((vjp == NULL && (vjp = PyUnicode_InternFromString("vjp")) == NULL) ||
+        (partials == NULL && (partials = PyUnicode_InternFromString("partials")) == NULL))
         return NULL;
     Py_ssize_t count = PyTuple_GET_SIZE(step->inputs);
     PyObject *fast[MAX_FAST_INPUTS + 3];
     PyObject **arguments = count <= MAX_FAST_INPUTS ? fast : PyMem_Malloc((size_t)(count + 3) * sizeof *arguments);
     if (arguments == NULL)
         return PyErr_NoMemory();
-    arguments[0] = step->op;
-    arguments[1] = cotangent;
-    arguments[2] = out;
+    Py_ssize_t used = 0;
+    arguments[used++] = step->op;
+    if (cotangent != NULL)
+        arguments[used++] = cotangent;
+    arguments[used++] = out;
     Py_ssize_t ready = 0;
     for (; ready < count; ready++) {
         PyObject *input = array_from_node((Node *)Py_NewRef(PyTuple_GET_ITEM(step->inputs, ready)));
         if (input == NULL)
             break;
-        arguments[ready + 3] = input;
+        arguments[used + ready] = input;
     }
-    PyObject *shares = NULL;
+    PyObject *result = NULL;
     if (ready == count)
-        shares = PyObject_VectorcallMethod(name, arguments, (size_t)count + 3, NULL);
+        result = PyObject_VectorcallMethod(cotangent != NULL ? vjp : partials, arguments, (size_t)(used + count), NULL);
     for (Py_ssize_t i = 0; i < ready; i++)
-        Py_DECREF(arguments[i + 3]);
+        Py_DECREF(arguments[used + i]);
     if (arguments != fast)
         PyMem_Free(arguments);
+    return result;
+}
+
+/* The rule of ops that only state their partial derivatives: what `Elementwise.vjp` does is done here instead, and only for
+ * inputs that need it. */
+static PyObject *partials_rule;
+
+static int is_stated_by_partials(PyObject *op) {
+    static PyObject *name;
+    if (name == NULL && (name = PyUnicode_InternFromString("vjp")) == NULL)
+        return -1;
+    PyObject *rule = PyObject_GetAttr((PyObject *)Py_TYPE(op), name);
+    Py_XDECREF(rule);
+    return rule == NULL ? -1 : rule == partials_rule;
+}
+
+/* cotangent * conjugate(partial): a new reference; None for no derivative. */
+static PyObject *scaled(PyObject *cotangent, PyObject *partial) {
+    if (partial == Py_None)
+        return Py_NewRef(Py_None);
+    if (PyLong_CheckExact(partial))
+        return PyLong_AsLong(partial) == 1 ? Py_NewRef(cotangent) : PyNumber_Negative(cotangent);
+    PyObject *factor = is_array(partial) ? Py_NewRef(partial) : PyObject_CallNoArgs(partial);
+    if (factor != NULL && is_array(factor) && ((Array *)factor)->node->dtype == (PyObject *)dtype_table[COMPLEX64])
+        Py_SETREF(factor, PyObject_CallMethod(factor, "conj", NULL));
+    PyObject *product = factor == NULL ? NULL : PyNumber_Multiply(cotangent, factor);
+    Py_XDECREF(factor);
+    return product;
+}
+
+/* Replaces the partials that are needed by the cotangent's products with them: a new reference. */
+static PyObject *shares_of_partials(Walk *walk, Step *step, PyObject *cotangent, PyObject *out) {
+    PyObject *partials = call_rule(step, NULL, out);
+    if (partials == NULL || !PyTuple_Check(partials) || PyTuple_GET_SIZE(partials) != PyTuple_GET_SIZE(step->inputs))
+        return partials; /* whoever distributes them complains */
+    PyObject *shares = PyTuple_New(PyTuple_GET_SIZE(partials));
+    for (Py_ssize_t k = 0; shares != NULL && k < PyTuple_GET_SIZE(partials); k++) {
+        bool needed = walk->input_slots[step->first_slot + k] >= 0;
+        PyObject *share = needed ? scaled(cotangent, PyTuple_GET_ITEM(partials, k)) : Py_NewRef(Py_None);
+        if (share == NULL)
+            Py_CLEAR(shares);
+        else
+            PyTuple_SET_ITEM(shares, k, share);
+    }
+    Py_DECREF(partials);
     return shares;
 }
 
@@ -305,7 +353,10 @@ static int walk_back(Walk *walk, PyObject *output_type, PyObject *outputs_of) {
         }
         PyObject *out = PyList_Check(cotangent) ? PyObject_CallOneArg(outputs_of, (PyObject *)node)
                                                 : array_from_node((Node *)Py_NewRef(node));
-        PyObject *shares = out == NULL ? NULL : call_rule(step, cotangent, out);
+        PyObject *shares = NULL;
+        int by_partials = out == NULL ? -1 : is_stated_by_partials(step->op);
+        if (by_partials >= 0)
+            shares = by_partials ? shares_of_partials(walk, step, cotangent, out) : call_rule(step, cotangent, out);
         Py_XDECREF(out);
         Py_DECREF(cotangent);
         int status = shares == NULL ? -1 : distribute(walk, step, shares);
@@ -386,7 +437,15 @@ static PyObject *follow(PyObject *Py_UNUSED(module), PyObject *const *arguments,
     return list;
 }
 
+/* set_partials_rule(function): ops whose `vjp` is this function are differentiated by their `partials` */
+static PyObject *set_partials_rule(PyObject *Py_UNUSED(module), PyObject *function) {
+    Py_XSETREF(partials_rule, Py_NewRef(function));
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"set_partials_rule", set_partials_rule, METH_O,
+     "set_partials_rule(function): ops whose vjp is this function are differentiated by their partials"},
     {"between", (PyCFunction)(void (*)(void))between, METH_FASTCALL,
      "between(outputs, leaves) -> nodes on paths from the leaves to the outputs, inputs first"},
     {"backward", (PyCFunction)(void (*)(void))backward, METH_FASTCALL,

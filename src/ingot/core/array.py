@@ -8,7 +8,7 @@ from typing import Any
 
 from ingot._native import array
 from ingot.graph import construct, conversion, dlpack, printing
-from ingot.ops import complex_numbers, movement, subscript
+from ingot.ops import complex_numbers, movement, reduction, subscript
 from ingot.ops.arithmetic import positive
 from ingot.ops.joining import stack
 
@@ -57,6 +57,7 @@ OWN: dict[str, Any] = {
     "__repr__": printing.text_of_array,
     "__setitem__": subscript.setitem,
     "_stack": staticmethod(stack),  # for the constructor, which is below the ops
+    "_sum_kept": reduction.sum_kept,  # for the derivatives of movements, which are below reductions
     "at": property(subscript.at, doc="For updates at indices: `x.at[i].add(y)`."),
     "imag": property(complex_numbers.imag, doc="The imaginary parts."),
     "item": conversion.item,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from functools import partial as deferred
 from math import isinf
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy import iinfo
 
-from ingot._native import Dtype, Lift, array
+from ingot._native import Dtype, Lift, array, set_partials_rule
 from ingot.graph.dtype import (
     ALL_DTYPES,
     bool_,
@@ -76,14 +75,8 @@ class Elementwise(Op, abstract=True):
     partials: Callable[..., tuple[Partial, ...]]
 
     def vjp(self, cotangent: array, out: array, *inputs: array) -> tuple[Any, ...]:
-        partials = self.partials(out, *inputs)
-        if len(partials) == 1:
-            return (_scaled(cotangent, partials[0], True),)
-        # Of several inputs often only one is differentiated by: nothing is built for the others.
-        return tuple(
-            None if partial is None else deferred(_scaled, cotangent, partial, True)
-            for partial in partials
-        )
+        # The walk of reverse mode does the same in C, and only for inputs that need it.
+        return tuple(_scaled(cotangent, partial, True) for partial in self.partials(out, *inputs))
 
     def jvp(self, tangents: tuple[array | None, ...], out: array, *inputs: array) -> array | None:
         total: array | None = None
@@ -98,6 +91,9 @@ class Elementwise(Op, abstract=True):
     def vmap(self, size: int, batched: tuple[bool, ...], *inputs: array) -> array:
         # Without the batch axis in front, an input broadcasts along it.
         return lift(self)(*inputs)
+
+
+set_partials_rule(Elementwise.vjp)
 
 
 def _scaled(vector: array, partial: Partial, conjugate: bool) -> array | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -87,15 +88,9 @@ class Broadcast(Linear):
         return 0, (0,) * (len(self.shape) - len(shape)) + repeated
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
-        missing = len(self.shape) - x.ndim
-        repeated = [
-            axis
-            for axis, length in enumerate(self.shape)
-            if length != 1 and (axis < missing or x.shape[axis - missing] == 1)
-        ]
-        if repeated:
-            cotangent = cotangent.sum(repeated, keepdims=True)
-        return (reshape(cotangent, x.shape),)
+        shape = x.shape
+        axes = _repeated_axes(shape, self.shape)
+        return (_reshaped(cotangent._sum_kept(axes) if axes else cotangent, shape, None),)
 
     def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
         missing = len(self.shape) - (x.ndim - 1)
@@ -103,6 +98,17 @@ class Broadcast(Linear):
         return broadcast_to(aligned, (size, *self.shape))
 
     emit = no_rule("a broadcast is index arithmetic of the loop that reads it")
+
+
+@lru_cache(maxsize=1024)
+def _repeated_axes(old: Shape, new: Shape) -> tuple[int, ...]:
+    """The axes of `new` along which a broadcast of `old` repeats elements."""
+    missing = len(new) - len(old)
+    return tuple(
+        axis
+        for axis, length in enumerate(new)
+        if length != 1 and (axis < missing or old[axis - missing] == 1)
+    )
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,7 @@ class Reshape(Linear):
         return None if found is None else (0, found)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
-        return (reshape(cotangent, x.shape),)
+        return (_reshaped(cotangent, x.shape, None),)
 
     def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
         return reshape(x, (size, *self.shape))
@@ -158,15 +164,18 @@ class Transpose(Linear):
         return 0, tuple(strides[axis] for axis in self.axes)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
-        inverse = [0] * len(self.axes)
-        for position, axis in enumerate(self.axes):
-            inverse[axis] = position
-        return (apply(Transpose(tuple(inverse)), cotangent),)
+        return (make(_inverse(self.axes), (cotangent,), x.shape, cotangent.dtype),)
 
     def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
         return apply(Transpose((0, *(axis + 1 for axis in self.axes))), x)
 
     emit = no_rule("a transposition is index arithmetic of the loop that reads it")
+
+
+@lru_cache(maxsize=1024)
+def _inverse(axes: tuple[int, ...]) -> Transpose:
+    """What undoes a transposition."""
+    return Transpose(tuple(sorted(range(len(axes)), key=axes.__getitem__)))
 
 
 _native.set_hook("broadcast", Broadcast)

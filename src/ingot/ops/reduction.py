@@ -33,7 +33,7 @@ from ingot.graph.op import Op, apply, no_rule
 from ingot.graph.shape import Shape, normalize_axes, normalize_axis, shape_text
 from ingot.ops.casting import astype
 from ingot.ops.indexing import take_along_axis
-from ingot.ops.movement import Reshape, broadcast_to, require_array, reshape, transpose
+from ingot.ops.movement import Broadcast, Reshape, require_array, reshape, transpose
 from ingot.ops.summation import accurate_sum
 
 __all__ = ["all", "any", "argmax", "argmin", "max", "min", "prod", "sum"]
@@ -77,7 +77,8 @@ class Sum(Reduce):
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
         if not is_inexact(x.dtype):
             return (None,)
-        return (broadcast_to(astype(cotangent, x.dtype), x.shape),)
+        shape = x.shape
+        return (make(Broadcast(shape), (astype(cotangent, x.dtype),), shape, x.dtype),)
 
     def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
         return None if tangents[0] is None else apply(self, tangents[0])
@@ -342,6 +343,15 @@ def total(
     """The sum over `axes` in `dtype`."""
     result = apply(_op(Sum, axes, dtype), a, stream=stream)
     return without_axes(result, axes, keepdims, stream)
+
+
+def sum_kept(a: array, axes: tuple[int, ...]) -> array:
+    """The sum over `axes` (sorted), which stay with length 1: `array._sum_kept`, for derivatives."""
+    dtype = a.dtype
+    lengths = list(a.shape)
+    for axis in axes:
+        lengths[axis] = 1
+    return make(_op(Sum, axes, dtype), (a,), tuple(lengths), dtype)
 
 
 def sum(

@@ -1,1 +1,1 @@
-"""Function transforms: rewrites of graphs by the ops' own rules. Any transform of any transform works."""
+"""Function transforms: rewrites of graphs by the ops' own rules, which compose in any order."""

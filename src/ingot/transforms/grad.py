@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any
 
 from ingot import _native
@@ -11,7 +10,7 @@ from ingot._native import Dtype, Node, array, replace_leaves
 from ingot.graph.construct import scalar
 from ingot.graph.dtype import ALL_DTYPES, is_inexact
 from ingot.graph.shape import shape_text
-from ingot.transforms.tracing import check_arrays, check_callable, follow
+from ingot.transforms.tracing import check_arrays, check_callable, follow, named_after
 from ingot.transforms.vjp import backward
 
 __all__ = ["grad", "value_and_grad"]
@@ -69,11 +68,6 @@ def grad(
         return value_and_gradient(*args, **kwargs)[1]
 
     return named_after(fun, gradient)
-
-
-def named_after(fun: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
-    """`wrapper` with the name and the docstring of `fun`."""
-    return wraps(fun)(wrapper) if hasattr(fun, "__name__") else wrapper
 
 
 def _selection(

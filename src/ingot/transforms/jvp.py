@@ -23,7 +23,7 @@ def forward(
     known: dict[Node, Any] = dict(zip(leaves, tangents, strict=True))
     for node in between(outputs, leaves):
         inputs = node.inputs
-        incoming = tuple(known.get(source) for source in inputs)
+        incoming: tuple[Any, ...] = tuple(known.get(source) for source in inputs)
         if all(tangent is None for tangent in incoming):
             continue
         op = node.op

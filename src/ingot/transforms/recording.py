@@ -1,9 +1,10 @@
-"""Recordings: the graph between some arrays and others as a list of steps, to be made again on other inputs.
+"""Recordings: the graph between some arrays and others as steps that can be made again.
 
-A recording holds ops, shapes and dtypes but no intermediate values, so it costs no memory to keep one for later:
-`checkpoint` computes from it again what it has thrown away, and functions with rules of their own are followed by it
-where there is no rule. Making the steps again instead of running the Python function again means that random numbers,
-side effects and what the function captured are the same the second time.
+A recording holds ops, shapes and dtypes but no intermediate values, so it costs no memory to keep
+one: `checkpoint` computes from it again what it has thrown away, and functions with rules of their
+own are followed by it where there is no rule. Making the steps again instead of running the Python
+function again means that random numbers, side effects and what the function captured are the same
+the second time.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from ingot.graph.shape import size_of
 
 __all__ = ["Recording", "record"]
 
-# Values that do not depend on the inputs are kept if they are as small as this, and made again if they are larger.
+# Of what does not depend on the inputs, arrays of more elements are made again, others kept.
 _SMALL = 1024
 
-# Where a step finds an input: the inputs and the results of steps count up from 0, constants down from -1.
+# Where a step finds an input: inputs and results of steps count up from 0, constants down from -1.
 Place = int
 
 
@@ -44,10 +45,10 @@ class Recording:
 
 
 def record(outputs: Sequence[array], leaves: Sequence[Node]) -> tuple[Recording, list[Node]]:
-    """What computes `outputs` from `leaves`, and the nodes that it takes as inputs after the leaves.
+    """What computes `outputs` from `leaves`, and the nodes that it takes after the leaves.
 
-    Those are what the outputs depend on besides the leaves and that must not be fixed: what another transform follows,
-    and what larger constants are made again from.
+    Those are what the outputs depend on besides the leaves and that must not be fixed: what another
+    transform follows, and what large constants are made again from.
     """
     path = between(outputs, leaves)
     nodes = [*_large_constants(path), *path]
@@ -80,7 +81,7 @@ def record(outputs: Sequence[array], leaves: Sequence[Node]) -> tuple[Recording,
 
 
 def _large_constants(path: list[Node]) -> list[Node]:
-    """Nodes that do not depend on what is followed and are large and not computed yet, inputs first."""
+    """Large nodes that depend on nothing followed and are not computed yet, inputs first."""
     found: dict[Node, None] = {}
     for user in path:
         stack = [source for source in user.inputs if _is_large_constant(source)]

@@ -10,13 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 from ingot import _native
 from ingot._native import Node, array
 from ingot.ops.casting import Copy
 
-__all__ = ["as_outputs", "check_arrays", "check_callable", "follow", "run_on", "tracing"]
+__all__ = [
+    "as_outputs",
+    "check_arrays",
+    "check_callable",
+    "follow",
+    "named_after",
+    "run_on",
+    "tracing",
+]
 
 _copy = Copy()
 
@@ -34,6 +43,11 @@ def tracing() -> Iterator[None]:
 def follow(values: list[array]) -> list[array]:
     """Leaves with the values of `values` and identities of their own."""
     return _native.follow(_copy, values)
+
+
+def named_after(fun: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    """`wrapper` with the name and the docstring of `fun`."""
+    return wraps(fun)(wrapper) if hasattr(fun, "__name__") else wrapper
 
 
 def check_callable(name: str, function: Any) -> None:

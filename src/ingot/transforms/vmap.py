@@ -23,15 +23,14 @@ from ingot._native import (
 from ingot.graph.op import Output
 from ingot.graph.shape import shape_text
 from ingot.ops.movement import broadcast_to, expand_dims, moveaxis
-from ingot.transforms.grad import named_after
-from ingot.transforms.tracing import check_arrays, check_callable, tracing
+from ingot.transforms.tracing import check_arrays, check_callable, named_after, tracing
 
 __all__ = ["Batch", "batch", "current_batch", "repeated", "vmap"]
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What a running vmap follows: leaves for one example, and for each the values for all, batch axis first."""
+    """What a running vmap follows: leaves for one example, and values for all, batch axis first."""
 
     size: int
     leaves: list[Node]
@@ -46,12 +45,12 @@ _running = _Running()
 
 
 def current_batch() -> Batch:
-    """The batch whose nodes are being rebuilt: for rules that run functions which may have captured its leaves."""
+    """The batch that is being built: for rules that keep functions which may capture its leaves."""
     return _running.batches[-1]
 
 
 def batch(outputs: Sequence[array], over: Batch) -> list[array | None]:
-    """The outputs for all examples, batch axis first; None where an output does not depend on the leaves."""
+    """The outputs for all examples, batch axis first; None for one that is the same for all."""
     known: dict[Node, Any] = dict(zip(over.leaves, over.values, strict=True))
     before = _running.batches
     _running.batches = (*before, over)
@@ -141,7 +140,7 @@ def _axes_for_arguments(in_axes: Any, args: tuple[Any, ...]) -> Any:
 
 
 def spread(name: str, axes: Any, tree: Any) -> list[int | None]:
-    """One axis for each leaf of `tree`, of which `axes` is a prefix: an axis above a subtree holds for all its leaves."""
+    """One axis for each leaf of `tree`; an axis in place of a subtree holds for all its leaves."""
     if axes is None or isinstance(axes, int):
         return [axes] * len(leaves(tree))
     if isinstance(axes, dict) and isinstance(tree, dict) and axes.keys() == tree.keys():

@@ -1,0 +1,28 @@
+"""`mx.checkpoint`: functions whose gradients cost time instead of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ingot.transforms.custom_op import Rules, call_with_rules
+from ingot.transforms.tracing import check_callable, named_after
+
+__all__ = ["checkpoint"]
+
+
+def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that forgets its intermediate values and computes them again for the gradient.
+
+    Args:
+        fun: A function of arrays and trees of arrays.
+
+    Returns:
+        A function with the same results whose gradient needs less memory and more time.
+    """
+    check_callable("checkpoint", fun)
+
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        return call_with_rules(fun, Rules(), True, args, kwargs)
+
+    return named_after(fun, checkpointed)
