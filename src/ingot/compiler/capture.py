@@ -7,62 +7,64 @@ containers get which outputs. Replaying the recipe on later calls does to the co
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ingot._native import Node, array
+from ingot._native import Node, array, wrap
+from ingot.graph.dimension import Dimension, resolve
 
 __all__ = ["Recipe", "Snapshot"]
 
 Path = tuple[Any, ...]
 
 
-def _walk(tree: Any, path: Path, visit: Callable[[Any, Path], None]) -> None:
-    visit(tree, path)
-    if isinstance(tree, dict):
-        for key, value in tree.items():
-            _walk(value, (*path, key), visit)
-    elif isinstance(tree, (list, tuple)):
-        for position, value in enumerate(tree):
-            _walk(value, (*path, position), visit)
-
-
 class Snapshot:
-    """The containers as they were before a trace: their contents, and the node of every array in them."""
+    """Containers as they were: their contents, and the node of every array in them."""
 
     def __init__(self, tree: Any) -> None:
-        self.tree = tree
-        self._places: dict[int, Path] = {}
-        self._contents: list[tuple[Any, Any]] = []
-        self.nodes: dict[int, tuple[array, Node]] = {}
-        _walk(tree, (), self._remember)
+        self._paths: dict[int, Path] = {}
+        self.contents: list[tuple[Any, Any, Path]] = []
+        self.nodes: list[tuple[array, Node, Path]] = []
+        self._remember(tree, ())
 
     def _remember(self, item: Any, path: Path) -> None:
-        if id(item) in self._places:
+        if id(item) in self._paths:
             return
-        self._places[id(item)] = path
         if isinstance(item, array):
-            self.nodes[id(item)] = (item, item._node)
-        elif isinstance(item, dict):
-            self._contents.append((item, dict(item)))
-        elif isinstance(item, (list, tuple)):
-            self._contents.append((item, list(item)))
+            self._paths[id(item)] = path
+            self.nodes.append((item, item._node, path))
+            return
+        if not isinstance(item, (dict, list, tuple)):
+            return
+        self._paths[id(item)] = path
+        if isinstance(item, dict):
+            pairs = list(item.items())
+            self.contents.append((item, dict(pairs), path))
+        else:
+            pairs = list(enumerate(item))
+            self.contents.append((item, [value for _, value in pairs], path))
+        for key, value in pairs:
+            self._remember(value, (*path, key))
 
-    def place_of(self, item: Any) -> Path | None:
-        """Where an object was before the trace; None if it was not there."""
-        return self._places.get(id(item))
+    def path_of(self, item: Any) -> Path | None:
+        """Where an array or a container was; None if it was not there."""
+        return self._paths.get(id(item))
 
-    def contents_changed(self) -> bool:
-        """Whether some container holds other objects than before."""
-        return any(not _same_objects(container, contents) for container, contents in self._contents)
+    def holds(self, container: Any, root: int) -> bool:
+        """Whether a container is in the item of the tree with that number."""
+        path = self._paths.get(id(container))
+        return path is not None and path[0] == root
 
     def restore(self) -> None:
         """Puts everything back."""
-        for handle, node in self.nodes.values():
-            handle._node = node
-        for container, contents in self._contents:
-            _set_contents(container, contents)
+        for handle, node, _ in self.nodes:
+            if handle._node is not node:
+                handle._node = node
+        for container, contents, _ in self.contents:
+            if not _same_objects(container, contents):
+                _set_contents(container, contents)
 
 
 def _same_objects(container: Any, contents: Any) -> bool:
@@ -70,7 +72,7 @@ def _same_objects(container: Any, contents: Any) -> bool:
         return False
     if isinstance(container, dict):
         return all(
-            old_key == key and old is new
+            old_key is key and old is new
             for (old_key, old), (key, new) in zip(contents.items(), container.items(), strict=True)
         )
     return all(old is new for old, new in zip(contents, container, strict=True))
@@ -80,24 +82,18 @@ def _set_contents(container: Any, contents: Any) -> None:
     if isinstance(container, dict):
         dict.clear(container)
         dict.update(container, contents)
-    elif isinstance(container, list):
-        container[:] = contents
+    else:
+        list.__setitem__(container, slice(None), contents)
+
+
+# What a place holds after the call, in terms of what was there before and of the outputs of the tape.
 
 
 @dataclass(frozen=True)
 class _Before:
-    """The object that was at `path` before the call; a container then gets `children`."""
+    """The array or container that was at `path` before the call."""
 
     path: Path
-    children: Any = None
-
-
-@dataclass(frozen=True)
-class _Updated:
-    """The array that was at `path`, pointed at an output."""
-
-    path: Path
-    output: int
 
 
 @dataclass(frozen=True)
@@ -108,80 +104,122 @@ class _Output:
 
 
 @dataclass(frozen=True)
-class _New:
-    """A new container, or an object that is no array."""
+class _Constant:
+    """An object that is neither array nor container."""
 
-    kind: Any
+    value: Any
+
+
+@dataclass(frozen=True)
+class _New:
+    """A new container: a tuple of a type, or like an empty dict or list, with `children`."""
+
+    model: Any
     children: Any
+
+    def filled(self, children: Any) -> Any:
+        """A container with these children."""
+        if isinstance(self.model, type):
+            return self.model(*children) if hasattr(self.model, "_fields") else self.model(children)
+        if type(self.model) in (list, dict):
+            return children
+        made = copy.copy(self.model)
+        _set_contents(made, children)
+        return made
 
 
 class Recipe:
-    """What a function does to captured containers, in terms of the outputs of its tape."""
+    """What a function does to captured containers."""
 
     def __init__(
         self, snapshot: Snapshot, placeholders: dict[int, Node], outputs: list[array]
     ) -> None:
-        """Reads the containers after a trace; arrays that the function put there are added to `outputs`."""
-        self._snapshot = snapshot
-        self._placeholders = placeholders
-        self._outputs = outputs
-        self.changes = snapshot.contents_changed()
-        self._root = self._read(snapshot.tree)
-        del self._snapshot, self._placeholders, self._outputs
+        """Reads the containers after a trace; arrays that the function put there are added to `outputs`.
 
-    def _read(self, item: Any) -> Any:
-        path = self._snapshot.place_of(item)
-        if isinstance(item, array):
-            return self._read_array(item, path)
-        if isinstance(item, dict):
-            children: Any = {key: self._read(value) for key, value in item.items()}
-        elif isinstance(item, (list, tuple)):
-            children = [self._read(value) for value in item]
-        else:
-            return _New(None, item)
-        if path is None:
-            return _New(type(item), children)
-        return _Before(path, children)
+        Args:
+            snapshot: The containers before the trace.
+            placeholders: What the handles of captured inputs were pointed at, by their identities.
+            outputs: The outputs of the trace so far.
+        """
+        # (path of the handle, output that it is pointed at)
+        self._updated: list[tuple[Path, int]] = []
+        # (path of the container, its new contents)
+        self._changed: list[tuple[Path, Any]] = []
+        self._used: set[Path] = set()
+        for handle, node, path in snapshot.nodes:
+            if handle._node is not placeholders.get(id(handle), node):
+                self._updated.append((path, len(outputs)))
+                outputs.append(wrap(handle))  # the handle itself is about to be put back
+        for container, contents, path in snapshot.contents:
+            if not _same_objects(container, contents):
+                self._changed.append((path, self._read_children(container, snapshot, outputs)))
+        self._used.update(path for path, _ in (*self._updated, *self._changed))
 
-    def _read_array(self, item: array, path: Path | None) -> Any:
-        if path is None:
-            self._outputs.append(item)
-            return _Output(len(self._outputs) - 1)
-        before = self._placeholders.get(id(item), self._snapshot.nodes[id(item)][1])
-        if item._node is before:
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self._updated or self._changed)
+
+    def _read(self, item: Any, snapshot: Snapshot, outputs: list[array]) -> Any:
+        path = snapshot.path_of(item)
+        if path is not None:
+            self._used.add(path)
             return _Before(path)
-        self.changes = True
-        # A handle of its own: the real one is about to be put back.
-        moved = array.__new__(array, item)
-        self._outputs.append(moved)
-        return _Updated(path, len(self._outputs) - 1)
+        if isinstance(item, array):
+            outputs.append(item)
+            return _Output(len(outputs) - 1)
+        if not isinstance(item, (dict, list, tuple)):
+            return _Constant(item)
+        children = self._read_children(item, snapshot, outputs)
+        if isinstance(item, tuple):
+            return _New(type(item), children)
+        empty = copy.copy(item)
+        _set_contents(empty, {} if isinstance(item, dict) else [])
+        return _New(empty, children)
 
-    def replay(self, tree: Any, outputs: list[array]) -> None:
-        """Does to `tree`, which has the structure that the trace began with, what the function did."""
-        before: dict[
-            Path, Any
-        ] = {}  # containers change under way, so what was where is looked up first
-        _walk(tree, (), lambda item, path: before.__setitem__(path, item))
-        self._build(self._root, before, outputs)
+    def _read_children(self, container: Any, snapshot: Snapshot, outputs: list[array]) -> Any:
+        if isinstance(container, dict):
+            return {
+                key.value if type(key) is Dimension else key: self._read(value, snapshot, outputs)
+                for key, value in container.items()
+            }
+        return [self._read(value, snapshot, outputs) for value in container]
 
-    def _build(self, recipe: Any, before: dict[Path, Any], outputs: list[array]) -> Any:
-        if type(recipe) is _Output:
-            return outputs[recipe.output]
-        if type(recipe) is _Updated:
-            handle = before[recipe.path]
-            handle._node = outputs[recipe.output]._node
-            return handle
-        if type(recipe) is _New:
-            if recipe.kind is None:
-                return recipe.children
-            children = self._build_children(recipe.children, before, outputs)
-            return children if recipe.kind in (list, dict) else recipe.kind(children)
-        item = before[recipe.path]
-        if recipe.children is not None:
-            _set_contents(item, self._build_children(recipe.children, before, outputs))
-        return item
+    def replay(self, tree: Any, outputs: Sequence[array], values: Sequence[Any]) -> None:
+        """Does to `tree`, which has the structure that the trace began with, what the function did.
 
-    def _build_children(self, children: Any, before: dict[Path, Any], outputs: list[array]) -> Any:
-        if isinstance(children, dict):
-            return {key: self._build(child, before, outputs) for key, child in children.items()}
-        return [self._build(child, before, outputs) for child in children]
+        Args:
+            tree: The captured containers.
+            outputs: The outputs of this call.
+            values: What the trace's dimensions are for this call.
+        """
+        # What was where is looked up first: containers change under way.
+        before = {path: _at(tree, path) for path in self._used}
+        for path, output in self._updated:
+            before[path]._node = outputs[output]._node
+        for path, children in self._changed:
+            _set_contents(before[path], _built_children(children, before, outputs, values))
+
+
+def _at(tree: Any, path: Path) -> Any:
+    for key in path:
+        tree = tree[key]
+    return tree
+
+
+def _built(recipe: Any, before: dict[Path, Any], outputs: Sequence[array], values: Any) -> Any:
+    if type(recipe) is _Output:
+        return outputs[recipe.output]
+    if type(recipe) is _Before:
+        return before[recipe.path]
+    if type(recipe) is _Constant:
+        return resolve(recipe.value, values)
+    return recipe.filled(_built_children(recipe.children, before, outputs, values))
+
+
+def _built_children(
+    children: Any, before: dict[Path, Any], outputs: Sequence[array], values: Any
+) -> Any:
+    if isinstance(children, dict):
+        return {key: _built(child, before, outputs, values) for key, child in children.items()}
+    return [_built(child, before, outputs, values) for child in children]

@@ -7,12 +7,32 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from reprlib import Repr
 from typing import Any
 
 from ingot._native import array
 from ingot.graph.shape import shape_text
 
-__all__ = ["describe", "difference", "input_names"]
+__all__ = ["ArrayLeaf", "Description", "describe", "difference", "input_names", "short_text"]
+
+_texts = Repr()
+_texts.maxstring = _texts.maxother = 60
+short_text = _texts.repr  # of constants, which may be long
+
+
+@dataclass(frozen=True)
+class ArrayLeaf:
+    """What matters of an array that is an input."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{shape_text(self.shape)}"
+
+
+Description = dict[str, ArrayLeaf | str]  # what each part of a signature is called, and what it is
 
 
 def _named_arguments(
@@ -37,91 +57,91 @@ def _named_arguments(
 def _leaves(tree: Any, name: str) -> list[tuple[str, Any]]:
     """Every leaf of a tree with a name such as `params`["w"][0]; empty containers count as leaves."""
     if isinstance(tree, dict) and tree:
-        return [leaf for key, value in tree.items() for leaf in _leaves(value, f"{name}[{key!r}]")]
+        return [
+            leaf
+            for key, value in tree.items()
+            for leaf in _leaves(value, f"{name}[{short_text(key)}]")
+        ]
     if isinstance(tree, (list, tuple)) and tree:
         return [leaf for i, value in enumerate(tree) for leaf in _leaves(value, f"{name}[{i}]")]
     return [(name, tree)]
 
 
-def _all_leaves(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], captured: Any
+def _argument_leaves(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], inputs: Any
 ) -> list[tuple[str, Any]]:
     leaves = [
         leaf
         for name, value in _named_arguments(function, args, kwargs)
         for leaf in _leaves(value, f"argument {name}")
     ]
-    if captured is not None:
-        leaves += _leaves(captured, "captured inputs")
-    return leaves
+    return leaves if inputs is None else leaves + _leaves(inputs, "captured inputs")
 
 
 def input_names(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], captured: Any
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], inputs: Any
 ) -> list[str]:
     """What each input array is, in the order in which signatures list them."""
-    return [
-        name
-        for name, leaf in _all_leaves(function, args, kwargs, captured)
-        if isinstance(leaf, array)
-    ]
+    leaves = _argument_leaves(function, args, kwargs, inputs)
+    return [name for name, leaf in leaves if isinstance(leaf, array)]
 
 
 def describe(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], captured: Any
-) -> dict[str, str]:
-    """What a signature is made of: for each leaf its shape and dtype, or its value."""
-    return {name: _leaf_text(leaf) for name, leaf in _all_leaves(function, args, kwargs, captured)}
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    inputs: Any,
+    outputs: Any,
+    circumstances: dict[str, str],
+) -> Description:
+    """What a signature is made of: for each leaf its shape and dtype, or its value; and the `circumstances` of the call."""
+    described: Description = {
+        name: _described(leaf) for name, leaf in _argument_leaves(function, args, kwargs, inputs)
+    }
+    if outputs is not None and outputs is not inputs:
+        for name, leaf in _leaves(outputs, "captured outputs"):
+            described[name] = "an array" if isinstance(leaf, array) else short_text(leaf)
+    return described | circumstances
 
 
-def _leaf_text(leaf: Any) -> str:
+def _described(leaf: Any) -> ArrayLeaf | str:
     if isinstance(leaf, array):
-        return f"{leaf.dtype.name}{shape_text(leaf.shape)}"
-    return repr(leaf)
+        return ArrayLeaf(leaf.dtype.name, leaf.shape)
+    return short_text(leaf)
 
 
-def difference(before: Sequence[dict[str, str]], now: dict[str, str]) -> str:
-    """Why `now` is not among the signatures that were compiled `before`: how it differs from the nearest one."""
+def difference(before: Sequence[Description], now: Description) -> str:
+    """Why `now` is not among the signatures `before`: how it differs from the nearest one, the first of equally near ones."""
     if not before:
         return "the first call"
-    changes = [_changes(old, now) for old in before]
-    nearest = min(changes, key=len)
-    return "; ".join(nearest) if nearest else "the captured state, the stream or the mode changed"
+    nearest = min((_changes(old, now) for old in before), key=len)
+    return "; ".join(nearest) if nearest else "the arguments are nested or shared in another way"
 
 
-def _changes(old: dict[str, str], new: dict[str, str]) -> list[str]:
+def _changes(old: Description, new: Description) -> list[str]:
     changes = [f"{name} is new" for name in new if name not in old]
     changes += [f"{name} is gone" for name in old if name not in new]
-    for name, text in new.items():
-        if name in old and old[name] != text:
-            changes += _leaf_changes(name, old[name], text)
+    for name, leaf in new.items():
+        if name in old and old[name] != leaf:
+            changes += _leaf_changes(name, old[name], leaf)
     return changes
 
 
-def _leaf_changes(name: str, old: str, new: str) -> list[str]:
-    old_dtype, old_shape = _split(old)
-    new_dtype, new_shape = _split(new)
-    if old_shape is None or new_shape is None:
-        if old_shape is None and new_shape is None:
-            return [f"constant {name.removeprefix('argument ')} {old} → {new}"]
+def _leaf_changes(name: str, old: ArrayLeaf | str, new: ArrayLeaf | str) -> list[str]:
+    if isinstance(old, str) and isinstance(new, str):
+        constant = name.removeprefix("argument ")
+        return [f"{'constant ' if constant != name else ''}{constant} {old} → {new}"]
+    if isinstance(old, str) or isinstance(new, str):
         return [f"{name}: {old} → {new}"]
     changes = []
-    if old_dtype != new_dtype:
-        changes.append(f"{name}: dtype {old_dtype} → {new_dtype}")
-    if len(old_shape) != len(new_shape):
-        changes.append(f"{name}: {len(old_shape)} axes → {len(new_shape)}")
+    if old.dtype != new.dtype:
+        changes.append(f"{name}: dtype {old.dtype} → {new.dtype}")
+    if len(old.shape) != len(new.shape):
+        changes.append(f"{name}: {len(old.shape)} axes → {len(new.shape)}")
     else:
         changes += [
             f"{name}, axis {axis}: {a} → {b}"
-            for axis, (a, b) in enumerate(zip(old_shape, new_shape, strict=True))
+            for axis, (a, b) in enumerate(zip(old.shape, new.shape, strict=True))
             if a != b
         ]
     return changes
-
-
-def _split(text: str) -> tuple[str, list[str] | None]:
-    dtype, bracket, rest = text.partition("(")
-    if not bracket or not dtype.isidentifier() or not rest.endswith(")"):
-        return text, None
-    lengths = rest[:-1]
-    return dtype, lengths.split(", ") if lengths else []

@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
 import warnings
-from collections.abc import Callable, Hashable, Sequence
-from functools import update_wrapper
+from collections.abc import Callable, Hashable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial, update_wrapper
+from types import MethodType
 from typing import Any
 
 from ingot import _native
 from ingot._native import FastCall, array, signature
-from ingot.compiler.cache import CacheInfo, Entry, Shapes, Variant, cache_of
+from ingot.compiler.cache import CacheInfo, Entry, Instance, Shapes, Variant, cache_of
 from ingot.compiler.capture import Snapshot
 from ingot.compiler.describe import describe, difference, input_names
 from ingot.compiler.explain import Explanation
-from ingot.compiler.pipeline import CompileMode, Stages, compile_mode, run_pipeline
+from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.program import Compiled
-from ingot.compiler.trace import Trace, trace
+from ingot.compiler.trace import Trace, trace, with_arrays
 from ingot.compiler.verify import compare, flat_values
 from ingot.graph.op import Output, apply_multiple
 from ingot.graph.state import implicit_states, state_lock
 from ingot.graph.tree import arrays_in
+from ingot.runtime.belongings import capture_lock
+from ingot.runtime.compile_mode import CompileMode, RecompilationWarning, compile_mode
 
-__all__ = ["CompiledFunction", "RecompilationWarning", "compile"]
+__all__ = ["CompiledFunction", "compile"]
 
 log = logging.getLogger("ingot.compile")
 
 WARN_AFTER_MISSES = 16  # in a row: whoever recompiles on every call should hear of it
-MOST_PROGRAMS = 256  # of one shapeless trace
 MOST_FAST_ENTRIES = 512
-
-
-class RecompilationWarning(UserWarning):
-    """A compiled function compiles again and again."""
 
 
 def compile(
@@ -64,47 +65,73 @@ def compile(
             f"[compile] fun must be callable, got {type(fun).__name__}: {fun!r}. "
             "Pass the function itself, not its result."
         )
+    for name, captured in (("inputs", inputs), ("outputs", outputs)):
+        if captured is not None and not isinstance(captured, (list, dict, tuple, array)):
+            raise TypeError(
+                f"[compile] {name} must be a list, dict or tuple of arrays or an array, "
+                f"got {type(captured).__name__}: {captured!r}."
+            )
     if on_recompile not in (None, "warn", "error"):
         raise ValueError(
             f'[compile] on_recompile is "warn", "error" or None, got {on_recompile!r}.'
         )
-    return CompiledFunction(fun, inputs, outputs, shapeless, on_recompile, verify)
+    options = _Options(inputs, outputs, bool(shapeless), on_recompile, bool(verify))
+    compiled = CompiledFunction(fun, options)
+    update_wrapper(compiled, fun, updated=())
+    return compiled
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What `compile` was told besides the function."""
+
+    inputs: Any
+    outputs: Any
+    shapeless: bool
+    on_recompile: str | None
+    verify: bool
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    if isinstance(function, partial):
+        return f"partial({_name_of(function.func)})"
+    return getattr(function, "__qualname__", None) or type(function).__qualname__
+
+
+def _takes_any_keywords(function: Callable[..., Any]) -> bool:
+    """Whether the order of keyword arguments can show: in a function's **kwargs it does."""
+    try:
+        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+    except (TypeError, ValueError):
+        return True
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
 class CompiledFunction(FastCall):
-    """A function that compiles itself when it is called. Made by `compile`."""
+    """A function that compiles itself when it is called. Made by `compile`.
 
-    def __init__(
-        self,
-        fun: Callable[..., Any],
-        inputs: Any,
-        outputs: Any,
-        shapeless: bool,
-        on_recompile: str | None,
-        verify: bool,
-    ) -> None:
+    Calls without side effects whose signature was seen are answered by the native base class; all others reach `slow_call`.
+    """
+
+    def __init__(self, fun: Callable[..., Any], options: _Options) -> None:
         self._function = fun
-        self._inputs = inputs
-        self._outputs = outputs
-        self._shapeless = bool(shapeless)
-        self._on_recompile = on_recompile
-        self._verify = verify
-        self._cache = cache_of(fun)
-        self._name = getattr(fun, "__qualname__", None) or type(fun).__name__
-        update_wrapper(self, fun, updated=())
-        # Calls without side effects whose signature was seen never reach Python.
-        self.fast_entries: dict[Hashable, tuple[Any, ...]] = {}
-        self._cache.callers.add(self)
-        if outputs is None and not verify:
-            self.prepare(self.fast_entries, inputs, self._cache, True)
+        self._options = options
+        self._cache = cache_of(fun, options.inputs, options.outputs)
+        self._fast_entries = self._cache.fast_entries[options.shapeless]
+        self._keeps_keyword_order: bool | None = None  # asked at the first call with several
+        if options.outputs is None and not options.verify:
+            self.prepare(self._fast_entries, options.inputs, self._cache, True)
 
     def __repr__(self) -> str:
-        return f"<compiled {self._name}>"
+        return f"<compiled {_name_of(self._function)}>"
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        return _BoundCompiled(self, instance)
+        # Each object has caches of its own, which die with it; if it cannot have any, it is an argument like others.
+        if type(instance).__weakrefoffset__ == 0 or not hasattr(self._function, "__get__"):
+            return MethodType(self, instance)
+        return CompiledFunction(self._function.__get__(instance, owner), self._options)
 
     def cache_info(self) -> CacheInfo:
         """Entries, hits, misses with their reasons, evictions, and the seconds spent compiling."""
@@ -116,202 +143,236 @@ class CompiledFunction(FastCall):
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What compilation makes of the function for these arguments: the tape after each stage, the groups, the costs."""
-        started = time.perf_counter()
-        traced = self._trace(args, kwargs)
-        seconds = time.perf_counter() - started
+        args, kwargs = with_arrays((args, kwargs))
+        with self._captured_alone():
+            started = time.perf_counter()
+            traced = self._trace(args, kwargs)
+            seconds = time.perf_counter() - started
+            if traced is None:
+                raise ValueError(
+                    "[explain] the function depends on a transform that is running: explain it outside."
+                )
+            shapes = self._shapes(arrays_in((args, kwargs, self._options.inputs)))
+        values = traced.guards.values(shapes)
         mode = compile_mode()
         if mode is CompileMode.disabled:
             mode = CompileMode.enabled
-        tape = traced.tape
-        if self._shapeless:
-            tape = traced.for_shapes([x.shape for x in self._input_arrays(args, kwargs)])
-        stages = run_pipeline(tape, mode)
+        stages = run_pipeline(traced.for_values(values or ()), mode)
         stages.seconds = {"trace": seconds, **stages.seconds}
-        return Explanation(self._name, stages, traced)
+        return Explanation(_name_of(self._function), stages, traced)
 
     def slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], fast_key: Hashable) -> Any:
         """A call that the fast path does not know; `fast_key` is what it will know it by, or None."""
         mode = compile_mode()
-        if mode is CompileMode.disabled:
-            return self._function(*args, **kwargs)
-        key, arrays = signature((args, kwargs, self._inputs), not self._shapeless, True)
-        if _native.in_tracing() and (_native.recording() or any(x._node.tracer for x in arrays)):
-            return self._function(*args, **kwargs)  # the transform that runs sees the whole graph
-        if self._verify:
-            return self._verified(key, arrays, mode, args, kwargs)
-        return self._run(key, arrays, mode, args, kwargs, fast_key)
+        if mode is CompileMode.disabled or _native.recording():
+            return self._function(*args, **kwargs)  # the outermost trace sees the whole graph
+        with self._captured_alone():
+            return self._call(args, kwargs, mode, fast_key)
+
+    def _captured_alone(self) -> Any:
+        """Keeps other threads from captured containers; reading and updating them is one thing."""
+        if self._options.inputs is None and self._options.outputs is None:
+            return nullcontext()
+        return capture_lock
+
+    def _call(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: CompileMode, fast_key: Hashable
+    ) -> Any:
+        if len(kwargs) > 1:
+            kwargs = self._in_order(kwargs)
+        options = self._options
+        key, arrays = signature((args, kwargs, options.inputs), not options.shapeless, True)
+        if _native.in_tracing() and any(x._node.tracer for x in arrays):
+            return self._function(*args, **kwargs)  # the transform that runs follows its arrays
+        full_key = (key, self._circumstances(arrays), mode, options.shapeless)
+        if options.verify:
+            return self._verified(full_key, arrays, args, kwargs)
+        return self._run(full_key, arrays, args, kwargs, fast_key)
+
+    def _in_order(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Keyword arguments sorted, if the function cannot tell."""
+        if self._keeps_keyword_order is None:
+            self._keeps_keyword_order = _takes_any_keywords(self._function)
+        return kwargs if self._keeps_keyword_order else dict(sorted(kwargs.items()))
+
+    def _circumstances(self, arrays: list[array]) -> Hashable:
+        """What an entry is for besides the arguments: the stream, the containers it updates, how arrays are shared."""
+        options = self._options
+        stream: Hashable = _native.current_stream()
+        if options.inputs is None and options.outputs is None:
+            return stream
+        containers: Hashable = None
+        if options.outputs is not None and options.outputs is not options.inputs:
+            containers = signature(options.outputs, False, False)[0]
+        return stream, containers, _shared(arrays)
 
     def _run(
         self,
-        key: Any,
+        key: tuple[Any, ...],
         arrays: list[array],
-        mode: CompileMode,
-        args: Any,
-        kwargs: Any,
-        fast_key: Hashable = None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        fast_key: Hashable,
     ) -> Any:
-        full_key = self._full_key(key, mode)
-        shapes: Shapes = tuple(x.shape for x in arrays) if self._shapeless else ()
-        found = self._find(full_key, shapes, arrays)
-        if found is None:
-            found = self._compile(full_key, shapes, arrays, mode, args, kwargs)
+        shapes = self._shapes(arrays)
+        instance = self._cache.get(key, shapes)
+        if instance is None:
+            instance = self._compile(key, shapes, args, kwargs)
+            if instance is None:
+                return self._function(*args, **kwargs)
         else:
             self._cache.count_hit()
-        traced, op = found
-        if traced.recipe is None and not traced.followed and not traced.updates:
-            results: Sequence[array] = apply_multiple(op, *arrays)
-            if fast_key is not None and results and not traced.aliases:
-                self._remember(fast_key, traced, op)
-        else:
-            results = self._run_with_state(traced, op, arrays)
-        return traced.build_result(results[: traced.result_count])
+        if not instance.trace.tape.outputs:
+            return instance.result.filled(())
+        if not instance.trace.is_pure:
+            return self._run_with_state(instance, arrays)
+        if fast_key is not None:
+            self._remember(fast_key, instance)
+        return instance.result.filled(apply_multiple(instance.op, *arrays))
 
-    def _remember(self, fast_key: Hashable, traced: Trace, op: Compiled) -> None:
+    def _shapes(self, arrays: list[array]) -> Shapes:
+        return tuple([x.shape for x in arrays]) if self._options.shapeless else ()
+
+    def _remember(self, fast_key: Hashable, instance: Instance) -> None:
         """Lets the fast path answer equal calls from now on."""
-        if len(self.fast_entries) >= MOST_FAST_ENTRIES:
-            self.fast_entries.clear()
+        if len(self._fast_entries) >= MOST_FAST_ENTRIES:
+            self._fast_entries.clear()
+        op = instance.op
         shapes, dtypes = zip(*op.program.results, strict=True)
         picks = tuple(Output(index) for index in range(len(shapes)))
-        builder = None if traced.returns_array else traced.build_result
-        self.fast_entries[fast_key] = (op, shapes, dtypes, picks, builder)
+        builder = None if instance.result.is_array else instance.result.filled
+        self._fast_entries[fast_key] = (op, shapes, dtypes, picks, builder)
 
-    def _run_with_state(self, traced: Trace, op: Compiled, arrays: list[array]) -> Sequence[array]:
+    def _run_with_state(self, instance: Instance, arrays: list[array]) -> Any:
+        traced = instance.trace
         with state_lock:
             states = [state[place] for state, place in traced.followed]
-            results = apply_multiple(op, *arrays, *states)
+            results = apply_multiple(instance.op, *arrays, *states)
             for state, place, output in traced.updates:
                 state[place] = results[output]
         if traced.recipe is not None:
-            traced.recipe.replay([self._inputs, self._outputs], list(results))
-        return results
-
-    def _full_key(self, key: Hashable, mode: CompileMode) -> Hashable:
-        """Everything that an entry is for: the arguments, the containers it updates, stream, mode, `shapeless`."""
-        containers: Hashable = None
-        if self._outputs is not None and self._outputs is not self._inputs:
-            containers = signature(self._outputs, False, False)[0]
-        return (key, containers, _native.current_stream(), mode, self._shapeless)
-
-    def _find(
-        self, key: Hashable, shapes: Shapes, arrays: list[array]
-    ) -> tuple[Trace, Compiled] | None:
-        entry = self._cache.get(key)
-        if entry is None:
-            return None
-        for variant in entry.variants:
-            program = variant.programs.get(shapes)
-            if program is not None and _same_aliases(variant.trace, arrays):
-                return variant.trace, program[0]
-        return None
+            options = self._options
+            traced.recipe.replay([options.inputs, options.outputs], results, instance.values)
+        return instance.result.filled(results[: traced.result_count])
 
     def _compile(
-        self,
-        key: Any,
-        shapes: Shapes,
-        arrays: list[array],
-        mode: CompileMode,
-        args: Any,
-        kwargs: Any,
-    ) -> tuple[Trace, Compiled]:
+        self, key: tuple[Any, ...], shapes: Shapes, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Instance | None:
+        """What to run for a signature, made now; None if only the transform around this call can follow the function."""
         cache = self._cache
+        mode = key[-2]
         with cache.lock:
-            found = self._find(key, shapes, arrays)  # another thread may have been first
+            found = cache.get(key, shapes)  # another thread may have been first
             if found is not None:
                 cache.count_hit()
                 return found
             started = time.perf_counter()
-            entry = cache.get(key)
+            entry = cache.entries.get(key)
+            broken: list[str] = []
             for variant in entry.variants if entry is not None else ():
-                if (
-                    _same_aliases(variant.trace, arrays)
-                    and variant.trace.guards.broken_by(shapes) is None
-                ):
-                    return variant.trace, self._instantiate(variant, shapes, mode)
-            described = describe(self._function, args, kwargs, self._inputs)
-            reason = self._reason(entry, described, shapes)
+                values = variant.trace.guards.values(shapes)
+                problem = variant.trace.guards.broken_by(values)
+                if problem is None:
+                    cache.count_hit()
+                    return self._instantiate(variant, shapes, values or [], mode)
+                broken.append(problem)
+            args, kwargs = with_arrays((args, kwargs))
+            described = self._describe(args, kwargs, mode)
+            if broken:
+                reason = (
+                    f"the function depends on sizes that changed: {', '.join(sorted(set(broken)))}"
+                )
+            else:
+                reason = difference(cache.described(), described)
             self._complain(reason)
-            variant = Variant(self._trace(args, kwargs))
+            traced = self._trace(args, kwargs)
+            if traced is None:
+                return None
+            variant = Variant(traced)
+            instance = self._instantiate(variant, shapes, traced.guards.values(shapes) or [], mode)
             if entry is None:
                 entry = Entry(described)
                 cache.put(key, entry)
-            op = self._instantiate(variant, shapes, mode)
             entry.variants.insert(0, variant)
             seconds = time.perf_counter() - started
             cache.count_miss(reason, seconds)
-            log.info("compiled %s in %.1f ms: %s", self._name, seconds * 1e3, reason)
-            return variant.trace, op
+            log.info("compiled %s in %.1f ms: %s", _name_of(self._function), seconds * 1e3, reason)
+            return instance
 
-    def _instantiate(self, variant: Variant, shapes: Shapes, mode: CompileMode) -> Compiled:
-        tape = variant.trace.for_shapes(shapes) if self._shapeless else variant.trace.tape
-        stages: Stages = run_pipeline(tape, mode)
-        op = Compiled(stages.program)
-        variant.programs[shapes] = (op, stages)
-        while len(variant.programs) > MOST_PROGRAMS:
-            variant.programs.popitem(last=False)
-        return op
+    def _instantiate(
+        self, variant: Variant, shapes: Shapes, values: list[Any], mode: CompileMode
+    ) -> Instance:
+        traced = variant.trace
+        tape = traced.for_values(values) if self._options.shapeless else traced.tape
+        program = run_pipeline(tape, mode).program
+        instance = Instance(traced, Compiled(program), traced.result.resolved(values), values)
+        variant.add(shapes, instance)
+        return instance
 
-    def _trace(self, args: Any, kwargs: Any) -> Trace:
-        names = input_names(self._function, args, kwargs, self._inputs)
+    def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace | None:
+        options = self._options
+        names = input_names(self._function, args, kwargs, options.inputs)
         return trace(
-            self._function, args, kwargs, self._inputs, self._outputs, names, self._shapeless
+            self._function, args, kwargs, options.inputs, options.outputs, names, options.shapeless
         )
 
-    def _input_arrays(self, args: Any, kwargs: Any) -> list[array]:
-        return arrays_in((args, kwargs, self._inputs))
-
-    def _reason(self, entry: Entry | None, described: dict[str, str], shapes: Shapes) -> str:
-        if entry is not None:
-            broken = [variant.trace.guards.broken_by(shapes) for variant in entry.variants]
-            guards = "; ".join(sorted({guard for guard in broken if guard is not None}))
-            return f"a size that the function depends on changed: {guards or 'arrays are shared differently'}"
-        others = [other.described for other in list(self._cache.entries.values())]
-        return difference(others, described)
+    def _describe(self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: CompileMode) -> Any:
+        options = self._options
+        circumstances = {
+            "the stream": str(_native.current_stream()),
+            "the mode": mode.value,
+            "shapeless": str(options.shapeless),
+        }
+        return describe(
+            self._function, args, kwargs, options.inputs, options.outputs, circumstances
+        )
 
     def _complain(self, reason: str) -> None:
         if self._cache.miss_count == 0:
             return
-        message = f"[compile] {self._name} is compiled again: {reason}."
-        if self._on_recompile == "error":
+        message = f"[compile] {_name_of(self._function)} is compiled again: {reason}."
+        on_recompile = self._options.on_recompile
+        if on_recompile == "error":
             raise RuntimeError(message)
-        in_a_row = self._cache.misses_in_a_row + 1
-        if self._on_recompile == "warn":
-            warnings.warn(message, RecompilationWarning, stacklevel=5)
+        in_a_row = self._cache.next_in_a_row
+        if on_recompile == "warn":
+            warnings.warn(message, RecompilationWarning, stacklevel=6)
         elif in_a_row == WARN_AFTER_MISSES:
             warnings.warn(
                 f"{message} That is {in_a_row} times in a row: see cache_info(), and think of "
                 "shapeless=True or of passing what changes as an array.",
                 RecompilationWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
 
     def _verified(
-        self, key: Any, arrays: list[array], mode: CompileMode, args: Any, kwargs: Any
+        self,
+        key: tuple[Any, ...],
+        arrays: list[array],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Any:
         """Runs uncompiled and compiled from the same state and compares everything that comes out."""
-        states = [*implicit_states(), self._inputs, self._outputs]
-        snapshot = Snapshot(states)
+        states = [*implicit_states(), self._options.inputs, self._options.outputs]
+        snapshot = Snapshot([states, args, kwargs])
         try:
             expected = flat_values((self._function(*args, **kwargs), states))
         finally:
             snapshot.restore()
-        result = self._run(key, arrays, mode, args, kwargs)
-        compare(self._name, expected, flat_values((result, states)))
+        result = self._run(key, arrays, args, kwargs, None)
+        compare(_name_of(self._function), expected, flat_values((result, states)))
         return result
 
 
-def _same_aliases(traced: Trace, arrays: list[array]) -> bool:
-    return all(arrays[i] is arrays[j] for i, j in traced.aliases)
-
-
-class _BoundCompiled:
-    """A compiled method of an object."""
-
-    def __init__(self, compiled: CompiledFunction, instance: Any) -> None:
-        self.compiled = compiled
-        self.instance = instance
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.compiled(self.instance, *args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.compiled, name)
+def _shared(arrays: list[array]) -> tuple[tuple[int, int], ...]:
+    """Pairs of positions that hold the same array: an update through one is seen through the other."""
+    if len({id(x) for x in arrays}) == len(arrays):
+        return ()
+    first: dict[int, int] = {}
+    pairs = []
+    for position, x in enumerate(arrays):
+        if id(x) in first:
+            pairs.append((first[id(x)], position))
+        else:
+            first[id(x)] = position
+    return tuple(pairs)

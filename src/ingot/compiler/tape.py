@@ -7,7 +7,7 @@ tape and makes a new one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -164,11 +164,8 @@ def _value_text(value: Any) -> str:
 
 
 def _op_text(op: Op, inputs: list[str]) -> str:
-    fields = [
-        f"{name}={_field_text(getattr(op, name))}"
-        for name in getattr(op, "__dataclass_fields__", {})
-    ]
-    return f"{type(op).__name__}({', '.join([*inputs, *fields])})"
+    parameters = [f"{name.name}={_field_text(getattr(op, name.name))}" for name in fields(op)]
+    return f"{type(op).__name__}({', '.join([*inputs, *parameters])})"
 
 
 def _field_text(value: Any) -> str:

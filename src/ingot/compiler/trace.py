@@ -5,91 +5,81 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from types import CodeType
+from dataclasses import dataclass, fields, replace
+from types import CodeType, FrameType
 from typing import Any
 
+import numpy as np
+
 from ingot import _native
-from ingot._native import Node, array, placeholder, topological
+from ingot._native import Dtype, Node, array, placeholder, topological
 from ingot.compiler.capture import Recipe, Snapshot
 from ingot.compiler.tape import Source, Step, Tape, tape_of
+from ingot.compiler.template import Template
 from ingot.graph.dimension import Dimension, Guards, resolve, symbolic_shape
 from ingot.graph.state import State, implicit_states, replaced_states
-from ingot.graph.tree import arrays_in, tree_map
+from ingot.graph.tree import arrays_in, tree_leaves, tree_map
 
-__all__ = ["Trace", "trace", "user_source"]
+__all__ = ["Trace", "trace", "with_arrays"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_sources: dict[tuple[CodeType, int], Source] = {}
 
 
-def user_source() -> Source | None:
-    """The line of the user's program that is running: the innermost one outside of this package."""
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back  # type: ignore[assignment]
-    if frame is None:
-        return None
-    key = (frame.f_code, frame.f_lineno)
-    found = _sources.get(key)
-    if found is None:
-        found = Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
-        _sources[key] = found
-    return found
+class _Recorder:
+    """Called for each new node: the line of the user's program that is running, the innermost one outside of this package."""
 
+    def __init__(self) -> None:
+        self.sources: dict[tuple[CodeType, int], Source] = {}
 
-class _Leaf:
-    """Marks the place of an array in a tree that must not keep the array alive."""
-
-
-_LEAF = _Leaf()
+    def __call__(self) -> Source | None:
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+            frame = frame.f_back
+        if frame is None:
+            return None
+        key = (frame.f_code, frame.f_lineno)
+        found = self.sources.get(key)
+        if found is None:
+            found = Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
+            self.sources[key] = found
+        return found
 
 
 @dataclass
 class Trace:
     """A traced function: its tape, how to build its result, and what it does to captured state."""
 
-    tape: Tape
-    result: Any  # the tree that the function returned, with marks where arrays go
-    result_count: (
-        int  # how many outputs of the tape belong to the result; the rest is captured state
-    )
-    recipe: Recipe | None
-    followed: list[
-        tuple[State, int]
-    ]  # the implicit states, and places in them, that are inputs after the others
-    updates: list[tuple[State, int, int]]  # which implicit states get which outputs
-    aliases: list[tuple[int, int]]  # pairs of inputs that were the same array
+    tape: Tape  # its inputs: the arrays in arguments and captured inputs, then places of implicit states
+    result: Template
+    result_count: int  # how many outputs of the tape belong to the result; the others are for state
+    recipe: Recipe | None  # what happens to captured containers; None: nothing
+    followed: list[tuple[State, int]]  # the places of implicit states that are inputs
+    updates: list[tuple[State, int, int]]  # which places of implicit states get which outputs
     guards: Guards
 
     @property
-    def returns_array(self) -> bool:
-        """Whether the function returns one array and nothing else."""
-        return self.result is _LEAF
+    def is_pure(self) -> bool:
+        """Whether calls touch nothing but their arguments and results."""
+        return self.recipe is None and not self.followed and not self.updates
 
-    def build_result(self, outputs: Sequence[array]) -> Any:
-        """What the function returns, from the outputs of its tape."""
-        if self.result is _LEAF:
-            return outputs[0]
-        remaining = iter(outputs)
-        return tree_map(lambda leaf: next(remaining) if leaf is _LEAF else leaf, self.result)
-
-    def for_shapes(self, shapes: Sequence[Sequence[int]]) -> Tape:
-        """The tape with every symbolic dimension replaced by its length for inputs of these shapes."""
+    def for_values(self, values: Sequence[Any]) -> Tape:
+        """The tape with every dimension replaced by its number among `values`."""
         made: dict[Step, Step] = {}
         for step in self.tape.steps:
-            op = step.op
+            op: Any = step.op
+            value = step.value
             if op is not None and _is_symbolic(op):
-                fields = op.__dataclass_fields__  # type: ignore[attr-defined]
-                op = replace(op, **{name: resolve(getattr(op, name), shapes) for name in fields})  # type: ignore[type-var]
+                op = _resolved(op, values)
+                if not step.inputs and step.shape == ():
+                    op, value = None, op.evaluate()  # a length: it is a number now
             made[step] = Step(
                 op,
                 [made[source] for source in step.inputs],
-                resolve(step.shape, shapes),
+                resolve(step.shape, values),
                 step.dtype,
                 step.stream,
                 step.source,
-                step.value,
+                value,
             )
         return Tape(
             [made[step] for step in self.tape.inputs],
@@ -100,13 +90,26 @@ class Trace:
 
 
 def _is_symbolic(op: Any) -> bool:
-    return any(_holds_dimension(getattr(op, name)) for name in op.__dataclass_fields__)
+    return any(_holds_dimension(getattr(op, field.name)) for field in fields(op))
+
+
+def _resolved(op: Any, values: Sequence[Any]) -> Any:
+    return replace(
+        op, **{field.name: resolve(getattr(op, field.name), values) for field in fields(op)}
+    )
 
 
 def _holds_dimension(value: Any) -> bool:
     if type(value) is tuple:
         return any(map(_holds_dimension, value))
     return type(value) is Dimension
+
+
+def with_arrays(tree: Any) -> Any:
+    """The tree with NumPy's arrays replaced by ours: they are inputs as well."""
+    if not any(isinstance(leaf, np.ndarray) for leaf in tree_leaves(tree)):
+        return tree
+    return tree_map(lambda leaf: array(leaf) if isinstance(leaf, np.ndarray) else leaf, tree)
 
 
 def trace(
@@ -117,39 +120,50 @@ def trace(
     captured_outputs: Any,
     names: Sequence[str],
     shapeless: bool,
-) -> Trace:
-    """Runs `function` on placeholders for the arrays in its arguments and captured inputs."""
+) -> Trace | None:
+    """Runs `function` on placeholders for the arrays in its arguments and captured inputs.
+
+    None if it closes over something that another transform, which is running, follows: only the transform can see through it.
+    """
     guards = Guards()
     arguments = arrays_in((args, kwargs))
-    captured = arrays_in(captured_inputs)
-    snapshot = Snapshot([captured_inputs, captured_outputs])
-    placeholders = [
-        _stand_in(position, value, names, guards if shapeless else None)
+    captured = _captured_arrays(captured_inputs)
+    snapshot = Snapshot([captured_inputs, captured_outputs])  # 0: the inputs, see below
+    stand_ins = [
+        _stand_in(position, value, names[position], guards if shapeless else None)
         for position, value in enumerate([*arguments, *captured])
     ]
-    stand_ins = iter(placeholders)
-    args, kwargs = tree_map(
-        lambda leaf: next(stand_ins) if isinstance(leaf, array) else leaf, (args, kwargs)
-    )
-    states = [state for state in implicit_states() if snapshot.place_of(state) is None]
+    states = [state for state in implicit_states() if not snapshot.holds(state, 0)]
     state_stand_ins = {
-        id(state): [placeholder(x.shape, x.dtype) for x in state] for state in states
+        id(state): [_placeholder(x.shape, x.dtype, "the random state") for x in state]
+        for state in states
     }
-    state_placeholders = [x for state in states for x in state_stand_ins[id(state)]]
-    state_nodes = [x._node for x in state_placeholders]
+    state_nodes = [x._node for state in states for x in state_stand_ins[id(state)]]
+    handle_of = {id(handle): handle for handle in captured}
+    replacements = iter(stand_ins)
+
+    def placed(leaf: Any) -> Any:
+        if not isinstance(leaf, array):
+            return leaf
+        # An argument that is captured as well stays the captured handle: an update through one is seen through the other.
+        return handle_of.get(id(leaf), next(replacements))
+
+    args, kwargs = tree_map(placed, (args, kwargs))
     _native.begin_tracing()
-    recorder = _native.set_source_recorder(user_source)
+    recorder = _native.set_source_recorder(_Recorder())
     try:
-        pointed, aliases = _point(captured, placeholders[len(arguments) :], len(arguments))
+        pointed = _point(captured, stand_ins[len(arguments) :])
         with replaced_states(state_stand_ins):
             result = function(*args, **kwargs)
         outputs = arrays_in(result)
         result_count = len(outputs)
+        template = Template.of(result)
         recipe = Recipe(snapshot, pointed, outputs)
     finally:
         _native.set_source_recorder(recorder)
         snapshot.restore()
         _native.end_tracing()
+        guards.close()
     updates: list[tuple[State, int, int]] = []
     places = [(state, place) for state in states for place in range(len(state))]
     for (state, place), node in zip(places, state_nodes, strict=True):
@@ -157,59 +171,72 @@ def trace(
         if updated._node is not node:
             updates.append((state, place, len(outputs)))
             outputs.append(updated)
-    _refuse_uncaptured(outputs, [*arguments, *captured], names)
-    used = set(topological(outputs))
+    nodes = topological(outputs)
+    if _native.in_tracing() and _reaches_outside(nodes):
+        return None
+    _refuse_uncaptured(nodes, [*arguments, *captured], names)
+    used = set(nodes)
     followed = [place for place, node in zip(places, state_nodes, strict=True) if node in used]
     tape = tape_of(
-        [*placeholders, *(_native.wrap(node) for node in state_nodes if node in used)],
+        [*stand_ins, *(_native.wrap(node) for node in state_nodes if node in used)],
         outputs,
-        [*names, *("random state" for _ in followed)],
+        [*names, *("the random state" for _ in followed)],
     )
     return Trace(
         tape,
-        tree_map(lambda leaf: _LEAF if isinstance(leaf, array) else leaf, result),
+        template,
         result_count,
         recipe if recipe.changes else None,
         followed,
         updates,
-        aliases,
         guards,
     )
 
 
-def _stand_in(position: int, value: array, names: Sequence[str], guards: Guards | None) -> array:
+def _captured_arrays(captured: Any) -> list[array]:
+    for leaf in tree_leaves(captured):
+        if isinstance(leaf, np.ndarray):
+            raise ValueError(
+                f"[compile] inputs= holds a NumPy array of shape {leaf.shape}, whose changes would go "
+                "unnoticed: make an array of it with mx.array(...)."
+            )
+    return arrays_in(captured)
+
+
+def _stand_in(position: int, value: array, name: str, guards: Guards | None) -> array:
     shape: Any = value.shape if guards is None else symbolic_shape(position, value.shape, guards)
-    made = placeholder(shape, value.dtype)
-    made._node.source = names[position] if position < len(names) else None
+    return _placeholder(shape, value.dtype, name)
+
+
+def _placeholder(shape: Any, dtype: Dtype, name: str) -> array:
+    made = placeholder(shape, dtype)
+    made._node.source = name
     return made
 
 
-def _point(
-    handles: list[array], stand_ins: list[array], offset: int
-) -> tuple[dict[int, Node], list[tuple[int, int]]]:
-    """Points each handle at its placeholder; a handle that is there twice keeps the first, and is reported."""
+def _point(handles: list[array], stand_ins: list[array]) -> dict[int, Node]:
+    """Points each handle at its placeholder; one that is there twice keeps the first."""
     pointed: dict[int, Node] = {}
-    first: dict[int, int] = {}
-    aliases: list[tuple[int, int]] = []
-    for position, (handle, made) in enumerate(zip(handles, stand_ins, strict=True), offset):
-        if id(handle) in first:
-            aliases.append((first[id(handle)], position))
-            continue
-        first[id(handle)] = position
-        pointed[id(handle)] = made._node
-        handle._node = made._node
-    return pointed, aliases
+    for handle, stand_in in zip(handles, stand_ins, strict=True):
+        if id(handle) not in pointed:
+            pointed[id(handle)] = stand_in._node
+            handle._node = stand_in._node
+    return pointed
 
 
-def _refuse_uncaptured(outputs: list[array], inputs: list[array], names: Sequence[str]) -> None:
+def _reaches_outside(nodes: list[Node]) -> bool:
+    """Whether some node belongs to a transform around this trace: it is followed, but was not made here."""
+    return any(node.tracer and node.source is None for node in nodes)
+
+
+def _refuse_uncaptured(nodes: list[Node], inputs: list[array], names: Sequence[str]) -> None:
     """ValueError if the graph reaches an input not through its placeholder but by itself."""
     position_of = {value._node: position for position, value in enumerate(inputs)}
-    for node in topological(outputs):
+    for node in nodes:
         position = position_of.get(node)
         if position is not None:
-            name = names[position] if position < len(names) else f"input {position}"
             raise ValueError(
-                f"[compile] {name} is passed to the function and also used inside it under another "
-                "name, so it would be an input and a constant at once. Use the parameter inside the "
-                "function, or capture the array with inputs=."
+                f"[compile] {names[position]} is passed to the function and also used inside it under "
+                "another name, so it would be an input and a constant at once. Use the parameter inside "
+                "the function, or capture the array with inputs=."
             )

@@ -14,6 +14,7 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, array, constant
+from ingot.graph.dimension import Dimension
 from ingot.graph.dlpack import imported
 from ingot.graph.dtype import (
     bfloat16,
@@ -31,6 +32,7 @@ from ingot.graph.dtype import (
     uint64,
 )
 from ingot.graph.errors import ConversionError, type_name
+from ingot.graph.length import length_array
 
 __all__ = ["ArrayLike", "asarray"]
 
@@ -70,6 +72,8 @@ def construct(value: Any, dtype: Dtype | None = None) -> array:
         )
     if isinstance(value, (list, tuple)):
         return _from_sequence(value, dtype, 1)
+    if kind is Dimension:
+        return length_array(value, dtype)
     if isinstance(value, array):
         return _native.wrap(value if dtype is None else value.astype(dtype))
     if isinstance(value, _NUMBERS):
@@ -105,6 +109,8 @@ def coerce(value: Any, dtype: Dtype | None = None) -> Any:
     """
     if value is None or isinstance(value, (list, tuple, str)):
         return NotImplemented
+    if type(value) is Dimension:
+        return length_array(value, dtype)
     try:
         made = _from_other_library(value, dtype)
     except ConversionError:
@@ -165,7 +171,9 @@ def _stacked(value: list[Any] | tuple[Any, ...], dtype: Dtype | None, depth: int
     """A list of which C could not make numbers: one with arrays in it, or a wrong one."""
     if depth > MAX_AXES:
         raise _too_deep()
-    if all(isinstance(item, (*_NUMBERS, np.generic)) for item in value):
+    if all(isinstance(item, (*_NUMBERS, np.generic)) for item in value) and not any(
+        type(item) is Dimension for item in value
+    ):
         return _from_scalars(value, dtype)
     items = [_item(item, dtype, depth) for item in value]
     shapes = {item.shape for item in items}

@@ -1,70 +1,111 @@
 """Dimensions: lengths of axes that remember where they came from.
 
-While `compile(..., shapeless=True)` traces, the shapes of its inputs consist of `Dimension`s. Arithmetic on them stays
-symbolic, so `x.reshape(x.shape[0] * x.shape[1], -1)` is recorded as such and holds for every shape. Wherever a length is used
-as a plain number (a comparison, a loop over it, an index), what was found is recorded as a guard: a later call whose shapes
-break a guard is traced again. A dimension is never silently a number, so a replay is never wrong.
+While `compile(..., shapeless=True)` traces, the shapes of its inputs consist of `Dimension`s. Arithmetic on them stays symbolic, so
+`x.reshape(x.shape[0] * x.shape[1], -1)` is recorded as such and holds for every shape. Wherever a length is used as a plain number
+(a comparison, a loop over it, an index), what was found is recorded as a guard: a later call whose shapes break a guard is traced
+again. A dimension is never silently a number, so a replay is never wrong.
 
-`Dimension` is no subclass of int, because CPython reads the value of a subclass without asking; it only says it is one.
+`Dimension` is no subclass of int, because CPython reads the value of a subclass without asking; it only says it is one. Quotients
+are dimensions, too, that say they are floats.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
+from numbers import Number
 from typing import Any
+
+import numpy as np
 
 __all__ = ["Dimension", "Guards", "resolve", "symbolic_shape"]
 
-Bindings = Sequence[Sequence[int]]  # the shapes of the inputs of a call
+Shapes = Sequence[Sequence[int]]  # of the inputs of a call
 
-_SYMBOLS = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "floordiv": "//",
-    "mod": "%",
-    "eq": "==",
-    "ne": "!=",
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-    "max": "max",
-    "min": "min",
+_ARITHMETIC: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "add": ("+", operator.add),
+    "sub": ("-", operator.sub),
+    "mul": ("*", operator.mul),
+    "floordiv": ("//", operator.floordiv),
+    "truediv": ("/", operator.truediv),
+    "mod": ("%", operator.mod),
+    "pow": ("**", operator.pow),
+    "lshift": ("<<", operator.lshift),
+    "rshift": (">>", operator.rshift),
+    "and": ("&", operator.and_),
+    "or": ("|", operator.or_),
+    "xor": ("^", operator.xor),
 }
-
-_FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
+_COMPARISONS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "eq": ("==", operator.eq),
+    "ne": ("!=", operator.ne),
+    "lt": ("<", operator.lt),
+    "le": ("<=", operator.le),
+    "gt": (">", operator.gt),
+    "ge": (">=", operator.ge),
 }
+_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "neg": operator.neg,
+    "abs": abs,
+    "invert": operator.invert,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round": round,
+    "trunc": math.trunc,
+}
+_NEUTRAL_RIGHT = {"add": 0, "sub": 0, "mul": 1, "floordiv": 1}  # of ints
+_NEUTRAL_LEFT = {"add": 0, "mul": 1}
+_GROWING = ("add", "mul", "floordiv", "truediv", "mod")  # not negative if both operands are not
+_DEEPEST_TEXT = 6
 
 
 class Guards:
-    """What a trace found out about its dimensions by using them as numbers."""
+    """The dimensions of a trace, and what it found out about them by using them as numbers."""
 
     def __init__(self) -> None:
+        self._dimensions: list[Dimension] = []  # operands before results
+        self._interned: dict[tuple[Any, ...], Dimension] = {}
         self._found: dict[tuple[Any, ...], tuple[str, Any, Any, bool]] = {}
+        self._closed = False
+
+    def dimension(self, value: Any, name: str, *operands: Any) -> Dimension:
+        """The dimension with this expression: always the same one."""
+        key = (name, *map(_key, operands))
+        found = self._interned.get(key)
+        if found is None:
+            found = Dimension(value, len(self._dimensions), name, operands, self)
+            self._interned[key] = found
+            self._dimensions.append(found)
+        return found
 
     def record(self, name: str, left: Any, right: Any, outcome: bool) -> None:
         """Notes that `left name right` was found to be `outcome`."""
-        self._found[name, _key(left), _key(right)] = (name, left, right, outcome)
+        if not self._closed:
+            self._found[name, _key(left), _key(right)] = (name, left, right, outcome)
 
-    def broken_by(self, shapes: Bindings) -> str | None:
-        """The first guard that does not hold for inputs of these shapes, in words; None if all hold."""
-        for name, left, right, outcome in self._found.values():
-            if _FUNCTIONS[name](resolve(left, shapes), resolve(right, shapes)) != outcome:
-                negation = "" if outcome else "not "
-                return f"{negation}{_text(left)} {_SYMBOLS[name]} {_text(right)}"
+    def close(self) -> None:
+        """Ends the trace: what is asked of its dimensions from now on says nothing about the function."""
+        self._closed = True
+
+    def values(self, shapes: Shapes) -> list[Any] | None:
+        """What every dimension is for inputs of these shapes; None if one cannot be computed, as after a division by 0."""
+        values: list[Any] = []
+        try:
+            for dimension in self._dimensions:
+                values.append(dimension.computed(values, shapes))
+        except (ArithmeticError, ValueError):
+            return None
+        return values
+
+    def broken_by(self, values: list[Any] | None) -> str | None:
+        """The first guard that does not hold when the dimensions are `values`, in words; None if all hold."""
+        if values is None:
+            return "an expression of sizes that cannot be computed for the new ones"
+        for guard in self._found.values():
+            name, left, right, outcome = guard
+            if _COMPARISONS[name][1](resolve(left, values), resolve(right, values)) != outcome:
+                return _guard_text(*guard)
         return None
 
     def __len__(self) -> int:
@@ -72,80 +113,141 @@ class Guards:
 
     def lines(self) -> list[str]:
         """Every guard in words."""
-        return [
-            f"{'' if outcome else 'not '}{_text(left)} {_SYMBOLS[name]} {_text(right)}"
-            for name, left, right, outcome in self._found.values()
-        ]
+        return [_guard_text(*guard) for guard in self._found.values()]
 
 
-def _key(value: Any) -> Any:
-    return value.key if type(value) is Dimension else value
+def _guard_text(name: str, left: Any, right: Any, outcome: bool) -> str:
+    text = f"{_text(left)} {_COMPARISONS[name][0]} {_text(right)}"
+    return text if outcome else f"not {text}"
 
 
-def _text(value: Any) -> str:
-    return value.text() if type(value) is Dimension else str(value)
+def _key(operand: Any) -> tuple[Any, ...]:
+    if type(operand) is Dimension:
+        return ("dimension", operand.number)
+    return (type(operand), operand)
+
+
+def _text(value: Any, depth: int = 0) -> str:
+    if type(value) is not Dimension:
+        return str(value)
+    if depth == _DEEPEST_TEXT:
+        return "…"
+    if value.name == "axis":
+        position, axis = value.operands
+        return f"input {position}.shape[{axis}]"
+    texts = [_text(operand, depth + 1) for operand in value.operands]
+    if len(texts) == 1:
+        return f"{value.name}({texts[0]})"
+    return f"({texts[0]} {_ARITHMETIC[value.name][0]} {texts[1]})"
+
+
+def _is_plain(value: Any) -> bool:
+    return type(value) in (int, float, bool)
 
 
 class Dimension:
     """A length with the expression that it comes from: an axis of an input, or arithmetic on others."""
 
-    __slots__ = ("expression", "guards", "key", "value")
+    __slots__ = ("guards", "name", "nonnegative", "number", "operands", "value")
 
-    def __init__(self, value: int, expression: tuple[Any, ...], guards: Guards) -> None:
+    __array_ufunc__ = None  # NumPy's numbers leave operators to us
+
+    def __init__(
+        self, value: Any, number: int, name: str, operands: tuple[Any, ...], guards: Guards
+    ) -> None:
         self.value = value
-        self.expression = expression  # ("axis", input, axis) or (operation, left, right)
+        self.number = number  # among the dimensions of the trace
+        self.name = name  # "axis", with an input and an axis as operands, or an operation
+        self.operands = operands
         self.guards = guards
-        self.key = (expression[0], *map(_key, expression[1:]))
+        self.nonnegative = name == "axis" or (
+            name in _GROWING and all(map(_is_nonnegative, operands))
+        )
 
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:  # isinstance(x.shape[0], int) holds, as it does outside of compile
-        return int
+    def computed(self, values: Sequence[Any], shapes: Shapes) -> Any:
+        """The value for inputs of these shapes, given those of earlier dimensions."""
+        operands = [resolve(operand, values) for operand in self.operands]
+        if self.name == "axis":
+            return shapes[operands[0]][operands[1]]
+        if len(operands) == 1:
+            return _FUNCTIONS[self.name](operands[0])
+        return _ARITHMETIC[self.name][1](*operands)
 
     def text(self) -> str:
         """The expression as explanations show it."""
-        name, left, right = self.expression
-        if name == "axis":
-            return f"input {left}.shape[{right}]"
-        return f"({_text(left)} {_SYMBOLS[name]} {_text(right)})"
+        return _text(self)
 
-    def __repr__(self) -> str:
-        return str(self.value)
-
-    def __format__(self, specification: str) -> str:
-        return format(self._number(), specification)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return int, (self._number(),)
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # isinstance(x.shape[0], int) holds, as it does outside of compile
+        return type(self.value)
 
     # Where the number itself is used: it becomes a guard.
 
-    def _number(self) -> int:
+    def plain(self) -> Any:
+        """The number: from now on the function depends on it."""
         self.guards.record("eq", self, self.value, True)
         return self.value
 
     def __index__(self) -> int:
-        return self._number()
+        if type(self.value) is float:
+            raise TypeError("'float' object cannot be interpreted as an integer")
+        return int(self.plain())
 
-    __int__ = __index__
+    def __int__(self) -> int:
+        return int(self.plain() if type(self.value) is int else self.__trunc__().plain())
 
     def __float__(self) -> float:
-        return float(self._number())
+        return float(self.plain())
+
+    def __complex__(self) -> complex:
+        return complex(self.plain())
 
     def __hash__(self) -> int:
-        return hash(self._number())
+        return hash(self.plain())
+
+    def __repr__(self) -> str:
+        return repr(self.plain())
+
+    def __format__(self, specification: str) -> str:
+        return format(self.plain(), specification)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.plain(), dtype)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self.value), (self.plain(),)
+
+    def __copy__(self) -> Dimension:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Dimension:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if not hasattr(type(self.value), name):
+            raise AttributeError(f"'{type(self.value).__name__}' object has no attribute '{name}'")
+        return getattr(self.plain(), name)
 
     def __bool__(self) -> bool:
-        return self._compared("ne", 0)
+        return bool(self._compared("ne", 0))
 
     def _compared(self, name: str, other: Any) -> Any:
-        plain = other.value if type(other) is Dimension else other
-        if type(plain) is not int:
-            return NotImplemented if not isinstance(plain, (int, float)) else _FUNCTIONS[name](self._number(), plain)
-        outcome: bool = _FUNCTIONS[name](self.value, plain)
-        if type(other) is Dimension and other.key == self.key:
-            return outcome  # the same expression: it holds for every shape
-        self.guards.record(name, self, other, outcome)
+        if type(other) is not Dimension and not _is_plain(other):
+            if not isinstance(other, (Number, np.ndarray)):
+                return NotImplemented
+            return _COMPARISONS[name][1](self.plain(), other)
+        outcome = _COMPARISONS[name][1](
+            self.value, other.value if type(other) is Dimension else other
+        )
+        if not self._is_certain(name, other):
+            self.guards.record(name, self, other, outcome)
         return outcome
+
+    def _is_certain(self, name: str, other: Any) -> bool:
+        """Whether a comparison has the same outcome for all shapes."""
+        if type(other) is Dimension:
+            return other is self
+        return self.nonnegative and (other < 0 or (other == 0 and name in ("lt", "ge")))
 
     def __eq__(self, other: object) -> Any:
         return self._compared("eq", other)
@@ -167,98 +269,99 @@ class Dimension:
 
     # Arithmetic stays symbolic.
 
-    def _combined(self, name: str, left: Any, right: Any) -> Any:
-        a = left.value if type(left) is Dimension else left
-        b = right.value if type(right) is Dimension else right
-        if type(a) is not int or type(b) is not int:
-            other = b if type(left) is Dimension else a
-            if not isinstance(other, (int, float, complex)):
-                return NotImplemented
-            return _FUNCTIONS[name](
-                left._number() if type(left) is Dimension else a,
-                right._number() if type(right) is Dimension else b,
-            )
-        if name in ("floordiv", "mod") and b == 0:
-            raise ZeroDivisionError("integer division or modulo by zero")
-        if name == "mul" and a == 1 and type(left) is int:
-            return right
-        if (name in ("mul", "floordiv") and b == 1 or name in ("add", "sub") and b == 0) and type(right) is int:
-            return left
-        return Dimension(_FUNCTIONS[name](a, b), (name, left, right), self.guards)
-
-    def __add__(self, other: Any) -> Any:
-        return self._combined("add", self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._combined("add", other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._combined("sub", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._combined("sub", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        if isinstance(other, (list, tuple, str)):
-            return other * self._number()
-        return self._combined("mul", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        if isinstance(other, (list, tuple, str)):
-            return other * self._number()
-        return self._combined("mul", other, self)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return self._combined("floordiv", self, other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return self._combined("floordiv", other, self)
-
-    def __mod__(self, other: Any) -> Any:
-        return self._combined("mod", self, other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return self._combined("mod", other, self)
+    def _applied(self, name: str) -> Any:
+        return self.guards.dimension(_FUNCTIONS[name](self.value), name, self)
 
     def __neg__(self) -> Any:
-        return self._combined("sub", 0, self)
+        return self._applied("neg")
 
     def __pos__(self) -> Any:
         return self
 
-    def __abs__(self) -> int:
-        return abs(self._number())
+    def __abs__(self) -> Any:
+        return self if self.nonnegative else self._applied("abs")
 
-    def __truediv__(self, other: Any) -> Any:
-        return self._number() / other
+    def __invert__(self) -> Any:
+        return self._applied("invert")
 
-    def __rtruediv__(self, other: Any) -> Any:
-        return other / self._number()
+    def __floor__(self) -> Any:
+        return self if type(self.value) is int else self._applied("floor")
 
-    def __pow__(self, other: Any) -> Any:
-        return self._number() ** other
+    def __ceil__(self) -> Any:
+        return self if type(self.value) is int else self._applied("ceil")
 
-    def __rpow__(self, other: Any) -> Any:
-        return other ** self._number()
+    def __trunc__(self) -> Any:
+        return self if type(self.value) is int else self._applied("trunc")
+
+    def __round__(self, digits: int | None = None) -> Any:
+        if digits is not None:
+            return round(self.plain(), digits)
+        return self if type(self.value) is int else self._applied("round")
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+
+def _is_nonnegative(operand: Any) -> bool:
+    return operand.nonnegative if type(operand) is Dimension else operand >= 0
+
+
+def _combined(guards: Guards, name: str, left: Any, right: Any) -> Any:
+    for operand in (left, right):
+        if type(operand) is not Dimension and not _is_plain(operand):
+            return (
+                _combined_as_number(name, left, right)
+                if isinstance(operand, (Number, np.ndarray))
+                else NotImplemented
+            )
+    a = left.value if type(left) is Dimension else left
+    b = right.value if type(right) is Dimension else right
+    if name in ("floordiv", "truediv", "mod") and b == 0:
+        guards.record("eq", right, 0, True)
+    value = _ARITHMETIC[name][1](a, b)
+    if type(value) not in (int, float):  # a power of a negative number is complex
+        return _combined_as_number(name, left, right)
+    if type(a) is int and type(b) is int:
+        if type(right) is int and right == _NEUTRAL_RIGHT.get(name):
+            return left
+        if type(left) is int and left == _NEUTRAL_LEFT.get(name):
+            return right
+    return guards.dimension(value, name, left, right)
+
+
+def _combined_as_number(name: str, left: Any, right: Any) -> Any:
+    """Arithmetic that gives no int or float: with NumPy's numbers, complex numbers and the like."""
+    a, b = (x.plain() if type(x) is Dimension else x for x in (left, right))
+    return _ARITHMETIC[name][1](a, b)
+
+
+def _operator(name: str) -> Callable[[Dimension, Any], Any]:
+    return lambda self, other: _combined(self.guards, name, self, other)
+
+
+def _reflected(name: str) -> Callable[[Dimension, Any], Any]:
+    return lambda self, other: _combined(self.guards, name, other, self)
+
+
+for _name in _ARITHMETIC:
+    setattr(Dimension, f"__{_name}__", _operator(_name))
+    setattr(Dimension, f"__r{_name}__", _reflected(_name))
 
 
 def symbolic_shape(position: int, shape: Sequence[int], guards: Guards) -> tuple[Any, ...]:
     """The shape of input number `position` with every length symbolic."""
     return tuple(
-        Dimension(length, ("axis", position, axis), guards) for axis, length in enumerate(shape)
+        guards.dimension(length, "axis", position, axis) for axis, length in enumerate(shape)
     )
 
 
-def resolve(value: Any, shapes: Bindings) -> Any:
-    """`value` with every dimension in it (also inside tuples) replaced by its number for inputs of these shapes."""
+def resolve(value: Any, values: Sequence[Any]) -> Any:
+    """`value` with every dimension in it (also inside tuples) replaced by its number among `values`."""
     if type(value) is Dimension:
-        name, left, right = value.expression
-        if name == "axis":
-            return shapes[left][right]
-        return _FUNCTIONS[name](resolve(left, shapes), resolve(right, shapes))
+        return values[value.number]
     if type(value) is tuple:
-        return tuple(resolve(item, shapes) for item in value)
+        return tuple([resolve(item, values) for item in value])
     return value

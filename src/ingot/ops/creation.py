@@ -14,7 +14,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from ingot._native import Dtype, array, make, wrap
+from ingot._native import Dtype, array, constant, make
 from ingot.graph.construct import scalar
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import (
@@ -119,10 +119,12 @@ def _constant(value: int, dtype: Dtype) -> array:
 
 
 def _filled(shape: Shape, value: int, dtype: Dtype, stream: StreamLike) -> array:
-    constant = _constant(value, dtype)
+    number = _constant(value, dtype)
     if not shape:
-        return wrap(constant)
-    return make(Broadcast(shape), (constant,), shape, dtype, stream)
+        return constant(
+            number._data, dtype
+        )  # a node of its own: `compile` tells inputs by their nodes
+    return make(Broadcast(shape), (number,), shape, dtype, stream)
 
 
 def zeros(

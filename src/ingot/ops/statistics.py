@@ -68,7 +68,7 @@ def mean(
     if not axes:
         return astype(a, _floating(a.dtype), stream)
     sums = total(a, axes, _work(a.dtype), keepdims, stream)
-    return astype(sums / float(_count(a, axes)), _floating(a.dtype), stream)
+    return astype(sums / _count(a, axes), _floating(a.dtype), stream)
 
 
 def var(
@@ -137,7 +137,7 @@ def _variance(
         squares = real(squares, stream=stream)
     if axes:
         squares = total(squares, axes, squares.dtype, keepdims, stream)
-    return squares / float(max(_count(a, axes) - freedom, 0))
+    return squares / max(_count(a, axes) - freedom, 0)
 
 
 def count_nonzero(

@@ -1,0 +1,69 @@
+"""Templates: trees with places for arrays. What a traced function returned, to be filled by each call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ingot._native import array, replace_leaves
+from ingot.graph.dimension import Dimension, resolve
+from ingot.graph.tree import tree_leaves
+
+__all__ = ["Template"]
+
+
+class Template:
+    """A tree whose arrays are left out. Its other leaves are constants, or lengths that depend on the shapes."""
+
+    def __init__(self, tree: Any, leaves: list[Any], places: list[int]) -> None:
+        self._tree = tree  # with None for each leaf
+        self._leaves = leaves  # with None for each array
+        self._places = places  # of the arrays among the leaves
+
+    @classmethod
+    def of(cls, tree: Any) -> Template:
+        """The template of a tree: it does not keep the arrays alive."""
+        leaves = tree_leaves(tree)
+        places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, array)]
+        for place in places:
+            leaves[place] = None
+        return cls(
+            _with_plain_keys(replace_leaves(tree, [None] * len(leaves), False)), leaves, places
+        )
+
+    @property
+    def is_array(self) -> bool:
+        """Whether the tree is one array and nothing else."""
+        return self._tree is None and len(self._places) == 1
+
+    def filled(self, arrays: Sequence[array]) -> Any:
+        """The tree with these arrays, of which there may be more than places."""
+        if self.is_array:
+            return arrays[0]
+        leaves = self._leaves.copy()
+        for place, value in zip(self._places, arrays, strict=False):
+            leaves[place] = value
+        return replace_leaves(self._tree, leaves, False)
+
+    def resolved(self, values: Sequence[Any]) -> Template:
+        """The template with lengths in place of dimensions."""
+        if not any(type(leaf) is Dimension for leaf in self._leaves):
+            return self
+        return Template(self._tree, [resolve(leaf, values) for leaf in self._leaves], self._places)
+
+
+def _with_plain_keys(tree: Any) -> Any:
+    """The tree with numbers in place of dimensions among the keys of dicts: a key's hash was asked for, so it is guarded."""
+    if isinstance(tree, dict):
+        if any(type(key) is Dimension for key in tree):
+            items = {
+                key.value if type(key) is Dimension else key: value for key, value in tree.items()
+            }
+            tree.clear()
+            tree.update(items)
+        for value in tree.values():
+            _with_plain_keys(value)
+    elif isinstance(tree, (list, tuple)):
+        for value in tree:
+            _with_plain_keys(value)
+    return tree

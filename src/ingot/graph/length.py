@@ -1,0 +1,55 @@
+"""Lengths as arrays: what a dimension becomes beside an array, so that `x.sum() / x.size` holds for every shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ingot._native import Dtype, array, make
+from ingot.graph.dimension import Dimension
+from ingot.graph.dtype import bool_, float32, int32, int64, is_inexact
+from ingot.graph.op import Op, no_rule
+from ingot.graph.shape import Shape
+
+__all__ = ["Length", "length_array"]
+
+_INT32_LIMIT = 2**31
+
+
+@dataclass(frozen=True)
+class Length(Op):
+    """A dimension as a 0-d array. Compile knows the number before anything runs, and puts a constant in its place."""
+
+    length: Any
+    dtype: Dtype
+
+    why_single = "it is a number by the time anything runs"
+
+    def infer(self) -> tuple[Shape, Dtype]:
+        return (), self.dtype
+
+    def evaluate(self) -> np.ndarray:
+        value = self.length.value if type(self.length) is Dimension else self.length
+        return np.array(value).astype(self.dtype.numpy)
+
+    def vjp(self, cotangent: array, out: array) -> tuple[()]:
+        return ()
+
+    def jvp(self, tangents: tuple[()], out: array) -> None:
+        return None
+
+    vmap = no_rule("it has no inputs, so it is the same for all examples")
+    emit = no_rule("compile replaces it by a constant")
+
+
+def length_array(length: Any, dtype: Dtype | None) -> array:
+    """A dimension as an array, of the dtype that a Python number of its value takes beside an array of `dtype`."""
+    if type(length.value) is float:
+        wanted = dtype if dtype is not None and is_inexact(dtype) else float32
+    elif dtype is not None and dtype is not bool_:
+        wanted = dtype
+    else:
+        wanted = int32 if length < _INT32_LIMIT else int64
+    return make(Length(length, wanted), (), (), wanted)
