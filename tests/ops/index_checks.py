@@ -59,7 +59,8 @@ def check_derivatives(function: Function, *primals: np.ndarray, order: int = 2) 
 
         def gradient(*arguments: Any) -> Any:
             parts = mx.grad(total, argnums=list(range(len(arguments))))(*arguments)
-            return mx.concatenate([mx.flatten(part) for part in parts])
+            several = parts if isinstance(parts, tuple) else (parts,)
+            return mx.concatenate([mx.flatten(part) for part in several])
 
         check_derivatives(gradient, *primals, order=order - 1)
 

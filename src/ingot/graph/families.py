@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from math import isinf
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -50,7 +50,7 @@ INTEGRAL = dtype_mask(tuple(dtype for dtype in ALL_DTYPES if not is_inexact(dtyp
 
 
 class Elementwise(Op, abstract=True):
-    """Ops that compute each element of the result from the same elements of inputs of equal shape."""
+    """Ops that compute each element from the same elements of inputs of equal shape."""
 
     role = "map"
 
@@ -71,7 +71,8 @@ class Elementwise(Op, abstract=True):
             dtype = float32
         return inputs[0].shape, dtype
 
-    # (out, *inputs) -> the derivative by each input: an array, 1, -1, None, or a function that makes the array
+    # (out, *inputs) -> the derivative by each input: an array, 1, -1, None (there is none), or a
+    # function without arguments that makes the array
     partials: Callable[..., tuple[Partial, ...]]
 
     def vjp(self, cotangent: array, out: array, *inputs: array) -> tuple[Any, ...]:
@@ -107,7 +108,7 @@ def _scaled(vector: array, partial: Partial, conjugate: bool) -> array | None:
     return vector * factor
 
 
-@lru_cache(maxsize=None)
+@cache
 def lift(op: Elementwise) -> Lift:
     """The function that applies `op` to arrays and Python scalars, and then perhaps a stream."""
     return Lift(op, op.name, op.arity, op.operands, op.result, op.accepts, op.refusal)

@@ -100,15 +100,17 @@ class Broadcast(Linear):
     emit = no_rule("a broadcast is index arithmetic of the loop that reads it")
 
 
-@lru_cache(maxsize=1024)
 def _repeated_axes(old: Shape, new: Shape) -> tuple[int, ...]:
     """The axes of `new` along which a broadcast of `old` repeats elements."""
     missing = len(new) - len(old)
-    return tuple(
+    if old == new[missing:]:
+        return tuple(range(missing))
+    repeated = (
         axis
         for axis, length in enumerate(new)
         if length != 1 and (axis < missing or old[axis - missing] == 1)
     )
+    return tuple(repeated)
 
 
 @dataclass(frozen=True)

@@ -346,7 +346,7 @@ def total(
 
 
 def sum_kept(a: array, axes: tuple[int, ...]) -> array:
-    """The sum over `axes` (sorted), which stay with length 1: `array._sum_kept`, for derivatives."""
+    """The sum over `axes` (sorted), which stay with length 1: `array._sum_kept`, for rules."""
     dtype = a.dtype
     lengths = list(a.shape)
     for axis in axes:
