@@ -1,0 +1,27 @@
+"""Modules that are made of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ingot.nn.module import Module
+
+__all__ = ["Sequential"]
+
+
+class Sequential(Module):
+    """Calls modules, or any functions, one after the other, each with what the one before returned.
+
+    Args:
+        modules: The modules and functions in order.
+    """
+
+    def __init__(self, *modules: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.layers = list(modules)
+
+    def __call__(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x)
+        return x

@@ -1,0 +1,39 @@
+"""Tables of vectors."""
+
+from __future__ import annotations
+
+import math
+
+import ingot.core as mx
+from ingot.nn.module import Module
+
+__all__ = ["Embedding"]
+
+
+class Embedding(Module):
+    """A learnt vector for each of the integers 0 to `num_embeddings` - 1.
+
+    The vectors are normal with variance 1 / `dims` at first.
+
+    Args:
+        num_embeddings: The number of vectors, for example of the words of a vocabulary.
+        dims: The length of the vectors.
+    """
+
+    def __init__(self, num_embeddings: int, dims: int) -> None:
+        super().__init__()
+        self.weight = mx.random.normal((num_embeddings, dims), scale=math.sqrt(1 / dims))
+
+    def _extra_repr(self) -> str:
+        num_embeddings, dims = self.weight.shape
+        return f"{num_embeddings}, {dims}"
+
+    def __call__(self, x: mx.array) -> mx.array:
+        return self.weight[x]
+
+    def as_linear(self, x: mx.array) -> mx.array:
+        """The products of x with all vectors: the table as the weights of a linear layer.
+
+        Models use it where input and output share their weights.
+        """
+        return x @ self.weight.T

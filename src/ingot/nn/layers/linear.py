@@ -1,0 +1,93 @@
+"""Layers that are linear in their inputs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ingot.core as mx
+from ingot.nn.module import Module
+
+__all__ = ["Bilinear", "Identity", "Linear"]
+
+
+class Identity(Module):
+    """Returns its input.
+
+    Args:
+        args: Ignored, so that it can stand in for any layer.
+        kwargs: Ignored.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def __call__(self, x: Any) -> Any:
+        return x
+
+
+class Linear(Module):
+    """A matrix product and a translation along the last axis: `x @ weight.T + bias`.
+
+    The parameters are uniform numbers between plus and minus 1 / sqrt(`input_dims`) at first.
+
+    Args:
+        input_dims: The number of input features.
+        output_dims: The number of output features.
+        bias: Whether there is a translation.
+    """
+
+    def __init__(self, input_dims: int, output_dims: int, bias: bool = True) -> None:
+        super().__init__()
+        scale = math.sqrt(1.0 / input_dims)
+        self.weight = mx.random.uniform(-scale, scale, (output_dims, input_dims))
+        if bias:
+            self.bias = mx.random.uniform(-scale, scale, (output_dims,))
+
+    def _extra_repr(self) -> str:
+        output_dims, input_dims = self.weight.shape
+        return f"input_dims={input_dims}, output_dims={output_dims}, bias={'bias' in self}"
+
+    def __call__(self, x: mx.array) -> mx.array:
+        if "bias" in self:
+            return mx.addmm(self.bias, x, self.weight.T)
+        return x @ self.weight.T
+
+
+class Bilinear(Module):
+    """For each output feature i: `x2 @ weight[i] @ x1 + bias[i]`.
+
+    The parameters are uniform numbers between plus and minus 1 / sqrt(`input1_dims`) at first.
+
+    Args:
+        input1_dims: The number of features of the first input.
+        input2_dims: The number of features of the second input.
+        output_dims: The number of output features.
+        bias: Whether there is a translation.
+    """
+
+    def __init__(
+        self, input1_dims: int, input2_dims: int, output_dims: int, bias: bool = True
+    ) -> None:
+        super().__init__()
+        scale = math.sqrt(1.0 / input1_dims)
+        self.weight = mx.random.uniform(-scale, scale, (output_dims, input2_dims, input1_dims))
+        if bias:
+            self.bias = mx.random.uniform(-scale, scale, (output_dims,))
+
+    def _extra_repr(self) -> str:
+        output_dims, input2_dims, input1_dims = self.weight.shape
+        return (
+            f"input1_dims={input1_dims}, input2_dims={input2_dims}, output_dims={output_dims}, "
+            f"bias={'bias' in self}"
+        )
+
+    def __call__(self, x1: mx.array, x2: mx.array) -> mx.array:
+        output_dims, input2_dims, input1_dims = self.weight.shape
+        rows = x1.reshape(-1, input1_dims)
+        # All products with the first input at once, then one small product for each row.
+        products = rows @ self.weight.reshape(-1, input1_dims).T
+        products = products.reshape(-1, output_dims, input2_dims).swapaxes(-2, -1)
+        y = x2.reshape(-1, 1, input2_dims) @ products
+        y = y.reshape(*x1.shape[:-1], output_dims)
+        return y + self.bias if "bias" in self else y

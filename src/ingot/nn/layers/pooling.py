@@ -1,0 +1,177 @@
+"""Pooling layers: the largest value or the mean of each window of a signal, image or volume."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from operator import mul
+
+import ingot.core as mx
+from ingot.nn.module import Module
+
+__all__ = ["AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d"]
+
+Lengths = int | Sequence[int]
+
+
+class _Pool(Module):
+    """What all pooling layers share: (N, ..., C) is cut into windows, which are reduced."""
+
+    _dimensions: int
+    _reduction: Callable[..., mx.array]
+    _padding_value: float
+
+    def __init__(
+        self, kernel_size: Lengths, stride: Lengths | None = None, padding: Lengths = 0
+    ) -> None:
+        super().__init__()
+        sizes = self._lengths("kernel_size", kernel_size, 1)
+        steps = sizes if stride is None else self._lengths("stride", stride, 1)
+        self._kernel_size = sizes
+        self._stride = steps
+        self._padding = self._lengths("padding", padding, 0)
+
+    def _lengths(self, name: str, given: Lengths, least: int) -> tuple[int, ...]:
+        """One length for each axis, from one for all or from several."""
+        count = self._dimensions
+        lengths = (given,) * count if isinstance(given, int) else given
+        if not isinstance(lengths, (tuple, list)) or len(lengths) != count:
+            raise ValueError(
+                f"[{type(self).__name__}] {name} must be an int or a tuple of {count} ints, "
+                f"got {given!r}."
+            )
+        if any(length < least for length in lengths):
+            raise ValueError(
+                f"[{type(self).__name__}] {name} must be at least {least}, got {given!r}."
+            )
+        return tuple(lengths)
+
+    def _extra_repr(self) -> str:
+        return f"kernel_size={self._kernel_size}, stride={self._stride}, padding={self._padding}"
+
+    def __call__(self, x: mx.array) -> mx.array:
+        if x.ndim != self._dimensions + 2:
+            raise ValueError(
+                f"[{type(self).__name__}] expected an input with {self._dimensions + 2} "
+                f"dimensions, the batch first and the channels last, got shape {x.shape}."
+            )
+        if any(self._padding):
+            widths = [(0, 0), *((width, width) for width in self._padding), (0, 0)]
+            x = mx.pad(x, widths, constant_values=self._padding_value)
+        windows = _windows(x, self._kernel_size, self._stride)
+        axes = tuple(range(-self._dimensions - 1, -1))
+        return type(self)._reduction(windows, axes)
+
+
+def _windows(x: mx.array, sizes: tuple[int, ...], steps: tuple[int, ...]) -> mx.array:
+    """The windows of (N, ..., C): an array of shape (N, windows..., sizes..., C)."""
+    lengths = x.shape[1:-1]
+    if sizes == steps and not any(
+        length % size for length, size in zip(lengths, sizes, strict=True)
+    ):
+        return _tiles(x, sizes)
+    counts = [
+        (length - size) // step + 1
+        for length, size, step in zip(lengths, sizes, steps, strict=True)
+    ]
+    strides = list(accumulate((1, *reversed(x.shape[1:])), mul))[::-1]
+    between = [stride * step for stride, step in zip(strides[1:-1], steps, strict=True)]
+    return mx.as_strided(
+        x,
+        (x.shape[0], *counts, *sizes, x.shape[-1]),
+        (strides[0], *between, *strides[1:-1], strides[-1]),
+    )
+
+
+def _tiles(x: mx.array, sizes: tuple[int, ...]) -> mx.array:
+    """The windows where they fill the array without overlapping."""
+    shape = [x.shape[0]]
+    for length, size in zip(x.shape[1:-1], sizes, strict=True):
+        shape += [length // size, size]
+    last = len(shape)
+    return x.reshape(*shape, x.shape[-1]).transpose(0, *range(1, last, 2), *range(2, last, 2), last)
+
+
+class MaxPool1d(_Pool):
+    """The largest values in windows of signals of shape (N, L, C).
+
+    Args:
+        kernel_size: The length of the windows.
+        stride: The step from one window to the next; the length of a window by default.
+        padding: How many places, at which nothing is largest, are added at both ends.
+    """
+
+    _dimensions = 1
+    _reduction = mx.max
+    _padding_value = -math.inf
+
+
+class MaxPool2d(_Pool):
+    """The largest values in windows of images of shape (N, H, W, C).
+
+    Args:
+        kernel_size: Height and width of the windows, or one int for both.
+        stride: The steps from one window to the next; the size of a window by default.
+        padding: How many places, at which nothing is largest, are added at all sides.
+    """
+
+    _dimensions = 2
+    _reduction = mx.max
+    _padding_value = -math.inf
+
+
+class MaxPool3d(_Pool):
+    """The largest values in windows of volumes of shape (N, D, H, W, C).
+
+    Args:
+        kernel_size: Depth, height and width of the windows, or one int for all.
+        stride: The steps from one window to the next; the size of a window by default.
+        padding: How many places, at which nothing is largest, are added at all sides.
+    """
+
+    _dimensions = 3
+    _reduction = mx.max
+    _padding_value = -math.inf
+
+
+class AvgPool1d(_Pool):
+    """The means of windows of signals of shape (N, L, C).
+
+    Args:
+        kernel_size: The length of the windows.
+        stride: The step from one window to the next; the length of a window by default.
+        padding: How many zeros are added at both ends. They count in the means.
+    """
+
+    _dimensions = 1
+    _reduction = mx.mean
+    _padding_value = 0
+
+
+class AvgPool2d(_Pool):
+    """The means of windows of images of shape (N, H, W, C).
+
+    Args:
+        kernel_size: Height and width of the windows, or one int for both.
+        stride: The steps from one window to the next; the size of a window by default.
+        padding: How many zeros are added at all sides. They count in the means.
+    """
+
+    _dimensions = 2
+    _reduction = mx.mean
+    _padding_value = 0
+
+
+class AvgPool3d(_Pool):
+    """The means of windows of volumes of shape (N, D, H, W, C).
+
+    Args:
+        kernel_size: Depth, height and width of the windows, or one int for all.
+        stride: The steps from one window to the next; the size of a window by default.
+        padding: How many zeros are added at all sides. They count in the means.
+    """
+
+    _dimensions = 3
+    _reduction = mx.mean
+    _padding_value = 0

@@ -1,0 +1,196 @@
+"""Resizing of signals, images and volumes.
+
+Interpolation goes axis by axis: every place of the result is a weighted sum of a few places of the
+input, the taps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import ceil
+from typing import Literal
+
+import ingot.core as mx
+from ingot.nn.module import Module
+
+__all__ = ["Upsample"]
+
+Taps = list[tuple[mx.array, mx.array]]  # places of the input, and their weights, along one axis
+
+
+class Upsample(Module):
+    """Resizes an array of shape (N, ..., C) along the axes between.
+
+    Args:
+        scale_factor: The factor by which lengths grow: one for all axes, or one for each.
+        mode: "nearest" repeats elements, "linear" and "cubic" interpolate.
+        align_corners: Whether the first and the last elements of input and result are at the same
+            places, when interpolating. Otherwise the edges of the elements are.
+        antialias: Whether to widen the filter when lengths shrink, when interpolating. With
+            "cubic", this chooses the coefficient -0.5 instead of -0.75, too.
+    """
+
+    def __init__(
+        self,
+        scale_factor: float | Sequence[float],
+        mode: Literal["nearest", "linear", "cubic"] = "nearest",
+        align_corners: bool = False,
+        antialias: bool = False,
+    ) -> None:
+        super().__init__()
+        if mode not in ("nearest", "linear", "cubic"):
+            raise ValueError(
+                f"[Upsample] mode must be 'nearest', 'linear' or 'cubic', got {mode!r}."
+            )
+        if antialias and mode == "nearest":
+            raise ValueError(
+                "[Upsample] antialias=True needs mode='linear' or 'cubic', got 'nearest'."
+            )
+        if antialias and align_corners:
+            raise ValueError(
+                "[Upsample] antialias=True needs align_corners=False, got align_corners=True."
+            )
+        self.scale_factor: float | tuple[float, ...] = (
+            tuple(map(float, scale_factor))
+            if isinstance(scale_factor, (list, tuple))
+            else float(scale_factor)  # type: ignore[arg-type]
+        )
+        self.mode = mode
+        self.align_corners = align_corners
+        self.antialias = antialias
+
+    def _extra_repr(self) -> str:
+        text = (
+            f"scale_factor={self.scale_factor}, mode={self.mode!r}, "
+            f"align_corners={self.align_corners}"
+        )
+        return f"{text}, antialias=True" if self.antialias else text
+
+    def __call__(self, x: mx.array) -> mx.array:
+        axes = x.ndim - 2
+        if axes <= 0:
+            raise ValueError(
+                "[Upsample] expected an input with at least 3 dimensions, (N, ..., C), got shape "
+                f"{x.shape}."
+            )
+        scale = self.scale_factor
+        scales = scale if isinstance(scale, tuple) else (scale,) * axes
+        if len(scales) != axes:
+            raise ValueError(
+                f"[Upsample] expected one scale for each of {axes} axes, got scale_factor={scales}."
+            )
+        if self.mode == "nearest":
+            return _nearest(x, scales)
+        for axis, factor in enumerate(scales, start=1):
+            x = _weighted_sum(x, axis, self._taps(x.shape[axis], factor))
+        return x
+
+    def _taps(self, length: int, scale: float) -> Taps:
+        places = _source_places(length, scale, self.align_corners)
+        if self.antialias and self.mode == "linear":
+            return _filtered_taps(places, length, scale, _triangle, 1)
+        if self.antialias:
+            return _filtered_taps(places, length, scale, lambda x: _cubic(x, -0.5), 2)
+        return (
+            _linear_taps(places, length) if self.mode == "linear" else _cubic_taps(places, length)
+        )
+
+
+def _nearest(x: mx.array, scales: tuple[float, ...]) -> mx.array:
+    """Each place of the result has the element of the input that is nearest."""
+    for axis, scale in enumerate(scales, start=1):
+        x = (
+            mx.repeat(x, int(scale), axis=axis)
+            if scale == int(scale)
+            else mx.take(x, _nearest_places(x.shape[axis], scale), axis=axis)
+        )
+    return x
+
+
+def _nearest_places(length: int, scale: float) -> mx.array:
+    count = int(scale * length)
+    places = mx.arange(count, dtype=mx.float32)
+    if count > length:
+        places = mx.round((places + 0.5) * (length / count) - 0.5)
+    else:
+        places = places * (length / count)
+    return places.astype(mx.uint32)
+
+
+def _source_places(length: int, scale: float, align_corners: bool) -> mx.array:
+    """Where the elements of the result lie in the input, in float32."""
+    count = int(scale * length)
+    numbers = mx.arange(count, dtype=mx.float32)
+    if align_corners:
+        return numbers * ((length - 1) / max(count - 1, 1))
+    step = 1 / scale
+    return numbers * step - ((count - 1) * step - length + 1) / 2
+
+
+def _inside(places: mx.array, length: int) -> mx.array:
+    """`places` as indices: those beyond the ends become the ends."""
+    return mx.clip(places, 0, length - 1).astype(mx.uint32)
+
+
+def _linear_taps(places: mx.array, length: int) -> Taps:
+    """The two neighbours, weighted by closeness."""
+    places = mx.clip(places, 0, length - 1)
+    before = mx.floor(places)
+    weight = places - before
+    return [(before.astype(mx.uint32), 1 - weight), (mx.ceil(places).astype(mx.uint32), weight)]
+
+
+def _cubic_taps(places: mx.array, length: int) -> Taps:
+    """The four neighbours, weighted by Keys' cubic with coefficient -0.75."""
+    first = mx.floor(places)
+    neighbours = [first + shift for shift in (-1, 0, 1, 2)]
+    return [(_inside(place, length), _cubic(mx.abs(places - place), -0.75)) for place in neighbours]
+
+
+def _filtered_taps(
+    places: mx.array,
+    length: int,
+    scale: float,
+    kernel: Callable[[mx.array], mx.array],
+    radius: int,
+) -> Taps:
+    """All elements in reach of a filter that is as wide as the step from one place to the next.
+
+    Elements beyond the ends have no weight; the others make up for it.
+    """
+    width = max(1 / scale, 1.0)
+    reach = ceil(radius * width)
+    neighbours = [mx.floor(places) + shift for shift in range(-reach, reach + 1)]
+    weights = []
+    for place in neighbours:
+        weight = kernel(mx.abs(places - place) / width)
+        weights.append(mx.where((place >= 0) & (place < length), weight, 0.0))
+    total = weights[0]
+    for weight in weights[1:]:
+        total = total + weight
+    total = mx.where(total > 0, total, 1.0)
+    return [
+        (_inside(place, length), weight / total)
+        for place, weight in zip(neighbours, weights, strict=True)
+    ]
+
+
+def _triangle(distance: mx.array) -> mx.array:
+    return mx.maximum(1.0 - distance, 0.0)
+
+
+def _cubic(distance: mx.array, coefficient: float) -> mx.array:
+    """Keys' cubic convolution kernel, which ends at distance 2."""
+    a, x = coefficient, distance
+    near = ((a + 2.0) * x - (a + 3.0)) * x * x + 1
+    far = (((x - 5) * x + 8) * x - 4) * a
+    return mx.where(x <= 1.0, near, mx.where(x <= 2.0, far, 0.0))
+
+
+def _weighted_sum(x: mx.array, axis: int, taps: Taps) -> mx.array:
+    along = (-1, *(1,) * (x.ndim - axis - 1))
+    samples = [mx.take(x, places, axis=axis) * weights.reshape(along) for places, weights in taps]
+    total = samples[0]
+    for sample in samples[1:]:
+        total = total + sample
+    return total

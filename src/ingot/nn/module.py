@@ -1,0 +1,508 @@
+"""`nn.Module`: the base of all layers and models.
+
+A module is a dict: attributes that are arrays, modules, or lists, tuples and dicts of them are kept
+in it as items, so that a model is a tree whose leaves are its parameters; all other attributes are
+ordinary.
+"""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
+
+import ingot.core as mx
+from ingot.nn.substitution import Replacement, entries, lent, parameter_replacements, unchanged
+from ingot.utils import tree_flatten
+
+__all__ = ["Module"]
+
+# Functions of the module that holds a value, the value's key in it, and the value.
+Filter = Callable[["Module", str, Any], bool]
+
+
+class Module(dict[str, Any]):
+    """The base class of layers and models.
+
+    A subclass calls `super().__init__()`, sets its parameters and layers as attributes, and defines
+    `__call__`. Parameters are arrays; layers are modules; both may sit in nested lists and dicts.
+    Names that begin with an underscore are not parameters.
+
+    Example:
+        >>> class Perceptron(nn.Module):
+        ...     def __init__(self, inputs, hidden, outputs):
+        ...         super().__init__()
+        ...         self.layers = [nn.Linear(inputs, hidden), nn.Linear(hidden, outputs)]
+        ...
+        ...     def __call__(self, x):
+        ...         return self.layers[1](nn.relu(self.layers[0](x)))
+    """
+
+    __call__: Callable[..., Any]
+
+    # Names that `unfreeze` leaves frozen; for subclasses to set.
+    _always_frozen: frozenset[str] = frozenset()
+
+    def __init__(self) -> None:
+        self._no_grad: set[str] = set()
+        self._training = True
+
+    @property
+    def training(self) -> bool:
+        """Whether the module is in training mode."""
+        return self._training
+
+    @property
+    def state(self) -> Self:
+        """The module's arrays and layers, parameters or not, as a dict: the module itself."""
+        return self
+
+    # Attributes
+
+    def __getattr__(self, key: str) -> Any:
+        value = self.get(key)
+        if value is None:
+            # Not there: let Python say so in its own words.
+            return super().__getattribute__(key)
+        return value
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        if not isinstance(value, (mx.array, dict, list, tuple)):
+            super().__setattr__(key, value)
+            self.pop(key, None)
+            return
+        if key not in self and hasattr(self, key):
+            delattr(self, key)  # an ordinary attribute would hide the item
+        self[key] = value
+
+    def __delattr__(self, key: str) -> None:
+        if self.get(key) is None:
+            super().__delattr__(key)
+        else:
+            del self[key]
+
+    # Printing
+
+    def _extra_repr(self) -> str:
+        """What is printed in the brackets after the class name; for subclasses to define."""
+        return ""
+
+    def __repr__(self) -> str:
+        lines = [
+            textwrap.indent(f"({path}): {child!r}", "  ")
+            for path, child in tree_flatten(self.children(), is_leaf=self.is_module)
+        ]
+        head = f"{type(self).__name__}({self._extra_repr()}"
+        return "\n".join([head, *lines, ")"]) if lines else f"{head})"
+
+    # Looking into the tree
+
+    @staticmethod
+    def is_module(value: Any) -> bool:
+        """Whether `value` is a module."""
+        return isinstance(value, Module)
+
+    @staticmethod
+    def valid_child_filter(module: Module, key: str, value: Any) -> bool:
+        """A filter for what may be or hold a module."""
+        return isinstance(value, (dict, list))
+
+    @staticmethod
+    def valid_parameter_filter(module: Module, key: str, value: Any) -> bool:
+        """A filter for what may be or hold a parameter."""
+        return isinstance(value, (dict, list, mx.array)) and not key.startswith("_")
+
+    @staticmethod
+    def trainable_parameter_filter(module: Module, key: str, value: Any) -> bool:
+        """A filter for what may be or hold a parameter that is not frozen."""
+        return Module.valid_parameter_filter(module, key, value) and key not in module._no_grad
+
+    def filter_and_map(
+        self,
+        filter_fn: Filter,
+        map_fn: Callable[[Any], Any] | None = None,
+        is_leaf_fn: Filter | None = None,
+    ) -> dict[str, Any]:
+        """A tree of dicts and lists with the contents of the module that a filter lets through.
+
+        Args:
+            filter_fn: Whether to keep a value, given the module that holds it, its key and the
+                value. The key of an item of a list or dict is the path from the module, such as
+                `weights.0`.
+            map_fn: What to put in place of a leaf.
+            is_leaf_fn: Whether a value is a leaf, given the same. By default modules, dicts and
+                lists are not.
+        """
+        is_leaf = is_leaf_fn or _is_no_container
+        return {
+            key: _selected(self, key, value, filter_fn, map_fn or _same, is_leaf)
+            for key, value in self.items()
+            if filter_fn(self, key, value)
+        }
+
+    def parameters(self) -> dict[str, Any]:
+        """All parameters, as a tree of dicts and lists."""
+        return self.filter_and_map(self.valid_parameter_filter)
+
+    def trainable_parameters(self) -> dict[str, Any]:
+        """The parameters that are not frozen, as a tree of dicts and lists."""
+        return self.filter_and_map(self.trainable_parameter_filter)
+
+    def children(self) -> dict[str, Any]:
+        """The modules directly in this one, as a tree of dicts and lists."""
+        return self.filter_and_map(
+            self.valid_child_filter, is_leaf_fn=lambda _module, _key, value: self.is_module(value)
+        )
+
+    def leaf_modules(self) -> dict[str, Any]:
+        """The modules that hold no other modules, as a tree of dicts and lists."""
+
+        def is_leaf_module(_module: Module, _key: str, value: Any) -> bool:
+            return isinstance(value, Module) and not tree_flatten(value.children())
+
+        return self.filter_and_map(self.valid_child_filter, is_leaf_fn=is_leaf_module)
+
+    def modules(self) -> list[Module]:
+        """This module and all modules in it."""
+        return [module for _, module in self.named_modules()]
+
+    def named_modules(self) -> list[tuple[str, Module]]:
+        """This module and all modules in it with their paths; its own path is empty."""
+        found: list[tuple[str, Module]] = []
+        self.apply_to_modules(lambda path, module: found.append((path, module)))
+        return found
+
+    def apply_to_modules(self, apply_fn: Callable[[str, Module], Any]) -> Self:
+        """Call a function with the path and the module, for this module and all modules in it.
+
+        Args:
+            apply_fn: A function of the path, such as `layers.0.attention`, and the module.
+
+        Returns:
+            The module itself.
+        """
+        waiting: list[tuple[str, Module]] = [("", self)]
+        while waiting:
+            path, module = waiting.pop()
+            apply_fn(path, module)
+            prefix = f".{path}" if path else ""
+            waiting.extend(tree_flatten(module.children(), prefix, self.is_module))
+        return self
+
+    # Changing it
+
+    def update(self, parameters: dict[str, Any], strict: bool = True) -> Self:  # type: ignore[override]
+        """Replace parameters.
+
+        Args:
+            parameters: A tree like that of `parameters()`, or a part of one.
+            strict: Whether what the module does not have is an error, which leaves the module as it
+                was.
+
+        Returns:
+            The module itself.
+        """
+        _replace(parameter_replacements(self, parameters, strict))
+        return self
+
+    def update_modules(self, modules: dict[str, Any], strict: bool = True) -> Self:
+        """Replace modules in this one.
+
+        Args:
+            modules: A tree like that of `children()` or `leaf_modules()`, or a part of one.
+            strict: Whether what the module does not have is an error, which leaves the module as it
+                was.
+
+        Returns:
+            The module itself.
+        """
+        _replace(_module_replacements(self, modules, strict))
+        return self
+
+    def apply(self, map_fn: Any, *inputs: Any, **keywords: Any) -> Any:
+        """Map all parameters; or call the module with other parameters than its own.
+
+        `apply(map_fn, filter_fn=None)` replaces each parameter, or each array that the filter lets
+        through, by `map_fn` of it and returns the module.
+
+        `apply(parameters, *inputs, **keywords)`, where `parameters` is a tree like that of
+        `parameters()` or a part of one, returns what the module returns for the inputs when it has
+        those parameters. It is pure: the module is afterwards what it was, running statistics
+        included. This is the form for `mx.grad`, `mx.vmap` and `mx.compile` of functions of
+        parameters.
+
+        Example:
+            >>> model.apply(lambda x: x.astype(mx.float16))
+            >>> mx.grad(lambda parameters: model.apply(parameters, x).sum())(model.parameters())
+        """
+        if isinstance(map_fn, (dict, list)) and not self.is_module(map_fn):
+            with unchanged(self), lent(self, map_fn):
+                return self(*inputs, **keywords)
+        return self._map_parameters(map_fn, *inputs, **keywords)
+
+    def _map_parameters(
+        self, map_fn: Callable[[mx.array], mx.array], filter_fn: Filter | None = None
+    ) -> Self:
+        self.update(self.filter_and_map(filter_fn or self.valid_parameter_filter, map_fn))
+        return self
+
+    def set_dtype(
+        self,
+        dtype: mx.Dtype,
+        predicate: Callable[[mx.Dtype], bool] | None = lambda x: mx.issubdtype(x, mx.floating),
+    ) -> None:
+        """Convert the parameters.
+
+        Args:
+            dtype: The new dtype.
+            predicate: Which dtypes to convert: floating-point ones by default, all if it is None.
+        """
+        self.apply(lambda x: x.astype(dtype) if predicate is None or predicate(x.dtype) else x)
+
+    # Training
+
+    def freeze(
+        self,
+        *,
+        recurse: bool = True,
+        keys: str | Sequence[str] | None = None,
+        strict: bool = False,
+    ) -> Self:
+        """Take parameters out of training: they have no gradients.
+
+        Args:
+            recurse: Whether to do so in all modules in this one, too.
+            keys: The names of the parameters to freeze, in each module; all by default.
+            strict: Whether it is an error if no module has one of the keys.
+
+        Returns:
+            The module itself.
+        """
+        names = self._checked_keys(keys, recurse, strict)
+
+        def freeze_one(_path: str, module: Module) -> None:
+            module._no_grad.update(_own_parameter_names(module) if names is None else names)
+
+        if recurse:
+            return self.apply_to_modules(freeze_one)
+        freeze_one("", self)
+        return self
+
+    def unfreeze(
+        self,
+        *,
+        recurse: bool = True,
+        keys: str | Sequence[str] | None = None,
+        strict: bool = False,
+    ) -> Self:
+        """Take parameters into training again; the opposite of `freeze`.
+
+        Args:
+            recurse: Whether to do so in all modules in this one, too.
+            keys: The names of the parameters to unfreeze, in each module; all by default.
+            strict: Whether it is an error if no module has one of the keys.
+
+        Returns:
+            The module itself.
+        """
+        names = self._checked_keys(keys, recurse, strict)
+
+        def unfreeze_one(_path: str, module: Module) -> None:
+            thawed = module._no_grad if names is None else names
+            module._no_grad = module._no_grad.difference(thawed) | module._always_frozen
+
+        if recurse:
+            return self.apply_to_modules(unfreeze_one)
+        unfreeze_one("", self)
+        return self
+
+    def _checked_keys(
+        self, keys: str | Sequence[str] | None, recurse: bool, strict: bool
+    ) -> list[str] | None:
+        if keys is None:
+            return None
+        names = [keys] if isinstance(keys, str) else list(keys)
+        if not strict:
+            return names
+        places = self.modules() if recurse else [self]
+        for name in names:
+            # "bias" need not be in every module, but it should be in one.
+            if not any(name in module for module in places):
+                raise KeyError(f"[Module] {type(self).__name__} has no member {name}.")
+        return names
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the training mode of this module and all modules in it, on which dropout depends, for
+        one.
+
+        Args:
+            mode: Whether to train (True) or to evaluate (False).
+
+        Returns:
+            The module itself.
+        """
+        return self.apply_to_modules(lambda _path, module: module._set_training_mode(mode))
+
+    def eval(self) -> Self:
+        """As `train(False)`."""
+        return self.train(False)
+
+    def _set_training_mode(self, mode: bool) -> None:
+        """What `train` calls for each module; for subclasses to extend."""
+        self._training = mode
+
+    # Files
+
+    def load_weights(
+        self,
+        file_or_weights: str | os.PathLike[str] | Sequence[tuple[str, mx.array]],
+        strict: bool = True,
+    ) -> Self:
+        """Replace parameters by those of a file or a list. An error leaves the module as it was.
+
+        Args:
+            file_or_weights: The path of an `.npz` or `.safetensors` file, or pairs of a path in the
+                module, such as `layers.0.weight`, and an array.
+            strict: Whether names and shapes must be exactly those of the module. Otherwise what the
+                module does not have is left out, and shapes are not compared.
+
+        Returns:
+            The module itself.
+        """
+        if isinstance(file_or_weights, (str, os.PathLike)):
+            weights = dict(mx.load(os.fspath(file_or_weights)))
+        else:
+            weights = dict(file_or_weights)
+        places = {path: (container, key) for path, container, key in _places("", self)}
+        if strict:
+            _check_weights(weights, {path: place[0][place[1]] for path, place in places.items()})
+        _replace((*places[path], value) for path, value in weights.items() if path in places)
+        return self
+
+    def save_weights(self, file: str | os.PathLike[str]) -> None:
+        """Write all parameters to a file.
+
+        Args:
+            file: The path, which ends with `.npz` or `.safetensors` and so chooses the format.
+        """
+        path = os.fspath(file)
+        weights = tree_flatten(self.parameters(), destination={})
+        if path.endswith(".npz"):
+            mx.savez(path, **weights)
+        elif path.endswith(".safetensors"):
+            mx.save_safetensors(path, weights)
+        else:
+            raise ValueError(
+                f"[save_weights] cannot tell the format from {path!r}: "
+                "use a name that ends with .npz or .safetensors."
+            )
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _is_no_container(_module: Module, _key: str, value: Any) -> bool:
+    return not isinstance(value, (dict, list))
+
+
+def _selected(
+    module: Module,
+    key: str,
+    value: Any,
+    filter_fn: Filter,
+    map_fn: Callable[[Any], Any],
+    is_leaf_fn: Filter,
+) -> Any:
+    """The filtered contents of one value.
+
+    What a filter stops leaves `{}` behind in lists and plain dicts.
+    """
+    if is_leaf_fn(module, key, value):
+        return map_fn(value)
+    if isinstance(value, Module):
+        return value.filter_and_map(filter_fn, map_fn, is_leaf_fn)
+    if not isinstance(value, (dict, list)):
+        raise RuntimeError(
+            f"[Module] expected a module, a dict or a list at {key}, got {type(value).__name__}: "
+            "is_leaf_fn must say so if it is a leaf."
+        )
+
+    def item(name: Any, child: Any) -> Any:
+        path = f"{key}.{name}"
+        if not filter_fn(module, path, child):
+            return {}
+        return _selected(module, path, child, filter_fn, map_fn, is_leaf_fn)
+
+    if isinstance(value, dict):
+        return {name: item(name, child) for name, child in value.items()}
+    return [item(position, child) for position, child in enumerate(value)]
+
+
+def _own_parameter_names(module: Module) -> list[str]:
+    """The paths of the parameters that are not in a module inside."""
+
+    def is_own(holder: Module, key: str, value: Any) -> bool:
+        return not isinstance(value, Module) and holder.valid_parameter_filter(holder, key, value)
+
+    return [path for path, _ in tree_flatten(module.filter_and_map(is_own))]
+
+
+def _places(prefix: str, value: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The path of each parameter, the dict or list that holds it, and its key there."""
+    items: Any = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, child in items:
+        if isinstance(value, Module) and key.startswith("_"):
+            continue
+        if isinstance(child, mx.array):
+            yield f"{prefix}{key}", value, key
+        elif isinstance(child, (dict, list)):
+            yield from _places(f"{prefix}{key}.", child)
+
+
+def _check_weights(weights: dict[str, Any], own: dict[str, mx.array]) -> None:
+    """ValueError unless `weights` has arrays with the names and shapes of `own`."""
+    unknown = sorted(set(weights) - set(own))
+    if unknown:
+        raise ValueError(
+            f"[load_weights] received {len(unknown)} parameters that are not in the model: "
+            f"{', '.join(unknown)}."
+        )
+    missing = sorted(set(own) - set(weights))
+    if missing:
+        raise ValueError(
+            f"[load_weights] {len(missing)} parameters of the model are missing: "
+            f"{', '.join(missing)}."
+        )
+    for path, value in own.items():
+        given = weights[path]
+        if not isinstance(given, mx.array):
+            raise ValueError(
+                f"[load_weights] expected an array for {path}, got {type(given).__name__}."
+            )
+        if given.shape != value.shape:
+            raise ValueError(
+                f"[load_weights] expected shape {value.shape} for {path}, got {given.shape}."
+            )
+
+
+def _module_replacements(container: Any, modules: Any, strict: bool) -> Iterator[Replacement]:
+    """The places of the modules in `container` that the tree `modules` gives new modules for."""
+    for key, value in entries(container, modules, strict, "module"):
+        present = container[key]
+        if isinstance(present, Module) and isinstance(value, Module):
+            yield container, key, value
+        elif isinstance(present, (dict, list)):
+            yield from _module_replacements(present, value, strict)
+        elif strict and value != {}:
+            raise ValueError(
+                f'[Module] expected nothing for "{key}", which is no module, got '
+                f"{type(value).__name__}."
+            )
+
+
+def _replace(replacements: Iterator[Replacement]) -> None:
+    """Carries out replacements once all are known to be possible."""
+    for container, key, value in list(replacements):
+        container[key] = value

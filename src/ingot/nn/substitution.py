@@ -1,0 +1,143 @@
+"""Other arrays in the places of a model's own, for a while.
+
+A model is a tree of dicts and lists (`nn.Module` is a dict). The functions here find the places in
+it that a tree of new values names, all of them before any is changed, so that an error leaves the
+model as it was; and put back what was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from typing import Any
+
+import ingot.core as mx
+
+__all__ = ["Replacement", "entries", "lent", "parameter_replacements", "unchanged"]
+
+# A dict or list of the model, a key or position in it, and the new value.
+Replacement = tuple[Any, Any, Any]
+
+
+def entries(container: Any, given: Any, strict: bool, what: str) -> Iterator[tuple[Any, Any]]:
+    """The keys and values of `given` for which `container` has a place.
+
+    With `strict`, a ValueError says what has no place; otherwise it is left out. `what` names the
+    kind of thing that is looked for in that sentence.
+    """
+    if isinstance(given, dict):
+        for key, value in given.items():
+            if isinstance(container, dict) and key in container:
+                yield key, value
+            elif strict:
+                raise ValueError(
+                    f'[Module] there is no {what} named "{key}" to replace: '
+                    f"{_contents(container)}. Use strict=False to leave out what the model does "
+                    "not have."
+                )
+    elif isinstance(given, list):
+        for position, value in enumerate(given):
+            if isinstance(container, (list, tuple)) and position < len(container):
+                yield position, value
+            elif strict:
+                raise ValueError(
+                    f"[Module] there is no {what} at position {position} of a list to replace: "
+                    f"{_contents(container)}. Use strict=False to leave out what the model does "
+                    "not have."
+                )
+    elif strict:
+        raise ValueError(
+            f"[Module] expected a dict or a list of {what}s for {_contents(container)}, got "
+            f"{type(given).__name__}."
+        )
+
+
+def _contents(container: Any) -> str:
+    """What may be named instead, for messages."""
+    if isinstance(container, dict):
+        return f"{type(container).__name__} has {', '.join(map(str, container)) or 'nothing'}"
+    if isinstance(container, (list, tuple)):
+        return f"the list has {len(container)} items"
+    return f"{type(container).__name__} has no parts"
+
+
+def parameter_replacements(container: Any, parameters: Any, strict: bool) -> Iterator[Replacement]:
+    """The places of the arrays in `container` that the tree `parameters` gives new values for."""
+    for key, value in entries(container, parameters, strict, "parameter"):
+        present = container[key]
+        if not isinstance(present, mx.array):
+            yield from parameter_replacements(present, value, strict)
+            continue
+        if strict and not isinstance(value, mx.array):
+            raise ValueError(
+                f'[Module] expected an array for parameter "{key}", got {type(value).__name__}.'
+            )
+        yield container, key, value
+
+
+@contextmanager
+def lent(model: Any, parameters: Any) -> Iterator[None]:
+    """Lets `model` have `parameters` meanwhile.
+
+    Afterwards each place that still holds what it was lent gets its own array back. What the model
+    changed meanwhile, such as running statistics, stays.
+    """
+    replaced = []
+    for container, key, value in list(parameter_replacements(model, parameters, strict=True)):
+        handle = copy(value)  # `x += 1` in the model must not change the array of the caller
+        replaced.append((container, key, container[key], handle, handle._node))
+        container[key] = handle
+    try:
+        yield
+    finally:
+        for container, key, own, handle, node in replaced:
+            if handle._node is node and _holds(container, key, handle):
+                container[key] = own
+
+
+def _holds(container: Any, key: Any, value: Any) -> bool:
+    if isinstance(container, dict):
+        return container.get(key) is value
+    return key < len(container) and container[key] is value
+
+
+@contextmanager
+def unchanged(model: Any) -> Iterator[None]:
+    """Undoes afterwards whatever was done to the model meanwhile, in place or not."""
+    kept: dict[int, tuple[Any, Any, dict[str, Any] | None]] = {}
+    _keep(model, kept)
+    handles: dict[int, mx.array] = {}
+    for container, _, _ in kept.values():
+        places = container.items() if isinstance(container, dict) else enumerate(container)
+        for key, value in list(places):
+            if isinstance(value, mx.array):
+                # A handle of its own: `x += 1` changes the handle. Tied parameters stay tied.
+                container[key] = handles.setdefault(id(value), copy(value))
+    try:
+        yield
+    finally:
+        for container, contents, attributes in kept.values():
+            if isinstance(container, dict):
+                dict.clear(container)
+                dict.update(container, contents)  # `update` of a module is another thing
+            else:
+                container[:] = contents
+            if attributes is not None:
+                vars(container).clear()
+                vars(container).update(attributes)
+
+
+def _keep(value: Any, kept: dict[int, tuple[Any, Any, dict[str, Any] | None]]) -> None:
+    """Copies the contents and attributes of all dicts and lists in `value`."""
+    if isinstance(value, tuple):
+        children: Any = value
+    elif isinstance(value, (dict, list)) and id(value) not in kept:
+        attributes = dict(vars(value)) if hasattr(value, "__dict__") else None
+        contents = dict(value) if isinstance(value, dict) else list(value)
+        kept[id(value)] = (value, contents, attributes)
+        children = value.values() if isinstance(value, dict) else value
+    else:
+        return
+    for child in children:
+        _keep(child, kept)
