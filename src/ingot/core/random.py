@@ -1,0 +1,23 @@
+"""mlx.core.random: keys, the state, and random numbers of many distributions."""
+
+from ingot.ops.random import gumbel, laplace, normal, truncated_normal, uniform
+from ingot.ops.random_choices import bernoulli, categorical, permutation, randint
+from ingot.ops.random_state import key, seed, split, state
+from ingot.ops.random_vectors import multivariate_normal
+
+__all__ = [
+    "bernoulli",
+    "categorical",
+    "gumbel",
+    "key",
+    "laplace",
+    "multivariate_normal",
+    "normal",
+    "permutation",
+    "randint",
+    "seed",
+    "split",
+    "state",
+    "truncated_normal",
+    "uniform",
+]

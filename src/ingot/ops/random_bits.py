@@ -1,0 +1,134 @@
+"""Random bits: MLX's generator, which turns a key and a position into a word of 32 random bits.
+
+Comes in: keys, pairs of uint32. Goes out: for each key as many words as are asked for. The
+generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw: Parallel random numbers, as
+easy as 1, 2, 3; 2011): a cipher, applied to counters. One application makes two words, and MLX puts
+the first words of all of them before all of the second. So a word depends on nothing but its key,
+its position and the number of words, and the same key gives the same words as in MLX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+
+import numpy as np
+
+from ingot._native import Dtype, array, make
+from ingot.graph.device import StreamLike
+from ingot.graph.dtype import uint32
+from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.shape import Shape, size_of
+
+__all__ = ["random_bits"]
+
+_PARITY = 0x1BD11BDA  # mixed into the third word of the key; like the rotations, the cipher's own
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_GROUPS = 5  # of four rounds; after each, words of the key are added
+
+_MASK = 0xFFFFFFFF
+_FEW = 8  # applications that are quicker one by one, in Python's ints
+_SLAB = 1 << 15  # applications at a time: their intermediate words stay in the cache
+
+
+@dataclass(frozen=True)
+class RandomBits(Op):
+    """For each key of an array of shape (..., 2), an array of `shape` of random uint32."""
+
+    shape: Shape
+
+    why_single = "its words come from a cipher"
+
+    def infer(self, keys: array) -> tuple[Shape, Dtype]:
+        return (*keys.shape[:-1], *self.shape), uint32
+
+    def evaluate(self, keys: np.ndarray) -> np.ndarray:
+        words = size_of(self.shape)
+        pairs = keys.reshape(-1, 2)
+        applications = (words + 1) // 2
+        result = np.empty((len(pairs), 2 * applications), np.uint32)
+        first, second = result[:, :applications], result[:, applications:]
+        if len(pairs) * applications <= _FEW:
+            _fill_few(pairs, words, first, second)
+        else:
+            for rows, columns in _slabs(len(pairs), applications):
+                _fill(pairs[rows], words, columns, first[rows, columns], second[rows, columns])
+        return result[:, :words].reshape((*keys.shape[:-1], *self.shape))
+
+    def vjp(self, cotangent: array, out: array, keys: array) -> tuple[None]:
+        return (None,)
+
+    def jvp(self, tangents: tuple[array | None], out: array, keys: array) -> None:
+        return None
+
+    def vmap(self, size: int, batched: tuple[bool, ...], keys: array) -> array:
+        return apply(self, keys)
+
+    emit = no_rule("an element depends on its position, for which the vocabulary has no word")
+
+
+def random_bits(key: array, shape: Shape, stream: StreamLike = None) -> array:
+    """Random uint32 of `shape` for a key of shape (2,)."""
+    return make(RandomBits(shape), (key,), shape, uint32, stream)
+
+
+def _fill_few(pairs: np.ndarray, words: int, first: np.ndarray, second: np.ndarray) -> None:
+    applications = first.shape[1]
+    for row, pair in enumerate(pairs.tolist()):
+        for position in range(applications):
+            x, y = _encrypted(pair, position, _second_counter(position, words))
+            first[row, position] = x
+            second[row, position] = y
+
+
+def _second_counter(position: int, words: int) -> int:
+    """The other half of the counter. Of an odd number of words, the middle one has no partner."""
+    return 0 if 2 * position + 1 == words else position + (words + 1) // 2
+
+
+def _encrypted(pair: Sequence[int], x: int, y: int) -> tuple[int, int]:
+    """One application of the cipher to the counter (x, y)."""
+    words = (*pair, pair[0] ^ pair[1] ^ _PARITY)
+    x = x + words[0] & _MASK
+    y = y + words[1] & _MASK
+    for group, rotations in zip(range(1, _GROUPS + 1), cycle(_ROTATIONS), strict=False):
+        for rotation in rotations:
+            x = x + y & _MASK
+            y = (y << rotation & _MASK | y >> 32 - rotation) ^ x
+        x = x + words[group % 3] & _MASK
+        y = y + words[(group + 1) % 3] + group & _MASK
+    return x, y
+
+
+def _slabs(keys: int, applications: int) -> Iterator[tuple[slice, slice]]:
+    height = max(1, _SLAB // max(1, applications))
+    width = min(_SLAB, applications)
+    for top in range(0, keys, height):
+        for left in range(0, applications, width):
+            yield slice(top, min(top + height, keys)), slice(left, min(left + width, applications))
+
+
+def _fill(
+    pairs: np.ndarray, words: int, columns: slice, first: np.ndarray, second: np.ndarray
+) -> None:
+    """The cipher applied to the counters of `columns` for each key; `_encrypted` for many."""
+    key = (pairs[:, :1], pairs[:, 1:], pairs[:, :1] ^ pairs[:, 1:] ^ np.uint32(_PARITY))
+    counters = np.arange(columns.start, columns.stop, dtype=np.uint32)
+    partners = counters + np.uint32((words + 1) // 2)
+    if 2 * columns.stop - 1 == words:
+        partners[-1] = 0
+    x = counters + key[0]
+    y = partners + key[1]
+    shifted = np.empty_like(y)
+    for group, rotations in zip(range(1, _GROUPS + 1), cycle(_ROTATIONS), strict=False):
+        for rotation in rotations:
+            x += y
+            np.left_shift(y, rotation, out=shifted)
+            np.right_shift(y, 32 - rotation, out=y)
+            y |= shifted
+            y ^= x
+        x += key[group % 3]
+        y += key[(group + 1) % 3] + np.uint32(group)
+    first[...] = x
+    second[...] = y
