@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ingot._native import Dtype, array, make
@@ -56,7 +56,7 @@ def no_rule(reason: str) -> Any:
     return Missing(reason)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Op:
     """One kind of array operation with all of its rules.
 
@@ -84,12 +84,22 @@ class Op:
         """
         raise NotImplementedError
 
+    # Ops without fields inherit these: two of a class are equal. So do ops that are declared with eq=False, each of which
+    # equals itself only.
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(self) is type(other) and not fields(self))
+
     def __hash__(self) -> int:
-        return hash(type(self))  # ops without fields inherit this; they must not all be in one bucket
+        return hash(type(self))
 
     def is_no_op(self, *inputs: Any) -> bool:
         """Whether the result is the first input; what the simplifier asks."""
         return False
+
+    def forwarded(self, index: int) -> int | None:
+        """Which input output number `index` is once there is nothing left to transform; None: it is computed."""
+        return None
 
     infer: ClassVar[Callable[..., Any]]
     evaluate: ClassVar[Callable[..., Any]]

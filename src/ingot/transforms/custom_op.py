@@ -75,6 +75,9 @@ class CustomFunction(Op):
     def evaluate(self, *inputs: Any) -> Any:
         return inputs[self.recording.input_count :]
 
+    def forwarded(self, index: int) -> int | None:
+        return self.recording.input_count + index
+
     def vjp(
         self, cotangents: list[array | None], outs: tuple[array, ...], *inputs: array
     ) -> tuple[Any, ...]:
