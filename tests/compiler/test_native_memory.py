@@ -1,0 +1,77 @@
+"""Machine code keeps to its memory: arrays that end at a guard page, and the planned arena."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ingot.core as mx
+from ingot import _native
+from ingot.graph.dtype import from_numpy
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+PAGE = mmap.PAGESIZE
+
+
+def guarded(values: np.ndarray) -> np.ndarray:
+    """A copy whose last byte is followed by memory that nobody may touch, and the first preceded by such."""
+    size = -(-values.nbytes // PAGE) * PAGE
+    block = mmap.mmap(-1, size + 2 * PAGE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(block))
+    for page in (address, address + PAGE + size):
+        assert LIBC.mprotect(ctypes.c_void_p(page), PAGE, 0) == 0
+    offset = PAGE + size - values.nbytes
+    copy = np.frombuffer(block, values.dtype, values.size, offset).reshape(values.shape)
+    copy.flags.writeable = True
+    copy[...] = values
+    return copy
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "map": lambda x: mx.exp(x) * 2 + x,
+    "rows": lambda x: x - mx.logsumexp(x, axis=-1, keepdims=True),
+    "columns": lambda x: mx.sum(x * x, axis=0),
+    "all": lambda x: mx.max(x + 1),
+    "transposed": lambda x: x.T + 1,
+    "stepped": lambda x: x[::-3, 1::2] * 2,
+    "product": lambda x: x @ x.T,
+}
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (3, 5), (17, 1023), (16, 16), (130, 33)], ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_nothing_outside_is_touched(name: str, shape: tuple[int, int]) -> None:
+    values = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    data = guarded(values)
+    dtype = from_numpy(data.dtype)
+    assert dtype is not None
+    x = _native.constant(data, dtype)
+    function = FUNCTIONS[name]
+    found = np.array(mx.compile(function)(x))
+    assert np.allclose(found, np.array(function(mx.array(values))), rtol=1e-4, atol=1e-3)
+
+
+def test_the_arena_is_reused() -> None:
+    def function(x: mx.array) -> mx.array:
+        for _ in range(20):
+            x = mx.sort(x + 1, axis=0) * 0.5
+        return x
+
+    plan = mx.compile(function).explain(mx.zeros((100, 100))).stages.program.plan
+    assert len(plan.host_steps) == 20
+    assert plan.arena <= 3 * 100 * 100 * 4
+
+
+def test_memory_of_a_call_is_given_back() -> None:
+    compiled = mx.compile(lambda x, w: mx.maximum(x @ w, 0) @ w)
+    x, w = mx.ones((300, 300)), mx.ones((300, 300))
+    mx.eval(compiled(x, w))
+    before = mx.get_active_memory()
+    for _ in range(20):
+        mx.eval(compiled(x, w))
+    assert mx.get_active_memory() == before
