@@ -138,7 +138,7 @@ UNARY(invert, INVERT)
 
 static PyObject *array_in_place_true_divide(PyObject *a, PyObject *b) {
     Dtype *dtype = (Dtype *)((Array *)a)->node->dtype;
-    if (dtype_is_inexact(dtype))
+    if (dtype_is_inexact(dtype) || b == Py_None) /* None is refused first, as what it is */
         return in_place(TRUE_DIVIDE, a, b);
     PyErr_Format(PyExc_ValueError, "[divide] a quotient does not fit into %S: write a = a / b instead of a /= b.", dtype);
     return NULL;
