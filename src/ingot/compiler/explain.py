@@ -1,4 +1,4 @@
-"""Explanations: what compilation made of a function for one signature, for people and for programs."""
+"""Explanations: what compilation made of a function for one signature, for people and programs."""
 
 from __future__ import annotations
 
@@ -29,19 +29,20 @@ class Explanation:
     def bytes_before(self) -> int:
         """What the traced steps read and write when each runs by itself."""
         return sum(
-            step.nbytes + sum(source.nbytes for source in step.inputs)
+            step.nbytes + sum(map(_bytes_in_memory, step.inputs))
             for step in self.stages.traced.steps
-            if step.op is not None
+            if step.op is not None and step.op.role != "view"
         )
 
     @property
     def bytes_after(self) -> int:
         """What the groups read and write."""
-        return sum(group.nbytes for group in self.stages.schedule.groups)
+        return sum(map(_group_bytes, self.stages.schedule.groups))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything that the text shows, as plain values."""
         stages = self.stages
+        report = stages.report
         numbers = stages.traced.numbers()
         return {
             "name": self.name,
@@ -50,19 +51,20 @@ class Explanation:
                 "simplified": stages.simplified.text().splitlines(),
                 "fused": stages.schedule.text().splitlines(),
             },
-            "merged": [[numbers[gone], numbers[stays]] for gone, stays in stages.report.merged],
-            "no_ops": [numbers[step] for step in stages.report.no_ops],
-            "unused": [numbers[step] for step in stages.report.unused],
+            "merged": [[numbers[gone], numbers[stays]] for gone, stays in report.merged],
+            "folded": [numbers[step] for step in report.folded],
+            "no_ops": [numbers[step] for step in report.no_ops],
+            "unused": [numbers[step] for step in report.unused],
             "groups": [self._group(group) for group in stages.schedule.groups],
-            "constants": [
-                {"shape": list(step.shape), "dtype": step.dtype.name, "bytes": step.nbytes}
-                for step in stages.simplified.steps
-                if step.is_constant
-            ],
+            "constants": [_constant(step) for step in self._constants()],
+            "captured_state": self._trace.recipe is not None,
             "bytes": {"before": self.bytes_before, "after": self.bytes_after},
             "guards": self._trace.guards.lines(),
             "seconds": dict(stages.seconds),
         }
+
+    def _constants(self) -> list[Step]:
+        return [step for step in self.stages.simplified.steps if step.is_constant]
 
     def _group(self, group: Group) -> dict[str, Any]:
         numbers = self.stages.simplified.numbers()
@@ -71,46 +73,28 @@ class Explanation:
             "steps": [numbers[step] for step in group.steps],
             "reads": [numbers[step] for step in group.inputs],
             "writes": [numbers[step] for step in group.outputs],
-            "bytes": group.nbytes,
+            "bytes": _group_bytes(group),
             "reason": group.reason,
             "sources": _sources(group.steps),
         }
 
     def __str__(self) -> str:
         stages = self.stages
-        report = stages.report
-        numbers = stages.traced.numbers()
         lines = [
             f"{self.name}: {len(stages.traced.steps)} steps traced, "
-            f"{len(stages.simplified.steps)} after simplification, {len(self.kernels)} fused groups",
+            f"{len(stages.simplified.steps)} after simplification, "
+            f"{len(self.kernels)} fused groups",
             "",
             "Traced",
             _indented(stages.traced.text()),
             "",
             "Simplified",
-        ]
-        lines += [
-            f"  merged %{numbers[gone]} into %{numbers[stays]}" for gone, stays in report.merged
-        ]
-        lines += [f"  dropped no-op %{numbers[step]}" for step in report.no_ops]
-        lines += [f"  dropped unused %{numbers[step]}" for step in report.unused]
-        lines += [
+            *self._simplifications(),
             _indented(stages.simplified.text()),
             "",
             "Groups",
             _indented(stages.schedule.text()),
-        ]
-        for number, group in enumerate(self.kernels):
-            lines.append(
-                f"  group {number} comes from {', '.join(_sources(group.steps)) or 'nowhere'}"
-            )
-        lines += [
-            f"  {type(group.steps[0].op).__name__} stays outside: {group.reason}"
-            for group in stages.schedule.groups
-            if group.kind == "single"
-        ]
-        lines += [f"  guard: {line}" for line in self._trace.guards.lines()]
-        lines += [
+            *self._remarks(),
             "",
             f"Bytes read and written: {self.bytes_before:,} before, {self.bytes_after:,} after",
             "Seconds: "
@@ -119,6 +103,48 @@ class Explanation:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _simplifications(self) -> list[str]:
+        report = self.stages.report
+        numbers = self.stages.traced.numbers()
+        return [
+            *(f"  merged %{numbers[gone]} into %{numbers[stays]}" for gone, stays in report.merged),
+            *(f"  computed %{numbers[step]} in advance" for step in report.folded),
+            *(f"  dropped no-op %{numbers[step]}" for step in report.no_ops),
+            *(f"  dropped unused %{numbers[step]}" for step in report.unused),
+        ]
+
+    def _remarks(self) -> list[str]:
+        """Where groups come from, what is outside of groups and why, and what was captured."""
+        numbers = self.stages.simplified.numbers()
+        sources = [", ".join(_sources(group.steps)) for group in self.kernels]
+        singles = [group for group in self.stages.schedule.groups if group.kind == "single"]
+        constants = [step for step in self._constants() if step.ndim > 0]
+        return [
+            *(f"  group {number} comes from {lines}" for number, lines in enumerate(sources)),
+            *(f"  %{numbers[g.steps[0]]} stays outside: {g.reason}" for g in singles),
+            *(f"  %{numbers[s]} is captured: a constant of {s.nbytes:,} bytes" for s in constants),
+            *(f"  guard: {line}" for line in self._trace.guards.lines()),
+        ]
+
+
+def _constant(step: Step) -> dict[str, Any]:
+    return {"shape": list(step.shape), "dtype": step.dtype.name, "bytes": step.nbytes}
+
+
+def _bytes_in_memory(step: Step) -> int:
+    """What reading all of a step touches: a view repeats or leaves out elements of what it is of."""
+    nbytes = step.nbytes
+    while step.op is not None and step.op.role == "view":
+        step = step.inputs[0]
+        nbytes = min(nbytes, step.nbytes)
+    return nbytes
+
+
+def _group_bytes(group: Group) -> int:
+    if group.kind == "view":
+        return 0
+    return sum(map(_bytes_in_memory, group.inputs)) + sum(step.nbytes for step in group.outputs)
 
 
 def _indented(text: str) -> str:

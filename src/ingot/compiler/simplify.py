@@ -1,7 +1,8 @@
 """Simplify: a tape with the same results and fewer steps.
 
-In one walk over the tape, inputs first: scalars of equal value become one, no-ops give way to their inputs, and steps with
-equal ops over the same inputs become one. Since a step's inputs are final before it is looked at, one walk reaches the fixed
+In one walk over the tape, inputs first: scalars of equal value become one, scalars computed from
+constants are constants, no-ops give way to their inputs, and steps with equal ops over the same
+inputs become one. Since a step's inputs are final before it is looked at, one walk reaches the fixed
 point, in time linear in the number of steps. What no output needs is dropped.
 """
 
@@ -11,7 +12,10 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ingot.compiler.tape import Step, Tape
+import numpy as np
+
+from ingot.compiler.tape import Step, Tape, parameters
+from ingot.graph.op import Op
 
 __all__ = ["SimplifyReport", "simplify"]
 
@@ -21,57 +25,97 @@ class SimplifyReport:
     """What simplification did, for `explain`: steps of the tape that came in."""
 
     merged: list[tuple[Step, Step]] = field(default_factory=list)  # (gone, stays)
+    folded: list[Step] = field(default_factory=list)  # into constants
     no_ops: list[Step] = field(default_factory=list)
     unused: list[Step] = field(default_factory=list)
 
 
 def simplify(tape: Tape) -> tuple[Tape, SimplifyReport]:
     """The simplified tape, and what was done to get there."""
-    report = SimplifyReport()
-    replaced: dict[Step, Step] = {}
-    first_of: dict[Hashable, Step] = {}
-    origin: dict[Step, Step] = {}
-    steps: list[Step] = []
-    for step in tape.steps:
-        inputs = [replaced[source] for source in step.inputs]
+    return _Simplifier(tape).run()
+
+
+class _Simplifier:
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self.report = SimplifyReport()
+        self.replaced: dict[Step, Step] = {}
+        self.first_of: dict[Hashable, Step] = {}
+        self.origin: dict[Step, Step] = {}  # what a step that stays was on the tape that came in
+        self.op_identities: dict[int, Hashable] = {}
+
+    def run(self) -> tuple[Tape, SimplifyReport]:
+        for step in self.tape.steps:
+            self.replaced[step] = self._simplified(step)
+        outputs = [self.replaced[step] for step in self.tape.outputs]
+        needed = _needed(outputs)
+        needed.update(self.tape.inputs)
+        self.report.unused = [self.origin[step] for step in self.origin if step not in needed]
+        steps = [step for step in self.origin if step in needed]
+        return Tape(self.tape.inputs, outputs, steps, self.tape.names), self.report
+
+    def _simplified(self, step: Step) -> Step:
+        inputs = [self.replaced[source] for source in step.inputs]
         if step.op is not None and step.op.is_no_op(*inputs):
-            replaced[step] = inputs[0]
-            report.no_ops.append(step)
-            continue
-        key = _identity(step, inputs)
-        earlier = None if key is None else first_of.get(key)
-        if earlier is not None:
-            replaced[step] = earlier
-            report.merged.append((step, origin[earlier]))
-            continue
+            self.report.no_ops.append(step)
+            return inputs[0]
         kept = step.with_inputs(inputs)
-        replaced[step] = kept
-        origin[kept] = step
-        if key is not None:
-            first_of[key] = kept
-        steps.append(kept)
-    outputs = [replaced[step] for step in tape.outputs]
-    needed = _needed(outputs)
-    needed.update(tape.inputs)
-    report.unused = [origin[step] for step in steps if step not in needed]
-    kept_steps = [step for step in steps if step in needed]
-    return Tape(tape.inputs, outputs, kept_steps, tape.names), report
+        if _is_scalar_of_constants(kept):
+            self.report.folded.append(step)
+            kept = _folded(kept)
+        identity = self._identity(kept)
+        earlier = None if identity is None else self.first_of.get(identity)
+        if earlier is not None:
+            self.report.merged.append((step, self.origin[earlier]))
+            return earlier
+        if identity is not None:
+            self.first_of[identity] = kept
+        self.origin[kept] = step
+        return kept
+
+    def _identity(self, step: Step) -> Hashable | None:
+        """What makes two steps equal; None for steps that equal no other."""
+        if step.value is not None:
+            if step.value.ndim == 0:
+                return (step.dtype, step.value.tobytes())
+            return id(step.value)
+        if step.op is None:
+            return None
+        return (self._op_identity(step.op), *map(id, step.inputs), step.stream)
+
+    def _op_identity(self, op: Op) -> Hashable:
+        """What makes two ops equal. Numbers among their parameters count by type and sign: 0.0 is not -0.0."""
+        found = self.op_identities.get(id(op))
+        if found is None:
+            found = (type(op), op, *map(_exact, parameters(op).values()))
+            self.op_identities[id(op)] = found
+        return found
 
 
-def _identity(step: Step, inputs: list[Step]) -> Hashable | None:
-    """What makes two steps equal; None for steps that equal no other."""
-    if step.value is not None:
-        if step.value.ndim == 0:
-            return (step.dtype, step.value.tobytes())
-        return id(step.value)
-    if step.op is None:
-        return None
-    return (type(step.op), step.op, tuple(map(id, inputs)), step.stream)
+def _exact(value: Any) -> Hashable:
+    if type(value) is tuple:
+        return tuple(map(_exact, value))
+    return value.hex() if type(value) is float else type(value)
+
+
+def _is_scalar_of_constants(step: Step) -> bool:
+    return (
+        step.op is not None
+        and step.shape == ()
+        and len(step.inputs) > 0
+        and all(source.value is not None and source.value.ndim == 0 for source in step.inputs)
+    )
+
+
+def _folded(step: Step) -> Step:
+    with np.errstate(all="ignore"):
+        value = np.asarray(step.op.evaluate(*(source.value for source in step.inputs)))  # type: ignore[union-attr]
+    return Step(None, (), step.shape, step.dtype, None, step.source, value)
 
 
 def _needed(outputs: list[Step]) -> set[Step]:
     needed: set[Step] = set()
-    stack: list[Any] = list(outputs)
+    stack = list(outputs)
     while stack:
         step = stack.pop()
         if step not in needed:

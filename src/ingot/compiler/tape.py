@@ -7,15 +7,15 @@ tape and makes a new one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from ingot._native import Dtype, Node, array, topological
-from ingot.graph.op import Op
+from ingot.graph.op import Op, Output
 
-__all__ = ["Source", "Step", "Tape", "tape_of"]
+__all__ = ["Source", "Step", "Tape", "parameters", "tape_of"]
 
 
 @dataclass(frozen=True)
@@ -163,21 +163,27 @@ def _value_text(value: Any) -> str:
     return f"of {value.size} elements"
 
 
+def parameters(op: Any) -> dict[str, Any]:
+    """The fields of an op by name."""
+    if not is_dataclass(op):
+        return {}
+    return {field.name: getattr(op, field.name) for field in fields(op)}
+
+
 def _op_text(op: Op, inputs: list[str]) -> str:
-    parameters = [f"{name.name}={_field_text(getattr(op, name.name))}" for name in fields(op)]
-    return f"{type(op).__name__}({', '.join([*inputs, *parameters])})"
+    named = [f"{name}={_parameter_text(value)}" for name, value in parameters(op).items()]
+    return f"{type(op).__name__}({', '.join([*inputs, *named])})"
 
 
-def _field_text(value: Any) -> str:
-    if isinstance(value, Dtype):
-        return value.name
-    return repr(value)
+def _parameter_text(value: Any) -> str:
+    return value.name if isinstance(value, Dtype) else repr(value)
 
 
 def tape_of(inputs: Sequence[array], outputs: Sequence[array], names: Sequence[str] = ()) -> Tape:
     """The tape of the graph between placeholders and outputs.
 
-    Arrays that the function closed over, made before the trace, become constants: they are evaluated now.
+    Arrays that the function closed over, made before the trace, become constants: they are evaluated
+    now. Ops that only carry rules for transforms, which are done by now, are left out.
     """
     made: dict[Node, Step] = {}
     tape_inputs = []
@@ -191,7 +197,13 @@ def tape_of(inputs: Sequence[array], outputs: Sequence[array], names: Sequence[s
             continue
         if node.op is None or node.evaluated or node.source is None:
             step = Step(None, (), node.shape, node.dtype, value=node.data)
+        elif node.op.forwarded(0) is not None:
+            continue
         else:
+            forwarded = _forwarded(node)
+            if forwarded is not None:
+                made[node] = made[forwarded]
+                continue
             sources = [made[source] for source in node.inputs]
             step = Step(node.op, sources, node.shape, node.dtype, node.stream, node.source)
         made[node] = step
@@ -202,3 +214,14 @@ def tape_of(inputs: Sequence[array], outputs: Sequence[array], names: Sequence[s
         steps,
         dict(zip(tape_inputs, names, strict=False)),
     )
+
+
+def _forwarded(node: Node) -> Node | None:
+    """The node that an output of a function with rules of its own is."""
+    if type(node.op) is not Output:
+        return None
+    whole = node.inputs[0]
+    if whole.op is None:
+        return None
+    position = whole.op.forwarded(node.op.index)
+    return None if position is None else whole.inputs[position]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from types import CodeType, FrameType
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from ingot import _native
 from ingot._native import Dtype, Node, array, placeholder, topological
 from ingot.compiler.capture import Recipe, Snapshot
-from ingot.compiler.tape import Source, Step, Tape, tape_of
+from ingot.compiler.tape import Source, Step, Tape, parameters, tape_of
 from ingot.compiler.template import Template
 from ingot.graph.dimension import Dimension, Guards, resolve, symbolic_shape
 from ingot.graph.state import State, implicit_states, replaced_states
@@ -90,13 +90,11 @@ class Trace:
 
 
 def _is_symbolic(op: Any) -> bool:
-    return any(_holds_dimension(getattr(op, field.name)) for field in fields(op))
+    return any(map(_holds_dimension, parameters(op).values()))
 
 
 def _resolved(op: Any, values: Sequence[Any]) -> Any:
-    return replace(
-        op, **{field.name: resolve(getattr(op, field.name), values) for field in fields(op)}
-    )
+    return replace(op, **{name: resolve(old, values) for name, old in parameters(op).items()})
 
 
 def _holds_dimension(value: Any) -> bool:
@@ -125,7 +123,7 @@ def trace(
 
     None if it closes over something that another transform, which is running, follows: only the transform can see through it.
     """
-    guards = Guards()
+    guards = Guards(names)
     arguments = arrays_in((args, kwargs))
     captured = _captured_arrays(captured_inputs)
     snapshot = Snapshot([captured_inputs, captured_outputs])  # 0: the inputs, see below

@@ -63,7 +63,8 @@ _DEEPEST_TEXT = 6
 class Guards:
     """The dimensions of a trace, and what it found out about them by using them as numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self._names = names  # of the inputs, for texts
         self._dimensions: list[Dimension] = []  # operands before results
         self._interned: dict[tuple[Any, ...], Dimension] = {}
         self._found: dict[tuple[Any, ...], tuple[str, Any, Any, bool]] = {}
@@ -108,6 +109,12 @@ class Guards:
                 return _guard_text(*guard)
         return None
 
+    def name_of(self, position: int) -> str:
+        """What texts call an input."""
+        if position >= len(self._names):
+            return f"input {position}"
+        return self._names[position].removeprefix("argument ")
+
     def __len__(self) -> int:
         return len(self._found)
 
@@ -134,7 +141,7 @@ def _text(value: Any, depth: int = 0) -> str:
         return "…"
     if value.name == "axis":
         position, axis = value.operands
-        return f"input {position}.shape[{axis}]"
+        return f"{value.guards.name_of(position)}.shape[{axis}]"
     texts = [_text(operand, depth + 1) for operand in value.operands]
     if len(texts) == 1:
         return f"{value.name}({texts[0]})"

@@ -37,14 +37,33 @@ def operand_error(name: str, left: Any, right: Any) -> NoReturn:
 
 
 def placeholder_error(node: Node, wanted: Node) -> NoReturn:
-    """Raises where the value of `wanted`, which depends on `node`, is asked for while tracing."""
-    source = wanted.source if node.source is None else node.source
-    place = "" if source is None else f" made at {source}"
+    """Raises where the value of `wanted` is asked for, which depends on the placeholder `node`."""
+    source = _nearest_source(wanted)
+    if source is None:
+        raise ValueError(
+            "[eval] the array has no value while vmap traces the function it is in, once for all "
+            "examples: return it from the function and look at the results."
+        )
+    # What compile traces has the user's line; its inputs have a name.
+    array_text = source if isinstance(source, str) else f"the array made at {source}"
     raise ValueError(
-        f"[eval] the array{place} has no value yet: compile or another transform only traces the "
-        "function it is in. Return it from the function, or capture it with outputs=; to look at "
-        "values while debugging, call mx.disable_compile() first."
+        f"[eval] {array_text} has no value: compile only traces the function, with placeholders. "
+        "Return the array from the function, or capture the container that it is put into with "
+        "outputs=. To look at values while debugging, call mx.disable_compile() first."
     )
+
+
+def _nearest_source(wanted: Node) -> Any:
+    """Where `wanted` was made, or else one of the arrays that it was made of."""
+    waiting = [wanted]
+    seen = {wanted}
+    for node in waiting:
+        if node.source is not None:
+            return node.source
+        fresh = [source for source in node.inputs if source not in seen]
+        seen.update(fresh)
+        waiting += fresh
+    return None
 
 
 _native.set_hook("operand_error", operand_error)
