@@ -50,7 +50,7 @@ _FROM_MINUS_ONE_TO_ONE = 2.0  # 1 - _ABOVE_MINUS_ONE, as float32 rounds it
 
 def checked_shape(name: str, shape: Sequence[int]) -> Shape:
     """A user's shape as a tuple of lengths that are not negative."""
-    lengths = as_lengths(name, shape)
+    lengths = tuple([+length for length in as_lengths(name, shape)])  # a bool becomes an int
     if any(length < 0 for length in lengths):
         raise ValueError(
             f"[{name}] a shape cannot have negative lengths, got {shape_text(lengths)}."

@@ -159,8 +159,9 @@ def permutation(
         raise TypeError(f"[permutation] an axis is an int, got {type_name(axis)}.")
     if isinstance(x, int):
         (length,) = checked_shape("permutation", (x,))
+    elif not isinstance(x, array):
+        raise TypeError(f"[permutation] takes an int or an array, got {type_name(x)}.")
     else:
-        only_array("permutation", x)
         length = x.shape[normalize_axis("permutation", axis, x.ndim)]
     words = random_bits(key_or_next("permutation", key), (length,), stream)
     order = argsort(words, stream=stream)

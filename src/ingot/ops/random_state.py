@@ -1,15 +1,12 @@
 """Keys of random numbers: making, splitting, and the state from which functions take their own.
 
 A function that is given no key splits the key in the state: the first half becomes the new state,
-the second is used. As in MLX, each thread has a state of its own, and all begin with the same seed,
-the time at which the process began to use random numbers.
+the second is used.
 """
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator
 from operator import index
 from typing import Any
 
@@ -20,7 +17,7 @@ from ingot.graph.device import StreamLike
 from ingot.graph.dtype import uint32
 from ingot.graph.errors import type_name
 from ingot.graph.shape import shape_text
-from ingot.graph.state import current_state, register_implicit_state
+from ingot.graph.state import current_state, register_implicit_state, state_lock
 from ingot.ops.random_bits import random_bits
 from ingot.ops.slicing import element
 
@@ -49,73 +46,15 @@ def _key_of_seed(name: str, seed: int) -> array:
     return constant(np.array([number >> 32, number & 0xFFFFFFFF], np.uint32), uint32)
 
 
-_FIRST_SEED = time.time_ns() // 1_000_000
-
-
-class _OfThread(threading.local):
-    """What each thread has of its own: a list with its key."""
-
-    def __init__(self) -> None:
-        self.keys = [key(_FIRST_SEED)]
-
-
-class _ThreadKeys(list[array]):
-    """A list that is another one in each thread; `compile` and this module only index it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._own = _OfThread()
-
-    def __len__(self) -> int:
-        return len(self._own.keys)
-
-    def __iter__(self) -> Iterator[array]:
-        return iter(self._own.keys)
-
-    def __getitem__(self, place: Any) -> Any:
-        return self._own.keys[place]
-
-    def __setitem__(self, place: Any, value: Any) -> None:
-        self._own.keys[place] = value
-
-
-_keys = register_implicit_state(_ThreadKeys())
-
-
-class _RandomState:
-    """The key from which functions without one take theirs: `state[0]`, of the thread that asks.
-
-    What it is now can be kept, and put back by assignment. Compiled functions follow it by
-    themselves; that it is among their `inputs` or `outputs` changes nothing.
-    """
-
-    def __len__(self) -> int:
-        return 1
-
-    def __iter__(self) -> Iterator[array]:
-        return iter(current_state(_keys))
-
-    def __getitem__(self, place: int) -> array:
-        return current_state(_keys)[_checked_place(place)]
-
-    def __setitem__(self, place: int, value: array) -> None:
-        current_state(_keys)[_checked_place(place)] = checked_key("random.state", value)
-
-
-def _checked_place(place: Any) -> int:
-    if not isinstance(place, int):
-        raise TypeError(f"[random.state] an index is an int, got {type_name(place)}.")
-    if place not in (0, -1):
-        raise IndexError(f"[random.state] has one key, so there is none at {place}.")
-    return 0
-
-
-state = _RandomState()
+# Shared by all threads; compiled functions follow it by themselves. It begins with the time.
+state = register_implicit_state([key(time.time_ns() // 1_000_000)])
 
 
 def seed(seed: int) -> None:
-    """Start the random numbers of this thread anew, from an int from 0 up to 2**64 - 1."""
-    current_state(_keys)[0] = _key_of_seed("seed", seed)
+    """Start the random numbers that need no key anew, from an int from 0 up to 2**64 - 1."""
+    first = _key_of_seed("seed", seed)
+    with state_lock:
+        current_state(state)[0] = first
 
 
 def split(key: array, num: int = 2, stream: StreamLike = None) -> array:
@@ -134,7 +73,7 @@ def split(key: array, num: int = 2, stream: StreamLike = None) -> array:
         raise TypeError(f"[split] num is an int, got {type_name(num)}.")
     if num < 0:
         raise ValueError(f"[split] cannot make {num} keys.")
-    return random_bits(key, (num, 2), stream)
+    return random_bits(key, (int(num), 2), stream)
 
 
 def checked_key(name: str, key: Any) -> array:
@@ -158,7 +97,9 @@ def key_or_next(name: str, key: array | None) -> array:
     """The key that was given, or the next one of the state."""
     if key is not None:
         return checked_key(name, key)
-    keys = current_state(_keys)
-    halves = random_bits(keys[0], (2, 2))
-    keys[0] = element(halves, 0, 0)
+    # No two threads may take the same key.
+    with state_lock:
+        keys = current_state(state)
+        halves = random_bits(checked_key("random.state", keys[0]), (2, 2))
+        keys[0] = element(halves, 0, 0)
     return element(halves, 0, 1)
