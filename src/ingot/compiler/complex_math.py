@@ -1,7 +1,7 @@
 """Complex functions of generated code: complex64, whose parts are two float registers.
 
-Everything but sums is computed in double: products and squares of floats are exact there and do not overflow, so that
-the textbook formulas are accurate enough without rescaling.
+Everything but sums and products is computed in double: squares of floats are exact there and do not
+overflow, so that the textbook formulas are accurate enough without rescaling.
 """
 
 from __future__ import annotations

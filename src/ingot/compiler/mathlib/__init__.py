@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingot.compiler.code import Code, Register, literal
+from ingot.compiler.mathlib import error_function, exponential, logarithm
 from ingot.compiler.mathlib.integers import integer_power
+from ingot.compiler.mathlib.number import Number
+
+
+def _exported(function: Callable[..., Number]) -> Callable[..., Register]:
+    def exported(code: Code, *arguments: Register) -> Register:
+        return function(*(Number(code, argument) for argument in arguments)).register
+
+    exported.__name__ = function.__name__
+    exported.__doc__ = function.__doc__
+    return exported
 
 
 def _libm(name: str) -> Callable[..., Register]:
@@ -16,25 +27,26 @@ def _libm(name: str) -> Callable[..., Register]:
     return function
 
 
-exp = _libm("exp")
-expm1 = _libm("expm1")
-log = _libm("log")
-log2 = _libm("log2")
-log10 = _libm("log10")
-log1p = _libm("log1p")
+exp = _exported(exponential.exp)
+expm1 = _exported(exponential.expm1)
+sinh = _exported(exponential.sinh)
+cosh = _exported(exponential.cosh)
+tanh = _exported(exponential.tanh)
+log = _exported(logarithm.log)
+log2 = _exported(logarithm.log2)
+log10 = _exported(logarithm.log10)
+log1p = _exported(logarithm.log1p)
+erf = _exported(error_function.erf)
+erfinv = _exported(error_function.erfinv)
 sin = _libm("sin")
 cos = _libm("cos")
 tan = _libm("tan")
 arcsin = _libm("asin")
 arccos = _libm("acos")
 arctan = _libm("atan")
-sinh = _libm("sinh")
-cosh = _libm("cosh")
-tanh = _libm("tanh")
 arcsinh = _libm("asinh")
 arccosh = _libm("acosh")
 arctanh = _libm("atanh")
-erf = _libm("erf")
 arctan2 = _libm("atan2")
 power = _libm("pow")
 
@@ -42,33 +54,6 @@ power = _libm("pow")
 def rsqrt(code: Code, x: Register) -> Register:
     """1 / sqrt(x)."""
     return code.binary("fdiv", literal(x.type, 1.0), code.intrinsic("sqrt", x))
-
-
-def erfinv(code: Code, x: Register) -> Register:
-    """The inverse of the error function, by Newton's method from a crude start."""
-    wide = code.convert("fpext", x, "double")
-    a = literal("double", 0.147)
-    one = literal("double", 1.0)
-    half = literal("double", 0.5)
-    rest = code.intrinsic("fma", code.fneg(wide), wide, one)
-    logarithm = code.call("double", "log", rest)
-    b = code.binary(
-        "fadd", literal("double", 4.330746750799873), code.binary("fmul", half, logarithm)
-    )
-    square = code.binary("fmul", b, b)
-    inner = code.binary("fsub", square, code.binary("fdiv", logarithm, a))
-    root = code.intrinsic("sqrt", code.binary("fsub", code.intrinsic("sqrt", inner), b))
-    y = code.intrinsic("copysign", root, wide)
-    for _ in range(4):
-        error = code.binary("fsub", code.call("double", "erf", y), wide)
-        slope = code.call("double", "exp", code.binary("fmul", y, y))
-        step = code.binary(
-            "fmul", literal("double", 0.8862269254527580), code.binary("fmul", error, slope)
-        )
-        y = code.binary("fsub", y, step)
-    edge = code.compare("fcmp oeq", code.intrinsic("fabs", wide), one)
-    infinite = code.intrinsic("copysign", literal("double", float("inf")), wide)
-    return code.convert("fptrunc", code.select(edge, infinite, y), x.type)
 
 
 def remainder(code: Code, a: Register, b: Register) -> Register:

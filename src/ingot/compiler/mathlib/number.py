@@ -1,8 +1,8 @@
 """Numbers: registers with operators, so that the formulas of the library read as formulas.
 
-A `Number` is a register that knows the code it belongs to. Operators write plain instructions, without flags that let
-LLVM reassociate or contract: compensated sums depend on every rounding being where it is written. Python's numbers are
-constants of the other operand's type.
+A `Number` is a register that knows the code it belongs to. Operators write plain instructions,
+without flags that let LLVM reassociate or contract: compensated sums depend on every rounding being
+where it is written. Python's numbers are constants of the other operand's type.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ __all__ = [
     "Condition",
     "Number",
     "absolute",
+    "clamped",
     "copy_sign",
     "floor",
     "fma",
@@ -146,7 +147,7 @@ class Number:
 
 @dataclass(frozen=True, eq=False)
 class Bits:
-    """An i32 or i64. Arithmetic wraps around; `>>` fills with zeros, `shift_signed` with the sign."""
+    """An i32 or i64, which wraps around. `>>` brings in zeros, `shift_signed` the sign."""
 
     code: Code
     register: Register
@@ -168,6 +169,15 @@ class Bits:
 
     def __sub__(self, other: Bits | int) -> Bits:
         return self._binary("sub", other)
+
+    def __rsub__(self, other: int) -> Bits:
+        left = literal(self.register.type, other)
+        return Bits(self.code, self.code.binary("sub", left, self.register))
+
+    def minimum(self, other: int) -> Bits:
+        """The lesser, both taken with sign."""
+        found = self.code.intrinsic("smin", self.register, self._operand(other))
+        return Bits(self.code, found)
 
     def __mul__(self, other: Bits | int) -> Bits:
         return self._binary("mul", other)
@@ -267,3 +277,9 @@ def select(condition: Condition, a: Number, b: Number | float) -> Number:
     """a where the condition is true, else b."""
     b = b if isinstance(b, Number) else a.constant(b)
     return Number(a.code, a.code.select(condition.register, a.register, b.register))
+
+
+def clamped(x: Number, low: float, high: float) -> Number:
+    """x where it is between two constants, else the nearer of them; NaN stays NaN."""
+    x = select(x > high, x.constant(high), x)
+    return select(x < low, x.constant(low), x)
