@@ -1,0 +1,436 @@
+"""Examples for every registered op: parameters, inputs within its domain, and the same in MLX.
+
+An op that is registered without an example here fails a test. Inputs are made anew for each example
+of a batch, from a random generator; float64 is what derivatives are taken by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import ingot.core as mx
+from ingot.graph import dtype as dtypes
+from ingot.graph.op import Op
+from ingot.ops import (
+    arithmetic,
+    bitwise,
+    casting,
+    comparison,
+    complex_numbers,
+    contraction,
+    creation,
+    dependencies,
+    diagonals,
+    exponential,
+    extremes,
+    indexing,
+    joining,
+    masking,
+    movement,
+    powers,
+    reduction,
+    rounding,
+    scan,
+    slicing,
+    sorting,
+    strided,
+    trigonometry,
+)
+
+Input = Callable[[np.random.Generator], np.ndarray]
+
+
+def real(*shape: int, low: float = -2.0, high: float = 2.0) -> Input:
+    """Numbers between `low` and `high`."""
+    return lambda random: random.uniform(low, high, shape)
+
+
+def positive(*shape: int) -> Input:
+    """Numbers well above 0."""
+    return real(*shape, low=0.3, high=3.0)
+
+
+def apart(*shape: int) -> Input:
+    """Numbers of which no two are near each other, nor near 0 or an integer, in random order."""
+
+    def make(random: np.random.Generator) -> np.ndarray:
+        size = int(np.prod(shape))
+        numbers = np.arange(size) * 0.37 - size * 0.18 + 0.11
+        return random.permutation(numbers).reshape(shape)
+
+    return make
+
+
+def integers(*shape: int, low: int = 0, high: int = 3) -> Input:
+    """int32 from `low` to before `high`."""
+    return lambda random: random.integers(low, high, shape).astype(np.int32)
+
+
+def order(*shape: int) -> Input:
+    """A permutation along the last axis, as int32: indices of which none is repeated."""
+    return lambda random: np.argsort(random.uniform(size=shape), -1).astype(np.int32)
+
+
+def booleans(*shape: int) -> Input:
+    """True and False."""
+    return lambda random: random.uniform(size=shape) < 0.5
+
+
+@dataclass(frozen=True)
+class Example:
+    """One way to apply an op."""
+
+    op: Op
+    inputs: tuple[Input, ...]
+    mlx: Callable[..., Any] | None = None  # (module, *inputs): the same with MLX's functions
+    step: float = 1e-4  # of finite differences
+    has_vmap: bool = True
+    stops: bool = False  # whether its derivative is zero although its values change
+
+    def __str__(self) -> str:
+        return repr(self.op)
+
+    def primals(self, seed: int) -> list[np.ndarray]:
+        """Values for the inputs."""
+        random = np.random.default_rng(seed)
+        return [make(random) for make in self.inputs]
+
+    def batches(self, seed: int, size: int) -> list[np.ndarray]:
+        """Values for `size` examples, along the first axis."""
+        rows = [self.primals(seed + number) for number in range(size)]
+        return [np.stack(column) for column in zip(*rows, strict=True)]
+
+
+def named(name: str) -> Callable[..., Any]:
+    """MLX's function of that name."""
+    return lambda module, *inputs: getattr(module, name)(*inputs)
+
+
+def unary(op: Op, name: str, make: Input) -> Example:
+    return Example(op, (make,), named(name))
+
+
+def binary(op: Op, name: str, first: Input, second: Input) -> Example:
+    return Example(op, (first, second), named(name))
+
+
+WITHIN = real(2, 3, low=-0.8, high=0.8)
+PLAIN = real(2, 3)
+
+ELEMENTWISE = [
+    *(
+        unary(op, name, make)
+        for op, name, make in (
+            (arithmetic.Abs(), "abs", apart(2, 3)),
+            (arithmetic.Negative(), "negative", PLAIN),
+            (arithmetic.Sign(), "sign", apart(2, 3)),
+            (comparison.LogicalNot(), "logical_not", booleans(2, 3)),
+            (bitwise.BitwiseInvert(), "bitwise_invert", integers(2, 3)),
+            (exponential.Exp(), "exp", PLAIN),
+            (exponential.Expm1(), "expm1", PLAIN),
+            (exponential.Log(), "log", positive(2, 3)),
+            (exponential.Log2(), "log2", positive(2, 3)),
+            (exponential.Log10(), "log10", positive(2, 3)),
+            (exponential.Log1p(), "log1p", positive(2, 3)),
+            (exponential.Sigmoid(), "sigmoid", PLAIN),
+            (exponential.Erf(), "erf", PLAIN),
+            (exponential.ErfInv(), "erfinv", WITHIN),
+            (powers.Square(), "square", PLAIN),
+            (powers.Sqrt(), "sqrt", positive(2, 3)),
+            (powers.Rsqrt(), "rsqrt", positive(2, 3)),
+            (rounding.Floor(), "floor", apart(2, 3)),
+            (rounding.Ceil(), "ceil", apart(2, 3)),
+            (rounding.Round(), "round", apart(2, 3)),
+            (trigonometry.Sin(), "sin", PLAIN),
+            (trigonometry.Cos(), "cos", PLAIN),
+            (trigonometry.Tan(), "tan", WITHIN),
+            (trigonometry.ArcSin(), "arcsin", WITHIN),
+            (trigonometry.ArcCos(), "arccos", WITHIN),
+            (trigonometry.ArcTan(), "arctan", PLAIN),
+            (trigonometry.Sinh(), "sinh", PLAIN),
+            (trigonometry.Cosh(), "cosh", PLAIN),
+            (trigonometry.Tanh(), "tanh", PLAIN),
+            (trigonometry.ArcSinh(), "arcsinh", PLAIN),
+            (trigonometry.ArcCosh(), "arccosh", real(2, 3, low=1.2, high=3)),
+            (trigonometry.ArcTanh(), "arctanh", WITHIN),
+            (complex_numbers.Real(), "real", PLAIN),
+            (complex_numbers.Imag(), "imag", PLAIN),
+            (complex_numbers.Conjugate(), "conj", PLAIN),
+        )
+    ),
+    *(
+        binary(op, name, first, second)
+        for op, name, first, second in (
+            (arithmetic.Add(), "add", PLAIN, PLAIN),
+            (arithmetic.Subtract(), "subtract", PLAIN, PLAIN),
+            (arithmetic.Multiply(), "multiply", PLAIN, PLAIN),
+            (arithmetic.Divide(), "divide", PLAIN, positive(2, 3)),
+            (arithmetic.FloorDivide(), "floor_divide", apart(2, 3), positive(2, 3)),
+            (arithmetic.Remainder(), "remainder", apart(2, 3), real(2, 3, low=1.1, high=1.2)),
+            (comparison.Equal(), "equal", PLAIN, PLAIN),
+            (comparison.NotEqual(), "not_equal", PLAIN, PLAIN),
+            (comparison.Less(), "less", PLAIN, PLAIN),
+            (comparison.LessEqual(), "less_equal", PLAIN, PLAIN),
+            (comparison.Greater(), "greater", PLAIN, PLAIN),
+            (comparison.GreaterEqual(), "greater_equal", PLAIN, PLAIN),
+            (comparison.LogicalAnd(), "logical_and", booleans(2, 3), booleans(2, 3)),
+            (comparison.LogicalOr(), "logical_or", booleans(2, 3), booleans(2, 3)),
+            (bitwise.BitwiseAnd(), "bitwise_and", integers(2, 3), integers(2, 3)),
+            (bitwise.BitwiseOr(), "bitwise_or", integers(2, 3), integers(2, 3)),
+            (bitwise.BitwiseXor(), "bitwise_xor", integers(2, 3), integers(2, 3)),
+            (bitwise.LeftShift(), "left_shift", integers(2, 3), integers(2, 3)),
+            (bitwise.RightShift(), "right_shift", integers(2, 3), integers(2, 3)),
+            (exponential.LogAddExp(), "logaddexp", PLAIN, PLAIN),
+            (extremes.Maximum(), "maximum", apart(2, 3), real(2, 3, low=0.2, high=0.25)),
+            (extremes.Minimum(), "minimum", apart(2, 3), real(2, 3, low=0.2, high=0.25)),
+            (powers.Power(), "power", positive(2, 3), PLAIN),
+            (trigonometry.ArcTan2(), "arctan2", positive(2, 3), positive(2, 3)),
+        )
+    ),
+    Example(
+        comparison.Select(),
+        (booleans(2, 3), PLAIN, PLAIN),
+        lambda m, c, x, y: m.where(c, x, y),
+    ),
+]
+
+IDENTITIES = [
+    Example(casting.Copy(), (PLAIN,), lambda m, x: x * 1),
+    Example(casting.StopGradient(), (PLAIN,), named("stop_gradient"), stops=True),
+    Example(casting.Contiguous(False), (PLAIN,), named("contiguous")),
+    Example(casting.Contiguous(True), (PLAIN,), named("contiguous")),
+    Example(casting.AsType(dtypes.float64), (PLAIN,), lambda m, x: x.astype(m.float32)),
+    Example(casting.AsType(dtypes.int32), (apart(2, 3),)),
+    Example(casting.AsType(dtypes.float64), (integers(2, 3),)),
+    Example(casting.View(dtypes.int32), (integers(2, 3),), lambda m, x: x.view(m.int32)),
+    Example(casting.View(dtypes.int16), (integers(2, 3),), lambda m, x: x.view(m.int16)),
+    Example(dependencies.Depends(1), (PLAIN, real(3)), lambda m, x, y: m.depends(x, y)),
+    Example(dependencies.Depends(2), (PLAIN, real(3)), lambda m, x, y: m.depends([x, y], [y])),
+]
+
+MOVEMENTS = [
+    Example(movement.Broadcast((4, 2, 3)), (PLAIN,), lambda m, x: m.broadcast_to(x, (4, 2, 3))),
+    Example(movement.Broadcast((2, 4)), (real(2, 1),), lambda m, x: m.broadcast_to(x, (2, 4))),
+    Example(movement.Broadcast((3, 1)), (real(1),), lambda m, x: m.broadcast_to(x, (3, 1))),
+    Example(movement.Broadcast((2,)), (real(),), lambda m, x: m.broadcast_to(x, (2,))),
+    Example(movement.Reshape((3, 1, 2)), (PLAIN,), lambda m, x: m.reshape(x, (3, 1, 2))),
+    Example(movement.Reshape(()), (real(1, 1),), lambda m, x: m.reshape(x, ())),
+    Example(movement.Transpose((1, 0)), (PLAIN,), lambda m, x: m.transpose(x, (1, 0))),
+    Example(
+        movement.Transpose((2, 0, 3, 1)),
+        (real(2, 3, 1, 4),),
+        lambda m, x: m.transpose(x, (2, 0, 3, 1)),
+    ),
+    Example(diagonals.Diagonal(1), (real(3, 4),), lambda m, x: m.diagonal(x, 1)),
+    Example(diagonals.Diagonal(-2), (real(2, 3, 4),), lambda m, x: m.diagonal(x, -2, 1, 2)),
+    Example(joining.Concatenate(0), (PLAIN, real(1, 3)), lambda m, *xs: m.concatenate(xs, 0)),
+    Example(
+        joining.Concatenate(1),
+        (PLAIN, real(2, 2), real(2, 1)),
+        lambda m, *xs: m.concatenate(xs, 1),
+    ),
+    Example(
+        strided.AsStrided((2, 3), (1, 2), 1),
+        (real(2, 4),),
+        lambda m, x: m.as_strided(x, (2, 3), (1, 2), 1),
+    ),
+    Example(
+        strided.AsStrided((3, 3), (1, 1), 0),
+        (real(5),),
+        lambda m, x: m.as_strided(x, (3, 3), (1, 1), 0),
+    ),
+]
+
+SLICES = [
+    Example(slicing.Slice((1, 0), (3, 4), (1, 2)), (real(3, 4),), lambda m, x: x[1:3, ::2]),
+    Example(slicing.Slice((2, 3), (-1, -1), (-1, -2)), (real(3, 4),), lambda m, x: x[::-1, ::-2]),
+    Example(slicing.Slice((1, 0), (2, 4), (1, 1), (0,)), (real(3, 4),), lambda m, x: x[1]),
+    Example(
+        slicing.Slice((0, 2, 1), (3, 3, 3), (2, 1, 1), (1,)),
+        (real(3, 4, 3),),
+        lambda m, x: x[::2, 2, 1:],
+    ),
+    Example(slicing.SliceUpdate((1, 0), (3, 4), (1, 2)), (real(3, 4), real(2, 2))),
+    Example(slicing.SliceUpdate((2, 3), (-1, -1), (-2, -1)), (real(3, 4), real(2, 4))),
+    Example(
+        slicing.DynamicSlice((0, 1), (2, 2)),
+        (real(3, 4), integers(2, high=2)),
+        lambda m, x, i: m.slice(x, i, (0, 1), (2, 2)),
+    ),
+    Example(
+        slicing.DynamicSlice((1,), (3, 2)),
+        (real(3, 4), integers(1, high=3)),
+        lambda m, x, i: m.slice(x, i, (1,), (3, 2)),
+    ),
+    Example(
+        slicing.DynamicSliceUpdate((0, 1), (2, 2)),
+        (real(3, 4), real(2, 2), integers(2, high=2)),
+        lambda m, x, u, i: m.slice_update(x, u, i, (0, 1)),
+    ),
+    Example(
+        slicing.DynamicSliceUpdate((1,), (3, 2)),
+        (real(3, 4), real(3, 2), integers(1, high=3)),
+        lambda m, x, u, i: m.slice_update(x, u, i, (1,)),
+    ),
+]
+
+INDEXING = [
+    Example(indexing.Gather((0,)), (real(3, 2), integers(4)), lambda m, x, i: m.take(x, i, 0)),
+    Example(
+        indexing.Gather((1,)), (real(2, 3, 2), integers(2, 2)), lambda m, x, i: m.take(x, i, 1)
+    ),
+    Example(
+        indexing.Gather((0, 1)),
+        (real(3, 3, 2), integers(4), integers(4)),
+        lambda m, x, i, j: x[i, j],
+    ),
+    Example(
+        indexing.Gather((0, 2)),
+        (real(3, 2, 3), integers(2, 2), integers(2, 2)),
+        lambda m, x, i, j: x[i, :, j],
+    ),
+    *(
+        Example(indexing.Scatter(axes, mode), (real(*shape), update, *[integers(4)] * len(axes)))
+        for mode in ("add", "multiply")
+        for axes, shape, update in (
+            ((0,), (3, 2), real(4, 2)),
+            ((1,), (2, 3), real(2, 4)),
+            ((0, 2), (3, 2, 3), real(4, 2)),
+        )
+    ),
+    *(
+        Example(
+            indexing.Scatter(axes, mode),
+            (apart(*shape), apart(*update), *[integers(4)] * len(axes)),
+        )
+        for mode in ("assign", "maximum", "minimum")
+        for axes, shape, update in (
+            ((0,), (3, 2), (4, 2)),
+            ((1,), (2, 3, 2), (2, 4, 2)),
+            ((0, 2), (3, 2, 3), (4, 2)),
+        )
+    ),
+    Example(
+        indexing.GatherAxis(1),
+        (real(2, 3), integers(2, 4)),
+        lambda m, x, i: m.take_along_axis(x, i, 1),
+    ),
+    Example(
+        indexing.GatherAxis(0),
+        (real(3, 2), integers(4, 2)),
+        lambda m, x, i: m.take_along_axis(x, i, 0),
+    ),
+    Example(
+        indexing.ScatterAxis(1, "assign"),
+        (real(2, 3), real(2, 3), order(2, 3)),
+        lambda m, x, u, i: m.put_along_axis(x, i, u, 1),
+    ),
+    Example(indexing.ScatterAxis(0, "assign"), (real(3, 2), real(4, 2), integers(4, 2))),
+    Example(indexing.ScatterAxis(1, "add"), (real(2, 3), real(2, 4), integers(2, 4))),
+    Example(masking.MaskRank(12), (booleans(2, 6),)),
+]
+
+REDUCTIONS = [
+    *(
+        Example(
+            kind((0, 2), *parameters),
+            (make(2, 3, 2),),
+            lambda m, x, name=name: getattr(m, name)(x, (0, 2), keepdims=True),
+        )
+        for kind, name, parameters, make in (
+            (reduction.Sum, "sum", (dtypes.float64,), real),
+            (reduction.Prod, "prod", (dtypes.float64,), real),
+            (reduction.Max, "max", (), apart),
+            (reduction.Min, "min", (), apart),
+            (reduction.All, "all", (), booleans),
+            (reduction.Any, "any", (), booleans),
+        )
+    ),
+    Example(reduction.Sum((0,), dtypes.float64), (real(3),), lambda m, x: m.sum(x, 0, True)),
+    Example(reduction.Max((1,)), (apart(2, 3),), lambda m, x: m.max(x, 1, True)),
+    Example(reduction.ArgMax(1), (apart(2, 3),), lambda m, x: m.argmax(x, 1, True)),
+    Example(reduction.ArgMin(0), (apart(2, 3),), lambda m, x: m.argmin(x, 0, True)),
+]
+
+SCANS = [
+    *(
+        Example(
+            kind(axis, reverse, inclusive),
+            (make(3, 4),),
+            # MLX derives these two only.
+            (
+                lambda m, x, name=name, a=axis, r=reverse, i=inclusive: getattr(m, name)(
+                    x, axis=a, reverse=r, inclusive=i
+                )
+            )
+            if name in ("cumsum", "logcumsumexp") and inclusive
+            else None,
+        )
+        for kind, name, make in (
+            (scan.CumSum, "cumsum", real),
+            (scan.CumProd, "cumprod", real),
+            (scan.CumMax, "cummax", apart),
+            (scan.CumMin, "cummin", apart),
+            (scan.LogCumSumExp, "logcumsumexp", real),
+        )
+        for axis, reverse, inclusive in (
+            (1, False, True),
+            (0, True, True),
+            (1, False, False),
+            (0, True, False),
+        )
+        if not (name in ("cummax", "cummin", "logcumsumexp") and not inclusive)
+    ),
+    Example(scan.Recurrence(0, False), (real(4, 2), real(4, 2))),
+    Example(scan.Recurrence(1, True), (real(2, 4), real(2, 4))),
+]
+
+SORTING = [
+    Example(sorting.Sort(1), (apart(2, 5),), lambda m, x: m.sort(x, 1)),
+    Example(sorting.Sort(0), (apart(4, 2),), lambda m, x: m.sort(x, 0)),
+    Example(sorting.Partition(2, 1), (apart(2, 5),)),
+    Example(sorting.ArgSort(1), (apart(2, 5),), lambda m, x: m.argsort(x, 1)),
+    Example(sorting.ArgPartition(2, 1), (apart(2, 5),)),
+    Example(
+        sorting.SearchSorted("left"),
+        (lambda random: np.sort(random.uniform(size=5)), real(2, 3)),
+    ),
+    Example(
+        sorting.SearchSorted("right"),
+        (lambda random: np.sort(random.uniform(size=5)), real(2, 3)),
+    ),
+]
+
+CONTRACTIONS = [
+    Example(contraction.Matmul(), (real(2, 3), real(3, 4)), named("matmul")),
+    Example(contraction.Matmul(), (real(2, 2, 3), real(2, 3, 1)), named("matmul")),
+]
+
+CREATIONS = [
+    Example(creation.Arange(0, 1, 5, dtypes.float64), (), has_vmap=False),
+]
+
+EXAMPLES: list[Example] = [
+    *ELEMENTWISE,
+    *IDENTITIES,
+    *MOVEMENTS,
+    *SLICES,
+    *INDEXING,
+    *REDUCTIONS,
+    *SCANS,
+    *SORTING,
+    *CONTRACTIONS,
+    *CREATIONS,
+]
+
+# Ops that are tested elsewhere, and where.
+ELSEWHERE = {
+    "Output": "a part of ops with several outputs",
+    "CustomFunction": "tests/transforms/test_custom.py and test_compositions.py",
+}
+
+assert mx.array  # the ops' methods are attached when ingot.core is imported

@@ -1,0 +1,139 @@
+"""The rules of every op: derivatives against finite differences and MLX, vmap against a loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlx.core as mlx
+import numpy as np
+import pytest
+from tests.transforms.derivative_checks import (
+    Function,
+    Point,
+    check_first_order,
+    check_second_order,
+    check_vmap,
+    check_vmap_everywhere,
+    exact,
+    gradient_of,
+    value,
+)
+from tests.transforms.rule_examples import ELSEWHERE, EXAMPLES, Example
+
+import ingot.core as mx
+from ingot.graph.op import Missing, apply, apply_multiple, registry
+
+SIZE = 3  # of batches
+
+
+def function_of(example: Example) -> Function:
+    """The op as a function of its inputs that returns a list."""
+    op = example.op
+    if op.several_outputs:
+        return lambda *inputs: list(apply_multiple(op, *inputs))
+    return lambda *inputs: [apply(op, *inputs)]
+
+
+def has_derivative(example: Example) -> bool:
+    """Whether there is something to differentiate by, and a rule for it."""
+    if isinstance(type(example.op).vjp, Missing) or example.stops:
+        return False
+    return any(x.dtype == np.float64 for x in example.primals(0))
+
+
+DIFFERENTIABLE = [example for example in EXAMPLES if has_derivative(example)]
+MAPPED = [example for example in EXAMPLES if example.has_vmap]
+IN_MLX = [
+    example for example in EXAMPLES if (has_derivative(example) or example.stops) and example.mlx
+]
+
+
+def test_every_op_has_an_example() -> None:
+    shown = {type(example.op).__name__ for example in EXAMPLES}
+    missing = sorted(set(registry()) - shown - set(ELSEWHERE))
+    assert not missing, f"add examples to rule_examples.py for {', '.join(missing)}"
+    assert not shown & set(ELSEWHERE)
+
+
+def test_examples_without_vmap_have_a_reason() -> None:
+    for example in EXAMPLES:
+        if not example.has_vmap:
+            assert isinstance(type(example.op).vmap, Missing)
+
+
+@pytest.mark.parametrize("example", DIFFERENTIABLE, ids=str)
+def test_first_derivatives(example: Example) -> None:
+    check_first_order(Point(function_of(example), example.primals(1)), example.step)
+
+
+@pytest.mark.parametrize("example", DIFFERENTIABLE, ids=str)
+def test_second_derivatives(example: Example) -> None:
+    point = Point(function_of(example), example.primals(2))
+    if point(*map(exact, point.here)):
+        check_second_order(point, example.step)
+
+
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if e.stops], ids=str)
+def test_stopped_derivatives(example: Example) -> None:
+    point = Point(function_of(example), example.primals(1))
+    here = [exact(x) for x in point.here]
+    outputs, changes = mx.jvp(point, here, here)
+    _, pulled = mx.vjp(point, here, outputs)
+    for x in (*changes, *pulled):
+        assert not value(x).any()
+
+
+@pytest.mark.parametrize("example", MAPPED, ids=str)
+def test_vmap(example: Example) -> None:
+    check_vmap_everywhere(function_of(example), example.batches(3, SIZE))
+
+
+@pytest.mark.parametrize("example", MAPPED, ids=str)
+def test_vmap_of_vmap(example: Example) -> None:
+    rows = [example.batches(4 + SIZE * k, SIZE) for k in range(2)]
+    batches = [np.stack(column) for column in zip(*rows, strict=True)]
+    function = function_of(example)
+    check_vmap(mx.vmap(function), batches, [0] * len(batches))
+    if len(batches) > 1:
+        # The outer batch in the first input only, the inner one in the others.
+        inner_axes = (None, *[0] * (len(batches) - 1))
+        outer_axes = (0, *[None] * (len(batches) - 1))
+        nested = mx.vmap(function, in_axes=inner_axes)
+        check_vmap(nested, [batches[0][:, 0], *batches[1:]], outer_axes)
+
+
+@pytest.mark.parametrize(
+    "example", [example for example in DIFFERENTIABLE if example.has_vmap], ids=str
+)
+def test_vmap_of_gradients(example: Example) -> None:
+    batches = example.batches(5, SIZE)
+    point = Point(function_of(example), [x[0] for x in batches])
+    if not point(*map(exact, point.here)):
+        return
+    gradient = gradient_of(point)
+    gradient(*map(exact, point.here))  # fixes the weights
+    check_vmap(gradient, [batches[k] for k in point.varied], [0] * len(point.varied))
+
+
+@pytest.mark.parametrize("example", IN_MLX, ids=str)
+def test_gradients_equal_mlx(example: Example) -> None:
+    primals = [x.astype(np.float32) if x.dtype == np.float64 else x for x in example.primals(6)]
+    varied = [k for k, x in enumerate(primals) if x.dtype == np.float32]
+
+    def pulled(module: Any) -> list[Any]:
+        def function(*inputs: Any) -> Any:
+            arguments: list[Any] = [module.array(x) for x in primals]
+            for k, x in zip(varied, inputs, strict=True):
+                arguments[k] = x
+            outputs = example.mlx(module, *arguments)
+            found = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+            return [x for x in found if x.dtype == module.float32]
+
+        here = [module.array(primals[k]) for k in varied]
+        outputs = function(*here)
+        random = np.random.default_rng(7)
+        weights = [module.array(random.normal(size=x.shape).astype(np.float32)) for x in outputs]
+        return module.vjp(function, here, weights)[1] if outputs else []
+
+    for found, expected in zip(pulled(mx), pulled(mlx), strict=True):
+        np.testing.assert_allclose(value(found), np.array(expected), rtol=2e-5, atol=2e-5)
