@@ -73,12 +73,35 @@ static int add_dict(Signature *self, PyObject *dict) {
     return status;
 }
 
-/* Floats by their bits: NaN must equal itself, and 0.0 is not -0.0. */
-static int add_float(Signature *self, PyObject *number) {
-    double value = PyFloat_AS_DOUBLE(number);
+static int add_bits(Signature *self, double value) {
     unsigned long long bits;
     memcpy(&bits, &value, sizeof bits);
-    return add_borrowed(self, (PyObject *)&PyFloat_Type) < 0 ? -1 : add(self, PyLong_FromUnsignedLongLong(bits));
+    return add(self, PyLong_FromUnsignedLongLong(bits));
+}
+
+/* Numbers with fractions by their bits: NaN must equal itself, and 0.0 is not -0.0. */
+static int add_float(Signature *self, PyObject *number) {
+    if (add_borrowed(self, (PyObject *)Py_TYPE(number)) < 0)
+        return -1;
+    return add_bits(self, PyFloat_AS_DOUBLE(number));
+}
+
+static int add_complex(Signature *self, PyObject *number) {
+    Py_complex value = PyComplex_AsCComplex(number);
+    if (add_borrowed(self, (PyObject *)Py_TYPE(number)) < 0 || add_bits(self, value.real) < 0)
+        return -1;
+    return add_bits(self, value.imag);
+}
+
+static int refuse(PyObject *object, const char *way_out) {
+    PyErr_Format(PyExc_ValueError, "[compile] arguments are trees of arrays and constants, and %s is neither: %s.",
+                 Py_TYPE(object)->tp_name, way_out);
+    return -1;
+}
+
+/* One of NumPy's numbers, by its bytes for the same reason. */
+static bool is_numpy_number(PyObject *object) {
+    return strncmp(Py_TYPE(object)->tp_name, "numpy.", 6) == 0 && PyObject_HasAttrString(object, "tobytes");
 }
 
 /* What is no tree, array or number: NumPy arrays become arrays, anything else is a constant by its equality. */
@@ -93,12 +116,13 @@ static int add_other(Signature *self, PyObject *object) {
     }
     if (add_borrowed(self, (PyObject *)Py_TYPE(object)) < 0)
         return -1;
+    if (is_numpy_number(object))
+        return add(self, PyObject_CallMethod(object, "tobytes", NULL));
+    if (PyIter_Check(object))
+        return refuse(object, "it is used up by the first call, so pass a list of its items");
     if (PyObject_Hash(object) == -1) {
         if (PyErr_ExceptionMatches(PyExc_TypeError))
-            PyErr_Format(PyExc_ValueError,
-                         "[compile] arguments are trees of arrays and constants, and %s is neither: pass an array, a "
-                         "number, a string, None or another hashable object.",
-                         Py_TYPE(object)->tp_name);
+            refuse(object, "pass an array, a number, a string, None or another hashable object");
         return -1;
     }
     return add_borrowed(self, object);
@@ -114,8 +138,12 @@ static int add_tree(Signature *self, PyObject *tree) {
         status = add_items(self, tree);
     else if (PyDict_Check(tree))
         status = add_dict(self, tree);
-    else if (PyFloat_CheckExact(tree))
+    else if (PyFloat_Check(tree))
         status = add_float(self, tree);
+    else if (PyComplex_Check(tree))
+        status = add_complex(self, tree);
+    else if (PyLong_Check(tree) || PyUnicode_CheckExact(tree) || tree == Py_None)
+        status = add_borrowed(self, (PyObject *)Py_TYPE(tree)) < 0 ? -1 : add_borrowed(self, tree);
     else
         status = add_other(self, tree);
     Py_LeaveRecursiveCall();

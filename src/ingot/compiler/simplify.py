@@ -42,7 +42,7 @@ class _Simplifier:
         self.replaced: dict[Step, Step] = {}
         self.first_of: dict[Hashable, Step] = {}
         self.origin: dict[Step, Step] = {}  # what a step that stays was on the tape that came in
-        self.op_identities: dict[int, Hashable] = {}
+        self.op_identities: dict[int, Any] = {}
 
     def run(self) -> tuple[Tape, SimplifyReport]:
         for step in self.tape.steps:
@@ -83,7 +83,7 @@ class _Simplifier:
             return None
         return (self._op_identity(step.op), *map(id, step.inputs), step.stream)
 
-    def _op_identity(self, op: Op) -> Hashable:
+    def _op_identity(self, op: Op) -> Any:
         """What makes two ops equal. Numbers among their parameters count by type and sign: 0.0 is not -0.0."""
         found = self.op_identities.get(id(op))
         if found is None:
@@ -92,7 +92,7 @@ class _Simplifier:
         return found
 
 
-def _exact(value: Any) -> Hashable:
+def _exact(value: Any) -> Any:
     if type(value) is tuple:
         return tuple(map(_exact, value))
     return value.hex() if type(value) is float else type(value)

@@ -179,7 +179,7 @@ def _parameter_text(value: Any) -> str:
     return value.name if isinstance(value, Dtype) else repr(value)
 
 
-def tape_of(inputs: Sequence[array], outputs: Sequence[array], names: Sequence[str] = ()) -> Tape:
+def tape_of(inputs: Sequence[Node], outputs: Sequence[array], names: Sequence[str] = ()) -> Tape:
     """The tape of the graph between placeholders and outputs.
 
     Arrays that the function closed over, made before the trace, become constants: they are evaluated
@@ -189,7 +189,7 @@ def tape_of(inputs: Sequence[array], outputs: Sequence[array], names: Sequence[s
     tape_inputs = []
     for placeholder in inputs:
         step = Step(None, (), placeholder.shape, placeholder.dtype)
-        made[placeholder._node] = step
+        made[placeholder] = step
         tape_inputs.append(step)
     steps = list(tape_inputs)
     for node in topological(outputs):

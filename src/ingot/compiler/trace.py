@@ -131,6 +131,7 @@ def trace(
         _stand_in(position, value, names[position], guards if shapeless else None)
         for position, value in enumerate([*arguments, *captured])
     ]
+    input_nodes = [x._node for x in stand_ins]  # the function may re-point the handles
     states = [state for state in implicit_states() if not snapshot.holds(state, 0)]
     state_stand_ins = {
         id(state): [_placeholder(x.shape, x.dtype, "the random state") for x in state]
@@ -150,7 +151,7 @@ def trace(
     _native.begin_tracing()
     recorder = _native.set_source_recorder(_Recorder())
     try:
-        pointed = _point(captured, stand_ins[len(arguments) :])
+        pointed = _point(captured, input_nodes[len(arguments) :])
         with replaced_states(state_stand_ins):
             result = function(*args, **kwargs)
         outputs = arrays_in(result)
@@ -176,7 +177,7 @@ def trace(
     used = set(nodes)
     followed = [place for place, node in zip(places, state_nodes, strict=True) if node in used]
     tape = tape_of(
-        [*stand_ins, *(_native.wrap(node) for node in state_nodes if node in used)],
+        [*input_nodes, *(node for node in state_nodes if node in used)],
         outputs,
         [*names, *("the random state" for _ in followed)],
     )
@@ -212,13 +213,13 @@ def _placeholder(shape: Any, dtype: Dtype, name: str) -> array:
     return made
 
 
-def _point(handles: list[array], stand_ins: list[array]) -> dict[int, Node]:
+def _point(handles: list[array], nodes: list[Node]) -> dict[int, Node]:
     """Points each handle at its placeholder; one that is there twice keeps the first."""
     pointed: dict[int, Node] = {}
-    for handle, stand_in in zip(handles, stand_ins, strict=True):
+    for handle, node in zip(handles, nodes, strict=True):
         if id(handle) not in pointed:
-            pointed[id(handle)] = stand_in._node
-            handle._node = stand_in._node
+            pointed[id(handle)] = node
+            handle._node = node
     return pointed
 
 
