@@ -175,7 +175,7 @@ class MatchingLog1p(_Matching):
 
 
 class MatchingErf(_Matching):
-    """The error function, with an error of up to 2e-7."""
+    """The error function, with an error of up to 5e-7."""
 
     name = "erf"
 
