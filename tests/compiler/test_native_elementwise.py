@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from ingot.graph.op import registry
 OPS = {
     name: kind()
     for name, kind in sorted(registry().items())
-    if issubclass(kind, Elementwise) and not kind.__dataclass_fields__
+    if issubclass(kind, Elementwise) and not fields(kind)
 }
 # Where the two may differ by more than rounding of the result: functions of half types are rounded once here, and
 # complex ones are computed in other ways.

@@ -22,10 +22,11 @@ TILE = 8192  # elements of a long innermost axis that one part of a map takes
 CACHE_LINE = 64
 ACROSS, ALONG = 32, 128  # the sides of a tile of a map that reads across the grain
 SPLIT = 1 << 15  # elements of a long row that one part reduces
-COLUMNS = 512  # elements side by side in a reduction along other axes
+COLUMNS = 1024  # elements side by side in a reduction along other axes
 COLUMN_ROWS = 128  # how many of these are summed in their own precision before they join a wider total
 COSTLY = 12  # instructions; a value that takes more is kept for later passes over a row, not computed again
 ROW_MEMORY = 1 << 15  # bytes of a row that may be kept on the stack for later passes
+ROWS_TOGETHER = 8  # rows that a reduction along columns adds at once, divided by the steps it computes
 PARALLEL_WORK = 1 << 14  # instructions times elements below which a thread costs more than it brings
 
 
@@ -460,20 +461,56 @@ def _columns_walk(
     count: Register,
     bounds: tuple[Register, Register] | None,
 ) -> None:
-    """Adds every row of a tile to the running results."""
-    code, inner = writer.code, len(writer.domain.lengths) - 1
+    """Adds every row of a tile to the running results: several rows at a time, so that these are read and written less."""
+    code = writer.code
     begin, end = bounds or (writer.i64(0), writer.i64(writer.domain.lengths[axes[0]]))
-    with code.loop(begin, end) as loop:
-        at_row = writer.moved(here, loop.index, axes[0])
-        if len(axes) > 1:
+    if len(axes) > 1:
+        with code.loop(begin, end) as loop:
+            at_row = writer.moved(here, loop.index, axes[0])
             _columns_walk(writer, axes[1:], at_row, maps, running, count, None)
-        else:
-            with code.loop(writer.i64(0), count) as columns:
-                spot = writer.moved(at_row, columns.index, inner)
-                known: dict[Step, Element] = {}
-                writer.compute(maps, known, spot)
-                writer.store_outputs(maps, known, spot)
-                for x, memory in zip(writer.accumulators, running, strict=True):
-                    address = _tile_address(writer, memory, x.dtype, columns.index)
-                    total = x.combine(writer.combining, writer.k.load(x.dtype, address), writer.reduced_input(x, known, spot))
-                    writer.k.store(total, address)
+        return
+    together = max(1, ROWS_TOGETHER // max(1, len(maps)))
+    if together > 1:
+        whole = code.binary("sub nsw", end, code.binary("srem", code.binary("sub nsw", end, begin), writer.i64(together)))
+        with code.loop(begin, whole, step=together) as loop:
+            _add_rows(writer, axes[0], here, maps, running, count, loop.index, together)
+        begin = whole
+    with code.loop(begin, end) as loop:
+        _add_rows(writer, axes[0], here, maps, running, count, loop.index, 1)
+
+
+def _add_rows(
+    writer: Writer,
+    axis: int,
+    here: Pointers,
+    maps: list[Step],
+    running: list[Register],
+    count: Register,
+    first: Register,
+    together: int,
+) -> None:
+    """Adds `together` rows, from `first` on, to the running results."""
+    code, inner = writer.code, len(writer.domain.lengths) - 1
+    rows = [
+        writer.moved(here, code.binary("add nsw", first, writer.i64(number)), axis)
+        for number in range(together)
+    ]
+    with code.loop(writer.i64(0), count) as columns:
+        added: list[Element] | None = None
+        for at_row in rows:
+            spot = writer.moved(at_row, columns.index, inner)
+            known: dict[Step, Element] = {}
+            writer.compute(maps, known, spot)
+            writer.store_outputs(maps, known, spot)
+            values = [writer.reduced_input(x, known, spot) for x in writer.accumulators]
+            if added is None:
+                added = values
+            else:
+                added = [
+                    x.combine(writer.combining, a, b)
+                    for x, a, b in zip(writer.accumulators, added, values, strict=True)
+                ]
+        assert added is not None
+        for x, memory, value in zip(writer.accumulators, running, added, strict=True):
+            address = _tile_address(writer, memory, x.dtype, columns.index)
+            writer.k.store(x.combine(writer.combining, writer.k.load(x.dtype, address), value), address)
