@@ -47,6 +47,10 @@ def _values(dtype: mx.Dtype, size: int, seed: int) -> np.ndarray:
     return values.astype(np.float32).astype(dtype.numpy)
 
 
+def _array(dtype: mx.Dtype, size: int, seed: int) -> mx.array:
+    return mx.array(_values(dtype, size, seed), dtype)
+
+
 def _accepted(op: Elementwise) -> list[mx.Dtype]:
     accepted = [dtype for dtype in ALL_DTYPES if op.accepts >> dtype.number & 1]
     if op.operands == "floating":
@@ -77,8 +81,7 @@ def test_machine_code_equals_the_rule(name: str) -> None:
         for size in (37, 70):
             first = 1 if op.operands == "select" else 0
             inputs = [
-                mx.array(_values(bool_ if i < first else dtype, size, 7 * i + size))
-                for i in range(op.arity)
+                _array(bool_ if i < first else dtype, size, 7 * i + size) for i in range(op.arity)
             ]
             compiled = mx.compile(lambda *arrays, op=op: lift(op)(*arrays))
             found = compiled(*inputs)
@@ -96,7 +99,7 @@ def test_casts(source: mx.Dtype) -> None:
     values = _values(source, 50, 3)
     if values.dtype.kind not in "biuc":
         values = np.nan_to_num(values.astype(np.float32), posinf=3, neginf=-3).astype(values.dtype)
-    x = mx.array(values)
+    x = mx.array(values, source)
     for target in ALL_DTYPES:
         if not is_inexact(target) and is_inexact(source) and "u" in target.name:
             continue  # negative numbers have no defined value there

@@ -69,7 +69,9 @@ class LLVMKernel:
             byte = code.load("i8", address, metadata)
             return Element(code.compare("icmp ne", byte, literal("i8", 0)), dtype)
         if dtype is float16:
-            return Element(code.convert("fpext", code.load("half", address, metadata), "float"), dtype)
+            return Element(
+                code.convert("fpext", code.load("half", address, metadata), "float"), dtype
+            )
         if dtype is bfloat16:
             wide = code.convert("zext", code.load("i16", address, metadata), "i32")
             shifted = code.binary("shl", wide, literal("i32", 16))
@@ -101,6 +103,18 @@ class LLVMKernel:
         rounded = code.binary("lshr", code.binary("add", bits, bias), literal("i32", 16))
         quiet = code.binary("or", code.binary("lshr", bits, literal("i32", 16)), literal("i32", 64))
         return code.select(code.compare("fcmp uno", x, x), quiet, rounded)
+
+    def _rounded_to_odd(self, x: Register) -> Register:
+        """A double as a float whose last bit tells that something was lost: rounding it again rounds the double right."""
+        code = self.code
+        single = code.convert("fptrunc", x, "float")
+        back = code.convert("fpext", single, "double")
+        bits = code.convert("bitcast", single, "i32")
+        beyond = code.compare("fcmp ogt", code.intrinsic("fabs", back), code.intrinsic("fabs", x))
+        toward_zero = code.select(beyond, code.binary("sub", bits, literal("i32", 1)), bits)
+        inexact = code.compare("fcmp one", back, x)
+        odd = code.select(inexact, code.binary("or", toward_zero, literal("i32", 1)), bits)
+        return code.convert("bitcast", odd, "float")
 
     # Constants and types
 
@@ -135,11 +149,14 @@ class LLVMKernel:
         code = self.code
         type = register_type(dtype)
         if is_inexact(x.dtype) and is_inexact(dtype):
-            if dtype is float16:  # explicit casts are kept: the rounding is real
-                half = code.convert("fptrunc", x.register, "half")
-                return code.convert("fpext", half, "float")
-            if dtype is bfloat16:
-                single = code.convert("fptrunc", x.register, "float")
+            if (
+                dtype is float16 or dtype is bfloat16
+            ):  # explicit casts are kept: the rounding is real
+                single = (
+                    self._rounded_to_odd(x.register) if x.register.type == "double" else x.register
+                )
+                if dtype is float16:
+                    return code.convert("fpext", code.convert("fptrunc", single, "half"), "float")
                 high = code.binary("shl", self._rounded_bfloat16(single), literal("i32", 16))
                 return code.convert("bitcast", high, "float")
             widens = type == "double"
@@ -163,7 +180,9 @@ class LLVMKernel:
 
     # Arithmetic
 
-    def _arithmetic(self, floating: str, integer: str, logical: str, a: Element, b: Element) -> Element:
+    def _arithmetic(
+        self, floating: str, integer: str, logical: str, a: Element, b: Element
+    ) -> Element:
         if a.dtype is bool_:
             return self._binary(logical, a, b)
         return self._binary(floating if is_inexact(a.dtype) else integer, a, b)
@@ -197,7 +216,9 @@ class LLVMKernel:
         zero, one = code.constant(0, b.register), code.constant(1, b.register)
         bad = code.compare("icmp eq", b.register, zero)
         if not _unsigned(a.dtype):
-            bad = code.binary("or", bad, code.compare("icmp eq", b.register, code.constant(-1, b.register)))
+            bad = code.binary(
+                "or", bad, code.compare("icmp eq", b.register, code.constant(-1, b.register))
+            )
         return bad, code.select(bad, one, b.register)
 
     def floor_divide(self, a: Element, b: Element) -> Element:
@@ -238,7 +259,9 @@ class LLVMKernel:
             return complex_math.power(self.code, a, b)
         if is_inexact(a.dtype):
             return Element(mathlib.power(self.code, a.register, b.register), a.dtype)
-        return Element(mathlib.integer_power(self.code, a.register, b.register, _unsigned(a.dtype)), a.dtype)
+        return Element(
+            mathlib.integer_power(self.code, a.register, b.register, _unsigned(a.dtype)), a.dtype
+        )
 
     def negative(self, x: Element) -> Element:
         code = self.code
@@ -259,7 +282,9 @@ class LLVMKernel:
         negative = code.compare("icmp slt", x.register, code.constant(0, x.register))
         return Element(code.select(negative, self.negative(x).register, x.register), x.dtype)
 
-    def _extreme(self, floating: str, integer: str, logical: str, a: Element, b: Element) -> Element:
+    def _extreme(
+        self, floating: str, integer: str, logical: str, a: Element, b: Element
+    ) -> Element:
         code = self.code
         if a.imaginary is not None:
             return complex_math.extreme(self, floating == "maximum", a, b)
@@ -311,7 +336,9 @@ class LLVMKernel:
         chosen = self.code.select(condition.register, a.register, b.register)
         if a.imaginary is None or b.imaginary is None:
             return Element(chosen, a.dtype)
-        return Element(chosen, a.dtype, self.code.select(condition.register, a.imaginary, b.imaginary))
+        return Element(
+            chosen, a.dtype, self.code.select(condition.register, a.imaginary, b.imaginary)
+        )
 
     # Bits
 
@@ -328,31 +355,43 @@ class LLVMKernel:
         ones = Register("true", "i1") if x.dtype is bool_ else self.code.constant(-1, x.register)
         return Element(self.code.binary("xor", x.register, ones), x.dtype)
 
-    def _shift(self, operation: str, a: Element, b: Element) -> Element:
+    def _shift_amount(self, a: Element, b: Element) -> tuple[Register, Register]:
+        """Whether b is a number of bits that a has (as unsigned, a negative one is too large), and b, or 0 if not."""
         code = self.code
-        work = "i64" if a.dtype.size == 8 else "i32"
-        widen = "zext" if _unsigned(a.dtype) else "sext"
-        value = code.convert(widen, a.register, work)
-        amount = code.convert(widen, b.register, work)
-        amount = code.binary("and", amount, literal(work, 63 if work == "i64" else 31))
-        return Element(code.convert("trunc", code.binary(operation, value, amount), a.register.type), a.dtype)
+        width = code.constant(8 * a.dtype.size, b.register)
+        inside = code.compare("icmp ult", b.register, width)
+        return inside, code.select(inside, b.register, code.constant(0, b.register))
 
     def left_shift(self, a: Element, b: Element) -> Element:
-        return self._shift("shl", a, b)
+        inside, amount = self._shift_amount(a, b)
+        shifted = self.code.binary("shl", a.register, amount)
+        return Element(self.code.select(inside, shifted, self.code.constant(0, shifted)), a.dtype)
 
     def right_shift(self, a: Element, b: Element) -> Element:
-        return self._shift("lshr" if _unsigned(a.dtype) else "ashr", a, b)
+        code = self.code
+        inside, amount = self._shift_amount(a, b)
+        if _unsigned(a.dtype):
+            shifted = code.binary("lshr", a.register, amount)
+            return Element(code.select(inside, shifted, code.constant(0, shifted)), a.dtype)
+        most = code.constant(8 * a.dtype.size - 1, a.register)
+        return Element(code.binary("ashr", a.register, code.select(inside, amount, most)), a.dtype)
 
     # Rounding
 
+    def _rounded(self, intrinsic: str, x: Element) -> Element:
+        register = x.register
+        if x.dtype is float16 or x.dtype is bfloat16:
+            register = self._converted(Element(register, float32), x.dtype)
+        return Element(self.code.intrinsic(intrinsic, register), x.dtype)
+
     def floor(self, x: Element) -> Element:
-        return Element(self.code.intrinsic("floor", x.register), x.dtype)
+        return self._rounded("floor", x)
 
     def ceil(self, x: Element) -> Element:
-        return Element(self.code.intrinsic("ceil", x.register), x.dtype)
+        return self._rounded("ceil", x)
 
     def round(self, x: Element) -> Element:
-        return Element(self.code.intrinsic("roundeven", x.register), x.dtype)
+        return self._rounded("roundeven", x)
 
     def sqrt(self, x: Element) -> Element:
         if x.imaginary is not None:
