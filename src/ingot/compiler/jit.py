@@ -8,6 +8,7 @@ import threading
 from functools import lru_cache
 from typing import Any
 
+from ingot.compiler.object_file import undefined_symbols
 from ingot.graph.libraries import llvm_binding
 
 __all__ = ["assembly", "compile_object", "load_object", "machine_description"]
@@ -68,6 +69,9 @@ def compile_object(code: str) -> bytes:
 def load_object(data: bytes, function: str) -> int:
     """Loads an object file; the address of one of its functions. The code stays for the life of the process."""
     with _lock:
+        for name in undefined_symbols(data):
+            if llvm_binding().address_of_symbol(name) is None:
+                raise RuntimeError(f"machine code calls {name}, which is nowhere; this is a bug in ingot.")
         engine = _machine().engine
         engine.add_object_file(llvm_binding().ObjectFileRef.from_data(data))
         engine.finalize_object()

@@ -12,7 +12,7 @@ from ingot.compiler.mathlib.coefficients import (
     INVERSE_ERROR_FUNCTION_FARTHEST,
 )
 from ingot.compiler.mathlib.logarithm import log
-from ingot.compiler.mathlib.number import Number, absolute, copy_sign, fma, select, square_root
+from ingot.compiler.mathlib.number import Number, absolute, copy_sign, fma, select
 
 __all__ = ["erf", "erfinv"]
 
@@ -37,28 +37,23 @@ def erf(x: Number) -> Number:
 
 
 def erfinv(x: Number) -> Number:
-    """x (c + P) with a polynomial in w = -log(1 - x^2) or, for large w, in its root.
+    """x (c + P) with polynomials in w = -log(1 - x^2).
 
     c is a power of two near the middle of what is needed, so that x c is exact and the rounding of
     P counts little.
     """
+    modulus = absolute(x)
     w = -log(fma(-x, x, 1.0))
-    root = square_root(w)
-    one, two, four = (x.constant(c) for c in (1.0, 2.0, 4.0))
     if x.is_double:
         central, distant = w < 6.0, w > 16.0
-        far = select(
-            distant,
-            INVERSE_ERROR_FUNCTION_FARTHEST(root - 5.005),
-            INVERSE_ERROR_FUNCTION_FAR(root - 3.22),
-        )
-        rest = select(central, INVERSE_ERROR_FUNCTION(w - 3.0), far)
-        whole = select(central, one, select(distant, four, two))
+        farthest = INVERSE_ERROR_FUNCTION_FARTHEST(w - 26.25)
+        rest = select(distant, farthest, INVERSE_ERROR_FUNCTION_FAR(w - 11.0))
+        rest = select(central, INVERSE_ERROR_FUNCTION(w - 3.0), rest)
+        whole = select(distant, modulus * 4.0, modulus * 2.0)
     else:
         central = w < 5.0
-        far = INVERSE_ERROR_FUNCTION_FAR(root - 3.115)
-        rest = select(central, INVERSE_ERROR_FUNCTION(w - 2.5), far)
-        whole = select(central, one, two)
-    modulus = absolute(x)
-    found = fma(modulus, rest, modulus * whole)
+        rest = INVERSE_ERROR_FUNCTION_FAR(w - 10.5)
+        rest = select(central, INVERSE_ERROR_FUNCTION(w - 2.5), rest)
+        whole = modulus * 2.0
+    found = fma(modulus, rest, select(central, modulus, whole))
     return copy_sign(select(modulus.equals(1.0), x.constant(inf), found), x)
