@@ -33,6 +33,7 @@ class Element:
     register: Register
     dtype: Dtype
     imaginary: Register | None = None
+    rounded: bool = False  # of half types: whether the float in the register is one of theirs
 
 
 def register_type(dtype: Dtype) -> str:
@@ -69,13 +70,12 @@ class LLVMKernel:
             byte = code.load("i8", address, metadata)
             return Element(code.compare("icmp ne", byte, literal("i8", 0)), dtype)
         if dtype is float16:
-            return Element(
-                code.convert("fpext", code.load("half", address, metadata), "float"), dtype
-            )
+            half = code.load("half", address, metadata)
+            return Element(code.convert("fpext", half, "float"), dtype, rounded=True)
         if dtype is bfloat16:
             wide = code.convert("zext", code.load("i16", address, metadata), "i32")
             shifted = code.binary("shl", wide, literal("i32", 16))
-            return Element(code.convert("bitcast", shifted, "float"), dtype)
+            return Element(code.convert("bitcast", shifted, "float"), dtype, rounded=True)
         return Element(code.load(register_type(dtype), address, metadata), dtype)
 
     def store(self, x: Element, address: Register, metadata: str = "") -> None:
@@ -137,13 +137,15 @@ class LLVMKernel:
     def cast(self, x: Element, dtype: Dtype) -> Element:
         if x.dtype is dtype:
             return x
+        if (x.dtype is float16 or x.dtype is bfloat16) and not x.rounded:
+            x = Element(self._converted(Element(x.register, float32), x.dtype), x.dtype, rounded=True)
         if dtype is bool_:
             return self.not_equal(x, self.constant(0, x))
         if dtype is complex64:
             real = self.cast(x, float32).register
             return Element(real, dtype, literal("float", 0.0))
         source = Element(x.register, float32) if x.imaginary is not None else x
-        return Element(self._converted(source, dtype), dtype)
+        return Element(self._converted(source, dtype), dtype, rounded=True)
 
     def _converted(self, x: Element, dtype: Dtype) -> Register:
         code = self.code
