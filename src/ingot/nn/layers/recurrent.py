@@ -20,6 +20,19 @@ def _projected(x: mx.array, weight: mx.array, bias: mx.array | None) -> mx.array
     return x @ weight.T if bias is None else mx.addmm(bias, x, weight.T)
 
 
+def _steps(x: mx.array) -> list[mx.array]:
+    """The elements of a sequence.
+
+    It is cut into halves again and again: a cotangent is then widened to the length of the part
+    that its element was cut from, step by step, and not for each element to that of the sequence.
+    """
+    length = x.shape[-2]
+    if length <= 1:
+        return [x.squeeze(-2)] * length
+    middle = length // 2
+    return [*_steps(x[..., :middle, :]), *_steps(x[..., middle:, :])]
+
+
 class RNN(Module):
     """Elman's recurrent layer: `h = tanh(Wxh @ x + Whh @ h + bias)` at each step.
 
@@ -60,10 +73,8 @@ class RNN(Module):
             x: The sequence.
             hidden: The state before the first step; 0 by default.
         """
-        inputs = _projected(x, self.Wxh, self.bias)
         states = []
-        for step in range(x.shape[-2]):
-            total = inputs[..., step, :]
+        for total in _steps(_projected(x, self.Wxh, self.bias)):
             if hidden is not None:
                 total = mx.addmm(total, hidden, self.Whh.T)
             hidden = self.nonlinearity(total)
@@ -105,10 +116,9 @@ class GRU(Module):
             x: The sequence.
             hidden: The state before the first step; 0 by default.
         """
-        inputs = _projected(x, self.Wx, self.b)
         states = []
-        for step in range(x.shape[-2]):
-            hidden = self._next(inputs[..., step, :], hidden)
+        for inputs in _steps(_projected(x, self.Wx, self.b)):
+            hidden = self._next(inputs, hidden)
             states.append(hidden)
         return mx.stack(states, axis=-2)
 
@@ -165,11 +175,9 @@ class LSTM(Module):
             hidden: The state before the first step; 0 by default.
             cell: The cell before the first step; 0 by default.
         """
-        inputs = _projected(x, self.Wx, self.bias)
         states = []
         cells = []
-        for step in range(x.shape[-2]):
-            gates = inputs[..., step, :]
+        for gates in _steps(_projected(x, self.Wx, self.bias)):
             if hidden is not None:
                 gates = mx.addmm(gates, hidden, self.Wh.T)
             enter, keep, new, leave = mx.split(gates, 4, axis=-1)
