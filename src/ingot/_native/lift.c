@@ -119,7 +119,10 @@ static Node *broadcast_node(Node *input, PyObject *shape, PyObject *stream) {
 
 /* 1 equal, 0 different, -1 error. Shapes are nearly always the same object or of the same few ints. */
 static int same_shape(PyObject *a, PyObject *b) {
-    return a == b ? 1 : PyObject_RichCompareBool(a, b, Py_EQ);
+    if (a == b)
+        return 1;
+    /* Python compares items before it compares lengths, and comparing dimensions has consequences. */
+    return PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b) ? 0 : PyObject_RichCompareBool(a, b, Py_EQ);
 }
 
 static PyObject *common_shape(Lift *self, Node **nodes, Py_ssize_t count) {

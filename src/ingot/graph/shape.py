@@ -22,6 +22,7 @@ __all__ = [
     "normalize_axes",
     "normalize_axis",
     "reshaped_strides",
+    "same_shape",
     "shape_text",
     "size_of",
 ]
@@ -33,6 +34,14 @@ def size_of(shape: Iterable[int]) -> int:
     for length in shape:
         size *= length
     return size
+
+
+def same_shape(shape: Shape, other: Shape) -> bool:
+    """Whether the shapes are equal.
+
+    Python compares items before it compares lengths, and comparing dimensions makes guards.
+    """
+    return len(shape) == len(other) and shape == other
 
 
 def shape_text(shape: Iterable[int]) -> str:

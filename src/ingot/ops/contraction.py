@@ -20,7 +20,15 @@ from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64, is_inexact, promote
 from ingot.graph.libraries import prepare_blas
 from ingot.graph.op import Op, no_rule
-from ingot.graph.shape import Shape, as_axes, broadcast_shapes, normalize_axis, shape_text, size_of
+from ingot.graph.shape import (
+    Shape,
+    as_axes,
+    broadcast_shapes,
+    normalize_axis,
+    same_shape,
+    shape_text,
+    size_of,
+)
 from ingot.ops.casting import astype
 from ingot.ops.movement import Reshape, Transpose, broadcast_to, reshape, transpose
 
@@ -185,7 +193,7 @@ def _batched(a: array, b: array, batch: Shape, stream: StreamLike) -> array:
 
 def _reshaped(a: array, shape: Shape, stream: StreamLike) -> array:
     """`a` under a shape that has as many elements: `reshape` without its checks."""
-    if a.shape == shape:
+    if same_shape(a.shape, shape):
         return a
     return make(Reshape(shape), (a,), shape, a.dtype, stream)
 

@@ -29,6 +29,7 @@ from ingot.graph.shape import (
     axes_tuple,
     normalize_axes,
     normalize_axis,
+    same_shape,
     shape_text,
 )
 
@@ -235,7 +236,7 @@ def _moved(a: array, axes: tuple[int, ...], stream: StreamLike) -> array:
 
 def _reshaped(a: array, shape: Shape, stream: StreamLike) -> array:
     """`a` under a shape that must have as many elements."""
-    if a.shape == shape:
+    if same_shape(a.shape, shape):
         return wrap(a)
     return make(Reshape(shape), (a,), shape, a.dtype, stream)
 
@@ -422,7 +423,7 @@ def broadcast_to(a: Any, /, shape: Sequence[int], *, stream: StreamLike = None) 
     source = as_array("broadcast_to", a)
     target = as_lengths("broadcast_to", shape)
     old = source.shape
-    if old == target:
+    if same_shape(old, target):
         return wrap(source)
     for length in target:
         if length < 0:
