@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import ingot.core as mx
 from ingot.nn.substitution import Replacement, entries, lent, parameter_replacements, unchanged
+from ingot.nn.weights import check_weights, parameter_places
 from ingot.utils import tree_flatten
 
 __all__ = ["Module"]
@@ -374,10 +375,14 @@ class Module(dict[str, Any]):
             weights = dict(mx.load(os.fspath(file_or_weights)))
         else:
             weights = dict(file_or_weights)
-        places = {path: (container, key) for path, container, key in _places("", self)}
+        parameters = self.parameters()
         if strict:
-            _check_weights(weights, {path: place[0][place[1]] for path, place in places.items()})
-        _replace((*places[path], value) for path, value in weights.items() if path in places)
+            check_weights(weights, tree_flatten(parameters, destination={}))
+        _replace(
+            (container, key, weights[path])
+            for path, container, key in parameter_places(self, parameters)
+            if path in weights
+        )
         return self
 
     def save_weights(self, file: str | os.PathLike[str]) -> None:
@@ -447,44 +452,6 @@ def _own_parameter_names(module: Module) -> list[str]:
         return not isinstance(value, Module) and holder.valid_parameter_filter(holder, key, value)
 
     return [path for path, _ in tree_flatten(module.filter_and_map(is_own))]
-
-
-def _places(prefix: str, value: Any) -> Iterator[tuple[str, Any, Any]]:
-    """The path of each parameter, the dict or list that holds it, and its key there."""
-    items: Any = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, child in items:
-        if isinstance(value, Module) and key.startswith("_"):
-            continue
-        if isinstance(child, mx.array):
-            yield f"{prefix}{key}", value, key
-        elif isinstance(child, (dict, list)):
-            yield from _places(f"{prefix}{key}.", child)
-
-
-def _check_weights(weights: dict[str, Any], own: dict[str, mx.array]) -> None:
-    """ValueError unless `weights` has arrays with the names and shapes of `own`."""
-    unknown = sorted(set(weights) - set(own))
-    if unknown:
-        raise ValueError(
-            f"[load_weights] received {len(unknown)} parameters that are not in the model: "
-            f"{', '.join(unknown)}."
-        )
-    missing = sorted(set(own) - set(weights))
-    if missing:
-        raise ValueError(
-            f"[load_weights] {len(missing)} parameters of the model are missing: "
-            f"{', '.join(missing)}."
-        )
-    for path, value in own.items():
-        given = weights[path]
-        if not isinstance(given, mx.array):
-            raise ValueError(
-                f"[load_weights] expected an array for {path}, got {type(given).__name__}."
-            )
-        if given.shape != value.shape:
-            raise ValueError(
-                f"[load_weights] expected shape {value.shape} for {path}, got {given.shape}."
-            )
 
 
 def _module_replacements(container: Any, modules: Any, strict: bool) -> Iterator[Replacement]:

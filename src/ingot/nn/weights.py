@@ -1,0 +1,57 @@
+"""Weights by name, as files have them: the places of a model they are for, and whether they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import ingot.core as mx
+
+__all__ = ["check_weights", "parameter_places"]
+
+
+def parameter_places(
+    container: Any, parameters: Any, prefix: str = ""
+) -> Iterator[tuple[str, Any, Any]]:
+    """The path of each parameter, the dict or list of the model that holds it, and its key there.
+
+    Names are looked up among those that the model has; nothing is made of the names of a file.
+
+    Args:
+        container: The model, or a part of it.
+        parameters: The tree of its parameters.
+        prefix: What all paths begin with.
+    """
+    keys = parameters if isinstance(parameters, dict) else range(len(parameters))
+    for key in keys:
+        part = parameters[key]
+        if isinstance(part, mx.array):
+            yield f"{prefix}{key}", container, key
+        else:
+            yield from parameter_places(container[key], part, f"{prefix}{key}.")
+
+
+def check_weights(weights: dict[str, Any], parameters: dict[str, mx.array]) -> None:
+    """ValueError unless `weights` has arrays with the names and shapes of `parameters`."""
+    unknown = sorted(set(weights) - set(parameters))
+    if unknown:
+        raise ValueError(
+            f"[load_weights] received {len(unknown)} parameters that are not in the model: "
+            f"{', '.join(unknown)}."
+        )
+    missing = sorted(set(parameters) - set(weights))
+    if missing:
+        raise ValueError(
+            f"[load_weights] {len(missing)} parameters of the model are missing: "
+            f"{', '.join(missing)}."
+        )
+    for path, value in parameters.items():
+        given = weights[path]
+        if not isinstance(given, mx.array):
+            raise ValueError(
+                f"[load_weights] expected an array for {path}, got {type(given).__name__}."
+            )
+        if given.shape != value.shape:
+            raise ValueError(
+                f"[load_weights] expected shape {value.shape} for {path}, got {given.shape}."
+            )
