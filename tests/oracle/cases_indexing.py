@@ -174,7 +174,9 @@ def _takes() -> Iterator[Case]:
         source = Array(dtype, (4, 2), values="ties", seed=4)
         indices = _given([[0, 1], [2, 3], [4, 0], [1, 2]], "uint32")
         yield Case("put_along_axis", (array, indices, source, 1))
-        yield Case("put_along_axis", (array, indices, Array("float32", (4, 2)), 1))
+        # Small numbers: a float out of the range of integers has no defined value there.
+        floats = Array("float32", (4, 2), values="positive")
+        yield Case("put_along_axis", (array, indices, floats, 1))
 
 
 def _slices() -> Iterator[Case]:
@@ -191,7 +193,8 @@ def _slices() -> Iterator[Case]:
         yield Case("slice_update", (array, update, _given([1, 2]), (0, 1)))
         yield Case("slice_update", (array, update, _given([1]), (1,)))
         yield Case("slice_update", (array, update, _given([1]), (0, 1)))
-        yield Case("slice_update", (array, Array("float32", (1, 5)), _given([2]), (0,)))
+        floats = Array("float32", (1, 5), values="positive")
+        yield Case("slice_update", (array, floats, _given([2]), (0,)))
         yield Case("slice_update", (array, Array(dtype, (9, 9)), _given([0, 0]), (0, 1)))
 
 
