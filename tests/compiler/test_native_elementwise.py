@@ -1,4 +1,6 @@
-"""Every elementwise op in machine code against its NumPy rule: all dtypes it takes, odd sizes, strides, and values at the edges."""
+"""Every elementwise op in machine code against its NumPy rule: all dtypes it takes, odd sizes,
+strides, and values at the edges.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ OPS = {
     for name, kind in sorted(registry().items())
     if issubclass(kind, Elementwise) and not fields(kind)
 }
-# Where the two may differ by more than rounding of the result: functions of half types are rounded once here, and
-# complex ones are computed in other ways.
+# Where the two may differ by more than rounding of the result: functions of half types are rounded
+# once here, and complex ones are computed in other ways.
 TOLERANCE = {
     "float16": 2e-3,
     "bfloat16": 2e-2,

@@ -19,7 +19,9 @@ PAGE = mmap.PAGESIZE
 
 
 def guarded(values: np.ndarray) -> np.ndarray:
-    """A copy whose last byte is followed by memory that nobody may touch, and the first preceded by such."""
+    """A copy whose last byte is followed by memory that nobody may touch, and the first preceded by
+    such.
+    """
     size = -(-values.nbytes // PAGE) * PAGE
     block = mmap.mmap(-1, size + 2 * PAGE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(block))

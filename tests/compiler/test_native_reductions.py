@@ -1,4 +1,6 @@
-"""Reductions in machine code against NumPy in float64: rows, columns, all axes and several, alone and fused."""
+"""Reductions in machine code against NumPy in float64: rows, columns, all axes and several, alone
+and fused.
+"""
 
 from __future__ import annotations
 

@@ -36,9 +36,11 @@ def _address(routine: str) -> int:
 
 
 def gemm_instruction(step: Step, operands: Sequence[Layout]) -> tuple[Any, ...] | None:
-    """The instruction for a product of stacks of matrices; None if BLAS cannot take an operand as it lies.
+    """The instruction for a product of stacks of matrices; None if BLAS cannot take an operand as
+    it lies.
 
-    BLAS counts by columns, so it is asked for the transposed product of the operands in the other order.
+    BLAS counts by columns, so it is asked for the transposed product of the operands in the other
+    order.
     """
     dtype: Dtype = step.dtype
     (a_shape, a_strides), (b_shape, b_strides) = operands
@@ -74,12 +76,22 @@ def gemm_instruction(step: Step, operands: Sequence[Layout]) -> tuple[Any, ...] 
 
 
 def _matrix(shape: Sequence[int], strides: Sequence[int], size: int) -> tuple[str, int] | None:
-    """How BLAS reads a matrix: as it is ("N") or transposed ("T"), and the distance of its rows (or columns)."""
+    """How BLAS reads a matrix: as it is ("N") or transposed ("T"), and the distance of its rows (or
+    columns).
+    """
     rows, columns = shape
     row, column = strides
-    if (column == size or columns == 1) and row % size == 0 and (row >= columns * size or rows == 1):
+    if (
+        (column == size or columns == 1)
+        and row % size == 0
+        and (row >= columns * size or rows == 1)
+    ):
         return "N", max(1, columns, row // size if rows > 1 else columns)
-    if (row == size or rows == 1) and column % size == 0 and (column >= rows * size or columns == 1):
+    if (
+        (row == size or rows == 1)
+        and column % size == 0
+        and (column >= rows * size or columns == 1)
+    ):
         return "T", max(1, rows, column // size if columns > 1 else rows)
     return None
 

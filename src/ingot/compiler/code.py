@@ -1,7 +1,8 @@
 """Code: LLVM instructions written as text, one function at a time.
 
-LLVM's own assembly language is the shortest way from Python to LLVM: what is written here is parsed by `jit.py` as it stands, and
-shown by `explain` as it stands. A `Register` is the name of a value with its LLVM type.
+LLVM's own assembly language is the shortest way from Python to LLVM: what is written here is parsed
+by `jit.py` as it stands, and shown by `explain` as it stands. A `Register` is the name of a value
+with its LLVM type.
 """
 
 from __future__ import annotations
@@ -86,7 +87,9 @@ class Code:
 
     def select(self, condition: Register, a: Register, b: Register) -> Register:
         """One of two values."""
-        return self.assign(a.type, f"select i1 {condition.name}, {a.type} {a.name}, {b.type} {b.name}")
+        return self.assign(
+            a.type, f"select i1 {condition.name}, {a.type} {a.name}, {b.type} {b.name}"
+        )
 
     def convert(self, operation: str, x: Register, type: str) -> Register:
         """A conversion such as "sitofp", "zext", "bitcast"; the value itself if it has the type."""
@@ -102,7 +105,9 @@ class Code:
         return self.assign(type, f"call {flags + ' ' if flags else ''}{type} @{function}({values})")
 
     def intrinsic(self, name: str, *arguments: Register) -> Register:
-        """An LLVM intrinsic of floating-point or integer values, by its bare name: "fma", "floor", "smax"."""
+        """An LLVM intrinsic of floating-point or integer values, by its bare name: "fma", "floor",
+        "smax".
+        """
         type = arguments[0].type
         suffix = {"float": "f32", "double": "f64", "half": "f16"}.get(type, type)
         return self.call(type, f"llvm.{name}.{suffix}", *arguments)
@@ -153,7 +158,9 @@ class Code:
         metadata: str = "",
         step: int = 1,
     ) -> Iterator[Loop]:
-        """A loop over begin <= index < end. `carried` are the initial values of what it hands on (see `Loop`)."""
+        """A loop over begin <= index < end. `carried` are the initial values of what it hands on
+        (see `Loop`).
+        """
         head, body, latch, done = (self.fresh(hint) for hint in ("head", "body", "latch", "done"))
         entry = self.block
         index, following = self.fresh("i"), self.fresh("next")
@@ -173,13 +180,17 @@ class Code:
         self.do(f"br label {head}{metadata}")
         phis = [f"  {index} = phi i64 [{begin.name}, %{entry}], [{following}, {latch}]"]
         for now, first, later in zip(current, carried, loop.updated, strict=True):
-            phis.append(f"  {now.name} = phi {now.type} [{first.name}, %{entry}], [{later.name}, {latch}]")
+            phis.append(
+                f"  {now.name} = phi {now.type} [{first.name}, %{entry}], [{later.name}, {latch}]"
+            )
         self.lines[position] = "\n".join(phis)
         self.label(done)
 
 
 class Loop:
-    """A loop while its body is written: `index`, and the values it carries from one turn to the next."""
+    """A loop while its body is written: `index`, and the values it carries from one turn to the
+    next.
+    """
 
     def __init__(self, index: Register, carried: list[Register]) -> None:
         self.index = index

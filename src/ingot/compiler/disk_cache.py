@@ -1,7 +1,7 @@
 """The disk cache: object files by the hash of what they were made from.
 
-Entries are written to a temporary file and renamed, carry a checksum, and are bounded in total size, oldest first. A damaged, foreign
-or unwritable cache only costs time.
+Entries are written to a temporary file and renamed, carry a checksum, and are bounded in total
+size, oldest first. A damaged, foreign or unwritable cache only costs time.
 """
 
 from __future__ import annotations

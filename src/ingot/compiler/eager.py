@@ -1,8 +1,9 @@
 """Fusion without `compile`: when evaluation meets a large graph, it is run as one program.
 
-The native evaluation loop offers every unevaluated graph with enough elements. The graph's structure (ops, shapes, dtypes, who takes
-what) is the key to a program; values that are there already are its inputs. A structure is compiled when it comes again, or at once
-if it moves so much memory that compiling pays the first time; until then the ops run one by one.
+The native evaluation loop offers every unevaluated graph with enough elements. The graph's
+structure (ops, shapes, dtypes, who takes what) is the key to a program; values that are there
+already are its inputs. A structure is compiled when it comes again, or at once if it moves so much
+memory that compiling pays the first time; until then the ops run one by one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ AT_ONCE = 64 << 20  # bytes read and written op by op that take about as long as
 
 
 class _Structures:
-    """Programs by structure; a number stands for how often a structure was seen before it was compiled."""
+    """Programs by structure; a number stands for how often a structure was seen before it was
+    compiled.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -68,7 +71,9 @@ def eager_fusion_info() -> dict[str, int]:
 
 
 def evaluate_whole(nodes: list[Node], wanted: list[int]) -> bool:
-    """Evaluates a graph, whose nodes come inputs first, as a whole; False leaves it to the ops one by one."""
+    """Evaluates a graph, whose nodes come inputs first, as a whole; False leaves it to the ops one
+    by one.
+    """
     if len(nodes) > MOST_NODES:
         return False
     if sum(node.op.role in ("map", "reduce") for node in nodes) < 2:
@@ -89,10 +94,10 @@ def evaluate_whole(nodes: list[Node], wanted: list[int]) -> bool:
     return True
 
 
-def _structure(
-    nodes: list[Node], wanted: list[int]
-) -> tuple[Hashable | None, list[Node], int]:
-    """A key for the graph, the values that it starts from, and the bytes that its ops read and write."""
+def _structure(nodes: list[Node], wanted: list[int]) -> tuple[Hashable | None, list[Node], int]:
+    """A key for the graph, the values that it starts from, and the bytes that its ops read and
+    write.
+    """
     number: dict[Node, int] = {}
     leaves: list[Node] = []
     parts: list[Any] = []

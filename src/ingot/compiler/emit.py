@@ -1,7 +1,8 @@
 """Emit: the kernel vocabulary of `graph/kernel.py` in LLVM instructions.
 
-An `Element` is one element of an array in registers. Half types are converted to float when they are loaded and rounded when they are
-stored; bool is an i1 in registers and a byte in memory; complex numbers are two floats.
+An `Element` is one element of an array in registers. Half types are converted to float when they
+are loaded and rounded when they are stored; bool is an i1 in registers and a byte in memory;
+complex numbers are two floats.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ __all__ = ["Element", "LLVMKernel"]
 
 @dataclass(frozen=True)
 class Element:
-    """One element: its register, the imaginary part's for complex numbers, and the dtype it stands for."""
+    """One element: its register, the imaginary part's for complex numbers, and the dtype it stands
+    for.
+    """
 
     register: Register
     dtype: Dtype
@@ -105,7 +108,9 @@ class LLVMKernel:
         return code.select(code.compare("fcmp uno", x, x), quiet, rounded)
 
     def _rounded_to_odd(self, x: Register) -> Register:
-        """A double as a float whose last bit tells that something was lost: rounding it again rounds the double right."""
+        """A double as a float whose last bit tells that something was lost: rounding it again
+        rounds the double right.
+        """
         code = self.code
         single = code.convert("fptrunc", x, "float")
         back = code.convert("fpext", single, "double")
@@ -138,7 +143,9 @@ class LLVMKernel:
         if x.dtype is dtype:
             return x
         if (x.dtype is float16 or x.dtype is bfloat16) and not x.rounded:
-            x = Element(self._converted(Element(x.register, float32), x.dtype), x.dtype, rounded=True)
+            x = Element(
+                self._converted(Element(x.register, float32), x.dtype), x.dtype, rounded=True
+            )
         if dtype is bool_:
             return self.not_equal(x, self.constant(0, x))
         if dtype is complex64:
@@ -164,7 +171,8 @@ class LLVMKernel:
             widens = type == "double"
             return code.convert("fpext" if widens else "fptrunc", x.register, type)
         if is_inexact(x.dtype):
-            # By way of a wide integer, so that what does not fit wraps around instead of being undefined.
+            # By way of a wide integer, so that what does not fit wraps around instead of being
+            # undefined.
             operation = "llvm.fptoui.sat" if dtype.name == "uint64" else "llvm.fptosi.sat"
             suffix = "f64" if x.register.type == "double" else "f32"
             wide = code.call("i64", f"{operation}.i64.{suffix}", x.register)
@@ -213,7 +221,9 @@ class LLVMKernel:
         return self._binary("fdiv", a, b)
 
     def _safe_divisor(self, a: Element, b: Element) -> tuple[Register, Register]:
-        """Whether dividing would trap (b is 0, or the lowest one / -1), and a divisor that does not."""
+        """Whether dividing would trap (b is 0, or the lowest one / -1), and a divisor that does
+        not.
+        """
         code = self.code
         zero, one = code.constant(0, b.register), code.constant(1, b.register)
         bad = code.compare("icmp eq", b.register, zero)
@@ -358,7 +368,9 @@ class LLVMKernel:
         return Element(self.code.binary("xor", x.register, ones), x.dtype)
 
     def _shift_amount(self, a: Element, b: Element) -> tuple[Register, Register]:
-        """Whether b is a number of bits that a has (as unsigned, a negative one is too large), and b, or 0 if not."""
+        """Whether b is a number of bits that a has (as unsigned, a negative one is too large), and
+        b, or 0 if not.
+        """
         code = self.code
         width = code.constant(8 * a.dtype.size, b.register)
         inside = code.compare("icmp ult", b.register, width)

@@ -1,5 +1,5 @@
-"""The JIT: LLVM code into machine code, in this process. The only module that touches `llvmlite.binding`,
-which is loaded when the first kernel is compiled.
+"""The JIT: LLVM code into machine code, in this process. The only module that touches
+`llvmlite.binding`, which is loaded when the first kernel is compiled.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class _Machine:
         options.loop_vectorization = True
         options.loop_interleaving = True
         options.loop_unrolling = True
-        options.slp_vectorization = False  # the loops are vectorised; trees of scalars are not worth the time
+        # the loops are vectorised; trees of scalars are not worth the time
+        options.slp_vectorization = False
         builder = llvm.create_pass_builder(self.target, options)
         builder.getModulePassManager().run(module, builder)
         return module
@@ -67,11 +68,15 @@ def compile_object(code: str) -> bytes:
 
 
 def load_object(data: bytes, function: str) -> int:
-    """Loads an object file; the address of one of its functions. The code stays for the life of the process."""
+    """Loads an object file; the address of one of its functions. The code stays for the life of the
+    process.
+    """
     with _lock:
         for name in undefined_symbols(data):
             if llvm_binding().address_of_symbol(name) is None:
-                raise RuntimeError(f"machine code calls {name}, which is nowhere; this is a bug in ingot.")
+                raise RuntimeError(
+                    f"machine code calls {name}, which is nowhere; this is a bug in ingot."
+                )
         engine = _machine().engine
         engine.add_object_file(llvm_binding().ObjectFileRef.from_data(data))
         engine.finalize_object()

@@ -1,4 +1,6 @@
-"""Kernels in this process: equal code is compiled once; the object files are kept on disk for later processes."""
+"""Kernels in this process: equal code is compiled once; the object files are kept on disk for later
+processes.
+"""
 
 from __future__ import annotations
 

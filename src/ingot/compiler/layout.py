@@ -1,6 +1,7 @@
 """Layouts: where the elements of a value are in memory, so that views cost nothing.
 
-A layout is an offset in bytes and a stride in bytes for each axis, relative to the memory of the value that a view is of.
+A layout is an offset in bytes and a stride in bytes for each axis, relative to the memory of the
+value that a view is of.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""Loops: what the walks of `walks.py` are made of: operands, elements, nested loops and running results."""
+"""Loops: what the walks of `walks.py` are made of: operands, elements, nested loops and running
+results.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+
 from ingot._native import Dtype
 from ingot.compiler.code import Code, Register, literal
 from ingot.compiler.emit import Element, LLVMKernel, register_type
@@ -14,24 +17,24 @@ from ingot.graph.dtype import float64
 
 __all__ = ["Accumulator", "Kernel", "Lowered", "Pointers", "Writer", "flat", "unflat"]
 
-TILE = 8192  # elements of a long innermost axis that one part of a map takes
 BLOCK = 4096  # elements that are summed in their own precision before they join a wider total
-COLUMNS = 512  # elements side by side in a reduction along other axes
-SPLIT = 1 << 16  # elements of a long row that one part reduces
-COSTLY = 12  # instructions; a value that takes more is kept for later passes over a row instead of computed again
-ROW_MEMORY = 1 << 15  # bytes of a row that may be kept on the stack for later passes
+# instructions times elements below which a thread costs more than it brings
+PARALLEL_WORK = 1 << 14
 
 Pointers = dict[Operand, Register]
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """The code of one kernel: `parts` is how far its loop goes, `grain` how many parts are worth a thread."""
+    """The code of one kernel: `parts` is how far its loop goes, `grain` how many parts are worth a
+    thread.
+    """
 
     text: str
     parts: int
     grain: int
-    operands: tuple[Step | None, ...]  # what its arguments are; None stands for the group's scratch memory
+    # what its arguments are; None stands for the group's scratch memory
+    operands: tuple[Step | None, ...]
 
 
 @dataclass
@@ -120,7 +123,9 @@ class Writer:
         self.read_of = {operand.step: operand for operand in self.reads}
         self.write_of = {operand.step: operand for operand in self.writes}
         self.accumulators = [
-            Accumulator(step) for step in group.steps if step.op is not None and step.op.role == "reduce"
+            Accumulator(step)
+            for step in group.steps
+            if step.op is not None and step.op.role == "reduce"
         ]
         self.code = Code()
         self.k = LLVMKernel(self.code)
@@ -132,16 +137,24 @@ class Writer:
     def begin(self) -> tuple[Pointers, Register, Register]:
         """The addresses of all operands and the range of parts."""
         pointers = {
-            operand: Register(f"%a{operand.argument}", "ptr") for operand in (*self.reads, *self.writes)
+            operand: Register(f"%a{operand.argument}", "ptr")
+            for operand in (*self.reads, *self.writes)
         }
         return pointers, Register("%begin", "i64"), Register("%end", "i64")
 
     def finish(self, parts: int, grain: int, scratch: bool = False) -> Kernel:
-        """The kernel: a body whose operands do not overlap, and the function that unpacks the arguments."""
+        """The kernel: a body whose operands do not overlap, and the function that unpacks the
+        arguments.
+        """
         operands: list[Step | None] = [operand.step for operand in (*self.reads, *self.writes)]
         if scratch:
             operands.append(None)
         return Kernel(_module(self.code, len(operands)), parts, max(1, grain), tuple(operands))
+
+    def grain(self, elements_per_part: int) -> int:
+        """How many parts make enough work for a thread."""
+        work = max(1, len(self.code.lines)) * max(1, elements_per_part)
+        return max(1, PARALLEL_WORK // work)
 
     # Places
 
@@ -160,7 +173,9 @@ class Writer:
         return found
 
     def placed(self, pointers: Pointers, index: Register, axes: Sequence[int]) -> Pointers:
-        """The addresses at a position among all elements of some axes, the last of which moves first."""
+        """The addresses at a position among all elements of some axes, the last of which moves
+        first.
+        """
         for number, axis in enumerate(reversed(axes)):
             if number == len(axes) - 1:
                 return self.moved(pointers, index, axis)
@@ -186,7 +201,9 @@ class Writer:
         known[step] = found
         return found
 
-    def compute(self, steps: Sequence[Step], known: dict[Step, Element], pointers: Pointers) -> None:
+    def compute(
+        self, steps: Sequence[Step], known: dict[Step, Element], pointers: Pointers
+    ) -> None:
         """Adds the elements of `steps`, which are in order, to `known`."""
         for step in steps:
             if step in known:
@@ -196,7 +213,9 @@ class Writer:
             known[step] = inputs[0] if step.op.role == "view" else step.op.emit(self.k, *inputs)
 
     def closure(self, targets: Sequence[Step], stop: Callable[[Step], bool]) -> list[Step]:
-        """The maps of the group that `targets` need, in order, without going past where `stop` says so."""
+        """The maps of the group that `targets` need, in order, without going past where `stop` says
+        so.
+        """
         needed: set[Step] = set()
         stack = list(targets)
         while stack:
@@ -207,12 +226,16 @@ class Writer:
             stack.extend(step.inputs)
         return [step for step in self.group.steps if step in needed]
 
-    def reduced_input(self, accumulator: Accumulator, known: dict[Step, Element], pointers: Pointers) -> Element:
+    def reduced_input(
+        self, accumulator: Accumulator, known: dict[Step, Element], pointers: Pointers
+    ) -> Element:
         """What a reduction adds at the current place."""
         element = self.value(accumulator.step.inputs[0], known, pointers)
         return self.k.cast(element, accumulator.dtype)
 
-    def store_outputs(self, steps: Sequence[Step], known: dict[Step, Element], pointers: Pointers) -> None:
+    def store_outputs(
+        self, steps: Sequence[Step], known: dict[Step, Element], pointers: Pointers
+    ) -> None:
         """Writes those of `steps` that are outputs."""
         for step in steps:
             if step in self.write_of:
@@ -229,16 +252,20 @@ class Writer:
         body: Callable[[Pointers, Register | None], list[Element]],
         bounds: tuple[Register, Register] | None = None,
     ) -> list[Element]:
-        """Walks the axes and adds what `body` gives to the totals. `bounds` narrows the first axis."""
+        """Walks the axes and adds what `body` gives to the totals; `bounds` narrow the first."""
         axis, rest = axes[0], axes[1:]
         begin, end = bounds or (self.i64(0), self.i64(self.domain.lengths[axis]))
         if rest:
             with self.code.loop(begin, end, flat(totals)) as loop:
                 inner = self.moved(pointers, loop.index, axis)
-                found = self.reduce_over(rest, inner, accumulators, unflat(loop.carried, totals), body)
+                found = self.reduce_over(
+                    rest, inner, accumulators, unflat(loop.carried, totals), body
+                )
                 loop.updated = flat(found)
             return unflat(loop.carried, totals)
-        blocked = self.domain.lengths[axis] > BLOCK and any(x.total is not x.dtype for x in accumulators)
+        blocked = self.domain.lengths[axis] > BLOCK and any(
+            x.total is not x.dtype for x in accumulators
+        )
         if not blocked:
             return self._reduce_block(axis, pointers, accumulators, totals, body, begin, end)
         with self.code.loop(begin, end, flat(totals), step=BLOCK) as loop:
@@ -265,7 +292,10 @@ class Writer:
             running = unflat(loop.carried, starts)
             added = body(self.moved(pointers, loop.index, axis), loop.index)
             loop.updated = flat(
-                [x.combine(self.combining, a, b) for x, a, b in zip(accumulators, running, added, strict=True)]
+                [
+                    x.combine(self.combining, a, b)
+                    for x, a, b in zip(accumulators, running, added, strict=True)
+                ]
             )
         partial = unflat(loop.carried, starts)
         return [
@@ -273,7 +303,9 @@ class Writer:
             for x, total, part in zip(accumulators, totals, partial, strict=True)
         ]
 
-    def walk(self, axes: Sequence[int], pointers: Pointers, body: Callable[[Pointers, Register], None]) -> None:
+    def walk(
+        self, axes: Sequence[int], pointers: Pointers, body: Callable[[Pointers, Register], None]
+    ) -> None:
         """Walks the axes without carrying anything."""
         axis, rest = axes[0], axes[1:]
         length = self.i64(self.domain.lengths[axis])
@@ -286,7 +318,9 @@ class Writer:
 
 
 def _module(code: Code, operands: int) -> str:
-    """The text of a module. `KERNEL` stands for the kernel's name, which depends on the rest of the text."""
+    """The text of a module. `KERNEL` stands for the kernel's name, which depends on the rest of the
+    text.
+    """
     parameters = ", ".join(f"ptr noalias %a{i}" for i in range(operands))
     unpack = []
     for i in range(operands):

@@ -1,8 +1,9 @@
 """Lower: a fused group into the loops of one kernel.
 
-A kernel is `void kernel(ptr arguments, i64 begin, i64 end)`: the addresses of its operands, and the part of its work that one call
-does, so that a loop over parts can be spread over threads. `Domain` says how the group's elements are walked; the three kinds of
-walk are in `loops.py`. What a group computes is written by its ops' own `emit` rules.
+A kernel is `void kernel(ptr arguments, i64 begin, i64 end)`: the addresses of its operands, and the
+part of its work that one call does, so that a loop over parts can be spread over threads. `Domain`
+says how the group's elements are walked; the three kinds of walk are in `loops.py`. What a group
+computes is written by its ops' own `emit` rules.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ __all__ = ["Domain", "Operand", "immediate_value", "is_immediate", "operands_of"
 
 @dataclass(frozen=True)
 class Operand:
-    """A value in memory that a kernel reads or writes: its place among the arguments and its strides in bytes.
+    """A value in memory that a kernel reads or writes: its place among the arguments and its
+    strides in bytes.
 
-    `strides` has an entry for each axis of the group's domain; for values with one element a row, those of the reduced axes are 0.
+    `strides` has an entry for each axis of the group's domain; for values with one element a row,
+    those of the reduced axes are 0.
     """
 
     step: Step
@@ -53,7 +56,9 @@ class Domain:
 def operands_of(
     group: Group, strides_of: dict[Step, tuple[int, ...]]
 ) -> tuple[Domain, list[Operand], list[Operand]]:
-    """The collapsed domain of a group with what it reads and writes. Scalars that are constants are not operands."""
+    """The collapsed domain of a group with what it reads and writes. Scalars that are constants are
+    not operands.
+    """
     reduced = group.reduced or ()
     reads = [step for step in group.inputs if not is_immediate(step)]
     steps = [*reads, *group.outputs]
@@ -72,7 +77,9 @@ def is_immediate(step: Step) -> bool:
 
 
 def immediate_value(step: Step) -> np.ndarray | None:
-    """The one element of a constant, also seen through views; None if there are several, or it is no constant."""
+    """The one element of a constant, also seen through views; None if there are several, or it is
+    no constant.
+    """
     while step.op is not None and step.op.role == "view":
         step = step.inputs[0]
     if step.value is None or step.value.size != 1:
@@ -80,10 +87,10 @@ def immediate_value(step: Step) -> np.ndarray | None:
     return step.value.reshape(-1)
 
 
-def _over_domain(
-    shape: tuple[int, ...], strides: tuple[int, ...], group: Group
-) -> tuple[int, ...]:
-    """Strides along the axes of the domain: a value of one element a row does not move along the reduced ones."""
+def _over_domain(shape: tuple[int, ...], strides: tuple[int, ...], group: Group) -> tuple[int, ...]:
+    """Strides along the axes of the domain: a value of one element a row does not move along the
+    reduced ones.
+    """
     longer = [stride for length, stride in zip(shape, strides, strict=True) if length != 1]
     if len(longer) == len(group.domain):
         return tuple(longer)

@@ -1,6 +1,7 @@
 """Object files: which functions machine code calls that are not in it.
 
-LLVM ends the process when it loads code that calls a function it cannot find, so that is looked up before.
+LLVM ends the process when it loads code that calls a function it cannot find, so that is looked up
+before.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ _SYMBOL_TABLE = 2
 
 
 def undefined_symbols(data: bytes) -> list[str]:
-    """The names of the functions that an ELF object file needs from elsewhere; none for other formats."""
+    """The names of the functions that an ELF object file needs from elsewhere; none for other
+    formats.
+    """
     if data[:5] != b"\x7fELF\x02":
         return []
     header = _HEADER.unpack_from(data)

@@ -1,8 +1,9 @@
 """Plan: a schedule as a native program: where every value lives, and the instructions in order.
 
-Inputs, outputs and constants have memory of their own. What lies between lives in one arena, in which values whose lifetimes do not
-meet share places. Views are addresses into the memory of what they are views of. Ops that have neither kernel nor BLAS call run
-on the host, between native instructions.
+Inputs, outputs and constants have memory of their own. What lies between lives in one arena, in
+which values whose lifetimes do not meet share places. Views are addresses into the memory of what
+they are views of. Ops that have neither kernel nor BLAS call run on the host, between native
+instructions.
 """
 
 from __future__ import annotations
@@ -163,7 +164,9 @@ class _Planner:
         return ends
 
     def _owned(self) -> list[Step]:
-        """The values of kernels and BLAS calls that outlive the program, because an output shows them."""
+        """The values of kernels and BLAS calls that outlive the program, because an output shows
+        them.
+        """
         made = {
             step
             for group in self.schedule.groups
@@ -198,7 +201,9 @@ class _Planner:
         """Memory for a new value: its own slot, or a place in the arena."""
         if step not in self.place:
             offset = self.arena.take(step.nbytes)
-            self.place[step] = Place(self.arena_slot, offset, contiguous(step.shape, step.dtype.size))
+            self.place[step] = Place(
+                self.arena_slot, offset, contiguous(step.shape, step.dtype.size)
+            )
 
     def _release(self, step: Step) -> None:
         place = self.place.get(step)
@@ -246,7 +251,9 @@ class _Planner:
         scratch = self.arena.take(lowered.scratch) if lowered.scratch else 0
         for kernel in lowered.kernels:
             arguments = [
-                (self.arena_slot, scratch) if step is None else (self.place[step].slot, self.place[step].offset)
+                (self.arena_slot, scratch)
+                if step is None
+                else (self.place[step].slot, self.place[step].offset)
                 for step in kernel.operands
             ]
             address = kernel_address(kernel.text)
@@ -298,7 +305,9 @@ class _Planner:
         if not several and step.shape == ():  # ascontiguousarray makes 0-d arrays 1-d
 
             def host(owners: list[Any]) -> list[Any]:
-                return [np.asarray(evaluate(*[view(owners) for view in views]), order="C").reshape(())]
+                return [
+                    np.asarray(evaluate(*[view(owners) for view in views]), order="C").reshape(())
+                ]
 
         self.instructions.append(("host", host, [(slot, 0) for slot in slots]))
 
@@ -355,7 +364,9 @@ class _Planner:
 
 
 class _Window:
-    """Memory of another array, as NumPy's array interface describes it; keeps the other array alive."""
+    """Memory of another array, as NumPy's array interface describes it; keeps the other array
+    alive.
+    """
 
     def __init__(self, owner: np.ndarray, interface: dict[str, Any]) -> None:
         self.owner = owner
@@ -379,5 +390,7 @@ def view_at(
 def build_plan(
     schedule: Schedule, input_strides: tuple[tuple[int, ...], ...] | None = None
 ) -> Plan:
-    """The native program of a schedule, for contiguous inputs or for inputs of the given strides in bytes."""
+    """The native program of a schedule, for contiguous inputs or for inputs of the given strides in
+    bytes.
+    """
     return _Planner(schedule, input_strides).run()

@@ -36,7 +36,7 @@ class Program:
 
     @cached_property
     def plan(self) -> Plan:
-        """The program for contiguous inputs; made, with its machine code, when it is first needed."""
+        """The program for contiguous inputs; made, with machine code, when it is first needed."""
         return build_plan(self.schedule)
 
     def run(self, inputs: tuple[np.ndarray, ...]) -> Any:

@@ -1,18 +1,21 @@
 """Walks: the ways in which a kernel goes through the elements of its group.
 
-A map computes every element by itself. Rows are gone through one by one; where a row holds reductions it is walked again for what
-needs their results, while it is still in the cache. Few long rows are reduced in parts that a second kernel combines. Reductions
-along other axes than the last keep a tile of the last axis side by side.
+A map computes every element by itself. Rows are gone through one by one; where a row holds
+reductions it is walked again for what needs their results, while it is still in the cache. Few long
+rows are reduced in parts that a second kernel combines. Reductions along other axes than the last
+keep a tile of the last axis side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from ingot.compiler.code import Register, literal
 from ingot.compiler.emit import Element, LLVMKernel, register_type
 from ingot.compiler.fuse import Group
-from ingot.compiler.loops import Accumulator, Kernel, Lowered, Pointers, Writer, flat, unflat
+from ingot.compiler.loops import Kernel, Lowered, Pointers, Writer
+from ingot.compiler.lower import Operand
+from ingot.compiler.partial_reductions import columns, split
 from ingot.compiler.tape import Step
 from ingot.graph.shape import size_of
 
@@ -21,13 +24,9 @@ __all__ = ["lower"]
 TILE = 8192  # elements of a long innermost axis that one part of a map takes
 CACHE_LINE = 64
 ACROSS, ALONG = 32, 128  # the sides of a tile of a map that reads across the grain
-SPLIT = 1 << 15  # elements of a long row that one part reduces
-COLUMNS = 1024  # elements side by side in a reduction along other axes
-COLUMN_ROWS = 128  # how many of these are summed in their own precision before they join a wider total
-COSTLY = 12  # instructions; a value that takes more is kept for later passes over a row, not computed again
+# instructions; a value that takes more is kept for later passes over a row, not computed again
+COSTLY = 12
 ROW_MEMORY = 1 << 15  # bytes of a row that may be kept on the stack for later passes
-ROWS_TOGETHER = 8  # rows that a reduction along columns adds at once, divided by the steps it computes
-PARALLEL_WORK = 1 << 14  # instructions times elements below which a thread costs more than it brings
 
 
 def lower(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> Lowered:
@@ -38,14 +37,8 @@ def lower(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> Lowered:
     if group.by_rows:
         return Lowered([_rows(writer)])
     if writer.domain.kept and writer.domain.kept[-1] == len(writer.domain.lengths) - 1:
-        return _columns(writer, strides_of)
-    return _split(writer, strides_of)
-
-
-def _grain(writer: Writer, elements_per_part: int) -> int:
-    """How many parts make enough work for a thread."""
-    work = max(1, len(writer.code.lines)) * max(1, elements_per_part)
-    return max(1, PARALLEL_WORK // work)
+        return columns(writer, strides_of)
+    return split(writer, strides_of)
 
 
 def _map(writer: Writer) -> Kernel:
@@ -60,7 +53,7 @@ def _map(writer: Writer) -> Kernel:
     if len(axes) == 1:
         with code.loop(begin, end) as loop:
             _map_element(writer, writer.moved(pointers, loop.index, inner))
-        return writer.finish(domain.lengths[inner], _grain(writer, 1))
+        return writer.finish(domain.lengths[inner], writer.grain(1))
     if crossing is not None:
         return _map_tiles(writer, crossing)
     length = domain.lengths[inner]
@@ -71,7 +64,7 @@ def _map(writer: Writer) -> Kernel:
         here = writer.placed(pointers, row, axes[:-1])
         with code.loop(first, last) as loop:
             _map_element(writer, writer.moved(here, loop.index, inner))
-    return writer.finish(domain.size(axes[:-1]) * tiles, _grain(writer, min(length, TILE)))
+    return writer.finish(domain.size(axes[:-1]) * tiles, writer.grain(min(length, TILE)))
 
 
 def _map_element(writer: Writer, here: Pointers) -> None:
@@ -89,7 +82,9 @@ def _divided(writer: Writer, index: Register, count: int) -> tuple[Register, Reg
     return writer.code.binary("udiv", index, divisor), writer.code.binary("urem", index, divisor)
 
 
-def _tile_bounds(writer: Writer, tile: Register, size: int, length: int) -> tuple[Register, Register]:
+def _tile_bounds(
+    writer: Writer, tile: Register, size: int, length: int
+) -> tuple[Register, Register]:
     """Where a tile of an axis begins and ends."""
     if length <= size:
         return writer.i64(0), writer.i64(length)
@@ -99,7 +94,9 @@ def _tile_bounds(writer: Writer, tile: Register, size: int, length: int) -> tupl
 
 
 def _crossing_axis(writer: Writer) -> int | None:
-    """An axis other than the last along which some operand's elements are adjacent: it is read across the grain."""
+    """An axis other than the last along which some operand's elements are adjacent: it is read
+    across the grain.
+    """
     inner = len(writer.domain.lengths) - 1
     for operand in (*writer.reads, *writer.writes):
         if abs(operand.strides[inner]) < CACHE_LINE:
@@ -111,12 +108,16 @@ def _crossing_axis(writer: Writer) -> int | None:
 
 
 def _map_tiles(writer: Writer, crossing: int) -> Kernel:
-    """A map that reads some operand across the grain, in tiles so small that its cache lines are used up at once."""
+    """A map that reads some operand across the grain, in tiles so small that its cache lines are
+    used up at once.
+    """
     domain, code = writer.domain, writer.code
     pointers, begin, end = writer.begin()
     inner = len(domain.lengths) - 1
     outer = [axis for axis in range(inner) if axis != crossing]
-    across, along = (-(-domain.lengths[axis] // size) for axis, size in ((crossing, ACROSS), (inner, ALONG)))
+    across, along = (
+        -(-domain.lengths[axis] // size) for axis, size in ((crossing, ACROSS), (inner, ALONG))
+    )
     with code.loop(begin, end) as parts:
         above, tile = _divided(writer, parts.index, along)
         row, band = _divided(writer, above, across)
@@ -128,7 +129,7 @@ def _map_tiles(writer: Writer, crossing: int) -> Kernel:
             with code.loop(left, right) as loop:
                 _map_element(writer, writer.moved(at_row, loop.index, inner))
     work = min(domain.lengths[crossing], ACROSS) * min(domain.lengths[inner], ALONG)
-    return writer.finish(domain.size(outer) * across * along, _grain(writer, work))
+    return writer.finish(domain.size(outer) * across * along, writer.grain(work))
 
 
 class _RowPasses:
@@ -137,7 +138,8 @@ class _RowPasses:
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
         self.is_row: dict[Step, bool] = {}  # one element a row, or one for each element
-        self.stage: dict[Step, int] = {}  # the pass that can compute it; for rows, the pass before which it is known
+        # the pass that can compute it; for rows, the pass before which it is known
+        self.stage: dict[Step, int] = {}
         for step in writer.group.steps:
             assert step.op is not None
             if step.op.role == "reduce":
@@ -145,12 +147,17 @@ class _RowPasses:
                 self.stage[step] = self.stage.get(step.inputs[0], 0) + 1
                 continue
             members = [source for source in step.inputs if source in writer.members]
-            spreads = step.op.role == "view" and step.op.broadcasts and size_of(step.shape) != size_of(step.inputs[0].shape)
+            spreads = (
+                step.op.role == "view"
+                and step.op.broadcasts
+                and size_of(step.shape) != size_of(step.inputs[0].shape)
+            )
             self.is_row[step] = not spreads and _is_row_shape(step, writer)
             self.stage[step] = max((self.stage[source] for source in members), default=0)
         outputs = [step for step in writer.group.outputs if not self.is_row[step]]
         last = max(
-            [self.stage[x.step] - 1 for x in writer.accumulators] + [self.stage[step] for step in outputs]
+            [self.stage[x.step] - 1 for x in writer.accumulators]
+            + [self.stage[step] for step in outputs]
         )
         self.targets: list[list[Step]] = [[] for _ in range(last + 1)]
         for step in outputs:
@@ -164,7 +171,7 @@ class _RowPasses:
             self._keep_for(number)
 
     def _keep_for(self, number: int) -> None:
-        """Finds what pass `number` needs of earlier passes and is better kept than computed again."""
+        """Finds what pass `number` needs of earlier ones that is better kept than made again."""
         for step in self.steps(number):
             for source in step.inputs:
                 if (
@@ -184,22 +191,31 @@ class _RowPasses:
         for needed in self.writer.closure([step], lambda s: self.is_row.get(s, False)):
             assert needed.op is not None
             inputs = [known.get(s) or _dummy(s) for s in needed.inputs]
-            known[needed] = inputs[0] if needed.op.role == "view" else needed.op.emit(scratch, *inputs)
+            known[needed] = (
+                inputs[0] if needed.op.role == "view" else needed.op.emit(scratch, *inputs)
+            )
         return len(scratch.code.lines) > COSTLY
 
     def steps(self, number: int) -> list[Step]:
-        """What pass `number` computes, in order: not what is kept from earlier passes, and nothing of rows."""
+        """What pass `number` computes, in order: not what is kept from earlier passes, and nothing
+        of rows.
+        """
         return self.writer.closure(
             self.targets[number],
             lambda step: self.is_row[step] or (step in self.kept and self.stage[step] < number),
         )
 
     def rows_known_before(self, number: int) -> list[Step]:
-        """The steps of one element a row, reductions excluded, that can be computed before pass `number`."""
+        """The steps of one element a row, reductions excluded, that can be computed before pass
+        `number`.
+        """
         return [
             step
             for step in self.writer.group.steps
-            if self.is_row[step] and step.op is not None and step.op.role != "reduce" and self.stage[step] <= number
+            if self.is_row[step]
+            and step.op is not None
+            and step.op.role != "reduce"
+            and self.stage[step] <= number
         ]
 
 
@@ -229,14 +245,16 @@ def _rows(writer: Writer) -> Kernel:
         writer.compute(passes.rows_known_before(len(passes.targets)), row_values, here)
         row_outputs = [step for step in writer.group.outputs if passes.is_row[step]]
         writer.store_outputs(row_outputs, row_values, here)
-    return writer.finish(domain.size(domain.kept), _grain(writer, length))
+    return writer.finish(domain.size(domain.kept), writer.grain(length))
 
 
-Place = tuple[str, object]  # ("output", operand) or ("stack", register)
+Place = Operand | Register  # the row of an output, or memory on the stack
 
 
 def _places_for_kept(writer: Writer, passes: _RowPasses) -> dict[Step, Place]:
-    """Where values that later passes need are kept: in the row of an output that is written later, or on the stack."""
+    """Where values that later passes need are kept: in the row of an output that is written later,
+    or on the stack.
+    """
     places: dict[Step, Place] = {}
     free = [step for step in writer.group.outputs if not passes.is_row[step]]
     memory = 0
@@ -244,7 +262,7 @@ def _places_for_kept(writer: Writer, passes: _RowPasses) -> dict[Step, Place]:
     length = writer.domain.size(writer.domain.reduced)
     for step in list(passes.kept):
         if step in writer.write_of:
-            places[step] = ("output", writer.write_of[step])
+            places[step] = writer.write_of[step]
             continue
         fitting = [
             output
@@ -253,12 +271,12 @@ def _places_for_kept(writer: Writer, passes: _RowPasses) -> dict[Step, Place]:
         ]
         nbytes = length * step.dtype.size
         if fitting:
-            places[step] = ("output", writer.write_of[fitting[0]])
+            places[step] = writer.write_of[fitting[0]]
             free.remove(fitting[0])
         elif single and memory + nbytes <= ROW_MEMORY:
             memory += nbytes
             writer.code.do(f"%kept{len(places)} = alloca [{nbytes} x i8], align 64")
-            places[step] = ("stack", Register(f"%kept{len(places)}", "ptr"))
+            places[step] = Register(f"%kept{len(places)}", "ptr")
         else:
             del passes.kept[step]
             passes.targets[passes.stage[step]].remove(step)
@@ -273,25 +291,35 @@ def _row_pass(
     row_values: dict[Step, Element],
     places: dict[Step, Place],
 ) -> None:
-    """One walk along a row: reductions whose inputs are known now, outputs, and what is kept for later."""
+    """One walk along a row: reductions whose inputs are known now, outputs, and what is kept for
+    later.
+    """
     accumulators = [x for x in writer.accumulators if passes.stage[x.step] == number + 1]
     steps = passes.steps(number)
-    writes = [step for step in passes.targets[number] if step in writer.write_of and step not in passes.kept]
+    writes = [
+        step
+        for step in passes.targets[number]
+        if step in writer.write_of and step not in passes.kept
+    ]
     keeps = [step for step in passes.kept if passes.stage[step] == number]
 
     def place(step: Step, spot: Pointers, index: Register | None) -> Register:
-        kind, where = places[step]
-        if kind == "output":
-            return spot[where]  # type: ignore[index]
+        where = places[step]
+        if isinstance(where, Operand):
+            return spot[where]
         assert index is not None
-        return writer.code.offset(where, writer.code.binary("mul nsw", index, writer.i64(step.dtype.size)))  # type: ignore[arg-type]
+        distance = writer.code.binary("mul nsw", index, writer.i64(step.dtype.size))
+        return writer.code.offset(where, distance)
 
     def body(spot: Pointers, index: Register | None) -> list[Element]:
-        known = _Known(writer, passes, number, row_values, spot, lambda step: place(step, spot, index))
+        kept = {step for step in passes.kept if passes.stage[step] < number}
+        known = _Known(
+            row_values, kept, lambda step: writer.k.load(step.dtype, place(step, spot, index))
+        )
         writer.compute(steps, known, spot)
         for step in keeps:
             writer.k.store(known[step], place(step, spot, index))
-        writer.store_outputs(dict.fromkeys(writes), known, spot)  # type: ignore[arg-type]
+        writer.store_outputs(list(dict.fromkeys(writes)), known, spot)
         return [writer.reduced_input(x, known, spot) for x in accumulators]
 
     totals = [x.start(writer.k, x.total) for x in accumulators]
@@ -301,216 +329,22 @@ def _row_pass(
 
 
 class _Known(dict[Step, Element]):
-    """The values known at one place of a row: those of the row, and those kept by earlier passes, loaded when asked for."""
+    """The values known at one place of a row.
 
-    def __init__(self, writer, passes, number, row_values, spot, place):  # type: ignore[no-untyped-def]
+    Those of the row, and those that earlier passes kept, which are loaded when asked for.
+    """
+
+    def __init__(
+        self,
+        row_values: dict[Step, Element],
+        kept: set[Step],
+        load: Callable[[Step], Element],
+    ) -> None:
         super().__init__(row_values)
-        self._kept = {step for step in passes.kept if passes.stage[step] < number}
-        self._load = lambda step: writer.k.load(step.dtype, place(step))
+        self._kept = kept
+        self._load = load
 
     def get(self, step: Step, default: Element | None = None) -> Element | None:  # type: ignore[override]
         if step not in self and step in self._kept:
             self[step] = self._load(step)
         return super().get(step, default)
-
-
-def _split(writer: Writer, strides_of: dict[Step, tuple[int, ...]]) -> Lowered:
-    """Reductions of few long rows, or of axes in any order: parts of the first reduced axis, then their results."""
-    domain, code = writer.domain, writer.code
-    first = domain.reduced[0]
-    rest = domain.size(domain.reduced) // domain.lengths[first]
-    step = max(1, SPLIT // rest)
-    parts = -(-domain.lengths[first] // step)
-    pointers, begin, end = writer.begin()
-    maps = [s for s in writer.group.steps if s.op is not None and s.op.role != "reduce"]
-
-    def body(spot: Pointers, index: Register | None) -> list[Element]:
-        known: dict[Step, Element] = {}
-        writer.compute(maps, known, spot)
-        writer.store_outputs(maps, known, spot)
-        return [writer.reduced_input(x, known, spot) for x in writer.accumulators]
-
-    rows = domain.size(domain.kept)
-    scratch = Register(f"%a{len(writer.reads) + len(writer.writes)}", "ptr")
-    with code.loop(begin, end) as loop:
-        row = code.binary("udiv", loop.index, writer.i64(parts))
-        part = code.binary("urem", loop.index, writer.i64(parts))
-        here = writer.placed(pointers, row, domain.kept)
-        low = code.binary("mul nsw", part, writer.i64(step))
-        high = code.intrinsic("smin", code.binary("add nsw", low, writer.i64(step)), writer.i64(domain.lengths[first]))
-        totals = [x.start(writer.k, x.total) for x in writer.accumulators]
-        totals = writer.reduce_over(domain.reduced, here, writer.accumulators, totals, body, (low, high))
-        _store_partials(writer, writer.accumulators, totals, scratch, loop.index, rows * parts)
-    elements = domain.size(domain.reduced) // parts
-    kernel = writer.finish(rows * parts, _grain(writer, elements), scratch=True)
-    finish = _combine_partials(writer.group, strides_of, parts, rows, by_part=False)
-    return Lowered([kernel, finish], rows * parts * _partial_bytes(writer.accumulators))
-
-
-def _partial_bytes(accumulators: Sequence[Accumulator]) -> int:
-    return sum(8 for _ in accumulators)
-
-
-def _partial_address(
-    writer: Writer, number: int, scratch: Register, index: Register, count: int
-) -> Register:
-    """Where a partial result is kept: 8 bytes each, all of one reduction together."""
-    base = writer.code.offset(scratch, writer.i64(8 * number * count))
-    return writer.code.element("i64", base, index)
-
-
-def _store_partials(
-    writer: Writer,
-    accumulators: Sequence[Accumulator],
-    totals: Sequence[Element],
-    scratch: Register,
-    index: Register,
-    count: int,
-) -> None:
-    for number, total in enumerate(totals):
-        writer.k.store(total, _partial_address(writer, number, scratch, index, count))
-    assert len(totals) == len(accumulators)
-
-
-def _combine_partials(
-    group: Group, strides_of: dict[Step, tuple[int, ...]], parts: int, rows: int, by_part: bool
-) -> Kernel:
-    """The second kernel of a split reduction. Partial results lie row by row, or (`by_part`) part by part."""
-    writer = Writer(group, strides_of)
-    code = writer.code
-    pointers, begin, end = writer.begin()
-    scratch = Register(f"%a{len(writer.reads) + len(writer.writes)}", "ptr")
-    with code.loop(begin, end) as loop:
-        totals = [x.start(writer.k, x.total) for x in writer.accumulators]
-        with code.loop(writer.i64(0), writer.i64(parts), flat(totals)) as inner:
-            running = unflat(inner.carried, totals)
-            if by_part:
-                index = code.binary("add nsw", code.binary("mul nsw", inner.index, writer.i64(rows)), loop.index)
-            else:
-                index = code.binary("add nsw", code.binary("mul nsw", loop.index, writer.i64(parts)), inner.index)
-            updated = []
-            for number, (x, total) in enumerate(zip(writer.accumulators, running, strict=True)):
-                address = _partial_address(writer, number, scratch, index, rows * parts)
-                updated.append(x.combine(writer.k, total, writer.k.load(x.total, address)))
-            inner.updated = flat(updated)
-        here = writer.placed(pointers, loop.index, writer.domain.kept)
-        for x, total in zip(writer.accumulators, unflat(inner.carried, totals), strict=True):
-            if x.step in writer.write_of:
-                writer.k.store(x.narrowed(writer.k, total), here[writer.write_of[x.step]])
-    return writer.finish(rows, _grain(writer, parts), scratch=True)
-
-
-def _columns(writer: Writer, strides_of: dict[Step, tuple[int, ...]]) -> Lowered:
-    """Reductions along other axes than the last: a tile of the last axis is summed side by side."""
-    domain, code = writer.domain, writer.code
-    inner, first = len(domain.lengths) - 1, domain.reduced[0]
-    outer = [axis for axis in domain.kept if axis != inner]
-    width = min(domain.lengths[inner], COLUMNS)
-    tiles = -(-domain.lengths[inner] // width)
-    rest = domain.size(domain.reduced) // domain.lengths[first]
-    step = max(1, min(COLUMN_ROWS, SPLIT * 4 // (rest * width)))
-    parts = -(-domain.lengths[first] // step)
-    pointers, begin, end = writer.begin()
-    scratch = Register(f"%a{len(writer.reads) + len(writer.writes)}", "ptr")
-    maps = [s for s in writer.group.steps if s.op is not None and s.op.role != "reduce"]
-    rows = domain.size(domain.kept)
-    running = [_tile_memory(writer, f"%run{n}", x.dtype, width) for n, x in enumerate(writer.accumulators)]
-    with code.loop(begin, end) as loop:
-        tile = code.binary("urem", loop.index, writer.i64(tiles))
-        above = code.binary("udiv", loop.index, writer.i64(tiles))
-        part = code.binary("urem", above, writer.i64(parts))
-        row = code.binary("udiv", above, writer.i64(parts))
-        left = code.binary("mul nsw", tile, writer.i64(width))
-        count = code.intrinsic("smin", writer.i64(width), code.binary("sub nsw", writer.i64(domain.lengths[inner]), left))
-        here = writer.moved(writer.placed(pointers, row, outer), left, inner) if outer else writer.moved(pointers, left, inner)
-        with code.loop(writer.i64(0), count) as start:
-            for x, memory in zip(writer.accumulators, running, strict=True):
-                writer.k.store(x.start(writer.k, x.dtype), _tile_address(writer, memory, x.dtype, start.index))
-        low = code.binary("mul nsw", part, writer.i64(step))
-        high = code.intrinsic("smin", code.binary("add nsw", low, writer.i64(step)), writer.i64(domain.lengths[first]))
-        _columns_walk(writer, domain.reduced, here, maps, running, count, (low, high))
-        with code.loop(writer.i64(0), count) as final:
-            column = code.binary("add nsw", left, final.index)
-            position = code.binary("add nsw", code.binary("mul nsw", row, writer.i64(domain.lengths[inner])), column)
-            index = code.binary("add nsw", code.binary("mul nsw", part, writer.i64(rows)), position)
-            for number, (x, memory) in enumerate(zip(writer.accumulators, running, strict=True)):
-                partial = writer.k.load(x.dtype, _tile_address(writer, memory, x.dtype, final.index))
-                address = _partial_address(writer, number, scratch, index, rows * parts)
-                writer.k.store(x.widened(writer.k, partial), address)
-    work = width * step * rest
-    kernel = writer.finish(domain.size(outer) * parts * tiles, _grain(writer, work), scratch=True)
-    finish = _combine_partials(writer.group, strides_of, parts, rows, by_part=True)
-    return Lowered([kernel, finish], rows * parts * _partial_bytes(writer.accumulators))
-
-
-def _tile_memory(writer: Writer, name: str, dtype: object, width: int) -> Register:
-    writer.code.do(f"{name} = alloca [{8 * width} x i8], align 64")
-    return Register(name, "ptr")
-
-
-def _tile_address(writer: Writer, memory: Register, dtype, index: Register) -> Register:  # type: ignore[no-untyped-def]
-    return writer.code.offset(memory, writer.code.binary("mul nsw", index, writer.i64(dtype.size)))
-
-
-def _columns_walk(
-    writer: Writer,
-    axes: Sequence[int],
-    here: Pointers,
-    maps: list[Step],
-    running: list[Register],
-    count: Register,
-    bounds: tuple[Register, Register] | None,
-) -> None:
-    """Adds every row of a tile to the running results: several rows at a time, so that these are read and written less."""
-    code = writer.code
-    begin, end = bounds or (writer.i64(0), writer.i64(writer.domain.lengths[axes[0]]))
-    if len(axes) > 1:
-        with code.loop(begin, end) as loop:
-            at_row = writer.moved(here, loop.index, axes[0])
-            _columns_walk(writer, axes[1:], at_row, maps, running, count, None)
-        return
-    together = max(1, ROWS_TOGETHER // max(1, len(maps)))
-    if together > 1:
-        whole = code.binary("sub nsw", end, code.binary("srem", code.binary("sub nsw", end, begin), writer.i64(together)))
-        with code.loop(begin, whole, step=together) as loop:
-            _add_rows(writer, axes[0], here, maps, running, count, loop.index, together)
-        begin = whole
-    with code.loop(begin, end) as loop:
-        _add_rows(writer, axes[0], here, maps, running, count, loop.index, 1)
-
-
-def _add_rows(
-    writer: Writer,
-    axis: int,
-    here: Pointers,
-    maps: list[Step],
-    running: list[Register],
-    count: Register,
-    first: Register,
-    together: int,
-) -> None:
-    """Adds `together` rows, from `first` on, to the running results."""
-    code, inner = writer.code, len(writer.domain.lengths) - 1
-    rows = [
-        writer.moved(here, code.binary("add nsw", first, writer.i64(number)), axis)
-        for number in range(together)
-    ]
-    with code.loop(writer.i64(0), count) as columns:
-        added: list[Element] | None = None
-        for at_row in rows:
-            spot = writer.moved(at_row, columns.index, inner)
-            known: dict[Step, Element] = {}
-            writer.compute(maps, known, spot)
-            writer.store_outputs(maps, known, spot)
-            values = [writer.reduced_input(x, known, spot) for x in writer.accumulators]
-            if added is None:
-                added = values
-            else:
-                added = [
-                    x.combine(writer.combining, a, b)
-                    for x, a, b in zip(writer.accumulators, added, values, strict=True)
-                ]
-        assert added is not None
-        for x, memory, value in zip(writer.accumulators, running, added, strict=True):
-            address = _tile_address(writer, memory, x.dtype, columns.index)
-            writer.k.store(x.combine(writer.combining, writer.k.load(x.dtype, address), value), address)

@@ -1,4 +1,4 @@
-"""`compile` and fusion without it, before the compiler is loaded: that happens on their first use."""
+"""`compile` and fusion without it, before the compiler is loaded, which their first use does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ingot import _native
 
 if TYPE_CHECKING:
-    from ingot.compiler import eager, function
+    from ingot.compiler import function
 
 __all__ = ["compile", "eager_fusion_info", "set_eager_fusion"]
 

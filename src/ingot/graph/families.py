@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from math import isinf
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from numpy import iinfo
 
@@ -161,7 +161,7 @@ class Reduce(Op, abstract=True):
         return tuple(lengths), self.result_dtype(x.dtype)
 
     def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
-        shifted: Any = replace(self, axes=tuple(axis + 1 for axis in self.axes))  # type: ignore[type-var]
+        shifted: Any = replace(cast(Any, self), axes=tuple(axis + 1 for axis in self.axes))
         return apply(shifted, x)
 
     emit = no_rule("a reduction is a loop, which the code generator makes of start and combine")

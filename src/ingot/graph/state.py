@@ -1,8 +1,8 @@
 """Implicit state: lists of arrays that functions read and update without being given them.
 
-The random state is one. While `compile` traces a function, that thread sees a list of placeholders in its place, so that the state is
-followed through the function whether or not the user captures it: random numbers differ from call to call and equal the
-uncompiled ones.
+The random state is one. While `compile` traces a function, that thread sees a list of placeholders
+in its place, so that the state is followed through the function whether or not the user captures
+it: random numbers differ from call to call and equal the uncompiled ones.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def implicit_states() -> tuple[State, ...]:
 
 
 def current_state(state: State) -> State:
-    """What this thread reads and updates as `state`: a stand-in while compile traces, else the state itself."""
+    """What this thread reads and updates as `state`: a stand-in while compile traces, else the
+    state itself.
+    """
     stand_ins: dict[int, State] | None = getattr(_thread, "stand_ins", None)
     return state if stand_ins is None else stand_ins.get(id(state), state)
 

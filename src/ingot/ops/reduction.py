@@ -6,6 +6,7 @@ The ops keep the axes they reduce with length 1; the functions drop them unless 
 from __future__ import annotations
 
 import math
+import typing
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -254,7 +255,7 @@ class ArgReduce(Op, abstract=True):
         return None
 
     def vmap(self, size: int, batched: tuple[bool], x: array) -> array:
-        shifted: ArgReduce = replace(self, axis=self.axis + 1)  # type: ignore[type-var]
+        shifted: ArgReduce = replace(typing.cast(typing.Any, self), axis=self.axis + 1)
         return apply(shifted, x)
 
     emit = no_rule("a reduction is a loop, which the code generator makes of improves")

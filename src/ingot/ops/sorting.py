@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import nan
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class _AlongAxis(Op, abstract=True):
         return x.shape, x.dtype
 
     def vmap(self, size: int, batched: tuple[bool], x: array) -> array:
-        shifted: _AlongAxis = replace(self, axis=self.axis + 1)  # type: ignore[type-var]
+        shifted: _AlongAxis = replace(cast(Any, self), axis=self.axis + 1)
         return apply(shifted, x)
 
     emit = no_rule(_HOST_STEP)

@@ -1,4 +1,6 @@
-"""Which stages of `compile` run: a switch for the whole process, apart from the compiler so that it is there before that is loaded."""
+"""Which stages of `compile` run: a switch for the whole process, apart from the compiler so that it
+is there before that is loaded.
+"""
 
 from __future__ import annotations
 
