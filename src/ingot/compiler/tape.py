@@ -192,10 +192,8 @@ def tape_of(inputs: Sequence[Node], outputs: Sequence[array], names: Sequence[st
         made[placeholder] = step
         tape_inputs.append(step)
     steps = list(tape_inputs)
-    for node in topological(outputs):
-        if node in made:
-            continue
-        if node.op is None or node.evaluated or node.source is None:
+    for node in _between(inputs, outputs):
+        if _is_constant(node):
             step = Step(None, (), node.shape, node.dtype, value=node.data)
         elif node.op.forwarded(0) is not None:
             continue
@@ -225,3 +223,18 @@ def _forwarded(node: Node) -> Node | None:
         return None
     position = whole.op.forwarded(node.op.index)
     return None if position is None else whole.inputs[position]
+
+
+def _is_constant(node: Node) -> bool:
+    return node.op is None or node.evaluated or node.source is None
+
+
+def _between(inputs: Sequence[Node], outputs: Sequence[array]) -> list[Node]:
+    """The nodes that outputs need, inputs first; what inputs and constants are made from is not among them."""
+    needed = {output._node for output in outputs}
+    ends = set(inputs)
+    order = topological(outputs)
+    for node in reversed(order):
+        if node in needed and node not in ends and not _is_constant(node):
+            needed.update(node.inputs)
+    return [node for node in order if node in needed and node not in ends]
