@@ -3,9 +3,9 @@
     python tools/fit_polynomials.py [name ...]     # fit and write all, or fit and show some
 
 Each fit is the polynomial P that minimises the largest error |weight(t) (P(t) - target(t))| on an
-interval (Remez's exchange algorithm, in 60 digits). Coefficients are then rounded to float or double
-one by one from the lowest power, and the rest is fitted again to make up for each rounding. The
-error that is printed and written is that of the rounded polynomial.
+interval (Remez's exchange algorithm, in 60 digits). Coefficients are then rounded to float or
+double one by one from the lowest power, and the rest is fitted again to make up for each rounding.
+The error that is printed and written is that of the rounded polynomial.
 """
 
 from __future__ import annotations
@@ -311,21 +311,18 @@ def error_function_far(begin: mpf, middle: mpf, end: mpf, degree: int, digits: i
 def inverse_error_function(
     suffix: str, whole: int, begin: float, end: float, degree: int, digits: int
 ) -> Fit:
-    """erfinv(x) / x less a whole number.
-
-    It is a function of w = -log(1 - x^2) or, with a suffix, of its root, near which erfinv is.
-    """
-    middle = mpf(str(begin)) / 2 + mpf(str(end)) / 2
+    """erfinv(x) / x less a whole number, as a function of w = -log(1 - x^2)."""
+    middle = mpf(begin + end) / 2
 
     def ratio(t: mpf) -> mpf:
-        w = (t + middle) ** 2 if suffix else t + middle
+        w = t + middle
         if w == 0:
             return sqrt(pi) / 2
         x = sqrt(-expm1(-w))
         return inverse_erf(x, exp(-w) / (1 + x)) / x
 
-    variable = "v = sqrt(-log(1 - x^2))" if suffix else "v = -log(1 - x^2)"
-    comment = f"erfinv(x) = x ({whole} + P(v - {float(middle)})), {variable}, {begin} <= v <= {end}"
+    limits = f"{begin} <= w <= {end}"
+    comment = f"erfinv(x) = x ({whole} + P(w - {float(middle)})), w = -log(1 - x^2), {limits}"
     return Fit(
         "INVERSE_ERROR_FUNCTION" + suffix,
         comment,
@@ -378,9 +375,9 @@ FITS: list[Fit] = [
     error_function_far(mpf(1), mpf("3.5"), mpf(6), 18, 53),
     inverse_error_function("", 1, 0, 5, 9, 24),
     inverse_error_function("", 1, 0, 6, 24, 53),
-    inverse_error_function("_FAR", 2, 2.23, 4, 9, 24),
-    inverse_error_function("_FAR", 2, 2.44, 4, 22, 53),
-    inverse_error_function("_FARTHEST", 4, 4, 6.01, 19, 53),
+    inverse_error_function("_FAR", 2, 5, 16, 12, 24),
+    inverse_error_function("_FAR", 2, 6, 16, 26, 53),
+    inverse_error_function("_FARTHEST", 4, 16, 36.5, 22, 53),
 ]
 
 HEADER = '''"""Coefficients of the math library's polynomials: written by tools/fit_polynomials.py.

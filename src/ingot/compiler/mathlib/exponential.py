@@ -81,8 +81,7 @@ def exponential_of_pair(high: Number, low: Number) -> Number:
     """e^(high + low), where low is small."""
     constants = format_of(high)
     parts = reduced(clamped(high, constants.lowest_exponential, constants.highest_exponential))
-    r = parts.rest
-    tail = parts.tail + low
+    r, tail = fast_sum(parts.rest, parts.tail + low)
     return scaled(r + fma(r * r, EXPONENTIAL(r), tail) + 1.0, parts.integer)
 
 

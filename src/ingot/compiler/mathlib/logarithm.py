@@ -122,6 +122,8 @@ def logarithm_of_one_plus(high: Number, low: Number) -> Number:
     exponent, f = decomposed(total)
     # 2^-e, where e is not so large that the rest does not count
     inverse = ((constants.bias - exponent.minimum(100)) << constants.mantissa).number()
-    f = f + (rest + low) * inverse
+    f, f_low = exact_sum(f, (rest + low) * inverse)
     e = whole_number(exponent, high)
-    return fma(e, constants.log_2_high, f + fma(e, constants.log_2_low, log_rest(f)))
+    # log(1 + f + f_low) = log(1 + f) + f_low / (1 + f), nearly
+    small = fma(e, constants.log_2_low, log_rest(f)) + fma(-f, f_low, f_low)
+    return fma(e, constants.log_2_high, f + small)

@@ -22,6 +22,7 @@ __all__ = [
     "fma",
     "nearest",
     "select",
+    "select_bits",
     "square_root",
 ]
 
@@ -122,6 +123,10 @@ class Number:
         """Whether they are not the same number; true for NaN."""
         return self._compare("une", other)
 
+    def is_negative(self) -> Condition:
+        """Whether its sign is set; true for -0."""
+        return self.bits().less(0)
+
     def is_nan(self) -> Condition:
         """Whether it is no number."""
         return self._compare("uno", self)
@@ -178,6 +183,15 @@ class Bits:
         """The lesser, both taken with sign."""
         found = self.code.intrinsic("smin", self.register, self._operand(other))
         return Bits(self.code, found)
+
+    def maximum(self, other: int) -> Bits:
+        """The greater, both taken with sign."""
+        found = self.code.intrinsic("smax", self.register, self._operand(other))
+        return Bits(self.code, found)
+
+    def constant(self, value: int) -> Bits:
+        """A constant of the same width."""
+        return Bits(self.code, literal(self.register.type, value))
 
     def __mul__(self, other: Bits | int) -> Bits:
         return self._binary("mul", other)
@@ -271,6 +285,11 @@ def nearest(x: Number) -> Number:
 def square_root(x: Number) -> Number:
     """Correctly rounded."""
     return _intrinsic("sqrt", x)
+
+
+def select_bits(condition: Condition, a: Bits, b: Bits) -> Bits:
+    """a where the condition is true, else b."""
+    return Bits(a.code, a.code.select(condition.register, a.register, b.register))
 
 
 def select(condition: Condition, a: Number, b: Number | float) -> Number:
