@@ -6,7 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.nn.both import BOTH, INGOT, MLX, Case, assert_same, flat, numbers, run_layer
+from tests.nn.both import (
+    BOTH,
+    INGOT,
+    MLX,
+    Case,
+    as_inputs,
+    assert_same,
+    flat,
+    numbers,
+    run_layer,
+)
 
 import ingot.core as mx
 import ingot.nn as nn
@@ -283,6 +293,34 @@ def test_layers_compile_with_their_state() -> None:
     compiled = mx.compile(step, inputs=model.state, outputs=model.state)
     assert [compiled(x, y).item() for _ in range(4)] == pytest.approx(plain, rel=1e-5)
     assert_same(flat(INGOT, model.parameters()), after, 1e-4, 1e-6)
+
+
+COMPILED = [
+    *("bilinear", "embedding", "rms_norm", "instance_norm", "group_norm_pytorch", "dropout2d"),
+    *("max_pool2d_overlapping", "upsample_linear", "gru", "rope_traditional", "attention_causal"),
+]
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_equals_plain(name: str) -> None:
+    case = next(case for case in CASES if case.name == name)
+    model = case.make(nn)
+    inputs = as_inputs(INGOT, case.arrays())
+    arrays = [x for x in inputs if isinstance(x, mx.array)]
+
+    def outputs_and_gradients(parameters: Any, arrays: list[mx.array]) -> Any:
+        given = iter(arrays)
+        arguments = [next(given) if isinstance(x, mx.array) else x for x in inputs]
+        y = model.apply(parameters, *arguments)
+        if not tree_flatten(parameters):
+            return y
+        return y, mx.grad(lambda p: mx.square(model.apply(p, *arguments)).sum())(parameters)
+
+    results = []
+    for function in (outputs_and_gradients, mx.compile(outputs_and_gradients)):
+        mx.random.seed(4)
+        results.append(flat(INGOT, [function(model.parameters(), arrays)]))
+    assert_same(*results, rtol=1e-4, atol=1e-5)
 
 
 ERRORS = [
