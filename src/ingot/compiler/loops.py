@@ -13,7 +13,7 @@ from ingot.compiler.emit import Element, LLVMKernel, register_type
 from ingot.compiler.fuse import Group
 from ingot.compiler.lower import Operand, immediate_value, operands_of
 from ingot.compiler.tape import Step
-from ingot.graph.dtype import float64
+from ingot.graph.dtype import complex64, float64
 
 __all__ = ["Accumulator", "Kernel", "Lowered", "Pointers", "Writer", "flat", "unflat"]
 
@@ -70,7 +70,8 @@ class Accumulator:
     def __post_init__(self) -> None:
         self.dtype = self.step.dtype
         sums = getattr(self.step.op, "sums", False)
-        self.total = float64 if sums and register_type(self.dtype) == "float" else self.dtype
+        widens = sums and register_type(self.dtype) == "float" and self.dtype is not complex64
+        self.total = float64 if widens else self.dtype
 
     def start(self, k: LLVMKernel, dtype: Dtype) -> Element:
         """The element to begin with."""

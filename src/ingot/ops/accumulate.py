@@ -57,7 +57,9 @@ def wrapped(index: np.ndarray, length: int) -> np.ndarray:
 def out_of_range(index: np.ndarray, length: int) -> IndexError:
     """The error that names the first index that is not within an axis."""
     wrong = index[(index < -length) | (index >= length)]
-    return IndexError(f"index {wrong.flat[0]} is out of range for an axis of length {length}.")
+    return IndexError(
+        f"[index] index {wrong.flat[0]} is out of range for an axis of length {length}."
+    )
 
 
 def accumulate(mode: str, out: np.ndarray, rows: np.ndarray, updates: np.ndarray) -> np.ndarray:

@@ -46,6 +46,12 @@ class Diagonal(Linear):
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         return np.diagonal(x, self.offset, -2, -1)
 
+    def layout(self, shape: Shape, strides: Shape) -> tuple[int, Shape]:
+        *outer, row, column = strides
+        first = self.offset * column if self.offset >= 0 else -self.offset * row
+        empty = _diagonal_span(shape[-2], shape[-1], self.offset)[0] == 0
+        return 0 if empty else first, (*outer, row + column)
+
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         return (_matrix_with(cotangent, x.shape[-2], x.shape[-1], self.offset),)
 

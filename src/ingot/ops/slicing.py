@@ -167,7 +167,9 @@ def element(a: array, axis: int, position: int, stream: StreamLike = None) -> ar
     shape = a.shape
     length = shape[axis]
     if not -length <= position < length:
-        raise IndexError(f"index {position} is out of range for an axis of length {length}.")
+        raise IndexError(
+            f"[index] index {position} is out of range for an axis of length {length}."
+        )
     if position < 0:
         position += length
     before, after = shape[:axis], shape[axis + 1 :]
@@ -199,7 +201,7 @@ class _Dynamic(Op, abstract=True):
             wrong = column[(column < 0) | (column > length - size)]
             if wrong.size:
                 raise IndexError(
-                    f"a slice of size {size} from {wrong[0]} on does not lie within an axis of "
+                    f"[slice] a slice of size {size} from {wrong[0]} on does not lie within an axis of "
                     f"length {length}."
                 )
         return starts

@@ -313,13 +313,16 @@ def _as_mask(index: Any) -> array | None:
     return index if isinstance(index, array) and index.dtype is bool_ else None
 
 
+_NO_INDEX = object()
+
+
 class ArrayAt:
     """`a.at[index]`: updates of what a subscript names, in which repeated indices accumulate.
 
     `a.at[index].add(v)` is a new array; `a` stays as it is.
     """
 
-    def __init__(self, a: array, index: Any = ...) -> None:
+    def __init__(self, a: array, index: Any = _NO_INDEX) -> None:
         self._array = a
         self._index = index
 
@@ -355,6 +358,8 @@ class ArrayAt:
 
     def _updated(self, mode: str, values: array) -> array:
         a = self._array
+        if self._index is _NO_INDEX:
+            raise ValueError("[at] say what to update: a.at[index], or a.at[...] for everything.")
         return write("at", a, locate("at", a, self._index), astype(values, a.dtype), mode)
 
 
