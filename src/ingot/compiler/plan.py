@@ -152,8 +152,9 @@ class _Planner:
         groups = self.schedule.groups
         for group in groups:
             step = group.steps[0]
-            if group.kind == "view":
-                base[step] = base.get(step.inputs[0], step.inputs[0])
+            shown = step.inputs[0] if group.kind == "view" else _passed_input(step)
+            if shown is not None:
+                base[step] = base.get(shown, shown)
         last: dict[Step, int] = {}
         for number, group in enumerate(groups):
             for source in group.inputs:
@@ -189,13 +190,24 @@ class _Planner:
             elif group.kind == "fused":
                 self._fused(group)
             elif type(step.op) is Output:
-                slot = self.host_slots[step.inputs[0], step.op.index]
-                self.place[step] = Place(slot, 0, contiguous(step.shape, step.dtype.size))
+                self._output(step)
+            elif _passes_inputs(step):
+                pass  # its outputs are where its inputs are
             elif not self._gemm(step):
                 self._host(step)
             for gone in self.lengths_of_life.get(number, ()):
                 self._release(gone)
         return self._finished()
+
+    def _output(self, step: Step) -> None:
+        """Finds one of several outputs: where the host put it, or where the input is that it is."""
+        passed = _passed_input(step)
+        if passed is not None:
+            self.place[step] = self.place[passed]
+            return
+        assert isinstance(step.op, Output)
+        slot = self.host_slots[step.inputs[0], step.op.index]
+        self.place[step] = Place(slot, 0, contiguous(step.shape, step.dtype.size))
 
     def _give_place(self, step: Step) -> None:
         """Memory for a new value: its own slot, or a place in the arena."""
@@ -298,16 +310,9 @@ class _Planner:
         several = isinstance(step.dtype, tuple)
 
         def host(owners: list[Any]) -> list[Any]:
-            found = evaluate(*[view(owners) for view in views])
-            results = found if several else (found,)
-            return [np.ascontiguousarray(x) for x in results]
-
-        if not several and step.shape == ():  # ascontiguousarray makes 0-d arrays 1-d
-
-            def host(owners: list[Any]) -> list[Any]:
-                return [
-                    np.asarray(evaluate(*[view(owners) for view in views]), order="C").reshape(())
-                ]
+            inputs = [view(owners) for view in views]
+            found = evaluate(*inputs)
+            return [_owned(x, inputs) for x in (found if several else (found,))]
 
         self.instructions.append(("host", host, [(slot, 0) for slot in slots]))
 
@@ -371,6 +376,28 @@ class _Window:
     def __init__(self, owner: np.ndarray, interface: dict[str, Any]) -> None:
         self.owner = owner
         self.__array_interface__ = interface
+
+
+def _passes_inputs(step: Step) -> bool:
+    """Whether all outputs of a step with several are inputs of it."""
+    op = step.op
+    return op is not None and op.several_outputs and op.passed_input(0) is not None
+
+
+def _passed_input(step: Step) -> Step | None:
+    """The input that one of several outputs is, if it is one."""
+    if not isinstance(step.op, Output) or not _passes_inputs(step.inputs[0]):
+        return None
+    whole = step.inputs[0]
+    assert whole.op is not None
+    number = whole.op.passed_input(step.op.index)
+    return None if number is None else whole.inputs[number]
+
+
+def _owned(result: Any, inputs: list[np.ndarray]) -> np.ndarray:
+    """What a host step returned; a copy if it is an input, whose memory will be used again."""
+    array = np.asarray(result, order="C")
+    return array.copy() if any(np.may_share_memory(array, x) for x in inputs) else array
 
 
 def view_at(

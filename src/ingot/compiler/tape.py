@@ -195,12 +195,12 @@ def tape_of(inputs: Sequence[Node], outputs: Sequence[array], names: Sequence[st
     for node in _between(inputs, outputs):
         if _is_constant(node):
             step = Step(None, (), node.shape, node.dtype, value=node.data)
-        elif node.op.forwarded(0) is not None:
+        elif _only_carries_rules(node):
             continue
         else:
-            forwarded = _forwarded(node)
-            if forwarded is not None:
-                made[node] = made[forwarded]
+            passed = _passed_input(node)
+            if passed is not None:
+                made[node] = made[passed]
                 continue
             sources = [made[source] for source in node.inputs]
             step = Step(node.op, sources, node.shape, node.dtype, node.stream, node.source)
@@ -214,15 +214,21 @@ def tape_of(inputs: Sequence[Node], outputs: Sequence[array], names: Sequence[st
     )
 
 
-def _forwarded(node: Node) -> Node | None:
+def _only_carries_rules(node: Node) -> bool:
+    """Whether the node is a function with rules of its own, which hands its outputs on."""
+    op = node.op
+    return (
+        op is not None and op.several_outputs and not op.orders and op.passed_input(0) is not None
+    )
+
+
+def _passed_input(node: Node) -> Node | None:
     """The node that an output of a function with rules of its own is."""
-    if type(node.op) is not Output:
+    if type(node.op) is not Output or not _only_carries_rules(node.inputs[0]):
         return None
     whole = node.inputs[0]
-    if whole.op is None:
-        return None
-    position = whole.op.forwarded(node.op.index)
-    return None if position is None else whole.inputs[position]
+    found: Node = whole.inputs[whole.op.passed_input(node.op.index)]
+    return found
 
 
 def _is_constant(node: Node) -> bool:

@@ -97,8 +97,10 @@ class Op:
         """Whether the result is the first input; what the simplifier asks."""
         return False
 
-    def forwarded(self, index: int) -> int | None:
-        """Which input output number `index` is once there is nothing left to transform; None: it is computed."""
+    orders: ClassVar[bool] = False  # its outputs must not be used before all its inputs are there
+
+    def passed_input(self, index: int) -> int | None:
+        """Which input output `index` of several is, unchanged; None if the outputs are computed."""
         return None
 
     infer: ClassVar[Callable[..., Any]]

@@ -23,7 +23,11 @@ class Depends(Op):
     count: int
 
     several_outputs = True
+    orders = True
     why_single = "it orders the evaluation of others"
+
+    def passed_input(self, index: int) -> int:
+        return index
 
     def infer(self, *inputs: array) -> tuple[tuple[Shape, Dtype], ...]:
         return tuple((x.shape, x.dtype) for x in inputs[: self.count])

@@ -75,7 +75,7 @@ class CustomFunction(Op):
     def evaluate(self, *inputs: Any) -> Any:
         return inputs[self.recording.input_count :]
 
-    def forwarded(self, index: int) -> int | None:
+    def passed_input(self, index: int) -> int:
         return self.recording.input_count + index
 
     def vjp(
