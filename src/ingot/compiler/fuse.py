@@ -70,6 +70,43 @@ class Schedule:
         lines.append("return " + ", ".join(f"%{numbers[step]}" for step in self.tape.outputs))
         return "\n".join(lines)
 
+    def verify(self) -> None:
+        """AssertionError unless groups hold every op once, follow what they read, and write what others read."""
+        group_of = {step: group for group in self.groups for step in group.steps}
+        ops = [step for step in self.tape.steps if step.op is not None]
+        assert len(group_of) == sum(len(group.steps) for group in self.groups) == len(ops)
+        written = {step for step in self.tape.steps if step.op is None}
+        needed = set(self.tape.outputs)
+        for group in self.groups:
+            inside = set(group.steps)
+            for step in group.steps:
+                for source in step.inputs:
+                    if source not in inside:
+                        assert source in group.inputs, (
+                            f"a group does not say that it reads {source.op}"
+                        )
+                        needed.add(source)
+            for source in group.inputs:
+                assert source in written, f"a group reads {source.op}, which is not written before"
+            written.update(group.outputs)
+            if group.kind == "fused":
+                _verify_shapes(group)
+        assert needed <= written, "something is needed that no group writes"
+
+
+def _verify_shapes(group: Group) -> None:
+    """AssertionError unless every step has the domain's shape or, in groups that run by rows, one element a row."""
+    rows = None
+    if group.reduced is not None:
+        rows = tuple(n for axis, n in enumerate(group.domain) if axis not in group.reduced)
+    for step in group.steps:
+        shape = _without_ones(step.shape)
+        assert shape == group.domain or shape == rows, f"{step.op} does not fit {group.domain}"
+        if shape != group.domain and not group.by_rows:
+            assert step.op is not None and step.op.role == "reduce", (
+                f"{step.op} runs beside its rows"
+            )
+
 
 class _Part:
     """A group while it grows."""
@@ -82,12 +119,26 @@ class _Part:
         self.finished: set[Step] = set()  # results of reductions that only other groups can read
         self.reduced: tuple[int, ...] | None = None
         self.by_rows = False
+        self.absorbed_by: _Part | None = None
+
+    def final(self) -> _Part:
+        """The group that this one is part of now."""
+        part = self
+        while part.absorbed_by is not None:
+            part = part.absorbed_by
+        return part
 
     def rows_shape(self) -> tuple[int, ...] | None:
         """The shape of what has one element a row; None without rows."""
         if self.reduced is None or not self.by_rows:
             return None
         return tuple(n for axis, n in enumerate(self.domain) if axis not in self.reduced)
+
+    def takes(self, domain: tuple[int, ...], reduced: tuple[int, ...] | None) -> bool:
+        """Whether a map over the domain, or a reduction of it, can run inside."""
+        if domain != self.domain or len(self.steps) >= MOST_STEPS:
+            return False
+        return reduced is None or self.reduced in (None, reduced)
 
     def can_absorb(self, other: _Part) -> bool:
         """Whether the two can be one."""
@@ -106,11 +157,16 @@ class _Part:
 
     def absorb(self, other: _Part) -> None:
         """Takes over the other's steps."""
+        other.absorbed_by = self
         self.steps += other.steps
         self.row_steps |= other.row_steps
         self.finished |= other.finished
         if self.reduced is None:
             self.reduced, self.by_rows = other.reduced, other.by_rows
+
+
+def _is_view(step: Step) -> bool:
+    return step.op is not None and step.op.role == "view"
 
 
 def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -123,6 +179,7 @@ class _Fuser:
         self.part_of: dict[Step, _Part] = {}
         self.available: dict[Step, int] = {}  # from which level on others can read a step
         self.singles: dict[Step, Group] = {}
+        self.readers: dict[tuple[Step, int], list[_Part]] = {}  # of a large value, by their level
 
     def run(self) -> list[Group]:
         for step in self.tape.steps:
@@ -194,15 +251,42 @@ class _Fuser:
                 merged = None
                 break
         if merged is None:
-            merged = _Part(
-                domain, max((self._readable(source) for source in step.inputs), default=0)
-            )
+            merged = self._part_beside(step, domain, reduced)
+        for source in self._large_inputs(step, domain):
+            readers = self.readers.setdefault((source, merged.level), [])
+            if not readers or readers[-1] is not merged:
+                readers.append(merged)
         if reduced is not None:
             by_rows = _runs_by_rows(domain, reduced)
             merged.reduced, merged.by_rows = reduced, by_rows
             self._add(merged, step, is_row=by_rows, is_finished=not by_rows)
         else:
             self._add(merged, step, is_row=domain != merged.domain)
+
+    def _part_beside(
+        self, step: Step, domain: tuple[int, ...], reduced: tuple[int, ...] | None
+    ) -> _Part:
+        """A group that reads the same large value from memory at the same level, or else a new one."""
+        level = max((self._readable(source) for source in step.inputs), default=0)
+        for source in self._large_inputs(step, domain):
+            for part in self._open_readers((source, level)):
+                if part.takes(domain, reduced):
+                    return part
+        return _Part(domain, level)
+
+    def _large_inputs(self, step: Step, domain: tuple[int, ...]) -> list[Step]:
+        """What a step reads of the whole domain and is not repeated by a view."""
+        return [
+            source
+            for source in step.inputs
+            if not _is_view(source) and _without_ones(source.shape) == domain
+        ]
+
+    def _open_readers(self, place: tuple[Step, int]) -> list[_Part]:
+        """The groups that read a value at a level and can still grow."""
+        found = {id(part): part for part in map(_Part.final, self.readers.get(place, ()))}
+        self.readers[place] = [part for part in found.values() if len(part.steps) < MOST_STEPS]
+        return self.readers[place]
 
     def _fits(
         self,
@@ -215,16 +299,9 @@ class _Fuser:
         """Whether `step` can run inside the group of its input `source`."""
         if source in part.finished or len(part.steps) >= MOST_STEPS:
             return False
-        if reduced is not None:
-            return (
-                source not in part.row_steps
-                and domain == part.domain
-                and part.reduced in (None, reduced)
-                and (part.reduced is None or part.by_rows == _runs_by_rows(domain, reduced))
-            )
         if source in part.row_steps:
-            return domain == part.rows_shape()
-        return domain == part.domain
+            return reduced is None and domain == part.rows_shape()
+        return part.takes(domain, reduced)
 
     # Book-keeping
 

@@ -1,0 +1,249 @@
+"""The pipeline: texts of the tape after each stage, against goldens; every stage computes the same; it is linear.
+
+`INGOT_UPDATE_GOLDENS=1 pytest tests/compiler/test_pipeline.py` writes the goldens anew. Read the
+difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ingot.core as mx
+from ingot.compiler.fuse import fuse
+from ingot.compiler.pipeline import run_pipeline
+from ingot.compiler.simplify import simplify
+from ingot.compiler.tape import Tape
+from ingot.compiler.trace import trace
+from ingot.graph.tree import arrays_in
+from ingot.runtime.compile_mode import CompileMode
+
+GOLDENS = Path(__file__).parent / "goldens"
+
+
+def gelu(x: Any) -> Any:
+    return x * (1 + mx.erf(x / math.sqrt(2))) / 2
+
+
+def softmax(x: Any) -> Any:
+    return mx.softmax(x, axis=-1)
+
+
+def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
+    mean = x.mean(axis=-1, keepdims=True)
+    variance = x.var(axis=-1, keepdims=True)
+    return (x - mean) * mx.rsqrt(variance + 1e-5) * weight + bias
+
+
+def two_outputs(x: Any, y: Any) -> Any:
+    total = x + y
+    return mx.exp(total), mx.sin(total) * x
+
+
+def shared_subexpression(x: Any) -> Any:
+    return mx.exp(-x) * 2 + mx.tanh(mx.exp(-x))
+
+
+def column_sums(x: Any) -> Any:
+    return (x * x).sum(axis=0) / x.shape[0]
+
+
+def views(x: Any) -> Any:
+    left, right = x[:, :2], x[:, 2:]
+    return (left.T @ right).reshape(-1)[::-1] + mx.concatenate([left, right], axis=1).sum()
+
+
+def dead_code(x: Any) -> Any:
+    mx.exp(x @ x)
+    unused = mx.sort(x)
+    del unused
+    return mx.stop_gradient(x) + 0 * x.astype(mx.float32)
+
+
+def merged_scalars(x: Any) -> Any:
+    return (x * 2 + mx.array(2.0)) / (2.0 * x + mx.sqrt(mx.array(4.0)))
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    scores = (q * (1 / math.sqrt(q.shape[-1]))) @ k.swapaxes(-1, -2)
+    return mx.softmax(scores, axis=-1) @ v
+
+
+def logistic_gradient(w: Any, x: Any, y: Any) -> Any:
+    def loss(w: Any) -> Any:
+        logits = x @ w
+        return mx.logaddexp(0, -y * logits).mean()
+
+    return mx.grad(loss)(w)
+
+
+def mixed_dtypes(x: Any) -> Any:
+    half = x.astype(mx.float16)
+    return (half * 3).sum(axis=1), (x > 0).astype(mx.int32) + 1
+
+
+def sort_and_gather(x: Any, indices: Any) -> Any:
+    return mx.sort(x * 2, axis=0)[indices] + 1
+
+
+def training_step(parameters: Any, x: Any, y: Any) -> Any:
+    def loss(parameters: Any) -> Any:
+        hidden = mx.maximum(x @ parameters["w1"] + parameters["b1"], 0)
+        logits = hidden @ parameters["w2"] + parameters["b2"]
+        return (
+            mx.logsumexp(logits, axis=-1) - mx.take_along_axis(logits, y[:, None], 1)[:, 0]
+        ).mean()
+
+    value, gradients = mx.value_and_grad(loss)(parameters)
+    return value, {name: parameters[name] - 0.1 * gradients[name] for name in parameters}
+
+
+def numbers(*shape: int) -> mx.array:
+    generator = np.random.default_rng(sum(shape))
+    return mx.array(generator.standard_normal(shape).astype(np.float32))
+
+
+FUNCTIONS: dict[Any, tuple[Any, ...]] = {
+    gelu: (numbers(4, 5),),
+    softmax: (numbers(4, 5),),
+    layer_norm: (numbers(4, 5), numbers(5), numbers(5)),
+    two_outputs: (numbers(4, 5), numbers(4, 5)),
+    shared_subexpression: (numbers(4, 5),),
+    column_sums: (numbers(40, 5),),
+    views: (numbers(4, 4),),
+    dead_code: (numbers(4, 4),),
+    merged_scalars: (numbers(4, 5),),
+    attention: (numbers(2, 3, 4), numbers(2, 3, 4), numbers(2, 3, 4)),
+    logistic_gradient: (numbers(5), numbers(4, 5), numbers(4)),
+    mixed_dtypes: (numbers(4, 5),),
+    sort_and_gather: (numbers(4, 5), mx.array([2, 0])),
+    training_step: (
+        {"w1": numbers(5, 8), "b1": numbers(8), "w2": numbers(8, 3), "b2": numbers(3)},
+        numbers(6, 5),
+        mx.array([0, 1, 2, 0, 1, 2]),
+    ),
+}
+
+
+def tape_of_call(function: Any, args: tuple[Any, ...]) -> Tape:
+    names = [f"number {position}" for position in range(len(arrays_in(args)))]
+    traced = trace(function, args, {}, None, None, names, False)
+    assert traced is not None
+    return traced.tape
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+def test_goldens(function: Any) -> None:
+    tape = tape_of_call(function, FUNCTIONS[function])
+    simplified, _ = simplify(tape)
+    schedule = fuse(simplified)
+    tape.verify()
+    simplified.verify()
+    schedule.verify()
+    stages = {"traced": tape, "simplified": simplified, "fused": schedule}
+    text = "\n".join(f"== {name} ==\n{stage.text()}\n" for name, stage in stages.items())
+    path = GOLDENS / f"{function.__name__}.txt"
+    if os.environ.get("INGOT_UPDATE_GOLDENS"):
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_every_golden_has_a_function() -> None:
+    assert {path.stem for path in GOLDENS.glob("*.txt")} == {f.__name__ for f in FUNCTIONS}
+
+
+@pytest.mark.parametrize(
+    "mode", [CompileMode.enabled, CompileMode.no_fuse, CompileMode.no_simplify]
+)
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+def test_every_mode_computes_the_same(function: Any, mode: CompileMode) -> None:
+    args = FUNCTIONS[function]
+    expected = arrays_in(function(*args))
+    program = run_pipeline(tape_of_call(function, args), mode).program
+    found = program.run(tuple([x._data for x in arrays_in(args)]))
+    for one, other in zip(found, expected, strict=True):
+        assert one.shape == other.shape
+        np.testing.assert_allclose(np.array(one), np.array(other), rtol=1e-3, atol=1e-5)
+
+
+def test_the_gelu_of_the_seeds_is_one_group() -> None:
+    explanation = mx.compile(gelu).explain(numbers(4, 5))
+    kinds = [group.kind for group in explanation.stages.schedule.groups]
+    assert kinds.count("fused") == 1
+    assert kinds.count("single") == 0
+
+
+@pytest.mark.parametrize("function", [softmax, layer_norm])
+def test_rows_are_one_group(function: Any) -> None:
+    explanation = mx.compile(function).explain(*FUNCTIONS[function])
+    assert len(explanation.kernels) == 1
+    assert explanation.kernels[0].by_rows
+
+
+def test_phases_are_timed() -> None:
+    stages = run_pipeline(tape_of_call(gelu, FUNCTIONS[gelu]), CompileMode.enabled)
+    assert {"simplify", "fuse"} <= set(stages.seconds)
+    assert all(seconds >= 0 for seconds in stages.seconds.values())
+
+
+# Linearity
+
+
+def chain(x: Any, count: int) -> Any:
+    for number in range(count // 4):
+        x = mx.sin(x) * 0.5 + x  # two scalars, broadcast
+        if number % 64 == 0:
+            x = x - x.mean()
+    return x
+
+
+def fan(x: Any, count: int) -> Any:
+    return [x * 2.0 for _ in range(count // 4)], [mx.exp(x + float(k)) for k in range(count // 4)]
+
+
+def ladder(x: Any, count: int) -> Any:
+    left, right = x, x * 2
+    for _ in range(count // 2):
+        left, right = left + right, left * right
+    return left, right
+
+
+def seconds_and_steps(function: Any, count: int) -> tuple[float, int]:
+    x = numbers(4)
+    best = math.inf
+    for _ in range(2):
+        started = time.process_time()
+        tape = tape_of_call(lambda x: function(x, count), (x,))
+        fuse(simplify(tape)[0])
+        best = min(best, time.process_time() - started)
+    return best, len(tape.steps)
+
+
+@pytest.mark.parametrize("function", [chain, fan, ladder])
+def test_trace_simplify_and_fuse_are_linear(function: Any) -> None:
+    """50,000 steps take seconds; twice the steps about twice the time. Quadratic time would be 16 times as long."""
+    short, few = seconds_and_steps(function, 6_000)
+    long, many = seconds_and_steps(function, 24_000)
+    assert many > 3.5 * few
+    assert long < 10 * short + 0.2
+    assert long * 50_000 / many < 20
+
+
+def test_a_scalar_used_ten_thousand_times() -> None:
+    two = mx.array(2.0)
+
+    def function(x: Any) -> Any:
+        return [x * two + mx.array(2.0) for _ in range(10_000)]
+
+    started = time.process_time()
+    tape = tape_of_call(function, (numbers(4),))
+    simplified, report = simplify(tape)
+    assert time.process_time() - started < 20
+    assert len(simplified.steps) == 5  # the input, the scalar, its broadcast, the product, the sum
+    assert len(report.merged) == len(tape.steps) - 5
