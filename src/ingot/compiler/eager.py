@@ -17,8 +17,7 @@ from ingot import _native
 from ingot._native import Dtype, Node
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.program import Program
-from ingot.compiler.tape import Step, Tape
-from ingot.graph.op import Output
+from ingot.compiler.tape import Step, Tape, only_carries_rules, passed_input
 from ingot.runtime.compile_mode import CompileMode
 
 __all__ = ["eager_fusion_info", "evaluate_whole"]
@@ -113,13 +112,13 @@ def _structure(nodes: list[Node], wanted: list[int]) -> tuple[Hashable | None, l
                 parts.append(source.dtype)
             sources.append(number[source])
         op = node.op
-        passed = _passed(node)
+        passed = passed_input(node)
         if passed is not None:
             number[node] = number[passed]
             continue
         number[node] = len(number)
-        if op.several_outputs and op.passed_input(0) is not None:
-            continue  # a custom function: evaluated, it only hands its outputs on
+        if only_carries_rules(node):
+            continue
         parts.append(type(op))
         parts.append(op)
         parts.append(tuple(sources))
@@ -133,15 +132,6 @@ def _structure(nodes: list[Node], wanted: list[int]) -> tuple[Hashable | None, l
     return tuple(parts), leaves, nbytes
 
 
-def _passed(node: Node) -> Node | None:
-    """The node that an output of a custom function is, now that there is nothing to transform."""
-    if type(node.op) is not Output:
-        return None
-    whole = node.inputs[0]
-    index = None if whole.op is None else whole.op.passed_input(node.op.index)
-    return None if index is None else whole.inputs[index]
-
-
 def _elements(shape: tuple[int, ...]) -> int:
     count = 1
     for length in shape:
@@ -153,7 +143,7 @@ def _tape(nodes: list[Node], wanted: list[int], leaves: list[Node]) -> Tape:
     made: dict[Node, Step] = {leaf: Step(None, (), leaf.shape, leaf.dtype) for leaf in leaves}
     inputs = list(made.values())
     for node in nodes:
-        passed = _passed(node)
+        passed = passed_input(node)
         if passed is not None:
             made[node] = made[passed]
             continue

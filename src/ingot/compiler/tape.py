@@ -15,7 +15,7 @@ import numpy as np
 from ingot._native import Dtype, Node, array, topological
 from ingot.graph.op import Op, Output
 
-__all__ = ["Source", "Step", "Tape", "parameters", "tape_of"]
+__all__ = ["Source", "Step", "Tape", "only_carries_rules", "parameters", "passed_input", "tape_of"]
 
 
 @dataclass(frozen=True)
@@ -195,10 +195,10 @@ def tape_of(inputs: Sequence[Node], outputs: Sequence[array], names: Sequence[st
     for node in _between(inputs, outputs):
         if _is_constant(node):
             step = Step(None, (), node.shape, node.dtype, value=node.data)
-        elif _only_carries_rules(node):
+        elif only_carries_rules(node):
             continue
         else:
-            passed = _passed_input(node)
+            passed = passed_input(node)
             if passed is not None:
                 made[node] = made[passed]
                 continue
@@ -214,7 +214,7 @@ def tape_of(inputs: Sequence[Node], outputs: Sequence[array], names: Sequence[st
     )
 
 
-def _only_carries_rules(node: Node) -> bool:
+def only_carries_rules(node: Node) -> bool:
     """Whether the node is a function with rules of its own, which hands its outputs on."""
     op = node.op
     return (
@@ -222,9 +222,9 @@ def _only_carries_rules(node: Node) -> bool:
     )
 
 
-def _passed_input(node: Node) -> Node | None:
+def passed_input(node: Node) -> Node | None:
     """The node that an output of a function with rules of its own is."""
-    if type(node.op) is not Output or not _only_carries_rules(node.inputs[0]):
+    if type(node.op) is not Output or not only_carries_rules(node.inputs[0]):
         return None
     whole = node.inputs[0]
     found: Node = whole.inputs[whole.op.passed_input(node.op.index)]
