@@ -101,6 +101,8 @@ def _large_constants(path: list[Node]) -> list[Node]:
 
 
 def _is_large_constant(node: Node) -> bool:
+    while not node.evaluated and node.op is not None and node.op.role == "view":
+        (node,) = node.inputs  # a view is as large as what it shows
     if node.tracer or node.evaluated or node.op is None:
         return False
     shapes = node.shape if node.op.several_outputs else (node.shape,)
