@@ -92,7 +92,7 @@ def _quotient(a: Pair, b: Pair) -> Pair:
     upright = absolute(b.real) >= absolute(b.imaginary)
     large, small = select(upright, b.real, b.imaginary), select(upright, b.imaginary, b.real)
     p, q = select(upright, a.real, a.imaginary), select(upright, a.imaginary, a.real)
-    by_zero = large.equals(0.0)
+    by_zero = b.real.equals(0.0) & b.imaginary.equals(0.0)
     ratio = small / large
     scale = 1.0 / (large + small * ratio)
     real = (p + q * ratio) * scale
@@ -196,11 +196,11 @@ def _exponential(z: Pair) -> Pair:
     scale = _exp(z.real)
     real = scale * _cos(z.imaginary)
     imaginary = scale * _sin(z.imaginary)
-    # 0 and infinity times an angle's sine that is 0 or NaN
+    # An infinite scale times 0, and 0 times the sine of an infinite angle
     on_axis = z.imaginary.equals(0.0)
     real = select(on_axis, scale, real)
     imaginary = select(on_axis, z.imaginary, imaginary)
-    vanishing = scale.equals(0.0) & (z.imaginary - z.imaginary).is_nan()
+    vanishing = z.real.equals(-inf) & (z.imaginary - z.imaginary).is_nan()
     real = select(vanishing, scale, real)
     return Pair(real, select(vanishing, scale, imaginary))
 
@@ -262,8 +262,10 @@ def _turned_back(z: Pair) -> Pair:
 
 
 def _times(a: Number, b: Number) -> Number:
-    """a * b where a may be infinite and b an exact 0, which wins."""
-    return select(b.equals(0.0), b, a * b)
+    """a * b, where a 0 wins over an infinite or NaN factor."""
+    product = a * b
+    zero = select(b.equals(0.0), b, select(a.equals(0.0), a, product))
+    return select(product.is_nan(), zero, product)
 
 
 def _hyperbolic_sine(z: Pair) -> Pair:
@@ -287,7 +289,10 @@ def _hyperbolic_tangent(z: Pair) -> Pair:
     t = _real_tan(z.imaginary)
     slope = 1.0 + t * t
     below = 1.0 + slope * s * s
-    return Pair(slope * square_root(1.0 + s * s) * s / below, t / below)
+    real, imaginary = slope * square_root(1.0 + s * s) * s / below, t / below
+    endless = absolute(z.real).equals(inf)
+    real = select(endless, copy_sign(real.constant(1.0), z.real), real)
+    return Pair(real, select(endless & t.is_nan(), real.constant(0.0), imaginary))
 
 
 def _square_roots_around(z: Pair) -> tuple[Pair, Pair]:
@@ -301,13 +306,16 @@ def _inverse_sine(z: Pair) -> Pair:
     below, above = _square_roots_around(z)
     real = below.real * above.real - below.imaginary * above.imaginary
     imaginary = below.real * above.imaginary - below.imaginary * above.real
+    real = select(_is_infinite(z), absolute(z.imaginary), real)
     return Pair(_angle(z.real, real), _real_arcsinh(imaginary))
 
 
 def _inverse_cosine(z: Pair) -> Pair:
     below, above = _square_roots_around(z)
     imaginary = above.real * below.imaginary - above.imaginary * below.real
-    return Pair(_angle(below.real, above.real) * 2.0, _real_arcsinh(imaginary))
+    real = _angle(below.real, above.real) * 2.0
+    endless = _angle(absolute(z.imaginary), z.real)
+    return Pair(select(_is_infinite(z), endless, real), _real_arcsinh(imaginary))
 
 
 def _inverse_tangent(z: Pair) -> Pair:
@@ -322,7 +330,9 @@ def _inverse_hyperbolic_cosine(z: Pair) -> Pair:
     below = _square_root(Pair(z.real - 1.0, z.imaginary))
     above = _square_root(Pair(z.real + 1.0, z.imaginary))
     real = below.real * above.real + below.imaginary * above.imaginary
-    return Pair(_real_arcsinh(real), _angle(below.imaginary, above.real) * 2.0)
+    imaginary = _angle(below.imaginary, above.real) * 2.0
+    endless = _angle(z.imaginary, z.real)
+    return Pair(_real_arcsinh(real), select(_is_infinite(z), endless, imaginary))
 
 
 def _inverse_hyperbolic_tangent(z: Pair) -> Pair:
@@ -332,7 +342,8 @@ def _inverse_hyperbolic_tangent(z: Pair) -> Pair:
     imaginary = _angle(z.imaginary * 2.0, (1.0 - x) * (1.0 + x) - square) * 0.5
     endless = _is_infinite(z)
     real = select(endless, real.constant(0.0), real)
-    imaginary = select(endless, copy_sign(real.constant(pi / 2), z.imaginary), imaginary)
+    quarter = copy_sign(real.constant(pi / 2), z.imaginary)
+    imaginary = select(endless & ~z.imaginary.is_nan(), quarter, imaginary)
     return Pair(copy_sign(real, z.real), imaginary)
 
 

@@ -27,7 +27,7 @@ def erf(x: Number) -> Number:
     modulus = absolute(x)
     square = x * x
     near = fma(modulus, ERROR_FUNCTION(square), modulus)
-    border, middle, end = (1.0, 3.5, 6.0) if x.is_double else (1.125, 2.5, 4.0)
+    border, middle, end = (1.25, 3.5, 6.0) if x.is_double else (1.125, 2.5, 4.0)
     root = ERROR_FUNCTION_FAR(select(modulus > end, x.constant(end), modulus) - middle)
     power = root * root
     if x.is_double:
