@@ -5,6 +5,7 @@ others, `import name as name` tells type checkers that the name is public.
 """
 
 from ingot import __version__ as __version__
+from ingot.compiler.dot import export_to_dot as export_to_dot
 from ingot.core import cuda as cuda
 from ingot.core import metal as metal
 from ingot.core import random as random
@@ -23,6 +24,7 @@ from ingot.ops.casting import *
 from ingot.ops.comparison import *
 from ingot.ops.complex_numbers import *
 from ingot.ops.contraction import *
+from ingot.ops.convolution import *
 from ingot.ops.creation import *
 from ingot.ops.dependencies import *
 from ingot.ops.diagonals import *
