@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 
 import numpy as np
@@ -68,10 +69,14 @@ class CompiledLoop:
         arguments = [ctypes.c_void_p] * (len(inputs) + 1) + [ctypes.c_int64]
         self._function = ctypes.CFUNCTYPE(None, *arguments)(address)
 
-    def run_into(self, out: np.ndarray, *arrays: np.ndarray) -> None:
-        """Fills `out`; arrays must be contiguous and of the right dtypes."""
+    def prepared(self, out: np.ndarray, *arrays: np.ndarray) -> Callable[[], None]:
+        """A call that fills `out`; arrays must be contiguous and of the right types, and live."""
         pointers = [array.ctypes.data for array in arrays]
-        self._function(*pointers, out.ctypes.data, out.size)
+        return partial(self._function, *pointers, out.ctypes.data, out.size)
+
+    def run_into(self, out: np.ndarray, *arrays: np.ndarray) -> None:
+        """Fills `out`; arrays must be contiguous and of the right types."""
+        self.prepared(out, *arrays)()
 
     def __call__(self, *arrays: np.ndarray) -> np.ndarray:
         ready = [

@@ -1,4 +1,4 @@
-"""Captured state: containers that compiled functions read and update, and the implicit random state."""
+"""Captured state: containers that compiled functions read and update, and random state."""
 
 from __future__ import annotations
 

@@ -191,6 +191,7 @@ def test_extremes(name: str) -> None:
     np.testing.assert_array_equal(found[known], expected[known])
 
 
+@pytest.mark.skipif("+fma" not in machine_description(), reason="fma is a call without that")
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="reads the assembly of x86")
 @pytest.mark.parametrize("name", WORDS)
 def test_code_is_vectorised_and_calls_nothing(name: str) -> None:

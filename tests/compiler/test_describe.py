@@ -1,4 +1,4 @@
-"""Descriptions: names of inputs, and differences between signatures. Most sentences are in test_cache.py."""
+"""Descriptions: names of inputs, differences of signatures. More sentences are in test_cache.py."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def function(x: Any, k: float) -> Any:
     y = mx.exp(x * 2.0)
     product = y @ WEIGHT
     again = mx.exp(x * mx.array(2.0))
-    return mx.stop_gradient(product) + again + k, mx.sqrt(mx.array(9.0)) * x
+    return mx.stop_gradient(product) + again + k, mx.sqrt(mx.array(49.0)) * x
 
 
 X = mx.ones((4, 4))

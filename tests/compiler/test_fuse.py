@@ -1,4 +1,4 @@
-"""Fusion: which steps become one group, which do not, and that groups never depend on each other in a circle."""
+"""Fusion: which steps become one group, which do not, and that groups form no circles."""
 
 from __future__ import annotations
 

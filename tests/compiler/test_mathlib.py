@@ -365,6 +365,7 @@ ARITIES = {name: 2 if name in ("arctan2", "power", "remainder") else 1 for name 
 del ARITIES["integer_power"]
 
 
+@pytest.mark.skipif("+fma" not in machine_description(), reason="fma is a call without that")
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="reads the assembly of x86")
 @pytest.mark.parametrize("type", TYPES)
 @pytest.mark.parametrize("name", ARITIES)

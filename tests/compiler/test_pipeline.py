@@ -1,4 +1,4 @@
-"""The pipeline: texts of the tape after each stage, against goldens; every stage computes the same; it is linear.
+"""The pipeline: texts after each stage against goldens; all modes compute the same; it is linear.
 
 `INGOT_UPDATE_GOLDENS=1 pytest tests/compiler/test_pipeline.py` writes the goldens anew. Read the
 difference before you commit it.

@@ -375,7 +375,7 @@ WAYS_OUT = (
 
 
 def test_printing_inside() -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=r"\[") as caught:
         run(
             """
             @mx.compile
@@ -391,7 +391,7 @@ def test_printing_inside() -> None:
 
 
 def test_printing_what_escaped() -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=r"\[") as caught:
         run(
             """
             state = []
