@@ -1,0 +1,40 @@
+"""`python -m tests.fuzz [--programs N] [--seed S] [--seconds T] [--every E] [--show SEED]`: fuzz for long."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from tests.fuzz.check import Difference, Statistics, check
+from tests.fuzz.grow import grow
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
+    parser.add_argument("--programs", type=int, default=3_000, help="how many at most")
+    parser.add_argument("--seed", type=int, default=1_000_000, help="the first program's seed")
+    parser.add_argument("--seconds", type=float, default=600, help="how long at most")
+    parser.add_argument(
+        "--every", type=int, default=100, help="how often to ask MLX's compile, which takes seconds"
+    )
+    parser.add_argument("--show", type=int, help="print the program of a seed and leave")
+    options = parser.parse_args()
+    if options.show is not None:
+        print(grow(options.show).source())
+        return 0
+    statistics, failures = Statistics(), 0
+    end = time.monotonic() + options.seconds
+    for seed in range(options.seed, options.seed + options.programs):
+        if time.monotonic() > end:
+            break
+        try:
+            check(grow(seed), statistics, with_mlx_compile=(seed - options.seed) % options.every == 0)
+        except Difference as difference:
+            failures += 1
+            print(f"program {seed}: {difference}\n", flush=True)
+    print(f"ingot: fuzz: {statistics}; {failures} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
