@@ -7,6 +7,8 @@ others, `import name as name` tells type checkers that the name is public.
 from ingot import __version__ as __version__
 from ingot.compiler.dot import export_to_dot as export_to_dot
 from ingot.core import cuda as cuda
+from ingot.core import fft as fft
+from ingot.core import linalg as linalg
 from ingot.core import metal as metal
 from ingot.core import random as random
 from ingot.core.array import array as array

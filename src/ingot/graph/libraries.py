@@ -18,6 +18,8 @@ __all__ = [
     "opt_einsum_paths",
     "prepare_blas",
     "scipy_blas",
+    "scipy_fft",
+    "scipy_linalg",
     "scipy_sparse",
     "scipy_special",
 ]
@@ -58,6 +60,25 @@ def scipy_blas() -> ModuleType:
 
     _after_loading_blas()
     module: ModuleType = scipy.linalg.cython_blas
+    return module
+
+
+@cache
+def scipy_fft() -> ModuleType:
+    """SciPy's Fourier transforms."""
+    import scipy.fft
+
+    module: ModuleType = scipy.fft
+    return module
+
+
+@cache
+def scipy_linalg() -> ModuleType:
+    """SciPy's decompositions of matrices, with LAPACK's routines in its module `lapack`."""
+    import scipy.linalg.lapack
+
+    _after_loading_blas()
+    module: ModuleType = scipy.linalg
     return module
 
 

@@ -1,0 +1,37 @@
+"""mlx.core.linalg: systems of linear equations, decompositions of matrices, norms."""
+
+from ingot.ops.decompositions import cholesky, lu, lu_factor, qr
+from ingot.ops.eigenvalues import eig, eigh, eigvals, eigvalsh
+from ingot.ops.linear_systems import (
+    cholesky_inv,
+    det,
+    inv,
+    slogdet,
+    solve,
+    solve_triangular,
+    tri_inv,
+)
+from ingot.ops.norms import cross, norm
+from ingot.ops.singular_values import pinv, svd
+
+__all__ = [
+    "cholesky",
+    "cholesky_inv",
+    "cross",
+    "det",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "inv",
+    "lu",
+    "lu_factor",
+    "norm",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_triangular",
+    "svd",
+    "tri_inv",
+]
