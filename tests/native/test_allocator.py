@@ -101,8 +101,10 @@ def test_blocks_do_not_overlap() -> None:
 def test_memory_is_reused(size: int) -> None:
     block = _native.Buffer(size)
     address = block.address
+    cached = memory.get_cache_memory()
     del block
-    assert memory.get_cache_memory() >= size
+    if size > 64 * 1024:  # smaller blocks share chunks, which count when all of a chunk is free
+        assert memory.get_cache_memory() >= cached + size
     assert _native.Buffer(size).address == address
 
 
