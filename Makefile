@@ -6,12 +6,14 @@ ENVIRONMENT := sh build_support/environment.sh
 # Two workers: as many as the smallest machine we test on has cores.
 WORKERS ?= 2
 PYTEST_ARGUMENTS ?=
+# For example --programs 100000 --seconds 36000 --seed 7.
+FUZZ_ARGUMENTS ?=
 
 # Settings of the user's other Python projects must not leak into this one.
 unexport PYTHONPATH PYTHONHOME
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help demo test build lint format pytest bench sanitize wheel clean
+.PHONY: help demo test build lint format pytest fuzz bench sanitize wheel clean
 
 help:
 	@echo "make demo      see what ingot does"
@@ -20,6 +22,7 @@ help:
 	@echo "make lint      ruff, mypy and the layers' import rules"
 	@echo "make format    let ruff fix and format what it can"
 	@echo "make pytest    the tests without lint; PYTEST_ARGUMENTS='-k fuse' chooses some"
+	@echo "make fuzz      random programs, compiled against eager and MLX, and threads, for minutes"
 	@echo "make bench     compare with NumPy, JAX, PyTorch and others (installs them; large)"
 	@echo "make sanitize  the tests with the C extension under the sanitizers"
 	@echo "make wheel     a wheel in dist/"
@@ -58,6 +61,11 @@ format:
 pytest:
 	@$(ENVIRONMENT) test
 	@$(PYTHON_IN_VENV) -m pytest -n $(WORKERS) --durations=10 $(PYTEST_ARGUMENTS)
+
+fuzz:
+	@$(ENVIRONMENT) test
+	@$(PYTHON_IN_VENV) -m tests.fuzz $(FUZZ_ARGUMENTS)
+	@$(PYTHON_IN_VENV) -m tests.compiler.thread_campaign 60
 
 bench:
 	@$(ENVIRONMENT) bench

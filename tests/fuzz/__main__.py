@@ -28,7 +28,9 @@ def main() -> int:
         if time.monotonic() > end:
             break
         try:
-            check(grow(seed), statistics, with_mlx_compile=(seed - options.seed) % options.every == 0)
+            check(
+                grow(seed), statistics, with_mlx_compile=(seed - options.seed) % options.every == 0
+            )
         except Difference as difference:
             failures += 1
             print(f"program {seed}: {difference}\n", flush=True)

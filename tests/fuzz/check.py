@@ -101,7 +101,8 @@ def _check(program: Program, statistics: Statistics, with_mlx_compile: bool) -> 
     statistics.shapeless += program.shapeless
     statistics.with_state += program.captures
     statistics.nested += any(
-        word in text for word in ("mx.compile", "mx.grad", "mx.vmap", "mx.vjp", "mx.jvp", "checkpoint")
+        word in text
+        for word in ("mx.compile", "mx.grad", "mx.vmap", "mx.vjp", "mx.jvp", "checkpoint")
     )
     types = {given.dtype for given in program.inputs}
     uses_half = any(name in text or name in types for name in HALF)

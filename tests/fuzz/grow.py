@@ -116,9 +116,7 @@ class Grower:
             self.names[given.name] = value
             self.variables.append(Variable(given.name, value, True))
         for part in self.program.state:
-            self.variables.append(
-                Variable(f'state["{part.name}"]', self.state[part.name], True)
-            )
+            self.variables.append(Variable(f'state["{part.name}"]', self.state[part.name], True))
         wanted = int(self.random.integers(4, 16))
         for _ in range(4 * wanted):
             if len(self.program.lines) >= wanted:
@@ -299,7 +297,9 @@ class Grower:
             return None
         if x.is_float and not x.is_exact:
             return f"{x.name}.astype(mx.{self.choose(FLOATS)})", False
-        target = self.choose([*FLOATS, "int32"]) if x.is_float else self.choose([*FLOATS, *INTEGERS])
+        target = (
+            self.choose([*FLOATS, "int32"]) if x.is_float else self.choose([*FLOATS, *INTEGERS])
+        )
         keeps = not x.is_float or target in ("float32", "int32")
         return f"{x.name}.astype(mx.{target})", x.is_exact and keeps
 
