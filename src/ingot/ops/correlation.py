@@ -7,27 +7,32 @@ plain correlation with some of the taps.
 
 A plain correlation is a product with a matrix of windows: a row for each result, a column for each
 tap and channel. The windows are a strided view of the padded input; they are copied into matrices a
-few megabytes at a time, which stay in the cache until BLAS has read them. Where each channel has a
-filter of its own there is nothing to multiply matrices for: shifted inputs are summed up instead.
+few megabytes at a time, which stay in the cache until BLAS has read them. Examples are spread over
+threads. Where each channel has a filter of its own there is nothing to multiply matrices for:
+shifted inputs are summed up instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import pairwise, product
 from math import gcd
 from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ingot import _native
 from ingot.graph.libraries import prepare_blas
+from ingot.graph.parallel import each_in_parallel
 from ingot.graph.shape import Shape, size_of
 
 __all__ = ["Geometry", "correlate", "correlate_batch"]
 
 # Elements of a matrix of windows: 4 MB of float32.
 _BLOCK = 1 << 20
+# Products of numbers that are worth another thread: they take about a millisecond.
+_WORTH_A_THREAD = 1 << 25
 
 
 class Geometry(NamedTuple):
@@ -56,7 +61,13 @@ class Phase(NamedTuple):
     step: int
 
 
-Phases = tuple[Phase, ...]
+class Plain(NamedTuple):
+    """A plain correlation: the lengths of its results and filters, and how they meet."""
+
+    lengths: Shape
+    taps: Shape
+    phases: tuple[Phase, ...]
+    groups: int
 
 
 def correlate(
@@ -64,22 +75,15 @@ def correlate(
 ) -> np.ndarray:
     """Sums over taps and channels: a result of `lengths` for each example and filter."""
     prepare_blas()
-    dtype = _computed_dtype(x)
-    shape = (x.shape[0], *lengths, filters.shape[0])
-    if 0 in (*shape, *x.shape, *filters.shape):
-        return np.zeros(shape, x.dtype)
-    whole = slice(None)
-    all_phases = _phases(lengths, filters.shape[1:-1], geometry)
-    compute = _channel_by_channel if _is_depthwise(filters, groups) else _row_by_row
-    if len(all_phases) == 1 and all(phase.results == whole for phase in all_phases[0]):
-        return compute(x, filters, lengths, all_phases[0], groups, dtype).astype(
-            x.dtype, copy=False
-        )
-    result = np.zeros(shape, x.dtype)
-    for phases in all_phases:
-        part = result[(whole, *(phase.results for phase in phases))]
-        used = filters[(whole, *(phase.taps for phase in phases))]
-        part[...] = compute(x, used, part.shape[1:-1], phases, groups, dtype)
+    result = np.zeros((x.shape[0], *lengths, filters.shape[0]), x.dtype)
+    if 0 in (*result.shape, *x.shape, *filters.shape):
+        return result
+    weights = filters.astype(_computed_dtype(x), copy=False)
+    for phases in _phases(lengths, filters.shape[1:-1], geometry):
+        part = result[(slice(None), *(phase.results for phase in phases))]
+        used = weights[(slice(None), *(phase.taps for phase in phases))]
+        plain = Plain(part.shape[1:-1], used.shape[1:-1], phases, groups)
+        _fill(part, x, used, plain)
     return result
 
 
@@ -88,15 +92,13 @@ def correlate_batch(
 ) -> np.ndarray:
     """Sums over examples and results: filters with `taps`, of products of `x` and `outputs`."""
     prepare_blas()
-    dtype = _computed_dtype(x)
-    result = np.zeros((outputs.shape[-1], *taps, x.shape[-1] // groups), dtype)
-    if 0 in (*result.shape, *x.shape, *outputs.shape):
-        return result.astype(x.dtype, copy=False)
-    compute = _sums_by_channel if _is_depthwise(result, groups) else _sums_of_rows
-    for phases in _phases(outputs.shape[1:-1], taps, geometry):
-        part = result[(slice(None), *(phase.taps for phase in phases))]
-        used = outputs[(slice(None), *(phase.results for phase in phases))]
-        part += compute(x, used, part.shape[1:-1], phases, groups, dtype)
+    result = np.zeros((outputs.shape[-1], *taps, x.shape[-1] // groups), _computed_dtype(x))
+    if 0 not in (*result.shape, *x.shape, *outputs.shape):
+        for phases in _phases(outputs.shape[1:-1], taps, geometry):
+            part = result[(slice(None), *(phase.taps for phase in phases))]
+            used = outputs[(slice(None), *(phase.results for phase in phases))]
+            plain = Plain(used.shape[1:-1], part.shape[1:-1], phases, groups)
+            _add(part, x, used, plain)
     return result.astype(x.dtype, copy=False)
 
 
@@ -104,11 +106,58 @@ def _computed_dtype(x: np.ndarray) -> np.dtype:
     return np.dtype(np.float32) if x.itemsize == 2 else x.dtype
 
 
+def _fill(result: np.ndarray, x: np.ndarray, weights: np.ndarray, plain: Plain) -> None:
+    """Writes the results of a plain correlation, a block of examples at a time."""
+    compute = _by_channel if _is_depthwise(weights, plain.groups) else _by_rows
+
+    def fill(examples: slice) -> None:
+        result[examples] = compute(x[examples], weights, plain)
+
+    blocks = list(_blocks(range(x.shape[0]), x.shape[-1], plain))
+    if _threads(result.size * size_of(weights.shape[1:])) > 1:
+        each_in_parallel(fill, blocks)
+        return
+    for examples in blocks:
+        fill(examples)
+
+
+def _add(result: np.ndarray, x: np.ndarray, outputs: np.ndarray, plain: Plain) -> None:
+    """Adds the sums over all examples: each thread has some of them, always the same."""
+    compute = _sums_by_channel if _is_depthwise(result, plain.groups) else _sums_of_rows
+
+    def total(examples: range) -> np.ndarray:
+        found = np.zeros(result.shape, result.dtype)
+        for block in _blocks(examples, x.shape[-1], plain):
+            found += compute(x[block], outputs[block], plain)
+        return found
+
+    count = x.shape[0]
+    threads = min(_threads(outputs.size * size_of(result.shape[1:])), count)
+    bounds = [count * number // threads for number in range(threads + 1)]
+    parts = [range(start, stop) for start, stop in pairwise(bounds)]
+    for found in each_in_parallel(total, parts):
+        result += found
+
+
+def _threads(work: int) -> int:
+    """How many threads to use for so many products of numbers."""
+    return max(1, min(_native.get_num_threads(), work // _WORTH_A_THREAD))
+
+
+def _blocks(examples: range, channels: int, plain: Plain) -> Iterator[slice]:
+    """Parts of the examples whose windows fill a block, or of one example."""
+    windows = size_of(plain.lengths) * size_of(plain.taps) * channels
+    count = max(1, _BLOCK // windows)
+    for start in range(examples.start, examples.stop, count):
+        yield slice(start, min(start + count, examples.stop))
+
+
 def _is_depthwise(filters: np.ndarray, groups: int) -> bool:
+    """Whether each channel has one filter of its own."""
     return groups > 1 and filters.shape[0] == groups and filters.shape[-1] == 1
 
 
-def _phases(lengths: Shape, taps: Shape, geometry: Geometry) -> list[Phases]:
+def _phases(lengths: Shape, taps: Shape, geometry: Geometry) -> list[tuple[Phase, ...]]:
     """All combinations of the phases of all axes."""
     by_axis = zip(lengths, taps, *geometry, strict=True)
     return list(product(*[_phases_of_axis(*parameters) for parameters in by_axis]))
@@ -139,154 +188,109 @@ def _phases_of_axis(
     return found
 
 
-def _field(
-    x: np.ndarray, lengths: Shape, taps: Shape, phases: Phases, groups: int, dtype: np.dtype
-) -> np.ndarray:
-    """The elements that windows read, (groups, N, ..., C / groups), in one block of memory.
-
-    There are zeros where the input has no elements.
-    """
+def _windows(x: np.ndarray, plain: Plain) -> np.ndarray:
+    """The elements that meet, (groups, N, *lengths, *taps, C / groups), as a view of a copy."""
     last = x.ndim - 1
-    split = x.reshape(*x.shape[:-1], groups, -1).transpose(last, *range(last), last + 1)
-    old, new, extents = [], [], []
-    for axis, (length, count, phase) in enumerate(zip(lengths, taps, phases, strict=True), 1):
-        extent = (length - 1) * phase.stride + (count - 1) * phase.step + 1
-        start = min(max(phase.first, 0), x.shape[axis])
-        stop = max(min(phase.first + extent, x.shape[axis]), start)
-        old.append(slice(start, stop))
-        new.append(slice(start - phase.first, stop - phase.first))
-        extents.append(extent)
-    inside = split[(slice(None), slice(None), *old)]
-    if inside.shape[2:-1] == tuple(extents):
-        return np.ascontiguousarray(inside, dtype)
-    field = np.zeros((*split.shape[:2], *extents, split.shape[-1]), dtype)
-    if inside.size:
-        field[(slice(None), slice(None), *new)] = inside
-    return field
-
-
-def _windows(field: np.ndarray, lengths: Shape, taps: Shape, phases: Phases) -> np.ndarray:
-    """A view of the field as (groups, N, *lengths, *taps, C / groups)."""
+    split = x.reshape(*x.shape[:-1], plain.groups, -1).transpose(last, *range(last), last + 1)
+    field = _padded(split, plain)
     spatial = field.strides[2:-1]
-    by_result = [n * phase.stride for n, phase in zip(spatial, phases, strict=True)]
-    by_tap = [n * phase.step for n, phase in zip(spatial, phases, strict=True)]
+    by_result = [n * phase.stride for n, phase in zip(spatial, plain.phases, strict=True)]
+    by_tap = [n * phase.step for n, phase in zip(spatial, plain.phases, strict=True)]
     return as_strided(
         field,
-        (*field.shape[:2], *lengths, *taps, field.shape[-1]),
+        (*field.shape[:2], *plain.lengths, *plain.taps, field.shape[-1]),
         (*field.strides[:2], *by_result, *by_tap, field.strides[-1]),
         writeable=False,
     )
 
 
-def _row_by_row(
-    x: np.ndarray,
-    filters: np.ndarray,
-    lengths: Shape,
-    phases: Phases,
-    groups: int,
-    dtype: np.dtype,
-) -> np.ndarray:
+def _padded(x: np.ndarray, plain: Plain) -> np.ndarray:
+    """The elements (groups, N, ..., C / groups) that are met, with zeros where there are none."""
+    old, new, extents = [], [], []
+    for length, taps, phase, available in zip(*plain[:3], x.shape[2:-1], strict=True):
+        extent = (length - 1) * phase.stride + (taps - 1) * phase.step + 1
+        start = min(max(phase.first, 0), available)
+        stop = max(min(phase.first + extent, available), start)
+        old.append(slice(start, stop))
+        new.append(slice(start - phase.first, stop - phase.first))
+        extents.append(extent)
+    everything = (slice(None), slice(None))
+    inside = x[(*everything, *old)]
+    dtype = _computed_dtype(x)
+    if inside.shape[2:-1] == tuple(extents):
+        return np.ascontiguousarray(inside, dtype)
+    field = np.zeros((*x.shape[:2], *extents, x.shape[-1]), dtype)
+    if inside.size:
+        field[(*everything, *new)] = inside
+    return field
+
+
+def _by_rows(x: np.ndarray, weights: np.ndarray, plain: Plain) -> np.ndarray:
     """Results as products of rows of windows and the filters as columns."""
-    taps = filters.shape[1:-1]
-    field = _field(x, lengths, taps, phases, groups, dtype)
-    windows = _windows(field, lengths, taps, phases)
-    columns = size_of(filters.shape[1:])
-    matrices = filters.astype(dtype, copy=False).reshape(groups, -1, columns).transpose(0, 2, 1)
-    result = np.empty((x.shape[0] * size_of(lengths), groups, matrices.shape[-1]), dtype)
-    for group in range(groups):
-        for start, rows in _matrices(windows[group], len(lengths), columns):
-            target = result[start : start + rows.shape[0], group]
-            np.matmul(rows, matrices[group], out=target)
-    return result.reshape(x.shape[0], *lengths, filters.shape[0])
+    columns = size_of(weights.shape[1:])
+    matrices = weights.reshape(plain.groups, -1, columns).transpose(0, 2, 1)
+    rows = x.shape[0] * size_of(plain.lengths)
+    result = np.empty((rows, plain.groups, matrices.shape[-1]), weights.dtype)
+    for group, windows in enumerate(_windows(x, plain)):
+        for place, matrix in _matrices(windows, plain, columns):
+            np.matmul(matrix, matrices[group], out=result[place, group])
+    return result.reshape(x.shape[0], *plain.lengths, weights.shape[0])
 
 
-def _sums_of_rows(
-    x: np.ndarray,
-    outputs: np.ndarray,
-    taps: Shape,
-    phases: Phases,
-    groups: int,
-    dtype: np.dtype,
-) -> np.ndarray:
-    """Filters as products of outputs as columns and rows of windows, summed over blocks of rows."""
-    lengths = outputs.shape[1:-1]
-    field = _field(x, lengths, taps, phases, groups, dtype)
-    windows = _windows(field, lengths, taps, phases)
-    columns = size_of(taps) * field.shape[-1]
-    total = outputs.shape[-1] // groups
-    factors = outputs.astype(dtype, copy=False).reshape(-1, groups, total)
-    result = np.zeros((groups, total, columns), dtype)
-    for group in range(groups):
-        for start, rows in _matrices(windows[group], len(lengths), columns):
-            result[group] += np.matmul(factors[start : start + rows.shape[0], group].T, rows)
-    return result.reshape(groups * total, *taps, field.shape[-1])
+def _sums_of_rows(x: np.ndarray, outputs: np.ndarray, plain: Plain) -> np.ndarray:
+    """Filters as products of outputs as columns and rows of windows."""
+    count = outputs.shape[-1] // plain.groups
+    factors = outputs.astype(_computed_dtype(x), copy=False).reshape(-1, plain.groups, count)
+    columns = size_of(plain.taps) * (x.shape[-1] // plain.groups)
+    result = np.zeros((plain.groups, count, columns), factors.dtype)
+    for group, windows in enumerate(_windows(x, plain)):
+        for place, matrix in _matrices(windows, plain, columns):
+            result[group] += np.matmul(factors[place, group].T, matrix)
+    return result.reshape(outputs.shape[-1], *plain.taps, -1)
 
 
-def _matrices(windows: np.ndarray, axes: int, columns: int) -> Iterator[tuple[int, np.ndarray]]:
-    """The windows (N, ...) as matrices with `columns`, a block at a time, and their first rows.
+def _matrices(
+    windows: np.ndarray, plain: Plain, columns: int
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """The windows (N, ...) of a group as matrices, and which of all rows each has.
 
-    Blocks are cut along the first axis or, if one part of it is too large, along the second. The
-    first `1 + axes` axes become rows.
+    There is one matrix unless it would be too large: an example is then cut along its first axis.
     """
-    inner = size_of(windows.shape[2 : 1 + axes])
-    whole = windows.shape[1] * inner
-    row = 0
-    if whole * columns <= _BLOCK:
-        count = _BLOCK // (whole * columns)
-        for start in range(0, windows.shape[0], count):
-            rows = windows[start : start + count].reshape(-1, columns)
-            yield row, rows
-            row += rows.shape[0]
+    inner = size_of(plain.lengths[1:])
+    count = _BLOCK // (inner * columns)
+    length = plain.lengths[0]
+    if count >= length:
+        matrix = windows.reshape(-1, columns)
+        yield slice(0, matrix.shape[0]), matrix
         return
-    count = max(1, _BLOCK // (inner * columns))
-    for part in windows:
-        for start in range(0, windows.shape[1], count):
-            rows = part[start : start + count].reshape(-1, columns)
-            yield row, rows
-            row += rows.shape[0]
+    row = 0
+    for example in windows:
+        for start in range(0, length, max(1, count)):
+            matrix = example[start : start + max(1, count)].reshape(-1, columns)
+            yield slice(row, row + matrix.shape[0]), matrix
+            row += matrix.shape[0]
 
 
-def _channel_by_channel(
-    x: np.ndarray,
-    filters: np.ndarray,
-    lengths: Shape,
-    phases: Phases,
-    groups: int,
-    dtype: np.dtype,
-) -> np.ndarray:
+def _by_channel(x: np.ndarray, weights: np.ndarray, plain: Plain) -> np.ndarray:
     """Results where each channel has a filter of its own: a sum over taps of shifted inputs."""
-    taps = filters.shape[1:-1]
-    weights = filters[..., 0].astype(dtype, copy=False)
-    windows = _windows(_field(x, lengths, taps, phases, 1, dtype), lengths, taps, phases)[0]
-    result = np.zeros((x.shape[0], *lengths, groups), dtype)
-    target = _joined_rows(result)
-    for examples in _parts(result):
-        total = target[examples]
-        for tap in np.ndindex(*taps):
-            factors = np.tile(weights[(slice(None), *tap)], lengths[-1])
-            total += _met_by(tap, windows[examples]) * factors
+    windows = _windows(x, plain._replace(groups=1))[0]
+    result = np.zeros((x.shape[0], *plain.lengths, x.shape[-1]), weights.dtype)
+    total = _joined_rows(result)
+    for tap in np.ndindex(*plain.taps):
+        by_channel = weights[(slice(None), *tap, 0)]
+        total += _met_by(tap, windows) * np.tile(by_channel, plain.lengths[-1])
     return result
 
 
-def _sums_by_channel(
-    x: np.ndarray,
-    outputs: np.ndarray,
-    taps: Shape,
-    phases: Phases,
-    groups: int,
-    dtype: np.dtype,
-) -> np.ndarray:
+def _sums_by_channel(x: np.ndarray, outputs: np.ndarray, plain: Plain) -> np.ndarray:
     """Filters where each channel has one of its own: sums of shifted inputs times outputs."""
-    lengths = outputs.shape[1:-1]
-    windows = _windows(_field(x, lengths, taps, phases, 1, dtype), lengths, taps, phases)[0]
-    factors = _joined_rows(np.ascontiguousarray(outputs, dtype))
+    windows = _windows(x, plain._replace(groups=1))[0]
+    factors = _joined_rows(np.ascontiguousarray(outputs, windows.dtype))
     rows = tuple(range(factors.ndim - 1))
-    result = np.zeros((groups, *taps, 1), dtype)
-    for examples in _parts(outputs):
-        for tap in np.ndindex(*taps):
-            products = _met_by(tap, windows[examples]) * factors[examples]
-            by_place = products.sum(rows).reshape(-1, groups)
-            result[(slice(None), *tap, 0)] += by_place.sum(0)
+    result = np.empty((x.shape[-1], *plain.taps, 1), windows.dtype)
+    for tap in np.ndindex(*plain.taps):
+        by_place = (_met_by(tap, windows) * factors).sum(rows)
+        result[(slice(None), *tap, 0)] = by_place.reshape(plain.lengths[-1], -1).sum(0)
     return result
 
 
@@ -299,11 +303,3 @@ def _met_by(tap: tuple[int, ...], windows: np.ndarray) -> np.ndarray:
 def _joined_rows(x: np.ndarray) -> np.ndarray:
     """`x` with its last two axes as one: loops over it are longer, hence faster."""
     return x.reshape(*x.shape[:-2], -1)
-
-
-def _parts(results: np.ndarray) -> Iterator[slice]:
-    """Ranges of examples whose results fill a part of the cache."""
-    size = size_of(results.shape[1:])
-    count = max(1, (_BLOCK >> 3) // size)
-    for start in range(0, results.shape[0], count):
-        yield slice(start, start + count)
