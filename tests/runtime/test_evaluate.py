@@ -395,3 +395,30 @@ def test_an_interrupt_reaches_the_one_who_waits() -> None:
     """
     result = run_program(program)
     assert (result.returncode, result.stdout) == (0, "interrupted\n")
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["inner nodes dropped", "inner nodes kept"])
+def test_threads_evaluate_one_large_graph(kept: bool) -> None:
+    """Large graphs run as a whole; whoever comes second finds nodes that forgot their inputs."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for _ in range(20):
+            x = mx.ones((200, 200))
+            inner = []
+            for _ in range(12):
+                x = mx.sin(x) * 1.25 + 0.5
+                inner.append(x)
+            results = (x.sum(axis=0), x, inner[7] if kept else x * 1)
+            if not kept:
+                inner.clear()
+
+            def work(number: int, results: tuple[mx.array, ...] = results) -> Any:
+                return number % 3, np.array(results[number % 3])
+
+            values = in_threads(6, work)
+            for which, value in values:
+                np.testing.assert_array_equal(value, np.array(results[which]))
+            np.testing.assert_allclose(np.array(x).sum(axis=0), np.array(results[0]), rtol=1e-5)
+    finally:
+        sys.setswitchinterval(interval)

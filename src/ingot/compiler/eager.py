@@ -76,22 +76,52 @@ def evaluate_whole(nodes: list[Node], wanted: list[int]) -> bool:
     """
     if len(nodes) > MOST_NODES:
         return False
+    try:
+        found = _program(nodes, wanted)
+    except (AttributeError, KeyError):
+        if _overtaken(nodes):
+            return False
+        raise
+    if found is None:
+        return False
+    program, leaves = found
+    results = program.run(tuple([leaf.data for leaf in leaves]))
+    for position, result in zip(wanted, results, strict=True):
+        try:
+            _native.set_data(nodes[position], result)
+        except TypeError:
+            if nodes[position].op is not None:  # else another thread was faster
+                raise
+    _structures.runs += 1
+    return True
+
+
+def _program(nodes: list[Node], wanted: list[int]) -> tuple[Program, list[Node]] | None:
+    """What computes the graph, if that is compiled or should be now, and the values it starts from.
+
+    Other threads may evaluate nodes of the graph meanwhile, so what was read of them is used only
+    once it is clear that none did.
+    """
     if sum(node.op.role in ("map", "reduce") for node in nodes) < 2:
-        return False
+        return None
     key, leaves, nbytes = _structure(nodes, wanted)
-    if key is None:
-        return False
+    if key is None or _overtaken(nodes):
+        return None
     program, due = _structures.get(key, nbytes)
     if program is None:
         if not due:
-            return False
-        program = run_pipeline(_tape(nodes, wanted, leaves), CompileMode.enabled).program
+            return None
+        tape = _tape(nodes, wanted, leaves)
+        if _overtaken(nodes):
+            return None
+        program = run_pipeline(tape, CompileMode.enabled).program
         _structures.put(key, program)
-    results = program.run(tuple([leaf.data for leaf in leaves]))
-    for position, result in zip(wanted, results, strict=True):
-        _native.set_data(nodes[position], result)
-    _structures.runs += 1
-    return True
+    return program, leaves
+
+
+def _overtaken(nodes: list[Node]) -> bool:
+    """Whether another thread evaluated a node, which then forgot its op and its inputs."""
+    return any(node.op is None for node in nodes)
 
 
 def _structure(nodes: list[Node], wanted: list[int]) -> tuple[Hashable | None, list[Node], int]:
