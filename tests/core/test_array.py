@@ -236,3 +236,44 @@ def test_evaluated_arrays_forget_their_graphs() -> None:
     del first
     assert node() is None
     assert last._node.inputs == ()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        mx.positive,
+        mx.conj,
+        mx.trunc,
+        mx.nan_to_num,
+        lambda a: +a,
+        lambda a: a.conj(),
+        lambda a: mx.round(a, 2),
+        lambda a: mx.round(a),
+        lambda a: mx.floor(a),
+        lambda a: mx.real(a),
+        lambda a: mx.stop_gradient(a),
+        lambda a: mx.contiguous(a),
+        lambda a: a.astype(a.dtype),
+        lambda a: a[...],
+        lambda a: mx.roll(a, 0),
+        lambda a: mx.pad(a, 0),
+        lambda a: mx.tile(a, 1),
+        lambda a: mx.sum(a, axis=()),
+    ],
+)
+def test_results_without_work_do_not_share_the_handle(function: Any) -> None:
+    a = mx.array([1, 2, 3])
+    b = function(a)
+    b += 1
+    assert a.tolist() == [1, 2, 3]
+    assert b.tolist() == [2, 3, 4]
+
+
+def test_negative_numbers_beside_uint64_wrap_around_as_in_mlx() -> None:
+    for each in (mx, mlx):
+        a = each.array([3, 2**63 - 1], dtype=each.uint64)
+        assert (a + (-1)).tolist() == (a - 1).tolist() == [2, 2**63 - 2]
+        assert (a * -1).tolist() == [2**64 - 3, 2**63 + 1]
+        assert (a == -1).tolist() == [False, False]
+        with pytest.raises(ValueError, match="-1"):
+            each.array([3], dtype=each.uint32) + (-1)

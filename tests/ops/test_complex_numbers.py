@@ -26,7 +26,7 @@ def test_parts(name: str, a: Any) -> None:
 
 def test_real_arrays_are_their_own_conjugates() -> None:
     a = mx.array([1.0])
-    assert mx.conj(a) is a
+    assert mx.conj(a)._node is a._node
 
 
 @pytest.mark.parametrize("name", ["real", "imag", "conj"])

@@ -122,6 +122,8 @@ def scalar(value: Any, dtype: Dtype) -> array:
     """A Python number as a 0-d constant, which is shared and hence read-only."""
     if is_integer(dtype):
         limits = np.iinfo(dtype.numpy)
+        if dtype is uint64 and -(2**63) <= value < 0:  # wraps around, as in MLX
+            value += 2**64
         if not limits.min <= value <= limits.max:
             raise ConversionError(
                 f"[array] {value} does not fit into {dtype.name}, the dtype of the array "

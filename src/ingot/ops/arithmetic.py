@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ingot import _native
-from ingot._native import array
+from ingot._native import array, wrap
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import (
     ALL_DTYPES,
@@ -320,9 +320,9 @@ def negative(a: Any, /, *, stream: StreamLike = None) -> array:
 
 
 def positive(a: array, /, *, stream: StreamLike = None) -> array:
-    """The array itself, as `+a` would be."""
+    """The same elements, as `+a` would be."""
     only_array("positive", a)
-    return a
+    return wrap(a)
 
 
 def reciprocal(a: Any, /, *, stream: StreamLike = None) -> array:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot._native import array
+from ingot._native import array, wrap
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64
 from ingot.graph.families import Elementwise, lift
@@ -103,7 +103,7 @@ def imag(a: Any, /, *, stream: StreamLike = None) -> array:
 def conj(a: Any, /, *, stream: StreamLike = None) -> array:
     """Complex conjugates; real arrays as they are."""
     value = as_array("conj", a)
-    return _conjugate(value, stream) if value.dtype is complex64 else value
+    return _conjugate(value, stream) if value.dtype is complex64 else wrap(value)
 
 
 conjugate = conj

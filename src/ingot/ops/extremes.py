@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot._native import array
+from ingot._native import array, wrap
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bfloat16, float16, float32, is_inexact
 from ingot.graph.elementary import Elementary
@@ -112,7 +112,7 @@ def nan_to_num(
     """
     value = as_array("nan_to_num", a)
     if not is_inexact(value.dtype):
-        return value
+        return wrap(value)
     if value.dtype not in LARGEST and (posinf is None or neginf is None):
         raise ValueError(
             f"[nan_to_num] needs posinf and neginf for arrays of dtype {value.dtype}, "

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot._native import Dtype, array
+from ingot._native import Dtype, array, wrap
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64, float32, float64, is_inexact
 from ingot.graph.elementary import Elementary
@@ -86,7 +86,7 @@ def trunc(a: array, /, *, stream: StreamLike = None) -> array:
     if a.dtype is complex64:
         raise ValueError(f"[trunc] does not take arrays of dtype {a.dtype}.")
     if not is_inexact(a.dtype):
-        return a
+        return wrap(a)
     return where(a < 0, _ceil(a, stream), _floor(a, stream), stream=stream)
 
 
@@ -112,7 +112,7 @@ def round(a: Any, /, decimals: int = 0, *, stream: StreamLike = None) -> array:
         return _round(value, stream)
     whole = not is_inexact(value.dtype)
     if places > 0 and whole:
-        return value
+        return wrap(value)
     wide = astype(value, _wide(value.dtype), stream) if whole else value
     if places > 0:
         scale = 10.0**places
