@@ -18,6 +18,7 @@ from .compare import EXACT, Close, difference
 REPEATS = 3
 SIZES = [(), (1,), (2,), (3,), (4, 5), (7, 1, 3), (0, 3), (1001,), (40_001,), (200, 201)]
 HALVES_AND_SINGLE = ["float32", "float16", "bfloat16"]
+INF, NAN = float("inf"), float("nan")
 INTEGERS = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool_".split()
 
 Draw = Callable[[ModuleType], Any]
@@ -183,6 +184,33 @@ def test_categorical(axis: int, name: str, ours: ModuleType, theirs: ModuleType)
     assert_same(ours, theirs, lambda mx: draw(mx, num_samples=20))
     assert_same(ours, theirs, lambda mx: draw(mx, shape=rest))
     assert_same(ours, theirs, lambda mx: draw(mx, shape=(4, *rest)))
+
+
+@pytest.mark.parametrize("name", [*HALVES_AND_SINGLE, "float64", "int32", "bool_"])
+@pytest.mark.parametrize("keywords", [{}, {"num_samples": 9}, {"shape": (2, 1)}, {"shape": (1,)}])
+def test_categorical_of_one_distribution(
+    keywords: dict[str, Any], name: str, ours: ModuleType, theirs: ModuleType
+) -> None:
+    """MLX finds these by a search, and not by the noise that it adds to several."""
+    logits = 3 * values(7)
+
+    def draw(mx: ModuleType, *shape: int, **more: Any) -> Any:
+        given = mx.array(logits).astype(dtype(mx, name)).reshape(shape)
+        return mx.random.categorical(given, key=key(mx), **keywords, **more)
+
+    assert_same(ours, theirs, lambda mx: draw(mx, 7))
+    assert_same(ours, theirs, lambda mx: draw(mx, 1, 7))
+    assert_same(ours, theirs, lambda mx: draw(mx, 7, 1, axis=0))
+
+
+@pytest.mark.parametrize("logits", [[0, INF, 1, INF], [-INF] * 3, [-INF, 0, -INF, 1], [0, NAN, 1]])
+def test_categorical_of_infinite_logits(
+    logits: list[float], ours: ModuleType, theirs: ModuleType
+) -> None:
+    def draw(mx: ModuleType) -> Any:
+        return mx.random.categorical(mx.array(logits), num_samples=40, key=key(mx))
+
+    assert_same(ours, theirs, draw)
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 9, 1000, 300_000])

@@ -13,16 +13,25 @@ from ingot.graph.errors import type_name
 from ingot.graph.shape import broadcast_shapes, normalize_axis, shape_text
 from ingot.ops.arithmetic import add, multiply, subtract
 from ingot.ops.casting import as_array, astype, only_array
-from ingot.ops.comparison import less
+from ingot.ops.comparison import equal, isinf, less, where
+from ingot.ops.exponential import exp
 from ingot.ops.extremes import maximum, minimum
 from ingot.ops.indexing import take
-from ingot.ops.movement import expand_dims
-from ingot.ops.random import between, check_fit, checked_dtype, checked_shape, gumbel_noise
+from ingot.ops.movement import expand_dims, reshape
+from ingot.ops.random import (
+    between,
+    check_fit,
+    checked_dtype,
+    checked_shape,
+    gumbel_noise,
+    uniform,
+)
 from ingot.ops.random_bits import random_bits
 from ingot.ops.random_state import key_or_next
-from ingot.ops.reduction import argmax
+from ingot.ops.reduction import argmax, max, sum
 from ingot.ops.rounding import floor
-from ingot.ops.sorting import argsort
+from ingot.ops.scan import cumsum
+from ingot.ops.sorting import argsort, searchsorted
 
 __all__ = ["bernoulli", "categorical", "permutation", "randint"]
 
@@ -135,10 +144,31 @@ def categorical(
             raise TypeError(f"[categorical] num_samples is an int, got {type_name(num_samples)}.")
         lengths = checked_shape("categorical", (*lengths, num_samples))
         logits = expand_dims(logits, -1, stream=stream)
+    if lengths and logits.size == length > 0:
+        return _from_one_distribution(logits, lengths, key_or_next("categorical", key), stream)
     # The largest of logits with Gumbel noise is at each position with the probability wanted.
     full = (*lengths[:place], length, *lengths[place:])
     noise = gumbel_noise(key_or_next("categorical", key), full, float32, stream)
     return argmax(add(noise, logits, stream=stream), place, stream=stream)
+
+
+def _from_one_distribution(
+    logits: array, lengths: tuple[int, ...], key: array, stream: StreamLike
+) -> array:
+    """Positions found by a search among the sums of weights: one random number for each sample."""
+    row = astype(reshape(logits, (logits.size,), stream=stream), float32, stream)
+    largest = max(row, stream=stream)
+    weights = where(
+        isinf(largest, stream=stream),
+        astype(equal(row, largest, stream=stream), float32, stream),
+        exp(subtract(row, largest, stream=stream), stream=stream),
+        stream=stream,
+    )
+    before = cumsum(weights, inclusive=False, stream=stream)
+    numbers = uniform(shape=lengths, key=key, stream=stream)
+    sought = multiply(numbers, sum(weights, stream=stream), stream=stream)
+    found = searchsorted(before, sought, side="right", stream=stream)
+    return subtract(found, 1, stream=stream)
 
 
 def permutation(
