@@ -1,45 +1,6 @@
 /* What transforms do most often: following arrays through a function, and the walk of reverse mode. */
 #include "native.h"
 
-typedef struct {
-    Node **items;
-    Py_ssize_t count, capacity;
-} NodeList;
-
-static int push(NodeList *list, Node *node) {
-    if (list->count == list->capacity) {
-        Py_ssize_t capacity = list->capacity ? 2 * list->capacity : 64;
-        Node **items = PyMem_Realloc(list->items, (size_t)capacity * sizeof *items);
-        if (items == NULL) {
-            PyErr_NoMemory();
-            return -1;
-        }
-        list->items = items;
-        list->capacity = capacity;
-    }
-    list->items[list->count++] = node;
-    return 0;
-}
-
-static void release(NodeList *list) {
-    for (Py_ssize_t i = 0; i < list->count; i++)
-        Py_DECREF(list->items[i]);
-    PyMem_Free(list->items);
-}
-
-static int collect(PyObject *sequence, NodeList *list) {
-    PyObject *fast = PySequence_Fast(sequence, "expected a sequence of arrays.");
-    if (fast == NULL)
-        return -1;
-    int status = 0;
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast) && status == 0; i++) {
-        Node *node = as_node(PySequence_Fast_GET_ITEM(fast, i));
-        status = node == NULL ? -1 : push(list, (Node *)Py_NewRef(node));
-    }
-    Py_DECREF(fast);
-    return status;
-}
-
 /* The nodes that are computed from the leaves and that the outputs need, leaves excluded, inputs before users.
  * Only tracers depend on leaves, so nothing else is visited. No Python code runs in here: marks stay as they are. */
 static int order_between(NodeList *outputs, NodeList *leaves, NodeList *order) {
@@ -51,7 +12,7 @@ static int order_between(NodeList *outputs, NodeList *leaves, NodeList *order) {
     NodeList stack = {0};
     int status = 0;
     for (Py_ssize_t i = 0; i < outputs->count && status == 0; i++) {
-        status = push(&stack, outputs->items[i]);
+        status = node_list_push(&stack, outputs->items[i]);
         while (status == 0 && stack.count > 0) {
             /* A node is tagged by a set low bit once its inputs are on the stack above it. */
             uintptr_t top = (uintptr_t)stack.items[stack.count - 1];
@@ -67,7 +28,7 @@ static int order_between(NodeList *outputs, NodeList *leaves, NodeList *order) {
                     uint64_t mark = ((Node *)PyTuple_GET_ITEM(node->inputs, k))->mark;
                     if (mark == leaf || mark == dependent) {
                         node->mark = dependent;
-                        status = push(order, (Node *)Py_NewRef(node));
+                        status = node_list_push(order, (Node *)Py_NewRef(node));
                         break;
                     }
                 }
@@ -76,7 +37,7 @@ static int order_between(NodeList *outputs, NodeList *leaves, NodeList *order) {
             node->mark = seen;
             stack.items[stack.count - 1] = (Node *)(top | 1);
             for (Py_ssize_t k = count - 1; k >= 0 && status == 0; k--)
-                status = push(&stack, (Node *)PyTuple_GET_ITEM(node->inputs, k));
+                status = node_list_push(&stack, (Node *)PyTuple_GET_ITEM(node->inputs, k));
         }
     }
     PyMem_Free(stack.items);
@@ -91,14 +52,14 @@ static PyObject *between(PyObject *Py_UNUSED(module), PyObject *const *arguments
     }
     NodeList outputs = {0}, leaves = {0}, order = {0};
     PyObject *list = NULL;
-    if (collect(arguments[0], &outputs) == 0 && collect(arguments[1], &leaves) == 0 &&
+    if (node_list_collect(arguments[0], &outputs) == 0 && node_list_collect(arguments[1], &leaves) == 0 &&
         order_between(&outputs, &leaves, &order) == 0)
         list = PyList_New(order.count);
     for (Py_ssize_t i = 0; list != NULL && i < order.count; i++)
         PyList_SET_ITEM(list, i, Py_NewRef((PyObject *)order.items[i]));
-    release(&order);
-    release(&leaves);
-    release(&outputs);
+    node_list_release(&order);
+    node_list_release(&leaves);
+    node_list_release(&outputs);
     return list;
 }
 
@@ -129,8 +90,8 @@ static void walk_clear(Walk *walk) {
     PyMem_Free(walk->slots);
     PyMem_Free(walk->steps);
     PyMem_Free(walk->input_slots);
-    release(&walk->order);
-    release(&walk->leaves);
+    node_list_release(&walk->order);
+    node_list_release(&walk->leaves);
 }
 
 /* Numbers the slots. While this runs, a node's mark is `base` plus its slot. */
@@ -387,7 +348,7 @@ static PyObject *backward(PyObject *Py_UNUSED(module), PyObject *const *argument
     NodeList outputs = {0};
     PyObject *result = NULL;
     Py_ssize_t *output_slots = NULL;
-    int status = collect(arguments[0], &outputs) < 0 ? -1 : collect(arguments[2], &walk.leaves);
+    int status = node_list_collect(arguments[0], &outputs) < 0 ? -1 : node_list_collect(arguments[2], &walk.leaves);
     if (status == 0) {
         output_slots = PyMem_Calloc((size_t)outputs.count + 1, sizeof *output_slots);
         if (output_slots == NULL) {
@@ -408,7 +369,7 @@ static PyObject *backward(PyObject *Py_UNUSED(module), PyObject *const *argument
         result = leaf_cotangents(&walk);
     PyMem_Free(output_slots);
     walk_clear(&walk);
-    release(&outputs);
+    node_list_release(&outputs);
     return result;
 }
 

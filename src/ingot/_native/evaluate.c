@@ -10,26 +10,6 @@ static _Thread_local bool inside_context;
  * evaluations does, so it never waits for itself. */
 static _Thread_local bool computes_pending;
 
-typedef struct {
-    Node **items;
-    Py_ssize_t count, capacity;
-} NodeList;
-
-static int push(NodeList *list, Node *node) {
-    if (list->count == list->capacity) {
-        Py_ssize_t capacity = list->capacity ? 2 * list->capacity : 64;
-        Node **items = PyMem_Realloc(list->items, (size_t)capacity * sizeof *items);
-        if (items == NULL) {
-            PyErr_NoMemory();
-            return -1;
-        }
-        list->items = items;
-        list->capacity = capacity;
-    }
-    list->items[list->count++] = node;
-    return 0;
-}
-
 static bool is_ready(Node *node) {
     return node->data != NULL;
 }
@@ -43,14 +23,14 @@ static int order_nodes(Node **outputs, Py_ssize_t count, bool (*skip)(Node *), N
     for (Py_ssize_t i = 0; i < count && status == 0; i++) {
         if (outputs[i]->mark == seen || skip(outputs[i]))
             continue;
-        status = push(&stack, outputs[i]);
+        status = node_list_push(&stack, outputs[i]);
         while (status == 0 && stack.count > 0) {
             /* A node is tagged by a set low bit once its inputs are on the stack above it. */
             uintptr_t top = (uintptr_t)stack.items[stack.count - 1];
             Node *node = (Node *)(top & ~(uintptr_t)1);
             if (top & 1) {
                 stack.count--;
-                status = push(order, (Node *)Py_NewRef(node));
+                status = node_list_push(order, (Node *)Py_NewRef(node));
                 continue;
             }
             if (node->mark == seen) {
@@ -64,7 +44,7 @@ static int order_nodes(Node **outputs, Py_ssize_t count, bool (*skip)(Node *), N
             for (Py_ssize_t k = PyTuple_GET_SIZE(node->inputs) - 1; k >= 0 && status == 0; k--) {
                 Node *input = (Node *)PyTuple_GET_ITEM(node->inputs, k);
                 if (input->mark != seen && !skip(input))
-                    status = push(&stack, input);
+                    status = node_list_push(&stack, input);
             }
         }
     }
@@ -334,31 +314,12 @@ PyObject *node_view(Node *node) {
     return data;
 }
 
-static int collect(PyObject *sequence, NodeList *list) {
-    PyObject *fast = PySequence_Fast(sequence, "expected a sequence of arrays.");
-    if (fast == NULL)
-        return -1;
-    int status = 0;
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast) && status == 0; i++) {
-        Node *node = as_node(PySequence_Fast_GET_ITEM(fast, i));
-        status = node == NULL ? -1 : push(list, (Node *)Py_NewRef(node));
-    }
-    Py_DECREF(fast);
-    return status;
-}
-
-static void release(NodeList *list) {
-    for (Py_ssize_t i = 0; i < list->count; i++)
-        Py_DECREF(list->items[i]);
-    PyMem_Free(list->items);
-}
-
 static PyObject *evaluate(PyObject *Py_UNUSED(module), PyObject *arrays) {
     NodeList outputs = {0};
-    int status = collect(arrays, &outputs);
+    int status = node_list_collect(arrays, &outputs);
     if (status == 0)
         status = evaluate_nodes(outputs.items, outputs.count);
-    release(&outputs);
+    node_list_release(&outputs);
     if (status < 0)
         return NULL;
     Py_RETURN_NONE;
@@ -381,15 +342,15 @@ static PyObject *mark_pending(PyObject *Py_UNUSED(module), PyObject *arguments) 
         return NULL;
     NodeList outputs = {0}, order = {0};
     PyObject *result = NULL;
-    if (collect(arrays, &outputs) == 0 && order_nodes(outputs.items, outputs.count, is_ready, &order) == 0) {
+    if (node_list_collect(arrays, &outputs) == 0 && order_nodes(outputs.items, outputs.count, is_ready, &order) == 0) {
         for (Py_ssize_t i = 0; i < order.count; i++) {
             if (order.items[i]->pending == NULL)
                 order.items[i]->pending = Py_NewRef(wait);
         }
         result = PyBool_FromLong(order.count > 0);
     }
-    release(&order);
-    release(&outputs);
+    node_list_release(&order);
+    node_list_release(&outputs);
     return result;
 }
 
@@ -414,44 +375,10 @@ static bool always(Node *Py_UNUSED(node)) {
 static PyObject *topological(PyObject *Py_UNUSED(module), PyObject *arrays) {
     NodeList outputs = {0}, order = {0};
     PyObject *list = NULL;
-    if (collect(arrays, &outputs) == 0 && order_nodes(outputs.items, outputs.count, never, &order) == 0)
+    if (node_list_collect(arrays, &outputs) == 0 && order_nodes(outputs.items, outputs.count, never, &order) == 0)
         list = list_of(&order, always);
-    release(&order);
-    release(&outputs);
-    return list;
-}
-
-/* dependents(outputs, leaves) -> the nodes on paths from the leaves to the outputs, leaves excluded, in order */
-static PyObject *dependents(PyObject *Py_UNUSED(module), PyObject *arguments) {
-    PyObject *arrays, *sources;
-    if (!PyArg_ParseTuple(arguments, "OO:dependents", &arrays, &sources))
-        return NULL;
-    NodeList outputs = {0}, leaves = {0}, order = {0};
-    PyObject *list = NULL;
-    if (collect(arrays, &outputs) == 0 && collect(sources, &leaves) == 0 &&
-        order_nodes(outputs.items, outputs.count, never, &order) == 0 && (list = PyList_New(0)) != NULL) {
-        uint64_t dependent = next_mark();
-        uint64_t leaf = next_mark();
-        for (Py_ssize_t i = 0; i < leaves.count; i++)
-            leaves.items[i]->mark = leaf;
-        for (Py_ssize_t i = 0; list != NULL && i < order.count; i++) {
-            Node *node = order.items[i];
-            if (node->mark == leaf || node->inputs == NULL)
-                continue;
-            for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(node->inputs); k++) {
-                uint64_t mark = ((Node *)PyTuple_GET_ITEM(node->inputs, k))->mark;
-                if (mark == dependent || mark == leaf) {
-                    node->mark = dependent;
-                    if (PyList_Append(list, (PyObject *)node) < 0)
-                        Py_CLEAR(list);
-                    break;
-                }
-            }
-        }
-    }
-    release(&order);
-    release(&leaves);
-    release(&outputs);
+    node_list_release(&order);
+    node_list_release(&outputs);
     return list;
 }
 
@@ -489,7 +416,6 @@ static PyMethodDef functions[] = {
     {"evaluate_pending", evaluate_pending, METH_O, "evaluate_pending(arrays): computes what is pending, too"},
     {"mark_pending", mark_pending, METH_VARARGS, "mark_pending(arrays, wait) -> whether there is anything to compute"},
     {"topological", topological, METH_O, "topological(arrays) -> all nodes they depend on, inputs first"},
-    {"dependents", dependents, METH_VARARGS, "dependents(outputs, leaves) -> nodes between leaves and outputs"},
     {"set_data", (PyCFunction)(void (*)(void))set_data, METH_FASTCALL, "set_data(node, ndarray): gives a node its value"},
     {"begin_tracing", begin_tracing, METH_NOARGS, "Tracers keep their graphs until the matching end_tracing."},
     {"in_tracing", in_tracing, METH_NOARGS, "Whether a transform is running on this thread."},

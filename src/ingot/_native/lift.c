@@ -125,6 +125,18 @@ static int same_shape(PyObject *a, PyObject *b) {
     return PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b) ? 0 : PyObject_RichCompareBool(a, b, Py_EQ);
 }
 
+/* Whether the lengths of the shorter shape are the last ones of the longer, as when a bias is added to rows. */
+static bool is_suffix(PyObject *longer, PyObject *shorter) {
+    Py_ssize_t missing = PyTuple_GET_SIZE(longer) - PyTuple_GET_SIZE(shorter);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shorter); i++) {
+        PyObject *a = PyTuple_GET_ITEM(longer, i + missing), *b = PyTuple_GET_ITEM(shorter, i);
+        /* Dimensions are left to the general case: comparing them has consequences. */
+        if (a != b && !(PyLong_CheckExact(a) && PyLong_CheckExact(b) && PyObject_RichCompareBool(a, b, Py_EQ) == 1))
+            return false;
+    }
+    return true;
+}
+
 static PyObject *common_shape(Lift *self, Node **nodes, Py_ssize_t count) {
     PyObject *shape = nodes[0]->shape;
     bool need_general = false;
@@ -135,10 +147,11 @@ static PyObject *common_shape(Lift *self, Node **nodes, Py_ssize_t count) {
             return NULL;
         if (same || PyTuple_GET_SIZE(other) == 0)
             continue;
-        if (PyTuple_GET_SIZE(shape) == 0)
-            shape = other;
-        else
+        bool longer = PyTuple_GET_SIZE(other) > PyTuple_GET_SIZE(shape);
+        if (!is_suffix(longer ? other : shape, longer ? shape : other))
             need_general = true;
+        else if (longer)
+            shape = other;
     }
     if (!need_general)
         return Py_NewRef(shape);

@@ -57,6 +57,19 @@ uint64_t next_mark(void);
 /* Makes sure that the next `count` marks after the last one are not used again. */
 void advance_marks(uint64_t count);
 
+/* ---- lists of nodes (node_list.c) ---- */
+
+typedef struct {
+    Node **items;
+    Py_ssize_t count, capacity;
+} NodeList;
+
+/* Takes over a reference to the node if the list is to be released, and none if it is not. */
+int node_list_push(NodeList *list, Node *node);
+/* Adds the nodes of a sequence of arrays and nodes, with references. */
+int node_list_collect(PyObject *sequence, NodeList *list);
+void node_list_release(NodeList *list);
+
 /* ---- arrays (array.c) ---- */
 
 typedef struct {
