@@ -126,7 +126,7 @@ def test_uses_as_a_number_are_guarded(use: Any) -> None:
         (lambda n, m: n == m, "not input 0.shape[0] == input 0.shape[1]", (1, 2), (3, 3)),
         (lambda n, m: n != 1, "input 0.shape[0] != 1", (2, 1), (1, 4)),
         (lambda n, m: n > 5, "input 0.shape[0] > 5", (100, 1), (5, 1)),
-        (lambda n, m: 5 > n, "not input 0.shape[0] < 5", (100, 1), (4, 1)),
+        (lambda n, m: n < 5, "not input 0.shape[0] < 5", (100, 1), (4, 1)),
         (lambda n, m: n <= 3.5, "not input 0.shape[0] <= 3.5", (100, 1), (3, 1)),
         (lambda n, m: n >= m, "input 0.shape[0] >= input 0.shape[1]", (5, 5), (4, 5)),
         (lambda n, m: bool(n), "input 0.shape[0] != 0", (1, 1), (0, 1)),

@@ -431,12 +431,12 @@ def test_uncaptured_inputs_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match=r"\[") as caught:
         mx.compile(function)(Y, x)
     assert str(caught.value) == (
-        "[compile] argument `second` is passed to the function and also used inside it under another "
-        "name, so it would be an input and a constant at once. Use the parameter inside the function, "
-        "or capture the array with inputs=."
+        "[compile] argument `second` is passed to the function and also used inside it under "
+        "another name, so it would be an input and a constant at once. Use the parameter inside the "
+        "function, or capture the array with inputs=."
     )
+    other = mlx.array(1.0)
     with pytest.raises(ValueError, match="uncaptured inputs"):
-        other = mlx.array(1.0)
         mlx.compile(lambda first: first * other)(other)
     assert mx.compile(lambda first: first * mx.ones(()))(mx.ones(())).item() == 1.0
 
@@ -539,8 +539,8 @@ def test_the_compiled_op_refuses_transforms(rule: str) -> None:
     with pytest.raises(ValueError, match=r"\[") as caught:
         getattr(op, rule)()
     assert str(caught.value) == (
-        f"[Compiled] has no {rule} rule: a compiled function called under another transform is traced "
-        "through instead; transform the function first and compile the result."
+        f"[Compiled] has no {rule} rule: a compiled function called under another transform is "
+        "traced through instead; transform the function first and compile the result."
     )
 
 

@@ -125,7 +125,7 @@ def test_products_stay_single() -> None:
 
 
 def test_a_path_through_a_single_step_separates() -> None:
-    """y is used directly and by way of a product: the groups before and after the product must not be one."""
+    """The groups before and after a product must not be one."""
 
     def function(x: Any) -> Any:
         y = mx.exp(x)
@@ -203,6 +203,17 @@ def test_the_verifier_notices_mistakes() -> None:
         schedule.verify()
 
 
+STEPS: list[Any] = [
+    lambda a, b: mx.sin(a),
+    lambda a, b: a + b,
+    lambda a, b: a - a.max(1, keepdims=True),
+    lambda a, b: b * a.sum(0, keepdims=True),
+    lambda a, b: a + b.T,
+    lambda a, b: (a @ b) * 0.1,
+    lambda a, b: a * b.mean(),
+]
+
+
 def random_function(seed: int) -> Any:
     """Grows a graph of maps, reductions, broadcasts, transposes and products at random."""
 
@@ -211,18 +222,7 @@ def random_function(seed: int) -> Any:
         values = [x, mx.exp(x)]
         for _ in range(30):
             a, b = (values[generator.integers(len(values))] for _ in range(2))
-            kind = generator.integers(7)
-            values.append(
-                [
-                    lambda: mx.sin(a),
-                    lambda: a + b,
-                    lambda: a - a.max(1, keepdims=True),
-                    lambda: b * a.sum(0, keepdims=True),
-                    lambda: a + b.T,
-                    lambda: (a @ b) * 0.1,
-                    lambda: a * b.mean(),
-                ][kind]()
-            )
+            values.append(STEPS[generator.integers(len(STEPS))](a, b))
         return [values[-1], values[len(values) // 2], values[-3]]
 
     return function

@@ -227,7 +227,7 @@ def seconds_and_steps(function: Any, count: int) -> tuple[float, int]:
 
 @pytest.mark.parametrize("function", [chain, fan, ladder])
 def test_trace_simplify_and_fuse_are_linear(function: Any) -> None:
-    """50,000 steps take seconds; twice the steps about twice the time. Quadratic time would be 16 times as long."""
+    """Four times the steps: quadratic time would be 16 times as long."""
     short, few = seconds_and_steps(function, 6_000)
     long, many = seconds_and_steps(function, 24_000)
     assert many > 3.5 * few

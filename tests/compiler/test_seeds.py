@@ -1,7 +1,8 @@
 """The examples of the documents that the project started from, with `mlx` in imports replaced.
 
 Each runs as it is printed there and prints what it says there. Large arrays are made smaller where
-that changes nothing but the time. The examples that use `nn` and `optimizers` are tested with those.
+that changes nothing but the time. The examples that use `nn` and `optimizers` are tested with
+those.
 """
 
 from __future__ import annotations

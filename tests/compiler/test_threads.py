@@ -1,4 +1,4 @@
-"""Compiled functions in several threads: a few seconds of the campaign, and races made on purpose."""
+"""Compiled functions in several threads: a short campaign, and races made on purpose."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import threading
 from functools import partial
 from typing import Any
 
-import ingot.core as mx
 from tests.compiler.thread_campaign import main
+
+import ingot.core as mx
 
 
 def test_a_short_campaign() -> None:
@@ -16,7 +17,7 @@ def test_a_short_campaign() -> None:
 
 
 def test_a_trace_hides_nothing_from_other_threads() -> None:
-    """While one thread traces, captured arrays are placeholders: others wait instead of reading them."""
+    """While one thread traces, captured arrays are placeholders: others wait."""
     state = [mx.array(1.0)]
     tracing, finish = threading.Event(), threading.Event()
 

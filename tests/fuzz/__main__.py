@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz [--programs N] [--seed S] [--seconds T] [--every E] [--show SEED]`: fuzz for long."""
+"""`python -m tests.fuzz`: fuzz for long; `--help` lists the options."""
 
 from __future__ import annotations
 

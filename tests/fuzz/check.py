@@ -8,10 +8,10 @@ from typing import Any
 
 import mlx.core as mlx
 import numpy as np
-
-import ingot.core as mx
 from tests.fuzz.grow import grow
 from tests.fuzz.program import Program
+
+import ingot.core as mx
 
 __all__ = ["Difference", "Statistics", "check", "run"]
 
@@ -19,7 +19,7 @@ TOLERANCE = {"float16": 3e-2, "bfloat16": 2e-1}
 HALF = ("float16", "bfloat16")
 
 
-class Difference(AssertionError):
+class Difference(AssertionError):  # noqa: N818
     """A program whose results differ."""
 
 
@@ -38,9 +38,10 @@ class Statistics:
 
     def __str__(self) -> str:
         return (
-            f"{self.programs} programs, {self.calls} calls ({self.refused} raised, compiled as eager): "
-            f"{self.shapeless} shapeless, {self.with_state} with captured state, {self.nested} with "
-            f"transforms or compiled functions inside; {self.compared_with_mlx} compared with MLX, "
+            f"{self.programs} programs, {self.calls} calls "
+            f"({self.refused} raised, compiled as eager): {self.shapeless} shapeless, "
+            f"{self.with_state} with captured state, {self.nested} with transforms or compiled "
+            f"functions inside; {self.compared_with_mlx} compared with MLX, "
             f"{self.compared_with_mlx_compile} with its compile"
         )
 

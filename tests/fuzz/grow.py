@@ -1,7 +1,7 @@
 """Grows random programs: statement by statement, each tried out at once on real arrays.
 
-Two things keep comparisons meaningful. Values stay small, and steps that amplify rounding errors are
-tamed (no division by numbers near 0, no roots of them). And steps that are not continuous
+Two things keep comparisons meaningful. Values stay small, and steps that amplify rounding errors
+are tamed (no division by numbers near 0, no roots of them). And steps that are not continuous
 (comparisons, rounding, positions of extremes) only take values that are exact, that is, computed
 without rounding, so that they cannot differ between engines.
 """
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from tests.fuzz.program import Input, Program
 
 import ingot.core as mx
-from tests.fuzz.program import Input, Program
 
 __all__ = ["grow"]
 

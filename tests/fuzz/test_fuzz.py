@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-import ingot.core as mx
 from tests.fuzz.check import Difference, Statistics, check, run
 from tests.fuzz.grow import grow
 from tests.fuzz.program import Input, Program
+
+import ingot.core as mx
 
 PARTS = 6  # so that they can run side by side
 PROGRAMS_IN_A_PART = 50

@@ -1,7 +1,8 @@
-"""The cache of a compiled function: signature to program, bounded, thread-safe, and able to say why it missed.
+"""The cache of a compiled function: bounded, thread-safe, and able to say why it missed.
 
-Entries belong to the function, not to the object that `compile` returned: compiling a function twice shares them, and they die with
-it. Whoever misses compiles while others that miss wait, so equal signatures compile once.
+Entries belong to the function, not to the object that `compile` returned: compiling a function
+twice shares them, and they die with it. Whoever misses compiles while others that miss wait, so
+equal signatures compile once.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Variant:
 
 @dataclass
 class Entry:
-    """What a signature leads to. Shapeless functions may have several variants, with different guards."""
+    """What a signature leads to; for shapeless functions several variants with different guards."""
 
     described: Description
     variants: list[Variant] = field(default_factory=list)
@@ -207,18 +208,18 @@ class _Caches:
     def __init__(self) -> None:
         self.plain = FunctionCache()
         self.methods = Belongings()  # of an object: by the function behind them
-        # A cache with captured state lives as long as a compiled function that uses it: if it belonged to the function it
-        # could keep, by way of the containers, the function itself.
+        # These live as long as a compiled function that uses them: if they belonged to the
+        # function, they could keep it, by way of the captured containers.
         self.captured: WeakValueDictionary[tuple[int, int], FunctionCache] = WeakValueDictionary()
 
 
 def cache_of(
     function: Callable[..., Any], inputs: Any = None, outputs: Any = None
 ) -> FunctionCache:
-    """The cache of a function with these captured containers: always the same one, gone with the function.
+    """The cache of a function with these captured containers, which is gone with the function.
 
-    Bound methods are made anew at each access, so theirs belong to the object. A callable that cannot be weakly referenced gets a
-    cache of its own each time.
+    Bound methods are made anew at each access, so theirs belong to the object. A callable that
+    cannot be weakly referenced gets a cache of its own each time.
     """
     owner = getattr(function, "__self__", None)
     code = getattr(function, "__func__", None)

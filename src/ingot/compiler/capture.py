@@ -1,8 +1,9 @@
 """Captured state: containers that a compiled function reads and updates besides its arguments.
 
-While a function is traced, the handles of the arrays that it may read are pointed at placeholders, so that they are followed however
-the function reaches them. Afterwards everything is put back, and what the function changed is kept as a recipe: which places of the
-containers get which outputs. Replaying the recipe on later calls does to the containers what the function would have done.
+While a function is traced, the handles of the arrays that it may read are pointed at placeholders,
+so that they are followed however the function reaches them. Afterwards everything is put back, and
+what the function changed is kept as a recipe: which places of the containers get which outputs.
+Replaying the recipe on later calls does to the containers what the function would have done.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def _set_contents(container: Any, contents: Any) -> None:
         list.__setitem__(container, slice(None), contents)
 
 
-# What a place holds after the call, in terms of what was there before and of the outputs of the tape.
+# What a place holds after the call, in terms of what was there before and of outputs.
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class Recipe:
     def __init__(
         self, snapshot: Snapshot, placeholders: dict[int, Node], outputs: list[array]
     ) -> None:
-        """Reads the containers after a trace; arrays that the function put there are added to `outputs`.
+        """Reads the containers after a trace, and adds arrays that are new there to `outputs`.
 
         Args:
             snapshot: The containers before the trace.

@@ -55,7 +55,7 @@ def _named_arguments(
 
 
 def _leaves(tree: Any, name: str) -> list[tuple[str, Any]]:
-    """Every leaf of a tree with a name such as `params`["w"][0]; empty containers count as leaves."""
+    """Every leaf of a tree with a name such as `params`["w"][0]; empty containers are leaves."""
     if isinstance(tree, dict) and tree:
         return [
             leaf
@@ -94,7 +94,7 @@ def describe(
     outputs: Any,
     circumstances: dict[str, str],
 ) -> Description:
-    """What a signature is made of: for each leaf its shape and dtype, or its value; and the `circumstances` of the call."""
+    """What a signature is made of: shapes and dtypes or values of leaves, and `circumstances`."""
     described: Description = {
         name: _described(leaf) for name, leaf in _argument_leaves(function, args, kwargs, inputs)
     }
@@ -111,7 +111,7 @@ def _described(leaf: Any) -> ArrayLeaf | str:
 
 
 def difference(before: Sequence[Description], now: Description) -> str:
-    """Why `now` is not among the signatures `before`: how it differs from the nearest one, the first of equally near ones."""
+    """How `now` differs from the nearest signature `before`, the first of equally near ones."""
     if not before:
         return "the first call"
     nearest = min((_changes(old, now) for old in before), key=len)

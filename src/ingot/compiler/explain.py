@@ -133,7 +133,7 @@ def _constant(step: Step) -> dict[str, Any]:
 
 
 def _bytes_in_memory(step: Step) -> int:
-    """What reading all of a step touches: a view repeats or leaves out elements of what it is of."""
+    """What reading all of a step touches: a view repeats or leaves out elements of another."""
     nbytes = step.nbytes
     while step.op is not None and step.op.role == "view":
         step = step.inputs[0]

@@ -1,4 +1,4 @@
-"""`mx.compile`: a function that is traced, compiled and cached by the signatures it is called with."""
+"""`mx.compile`: functions that are traced, compiled and cached by the signatures of their calls."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def compile(
         fun: A function of arrays, trees of arrays and constants. It should be pure.
         inputs: A list, dict or tree of arrays that the function reads besides its arguments.
         outputs: A list, dict or tree of arrays that the function updates besides what it returns.
-        shapeless: Whether one trace serves all shapes of the inputs. Sizes stay symbolic; where the function really
-            depends on one, a call that changes it is traced again.
+        shapeless: Whether one trace serves all shapes of the inputs. Sizes stay symbolic; where the
+            function really depends on one, a call that changes it is traced again.
         on_recompile: "warn" or "error" when a signature after the first has to be compiled.
         verify: Whether every call also runs uncompiled and compares; for bring-up.
 
@@ -110,7 +110,8 @@ def _takes_any_keywords(function: Callable[..., Any]) -> bool:
 class CompiledFunction(FastCall):
     """A function that compiles itself when it is called. Made by `compile`.
 
-    Calls without side effects whose signature was seen are answered by the native base class; all others reach `slow_call`.
+    Calls without side effects whose signature was seen are answered by the native base class; all
+    others reach `slow_call`.
     """
 
     def __init__(self, fun: Callable[..., Any], options: _Options) -> None:
@@ -128,7 +129,7 @@ class CompiledFunction(FastCall):
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        # Each object has caches of its own, which die with it; if it cannot have any, it is an argument like others.
+        # Each object has caches of its own, which die with it, or else is an argument like others.
         if type(instance).__weakrefoffset__ == 0 or not hasattr(self._function, "__get__"):
             return MethodType(self, instance)
         return CompiledFunction(self._function.__get__(instance, owner), self._options)
@@ -142,7 +143,7 @@ class CompiledFunction(FastCall):
         self._cache.clear()
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
-        """What compilation makes of the function for these arguments: the tape after each stage, the groups, the costs."""
+        """What compilation makes of the function for these arguments: tapes, groups, costs."""
         args, kwargs = with_arrays((args, kwargs))
         with self._captured_alone():
             started = time.perf_counter()
@@ -150,7 +151,8 @@ class CompiledFunction(FastCall):
             seconds = time.perf_counter() - started
             if traced is None:
                 raise ValueError(
-                    "[explain] the function depends on a transform that is running: explain it outside."
+                    "[explain] the function depends on a transform that is running: "
+                    "explain it outside."
                 )
             shapes = self._shapes(arrays_in((args, kwargs, self._options.inputs)))
         values = traced.guards.values(shapes)
@@ -162,7 +164,7 @@ class CompiledFunction(FastCall):
         return Explanation(_name_of(self._function), stages, traced)
 
     def slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], fast_key: Hashable) -> Any:
-        """A call that the fast path does not know; `fast_key` is what it will know it by, or None."""
+        """A call that the fast path does not know; `fast_key` is how it will know it, or None."""
         mode = compile_mode()
         if mode is CompileMode.disabled or _native.recording():
             return self._function(*args, **kwargs)  # the outermost trace sees the whole graph
@@ -196,7 +198,7 @@ class CompiledFunction(FastCall):
         return kwargs if self._keeps_keyword_order else dict(sorted(kwargs.items()))
 
     def _circumstances(self, arrays: list[array]) -> Hashable:
-        """What an entry is for besides the arguments: the stream, the containers it updates, how arrays are shared."""
+        """What an entry is for besides arguments: stream, containers to update, shared arrays."""
         options = self._options
         stream: Hashable = _native.current_stream()
         if options.inputs is None and options.outputs is None:
@@ -258,7 +260,7 @@ class CompiledFunction(FastCall):
     def _compile(
         self, key: tuple[Any, ...], shapes: Shapes, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Instance | None:
-        """What to run for a signature, made now; None if only the transform around this call can follow the function."""
+        """What to run for a signature, made now; None if only a transform around can follow it."""
         cache = self._cache
         mode = key[-2]
         with cache.lock:
@@ -352,7 +354,7 @@ class CompiledFunction(FastCall):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Runs uncompiled and compiled from the same state and compares everything that comes out."""
+        """Runs uncompiled and compiled from the same state and compares what comes out."""
         states = [*implicit_states(), self._options.inputs, self._options.outputs]
         snapshot = Snapshot([states, args, kwargs])
         try:
@@ -365,7 +367,7 @@ class CompiledFunction(FastCall):
 
 
 def _shared(arrays: list[array]) -> tuple[tuple[int, int], ...]:
-    """Pairs of positions that hold the same array: an update through one is seen through the other."""
+    """Pairs of positions that hold the same array: what updates one updates the other."""
     if len({id(x) for x in arrays}) == len(arrays):
         return ()
     first: dict[int, int] = {}

@@ -1,13 +1,15 @@
 """Fuse: the steps of a tape gathered into groups, each of which becomes one kernel.
 
-A group is a set of steps over one domain, a shape. Maps compute all of its elements, or one element a row; reductions along rows
-turn the first kind into the second, and a broadcast turns it back: softmax and layer norm are one group each. Reductions over
-other axes end a group. Views (transposes, slices, broadcasts of values in memory) cost nothing: whoever reads them computes
+A group is a set of steps over one domain, a shape. Maps compute all of its elements, or one element
+a row; reductions along rows turn the first kind into the second, and a broadcast turns it back:
+softmax and layer norm are one group each. Reductions over other axes end a group. Views
+(transposes, slices, broadcasts of values in memory) cost nothing: whoever reads them computes
 addresses. What remains (products of matrices, sorting) stays single.
 
-Groups cannot depend on each other in a circle: each has a level; a value that a group at level n writes can be read by others from
-level n + 1 on; steps join the groups of their inputs only at the highest of these levels. So a path that leaves a group leads to higher levels
-and never back. All this takes one walk over the tape.
+Groups cannot depend on each other in a circle: each has a level; a value that a group at level n
+writes can be read by others from level n + 1 on; steps join the groups of their inputs only at the
+highest of these levels. So a path that leaves a group leads to higher levels and never back. All
+this takes one walk over the tape.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ SMALL = 1 << 15  # elements that one thread reduces at once, however they are ar
 
 @dataclass(eq=False)
 class Group:
-    """Steps that run together. `kind`: "fused" (one kernel), "view" (no work), or "single" (an op of its own)."""
+    """Steps that run together. Kinds: "fused" (one kernel), "view" (no work), "single" (one op)."""
 
     kind: str
     steps: list[Step]
@@ -71,7 +73,7 @@ class Schedule:
         return "\n".join(lines)
 
     def verify(self) -> None:
-        """AssertionError unless groups hold every op once, follow what they read, and write what others read."""
+        """AssertionError unless groups hold all ops and each follows those it reads."""
         group_of = {step: group for group in self.groups for step in group.steps}
         ops = [step for step in self.tape.steps if step.op is not None]
         assert len(group_of) == sum(len(group.steps) for group in self.groups) == len(ops)
@@ -95,7 +97,7 @@ class Schedule:
 
 
 def _verify_shapes(group: Group) -> None:
-    """AssertionError unless every step has the domain's shape or, in groups that run by rows, one element a row."""
+    """AssertionError unless every step has the domain's shape or one element a row."""
     rows = None
     if group.reduced is not None:
         rows = tuple(n for axis, n in enumerate(group.domain) if axis not in group.reduced)
@@ -103,9 +105,7 @@ def _verify_shapes(group: Group) -> None:
         shape = _without_ones(step.shape)
         assert shape == group.domain or shape == rows, f"{step.op} does not fit {group.domain}"
         if shape != group.domain and not group.by_rows:
-            assert step.op is not None and step.op.role == "reduce", (
-                f"{step.op} runs beside its rows"
-            )
+            assert getattr(step.op, "role", "") == "reduce", f"{step.op} runs beside its rows"
 
 
 class _Part:
@@ -205,28 +205,30 @@ class _Fuser:
         self._join(step, domain, positions)
 
     def _view(self, step: Step) -> None:
+        op: Any = step.op
         source = step.inputs[0]
         part = self.part_of.get(source)
         if part is not None and source not in part.finished:
             is_row = source in part.row_steps
-            if step.op.keeps_order and _without_ones(step.shape) == _without_ones(source.shape):  # type: ignore[union-attr]
+            if op.keeps_order and _without_ones(step.shape) == _without_ones(source.shape):
                 self._add(part, step, is_row)
                 return
-            if is_row and step.op.broadcasts and _spreads(step, part):  # type: ignore[union-attr]
+            if is_row and op.broadcasts and _spreads(step, part):
                 self._add(part, step)
                 return
         self.singles[step] = Group("view", [step])
         self.available[step] = self._readable(source)
 
     def _single(self, step: Step, reason: str = "") -> None:
+        op: Any = step.op
         level = max((self._readable(source) for source in step.inputs), default=0)
         self.available[step] = level + 1
-        self.singles[step] = Group("single", [step], reason=reason or step.op.why_single)  # type: ignore[union-attr]
+        self.singles[step] = Group("single", [step], reason=reason or op.why_single)
 
     def _join(
         self, step: Step, domain: tuple[int, ...], reduced: tuple[int, ...] | None = None
     ) -> None:
-        """Puts a map or reduction into the group of its inputs where that is possible, else into one of its own."""
+        """Puts a map or reduction into the group of its inputs if possible, else into another."""
         joinable = [
             part
             for source in step.inputs
@@ -266,7 +268,7 @@ class _Fuser:
     def _part_beside(
         self, step: Step, domain: tuple[int, ...], reduced: tuple[int, ...] | None
     ) -> _Part:
-        """A group that reads the same large value from memory at the same level, or else a new one."""
+        """A group that reads the same large value at the same level, or else a new one."""
         level = max((self._readable(source) for source in step.inputs), default=0)
         for source in self._large_inputs(step, domain):
             for part in self._open_readers((source, level)):
@@ -356,7 +358,7 @@ def _spreads(step: Step, part: _Part) -> bool:
 
 
 def _runs_by_rows(domain: tuple[int, ...], reduced: tuple[int, ...]) -> bool:
-    """Whether a reduction is best run row by row: over the last axes, with enough rows to share out."""
+    """Whether a reduction is best run row by row: over the last axes, with rows to share out."""
     rows = len(domain) - len(reduced)
     if reduced != tuple(range(rows, len(domain))):
         return False

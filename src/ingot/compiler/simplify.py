@@ -2,8 +2,8 @@
 
 In one walk over the tape, inputs first: scalars of equal value become one, scalars computed from
 constants are constants, no-ops give way to their inputs, and steps with equal ops over the same
-inputs become one. Since a step's inputs are final before it is looked at, one walk reaches the fixed
-point, in time linear in the number of steps. What no output needs is dropped.
+inputs become one. Since a step's inputs are final before it is looked at, one walk reaches the
+fixed point, in time linear in the number of steps. What no output needs is dropped.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class _Simplifier:
         return (self._op_identity(step.op), *map(id, step.inputs), step.stream)
 
     def _op_identity(self, op: Op) -> Any:
-        """What makes two ops equal. Numbers among their parameters count by type and sign: 0.0 is not -0.0."""
+        """What makes two ops equal. Numbers in them count by type and sign: 0.0 is not -0.0."""
         found = self.op_identities.get(id(op))
         if found is None:
             found = (type(op), op, *map(_exact, parameters(op).values()))
@@ -108,8 +108,9 @@ def _is_scalar_of_constants(step: Step) -> bool:
 
 
 def _folded(step: Step) -> Step:
+    op: Any = step.op
     with np.errstate(all="ignore"):
-        value = np.asarray(step.op.evaluate(*(source.value for source in step.inputs)))  # type: ignore[union-attr]
+        value = np.asarray(op.evaluate(*(source.value for source in step.inputs)))
     return Step(None, (), step.shape, step.dtype, None, step.source, value)
 
 

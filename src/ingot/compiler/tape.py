@@ -1,7 +1,7 @@
-"""The tape: a traced function as a list of steps, inputs before users, with a printer and a verifier.
+"""The tape: a traced function as a list of steps, inputs before users; its printer and verifier.
 
-A `Step` mirrors a graph node but holds no arrays, so that a tape can be stored, rewritten and printed. Every stage takes a
-tape and makes a new one.
+A `Step` mirrors a graph node but holds no arrays, so that a tape can be stored, rewritten and
+printed. Every stage takes a tape and makes a new one.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Tape:
     names: dict[Step, str] = field(default_factory=dict)  # what the inputs are, in the user's words
 
     def users(self) -> dict[Step, list[Step]]:
-        """For each step, the steps that take it, in order; a step that takes it twice appears twice."""
+        """For each step, the steps that take it, in order; twice if they take it twice."""
         found: dict[Step, list[Step]] = {step: [] for step in self.steps}
         for step in self.steps:
             for source in step.inputs:
@@ -182,8 +182,8 @@ def _parameter_text(value: Any) -> str:
 def tape_of(inputs: Sequence[Node], outputs: Sequence[array], names: Sequence[str] = ()) -> Tape:
     """The tape of the graph between placeholders and outputs.
 
-    Arrays that the function closed over, made before the trace, become constants: they are evaluated
-    now. Ops that only carry rules for transforms, which are done by now, are left out.
+    Arrays that the function closed over, made before the trace, become constants: they are
+    evaluated now. Ops that only carry rules for transforms, which are done by now, are left out.
     """
     made: dict[Node, Step] = {}
     tape_inputs = []
@@ -236,7 +236,7 @@ def _is_constant(node: Node) -> bool:
 
 
 def _between(inputs: Sequence[Node], outputs: Sequence[array]) -> list[Node]:
-    """The nodes that outputs need, inputs first; what inputs and constants are made from is not among them."""
+    """The nodes that outputs need, inputs first, up to the inputs and constants."""
     needed = {output._node for output in outputs}
     ends = set(inputs)
     order = topological(outputs)

@@ -1,4 +1,4 @@
-"""Templates: trees with places for arrays. What a traced function returned, to be filled by each call."""
+"""Templates: trees with places for arrays, such as what a function returned."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Template"]
 
 
 class Template:
-    """A tree whose arrays are left out. Its other leaves are constants, or lengths that depend on the shapes."""
+    """A tree without its arrays. Other leaves are constants, or lengths that depend on shapes."""
 
     def __init__(self, tree: Any, leaves: list[Any], places: list[int]) -> None:
         self._tree = tree  # with None for each leaf
@@ -53,7 +53,7 @@ class Template:
 
 
 def _with_plain_keys(tree: Any) -> Any:
-    """The tree with numbers in place of dimensions among the keys of dicts: a key's hash was asked for, so it is guarded."""
+    """The tree with numbers in place of dimensions that are keys of dicts, which are guarded."""
     if isinstance(tree, dict):
         if any(type(key) is Dimension for key in tree):
             items = {

@@ -26,7 +26,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class _Recorder:
-    """Called for each new node: the line of the user's program that is running, the innermost one outside of this package."""
+    """Called for each new node: the user's line that is running, the innermost outside of ingot."""
 
     def __init__(self) -> None:
         self.sources: dict[tuple[CodeType, int], Source] = {}
@@ -49,7 +49,7 @@ class _Recorder:
 class Trace:
     """A traced function: its tape, how to build its result, and what it does to captured state."""
 
-    tape: Tape  # its inputs: the arrays in arguments and captured inputs, then places of implicit states
+    tape: Tape  # inputs: arrays in arguments and captured inputs, then places of implicit states
     result: Template
     result_count: int  # how many outputs of the tape belong to the result; the others are for state
     recipe: Recipe | None  # what happens to captured containers; None: nothing
@@ -121,7 +121,8 @@ def trace(
 ) -> Trace | None:
     """Runs `function` on placeholders for the arrays in its arguments and captured inputs.
 
-    None if it closes over something that another transform, which is running, follows: only the transform can see through it.
+    None if it closes over something that another transform, which is running, follows: only the
+    transform can see through it.
     """
     guards = Guards(names)
     arguments = arrays_in((args, kwargs))
@@ -144,7 +145,7 @@ def trace(
     def placed(leaf: Any) -> Any:
         if not isinstance(leaf, array):
             return leaf
-        # An argument that is captured as well stays the captured handle: an update through one is seen through the other.
+        # An argument that is captured as well stays the captured handle: updates show in both.
         return handle_of.get(id(leaf), next(replacements))
 
     args, kwargs = tree_map(placed, (args, kwargs))
@@ -196,8 +197,8 @@ def _captured_arrays(captured: Any) -> list[array]:
     for leaf in tree_leaves(captured):
         if isinstance(leaf, np.ndarray):
             raise ValueError(
-                f"[compile] inputs= holds a NumPy array of shape {leaf.shape}, whose changes would go "
-                "unnoticed: make an array of it with mx.array(...)."
+                f"[compile] inputs= holds a NumPy array of shape {leaf.shape}, whose changes would "
+                "go unnoticed: make an array of it with mx.array(...)."
             )
     return arrays_in(captured)
 
@@ -224,7 +225,7 @@ def _point(handles: list[array], nodes: list[Node]) -> dict[int, Node]:
 
 
 def _reaches_outside(nodes: list[Node]) -> bool:
-    """Whether some node belongs to a transform around this trace: it is followed, but was not made here."""
+    """Whether some node belongs to a transform around this trace: followed, but not made here."""
     return any(node.tracer and node.source is None for node in nodes)
 
 
@@ -235,7 +236,7 @@ def _refuse_uncaptured(nodes: list[Node], inputs: list[array], names: Sequence[s
         position = position_of.get(node)
         if position is not None:
             raise ValueError(
-                f"[compile] {names[position]} is passed to the function and also used inside it under "
-                "another name, so it would be an input and a constant at once. Use the parameter inside "
-                "the function, or capture the array with inputs=."
+                f"[compile] {names[position]} is passed to the function and also used inside it "
+                "under another name, so it would be an input and a constant at once. Use the "
+                "parameter inside the function, or capture the array with inputs=."
             )

@@ -19,7 +19,7 @@ class VerificationError(RuntimeError):
 
 
 def flat_values(tree: Any) -> list[Any]:
-    """The leaves of a tree with arrays evaluated, so that later changes of their handles do not matter."""
+    """The leaves of a tree with arrays evaluated: later changes of their handles do not matter."""
     return [
         (leaf.dtype, leaf._data) if isinstance(leaf, array) else leaf for leaf in tree_leaves(tree)
     ]

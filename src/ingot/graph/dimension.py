@@ -1,12 +1,13 @@
 """Dimensions: lengths of axes that remember where they came from.
 
-While `compile(..., shapeless=True)` traces, the shapes of its inputs consist of `Dimension`s. Arithmetic on them stays symbolic, so
-`x.reshape(x.shape[0] * x.shape[1], -1)` is recorded as such and holds for every shape. Wherever a length is used as a plain number
-(a comparison, a loop over it, an index), what was found is recorded as a guard: a later call whose shapes break a guard is traced
-again. A dimension is never silently a number, so a replay is never wrong.
+While `compile(..., shapeless=True)` traces, the shapes of its inputs consist of `Dimension`s.
+Arithmetic on them stays symbolic, so `x.reshape(x.shape[0] * x.shape[1], -1)` is recorded as such
+and holds for every shape. Wherever a length is used as a plain number (a comparison, a loop over
+it, an index), what was found is recorded as a guard: a later call whose shapes break a guard is
+traced again. A dimension is never silently a number, so a replay is never wrong.
 
-`Dimension` is no subclass of int, because CPython reads the value of a subclass without asking; it only says it is one. Quotients
-are dimensions, too, that say they are floats.
+`Dimension` is no subclass of int, because CPython reads the value of a subclass without asking; it
+only says it is one. Quotients are dimensions, too, that say they are floats.
 """
 
 from __future__ import annotations
@@ -86,11 +87,11 @@ class Guards:
             self._found[name, _key(left), _key(right)] = (name, left, right, outcome)
 
     def close(self) -> None:
-        """Ends the trace: what is asked of its dimensions from now on says nothing about the function."""
+        """Ends the trace: what is asked of its dimensions from now on is not the function."""
         self._closed = True
 
     def values(self, shapes: Shapes) -> list[Any] | None:
-        """What every dimension is for inputs of these shapes; None if one cannot be computed, as after a division by 0."""
+        """All dimensions for inputs of these shapes; None if one divides by 0 or the like."""
         values: list[Any] = []
         try:
             for dimension in self._dimensions:
@@ -100,7 +101,7 @@ class Guards:
         return values
 
     def broken_by(self, values: list[Any] | None) -> str | None:
-        """The first guard that does not hold when the dimensions are `values`, in words; None if all hold."""
+        """The first guard that does not hold for `values` of the dimensions, in words, or None."""
         if values is None:
             return "an expression of sizes that cannot be computed for the new ones"
         for guard in self._found.values():
@@ -153,7 +154,7 @@ def _is_plain(value: Any) -> bool:
 
 
 class Dimension:
-    """A length with the expression that it comes from: an axis of an input, or arithmetic on others."""
+    """A length with the expression it comes from: an axis of an input, or arithmetic on others."""
 
     __slots__ = ("guards", "name", "nonnegative", "number", "operands", "value")
 
@@ -366,7 +367,7 @@ def symbolic_shape(position: int, shape: Sequence[int], guards: Guards) -> tuple
 
 
 def resolve(value: Any, values: Sequence[Any]) -> Any:
-    """`value` with every dimension in it (also inside tuples) replaced by its number among `values`."""
+    """`value` with each dimension in it (also inside tuples) replaced by its number."""
     if type(value) is Dimension:
         return values[value.number]
     if type(value) is tuple:

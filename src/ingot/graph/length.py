@@ -1,4 +1,4 @@
-"""Lengths as arrays: what a dimension becomes beside an array, so that `x.sum() / x.size` holds for every shape."""
+"""Lengths as arrays: what dimensions become beside arrays, as in `x.sum() / x.size`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INT32_LIMIT = 2**31
 
 @dataclass(frozen=True)
 class Length(Op):
-    """A dimension as a 0-d array. Compile knows the number before anything runs, and puts a constant in its place."""
+    """A dimension as a 0-d array. Before anything runs, compile puts a constant in its place."""
 
     length: Any
     dtype: Dtype
@@ -45,7 +45,7 @@ class Length(Op):
 
 
 def length_array(length: Any, dtype: Dtype | None) -> array:
-    """A dimension as an array, of the dtype that a Python number of its value takes beside an array of `dtype`."""
+    """A dimension as an array, of the dtype that a Python number takes beside one of `dtype`."""
     if type(length.value) is float:
         wanted = dtype if dtype is not None and is_inexact(dtype) else float32
     elif dtype is not None and dtype is not bool_:

@@ -1,4 +1,4 @@
-"""What `compile` keeps for the whole process: what belongs to each function that was compiled, and a lock."""
+"""What `compile` keeps for the whole process: what belongs to functions, and a lock."""
 
 from __future__ import annotations
 
