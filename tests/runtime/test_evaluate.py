@@ -422,3 +422,16 @@ def test_threads_evaluate_one_large_graph(kept: bool) -> None:
             np.testing.assert_allclose(np.array(x).sum(axis=0), np.array(results[0]), rtol=1e-5)
     finally:
         sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: mx.repeat(mx.arange(3), 2**62),
+        lambda: mx.pad(mx.arange(3), 2**62),
+        lambda: mx.zeros((2**62, 4)) + 1,
+    ],
+)
+def test_shapes_beyond_integers_are_plain_errors(make: Callable[[], mx.array]) -> None:
+    with pytest.raises((ValueError, MemoryError)):
+        mx.eval(make())

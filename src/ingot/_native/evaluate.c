@@ -208,9 +208,13 @@ static bool worth_fusing(NodeList *order) {
             return false;
         if (large || !Py_IS_TYPE(node->dtype, Dtype_Type))
             continue;
-        Py_ssize_t elements = 1;
+        double elements = 1; /* shapes may be longer than memory is, and their product than an integer */
         for (Py_ssize_t axis = 0; axis < PyTuple_GET_SIZE(node->shape); axis++)
-            elements *= PyLong_AsSsize_t(PyTuple_GET_ITEM(node->shape, axis));
+            elements *= PyLong_AsDouble(PyTuple_GET_ITEM(node->shape, axis));
+        if (PyErr_Occurred()) {
+            PyErr_Clear();
+            return false; /* the op itself says what is wrong with such a length */
+        }
         large = elements >= FUSE_ELEMENTS;
     }
     return large;
@@ -233,6 +237,10 @@ static int evaluate_fused(NodeList *order, Node **outputs, Py_ssize_t count) {
         }
         for (Py_ssize_t i = 0; i < order->count; i++) {
             PyObject *inputs = order->items[i]->inputs;
+            if (inputs == NULL) {
+                declined = true; /* the allocations above may have let another thread evaluate it */
+                continue;
+            }
             for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(inputs); k++) {
                 uint64_t position = ((Node *)PyTuple_GET_ITEM(inputs, k))->mark - base;
                 if (position < (uint64_t)order->count && (Node *)PyTuple_GET_ITEM(inputs, k) == order->items[position])
