@@ -393,7 +393,8 @@ def test_many_misses_in_a_row_are_reported_once() -> None:
         compiled(mx.zeros(100))
     assert str(caught[0].message) == (
         "[compile] plus_one is compiled again: argument `x`, axis 0: 15 → 100. That is 16 times in "
-        "a row: see cache_info(), and think of shapeless=True or of passing what changes as an array."
+        "a row: see cache_info(), and think of shapeless=True or of passing what changes as an "
+        "array."
     )
     assert caught[0].filename == __file__
     compiled(mx.zeros(101))

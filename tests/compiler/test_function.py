@@ -432,8 +432,8 @@ def test_uncaptured_inputs_are_refused_by_name() -> None:
         mx.compile(function)(Y, x)
     assert str(caught.value) == (
         "[compile] argument `second` is passed to the function and also used inside it under "
-        "another name, so it would be an input and a constant at once. Use the parameter inside the "
-        "function, or capture the array with inputs=."
+        "another name, so it would be an input and a constant at once. Use the parameter inside "
+        "the function, or capture the array with inputs=."
     )
     other = mlx.array(1.0)
     with pytest.raises(ValueError, match="uncaptured inputs"):
