@@ -153,6 +153,27 @@ def gradients(steps: int) -> None:
     show("mx.vmap(loss)(mx.stack([line, -line]))", mx.vmap(loss)(mx.stack([line, -line])))
 
 
+def compilation(size: int, seconds: float) -> None:
+    title("Compiled functions: traced once, fused, and run as machine code")
+
+    def gelu(library: Any, x: Any) -> Any:
+        cubic = 0.7978845608 * (x + 0.044715 * x * x * x)
+        return 0.5 * x * (1 + library.tanh(cubic))
+
+    numbers = np.random.default_rng(0).standard_normal((size, 4 * size), dtype=np.float32)
+    x = mx.array(numbers)
+    mx.eval(x)
+    compiled = mx.compile(lambda x: gelu(mx, x))
+    race(f"gelu of {size} x {4 * size}", lambda: compiled(x), lambda: gelu(np, numbers), seconds)
+    report = compiled.explain(x)
+    kernels, before, after = len(report.kernels), report.bytes_before, report.bytes_after
+    show("kernels", kernels)
+    show("bytes read and written, op by op", f"{before:,}")
+    show("bytes read and written, compiled", f"{after:,}")
+    compiled(x[:1])
+    show("compiled.cache_info()", compiled.cache_info())
+
+
 def mandelbrot(library: Any, real: Any, imaginary: Any, steps: int) -> Any:
     """How many steps each point stays near the origin: one program for both libraries."""
     x, y = library.zeros_like(real), library.zeros_like(real)
@@ -191,6 +212,7 @@ def main() -> None:
     operators_and_indexing()
     with say_if_disturbed():
         contractions(size, seconds)
+        compilation(size, seconds)
     gradients(steps=40)
     picture(*((40, 12) if quick else (78, 24)), steps=40)
     print("\nNext: examples/first_steps.py is this program; README.md says what else there is.")
