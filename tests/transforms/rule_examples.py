@@ -22,19 +22,26 @@ from ingot.ops import (
     comparison,
     complex_numbers,
     contraction,
+    convolution_rules,
     creation,
+    decompositions,
     dependencies,
     diagonals,
     exponential,
     extremes,
     indexing,
     joining,
+    linear_systems,
     masking,
     movement,
     powers,
+    random_bits,
+    random_functions,
+    random_vectors,
     reduction,
     rounding,
     scan,
+    singular_values,
     slicing,
     sorting,
     strided,
@@ -73,6 +80,22 @@ def integers(*shape: int, low: int = 0, high: int = 3) -> Input:
 def order(*shape: int) -> Input:
     """A permutation along the last axis, as int32: indices of which none is repeated."""
     return lambda random: np.argsort(random.uniform(size=shape), -1).astype(np.int32)
+
+
+def regular(*shape: int) -> Input:
+    """Square matrices far from singular ones."""
+    return lambda random: random.normal(size=shape) + 3 * np.eye(shape[-1])
+
+
+def stretching(*shape: int) -> Input:
+    """Matrices with singular values far from each other and from 0."""
+
+    def make(random: np.random.Generator) -> np.ndarray:
+        left, _, right = np.linalg.svd(random.normal(size=shape), full_matrices=False)
+        values = np.arange(left.shape[-1], 0, -1) + random.uniform(0, 0.3, left.shape[-1])
+        return (left * values) @ right
+
+    return make
 
 
 def booleans(*shape: int) -> Input:
@@ -410,8 +433,79 @@ CONTRACTIONS = [
     Example(contraction.Matmul(), (real(2, 2, 3), real(2, 3, 1)), named("matmul")),
 ]
 
+CONVOLUTIONS = [
+    Example(
+        convolution_rules.Convolution((1,), (1,), (1,), (1,), 1, (5,)),
+        (real(2, 5, 2), real(3, 3, 2)),
+        lambda m, x, w: m.conv1d(x, w, 1, 1),
+    ),
+    Example(
+        convolution_rules.Convolution((2,), (0,), (2,), (1,), 2, (2,)),
+        (real(1, 7, 2), real(4, 3, 1)),
+        lambda m, x, w: m.conv1d(x, w, 2, 0, 2, 2),
+    ),
+    Example(
+        convolution_rules.Convolution((1, 2), (1, 0), (1, 1), (2, 1), 1, (5, 2)),
+        (real(1, 3, 4, 2), real(2, 3, 2, 2)),
+    ),
+    Example(
+        convolution_rules.ConvolutionByFilters((1,), (1,), (1,), (1,), 1, (3,)),
+        (real(2, 5, 2), real(2, 5, 3)),
+    ),
+    Example(
+        convolution_rules.ConvolutionByFilters((2,), (0,), (1,), (1,), 2, (2,)),
+        (real(1, 6, 4), real(1, 3, 2)),
+    ),
+]
+
 CREATIONS = [
     Example(creation.Arange(0, 1, 5, dtypes.float64), (), has_vmap=False),
+]
+
+MATRICES = [
+    *[
+        example
+        for triangle in ("all", "lower", "upper")
+        for example in (
+            Example(linear_systems.Inverse(triangle), (regular(3, 3),)),
+            Example(linear_systems.Solve(triangle), (regular(3, 3), real(3, 2))),
+        )
+    ],
+    *[
+        Example(linear_systems.Det(), (regular(n, n),), mlx and (lambda m, x: m.linalg.det(x)))
+        for n, mlx in ((1, True), (2, True), (3, True), (4, None))
+    ],
+    *[
+        Example(
+            linear_systems.SlogDet(), (regular(n, n),), mlx and (lambda m, x: m.linalg.slogdet(x))
+        )
+        for n, mlx in ((2, True), (3, True), (4, None))
+    ],
+    Example(decompositions.QR(), (regular(3, 3),)),
+    Example(decompositions.QR(), (stretching(4, 2),)),
+    Example(decompositions.LU(), (regular(3, 3),)),
+    Example(singular_values.SVD(full=True), (stretching(3, 3),)),
+    Example(singular_values.SVD(full=False), (stretching(4, 2),)),
+    Example(singular_values.SVD(full=False), (stretching(2, 4),)),
+    *[
+        Example(op, (stretching(*shape),))
+        for op in (singular_values.SingularValues(), singular_values.PseudoInverse())
+        for shape in ((3, 3), (4, 2), (2, 3))
+    ],
+]
+
+
+def keys(random: np.random.Generator) -> np.ndarray:
+    """The key of a random number generator."""
+    return random.integers(0, 2**32, 2, dtype=np.uint32)
+
+
+RANDOM = [
+    Example(random_bits.RandomBits((3,)), (keys,)),
+    Example(random_bits.RandomBits((2, 2)), (keys,)),
+    binary(random_functions.MatchingProduct(), "multiply", PLAIN, PLAIN),
+    unary(random_functions.MatchingLog1p(), "log1p", positive(2, 3)),
+    Example(random_vectors.CovarianceRoot(), (lambda random: np.diag(random.uniform(1, 2, 3)),)),
 ]
 
 EXAMPLES: list[Example] = [
@@ -424,13 +518,30 @@ EXAMPLES: list[Example] = [
     *SCANS,
     *SORTING,
     *CONTRACTIONS,
+    *CONVOLUTIONS,
     *CREATIONS,
+    *RANDOM,
+    *MATRICES,
+]
+
+# Ops that have float32 inputs only, and ops with the same derivatives.
+TWINS = [
+    (random_functions.MatchingLog(), exponential.Log(), positive(2, 3)),
+    (random_functions.MatchingErf(), exponential.Erf(), PLAIN),
+    (random_functions.MatchingErfInv(), exponential.ErfInv(), WITHIN),
 ]
 
 # Ops that are tested elsewhere, and where.
 ELSEWHERE = {
+    "Cholesky": "tests/ops/test_decompositions.py: along symmetric matrices",
+    "SymmetricEigen": "tests/ops/test_eigenvalues.py: along symmetric matrices",
+    "SymmetricEigenvalues": "tests/ops/test_eigenvalues.py: along symmetric matrices",
+    "Eigen": "tests/ops/test_eigenvalues.py: its values are complex64",
+    "Eigenvalues": "tests/ops/test_eigenvalues.py: its values are complex64",
+    "FourierTransform": "tests/ops/test_fourier.py: its values are complex64",
     "Output": "a part of ops with several outputs",
     "CustomFunction": "tests/transforms/test_custom.py and test_compositions.py",
+    "Length": "tests/compiler/test_dimension.py: it stands for a number while compile traces",
 }
 
 assert mx.array  # the ops' methods are attached when ingot.core is imported
