@@ -34,12 +34,11 @@ from ingot.ops.matrices import (
     in_own_precision,
     raising,
     real_dtype,
+    require_finite,
     require_square,
 )
 
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
-
-_FAILURE = "did not converge: the matrix has elements that are NaN or infinite."
 
 
 @dataclass(frozen=True)
@@ -55,10 +54,13 @@ class SymmetricEigen(MatrixOp):
 
     def evaluate(self, x: np.ndarray) -> Any:
         prepare_blas()
-        with raising(f"[linalg.eigh] {_FAILURE}"):
+        require_finite("linalg.eigh", x)
+        # The matrix by columns is what MLX gives to LAPACK: most signs are then the same.
+        columns = np.swapaxes(x, -1, -2).conj()
+        with raising("[linalg.eigh] did not converge."):
             if in_own_precision(x):
-                return by_matrix(_symmetric_solver(self.lower), x)
-            return tuple(np.linalg.eigh(x, "L" if self.lower else "U"))
+                return by_matrix(_symmetric_solver(not self.lower), columns)
+            return tuple(np.linalg.eigh(columns, "U" if self.lower else "L"))
 
     def vjp(
         self, cotangent: tuple[array | None, ...], out: tuple[array, ...], x: array
@@ -101,7 +103,8 @@ class SymmetricEigenvalues(MatrixOp):
 
     def evaluate(self, x: np.ndarray) -> Any:
         prepare_blas()
-        with raising(f"[linalg.eigvalsh] {_FAILURE}"):
+        require_finite("linalg.eigvalsh", x)
+        with raising("[linalg.eigvalsh] did not converge."):
             if in_own_precision(x):
                 return by_matrix(_symmetric_solver(self.lower, values_only=True), x)
             return np.linalg.eigvalsh(x, "L" if self.lower else "U")
@@ -128,7 +131,8 @@ class Eigen(MatrixOp):
 
     def evaluate(self, x: np.ndarray) -> Any:
         prepare_blas()
-        with raising(f"[linalg.eig] {_FAILURE}"):
+        require_finite("linalg.eig", x)
+        with raising("[linalg.eig] did not converge."):
             if in_own_precision(x):
                 values, vectors = by_matrix(deferred(scipy_linalg().eig, check_finite=False), x)
             else:
@@ -170,7 +174,8 @@ class Eigenvalues(MatrixOp):
 
     def evaluate(self, x: np.ndarray) -> Any:
         prepare_blas()
-        with raising(f"[linalg.eigvals] {_FAILURE}"):
+        require_finite("linalg.eigvals", x)
+        with raising("[linalg.eigvals] did not converge."):
             if in_own_precision(x):
                 values = by_matrix(deferred(scipy_linalg().eigvals, check_finite=False), x)
             else:

@@ -131,7 +131,7 @@ def _transformed(
         raise ValueError(f'[{name}] norm is "backward", "ortho" or "forward", got {norm!r}.')
     if axes is None and lengths is not None:
         raise ValueError(
-            f"[{name}] lengths {shape_text(lengths)} need the axes they belong to: give axes."
+            f"[{name}] the lengths {shape_text(lengths)} need axes that they belong to: give axes."
         )
     if axes is None and a.ndim == 0:
         raise ValueError(f"[{name}] takes an array with at least one axis, got a scalar.")

@@ -37,6 +37,7 @@ __all__ = [
     "lower_with_half_diagonal",
     "raising",
     "real_dtype",
+    "require_finite",
     "require_matrices",
     "require_square",
 ]
@@ -125,6 +126,12 @@ def raising(sentence: str) -> Iterator[None]:
         yield
     except np.linalg.LinAlgError:
         raise RuntimeError(sentence) from None
+
+
+def require_finite(name: str, x: np.ndarray) -> None:
+    """Refuses elements with which iterations would not come to an end."""
+    if not np.isfinite(x).all():
+        raise RuntimeError(f"[{name}] takes finite numbers, got some that are NaN or infinite.")
 
 
 # Words of derivative rules

@@ -33,21 +33,27 @@ from ingot.ops.matrices import (
     in_own_precision,
     raising,
     real_dtype,
+    require_finite,
     require_matrices,
 )
 
 __all__ = ["pinv", "singular_values", "svd"]
 
-_FAILURE = "[linalg.svd] did not converge: the matrix has elements that are NaN or infinite."
+_FAILURE = "[linalg.svd] did not converge."
 
 
 def _decomposed(x: np.ndarray, full: bool) -> Any:
     prepare_blas()
+    require_finite("linalg.svd", x)
+    # The matrix by columns is what MLX gives to LAPACK: most signs are then the same.
+    columns = np.swapaxes(x, -1, -2)
     with raising(_FAILURE):
         if in_own_precision(x):
             decompose = deferred(scipy_linalg().svd, full_matrices=full, check_finite=False)
-            return by_matrix(decompose, x)
-        return tuple(np.linalg.svd(x, full_matrices=full))
+            right, values, left = by_matrix(decompose, columns)
+        else:
+            right, values, left = np.linalg.svd(columns, full_matrices=full)
+    return np.swapaxes(left, -1, -2), values, np.swapaxes(right, -1, -2)
 
 
 @dataclass(frozen=True)
@@ -178,6 +184,7 @@ class SingularValues(MatrixOp):
 
     def evaluate(self, x: np.ndarray) -> Any:
         prepare_blas()
+        require_finite("linalg.svd", x)
         with raising(_FAILURE):
             if in_own_precision(x):
                 return by_matrix(deferred(scipy_linalg().svdvals, check_finite=False), x)
