@@ -150,3 +150,12 @@ def test_dimensions_stay_symbolic() -> None:
     merged = fill_length("reshape", shape, (shape[0] * shape[1],))
     assert resolve(filled, guards.values([(10, 6)]) or []) == (30, 2)
     assert resolve(merged, guards.values([(10, 7)]) or []) == (70,)
+
+
+def test_shapes_beyond_all_memory_are_refused() -> None:
+    with pytest.raises(OverflowError, match=r"\[zeros\] an array of shape .* has more elements"):
+        mx.zeros((2**62, 4))
+    with pytest.raises(OverflowError, match="more elements than memory has addresses"):
+        mx.ones((2**70,))
+    with pytest.raises(ValueError, match=r"\[ones\] an array has at most 64 axes, got 65"):
+        mx.ones((1,) * 65)
