@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ingot.core as mx
 from ingot.graph.dimension import Dimension, Guards, resolve, symbolic_shape
 from ingot.graph.shape import (
     as_axes,
