@@ -67,7 +67,7 @@ def apart(*shape: int) -> Input:
     def make(random: np.random.Generator) -> np.ndarray:
         size = int(np.prod(shape))
         numbers = np.arange(size) * 0.37 - size * 0.18 + 0.11
-        return random.permutation(numbers).reshape(shape)
+        return random.permutation(numbers).reshape(shape) + random.uniform(0, 0.03)
 
     return make
 
@@ -101,6 +101,11 @@ def stretching(*shape: int) -> Input:
 def booleans(*shape: int) -> Input:
     """True and False."""
     return lambda random: random.uniform(size=shape) < 0.5
+
+
+def seldom(*shape: int) -> Input:
+    """False, and here and there True."""
+    return lambda random: random.uniform(size=shape) < 0.15
 
 
 @dataclass(frozen=True)
@@ -194,8 +199,8 @@ ELEMENTWISE = [
             (arithmetic.Divide(), "divide", PLAIN, positive(2, 3)),
             (arithmetic.FloorDivide(), "floor_divide", apart(2, 3), positive(2, 3)),
             (arithmetic.Remainder(), "remainder", apart(2, 3), real(2, 3, low=1.1, high=1.2)),
-            (comparison.Equal(), "equal", PLAIN, PLAIN),
-            (comparison.NotEqual(), "not_equal", PLAIN, PLAIN),
+            (comparison.Equal(), "equal", integers(2, 3), integers(2, 3)),
+            (comparison.NotEqual(), "not_equal", integers(2, 3), integers(2, 3)),
             (comparison.Less(), "less", PLAIN, PLAIN),
             (comparison.LessEqual(), "less_equal", PLAIN, PLAIN),
             (comparison.Greater(), "greater", PLAIN, PLAIN),
@@ -227,7 +232,7 @@ IDENTITIES = [
     Example(casting.Contiguous(False), (PLAIN,), named("contiguous")),
     Example(casting.Contiguous(True), (PLAIN,), named("contiguous")),
     Example(casting.AsType(dtypes.float64), (PLAIN,), lambda m, x: x.astype(m.float32)),
-    Example(casting.AsType(dtypes.int32), (apart(2, 3),)),
+    Example(casting.AsType(dtypes.int32), (real(2, 3, low=-9, high=9),)),
     Example(casting.AsType(dtypes.float64), (integers(2, 3),)),
     Example(casting.View(dtypes.int32), (integers(2, 3),), lambda m, x: x.view(m.int32)),
     Example(casting.View(dtypes.int16), (integers(2, 3),), lambda m, x: x.view(m.int16)),
@@ -370,12 +375,12 @@ REDUCTIONS = [
             (reduction.Max, "max", (), apart),
             (reduction.Min, "min", (), apart),
             (reduction.All, "all", (), booleans),
-            (reduction.Any, "any", (), booleans),
+            (reduction.Any, "any", (), seldom),
         )
     ),
     Example(reduction.Sum((0,), dtypes.float64), (real(3),), lambda m, x: m.sum(x, 0, True)),
     Example(reduction.Max((1,)), (apart(2, 3),), lambda m, x: m.max(x, 1, True)),
-    Example(reduction.ArgMax(1), (apart(2, 3),), lambda m, x: m.argmax(x, 1, True)),
+    Example(reduction.ArgMax(1), (apart(3, 4),), lambda m, x: m.argmax(x, 1, True)),
     Example(reduction.ArgMin(0), (apart(2, 3),), lambda m, x: m.argmin(x, 0, True)),
 ]
 
