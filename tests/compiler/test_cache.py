@@ -17,6 +17,7 @@ import pytest
 import ingot.core as mx
 from ingot.compiler import cache as cache_module
 from ingot.compiler.function import WARN_AFTER_MISSES
+from ingot.compiler.pipeline import run_pipeline
 from ingot.runtime.belongings import Belongings, belongings
 
 
@@ -319,8 +320,15 @@ def test_equal_callables_do_not_share_entries() -> None:
 # Threads
 
 
-def test_threads_that_miss_on_the_same_key_compile_once() -> None:
+def test_threads_that_miss_on_the_same_key_compile_once(monkeypatch: pytest.MonkeyPatch) -> None:
     traced = []
+    pipelines = []
+
+    def counted(*arguments: Any) -> Any:
+        pipelines.append(arguments)
+        return run_pipeline(*arguments)
+
+    monkeypatch.setattr("ingot.compiler.function.run_pipeline", counted)
     started = threading.Barrier(8)
 
     def function(x: Any) -> Any:
@@ -341,7 +349,7 @@ def test_threads_that_miss_on_the_same_key_compile_once() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(traced) == 1
+    assert len(traced) == len(pipelines) == 1
     assert len(set(results)) == 1
     assert len(results) == 8
     info = compiled.cache_info()

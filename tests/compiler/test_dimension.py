@@ -129,6 +129,8 @@ def test_uses_as_a_number_are_guarded(use: Any) -> None:
         (lambda n, m: n < 5, "not input 0.shape[0] < 5", (100, 1), (4, 1)),
         (lambda n, m: n <= 3.5, "not input 0.shape[0] <= 3.5", (100, 1), (3, 1)),
         (lambda n, m: n >= m, "input 0.shape[0] >= input 0.shape[1]", (5, 5), (4, 5)),
+        (lambda n, m: n - 8 < 0, "(input 0.shape[0] - 8) < 0", (7, 1), (8, 1)),
+        (lambda n, m: -n == -6, "neg(input 0.shape[0]) == -6", (6, 1), (8, 1)),
         (lambda n, m: bool(n), "input 0.shape[0] != 0", (1, 1), (0, 1)),
         (lambda n, m: n % 2 == 0, "(input 0.shape[0] % 2) == 0", (8, 1), (9, 1)),
         (lambda n, m: max(n, m) == n, "not input 0.shape[1] > input 0.shape[0]", (9, 9), (4, 9)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,11 @@ def test_templates() -> None:
     assert filled["b"][1] is x
     assert filled["c"] == {}
     assert filled["a"] is not template.filled([y, x])["a"]
+    held = mx.array(3.0)
+    reference = weakref.ref(held)
+    template.filled([held, held])
+    del held
+    assert reference() is None
     assert Template.of(x).is_array
     assert not Template.of(3).is_array
     assert Template.of(3).filled([]) == 3
