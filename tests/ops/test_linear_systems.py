@@ -27,7 +27,17 @@ from tests.transforms.derivative_checks import (
 
 import ingot.core as mx
 
-SHAPES = [(1, 1), (3, 3), (2, 3, 3), (2, 1, 4, 4), (70, 70), (2, 70, 70), (0, 0), (0, 3, 3)]
+SHAPES = [
+    (1, 1),
+    (3, 3),
+    (2, 3, 3),
+    (2, 1, 4, 4),
+    (9, 2, 3, 3),
+    (70, 70),
+    (2, 70, 70),
+    (0, 0),
+    (0, 3, 3),
+]
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "inv": lambda m, x: m.linalg.inv(x),
     "tri_inv": lambda m, x: m.linalg.tri_inv(x, upper=True),
@@ -80,6 +90,7 @@ def test_dtypes_are_those_of_mlx(name: str) -> None:
         ((2, 3, 3), (2, 3, 2)),
         ((3, 3), (5, 3, 2)),
         ((4, 1, 3, 3), (2, 3, 2)),
+        ((9, 3, 3), (3, 2)),
         ((70, 70), (70,)),
         ((70, 70), (3, 70, 2)),
         ((2, 70, 70), (70, 3)),
@@ -185,6 +196,8 @@ def test_refusals() -> None:
     refuses(RuntimeError, "[inv] a matrix is singular", lambda: linalg.inv(singular))
     refuses(RuntimeError, "[inv] a matrix is singular", lambda: linalg.inv(mx.zeros((70, 70))))
     refuses(RuntimeError, "[inv] a matrix is singular", lambda: linalg.tri_inv(singular))
+    stack = mx.zeros((9, 2, 2))
+    refuses(RuntimeError, "[inv] a matrix is singular", lambda: linalg.tri_inv(stack))
     ones = mx.ones(2)
     refuses(RuntimeError, "[solve] a matrix is singular", lambda: linalg.solve(singular, ones))
     refuses(

@@ -140,18 +140,12 @@ class QR(MatrixOp):
 
 def _lu_of_matrix(x: np.ndarray) -> Any:
     factors, pivots, _ = lapack_routine("getrf", x)(x)
-    return factors, pivots
-
-
-def _places_of_rows(pivots: np.ndarray, rows: int) -> np.ndarray:
-    """Where each row of the matrices is after the exchanges of rows that the pivots mean."""
-    order = np.broadcast_to(np.arange(rows), (*pivots.shape[:-1], rows)).copy()
-    for place in range(pivots.shape[-1]):
-        other = pivots[..., place : place + 1]
-        moved = np.take_along_axis(order, other, -1)
-        np.put_along_axis(order, other, order[..., place : place + 1], -1)
-        order[..., place : place + 1] = moved
-    return np.argsort(order, -1)
+    rows = list(range(len(x)))  # which row of the matrix is where
+    for place, other in enumerate(pivots.tolist()):
+        rows[place], rows[other] = rows[other], rows[place]
+    places = np.empty(len(x), np.uint32)
+    places[rows] = np.arange(len(x))
+    return factors, pivots.astype(np.uint32), places
 
 
 class LU(MatrixOp):
@@ -169,14 +163,11 @@ class LU(MatrixOp):
         return (x.shape, x.dtype), (pivots, uint32), ((*batch, rows), uint32)
 
     def evaluate(self, x: np.ndarray) -> Any:
+        if x.size > 0:
+            return by_matrix(_lu_of_matrix, x)
         *batch, rows, columns = x.shape
-        if x.size == 0:
-            pivots = np.zeros((*batch, min(rows, columns)), np.int64)
-            factors = x
-        else:
-            factors, pivots = by_matrix(_lu_of_matrix, x)
-        places = _places_of_rows(pivots, rows)
-        return factors, pivots.astype(np.uint32), places.astype(np.uint32)
+        places = np.broadcast_to(np.arange(rows, dtype=np.uint32), (*batch, rows))
+        return x, np.zeros((*batch, min(rows, columns)), np.uint32), places
 
     def vjp(
         self, cotangent: tuple[array | None, ...], out: tuple[array, ...], x: array

@@ -80,6 +80,24 @@ def _solution(triangle: Triangle, a: np.ndarray, b: np.ndarray) -> Any:
     return solution
 
 
+def _substituted(lower: bool, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The solutions for a stack of triangles, a row of all of them at a time."""
+    if (np.diagonal(a, axis1=-2, axis2=-1) == 0).any():
+        raise np.linalg.LinAlgError
+    length = a.shape[-1]
+    solution = np.zeros(b.shape, b.dtype)
+    for row in range(length) if lower else reversed(range(length)):
+        known = slice(row) if lower else slice(row + 1, length)
+        sums = a[..., row : row + 1, known] @ solution[..., known, :]
+        solution[..., row, :] = (b[..., row, :] - sums[..., 0, :]) / a[..., row, row, None]
+    return solution
+
+
+def _many(x: np.ndarray) -> bool:
+    """Whether there are more matrices than rows in one."""
+    return bool(x.size > x.shape[-1] ** 3)
+
+
 def _triangular_inverse(lower: bool, x: np.ndarray) -> Any:
     inverse, failure = lapack_routine("trtri", x)(x, lower=lower)
     if failure:
@@ -100,12 +118,15 @@ class Inverse(MatrixOp):
         prepare_blas()
         if x.size == 0:
             return x
+        lower = self.triangle == "lower"
+        unit = np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
         with raising(f"[inv] {_SINGULAR}."):
             if self.triangle != "all":
-                return by_matrix(deferred(_triangular_inverse, self.triangle == "lower"), x)
+                if _many(x):
+                    return _substituted(lower, x, unit)
+                return by_matrix(deferred(_triangular_inverse, lower), x)
             if not in_own_precision(x):
                 return np.linalg.inv(x)
-            unit = np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
             return by_matrix(deferred(_solution, "all"), x, unit)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
@@ -141,6 +162,8 @@ class Solve(Op):
         with raising(f"[solve] {_SINGULAR}."):
             if self.triangle == "all" and not in_own_precision(a):
                 return np.linalg.solve(a, b)
+            if self.triangle != "all" and _many(a):
+                return _substituted(self.triangle == "lower", a, b)
             return by_matrix(deferred(_solution, self.triangle), a, b)
 
     def vjp(self, cotangent: array, out: array, a: array, b: array) -> tuple[Any, array]:
