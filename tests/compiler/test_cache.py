@@ -298,6 +298,19 @@ def test_belongings_are_told_apart_by_identity() -> None:
         kept.of(3, list)
 
 
+def test_belongings_of_the_dead_are_not_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Belongings, "_forget", lambda *_: None)
+
+    class Owner:
+        pass
+
+    kept = Belongings()
+    dead, alive = Owner(), Owner()
+    kept._kept[id(alive)] = (weakref.ref(dead), ["of the dead"])
+    del dead
+    assert kept.of(alive, list) == []
+
+
 def test_equal_callables_do_not_share_entries() -> None:
     class Scale:
         def __init__(self, factor: float) -> None:
