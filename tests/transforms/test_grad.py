@@ -310,6 +310,19 @@ def test_names_and_docstrings_are_kept() -> None:
     assert mx.grad(mx.grad(mx.sin))(mx.array(0.0)).item() == 0
 
 
+@pytest.mark.parametrize("look", [mx.eval, np.array, lambda x: x.item()])
+def test_what_was_evaluated_inside_lets_go_of_the_graph_later(look: Any) -> None:
+    def loss(x: mx.array) -> mx.array:
+        total = mx.exp(x).sum()
+        total.item()
+        return total
+
+    value, _ = mx.value_and_grad(loss)(vector())
+    assert value._node.inputs != ()
+    look(value)
+    assert value._node.inputs == ()
+
+
 def test_results_do_not_keep_the_graph() -> None:
     kept = []
 

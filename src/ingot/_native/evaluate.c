@@ -279,6 +279,12 @@ static int evaluate_fused(NodeList *order, Node **outputs, Py_ssize_t count) {
     return status;
 }
 
+/* Lets go of what an evaluated node was computed from, unless a running transform may need it. */
+static void forget_graph(Node *node) {
+    if (node->op != NULL && node->data != NULL && !(node->tracer && tracing_depth > 0))
+        node_detach(node);
+}
+
 int evaluate_nodes(Node **outputs, Py_ssize_t count) {
     NodeList order = {0};
     int status = order_nodes(outputs, count, is_ready, &order);
@@ -303,10 +309,13 @@ int evaluate_nodes(Node **outputs, Py_ssize_t count) {
         Node *node = order.items[i];
         if (status == 0)
             status = run_node(node, outputs[0]);
-        if (status == 0 && !(node->tracer && tracing_depth > 0))
-            node_detach(node);
+        if (status == 0)
+            forget_graph(node);
         Py_DECREF(node);
     }
+    /* What was evaluated while a transform was running still has its graph. */
+    for (Py_ssize_t i = 0; i < count && status == 0; i++)
+        forget_graph(outputs[i]);
     if (entered)
         leave_context();
     PyMem_Free(order.items);
@@ -318,6 +327,7 @@ PyObject *node_view(Node *node) {
     PyObject *data = NULL;
     if (node->data != NULL || evaluate_nodes(&node, 1) == 0)
         data = Py_NewRef(node->data);
+    forget_graph(node);
     Py_DECREF(node);
     return data;
 }
