@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Iterator
@@ -346,6 +347,7 @@ def test_threads_that_miss_on_the_same_key_compile_once(monkeypatch: pytest.Monk
 
     def function(x: Any) -> Any:
         traced.append(threading.get_ident())
+        time.sleep(0.05)  # the others arrive meanwhile
         for _ in range(200):
             x = mx.sin(x) + 1
         return x
