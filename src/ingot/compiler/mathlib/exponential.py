@@ -32,9 +32,8 @@ LOG2_E = 1.4426950408889634
 
 
 class Reduced(NamedTuple):
-    """n as a whole number and as an integer, and r = `rest` + `tail`."""
+    """n as an integer, and r = `rest` + `tail`."""
 
-    whole: Number
     integer: Bits
     rest: Number
     tail: Number
@@ -53,7 +52,7 @@ def reduced(x: Number) -> Reduced:
     high = fma(whole, -constants.log_2_high, x)
     rest = fma(whole, -constants.log_2_low, high)
     tail = fma(whole, -constants.log_2_low, high - rest)
-    return Reduced(whole, integer, rest, tail)
+    return Reduced(integer, rest, tail)
 
 
 def power_of_two(exponent: Bits, like: Number) -> Number:

@@ -136,11 +136,6 @@ class Number:
         type = "i64" if self.is_double else "i32"
         return Bits(self.code, self.code.convert("bitcast", self.register, type))
 
-    def integer(self) -> Bits:
-        """The integer that it is; it must be one that fits into the i32 or i64 of its width."""
-        type = "i64" if self.is_double else "i32"
-        return Bits(self.code, self.code.convert("fptosi", self.register, type))
-
     def double(self) -> Number:
         """The same value as a double."""
         return Number(self.code, self.code.convert("fpext", self.register, "double"))

@@ -84,12 +84,12 @@ def _single_angle(modulus: Number) -> Angle:
     above = above + (1 << 29)
     quadrant = above >> 30
     fraction = (above & 0x3FFFFFFF) - (1 << 29)
-    # As the sum of two floats. The first 24 digits are exact; of the next 31, rounded, as many
-    # remain as there are, if those are 0.
-    first_part = fraction.shift_signed(6).converted()
-    second_part = (((fraction & 63) << 25) | (below >> 7)).converted()
+    # As the sum of two floats: the nearest one of 24 digits, and what is left, of either sign, so
+    # that next to a multiple of pi / 2 the first is 0 and the second has all digits there are.
+    first_part = (fraction + 32).shift_signed(6).converted()
+    second_part = _funnel(fraction, below, fraction.constant(26)).converted()
     constants = format_of(modulus)
-    tail = second_part * (constants.half_pi_high * 2.0**-55)
+    tail = second_part * (constants.half_pi_high * 2.0**-56)
     tail = fma(first_part, constants.half_pi_low * 2.0**-24, tail)
     rest = fma(first_part, constants.half_pi_high * 2.0**-24, tail)
     return Angle(quadrant, rest, rest.constant(0.0))
@@ -138,15 +138,17 @@ def _double_angle(modulus: Number) -> Angle:
     below = below + carried
     above = shifted * high + _upper_product(shifted, middle)
     above = select_bits(below.below(carried), above + 1, above)
-    # 128 digits, of which 2 before the point. Adding a half makes cutting off rounding.
-    above = above + (1 << 61)
+    # 128 digits, of which 2 before the point. Adding halves makes cutting off rounding, to whole
+    # quadrants and to the 52 digits of the first part.
+    above = above + ((1 << 61) + (1 << 9))
     quadrant = above >> 62
     first = (above << 2) | (below >> 62)
     second = below << 2
-    # Digits put behind those of 1 make a double between 1 and 2.
+    # Digits put behind those of 1 make a double between 1 and 2. The first two parts have a half
+    # too much, by the rounding: they have either sign, and are 0 next to a multiple of pi / 2.
     one = 1023 << 52
     a = ((first >> 12) | one).number() - 1.5
-    b = (((first & 0xFFF) << 40) | (second >> 24) | one).number() - 1.0
+    b = (((first & 0xFFF) << 40) | (second >> 24) | one).number() - 1.5
     c = (((second & 0xFFFFFF) << 28) | one).number() - 1.0
     high_part, low_part = fast_sum(a, fma(c, 2.0**-52, b) * 2.0**-52)
     constants = format_of(modulus)
