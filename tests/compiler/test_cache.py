@@ -63,6 +63,16 @@ def test_hits_are_counted_with_and_without_the_fast_path() -> None:
     assert (compiled.cache_info().hits, compiled.cache_info().misses) == (8, 2)
 
 
+def test_what_came_from_a_transform_is_an_array_like_others() -> None:
+    compiled = mx.compile(lambda x: x + 1)
+    gradient = mx.grad(lambda x: (x * x).sum())(mx.ones(2))
+    mx.eval(gradient)
+    assert not gradient._node.tracer
+    for _ in range(3):
+        compiled(gradient)
+    assert compiled._cache.hits == 2  # of the fast path
+
+
 @pytest.mark.parametrize(
     ("first", "second", "reason"),
     [

@@ -89,6 +89,7 @@ static void release_later(PyObject *inputs) {
 void node_detach(Node *node) {
     PyObject *inputs = node->inputs;
     node->inputs = NULL;
+    node->tracer = false; /* a value without inputs depends on nothing that a transform follows */
     Py_CLEAR(node->op);
     Py_CLEAR(node->pending);
     if (inputs != NULL)
