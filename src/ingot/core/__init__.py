@@ -7,6 +7,7 @@ others, `import name as name` tells type checkers that the name is public.
 from ingot import __version__ as __version__
 from ingot.compiler.dot import export_to_dot as export_to_dot
 from ingot.core import cuda as cuda
+from ingot.core import fast as fast
 from ingot.core import fft as fft
 from ingot.core import linalg as linalg
 from ingot.core import metal as metal
@@ -54,6 +55,7 @@ from ingot.runtime.compile_mode import disable_compile as disable_compile
 from ingot.runtime.compile_mode import enable_compile as enable_compile
 from ingot.runtime.compile_mode import set_compile_mode as set_compile_mode
 from ingot.runtime.evaluate import *
+from ingot.runtime.files import *
 from ingot.runtime.memory import *
 from ingot.runtime.threads import get_num_threads as get_num_threads
 from ingot.runtime.threads import set_num_threads as set_num_threads
