@@ -6,6 +6,7 @@ import concurrent.futures
 import math
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from benchmarks.benchmark import Contenders, Setup, benchmark
@@ -241,9 +242,7 @@ LAYERS = (784, 512, 512, 10)
 
 
 def _network() -> tuple[list[Any], Any, Any]:
-    weights = [
-        _numbers((a, b), i) * 0.05 for i, (a, b) in enumerate(zip(LAYERS, LAYERS[1:], strict=False))
-    ]
+    weights = [_numbers((a, b), i) * 0.05 for i, (a, b) in enumerate(pairwise(LAYERS))]
     np = load("numpy")
     biases = [np.zeros(b, np.float32) for b in LAYERS[1:]]
     return [*weights, *biases], _numbers((256, 784), 7), _numbers((256, 10), 8)

@@ -30,7 +30,7 @@ _registry: dict[str, type[Op]] = {}
 
 
 class Missing:
-    """Stands where an op cannot have a rule, and says why: `emit = no_rule("sorting stays a host step")`."""
+    """Stands where an op cannot have a rule, and says why."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -60,16 +60,17 @@ def no_rule(reason: str) -> Any:
 class Op:
     """One kind of array operation with all of its rules.
 
-    Subclasses with fields are frozen dataclasses; those without inherit all that from here, which makes them
-    quicker to import.
+    Subclasses with fields are frozen dataclasses; those without inherit all that from here, which
+    makes them quicker to import.
 
-    The rules are methods of the subclass; docs/architecture.md has the table of what each takes and returns. `Any` in
-    their types leaves each op free to name its inputs.
+    The rules are methods of the subclass; docs/architecture.md has the table of what each takes and
+    returns. `Any` in their types leaves each op free to name its inputs.
     """
 
     several_outputs: ClassVar[bool] = False
 
-    # What the fuser asks: "map" (each element by itself), "reduce", "view" (elements only addressed otherwise) or "single".
+    # What the fuser asks: "map" (each element by itself), "reduce", "view" (elements only addressed
+    # otherwise) or "single".
     role: ClassVar[str] = "single"
     why_single: ClassVar[str] = "its elements depend on many others"
     keeps_order: ClassVar[bool] = False  # a view whose elements keep their order in memory
@@ -84,8 +85,8 @@ class Op:
         """
         raise NotImplementedError
 
-    # Ops without fields inherit these: two of a class are equal. So do ops that are declared with eq=False, each of which
-    # equals itself only.
+    # Ops without fields inherit these: two of a class are equal. So do ops that are declared with
+    # eq=False, each of which equals itself only.
 
     def __eq__(self, other: object) -> bool:
         return self is other or (type(self) is type(other) and not fields(self))

@@ -201,8 +201,8 @@ class _Dynamic(Op, abstract=True):
             wrong = column[(column < 0) | (column > length - size)]
             if wrong.size:
                 raise IndexError(
-                    f"[slice] a slice of size {size} from {wrong[0]} on does not lie within an axis "
-                    f"of length {length}."
+                    f"[slice] a slice of size {size} from {wrong[0]} on does not lie within an "
+                    f"axis of length {length}."
                 )
         return starts
 
