@@ -188,3 +188,41 @@ def test_vmap_of_gradients_of_updates() -> None:
         for row, i in zip(batch, places, strict=True)
     ]
     np.testing.assert_allclose(np.array(found), np.stack(looped), rtol=1e-6)
+
+
+class TestResultsAreArraysOfTheirOwn:
+    """Assigning to a result changes no other result, and no argument."""
+
+    def check(self, *arrays: mx.array) -> None:
+        before = [np.array(x) for x in arrays]
+        for number, x in enumerate(arrays):
+            x += 100
+            for other, value in zip(arrays[number + 1 :], before[number + 1 :], strict=True):
+                np.testing.assert_array_equal(np.array(other), value)
+
+    def test_gradients(self) -> None:
+        x, y = mx.array(X), mx.array(X)
+        self.check(*mx.grad(lambda x, y: (x + y).sum(), argnums=(0, 1))(x, y), x, y)
+        value, gradient = mx.value_and_grad(lambda x: x)(mx.array(2.0))
+        self.check(value, gradient, *mx.grad(lambda x: x)(mx.array([2.0]).reshape(()))[None])
+
+    def test_vjp(self) -> None:
+        x, y, c = mx.array(X), mx.array(X), mx.array(X)
+        outputs, pulled = mx.vjp(lambda x, y: [x, x, x + y], [x, y], [c, c, c])
+        self.check(*outputs, *pulled, x, y, c)
+
+    def test_jvp(self) -> None:
+        x, t = mx.array(X), mx.array(X)
+        outputs, changes = mx.jvp(lambda x: [x, x], [x], [t])
+        self.check(*outputs, *changes, x, t)
+
+    def test_vmap(self) -> None:
+        x, other = mx.array(X), mx.array(X)
+        found = mx.vmap(lambda x: (x, x, other, other), out_axes=(0, 0, None, None))(x)
+        self.check(*found, x, other)
+
+    def test_custom_functions(self) -> None:
+        function = mx.custom_function(lambda x: (x, x))
+        function.vjp(lambda primal, cotangents, outputs: cotangents[0])
+        x = mx.array(X)
+        self.check(*function(x), *mx.checkpoint(lambda x: (x, x))(x), x)

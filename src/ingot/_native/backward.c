@@ -330,10 +330,17 @@ static int walk_back(Walk *walk, PyObject *output_type, PyObject *outputs_of) {
     return 0;
 }
 
+/* Each cotangent under a handle of its own: several leaves may have the same, and users may assign to it. */
 static PyObject *leaf_cotangents(Walk *walk) {
     PyObject *found = PyList_New(walk->leaves.count);
-    for (Py_ssize_t i = 0; found != NULL && i < walk->leaves.count; i++)
-        PyList_SET_ITEM(found, i, Py_NewRef(walk->slots[i] == NULL ? Py_None : walk->slots[i]));
+    for (Py_ssize_t i = 0; found != NULL && i < walk->leaves.count; i++) {
+        PyObject *slot = walk->slots[i];
+        PyObject *own = slot == NULL ? Py_NewRef(Py_None) : array_from_node((Node *)Py_NewRef(((Array *)slot)->node));
+        if (own == NULL)
+            Py_CLEAR(found);
+        else
+            PyList_SET_ITEM(found, i, own);
+    }
     return found;
 }
 

@@ -95,8 +95,9 @@ class Broadcast(Linear):
 
     def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
         missing = len(self.shape) - (x.ndim - 1)
-        aligned = reshape(x, (size, *(1,) * missing, *x.shape[1:]))
-        return broadcast_to(aligned, (size, *self.shape))
+        aligned = _reshaped(x, (size, *(1,) * missing, *x.shape[1:]), None) if missing else x
+        shape = (size, *self.shape)
+        return make(Broadcast(shape), (aligned,), shape, x.dtype)
 
     emit = no_rule("a broadcast is index arithmetic of the loop that reads it")
 
@@ -140,7 +141,7 @@ class Reshape(Linear):
         return (_reshaped(cotangent, x.shape, None),)
 
     def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
-        return reshape(x, (size, *self.shape))
+        return _reshaped(x, (size, *self.shape), None)
 
     emit = no_rule("a reshape is index arithmetic of the loop that reads it")
 

@@ -21,9 +21,10 @@ def forward(
 ) -> list[array | None]:
     """The tangents of `outputs`: None where one does not vary."""
     known: dict[Node, Any] = dict(zip(leaves, tangents, strict=True))
+    tangent_of = known.get
     for node in between(outputs, leaves):
         inputs = node.inputs
-        incoming: tuple[Any, ...] = tuple(known.get(source) for source in inputs)
+        incoming: tuple[Any, ...] = tuple([tangent_of(source) for source in inputs])
         if all(tangent is None for tangent in incoming):
             continue
         op = node.op
@@ -59,7 +60,7 @@ def jvp(
         leaves, outputs = run_on("jvp", fun, primals)
         found = forward(outputs, leaves, _matching(leaves, vectors))
     return outputs, [
-        zeros(output.shape, output.dtype) if tangent is None else tangent
+        zeros(output.shape, output.dtype) if tangent is None else wrap(tangent)
         for output, tangent in zip(outputs, found, strict=True)
     ]
 

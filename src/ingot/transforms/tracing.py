@@ -8,13 +8,12 @@ function may assign to the arrays it is given, which re-points them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
 from ingot import _native
-from ingot._native import Node, array
+from ingot._native import Node, array, wrap
 from ingot.ops.casting import Copy
 
 __all__ = [
@@ -30,13 +29,13 @@ __all__ = [
 _copy = Copy()
 
 
-@contextmanager
-def tracing() -> Iterator[None]:
+class tracing:
     """While it lasts, evaluation keeps the graphs of nodes that depend on followed arrays."""
-    _native.begin_tracing()
-    try:
-        yield
-    finally:
+
+    def __enter__(self) -> None:
+        _native.begin_tracing()
+
+    def __exit__(self, *_: object) -> None:
         _native.end_tracing()
 
 
@@ -68,7 +67,7 @@ def check_arrays(name: str, what: str, values: Sequence[Any], refusal: type[Exce
 
 
 def as_outputs(name: str, result: Any) -> list[array]:
-    """The results of a function that returns an array or a sequence of arrays."""
+    """The results of a function that returns an array or a sequence of arrays, as new arrays."""
     outputs = list(result) if isinstance(result, (list, tuple)) else [result]
     for output in outputs:
         if not isinstance(output, array):
@@ -76,7 +75,7 @@ def as_outputs(name: str, result: Any) -> list[array]:
                 f"[{name}] the function must return an array or a sequence of arrays, "
                 f"got {type(output).__name__}."
             )
-    return outputs
+    return [wrap(output) for output in outputs]
 
 
 def run_on(

@@ -61,8 +61,8 @@ def batch(outputs: Sequence[array], over: Batch) -> list[array | None]:
             if type(op) is Output:
                 known[node] = known[inputs[0]][op.index]
                 continue
-            batched = tuple(source in known for source in inputs)
-            values = (known[source] if source in known else wrap(source) for source in inputs)
+            batched = tuple([source in known for source in inputs])
+            values = [known[source] if source in known else wrap(source) for source in inputs]
             known[node] = op.vmap(over.size, batched, *values)
     finally:
         _running.batches = before
@@ -126,7 +126,7 @@ def _followed(value: array, axis: int, over: Batch) -> array:
     """A placeholder for one example of `value`, which is added to the batch."""
     leaf = placeholder(value.shape[:axis] + value.shape[axis + 1 :], value.dtype)
     over.leaves.append(leaf._node)
-    over.values.append(moveaxis(value, axis, 0))
+    over.values.append(wrap(value) if axis == 0 else moveaxis(value, axis, 0))
     return leaf
 
 
@@ -190,7 +190,7 @@ def _place_output(size: int, axis: int | None, traced: array, batched: array | N
                 "[vmap] out_axes is None for a result that differs between the examples: "
                 "give it an axis."
             )
-        return traced
+        return wrap(traced)
     if not -traced.ndim - 1 <= axis <= traced.ndim:
         raise IndexError(
             f"[vmap] out_axes {axis} is out of range for a result of shape "
@@ -200,4 +200,4 @@ def _place_output(size: int, axis: int | None, traced: array, batched: array | N
     if batched is None:
         shape = traced.shape[:position] + (size,) + traced.shape[position:]
         return broadcast_to(expand_dims(traced, position), shape)
-    return moveaxis(batched, 0, position)
+    return wrap(batched) if position == 0 else moveaxis(batched, 0, position)
