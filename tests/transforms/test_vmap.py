@@ -258,3 +258,51 @@ def test_names_are_kept() -> None:
 
     assert mx.vmap(named).__name__ == "named"
     assert mx.vmap(named).__doc__ == "Documented."
+
+
+LOGITS = np.log(np.array([0.2, 0.5, 0.3], np.float32))
+COVARIANCE = np.array([[2.0, 0.5], [0.5, 1.0]], np.float32)
+
+RANDOM = {
+    "uniform": lambda m, key: m.random.uniform(2, 3, (4,), key=key),
+    "normal": lambda m, key: m.random.normal((4,), key=key),
+    "bernoulli": lambda m, key: m.random.bernoulli(0.3, (16,), key=key),
+    "randint": lambda m, key: m.random.randint(0, 1000, (4,), key=key),
+    "truncated_normal": lambda m, key: m.random.truncated_normal(-1.0, 1.0, (4,), key=key),
+    "gumbel": lambda m, key: m.random.gumbel((4,), key=key),
+    "laplace": lambda m, key: m.random.laplace((4,), key=key),
+    "categorical": lambda m, key: m.random.categorical(m.array(LOGITS), shape=(16,), key=key),
+    "permutation": lambda m, key: m.random.permutation(m.arange(8), key=key),
+    "multivariate_normal": lambda m, key: m.random.multivariate_normal(
+        m.zeros((2,)), m.array(COVARIANCE), (3,), key=key
+    ),
+    "split": lambda m, key: m.random.split(key, 3),
+}
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_functions_by_keys(name: str) -> None:
+    draw = RANDOM[name]
+    keys = mx.random.split(mx.random.key(5), 6).reshape(2, 3, 2)
+    looped = np.stack([[np.array(draw(mx, key)) for key in row] for row in keys])
+    assert len({x.tobytes() for row in looped for x in row}) > 3
+    found = mx.vmap(mx.vmap(lambda key: draw(mx, key)))(keys)
+    np.testing.assert_array_equal(np.array(found), looped)
+    found = mx.vmap(mx.vmap(lambda key: draw(mx, key)), in_axes=1, out_axes=1)(keys)
+    np.testing.assert_array_equal(np.array(found), looped)
+
+
+@pytest.mark.parametrize("name", ["uniform", "bernoulli", "randint"])
+def test_random_functions_by_parameters(name: str) -> None:
+    key = mx.random.key(7)
+    highs = mx.array([1.0, 5.0, 50.0]) if name != "bernoulli" else mx.array([0.1, 0.5, 0.9])
+
+    def draw(high: mx.array) -> mx.array:
+        if name == "uniform":
+            return mx.random.uniform(0, high, (4,), key=key)
+        if name == "bernoulli":
+            return mx.random.bernoulli(high, (16,), key=key)
+        return mx.random.randint(0, high.astype(mx.int32), (4,), key=key)
+
+    looped = [np.array(draw(high)) for high in highs]
+    np.testing.assert_array_equal(np.array(mx.vmap(draw)(highs)), np.stack(looped))
