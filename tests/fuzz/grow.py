@@ -21,7 +21,8 @@ __all__ = ["grow"]
 
 FLOATS = ("float32", "float32", "float32", "float16", "bfloat16")
 INTEGERS = ("int32", "int8", "int16", "int64", "uint8", "uint32")
-MOST_ELEMENTS = 2000
+MOST_ELEMENTS = 2_000
+MOST_ELEMENTS_OF_LARGE_PROGRAMS = 300_000
 LARGEST = 200.0
 
 
@@ -93,12 +94,12 @@ class Grower:
     def grow(self) -> Program:
         self.program.shapeless = self.chance(0.3)
         self.program.captures = self.chance(0.3)
-        lengths = {axis: int(self.random.integers(1, 9)) for axis in "nmp"}
+        self.is_large = self.chance(0.08)  # enough for several threads, and for rows in parts
+        self.large_axis = self.choose("nmp")
+        lengths = self.new_lengths()
         self.program.calls = [lengths, dict(lengths)]
         if self.program.shapeless:
-            for _ in range(2):
-                self.program.calls.append({axis: int(self.random.integers(1, 9)) for axis in "nmp"})
-            self.program.calls.append(dict(lengths))
+            self.program.calls += [self.new_lengths(), self.new_lengths(), dict(lengths)]
         same = float(self.choose([2.0, 0.5, 1.0]))
         self.program.constants = [same] * len(self.program.calls)
         if self.chance(0.3):
@@ -125,8 +126,15 @@ class Grower:
         self.add_result()
         return self.program
 
+    def new_lengths(self) -> dict[str, int]:
+        lengths = {axis: int(self.random.integers(1, 9)) for axis in "nmp"}
+        if self.is_large:
+            lengths[self.large_axis] = int(self.choose([65, 257, 1031, 40_000]))
+        return lengths
+
     def new_input(self, name: str, dtype: str | None = None) -> Input:
-        axes = tuple(self.choose("nmp") for _ in range(int(self.random.integers(0, 4))))
+        count = int(self.random.integers(0, 4))
+        axes = tuple(self.random.choice(list("nmp"), count, replace=not self.is_large).tolist())
         if dtype is None:
             dtype = self.choose(FLOATS if self.chance(0.8) else [*INTEGERS, "bool_"])
         return Input(name, axes, dtype)
@@ -146,6 +154,7 @@ class Grower:
             (1, self.symbolic),
             (1, self.indexing),
             (1.5, self.nested),
+            (0.5, self.random_numbers),
         ]
         if self.program.captures and self.chance(0.2):
             self.update_state()
@@ -169,12 +178,13 @@ class Grower:
 
     def tried(self, code: str) -> Any:
         """The value of an expression; None if it fails or is too large."""
+        most = MOST_ELEMENTS_OF_LARGE_PROGRAMS if self.is_large else MOST_ELEMENTS
         try:
             value = eval(code, dict(self.names))
+            if not isinstance(value, mx.array) or value.size > most or value.ndim > 5:
+                return None
             mx.eval(value)
         except (ValueError, TypeError, IndexError, RuntimeError, ZeroDivisionError):
-            return None
-        if not isinstance(value, mx.array) or value.size > MOST_ELEMENTS or value.ndim > 5:
             return None
         numbers = np.array(value.astype(mx.float32))
         if not np.isfinite(numbers).all() or np.abs(numbers).max(initial=0) > LARGEST:
@@ -244,7 +254,6 @@ class Grower:
                 f"{name}[{before}0]",
                 f"{name}[{before}-1]",
                 f"{name}[..., : {name}.shape[-1] // 2 + 1]",
-                f"mx.flip({name}, {axis})" if hasattr(mx, "flip") else f"{name}[::-1]",
                 f"mx.roll({name}, 1, axis={axis})",
                 f"mx.repeat({name}, 2, axis={axis})",
                 f"mx.pad({name}, 1)",
@@ -258,8 +267,11 @@ class Grower:
                 f"{name}.reshape({name}.shape[0] * {name}.shape[1], -1)",
                 f"{name}.reshape(-1, {name}.shape[0])",
                 f"{name}.transpose(*range({x.ndim})[::-1])",
+                f"mx.tril({name})",
+                f"mx.triu({name}, 1)",
+                f"mx.diagonal({name})",
             ]
-        return self.choose([choice for choice in choices if "flip" not in choice]), x.is_exact
+        return self.choose(choices), x.is_exact
 
     def join(self) -> tuple[str, bool] | None:
         x = self.pick()
@@ -277,6 +289,8 @@ class Grower:
             return None
         if self.chance(0.5):
             return f"({x.name} @ {x.name}.swapaxes(-1, -2)) * 0.1", False
+        if self.chance(0.3):
+            return f'mx.einsum("...ij,...ij->...i", {x.name}, {x.name}) * 0.1', False
         y = self.pick(lambda v: v.is_wide and v.ndim == 2)
         return None if y is None else (f"({x.name} @ {y.name}) * 0.1", False)
 
@@ -362,6 +376,15 @@ class Grower:
                 f"mx.grad(lambda b: mx.vmap(lambda a: {inner})(b).sum())({x.name})",
             ]
         return self.choose(choices), False
+
+    def random_numbers(self) -> tuple[str, bool] | None:
+        x = self.pick(lambda v: v.is_wide)
+        if x is None:
+            return None
+        key = "" if self.chance(0.3) else ", key=mx.random.key(3)"
+        self.program.draws_numbers |= not key
+        kind = self.choose(["uniform(shape=", "normal(", "bernoulli(0.5, "])
+        return f"{x.name} * mx.random.{kind}{x.name}.shape{key})", False
 
     # State and results
 
