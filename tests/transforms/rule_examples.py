@@ -538,6 +538,8 @@ TWINS = [
 
 # Ops that are tested elsewhere, and where.
 ELSEWHERE = {
+    "Attention": "tests/ops/test_fast.py",
+    "AttentionCotangents": "tests/ops/test_fast.py",
     "Cholesky": "tests/ops/test_decompositions.py: along symmetric matrices",
     "SymmetricEigen": "tests/ops/test_eigenvalues.py: along symmetric matrices",
     "SymmetricEigenvalues": "tests/ops/test_eigenvalues.py: along symmetric matrices",
