@@ -1,0 +1,57 @@
+"""mlx.core.fast: functions that layers call, and kernels for devices that are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from ingot.ops.attention import scaled_dot_product_attention
+from ingot.ops.fast import layer_norm, rms_norm, rope
+
+__all__ = [
+    "cuda_kernel",
+    "layer_norm",
+    "metal_kernel",
+    "precompiled_cuda_kernel",
+    "rms_norm",
+    "rope",
+    "scaled_dot_product_attention",
+]
+
+
+def metal_kernel(
+    name: str,
+    input_names: Sequence[str],
+    output_names: Sequence[str],
+    source: str,
+    header: str = "",
+    ensure_row_contiguous: bool = True,
+    atomic_outputs: bool = False,
+    compile_options: object | None = None,
+) -> Callable[..., NoReturn]:
+    """A function that raises RuntimeError when it is called: there is no Metal here."""
+
+    def kernel(*args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError(f"[metal_kernel] {name!r} cannot run: ingot has no Metal back end.")
+
+    return kernel
+
+
+def cuda_kernel(
+    name: str,
+    input_names: Sequence[str],
+    output_names: Sequence[str],
+    source: str,
+    header: str = "",
+    ensure_row_contiguous: bool = True,
+    shared_memory: int = 0,
+) -> NoReturn:
+    """Raise RuntimeError: there is no CUDA here."""
+    raise RuntimeError(f"[cuda_kernel] {name!r} cannot run: ingot has no CUDA back end.")
+
+
+def precompiled_cuda_kernel(*, name: str, **options: Any) -> NoReturn:
+    """Raise RuntimeError: there is no CUDA here."""
+    raise RuntimeError(
+        f"[precompiled_cuda_kernel] {name!r} cannot run: ingot has no CUDA back end."
+    )

@@ -1,0 +1,246 @@
+"""Attention as an op that is computed in blocks of queries, with its rules.
+
+It is for sequences whose matrix of scores would be too large; attention over shorter ones is
+composed of array operations, which fuse. Its derivative by queries, keys and values is an op of
+three outputs that computes the scores again, block by block. The other derivatives are those of the
+composition, which builds the matrix: by a mask, of higher order, and in forward mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from functools import partial as deferred
+from typing import Any
+
+import numpy as np
+
+from ingot import _native
+from ingot._native import Dtype, array
+from ingot.graph.dtype import bool_, float64
+from ingot.graph.op import Op, Output, apply, apply_multiple, no_rule, outputs_of
+from ingot.graph.shape import Shape
+from ingot.ops.attention_blocks import Masking, attend, attention_cotangents
+from ingot.ops.casting import Copy
+from ingot.ops.comparison import where
+from ingot.ops.contraction import matmul
+from ingot.ops.creation import arange, zeros
+from ingot.ops.extremes import LARGEST
+from ingot.ops.joining import concatenate
+from ingot.ops.movement import broadcast_to, expand_dims, reshape, swapaxes
+from ingot.ops.slicing import broadcast_batch
+from ingot.ops.statistics import softmax
+
+__all__ = ["Attention", "AttentionCotangents", "composed_attention", "lowest"]
+
+_COPY = Copy()
+
+Composition = Callable[..., list[array]]
+
+
+def lowest(dtype: Dtype) -> float:
+    """The lowest finite number: the score of a key that is hidden."""
+    return -float(np.finfo(np.float64).max) if dtype is float64 else -LARGEST[dtype]
+
+
+def composed_attention(
+    q: array,
+    k: array,
+    v: array,
+    scale: float,
+    causal: bool,
+    mask: array | None = None,
+    sinks: array | None = None,
+) -> array:
+    """Attention of array operations.
+
+    Args:
+        q: Queries (B, heads, queries, D).
+        k: Keys (B, heads / n, keys, D), each for n consecutive heads of queries.
+        v: Values (B, heads / n, keys, E).
+        scale: What the products of queries and keys are multiplied by.
+        causal: Whether keys are hidden that come after a query; the last query sees all.
+        mask: What is added to the scores (B, heads, queries, keys), or False for hidden keys.
+        sinks: For each head of queries, (1, heads) or (B, heads), the score of one more key, which
+            has no value.
+    """
+    batch, heads, queries, _ = q.shape
+    shared, keys = k.shape[1:3]
+    rows = heads // shared * queries
+    grouped = reshape(q * scale, (batch, shared, rows, q.shape[-1]))
+    scores = reshape(matmul(grouped, swapaxes(k, -1, -2)), (batch, heads, queries, keys))
+    if causal:
+        seen = expand_dims(arange(keys - queries, keys), 1) >= arange(keys)
+        scores = where(seen, scores, lowest(scores.dtype))
+    if mask is not None and mask.dtype is bool_:
+        scores = where(mask, scores, lowest(scores.dtype))
+    elif mask is not None:
+        scores = scores + mask
+    if sinks is None:
+        shares = softmax(scores, -1)
+    else:
+        first = broadcast_to(expand_dims(sinks, (2, 3)), (batch, heads, queries, 1))
+        shares = softmax(concatenate([first, scores], -1), -1)[..., 1:]
+    result = matmul(reshape(shares, (batch, shared, rows, keys)), v)
+    return reshape(result, (batch, heads, queries, v.shape[-1]))
+
+
+def _pulled_back(
+    function: Composition, inputs: Sequence[array], cotangents: Sequence[array | None]
+) -> list[array | None]:
+    """The cotangents of `inputs`, given those of what a composition makes of them."""
+    taken = _native.follow(_COPY, list(inputs))
+    return _native.backward(function(*taken), list(cotangents), taken, Output, outputs_of)
+
+
+def _pushed_forward(
+    function: Composition, inputs: Sequence[array], tangents: Sequence[array | None]
+) -> list[array | None]:
+    """The tangents of what a composition makes of `inputs`.
+
+    Pulling back is linear in the cotangents; pulling back through that, in turn, pushes forward.
+    """
+    varying = [place for place, tangent in enumerate(tangents) if tangent is not None]
+
+    def pull(*cotangents: array) -> list[array]:
+        found = _pulled_back(function, inputs, cotangents)
+        return [_zeros_for_none(found[place], inputs[place]) for place in varying]
+
+    seeds = [zeros(output.shape, output.dtype) for output in function(*inputs)]
+    return _pulled_back(pull, seeds, [tangents[place] for place in varying])
+
+
+def _zeros_for_none(x: array | None, like: array) -> array:
+    return zeros(like.shape, like.dtype) if x is None else x
+
+
+@dataclass(frozen=True)
+class _InBlocks(Op, abstract=True):
+    """What the two ops share: a mask and sinks may follow their other inputs."""
+
+    scale: float
+    causal: bool
+    has_mask: bool
+
+    why_single = "it is computed in blocks of queries"
+
+    def masking(self, extras: Sequence[np.ndarray]) -> Masking:
+        """What changes scores, as the computation takes it."""
+        mask = extras[0] if self.has_mask else None
+        sinks = extras[-1] if len(extras) > self.has_mask else None
+        return Masking(self.causal, mask, sinks)
+
+    def attention(self, q: array, k: array, v: array, *extras: array) -> list[array]:
+        """Attention as a composition."""
+        mask = extras[0] if self.has_mask else None
+        sinks = extras[-1] if len(extras) > self.has_mask else None
+        return [composed_attention(q, k, v, self.scale, self.causal, mask, sinks)]
+
+    emit = no_rule("attention is a series of calls of BLAS")
+
+
+@dataclass(frozen=True)
+class Attention(_InBlocks):
+    """Sums of values, weighted by the softmax of scaled and masked products of queries and keys."""
+
+    def infer(self, q: array, k: array, v: array, *extras: array) -> tuple[Shape, Dtype]:
+        return (*q.shape[:-1], v.shape[-1]), q.dtype
+
+    def evaluate(
+        self, q: np.ndarray, k: np.ndarray, v: np.ndarray, *extras: np.ndarray
+    ) -> np.ndarray:
+        return attend(q, k, v, self.scale, self.masking(extras))
+
+    def vjp(self, cotangent: array, out: array, *inputs: array) -> tuple[Any, ...]:
+        backward = AttentionCotangents(self.scale, self.causal, self.has_mask)
+        together = cache(lambda: apply_multiple(backward, cotangent, *inputs))
+        found: list[Any] = [
+            deferred(lambda place: together()[place], place)
+            for place in range(len(inputs) - self.has_mask)
+        ]
+        if self.has_mask:
+            of_mask = None
+            if inputs[3].dtype is not bool_:
+                of_mask = deferred(lambda: _pulled_back(self.attention, inputs, [cotangent])[3])
+            found.insert(3, of_mask)
+        return tuple(found)
+
+    def jvp(self, tangents: tuple[array | None, ...], out: array, *inputs: array) -> array | None:
+        return _pushed_forward(self.attention, inputs, tangents)[0]
+
+    def vmap(self, size: int, batched: tuple[bool, ...], *inputs: array) -> array:
+        return _split(size, apply(self, *_merged(size, batched, inputs)))
+
+
+@dataclass(frozen=True)
+class AttentionCotangents(_InBlocks):
+    """The cotangents of queries, keys, values and sinks. That of the result is the first input."""
+
+    several_outputs = True
+
+    def followed(self, inputs: Sequence[Any]) -> list[Any]:
+        """Those of attention's inputs that have a cotangent here: all but the mask."""
+        return [x for place, x in enumerate(inputs) if place != 3 or not self.has_mask]
+
+    def infer(self, cotangent: array, *inputs: array) -> tuple[tuple[Shape, Dtype], ...]:
+        return tuple((x.shape, x.dtype) for x in self.followed(inputs))
+
+    def evaluate(
+        self,
+        cotangent: np.ndarray,
+        q: np.ndarray,
+        k: np.ndarray,
+        v: np.ndarray,
+        *extras: np.ndarray,
+    ) -> Any:
+        return attention_cotangents(cotangent, q, k, v, self.scale, self.masking(extras))
+
+    def composed(self, cotangent: array, *inputs: array) -> list[array]:
+        """The cotangents as a composition."""
+        found = self.followed(_pulled_back(self.attention, inputs, [cotangent]))
+        followed = self.followed(inputs)
+        return [_zeros_for_none(x, like) for x, like in zip(found, followed, strict=True)]
+
+    def vjp(
+        self, cotangents: Sequence[array | None], outs: tuple[array, ...], *inputs: array
+    ) -> tuple[Any, ...]:
+        return tuple(_pulled_back(self.composed, inputs, cotangents))
+
+    def jvp(
+        self, tangents: tuple[array | None, ...], outs: tuple[array, ...], *inputs: array
+    ) -> tuple[array | None, ...]:
+        return tuple(_pushed_forward(self.composed, inputs, tangents))
+
+    def vmap(self, size: int, batched: tuple[bool, ...], *inputs: array) -> tuple[array, ...]:
+        if len(inputs) == 4 + self.has_mask:
+            results = apply_multiple(self, *_merged(size, batched, inputs))
+            return tuple(_split(size, result) for result in results)
+        # Each of the batch has a cotangent of the sinks, also if all have the same sinks.
+        sinks = broadcast_batch(inputs[-1], size, batched[-1])
+        merged = _merged(size, (*batched[:-1], True), (*inputs[:-1], sinks))
+        *others, of_sinks = map(deferred(_split, size), apply_multiple(self, *merged))
+        if sinks.shape[1] == 1:
+            of_sinks = of_sinks.sum(1, keepdims=True)
+        return *others, of_sinks
+
+
+def _merged(size: int, batched: Sequence[bool], inputs: Sequence[array]) -> list[array]:
+    """Inputs of a vmap rule with the batch axis and that of examples as one."""
+    examples = max(
+        x.shape[1] if has else x.shape[0] for x, has in zip(inputs, batched, strict=True)
+    )
+    merged = []
+    for x, has in zip(inputs, batched, strict=True):
+        if not has and x.shape[0] == 1 and x.shape[0] != examples:
+            merged.append(x)  # a mask that is the same for all
+            continue
+        whole = broadcast_batch(x, size, has)
+        shape = whole.shape[2:]
+        spread = broadcast_to(whole, (size, examples, *shape))
+        merged.append(reshape(spread, (size * examples, *shape)))
+    return merged
+
+
+def _split(size: int, x: array) -> array:
+    return reshape(x, (size, x.shape[0] // size, *x.shape[1:]))
