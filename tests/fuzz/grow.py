@@ -62,7 +62,8 @@ CONTINUOUS = [
 PAIRS = [
     "{} + {}", "{} - {}", "{} * {}", "{} / (mx.abs({}) + 1)", "mx.maximum({}, {})",
     "mx.minimum({}, {})", "mx.logaddexp({}, {})", "mx.arctan2({}, mx.abs({}) + 1)",
-    "mx.where({} > 100, 0, {})",
+    "mx.where({} > 100, 0, {})", "mx.cos({0} - {1}) * mx.sin({1} - {0})",
+    "{0} / (mx.abs({1}) + 1) - {1} / (mx.abs({0}) + 1)",
 ]  # fmt: skip
 EXACT_PAIRS = ["{} > {}", "{} <= {}", "{} == {}", "mx.where({} > 0, {}, 1)", "mx.maximum({}, {})"]
 INTEGER_PAIRS = ["{} + {}", "{} * {}", "{} & {}", "{} | {}", "{} ^ {}", "{} // (mx.abs({}) + 1)"]
@@ -151,7 +152,8 @@ class Grower:
             (1, self.product),
             (1, self.discrete),
             (1, self.cast),
-            (1, self.symbolic),
+            (4 if self.program.shapeless else 1, self.symbolic),
+            (1, self.again),
             (1, self.indexing),
             (1.5, self.nested),
             (0.5, self.random_numbers),
@@ -336,6 +338,14 @@ class Grower:
                 f"{name} * mx.array({name}.shape).sum() * 0.1",
             ]
         ), False
+
+    def again(self) -> tuple[str, bool] | None:
+        """An expression that is there already: a common subexpression."""
+        x = self.pick(lambda v: v.name.startswith("v"))
+        if x is None:
+            return None
+        line = next(line for line in self.program.lines if line.startswith(f"{x.name} = "))
+        return f"{line.partition(' = ')[2]}", x.is_exact
 
     def indexing(self) -> tuple[str, bool] | None:
         x = self.pick(lambda v: v.ndim > 0 and v.value.shape[0] > 0)
