@@ -175,6 +175,24 @@ def test_methods_of_several_objects() -> None:
     assert mx.compile(first.method).cache_info().hits == 1
 
 
+def double(x: Any) -> Any:
+    return x * 2
+
+
+def test_functions_that_are_kept_in_a_class_are_no_methods() -> None:
+    class Layer:
+        activation = mx.compile(double)
+        other = mx.compile(lambda x: x * 3)
+        transformed = mx.compile(mx.grad(double))
+
+    layer = Layer()
+    check(layer.activation(X), [2.0, 4.0])  # as in MLX
+    check(layer.other(X), [3.0, 6.0])
+    check(layer.transformed(mx.array(1.0)), 2.0)
+    Layer.later = mx.compile(double)
+    check(layer.later(X), [2.0, 4.0])
+
+
 def test_methods_of_objects_that_cannot_be_hashed_or_weakly_referenced() -> None:
     one, two = Unhashable(1.0), Unhashable(1.0)
     two.factor = 2.0

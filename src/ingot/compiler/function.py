@@ -120,14 +120,22 @@ class CompiledFunction(FastCall):
         self._cache = cache_of(fun, options.inputs, options.outputs)
         self._fast_entries = self._cache.fast_entries[options.shapeless]
         self._keeps_keyword_order: bool | None = None  # asked at the first call with several
+        self._is_method = False
         if options.outputs is None and not options.verify:
             self.prepare(self._fast_entries, options.inputs, self._cache, True)
 
     def __repr__(self) -> str:
         return f"<compiled {_name_of(self._function)}>"
 
+    def __set_name__(self, owner: type, name: str) -> None:
+        # As in MLX, a compiled function is no method only because it is kept in a class; one that is
+        # defined there, with the decorator, is.
+        own_name = getattr(self._function, "__name__", "<lambda>")
+        qualified = getattr(self._function, "__qualname__", "")
+        self._is_method = qualified == f"{owner.__qualname__}.{own_name}" and "<" not in own_name
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        if instance is None:
+        if instance is None or not self._is_method:
             return self
         # Each object has caches of its own, which die with it, or else is an argument like others.
         if type(instance).__weakrefoffset__ == 0 or not hasattr(self._function, "__get__"):
