@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
+import pickle
 import subprocess
 import sys
 from collections import OrderedDict, defaultdict, namedtuple
@@ -191,6 +193,20 @@ def test_functions_that_are_kept_in_a_class_are_no_methods() -> None:
     check(layer.transformed(mx.array(1.0)), 2.0)
     Layer.later = mx.compile(double)
     check(layer.later(X), [2.0, 4.0])
+
+
+@mx.compile
+def triple(x: Any) -> Any:
+    return x * 3
+
+
+def test_copies_and_pickles_are_the_function_itself() -> None:
+    layer = {"function": triple, "weight": mx.array(1.0)}
+    assert copy.deepcopy(layer)["function"] is triple
+    assert copy.copy(triple) is triple
+    assert pickle.loads(pickle.dumps(triple)) is triple
+    with pytest.raises(pickle.PicklingError):
+        pickle.dumps(mx.compile(double))
 
 
 def test_methods_of_objects_that_cannot_be_hashed_or_weakly_referenced() -> None:

@@ -127,9 +127,20 @@ class CompiledFunction(FastCall):
     def __repr__(self) -> str:
         return f"<compiled {_name_of(self._function)}>"
 
+    # Copies are the function itself, and it is pickled by its name, as other functions are.
+
+    def __copy__(self) -> CompiledFunction:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> CompiledFunction:
+        return self
+
+    def __reduce__(self) -> str:
+        return _name_of(self._function)
+
     def __set_name__(self, owner: type, name: str) -> None:
-        # As in MLX, a compiled function is no method only because it is kept in a class; one that is
-        # defined there, with the decorator, is.
+        # As in MLX, a compiled function is no method only because it is kept in a class; one that
+        # is defined there, with the decorator, is.
         own_name = getattr(self._function, "__name__", "<lambda>")
         qualified = getattr(self._function, "__qualname__", "")
         self._is_method = qualified == f"{owner.__qualname__}.{own_name}" and "<" not in own_name
