@@ -1,4 +1,4 @@
-"""Ops: the base class with its six rules, the registry of all ops, and their application to arrays."""
+"""Ops: the base class with its six rules, the registry of all ops, their application to arrays."""
 
 from __future__ import annotations
 
