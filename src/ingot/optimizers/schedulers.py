@@ -1,0 +1,111 @@
+"""Schedules: functions of the step that optimizers take in place of a number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ingot.core as mx
+
+__all__ = [
+    "cosine_decay",
+    "exponential_decay",
+    "join_schedules",
+    "linear_schedule",
+    "step_decay",
+]
+
+Schedule = Callable[[Any], Any]  # of a step, an array or an int
+
+
+def _check_steps(name: str, parameter: str, steps: int) -> None:
+    if steps < 1:
+        raise ValueError(f"[{name}] {parameter} must be at least 1, got {steps}.")
+
+
+def exponential_decay(init: float, decay_rate: float) -> Schedule:
+    """A number that is multiplied by `decay_rate` at each step.
+
+    Args:
+        init: The number at the first step.
+        decay_rate: The factor.
+    """
+
+    def schedule(step: Any) -> Any:
+        return init * decay_rate**step
+
+    return schedule
+
+
+def step_decay(init: float, decay_rate: float, step_size: int) -> Schedule:
+    """A number that is multiplied by `decay_rate` once in `step_size` steps.
+
+    Args:
+        init: The number at the first steps.
+        decay_rate: The factor.
+        step_size: After how many steps it is applied.
+    """
+    _check_steps("step_decay", "step_size", step_size)
+
+    def schedule(step: Any) -> Any:
+        return init * decay_rate ** (step // step_size)
+
+    return schedule
+
+
+def cosine_decay(init: float, decay_steps: int, end: float = 0.0) -> Schedule:
+    """A number that goes from one to another along half a period of a cosine.
+
+    Args:
+        init: The number at the first step.
+        decay_steps: How many steps it takes; afterwards the number stays.
+        end: The number at the end.
+    """
+    _check_steps("cosine_decay", "decay_steps", decay_steps)
+
+    def schedule(step: Any) -> mx.array:
+        angle = (math.pi / decay_steps) * mx.minimum(step, decay_steps)
+        return end + 0.5 * (1.0 + mx.cos(angle)) * (init - end)
+
+    return schedule
+
+
+def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> Schedule:
+    """One schedule after the other.
+
+    Args:
+        schedules: The schedules. Each gets the number of steps since it began.
+        boundaries: The steps at which the second and all later ones begin.
+    """
+    if len(schedules) == 0:
+        raise ValueError("[join_schedules] needs at least one schedule.")
+    if len(schedules) != len(boundaries) + 1:
+        raise ValueError(
+            f"[join_schedules] {len(schedules)} schedules need {len(schedules) - 1} boundaries, "
+            f"got {len(boundaries)}."
+        )
+
+    def schedule(step: Any) -> Any:
+        value = schedules[0](step)
+        for boundary, later in zip(boundaries, schedules[1:], strict=True):
+            value = mx.where(step < boundary, value, later(step - boundary))
+        return value
+
+    return schedule
+
+
+def linear_schedule(init: float, end: float, steps: int) -> Schedule:
+    """A number that goes from one to another in equal steps.
+
+    Args:
+        init: The number at the first step.
+        end: The number at the end.
+        steps: How many steps it takes; afterwards the number stays.
+    """
+    _check_steps("linear_schedule", "steps", steps)
+
+    def schedule(step: Any) -> mx.array:
+        return mx.minimum(step, steps) * ((end - init) / steps) + init
+
+    return schedule
