@@ -54,6 +54,14 @@ def test_compiling_twice_shares_entries() -> None:
     assert again.cache_info().misses == 1
 
 
+def test_the_seconds_include_machine_code() -> None:
+    compiled = mx.compile(lambda x: mx.sin(x) * 3.125 + mx.cos(x))
+    result = compiled(mx.ones(3))
+    before = compiled.cache_info().seconds
+    mx.eval(result)
+    assert compiled.cache_info().seconds > before
+
+
 def test_hits_are_counted_with_and_without_the_fast_path() -> None:
     compiled = mx.compile(lambda x, scale=1.0: x * scale)
     for _ in range(5):

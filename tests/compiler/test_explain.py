@@ -52,9 +52,15 @@ def test_the_dictionary() -> None:
     assert line_of(1) in fused[0]["sources"]
     assert {"shape": [4, 4], "dtype": "float32", "bytes": 64} in found["constants"]
     assert found["bytes"]["after"] < found["bytes"]["before"]
+    assert found["native"]["kernels"] == len(explanation.code) == len(fused)
+    assert found["native"]["blas_calls"] == 1
+    assert found["native"]["host_steps"] == []
+    assert found["native"]["peak"] >= found["native"]["arena"] > 0
+    assert all("define" in text for text in explanation.code)
     assert found["guards"] == []
     assert not found["captured_state"]
-    assert {"trace", "simplify", "fuse"} <= set(found["seconds"])
+    assert {"trace", "simplify", "fuse", "machine code"} <= set(found["seconds"])
+    assert found["seconds"]["machine code"] > 0
 
 
 def test_the_text() -> None:
@@ -72,6 +78,8 @@ def test_the_text() -> None:
     assert any(f"comes from {line_of(1)}" in line for line in lines)
     assert any(" stays outside: " in line for line in lines)
     assert any(line.endswith("is captured: a constant of 64 bytes") for line in lines)
+    assert lines[-3].startswith("Native code: ")
+    assert "1 calls of BLAS, 0 host steps" in lines[-3]
     assert lines[-2].startswith("Bytes read and written: ")
     assert lines[-1].startswith("Seconds: trace 0.")
 

@@ -90,7 +90,11 @@ class Miss:
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """Counts of a compiled function's cache. `reasons` says why, for each of the latest misses."""
+    """Counts of a compiled function's cache. `reasons` says why, for each of the latest misses.
+
+    The seconds of a miss are those of tracing and optimising. Machine code is made when the result
+    is first evaluated; the total includes it.
+    """
 
     entries: int
     hits: int
@@ -187,17 +191,18 @@ class FunctionCache:
     def info(self) -> CacheInfo:
         """The counts as they are now."""
         with self.lock:
-            programs = sum(
-                len(variant.instances)
+            programs = [
+                instance.op.program
                 for entry in self.entries.values()
                 for variant in entry.variants
-            )
+                for instance in variant.instances.values()
+            ]
             return CacheInfo(
-                programs,
+                len(programs),
                 self._all_hits,
                 self.miss_count,
                 self.evictions,
-                self.seconds,
+                self.seconds + sum(program.seconds for program in programs),
                 tuple(self.misses),
             )
 

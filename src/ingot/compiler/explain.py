@@ -19,6 +19,7 @@ class Explanation:
         self.name = name
         self.stages = stages
         self._trace = traced
+        self._plan = stages.program.plan  # with the machine code, made now
 
     @property
     def kernels(self) -> list[Group]:
@@ -38,6 +39,11 @@ class Explanation:
     def bytes_after(self) -> int:
         """What the groups read and write."""
         return sum(map(_group_bytes, self.stages.schedule.groups))
+
+    @property
+    def code(self) -> list[str]:
+        """The kernels in LLVM's assembly language."""
+        return [kernel.text for _, kernel in self._plan.kernels]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything that the text shows, as plain values."""
@@ -59,8 +65,19 @@ class Explanation:
             "constants": [_constant(step) for step in self._constants()],
             "captured_state": self._trace.recipe is not None,
             "bytes": {"before": self.bytes_before, "after": self.bytes_after},
+            "native": self._native(),
             "guards": self._trace.guards.lines(),
             "seconds": dict(stages.seconds),
+        }
+
+    def _native(self) -> dict[str, Any]:
+        plan = self._plan
+        return {
+            "kernels": len(plan.kernels),
+            "blas_calls": len(plan.blas_calls),
+            "host_steps": [type(step.op).__name__ for step in plan.host_steps],
+            "arena": plan.arena,
+            "peak": plan.peak,
         }
 
     def _constants(self) -> list[Step]:
@@ -80,6 +97,7 @@ class Explanation:
 
     def __str__(self) -> str:
         stages = self.stages
+        native = self._native()
         lines = [
             f"{self.name}: {len(stages.traced.steps)} steps traced, "
             f"{len(stages.simplified.steps)} after simplification, "
@@ -96,6 +114,10 @@ class Explanation:
             _indented(stages.schedule.text()),
             *self._remarks(),
             "",
+            "Native code: {kernels} kernels, {blas_calls} calls of BLAS, {hosts} host steps; "
+            "{arena:,} bytes of intermediate values, {peak:,} with results and constants".format(
+                hosts=len(native["host_steps"]), **native
+            ),
             f"Bytes read and written: {self.bytes_before:,} before, {self.bytes_after:,} after",
             "Seconds: "
             + ", ".join(f"{name} {value:.4f}" for name, value in stages.seconds.items()),

@@ -179,8 +179,10 @@ class CompiledFunction(FastCall):
         if mode is CompileMode.disabled:
             mode = CompileMode.enabled
         stages = run_pipeline(traced.for_values(values or ()), mode)
-        stages.seconds = {"trace": seconds, **stages.seconds}
-        return Explanation(_name_of(self._function), stages, traced)
+        explanation = Explanation(_name_of(self._function), stages, traced)
+        code_seconds = stages.program.seconds
+        stages.seconds = {"trace": seconds, **stages.seconds, "machine code": code_seconds}
+        return explanation
 
     def slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], fast_key: Hashable) -> Any:
         """A call that the fast path does not know; `fast_key` is how it will know it, or None."""

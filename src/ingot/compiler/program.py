@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -33,11 +34,18 @@ class Program:
         tape = schedule.tape
         self.results = tuple((step.shape, step.dtype) for step in tape.outputs)
         self._by_strides: dict[tuple[tuple[int, ...], ...], Plan] = {}
+        self.seconds = 0.0  # spent on plans and machine code
 
     @cached_property
     def plan(self) -> Plan:
         """The program for contiguous inputs; made, with machine code, when it is first needed."""
-        return build_plan(self.schedule)
+        return self._planned()
+
+    def _planned(self, strides: tuple[tuple[int, ...], ...] | None = None) -> Plan:
+        started = time.perf_counter()
+        plan = build_plan(self.schedule, strides)
+        self.seconds += time.perf_counter() - started
+        return plan
 
     def run(self, inputs: tuple[np.ndarray, ...]) -> Any:
         """The outputs for inputs of the shapes and dtypes that were compiled for."""
@@ -49,7 +57,7 @@ class Program:
         if plan is None:
             if len(self._by_strides) >= MOST_LAYOUTS:
                 return self.plan.program.run(tuple(np.asarray(x, order="C") for x in inputs))
-            plan = build_plan(self.schedule, strides)
+            plan = self._planned(strides)
             self._by_strides[strides] = plan
         return plan.program.run(inputs)
 
