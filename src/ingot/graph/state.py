@@ -23,7 +23,8 @@ __all__ = [
 
 State = list[array]
 
-state_lock = threading.Lock()  # held while a compiled call takes the states and puts new ones
+# Held while a call takes the states and puts new ones; garbage collection may draw numbers meanwhile.
+state_lock = threading.RLock()
 _states: list[State] = []
 _thread = threading.local()
 
