@@ -98,6 +98,16 @@ def default_dict(state: Any, x: Any) -> Any:
     state[0] = made
 
 
+def only_constants(state: Any, x: Any) -> Any:
+    state.append(len(state))
+    if len(state) > 2:
+        del state[0]
+
+
+def only_swaps(state: Any, x: Any) -> Any:
+    state.reverse()
+
+
 def counters(state: Any, x: Any) -> Any:
     state["t"] = state["t"] + 1
     state["m"] = 0.9 * state["m"] + 0.1 * x
@@ -119,6 +129,8 @@ CASES: list[tuple[Callable[..., Any], Callable[[], Any]]] = [
     (alias, lambda: [mx.array(A)]),
     (named_tuple, lambda: [Point(mx.array(A), mx.array(B))]),
     (default_dict, lambda: [None]),
+    (only_constants, list),
+    (only_swaps, lambda: [mx.array(A), mx.array(B), 3]),
     (counters, lambda: {"t": mx.array(0), "m": mx.array(A)}),
 ]
 

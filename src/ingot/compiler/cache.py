@@ -123,6 +123,7 @@ class FunctionCache:
         self.captured = captured  # kept, so that their identities stay theirs
         self.entries: dict[Hashable, Entry] = {}
         self.fast_entries: dict[bool, dict[Hashable, tuple[Any, ...]]] = {False: {}, True: {}}
+        self.keeps_keyword_order: bool | None = None  # asked at the first call with several
         self.hits = 0  # counted by the native fast path
         self._slow_hits = 0
         self.evictions = 0

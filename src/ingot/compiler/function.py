@@ -119,7 +119,6 @@ class CompiledFunction(FastCall):
         self._options = options
         self._cache = cache_of(fun, options.inputs, options.outputs)
         self._fast_entries = self._cache.fast_entries[options.shapeless]
-        self._keeps_keyword_order: bool | None = None  # asked at the first call with several
         self._is_method = False
         if options.outputs is None and not options.verify:
             self.prepare(self._fast_entries, options.inputs, self._cache, True)
@@ -214,9 +213,9 @@ class CompiledFunction(FastCall):
 
     def _in_order(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """Keyword arguments sorted, if the function cannot tell."""
-        if self._keeps_keyword_order is None:
-            self._keeps_keyword_order = _takes_any_keywords(self._function)
-        return kwargs if self._keeps_keyword_order else dict(sorted(kwargs.items()))
+        if self._cache.keeps_keyword_order is None:
+            self._cache.keeps_keyword_order = _takes_any_keywords(self._function)
+        return kwargs if self._cache.keeps_keyword_order else dict(sorted(kwargs.items()))
 
     def _circumstances(self, arrays: list[array]) -> Hashable:
         """What an entry is for besides arguments: stream, containers to update, shared arrays."""
@@ -245,10 +244,10 @@ class CompiledFunction(FastCall):
                 return self._function(*args, **kwargs)
         else:
             self._cache.count_hit()
-        if not instance.trace.tape.outputs:
-            return instance.result.filled(())
         if not instance.trace.is_pure:
             return self._run_with_state(instance, arrays)
+        if not instance.trace.tape.outputs:
+            return instance.result.filled(())
         if fast_key is not None:
             self._remember(fast_key, instance)
         return instance.result.filled(apply_multiple(instance.op, *arrays))
@@ -270,7 +269,9 @@ class CompiledFunction(FastCall):
         traced = instance.trace
         with state_lock:
             states = [state[place] for state, place in traced.followed]
-            results = apply_multiple(instance.op, *arrays, *states)
+            results: tuple[array, ...] = ()
+            if traced.tape.outputs:
+                results = apply_multiple(instance.op, *arrays, *states)
             for state, place, output in traced.updates:
                 state[place] = results[output]
         if traced.recipe is not None:
