@@ -23,7 +23,7 @@ __all__ = [
 
 State = list[array]
 
-# Held while a call takes the states and puts new ones; garbage collection may draw numbers meanwhile.
+# Held while a call takes the states and puts new ones; garbage collection may draw numbers then.
 state_lock = threading.RLock()
 _states: list[State] = []
 _thread = threading.local()
