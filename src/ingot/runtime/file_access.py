@@ -1,0 +1,165 @@
+"""How files are opened, read and written, whatever their format.
+
+A file is written beside its place and renamed, so that readers find the old one or the new one and
+nothing in between. Elements are read into the memory of the array that they become, and only once
+the file is known to have them all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ingot import _native
+from ingot._native import Dtype, array
+from ingot.graph.shape import Shape
+
+__all__ = ["File", "FileError", "as_bytes", "opened", "path_of", "read_elements", "write_file"]
+
+File = str | os.PathLike[str] | IO[bytes]
+
+
+class FileError(ValueError, RuntimeError):
+    """A file that cannot be read or written. MLX raises ValueError or RuntimeError, by format."""
+
+
+def path_of(name: str, file: Any) -> Path | None:
+    """The path that a user gave; None for an open file."""
+    if isinstance(file, (str, os.PathLike)):
+        return Path(os.fsdecode(file))
+    if hasattr(file, "read") or hasattr(file, "write"):
+        return None
+    raise ValueError(f"[{name}] a file is a path or an open file, got {type(file).__name__}.")
+
+
+# Writing
+
+
+def write_file(name: str, file: File, suffix: str, write: Callable[[IO[bytes]], None]) -> None:
+    """Writes a file as a whole or not at all; a path without the suffix gets it.
+
+    What is written to an open file goes there at once.
+    """
+    path = path_of(name, file)
+    if path is None:
+        write(file)  # type: ignore[arg-type]
+        return
+    if path.suffix != suffix:
+        path = path.with_name(path.name + suffix)
+    target = Path(os.path.realpath(path))  # not the link to it
+    try:
+        mode = target.stat().st_mode
+    except OSError:
+        mode = None
+    try:
+        if mode is not None and not stat.S_ISREG(mode):  # a pipe or a device
+            with target.open("wb") as stream:
+                write(stream)
+            return
+        temporary = target.with_name(f".ingot-{secrets.token_hex(8)}.partial")
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    except OSError as error:
+        raise FileError(f"[{name}] cannot write {path}: {error.strerror}.") from error
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            if mode is not None:
+                with contextlib.suppress(OSError):
+                    os.fchmod(handle, stat.S_IMODE(mode))
+            write(stream)
+            stream.flush()
+            os.fsync(handle)
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink()
+        raise
+
+
+def as_bytes(data: np.ndarray) -> memoryview:
+    """The elements in order, without a copy if they lie in order."""
+    flat: Any = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+    return memoryview(flat)
+
+
+# Reading
+
+
+@contextlib.contextmanager
+def opened(file: File, where: str) -> Iterator[tuple[IO[bytes], int]]:
+    """The file as `_seekable` returns it, open for as long as the context lasts."""
+    path = path_of("load", file)
+    if path is None:
+        yield _seekable(file)
+        return
+    try:
+        stream = path.open("rb")
+    except OSError as error:
+        raise FileError(f"[load] cannot open {where}: {error.strerror}.") from error
+    with stream:
+        yield _seekable(stream)
+
+
+def _seekable(stream: Any) -> tuple[IO[bytes], int]:
+    """A stream in which one can go back and forth, and how many bytes are left in it."""
+    if isinstance(stream, io.TextIOBase):
+        raise ValueError("[load] takes a file that was opened in binary mode, 'rb'.")
+    if not (isinstance(stream, io.IOBase) and hasattr(stream, "readinto") and stream.seekable()):
+        stream = io.BytesIO(stream.read())
+    here = stream.tell()
+    end = stream.seek(0, os.SEEK_END)
+    stream.seek(here)
+    return stream, end - here
+
+
+def read_elements(
+    stream: IO[bytes],
+    dtype: Dtype,
+    shape: Shape,
+    where: str,
+    backward: bool = False,
+    swapped: bool = False,
+) -> array:
+    """The array whose elements come next in the stream.
+
+    Args:
+        stream: Where to read.
+        dtype: The dtype of the elements.
+        shape: The shape of the array.
+        where: What error sentences call the stream.
+        backward: Whether the elements are in the order of the transposed array.
+        swapped: Whether the bytes of each element are in the order of other machines.
+    """
+    token = _native.enter_numpy_memory()
+    try:
+        data = np.empty(shape[::-1] if backward else shape, dtype.numpy)
+        _fill(stream, as_bytes(data), where)
+        if swapped:
+            data.byteswap(inplace=True)
+        if backward:
+            data = np.ascontiguousarray(data.T)
+    except (ValueError, MemoryError, OverflowError) as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"[load] {where} has the impossible shape {shape}: {error}.") from error
+    finally:
+        _native.leave_numpy_memory(token)
+    return _native.constant(data, dtype)
+
+
+def _fill(stream: Any, memory: memoryview, where: str) -> None:
+    """Reads as many bytes as there is memory for."""
+    done = 0
+    while done < len(memory):
+        count = stream.readinto(memory[done:])
+        if not count:
+            raise FileError(
+                f"[load] {where} is incomplete: it ends after {done} of {len(memory)} bytes."
+            )
+        done += count
