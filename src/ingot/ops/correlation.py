@@ -75,9 +75,12 @@ def correlate(
 ) -> np.ndarray:
     """Sums over taps and channels: a result of `lengths` for each example and filter."""
     prepare_blas()
-    result = np.zeros((x.shape[0], *lengths, filters.shape[0]), x.dtype)
-    if 0 in (*result.shape, *x.shape, *filters.shape):
-        return result
+    shape = (x.shape[0], *lengths, filters.shape[0])
+    if 0 in (*shape, *x.shape, *filters.shape):
+        return np.zeros(shape, x.dtype)
+    # Where there are zeros between elements, some results may meet nothing else.
+    make = np.empty if set(geometry.spreads) == {1} else np.zeros
+    result = make(shape, x.dtype)
     weights = filters.astype(_computed_dtype(x), copy=False)
     for phases in _phases(lengths, filters.shape[1:-1], geometry):
         part = result[(slice(None), *(phase.results for phase in phases))]
@@ -108,10 +111,17 @@ def _computed_dtype(x: np.ndarray) -> np.dtype:
 
 def _fill(result: np.ndarray, x: np.ndarray, weights: np.ndarray, plain: Plain) -> None:
     """Writes the results of a plain correlation, a block of examples at a time."""
-    compute = _by_channel if _is_depthwise(weights, plain.groups) else _by_rows
+    is_depthwise = _is_depthwise(weights, plain.groups)
+    compute = _by_channel if is_depthwise else _by_rows
+    factors = weights if is_depthwise else _as_columns(weights, plain, result.size)
 
     def fill(examples: slice) -> None:
-        result[examples] = compute(x[examples], weights, plain)
+        part = result[examples]
+        in_place = part.flags.c_contiguous and part.dtype == weights.dtype
+        found = part if in_place else np.empty(part.shape, weights.dtype)
+        compute(x[examples], factors, plain, found)
+        if not in_place:
+            part[...] = found
 
     blocks = list(_blocks(range(x.shape[0]), x.shape[-1], plain))
     if _threads(result.size * size_of(weights.shape[1:])) > 1:
@@ -225,16 +235,21 @@ def _padded(x: np.ndarray, plain: Plain) -> np.ndarray:
     return field
 
 
-def _by_rows(x: np.ndarray, weights: np.ndarray, plain: Plain) -> np.ndarray:
-    """Results as products of rows of windows and the filters as columns."""
+def _as_columns(weights: np.ndarray, plain: Plain, results: int) -> np.ndarray:
+    """The filters as columns: a matrix for each group."""
     columns = size_of(weights.shape[1:])
     matrices = weights.reshape(plain.groups, -1, columns).transpose(0, 2, 1)
-    rows = x.shape[0] * size_of(plain.lengths)
-    result = np.empty((rows, plain.groups, matrices.shape[-1]), weights.dtype)
+    # BLAS is faster with matrices that lie in order, but copying them must be worth it.
+    return np.ascontiguousarray(matrices) if results > weights.size else matrices
+
+
+def _by_rows(x: np.ndarray, matrices: np.ndarray, plain: Plain, out: np.ndarray) -> None:
+    """Results as products of rows of windows and the filters as columns."""
+    _, columns, count = matrices.shape
+    result = out.reshape(-1, plain.groups, count)
     for group, windows in enumerate(_windows(x, plain)):
         for place, matrix in _matrices(windows, plain, columns):
             np.matmul(matrix, matrices[group], out=result[place, group])
-    return result.reshape(x.shape[0], *plain.lengths, weights.shape[0])
 
 
 def _sums_of_rows(x: np.ndarray, outputs: np.ndarray, plain: Plain) -> np.ndarray:
@@ -271,15 +286,14 @@ def _matrices(
             row += matrix.shape[0]
 
 
-def _by_channel(x: np.ndarray, weights: np.ndarray, plain: Plain) -> np.ndarray:
+def _by_channel(x: np.ndarray, weights: np.ndarray, plain: Plain, out: np.ndarray) -> None:
     """Results where each channel has a filter of its own: a sum over taps of shifted inputs."""
     windows = _windows(x, plain._replace(groups=1))[0]
-    result = np.zeros((x.shape[0], *plain.lengths, x.shape[-1]), weights.dtype)
-    total = _joined_rows(result)
+    total = _joined_rows(out)
+    total.fill(0)
     for tap in np.ndindex(*plain.taps):
         by_channel = weights[(slice(None), *tap, 0)]
         total += _met_by(tap, windows) * np.tile(by_channel, plain.lengths[-1])
-    return result
 
 
 def _sums_by_channel(x: np.ndarray, outputs: np.ndarray, plain: Plain) -> np.ndarray:
