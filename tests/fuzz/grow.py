@@ -117,8 +117,8 @@ class Grower:
         ):
             self.names[given.name] = value
             self.variables.append(Variable(given.name, value, True))
-        for part in self.program.state:
-            self.variables.append(Variable(f'state["{part.name}"]', self.state[part.name], True))
+        for part in self.program.state:  # exact in the first call only
+            self.variables.append(Variable(f'state["{part.name}"]', self.state[part.name], False))
         wanted = int(self.random.integers(4, 16))
         for _ in range(4 * wanted):
             if len(self.program.lines) >= wanted:
@@ -418,7 +418,6 @@ class Grower:
         for variable in self.variables:  # what the name stands for from now on
             if variable.name == place:
                 variable.value = self.state[part.name]
-                variable.is_exact = False
 
     def add_result(self) -> None:
         made = [variable.name for variable in self.variables if variable.name.startswith("v")]
