@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import itertools
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ from typing import Any, TypeVar
 from ingot import _native
 from ingot.graph.libraries import blas_controllers
 
-__all__ = ["each_in_parallel"]
+__all__ = ["each_in_parallel", "one_blas_thread"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -31,23 +32,26 @@ class _Usage:
         self.lock = threading.Lock()
         self.calls = 0
 
-    @contextlib.contextmanager
-    def one_thread_each(self) -> Iterator[None]:
-        """BLAS uses no threads of its own until the last of all calls is done."""
-        with self.lock:
-            self.calls += 1
-            if self.calls == 1:
-                _set_blas_threads(1)
-        try:
-            yield
-        finally:
-            with self.lock:
-                self.calls -= 1
-                if self.calls == 0:
-                    _set_blas_threads(_native.get_num_threads())
-
 
 _usage = _Usage()
+if hasattr(os, "register_at_fork"):  # whoever used it does not run in the child
+    os.register_at_fork(after_in_child=_usage.__init__)  # type: ignore[misc]
+
+
+@contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """BLAS stays on the thread that calls it, until the last of all calls of this is done."""
+    with _usage.lock:
+        _usage.calls += 1
+        if _usage.calls == 1:
+            _set_blas_threads(1)
+    try:
+        yield
+    finally:
+        with _usage.lock:
+            _usage.calls -= 1
+            if _usage.calls == 0:
+                _set_blas_threads(_native.get_num_threads())
 
 
 def _set_blas_threads(count: int) -> None:
@@ -85,7 +89,7 @@ def each_in_parallel(function: Callable[[Item], Result], items: Sequence[Item]) 
     if threads <= 1:
         return [function(item) for item in items]
     work = _Work(function, items)
-    with _usage.one_thread_each():
+    with one_blas_thread():
         # Each thread gets the settings of this one: NumPy's memory and its floating-point errors.
         helpers = [
             threading.Thread(target=contextvars.copy_context().run, args=(work.run,), daemon=True)

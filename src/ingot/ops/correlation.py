@@ -24,7 +24,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from ingot import _native
 from ingot.graph.libraries import prepare_blas
-from ingot.graph.parallel import each_in_parallel
+from ingot.graph.parallel import each_in_parallel, one_blas_thread
 from ingot.graph.shape import Shape, size_of
 
 __all__ = ["Geometry", "correlate", "correlate_batch"]
@@ -127,8 +127,9 @@ def _fill(result: np.ndarray, x: np.ndarray, weights: np.ndarray, plain: Plain) 
     if _threads(result.size * size_of(weights.shape[1:])) > 1:
         each_in_parallel(fill, blocks)
         return
-    for examples in blocks:
-        fill(examples)
+    with one_blas_thread():
+        for examples in blocks:
+            fill(examples)
 
 
 def _add(result: np.ndarray, x: np.ndarray, outputs: np.ndarray, plain: Plain) -> None:
@@ -142,7 +143,12 @@ def _add(result: np.ndarray, x: np.ndarray, outputs: np.ndarray, plain: Plain) -
         return found
 
     count = x.shape[0]
-    threads = min(_threads(outputs.size * size_of(result.shape[1:])), count)
+    threads = _threads(outputs.size * size_of(result.shape[1:]))
+    if threads == 1:
+        with one_blas_thread():
+            result += total(range(count))
+        return
+    threads = min(threads, count)
     bounds = [count * number // threads for number in range(threads + 1)]
     parts = [range(start, stop) for start, stop in pairwise(bounds)]
     for found in each_in_parallel(total, parts):
