@@ -97,6 +97,7 @@ class Grower:
         self.program.captures = self.chance(0.3)
         self.is_large = self.chance(0.08)  # enough for several threads, and for rows in parts
         self.large_axis = self.choose("nmp")
+        self.large_length = int(self.choose([65, 257, 1031, 40_000]))
         lengths = self.new_lengths()
         self.program.calls = [lengths, dict(lengths)]
         if self.program.shapeless:
@@ -130,7 +131,7 @@ class Grower:
     def new_lengths(self) -> dict[str, int]:
         lengths = {axis: int(self.random.integers(1, 9)) for axis in "nmp"}
         if self.is_large:
-            lengths[self.large_axis] = int(self.choose([65, 257, 1031, 40_000]))
+            lengths[self.large_axis] = self.large_length - int(self.random.integers(3))
         return lengths
 
     def new_input(self, name: str, dtype: str | None = None) -> Input:
