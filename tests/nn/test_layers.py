@@ -350,7 +350,7 @@ ERRORS = [
     (lambda: nn.Upsample((2, 3))(mx.zeros((1, 2, 3))), "one scale for each of 1 axes"),
     (lambda: nn.RNN(2, 3, nonlinearity="tanh"), "must be a function, got 'tanh'"),
     (lambda: nn.SinusoidalPositionalEncoding(5), "positive and even"),
-    (lambda: nn.RoPE(4)(mx.zeros((3, 4))), "at least 3 dimensions"),
+    (lambda: nn.RoPE(4)(mx.zeros((3, 4))), "at least 3 axes"),
     (lambda: nn.MultiHeadAttention(8, 3), "got 8 features and 3 heads"),
     (lambda: nn.Conv1d(3, 4, 2, groups=2), "got 3 channels and 2 groups"),
     (lambda: nn.Conv2d(3, 4, 2, groups=2), "got 3 channels and 2 groups"),

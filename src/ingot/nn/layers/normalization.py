@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod
 
 import ingot.core as mx
-from ingot.nn.layers.composed import layer_norm, rms_norm
 from ingot.nn.module import Module
 
 __all__ = ["BatchNorm", "GroupNorm", "InstanceNorm", "LayerNorm", "RMSNorm"]
@@ -42,7 +41,7 @@ class LayerNorm(Module):
         return f"{self.dims}, eps={self.eps}, affine={'weight' in self}"
 
     def __call__(self, x: mx.array) -> mx.array:
-        return layer_norm(x, self.get("weight"), self.get("bias"), self.eps)
+        return mx.fast.layer_norm(x, self.get("weight"), self.get("bias"), self.eps)
 
 
 class RMSNorm(Module):
@@ -63,7 +62,7 @@ class RMSNorm(Module):
         return f"{self.weight.shape[0]}, eps={self.eps}"
 
     def __call__(self, x: mx.array) -> mx.array:
-        return rms_norm(x, self.weight, self.eps)
+        return mx.fast.rms_norm(x, self.weight, self.eps)
 
 
 class InstanceNorm(Module):
@@ -97,7 +96,7 @@ class InstanceNorm(Module):
             )
         channels_first = mx.moveaxis(x, -1, 1)
         rows = channels_first.reshape(*channels_first.shape[:2], -1)
-        normalized = layer_norm(rows, None, None, self.eps).reshape(channels_first.shape)
+        normalized = mx.fast.layer_norm(rows, None, None, self.eps).reshape(channels_first.shape)
         y = mx.moveaxis(normalized, 1, -1)
         return self.weight * y + self.bias if "weight" in self else y
 
@@ -153,7 +152,9 @@ class GroupNorm(Module):
     def _neighbours_grouped(self, x: mx.array) -> mx.array:
         batch, dims = x.shape[0], x.shape[-1]
         groups = x.reshape(batch, -1, self.num_groups, dims // self.num_groups).swapaxes(1, 2)
-        normalized = layer_norm(groups.reshape(batch, self.num_groups, -1), None, None, self.eps)
+        normalized = mx.fast.layer_norm(
+            groups.reshape(batch, self.num_groups, -1), None, None, self.eps
+        )
         return normalized.reshape(groups.shape).swapaxes(1, 2).reshape(x.shape)
 
     def _every_nth_grouped(self, x: mx.array) -> mx.array:

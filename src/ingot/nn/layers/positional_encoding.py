@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import ingot.core as mx
-from ingot.nn.layers.composed import rope
 from ingot.nn.module import Module
 
 __all__ = ["ALiBi", "RoPE", "SinusoidalPositionalEncoding"]
@@ -41,7 +40,7 @@ class RoPE(Module):
             x: An array of shape (B, ..., T, D) with the positions along the axis before the last.
             offset: The first position; an array may have one for each example of the batch.
         """
-        return rope(
+        return mx.fast.rope(
             x,
             self.dims,
             traditional=self.traditional,

@@ -8,7 +8,6 @@ from typing import Any
 
 import ingot.core as mx
 from ingot.nn.layers.activations import relu
-from ingot.nn.layers.composed import scaled_dot_product_attention
 from ingot.nn.layers.dropout import Dropout
 from ingot.nn.layers.linear import Linear
 from ingot.nn.layers.normalization import LayerNorm
@@ -88,7 +87,7 @@ class MultiHeadAttention(Module):
         k = self._heads(self.key_proj(keys))
         v = self._heads(self.value_proj(values))
         scale = math.sqrt(1 / q.shape[-1])
-        y = scaled_dot_product_attention(q, k, v, scale=scale, mask=mask)
+        y = mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=mask)
         return self.out_proj(y.swapaxes(1, 2).flatten(-2, -1))
 
     def _heads(self, x: mx.array) -> mx.array:
