@@ -39,6 +39,7 @@ class Node:
     dtype: Any
     stream: Any
     source: Any
+    origin: Any
     pending: Callable[[], None] | None
     tracer: bool
     @property
@@ -303,6 +304,7 @@ class Lift:
     def __call__(self, *operands: Any) -> array: ...
 
 class NativeProgram:
+    about: Any
     def __init__(
         self,
         inputs: int,

@@ -150,8 +150,11 @@ static int run_node(Node *node, Node *wanted) {
             }
             Py_INCREF(arguments[ready + 1]);
         }
+        int64_t begin = hooks.ran_node == NULL ? 0 : ingot_now();
         if (ready == count)
             result = PyObject_VectorcallMethod(evaluate_name, arguments, (size_t)count + 1, NULL);
+        if (begin != 0 && result != NULL)
+            ingot_report_node(node, begin);
         for (Py_ssize_t i = 0; i < ready; i++)
             Py_DECREF(arguments[i + 1]);
         if (arguments != fast)

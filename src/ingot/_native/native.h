@@ -39,6 +39,7 @@ typedef struct Node {
     PyObject *data;    /* numpy.ndarray, a tuple of them for several outputs, or NULL before evaluation */
     PyObject *pending; /* callable that waits for an asynchronous evaluation and raises its error, or NULL */
     PyObject *source;  /* the user's line that made the node, recorded while compile traces, or NULL */
+    PyObject *origin;  /* the user's line that made the node, recorded while a profile runs, or NULL */
     uint64_t mark;     /* the last walk that saw this node */
     bool tracer;
 } Node;
@@ -112,12 +113,23 @@ typedef struct {
     PyObject *make_context;      /* () -> contextvars.Context in which evaluation runs */
     PyObject *operand_error;     /* (operator name, left, right) -> raises */
     PyObject *fuse;              /* (nodes, outputs) -> bool: evaluates a large graph as a whole, or declines */
+    /* Set while a profile runs; times are nanoseconds of the monotonic clock. */
+    PyObject *locate;            /* () -> where the user is, for each new node */
+    PyObject *ran_node;          /* (node, begin, end): a node was evaluated by its op's rule */
+    PyObject *ran_program;       /* (about, times): begin and end of a program and of each instruction, int64 in bytes */
 } Hooks;
 
 extern Hooks hooks;
 
 /* Reports a missing hook instead of crashing when the extension is used without the package. */
 PyObject *require_hook(PyObject *hook, const char *name);
+
+/* ---- profiles (profile.c) ---- */
+
+int64_t ingot_now(void);
+/* Tells a profile, if one still runs; errors are only printed, because the work itself is done. Steals `times`. */
+void ingot_report_node(Node *node, int64_t begin);
+void ingot_report_program(PyObject *about, PyObject *times);
 
 int ingot_add_dtype(PyObject *module);
 int ingot_add_node(PyObject *module);

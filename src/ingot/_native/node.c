@@ -43,6 +43,7 @@ Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype,
     node->data = NULL;
     node->pending = NULL;
     node->source = NULL;
+    node->origin = NULL;
     node->mark = 0;
     node->tracer = false;
     if (inputs != NULL) {
@@ -52,6 +53,12 @@ Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype,
     if (source_recorder != NULL && op != NULL) {
         node->source = PyObject_CallNoArgs(source_recorder);
         if (node->source == NULL) {
+            Py_DECREF(node);
+            return NULL;
+        }
+    } else if (hooks.locate != NULL && op != NULL) {
+        node->origin = PyObject_CallNoArgs(hooks.locate);
+        if (node->origin == NULL) {
             Py_DECREF(node);
             return NULL;
         }
@@ -103,6 +110,7 @@ static void node_dealloc(Node *self) {
     Py_XDECREF(self->stream);
     Py_XDECREF(self->data);
     Py_XDECREF(self->source);
+    Py_XDECREF(self->origin);
     PyTypeObject *type = Py_TYPE(self);
     PyObject_Free(self);
     Py_DECREF(type);
@@ -132,6 +140,7 @@ static PyMemberDef members[] = {
     {"dtype", T_OBJECT, offsetof(Node, dtype), READONLY, "Dtype; a tuple of them when the op has several outputs."},
     {"stream", T_OBJECT, offsetof(Node, stream), READONLY, "The stream that the op was given."},
     {"source", T_OBJECT, offsetof(Node, source), 0, "The user's line that made the node, while compile traces."},
+    {"origin", T_OBJECT, offsetof(Node, origin), READONLY, "The user's line that made the node, while a profile runs."},
     {"pending", T_OBJECT, offsetof(Node, pending), 0, "Callable that waits for an asynchronous evaluation."},
     {"tracer", T_BOOL, offsetof(Node, tracer), 0, "Whether the node depends on an input of a running transform."},
     {NULL, 0, 0, 0, NULL},

@@ -3,6 +3,7 @@
 #include "buffer.h"
 #include "native.h"
 #include "pool.h"
+#include <structmember.h>
 
 /* The head of NumPy's array struct, which its ABI has kept since version 1: read instead of asked for, because a
  * compiled call on a scalar is over in a microsecond. `ndarray_address` lets Python check it once. */
@@ -50,6 +51,7 @@ typedef struct {
     PyObject *constants;                     /* tuple of ndarrays */
     PyObject *finish;                        /* None, or called with the list of slots to make the results */
     PyObject *empty;                         /* numpy.empty */
+    PyObject *about;                         /* what profiles are told the instructions are */
     size_t arena;
     bool has_host, releases_gil, any_layout;
     Instruction *instructions;
@@ -120,25 +122,30 @@ static int run_host(const Instruction *instruction, PyObject *owners, char **slo
     return status;
 }
 
-static int run_instructions(Program *self, char **slots, PyObject *owners) {
+/* `times`, unless NULL, gets the begin and the end of each instruction. */
+static int run_instructions(Program *self, char **slots, PyObject *owners, int64_t *times) {
     PyThreadState *state = NULL;
     int status = 0;
     for (Py_ssize_t i = 0; i < self->instruction_count && status == 0; i++) {
         Instruction *instruction = &self->instructions[i];
+        if (times != NULL)
+            times[2 * i] = ingot_now();
         if (instruction->kind == HOST) {
             if (state != NULL) {
                 PyEval_RestoreThread(state);
                 state = NULL;
             }
             status = run_host(instruction, owners, slots);
-            continue;
+        } else {
+            if (state == NULL && self->releases_gil)
+                state = PyEval_SaveThread();
+            if (instruction->kind == KERNEL)
+                run_kernel(instruction, slots);
+            else
+                run_gemm(instruction, slots);
         }
-        if (state == NULL && self->releases_gil)
-            state = PyEval_SaveThread();
-        if (instruction->kind == KERNEL)
-            run_kernel(instruction, slots);
-        else
-            run_gemm(instruction, slots);
+        if (times != NULL)
+            times[2 * i + 1] = ingot_now();
     }
     if (state != NULL)
         PyEval_RestoreThread(state);
@@ -206,8 +213,16 @@ static PyObject *program_run(Program *self, PyObject *inputs) {
     char **slots = self->slot_count <= 64 ? fast : PyMem_Malloc((size_t)self->slot_count * sizeof *slots);
     if (slots == NULL)
         return PyErr_NoMemory();
-    PyObject *outputs = NULL, *owners = NULL, *arena = NULL, *result = NULL;
+    PyObject *outputs = NULL, *owners = NULL, *arena = NULL, *result = NULL, *profile = NULL;
     void *memory = NULL;
+    int64_t *times = NULL; /* of the program, then of each instruction; only while a profile runs */
+    if (hooks.ran_program != NULL) {
+        profile = PyBytes_FromStringAndSize(NULL, (self->instruction_count + 1) * 2 * (Py_ssize_t)sizeof *times);
+        if (profile == NULL)
+            goto done;
+        times = (int64_t *)(void *)PyBytes_AS_STRING(profile);
+        times[0] = ingot_now();
+    }
     int status = take_inputs(self, inputs, slots);
     if (status == 0)
         result = Py_NewRef(Py_NotImplemented);
@@ -233,10 +248,15 @@ static PyObject *program_run(Program *self, PyObject *inputs) {
     }
     if (needs_owners && (owners = list_owners(self, inputs, outputs, arena)) == NULL)
         goto done;
-    if (run_instructions(self, slots, owners) < 0)
+    if (run_instructions(self, slots, owners, times == NULL ? NULL : times + 2) < 0)
         goto done;
     result = self->finish == Py_None ? Py_NewRef(outputs) : PyObject_CallOneArg(self->finish, owners);
+    if (times != NULL && result != NULL) {
+        times[1] = ingot_now();
+        ingot_report_program(self->about, Py_NewRef(profile));
+    }
 done:
+    Py_XDECREF(profile);
     if (memory != NULL)
         ingot_release(memory, self->arena);
     Py_XDECREF(arena);
@@ -338,6 +358,7 @@ static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *
     self->constants = Py_NewRef(constants);
     self->finish = Py_NewRef(finish);
     self->empty = Py_NewRef(empty);
+    self->about = Py_NewRef(Py_None);
     Py_ssize_t count = PyList_GET_SIZE(instructions);
     self->instructions = PyMem_Calloc((size_t)count + 1, sizeof(Instruction));
     if (self->instructions == NULL) {
@@ -371,6 +392,7 @@ static void program_dealloc(Program *self) {
     Py_XDECREF(self->constants);
     Py_XDECREF(self->finish);
     Py_XDECREF(self->empty);
+    Py_XDECREF(self->about);
     PyTypeObject *type = Py_TYPE(self);
     type->tp_free(self);
     Py_DECREF(type);
@@ -382,8 +404,14 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyMemberDef members[] = {
+    {"about", T_OBJECT, offsetof(Program, about), 0, "What the instructions are, in order: handed to profiles."},
+    {NULL, 0, 0, 0, NULL},
+};
+
 static PyType_Slot slots[] = {
     {Py_tp_new, program_new},
+    {Py_tp_members, members},
     {Py_tp_dealloc, program_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_doc, "Kernels, BLAS calls and host steps, run in order on planned memory."},

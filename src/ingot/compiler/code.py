@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = ["Code", "Register", "float_bits", "literal"]
 
@@ -53,6 +53,8 @@ class Code:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}  # intrinsics and functions that the code calls
+        # what was written, in the terms of who wrote it: loops, elements, steps (`loop_text.py`)
+        self.notes: list[tuple[Any, ...]] = []
         self._count = 0
         self.block = "entry"  # the label of the block that is being written
 
@@ -173,7 +175,9 @@ class Code:
         self.branch_if(inside, body, done)
         self.label(body)
         loop = Loop(Register(index, "i64"), current)
+        self.notes.append(("loop", index, begin.name, end.name, step))
         yield loop
+        self.notes.append(("end",))
         self.branch(latch)
         self.label(latch)
         self.do(f"{following} = add nuw nsw i64 {index}, {step}")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ingot._native import Dtype
 from ingot.compiler.code import Code, Register, literal
@@ -35,6 +36,7 @@ class Kernel:
     grain: int
     # what its arguments are; None stands for the group's scratch memory
     operands: tuple[Step | None, ...]
+    notes: tuple[tuple[Any, ...], ...] = ()  # what the code does, for `loop_text.py`
 
 
 @dataclass
@@ -75,11 +77,13 @@ class Accumulator:
 
     def start(self, k: LLVMKernel, dtype: Dtype) -> Element:
         """The element to begin with."""
+        k.code.notes.append(("start", self.step))
         return k.constant_of(self.step.op.start(self.dtype), dtype)  # type: ignore[union-attr]
 
     def combine(self, k: LLVMKernel, a: Element, b: Element) -> Element:
         """Two partial results as one."""
         found: Element = self.step.op.combine(k, a, b)  # type: ignore[union-attr]
+        k.code.notes.append(("combine", self.step, b.register.name))
         return found
 
     def widened(self, k: LLVMKernel, x: Element) -> Element:
@@ -150,7 +154,13 @@ class Writer:
         operands: list[Step | None] = [operand.step for operand in (*self.reads, *self.writes)]
         if scratch:
             operands.append(None)
-        return Kernel(_module(self.code, len(operands)), parts, max(1, grain), tuple(operands))
+        return Kernel(
+            _module(self.code, len(operands)),
+            parts,
+            max(1, grain),
+            tuple(operands),
+            tuple(self.code.notes),
+        )
 
     def grain(self, elements_per_part: int) -> int:
         """How many parts make enough work for a thread."""
@@ -212,6 +222,7 @@ class Writer:
             inputs = [self.value(source, known, pointers) for source in step.inputs]
             assert step.op is not None
             known[step] = inputs[0] if step.op.role == "view" else step.op.emit(self.k, *inputs)
+            self.code.notes.append(("compute", step, known[step].register.name))
 
     def closure(self, targets: Sequence[Step], stop: Callable[[Step], bool]) -> list[Step]:
         """The maps of the group that `targets` need, in order, without going past where `stop` says
