@@ -396,6 +396,18 @@ def test_implicit_state_that_is_only_read(counter: list[Any]) -> None:
     assert counter[0].item() == 5
 
 
+def test_implicit_state_of_another_shape_is_traced_once() -> None:
+    state = [mx.array([1.0, 2.0])]  # nobody registered it: reading it is enough
+    compiled = mx.compile(lambda x: x + current_state(state, "the numbers")[0].sum())
+    one = mx.array(1.0)
+    for values_there, total in (([1, 2], 4), ([1, 2, 3], 7), ([5, 6], 12), ([1, 1, 1], 4)):
+        state[0] = mx.array(values_there).astype(mx.float32)
+        assert compiled(one).item() == total
+    info = compiled.cache_info()
+    assert (info.misses, info.hits) == (2, 2)
+    assert "a state that it reads" in info.reasons[-1].reason
+
+
 def test_implicit_state_after_an_exception(counter: list[Any]) -> None:
     def function(x: Any, fails: bool) -> Any:
         number = draw(counter)

@@ -64,11 +64,18 @@ class Variant:
 
 @dataclass
 class Entry:
-    """What a signature leads to; for shapeless functions several variants with different guards."""
+    """What a signature leads to: several variants if sizes that guards or implicit states depend on
+    changed.
+    """
 
     described: Description
     variants: list[Variant] = field(default_factory=list)
     last_used: int = field(default_factory=monotonic_ns)
+
+    def add(self, variant: Variant) -> None:
+        """Adds a variant; the oldest one may go."""
+        self.variants.insert(0, variant)
+        del self.variants[MOST_INSTANCES:]
 
 
 def _drop_oldest(kept: dict[Any, Any], most: int) -> int:
@@ -140,7 +147,7 @@ class FunctionCache:
             return None
         for variant in tuple(entry.variants):
             instance = variant.instances.get(shapes)
-            if instance is not None:
+            if instance is not None and variant.trace.fits_states():
                 entry.last_used = instance.last_used = monotonic_ns()
                 return instance
         return None

@@ -245,7 +245,11 @@ class CompiledFunction(FastCall):
         else:
             self._cache.count_hit()
         if not instance.trace.is_pure:
-            return self._run_with_state(instance, arrays)
+            with state_lock:
+                if instance.trace.fits_states():
+                    return self._run_with_state(instance, arrays)
+            # Another thread changed a state in the meantime: what fits it now has to be found.
+            return self._run(key, arrays, args, kwargs, fast_key)
         if not instance.trace.tape.outputs:
             return instance.result.filled(())
         if fast_key is not None:
@@ -267,13 +271,12 @@ class CompiledFunction(FastCall):
 
     def _run_with_state(self, instance: Instance, arrays: list[array]) -> Any:
         traced = instance.trace
-        with state_lock:
-            states = [state[place] for state, place in traced.followed]
-            results: tuple[array, ...] = ()
-            if traced.tape.outputs:
-                results = apply_multiple(instance.op, *arrays, *states)
-            for state, place, output in traced.updates:
-                state[place] = results[output]
+        states = [state[place] for state, place in traced.followed]
+        results: tuple[array, ...] = ()
+        if traced.tape.outputs:
+            results = apply_multiple(instance.op, *arrays, *states)
+        for state, place, output in traced.updates:
+            state[place] = results[output]
         if traced.recipe is not None:
             options = self._options
             traced.recipe.replay([options.inputs, options.outputs], results, instance.values)
@@ -294,6 +297,9 @@ class CompiledFunction(FastCall):
             entry = cache.entries.get(key)
             broken: list[str] = []
             for variant in entry.variants if entry is not None else ():
+                if not variant.trace.fits_states():
+                    broken.append("those of a state that it reads")
+                    continue
                 values = variant.trace.guards.values(shapes)
                 problem = variant.trace.guards.broken_by(values)
                 if problem is None:
@@ -317,7 +323,7 @@ class CompiledFunction(FastCall):
             if entry is None:
                 entry = Entry(described)
                 cache.put(key, entry)
-            entry.variants.insert(0, variant)
+            entry.add(variant)
             seconds = time.perf_counter() - started
             cache.count_miss(reason, seconds)
             log.info("compiled %s in %.1f ms: %s", _name_of(self._function), seconds * 1e3, reason)

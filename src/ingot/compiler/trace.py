@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import CodeType, FrameType
 from typing import Any
@@ -17,7 +17,7 @@ from ingot.compiler.capture import Recipe, Snapshot
 from ingot.compiler.tape import Source, Step, Tape, parameters, tape_of
 from ingot.compiler.template import Template
 from ingot.graph.dimension import Dimension, Guards, resolve, symbolic_shape
-from ingot.graph.state import State, implicit_states, replaced_states
+from ingot.graph.state import State, followed_states
 from ingot.graph.tree import arrays_in, tree_leaves, tree_map
 
 __all__ = ["Trace", "trace", "with_arrays"]
@@ -45,6 +45,45 @@ class _Recorder:
         return found
 
 
+Layout = tuple[tuple[Any, Dtype], ...]  # shapes and dtypes
+
+
+def _layout(arrays: Sequence[array]) -> Layout:
+    return tuple((x.shape, x.dtype) for x in tuple(arrays))
+
+
+class _States:
+    """The implicit states that a function reads while it is traced, and what stands for them."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.found: dict[int, tuple[State, State, str]] = {}
+        self.nodes: dict[int, list[Node]] = {}  # of the stand-ins, which may be re-pointed
+
+    def __call__(self, state: State, name: str) -> State:
+        """What stands for a state; a captured one is followed as such."""
+        if self.snapshot.holds(state, 0):
+            return state
+        if id(state) not in self.found:
+            stand_ins = [_placeholder(x.shape, x.dtype, name) for x in tuple(state)]
+            self.found[id(state)] = state, stand_ins, name
+            self.nodes[id(state)] = [x._node for x in stand_ins]
+        return self.found[id(state)][1]
+
+    def places(self) -> Iterator[tuple[State, int, Node, array, str]]:
+        """Each place of each state: its placeholder, and what it holds after the trace."""
+        for state, stand_ins, name in self.found.values():
+            for place, node in enumerate(self.nodes[id(state)]):
+                yield state, place, node, stand_ins[place], name
+
+    def layouts(self) -> list[tuple[State, Layout]]:
+        """The states as they were when they were first read."""
+        return [
+            (state, tuple((node.shape, node.dtype) for node in self.nodes[id(state)]))
+            for state, _, _ in self.found.values()
+        ]
+
+
 @dataclass
 class Trace:
     """A traced function: its tape, how to build its result, and what it does to captured state."""
@@ -53,14 +92,19 @@ class Trace:
     result: Template
     result_count: int  # how many outputs of the tape belong to the result; the others are for state
     recipe: Recipe | None  # what happens to captured containers; None: nothing
-    followed: list[tuple[State, int]]  # the places of implicit states that are inputs
-    updates: list[tuple[State, int, int]]  # which places of implicit states get which outputs
+    states: list[tuple[State, Layout]]  # the implicit states that the function reads
+    followed: list[tuple[State, int]]  # the places of them that are inputs
+    updates: list[tuple[State, int, int]]  # which places of them get which outputs
     guards: Guards
 
     @property
     def is_pure(self) -> bool:
         """Whether calls touch nothing but their arguments and results."""
-        return self.recipe is None and not self.followed and not self.updates
+        return self.recipe is None and not self.states
+
+    def fits_states(self) -> bool:
+        """Whether the implicit states still have the shapes and dtypes that were traced."""
+        return all(_layout(state) == layout for state, layout in self.states)
 
     def for_values(self, values: Sequence[Any]) -> Tape:
         """The tape with every dimension replaced by its number among `values`."""
@@ -133,12 +177,7 @@ def trace(
         for position, value in enumerate([*arguments, *captured])
     ]
     input_nodes = [x._node for x in stand_ins]  # the function may re-point the handles
-    states = [state for state in implicit_states() if not snapshot.holds(state, 0)]
-    state_stand_ins = {
-        id(state): [_placeholder(x.shape, x.dtype, "the random state") for x in state]
-        for state in states
-    }
-    state_nodes = [x._node for state in states for x in state_stand_ins[id(state)]]
+    states = _States(snapshot)
     handle_of = {id(handle): handle for handle in captured}
     replacements = iter(stand_ins)
 
@@ -153,7 +192,7 @@ def trace(
     recorder = _native.set_source_recorder(_Recorder())
     try:
         pointed = _point(captured, input_nodes[len(arguments) :])
-        with replaced_states(state_stand_ins):
+        with followed_states(states):
             result = function(*args, **kwargs)
         outputs = arrays_in(result)
         result_count = len(outputs)
@@ -165,9 +204,7 @@ def trace(
         _native.end_tracing()
         guards.close()
     updates: list[tuple[State, int, int]] = []
-    places = [(state, place) for state in states for place in range(len(state))]
-    for (state, place), node in zip(places, state_nodes, strict=True):
-        updated = state_stand_ins[id(state)][place]
+    for state, place, node, updated, _ in states.places():
         if updated._node is not node:
             updates.append((state, place, len(outputs)))
             outputs.append(updated)
@@ -176,18 +213,19 @@ def trace(
         return None
     _refuse_uncaptured(nodes, [*arguments, *captured], names)
     used = set(nodes)
-    followed = [place for place, node in zip(places, state_nodes, strict=True) if node in used]
+    followed = [found for found in states.places() if found[2] in used]
     tape = tape_of(
-        [*input_nodes, *(node for node in state_nodes if node in used)],
+        [*input_nodes, *(node for _, _, node, _, _ in followed)],
         outputs,
-        [*names, *("the random state" for _ in followed)],
+        [*names, *(name for *_, name in followed)],
     )
     return Trace(
         tape,
         template,
         result_count,
         recipe if recipe.changes else None,
-        followed,
+        states.layouts(),
+        [(state, place) for state, place, *_ in followed],
         updates,
         guards,
     )

@@ -1,23 +1,25 @@
 """Implicit state: lists of arrays that functions read and update without being given them.
 
-The random state is one. While `compile` traces a function, that thread sees a list of placeholders
-in its place, so that the state is followed through the function whether or not the user captures
-it: random numbers differ from call to call and equal the uncompiled ones.
+The random state is one, the vectors of a search index are another. While `compile` traces a
+function, that thread sees a list of placeholders in the place of each state that the function
+reads, so that it is followed whether or not the user captures it: random numbers differ from call
+to call and equal the uncompiled ones, and a search finds what was added after the compilation.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ingot._native import array
 
 __all__ = [
+    "State",
     "current_state",
+    "followed_states",
     "implicit_states",
     "register_implicit_state",
-    "replaced_states",
     "state_lock",
 ]
 
@@ -30,7 +32,7 @@ _thread = threading.local()
 
 
 def register_implicit_state(state: State) -> State:
-    """Makes every compiled function follow `state`; returns it."""
+    """Makes `compile(verify=True)`, which calls functions twice, put `state` back; returns it."""
     _states.append(state)
     return state
 
@@ -40,20 +42,20 @@ def implicit_states() -> tuple[State, ...]:
     return tuple(_states)
 
 
-def current_state(state: State) -> State:
+def current_state(state: State, name: str = "the random state") -> State:
     """What this thread reads and updates as `state`: a stand-in while compile traces, else the
-    state itself.
+    state itself. `name` is what error sentences call it.
     """
-    stand_ins: dict[int, State] | None = getattr(_thread, "stand_ins", None)
-    return state if stand_ins is None else stand_ins.get(id(state), state)
+    follower: Callable[[State, str], State] | None = getattr(_thread, "follower", None)
+    return state if follower is None else follower(state, name)
 
 
 @contextmanager
-def replaced_states(stand_ins: dict[int, State]) -> Iterator[None]:
-    """Gives this thread stand-ins for states, by the id of the state."""
-    before = getattr(_thread, "stand_ins", None)
-    _thread.stand_ins = stand_ins
+def followed_states(follower: Callable[[State, str], State]) -> Iterator[None]:
+    """Lets `follower` say what this thread reads and updates as a state."""
+    before = getattr(_thread, "follower", None)
+    _thread.follower = follower
     try:
         yield
     finally:
-        _thread.stand_ins = before
+        _thread.follower = before
