@@ -1,3 +1,51 @@
-"""ingot runs array programs written against MLX's API on the CPU: `import ingot.core as mx`."""
+"""ingot runs array programs written against MLX's API on the CPU: `import ingot.core as mx`.
+
+`import ingot` loads nothing else: its modules and functions are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
 
 __version__ = "0.1.0"
+
+# The version of MLX whose names, signatures and behaviour ingot follows.
+MLX_VERSION = "0.32.4"
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ingot import core, nn, optimizers, utils
+    from ingot.drop_in import install_as_mlx
+
+# Where the names are that come with their first use; without a colon: a module.
+_PLACES = {
+    "core": "ingot.core",
+    "install_as_mlx": "ingot.drop_in:install_as_mlx",
+    "nn": "ingot.nn",
+    "optimizers": "ingot.optimizers",
+    "utils": "ingot.utils",
+}
+
+__all__ = [
+    "MLX_VERSION",
+    "__version__",
+    "core",
+    "install_as_mlx",
+    "nn",
+    "optimizers",
+    "utils",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'ingot' has no attribute {name!r}", name=name)
+    module, _, attribute = _PLACES[name].partition(":")
+    found = importlib.import_module(module)
+    value = getattr(found, attribute) if attribute else found
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PLACES})

@@ -1,80 +1,17 @@
-"""The command `ingot`: chooses a subcommand and calls it.
-
-A subcommand is a module of this package with `add_arguments(parser)` and `main(arguments)`, which
-returns the exit code. It is imported only when it is chosen, so `ingot run` starts quickly whatever
-the others need. A module with `split(argv)` says which of its arguments are for it; the others are
-not parsed and come to it as `arguments.passed_on`.
-"""
+"""The command `ingot`. `ingot run` has no options to parse and starts without a parser."""
 
 from __future__ import annotations
 
-import argparse
-import difflib
 import importlib
-import importlib.util
-from collections.abc import Sequence
+import sys
 
-from ingot import __version__
-
-SUMMARIES = {
-    "run": "run a program written for MLX, unchanged",
-    "tour": "see in a minute what ingot does",
-    "explain": "show what a compiled function becomes",
-    "bench": "measure ingot and the libraries that are installed beside it",
-}
+from ingot.cli import run
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line `argv` (default: the process's own); returns the exit code."""
-    commands = _available()
-    parser = argparse.ArgumentParser(
-        prog="ingot",
-        description="Array programs with MLX's API on the CPU.",
-        epilog=_table(commands) + "\n\n`ingot COMMAND --help` says more about a command.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"ingot {__version__}")
-    parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
-    parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    parser.usage = "ingot [--version] [--help] COMMAND ..."
-    chosen = parser.parse_args(argv)
-    if chosen.command is None:
-        parser.print_help()
-        return 0
-    if chosen.command not in commands:
-        parser.error(_unknown(chosen.command, commands))
-    return _run(chosen.command, chosen.rest)
-
-
-def _run(command: str, argv: list[str]) -> int:
-    module = importlib.import_module(f"{__name__}.{command}")
-    parser = argparse.ArgumentParser(
-        prog=f"ingot {command}",
-        description=module.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    module.add_arguments(parser)
-    passed_on: list[str] = []
-    if hasattr(module, "split"):
-        argv, passed_on = module.split(argv)
-    arguments = parser.parse_args(argv)
-    arguments.passed_on = passed_on
-    code: int = module.main(arguments)
+def main() -> int:
+    """Runs the command line of this process; returns the exit code."""
+    argv = sys.argv[1:]
+    if argv[:1] == ["run"] and argv[1:2] not in (["-h"], ["--help"]):
+        return run.start(argv[1:])
+    code: int = importlib.import_module("ingot.cli.commands").main(argv)
     return code
-
-
-def _available() -> list[str]:
-    return [name for name in SUMMARIES if importlib.util.find_spec(f"{__name__}.{name}")]
-
-
-def _table(commands: Sequence[str]) -> str:
-    width = max(len(name) for name in commands)
-    return "commands:\n" + "\n".join(f"  {name:{width}}  {SUMMARIES[name]}" for name in commands)
-
-
-def _unknown(command: str, commands: Sequence[str]) -> str:
-    if command.endswith(".py"):
-        return f"{command!r} is no command. `ingot run {command}` runs it."
-    near = difflib.get_close_matches(command, commands, n=1)
-    hint = f"Did you mean `ingot {near[0]}`?" if near else f"There are {', '.join(commands)}."
-    return f"{command!r} is no command. {hint}"

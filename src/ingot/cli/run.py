@@ -3,26 +3,84 @@
 What follows `ingot run` is what would follow `python`: a script, `-m module`, `-c code` or `-` for
 standard input, after options of Python if need be, and then the program's own arguments. Nothing
 follows: an interactive session.
+
+Nothing is changed outside of these processes. A process that the program starts without its
+environment variable PYTHONPATH, or with Python's options -E, -I or -S, sees mlx as it is installed.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from collections.abc import Sequence
+
+import ingot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+# Options of Python that have their value in the next argument, if it is not right behind them.
+_WITH_VALUE = "cmWX"
+# Those that end the options: what follows is the program's.
+_LAST = "cm"
+# Those with which Python would not see that mlx is ingot.
+_ISOLATING = "EIS"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Only `--help` comes here; `start` gets everything else as it is."""
     parser.usage = "ingot run [PYTHON OPTIONS] [SCRIPT | -m MODULE | -c CODE | -] [ARGUMENTS]"
 
 
-def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Only a first `--help` is for this command; everything else is for Python and the program."""
-    if argv and argv[0] in ("-h", "--help"):
-        return ["--help"], []
-    return [], list(argv)
-
-
 def main(arguments: argparse.Namespace) -> int:
-    os.execv(sys.executable, [sys.executable, *arguments.passed_on])
+    """An interactive session."""
+    return start([])
+
+
+def start(argv: Sequence[str]) -> int:
+    """Turns this process into Python with these arguments; returns only if it cannot."""
+    isolating = _isolating_option(argv)
+    if isolating:
+        print(
+            f"ingot run: Python's option {isolating} hides the environment, "
+            "through which the program learns that mlx is ingot. Leave it out, "
+            "or call ingot.install_as_mlx() in the program.",
+            file=sys.stderr,
+        )
+        return 2
+    if not sys.executable:
+        print("ingot run: cannot find the Python interpreter that runs this.", file=sys.stderr)
+        return 2
+    os.execve(sys.executable, [sys.executable, *argv], environment())
+
+
+def environment() -> dict[str, str]:
+    """The environment of this process, changed so that mlx is ingot in a Python started with it."""
+    startup = os.path.join(os.path.dirname(os.path.abspath(ingot.__file__)), "drop_in", "startup")
+    before = os.environ.get("PYTHONPATH")
+    folders = [] if not before else before.split(os.pathsep)
+    path = [startup, *(folder for folder in folders if folder != startup)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+
+
+def _isolating_option(argv: Sequence[str]) -> str | None:
+    """The option among Python's own, in front of the program, that hides the environment."""
+    arguments = iter(argv)
+    for argument in arguments:
+        if argument in ("-", "--") or not argument.startswith("-"):
+            return None
+        if argument == "--check-hash-based-pycs":
+            next(arguments, None)
+        if argument.startswith("--"):
+            continue
+        for position, letter in enumerate(argument[1:], start=2):
+            if letter in _ISOLATING:
+                return f"-{letter}"
+            if letter in _LAST:
+                return None
+            if letter in _WITH_VALUE:
+                if position == len(argument):
+                    next(arguments, None)
+                break
+    return None

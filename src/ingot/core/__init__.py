@@ -4,7 +4,7 @@ Modules that are imported with a star list public names in `__all__`, and only t
 others, `import name as name` tells type checkers that the name is public.
 """
 
-from ingot import __version__ as __version__
+from ingot import MLX_VERSION as __version__  # noqa: N811
 from ingot.compiler.dot import export_to_dot as export_to_dot
 from ingot.core import cuda as cuda
 from ingot.core import fast as fast

@@ -1,0 +1,75 @@
+"""Chooses a subcommand and calls it.
+
+A subcommand is a module of this package with `add_arguments(parser)` and `main(arguments)`, which
+returns the exit code. It is imported only when it is chosen, so that what it needs costs the
+others nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import importlib.util
+from collections.abc import Sequence
+
+from ingot import MLX_VERSION, __version__
+
+SUMMARIES = {
+    "run": "run a program written for MLX, unchanged",
+    "tour": "see in a minute what ingot does",
+    "explain": "show what a compiled function becomes",
+    "bench": "measure ingot and the libraries that are installed beside it",
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the command line `argv`; returns the exit code."""
+    commands = _available()
+    parser = argparse.ArgumentParser(
+        prog="ingot",
+        usage="ingot [--version] [--help] COMMAND ...",
+        description="Array programs with MLX's API on the CPU.",
+        epilog=_table(commands) + "\n\n`ingot COMMAND --help` says more about a command.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    version = f"ingot {__version__} (follows MLX {MLX_VERSION})"
+    parser.add_argument("--version", action="version", version=version)
+    parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    chosen = parser.parse_args(argv)
+    if chosen.command is None:
+        parser.print_help()
+        return 0
+    if chosen.command not in commands:
+        parser.error(_unknown(chosen.command, commands))
+    return _run(chosen.command, chosen.rest)
+
+
+def _run(command: str, argv: list[str]) -> int:
+    module = importlib.import_module(f"ingot.cli.{command}")
+    parser = argparse.ArgumentParser(
+        prog=f"ingot {command}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(parser)
+    code: int = module.main(parser.parse_args(argv))
+    return code
+
+
+def _available() -> list[str]:
+    return [name for name in SUMMARIES if importlib.util.find_spec(f"ingot.cli.{name}")]
+
+
+def _table(commands: Sequence[str]) -> str:
+    width = max(len(name) for name in commands)
+    return "commands:\n" + "\n".join(f"  {name:{width}}  {SUMMARIES[name]}" for name in commands)
+
+
+def _unknown(command: str, commands: Sequence[str]) -> str:
+    if command.endswith(".py"):
+        return f"{command!r} is no command. `ingot run {command}` runs it."
+    near = difflib.get_close_matches(command, commands, n=1)
+    hint = f"Did you mean `ingot {near[0]}`?" if near else f"There are {', '.join(commands)}."
+    return f"{command!r} is no command. {hint}"

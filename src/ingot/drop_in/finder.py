@@ -1,0 +1,195 @@
+"""The import hook of `install_as_mlx`: finds ingot's modules under MLX's names.
+
+It stands first on `sys.meta_path`, so it is asked before those that would find the real MLX. The
+loader hands out a module that is already imported under ingot's name, so both names mean one
+object. `mlx` itself is a namespace, as it is in MLX: other packages put modules into it (mlx.data),
+which are found where they are installed.
+
+Only what Python has loaded at its start is imported here: every process under `ingot run` does.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+
+import ingot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from importlib.abc import Loader
+    from importlib.metadata import Distribution, DistributionFinder
+else:
+    Loader = object
+
+# MLX's own modules, below which everything is ingot's or missing.
+_PUBLIC = ("core", "nn", "optimizers", "utils")
+_MISSING = ("extension", "_distributed_utils", "_reprlib_fix", "__array_api_info")
+
+# Where a module of ingot has another name than MLX's.
+_RENAMED = {
+    "mlx.nn.layers.convolution_transpose": "ingot.nn.layers.convolution",
+    "mlx.optimizers.optimizers": "ingot.optimizers",
+    "metalfaiss.faissmlx.svd": "ingot.search",
+    "metalfaiss.indexflat": "ingot.search",
+}
+_WHY_MISSING = (
+    f"ingot {ingot.__version__}, which stands in for mlx and follows MLX {ingot.MLX_VERSION}, "
+    "does not have it"
+)
+_NAMESPACES = ("mlx", "metalfaiss", "metalfaiss.faissmlx")
+
+
+def is_mlx(name: str) -> bool:
+    """Whether a module's full name is that of MLX or of a part of it."""
+    return name == "mlx" or name.startswith("mlx.")
+
+
+class Finder:
+    """Finds `mlx`, its modules and, if it is not installed, `metalfaiss`, in ingot."""
+
+    def __init__(self) -> None:
+        self.installed: list[str] = []
+        self._told: list[ModuleType] = []
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Called by every import of a module that is not imported yet."""
+        top, _, rest = name.partition(".")
+        if top == "ingot":
+            _refuse_missing(name, rest, path)
+            return None
+        if top == "metalfaiss" and self._stands_in_for_metalfaiss():
+            return self._spec(name)
+        if top != "mlx":
+            return None
+        part = rest.partition(".")[0]
+        if part and part not in _PUBLIC + _MISSING:
+            return PathFinder.find_spec(name, _portions())
+        return self._spec(name)
+
+    def find_distributions(self, context: DistributionFinder.Context) -> Iterable[Distribution]:
+        """Called by importlib.metadata, which programs ask for the version of mlx."""
+        if context.name is None or context.name.lower() != "mlx":
+            return ()
+        found: Iterable[Distribution] = importlib.import_module(
+            "ingot.drop_in.distribution"
+        ).distributions()
+        return found
+
+    def invalidate_caches(self) -> None:
+        """Called by importlib.invalidate_caches: there are none."""
+
+    def forget(self) -> None:
+        """Takes back what was added to modules."""
+        for module in self._told:
+            vars(module).pop("__getattr__", None)
+        self._told.clear()
+
+    def _spec(self, name: str) -> ModuleSpec:
+        if name in _NAMESPACES:
+            return ModuleSpec(name, _Namespace(self), origin="ingot", is_package=True)
+        target = _RENAMED.get(name)
+        if target is None and is_mlx(name):
+            target = "ingot." + name.partition(".")[2]
+        if target is None or not _exists(target):
+            raise ModuleNotFoundError(f"No module named {name!r}: {_WHY_MISSING}", name=name)
+        return ModuleSpec(name, _Alias(self, target), origin=target)
+
+    def _stands_in_for_metalfaiss(self) -> bool:
+        if "metalfaiss" in self.installed:
+            return True
+        others = [finder for finder in sys.meta_path if finder is not self]
+        return all(finder.find_spec("metalfaiss", None) is None for finder in others)
+
+    def name_what_is_missing(self, module: ModuleType, name: str) -> None:
+        """Lets the module and its public submodules say what ingot lacks, under MLX's names."""
+        if "__getattr__" in vars(module):
+            return
+        vars(module)["__getattr__"] = _missing_attributes(module, name)
+        self._told.append(module)
+        for key, value in list(vars(module).items()):
+            if isinstance(value, ModuleType) and value.__name__ == f"{module.__name__}.{key}":
+                self.name_what_is_missing(value, f"{name}.{key}")
+
+
+class _Alias(Loader):
+    """Loads a module of ingot under another name: there is nothing to execute."""
+
+    def __init__(self, finder: Finder, target: str) -> None:
+        self._finder = finder
+        self._target = target
+        self._own: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = importlib.import_module(self._target)
+        self._own = module.__spec__
+        if self._own is not None and isinstance(self._own.loader, _Alias):
+            # Another thread is importing the module under another alias.
+            self._own = self._own.loader._own
+        self._finder.name_what_is_missing(module, spec.name)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system has just written the alias's spec into the module.
+        alias, module.__spec__ = module.__spec__, self._own
+        if alias is not None:
+            self._finder.installed.append(alias.name)
+
+
+class _Namespace(Loader):
+    """Loads `mlx`: a module that has nothing but modules."""
+
+    def __init__(self, finder: Finder) -> None:
+        self._finder = finder
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._finder.installed.append(module.__name__)
+        if module.__name__ == "mlx":
+            vars(module)["__getattr__"] = _import_part
+
+
+def _import_part(part: str) -> ModuleType:
+    """MLX's modules import one another, so after `import mlx.nn` there is `mlx.core`."""
+    if part not in _PUBLIC:
+        raise AttributeError(f"module 'mlx' has no attribute {part!r}", name=part)
+    return importlib.import_module(f"mlx.{part}")
+
+
+def _missing_attributes(module: ModuleType, name: str) -> Callable[[str], object]:
+    def missing(attribute: str) -> object:
+        message = f"module {name!r} has no attribute {attribute!r}"
+        if not attribute.startswith("__"):
+            message = f"{message}: {_WHY_MISSING}"
+        raise AttributeError(message, name=attribute, obj=module)
+
+    return missing
+
+
+def _refuse_missing(name: str, rest: str, path: Sequence[str] | None) -> None:
+    """`from mlx.core import foo` asks for the module `ingot.core.foo` if there is no `foo`."""
+    parent, _, last = name.rpartition(".")
+    known = "mlx." + parent.partition(".")[2]
+    if rest.partition(".")[0] not in _PUBLIC or known not in sys.modules:
+        return
+    if PathFinder.find_spec(name, path) is None:
+        raise ImportError(f"cannot import name {last!r} from {known!r}: {_WHY_MISSING}", name=name)
+
+
+def _exists(target: str) -> bool:
+    """Whether ingot has a module, found out without importing it."""
+    base = os.path.join(os.path.dirname(ingot.__file__), *target.split(".")[1:])
+    return os.path.isfile(base + ".py") or os.path.isfile(os.path.join(base, "__init__.py"))
+
+
+def _portions() -> list[str]:
+    """The folders `mlx` on the path, in which other packages may have put modules."""
+    return [os.path.join(folder, "mlx") for folder in sys.path]

@@ -1,0 +1,43 @@
+"""The command line without a program: help, version, mistakes."""
+
+from __future__ import annotations
+
+import pytest
+
+import ingot
+from ingot.cli import commands
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.main([]) == 0
+    printed = capsys.readouterr().out
+    assert "ingot [--version] [--help] COMMAND" in printed
+    assert "run" in printed
+    assert commands.SUMMARIES["run"] in printed
+
+
+def test_help_of_run(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        commands.main(["run", "--help"])
+    assert "[SCRIPT | -m MODULE | -c CODE | -]" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        commands.main(["--version"])
+    printed = capsys.readouterr().out
+    assert printed == f"ingot {ingot.__version__} (follows MLX {ingot.MLX_VERSION})\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("rnu", "'rnu' is no command. Did you mean `ingot run`?"),
+        ("train.py", "'train.py' is no command. `ingot run train.py` runs it."),
+        ("xyz", "'xyz' is no command. There are run"),
+    ],
+)
+def test_mistakes(typed: str, answer: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        commands.main([typed])
+    assert answer in capsys.readouterr().err
