@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import ingot.core as mx
-from ingot.compiler.tape import Source, Step, Tape, parameters, tape_of
+from ingot.compiler.tape import Step, Tape, parameters, tape_of
 from ingot.compiler.trace import trace
+from ingot.graph.source import Source
 from ingot.ops.arithmetic import Add, Multiply
 from ingot.ops.movement import Reshape
 

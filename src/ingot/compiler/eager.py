@@ -19,6 +19,7 @@ from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.program import Program
 from ingot.compiler.tape import Step, Tape, only_carries_rules, passed_input
 from ingot.runtime.compile_mode import CompileMode
+from ingot.runtime.profile import is_profiling, profiled, set_graph_origins
 
 __all__ = ["eager_fusion_info", "evaluate_whole"]
 
@@ -85,6 +86,8 @@ def evaluate_whole(nodes: list[Node], wanted: list[int]) -> bool:
     if found is None:
         return False
     program, leaves = found
+    if is_profiling():
+        set_graph_origins(nodes)
     results = program.run(tuple([leaf.data for leaf in leaves]))
     for position, result in zip(wanted, results, strict=True):
         try:
@@ -114,7 +117,8 @@ def _program(nodes: list[Node], wanted: list[int]) -> tuple[Program, list[Node]]
         tape = _tape(nodes, wanted, leaves)
         if _overtaken(nodes):
             return None
-        program = run_pipeline(tape, CompileMode.enabled).program
+        with profiled("compile", "graph: simplify, fuse"):
+            program = run_pipeline(tape, CompileMode.enabled).program
         _structures.put(key, program)
     return program, leaves
 
@@ -172,12 +176,12 @@ def _elements(shape: tuple[int, ...]) -> int:
 def _tape(nodes: list[Node], wanted: list[int], leaves: list[Node]) -> Tape:
     made: dict[Node, Step] = {leaf: Step(None, (), leaf.shape, leaf.dtype) for leaf in leaves}
     inputs = list(made.values())
-    for node in nodes:
+    for position, node in enumerate(nodes):
         passed = passed_input(node)
         if passed is not None:
             made[node] = made[passed]
             continue
         sources = [made[source] for source in node.inputs]
-        made[node] = Step(node.op, sources, node.shape, node.dtype, node.stream)
+        made[node] = Step(node.op, sources, node.shape, node.dtype, node.stream, position)
     steps = list(dict.fromkeys(made.values()))
     return Tape(inputs, [made[nodes[position]] for position in wanted], steps)

@@ -8,6 +8,8 @@ from ingot.compiler.fuse import Group
 from ingot.compiler.pipeline import Stages
 from ingot.compiler.tape import Step
 from ingot.compiler.trace import Trace
+from ingot.compiler.work import bytes_in_memory
+from ingot.graph.source import Source
 
 __all__ = ["Explanation"]
 
@@ -30,7 +32,7 @@ class Explanation:
     def bytes_before(self) -> int:
         """What the traced steps read and write when each runs by itself."""
         return sum(
-            step.nbytes + sum(map(_bytes_in_memory, step.inputs))
+            step.nbytes + sum(map(bytes_in_memory, step.inputs))
             for step in self.stages.traced.steps
             if step.op is not None and step.op.role != "view"
         )
@@ -154,19 +156,10 @@ def _constant(step: Step) -> dict[str, Any]:
     return {"shape": list(step.shape), "dtype": step.dtype.name, "bytes": step.nbytes}
 
 
-def _bytes_in_memory(step: Step) -> int:
-    """What reading all of a step touches: a view repeats or leaves out elements of another."""
-    nbytes = step.nbytes
-    while step.op is not None and step.op.role == "view":
-        step = step.inputs[0]
-        nbytes = min(nbytes, step.nbytes)
-    return nbytes
-
-
 def _group_bytes(group: Group) -> int:
     if group.kind == "view":
         return 0
-    return sum(map(_bytes_in_memory, group.inputs)) + sum(step.nbytes for step in group.outputs)
+    return sum(map(bytes_in_memory, group.inputs)) + sum(step.nbytes for step in group.outputs)
 
 
 def _indented(text: str) -> str:
@@ -174,5 +167,5 @@ def _indented(text: str) -> str:
 
 
 def _sources(steps: list[Step]) -> list[str]:
-    found = dict.fromkeys(step.source.short for step in steps if step.source is not None)
+    found = dict.fromkeys(step.source.short for step in steps if isinstance(step.source, Source))
     return list(found)

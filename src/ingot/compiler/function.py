@@ -28,6 +28,7 @@ from ingot.graph.state import implicit_states, state_lock
 from ingot.graph.tree import arrays_in
 from ingot.runtime.belongings import capture_lock
 from ingot.runtime.compile_mode import CompileMode, RecompilationWarning, compile_mode
+from ingot.runtime.profile import profiled
 
 __all__ = ["CompiledFunction", "compile"]
 
@@ -177,7 +178,7 @@ class CompiledFunction(FastCall):
         mode = compile_mode()
         if mode is CompileMode.disabled:
             mode = CompileMode.enabled
-        stages = run_pipeline(traced.for_values(values or ()), mode)
+        stages = run_pipeline(traced.for_values(values or ()), mode, _name_of(self._function))
         explanation = Explanation(_name_of(self._function), stages, traced)
         code_seconds = stages.program.seconds
         stages.seconds = {"trace": seconds, **stages.seconds, "machine code": code_seconds}
@@ -334,17 +335,21 @@ class CompiledFunction(FastCall):
     ) -> Instance:
         traced = variant.trace
         tape = traced.for_values(values) if self._options.shapeless else traced.tape
-        program = run_pipeline(tape, mode).program
+        name = _name_of(self._function)
+        with profiled("compile", f"{name}: simplify, fuse"):
+            program = run_pipeline(tape, mode, name).program
         instance = Instance(traced, Compiled(program), traced.result.resolved(values), values)
         variant.add(shapes, instance)
         return instance
 
     def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace | None:
         options = self._options
-        names = input_names(self._function, args, kwargs, options.inputs)
-        return trace(
-            self._function, args, kwargs, options.inputs, options.outputs, names, options.shapeless
-        )
+        function = self._function
+        names = input_names(function, args, kwargs, options.inputs)
+        with profiled("compile", f"{_name_of(function)}: trace"):
+            return trace(
+                function, args, kwargs, options.inputs, options.outputs, names, options.shapeless
+            )
 
     def _describe(self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: CompileMode) -> Any:
         options = self._options

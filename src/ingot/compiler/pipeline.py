@@ -26,8 +26,8 @@ class Stages:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-def run_pipeline(tape: Tape, mode: CompileMode) -> Stages:
-    """All stages after the trace."""
+def run_pipeline(tape: Tape, mode: CompileMode, name: str = "graph") -> Stages:
+    """All stages after the trace; `name` is what profiles call the program."""
     started = time.perf_counter()
     seconds: dict[str, float] = {}
 
@@ -43,6 +43,6 @@ def run_pipeline(tape: Tape, mode: CompileMode) -> Stages:
     finished("simplify")
     schedule = separate(simplified) if mode is CompileMode.no_fuse else fuse(simplified)
     finished("fuse")
-    program = Program(schedule)
+    program = Program(schedule, name)
     finished("program")
     return Stages(tape, simplified, schedule, program, report, seconds)

@@ -22,6 +22,7 @@ from ingot.compiler.layout import contiguous
 from ingot.compiler.loops import Kernel
 from ingot.compiler.tape import Step
 from ingot.compiler.walks import lower
+from ingot.compiler.work import Work
 from ingot.graph.op import Op, Output, no_rule
 
 __all__ = ["Plan", "build_plan"]
@@ -67,6 +68,7 @@ class Plan:
     kernels: list[tuple[Group, Kernel]] = field(default_factory=list)
     host_steps: list[Step] = field(default_factory=list)
     blas_calls: list[Step] = field(default_factory=list)
+    work: list[Work] = field(default_factory=list)  # what each instruction is
     arena: int = 0
     peak: int = 0  # bytes of outputs, constants and arena
 
@@ -126,6 +128,7 @@ class _Planner:
         self.plan_kernels: list[tuple[Group, Kernel]] = []
         self.host_steps: list[Step] = []
         self.blas_calls: list[Step] = []
+        self.work: list[Work] = []  # one for each instruction
         self.base: dict[Step, Step] = {}  # a view -> the value whose memory it shows
         self.copies: dict[Step, Step] = {}  # a view that cannot be an address -> the copy it is of
         self.lengths_of_life = self._lives()
@@ -270,6 +273,7 @@ class _Planner:
             ]
             address = kernel_address(kernel.text)
             self.instructions.append(("kernel", address, kernel.parts, kernel.grain, arguments))
+            self.work.append(Work("kernel", group.steps, kernel, lowered.scratch))
             self.plan_kernels.append((group, kernel))
         if lowered.scratch:
             self.arena.give_back(scratch, lowered.scratch)
@@ -291,6 +295,8 @@ class _Planner:
         left, right = sources
         places = [self.place[s] for s in (right, left, step)]
         self.instructions.append((*made, [(place.slot, place.offset) for place in places]))
+        _, _, _, _, n, m, k, _, _, _, batch, *_ = made
+        self.work.append(Work("BLAS", [step], flops=2 * n * m * k * batch))
         self.blas_calls.append(step)
         return True
 
@@ -315,6 +321,7 @@ class _Planner:
             return [_owned(x, inputs) for x in (found if several else (found,))]
 
         self.instructions.append(("host", host, [(slot, 0) for slot in slots]))
+        self.work.append(Work("host", [step]))
 
     def _viewer(self, step: Step) -> Callable[[list[Any]], np.ndarray]:
         """A function that finds a value among the slots of a running program."""
@@ -364,7 +371,13 @@ class _Planner:
         )
         peak = self.arena.size + sum(step.nbytes for step in (*self.owned, *self.constants))
         return Plan(
-            program, self.plan_kernels, self.host_steps, self.blas_calls, self.arena.size, peak
+            program,
+            self.plan_kernels,
+            self.host_steps,
+            self.blas_calls,
+            self.work,
+            self.arena.size,
+            peak,
         )
 
 

@@ -12,8 +12,10 @@ import numpy as np
 from ingot._native import Dtype, array
 from ingot.compiler.fuse import Schedule
 from ingot.compiler.plan import Plan, build_plan
+from ingot.compiler.work import About
 from ingot.graph.op import Op, no_rule
 from ingot.graph.shape import Shape
+from ingot.runtime.profile import profiled
 
 __all__ = ["Compiled", "Program"]
 
@@ -29,8 +31,9 @@ MOST_LAYOUTS = 16  # of the inputs of one program; others are made contiguous fi
 class Program:
     """A schedule that runs: on native code, planned for the layout of the inputs it is given."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, name: str = "graph") -> None:
         self.schedule = schedule
+        self.name = name
         tape = schedule.tape
         self.results = tuple((step.shape, step.dtype) for step in tape.outputs)
         self._by_strides: dict[tuple[tuple[int, ...], ...], Plan] = {}
@@ -43,7 +46,9 @@ class Program:
 
     def _planned(self, strides: tuple[tuple[int, ...], ...] | None = None) -> Plan:
         started = time.perf_counter()
-        plan = build_plan(self.schedule, strides)
+        with profiled("compile", f"{self.name}: machine code"):
+            plan = build_plan(self.schedule, strides)
+        plan.program.about = About(self.name, plan.work)
         self.seconds += time.perf_counter() - started
         return plan
 
@@ -67,8 +72,13 @@ class Compiled(Op):
     """The results of a compiled function, all at once."""
 
     several_outputs = True
+    only_calls = True
 
     program: Program
+
+    @property
+    def title(self) -> str:
+        return self.program.name
 
     def infer(self, *inputs: array) -> tuple[tuple[Shape, Dtype], ...]:
         return self.program.results

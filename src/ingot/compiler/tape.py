@@ -14,25 +14,9 @@ import numpy as np
 
 from ingot._native import Dtype, Node, array, topological
 from ingot.graph.op import Op, Output
+from ingot.graph.source import Source
 
-__all__ = ["Source", "Step", "Tape", "only_carries_rules", "parameters", "passed_input", "tape_of"]
-
-
-@dataclass(frozen=True)
-class Source:
-    """A line of the user's program."""
-
-    filename: str
-    line: int
-    function: str
-
-    def __str__(self) -> str:
-        return f"{self.filename}:{self.line} in {self.function}"
-
-    @property
-    def short(self) -> str:
-        """The file's name without its folder, and the line."""
-        return f"{self.filename.replace(chr(92), '/').rsplit('/', 1)[-1]}:{self.line}"
+__all__ = ["Step", "Tape", "only_carries_rules", "parameters", "passed_input", "tape_of"]
 
 
 class Step:
@@ -47,7 +31,7 @@ class Step:
         shape: Any,
         dtype: Any,
         stream: Any = None,
-        source: Source | None = None,
+        source: Source | int | None = None,
         value: np.ndarray | None = None,
     ) -> None:
         self.op = op
@@ -55,6 +39,7 @@ class Step:
         self.shape = shape
         self.dtype = dtype
         self.stream = stream
+        # the user's line; in graphs that were not traced, the position of the node it is for
         self.source = source
         self.value = value
 

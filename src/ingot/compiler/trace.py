@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -14,35 +11,14 @@ import numpy as np
 from ingot import _native
 from ingot._native import Dtype, Node, array, placeholder, topological
 from ingot.compiler.capture import Recipe, Snapshot
-from ingot.compiler.tape import Source, Step, Tape, parameters, tape_of
+from ingot.compiler.tape import Step, Tape, parameters, tape_of
 from ingot.compiler.template import Template
 from ingot.graph.dimension import Dimension, Guards, resolve, symbolic_shape
+from ingot.graph.source import SourceRecorder
 from ingot.graph.state import State, followed_states
 from ingot.graph.tree import arrays_in, tree_leaves, tree_map
 
 __all__ = ["Trace", "trace", "with_arrays"]
-
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-
-
-class _Recorder:
-    """Called for each new node: the user's line that is running, the innermost outside of ingot."""
-
-    def __init__(self) -> None:
-        self.sources: dict[tuple[CodeType, int], Source] = {}
-
-    def __call__(self) -> Source | None:
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-            frame = frame.f_back
-        if frame is None:
-            return None
-        key = (frame.f_code, frame.f_lineno)
-        found = self.sources.get(key)
-        if found is None:
-            found = Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
-            self.sources[key] = found
-        return found
 
 
 Layout = tuple[tuple[Any, Dtype], ...]  # shapes and dtypes
@@ -189,7 +165,7 @@ def trace(
 
     args, kwargs = tree_map(placed, (args, kwargs))
     _native.begin_tracing()
-    recorder = _native.set_source_recorder(_Recorder())
+    recorder = _native.set_source_recorder(SourceRecorder())
     try:
         pointed = _point(captured, input_nodes[len(arguments) :])
         with followed_states(states):

@@ -19,6 +19,7 @@ __all__ = [
     "llvm_binding",
     "opt_einsum_paths",
     "prepare_blas",
+    "rich_library",
     "scipy_blas",
     "scipy_fft",
     "scipy_linalg",
@@ -92,6 +93,19 @@ def scipy_special() -> ModuleType:
     _after_loading_blas()
     module: ModuleType = scipy.special
     return module
+
+
+@cache
+def rich_library() -> Any:
+    """Rich, which draws tables on terminals, with the modules that we use; None without it."""
+    try:
+        import rich.box
+        import rich.console
+        import rich.markup
+        import rich.table
+    except ImportError:
+        return None
+    return rich
 
 
 @cache

@@ -104,6 +104,13 @@ class Op:
         """Which input output `index` of several is, unchanged; None if the outputs are computed."""
         return None
 
+    only_calls: ClassVar[bool] = False  # for profiles: its work is counted where it is done
+
+    @property
+    def title(self) -> str:
+        """What profiles call it."""
+        return type(self).__name__
+
     infer: ClassVar[Callable[..., Any]]
     evaluate: ClassVar[Callable[..., Any]]
     vjp: ClassVar[Callable[..., Any]]
@@ -150,6 +157,8 @@ Partial = array | int | None | Callable[[], array]
 @dataclass(frozen=True)
 class Output(Op):
     """One of the results of an op with several; transforms look through it to that op."""
+
+    only_calls = True
 
     index: int
 

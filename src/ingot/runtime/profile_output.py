@@ -1,0 +1,201 @@
+"""What profiles show: rows of a table, as text, and a trace file for Chrome or Perfetto."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ingot.graph.libraries import rich_library
+from ingot.graph.source import Source
+
+__all__ = ["Row", "Span", "table_text", "write_trace"]
+
+KINDS = {
+    "kernel": "compiled loops",
+    "BLAS": "products of matrices",
+    "host": "steps of a program that NumPy or SciPy does",
+    "op": "ops evaluated one by one",
+    "call": "starting programs and giving them memory",
+    "compile": "tracing, optimising, machine code",
+}
+MOST_LINES = 3  # of the user's program that a row of the table names
+
+
+@dataclass(eq=False)
+class Row:
+    """All runs of one kernel, BLAS call, host step or op. `nanoseconds` are its own alone."""
+
+    kind: str
+    name: str
+    sources: tuple[Source, ...]
+    calls: int = 0
+    nanoseconds: int = 0
+    bytes: int = 0
+    flops: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """The time that it took itself."""
+        return self.nanoseconds / 1e9
+
+    @property
+    def lines(self) -> list[str]:
+        """The user's lines, without folders."""
+        return [source.short for source in self.sources]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row as plain values."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "sources": [str(source) for source in self.sources],
+            "calls": self.calls,
+            "seconds": self.seconds,
+            "bytes": self.bytes,
+            "flops": self.flops,
+        }
+
+
+@dataclass(frozen=True)
+class Span:
+    """One run, for the trace."""
+
+    row: Row
+    begin: int
+    end: int
+    thread: int
+    bytes: int
+    flops: int
+
+
+_HEADINGS = ("what", "", "calls", "time", "share", "data", "rate", "lines")
+_RIGHT = (False, False, True, True, True, True, True, False)
+
+
+def table_text(rows: Sequence[Row], seconds: float, elsewhere: float) -> str:
+    """The table: drawn by rich on a terminal where that is installed, plain text otherwise."""
+    cells = [_cells(row, seconds) for row in rows]
+    busy = sum(row.seconds for row in rows if row.kind != "compile")
+    compiling = sum(row.seconds for row in rows if row.kind == "compile")
+    summary = (
+        f"{_time(seconds)} in all: {_time(busy)} running, {_time(compiling)} compiling, "
+        f"{_time(elsewhere)} of this thread elsewhere (Python, building graphs, waiting)"
+    )
+    rich = rich_library() if sys.stdout.isatty() else None
+    if rich is not None:
+        return _rich_text(rich, cells, summary)
+    widths = [
+        max(len(line[column]) for line in (_HEADINGS, *cells)) for column in range(len(_HEADINGS))
+    ]
+    lines = [_aligned(_HEADINGS, widths), "─" * (sum(widths) + 2 * len(widths) - 2)]
+    lines += [_aligned(line, widths) for line in cells]
+    return "\n".join([*lines, summary])
+
+
+def _cells(row: Row, seconds: float) -> tuple[str, ...]:
+    share = f"{100 * row.seconds / seconds:.1f}%" if seconds else ""
+    lines = ", ".join(row.lines[:MOST_LINES])
+    more = len(row.sources) - MOST_LINES
+    return (
+        row.kind,
+        row.name,
+        f"{row.calls:,}",
+        _time(row.seconds),
+        share,
+        _amount(row.bytes, "B") if row.bytes else "",
+        _rate(row),
+        lines + (f" +{more}" if more > 0 else ""),
+    )
+
+
+def _rate(row: Row) -> str:
+    if not row.nanoseconds:
+        return ""
+    if row.flops:
+        return _amount(row.flops / row.seconds, "flop/s")
+    return _amount(row.bytes / row.seconds, "B/s") if row.bytes else ""
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = [
+        cell.rjust(width) if right else cell.ljust(width)
+        for cell, width, right in zip(cells, widths, _RIGHT, strict=True)
+    ]
+    return "  ".join(padded).rstrip()
+
+
+def _rich_text(rich: Any, cells: Sequence[Sequence[str]], summary: str) -> str:
+    table = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
+    for heading, right in zip(_HEADINGS, _RIGHT, strict=True):
+        style = {"time": "bold", "lines": "cyan", "what": "dim"}.get(heading)
+        justify = "right" if right else "left"
+        table.add_column(heading, justify=justify, style=style, no_wrap=right)
+    for line in cells:
+        table.add_row(*map(rich.markup.escape, line))
+    console = rich.console.Console()
+    with console.capture() as captured:
+        console.print(table)
+        console.print(summary, highlight=False)
+    text: str = captured.get()
+    return text.rstrip("\n")
+
+
+def _time(seconds: float) -> str:
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def _amount(number: float, unit: str) -> str:
+    for scale, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= scale:
+            return f"{number / scale:.3g} {letter}{unit}"
+    return f"{number:.0f} {unit}"
+
+
+def write_trace(
+    file: Any, spans: Sequence[Span], threads: dict[int, str], begin: int, left_out: int
+) -> None:
+    """The spans in the trace event format; times are microseconds since `begin`."""
+    process = os.getpid()
+    numbers = {thread: number for number, thread in enumerate(threads)}
+    events: list[dict[str, Any]] = [
+        {
+            "name": "thread_name",
+            "ph": "M",
+            "pid": process,
+            "tid": numbers[thread],
+            "args": {"name": name},
+        }
+        for thread, name in threads.items()
+    ]
+    for span in spans:
+        details = {"lines": [str(source) for source in span.row.sources]}
+        if span.bytes:
+            details |= {"bytes": span.bytes}  # type: ignore[dict-item]
+        if span.flops:
+            details |= {"flops": span.flops}  # type: ignore[dict-item]
+        events.append(
+            {
+                "name": span.row.name,
+                "cat": span.row.kind,
+                "ph": "X",
+                "pid": process,
+                "tid": numbers[span.thread],
+                "ts": (span.begin - begin) / 1e3,
+                "dur": (span.end - span.begin) / 1e3,
+                "args": details,
+            }
+        )
+    trace = {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"left_out": left_out}}
+    text = json.dumps(trace)
+    if hasattr(file, "write"):
+        file.write(text)
+        return
+    with open(file, "w", encoding="utf-8") as opened:
+        opened.write(text)
