@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ingot import core, nn, optimizers, utils
     from ingot.drop_in import install_as_mlx
+    from ingot.runtime.profile import profile
 
 # Where the names are that come with their first use; without a colon: a module.
 _PLACES = {
@@ -23,6 +24,7 @@ _PLACES = {
     "install_as_mlx": "ingot.drop_in:install_as_mlx",
     "nn": "ingot.nn",
     "optimizers": "ingot.optimizers",
+    "profile": "ingot.runtime.profile:profile",
     "utils": "ingot.utils",
 }
 
@@ -33,6 +35,7 @@ __all__ = [
     "install_as_mlx",
     "nn",
     "optimizers",
+    "profile",
     "utils",
 ]
 
