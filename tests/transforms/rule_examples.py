@@ -34,6 +34,7 @@ from ingot.ops import (
     linear_systems,
     masking,
     movement,
+    nearest,
     powers,
     random_bits,
     random_functions,
@@ -513,6 +514,17 @@ RANDOM = [
     Example(random_vectors.CovarianceRoot(), (lambda random: np.diag(random.uniform(1, 2, 3)),)),
 ]
 
+
+def row_count(random: np.random.Generator) -> np.ndarray:
+    """How many of 6 rows count."""
+    return random.integers(4, 6)[...].astype(np.int64)
+
+
+SEARCHES = [
+    Example(nearest.Nearest(k, metric), (apart(3, 4), apart(6, 4), row_count))
+    for metric, k in zip(nearest.METRICS, (2, 3, 1, 4, 2), strict=True)
+]
+
 EXAMPLES: list[Example] = [
     *ELEMENTWISE,
     *IDENTITIES,
@@ -527,6 +539,7 @@ EXAMPLES: list[Example] = [
     *CREATIONS,
     *RANDOM,
     *MATRICES,
+    *SEARCHES,
 ]
 
 # Ops that have float32 inputs only, and ops with the same derivatives.

@@ -1,0 +1,12 @@
+"""ingot.search: vector search on arrays, with faiss's conventions."""
+
+from ingot.search.flat import FlatIndex
+from ingot.search.metrics import (
+    METRIC_COSINE,
+    METRIC_INNER_PRODUCT,
+    METRIC_L1,
+    METRIC_L2,
+    METRIC_LINF,
+    MetricType,
+)
+from ingot.search.top_k import nearest

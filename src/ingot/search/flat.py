@@ -1,0 +1,214 @@
+"""`FlatIndex`: exact search among all vectors, with the conventions of faiss's flat indexes."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from ingot._native import array, constant
+from ingot.graph.dtype import float32, int64
+from ingot.graph.errors import type_name
+from ingot.graph.shape import shape_text
+from ingot.ops.comparison import where
+from ingot.ops.indexing import take
+from ingot.ops.nearest_evaluation import rows_within
+from ingot.runtime.file_access import File
+from ingot.search.metrics import MetricType, as_metric
+from ingot.search.storage import VectorStorage, refuse_in_trace
+from ingot.search.storage_files import load_index, save_index
+from ingot.search.top_k import as_count, as_vectors, nearest_of
+
+__all__ = ["FlatIndex"]
+
+_RUNS_ONCE = "tracing runs it once, and later calls would not see it; do it outside"
+
+
+class FlatIndex:
+    """All vectors as they are; a search compares each query with each of them.
+
+    `search` on arrays builds a lazy result like any operation: it can be part of a compiled
+    function, of which the vectors are an input. A call of the compiled function finds what is in
+    the index then, also what was added after the compilation.
+
+    Vectors have the positions 0, 1, 2... as ids, unless they were added with ids. As in faiss,
+    removing a vector without an id of its own renumbers those behind it. Threads may search while
+    another adds or removes: they see the vectors before or after that.
+
+    Args:
+        d: The length of the vectors.
+        metric_type: A MetricType, its name ("l2", "inner_product", "cosine", "l1", "linf"), or
+            faiss's number for it.
+    """
+
+    is_trained = True  # there is nothing to train; for programs that treat all indexes alike
+
+    def __init__(self, d: int, metric_type: MetricType | str | int = MetricType.L2) -> None:
+        self.d = as_count("FlatIndex", "d", d)
+        self.metric_type = as_metric("FlatIndex", metric_type)
+        self._storage = VectorStorage(self.d)
+
+    def __repr__(self) -> str:
+        return (
+            f"FlatIndex(d={self.d}, metric_type={self.metric_type.value!r}) "
+            f"with {self._storage.count} vectors"
+        )
+
+    @property
+    def ntotal(self) -> int:
+        """How many vectors there are."""
+        refuse_in_trace("ntotal", "it is a number that would stay what it is while tracing")
+        return self._storage.count
+
+    def add(self, x: Any) -> None:
+        """Add vectors, whose ids are their positions.
+
+        Args:
+            x: Vectors (number, d) of finite numbers: an array, a NumPy array or a list of lists.
+        """
+        refuse_in_trace("add", _RUNS_ONCE)
+        vectors = self._finite("add", x)
+        self._storage.append("add", vectors, None)
+
+    def add_with_ids(self, x: Any, ids: Any) -> None:
+        """Add vectors with ids of their own.
+
+        As in faiss's IndexIDMap, ids may occur several times: a search finds each of the vectors,
+        `remove_ids` removes them all, and `reconstruct` gives the one that was added last.
+
+        Args:
+            x: Vectors (number, d) of finite numbers: an array, a NumPy array or a list of lists.
+            ids: As many integers. -1 is none, for it says that there is no vector.
+        """
+        refuse_in_trace("add_with_ids", _RUNS_ONCE)
+        vectors = self._finite("add_with_ids", x)
+        numbers = _ids("add_with_ids", ids)
+        if len(numbers) != len(vectors):
+            raise ValueError(
+                f"[add_with_ids] {len(vectors)} vectors need as many ids, got {len(numbers)}."
+            )
+        if (numbers == -1).any():
+            raise ValueError("[add_with_ids] -1 cannot be an id: it stands for no vector.")
+        self._storage.append("add_with_ids", vectors, numbers)
+
+    def search(self, x: Any, k: int) -> tuple[array, array]:
+        """The `k` nearest vectors of each query.
+
+        Args:
+            x: Queries (number, d): an array, a NumPy array or a list of lists.
+            k: How many vectors to find, 1 or more.
+
+        Returns:
+            Distances (float32) and ids (int64), both (number, k), the nearest first. L2 distances
+            are squared; inner products and cosines are large for near vectors. Where there are
+            fewer than `k` vectors, none at all for instance, the id is -1 and the distance infinite
+            (minus infinity for inner products and cosines); so it is for a query with NaN, which is
+            near to nothing.
+        """
+        queries = as_vectors("search", "queries", x, self.d)
+        rows, count, ids = self._storage.current()
+        k = as_count("search", "k", k)
+        distances, positions = nearest_of(queries, rows, count, k, self.metric_type)
+        if ids.shape[0] == 0:
+            return distances, positions
+        # -1 takes the last id, which is replaced.
+        return distances, where(positions < 0, positions, take(ids, positions, 0))
+
+    def range_search(self, x: Any, radius: float) -> tuple[array, array, array]:
+        """All vectors that are nearer to a query than `radius`.
+
+        How many there are depends on values, so this cannot be part of a compiled function.
+
+        Args:
+            x: Queries (number, d): an array, a NumPy array or a list of lists.
+            radius: Vectors are found whose distance is less (for L2: squared), or whose inner
+                product or cosine is more.
+
+        Returns:
+            Limits (int64, number + 1), distances (float32) and ids (int64): those of query i are
+            from limits[i] up to before limits[i + 1], in the order in which they were added.
+        """
+        refuse_in_trace("range_search", "how many vectors it finds depends on values")
+        queries = as_vectors("range_search", "queries", x, self.d)._data
+        rows, ids = self._storage.values()
+        limit = float(radius)
+        limits, distances, positions = rows_within(queries, rows, limit, self.metric_type.value)
+        return (
+            constant(limits, int64),
+            constant(distances, float32),
+            constant(ids[positions], int64),
+        )
+
+    def remove_ids(self, ids: Any) -> int:
+        """Remove vectors.
+
+        Args:
+            ids: Integers, in a list or an array. Those that no vector has are ignored.
+
+        Returns:
+            How many vectors were removed.
+        """
+        refuse_in_trace("remove_ids", _RUNS_ONCE)
+        unwanted = _ids("remove_ids", ids)
+        return self._storage.remove(unwanted)
+
+    def reconstruct(self, key: int) -> array:
+        """The vector with an id; if there are several, the one that was added last."""
+        refuse_in_trace("reconstruct", _RUNS_ONCE)
+        rows, ids = self._storage.values()
+        found = np.flatnonzero(ids == index(key))
+        if len(found) == 0:
+            raise ValueError(f"[reconstruct] none of the {len(rows)} vectors has the id {key}.")
+        return constant(rows[found[-1]].copy(), float32)
+
+    def reset(self) -> None:
+        """Remove all vectors."""
+        refuse_in_trace("reset", _RUNS_ONCE)
+        self._storage.clear()
+
+    def save(self, file: File) -> None:
+        """Save the index in a .safetensors file, as a whole or not at all.
+
+        Args:
+            file: A path, to which .safetensors is added if it is missing, or an open file.
+        """
+        refuse_in_trace("save", _RUNS_ONCE)
+        rows, ids = self._storage.values()
+        arrays = {"vectors": constant(rows, float32)}
+        if self._storage.has_ids:
+            arrays["ids"] = constant(ids, int64)
+        save_index(file, "FlatIndex", {"d": self.d, "metric": self.metric_type.value}, arrays)
+
+    @classmethod
+    def load(cls, file: File) -> FlatIndex:
+        """The index that was saved in a file; its searches give the same results."""
+        settings, arrays = load_index(file, "FlatIndex")
+        made = cls(settings["d"], settings["metric"])
+        ids = arrays.get("ids")
+        made._storage.append("load", arrays["vectors"]._data, None if ids is None else ids._data)
+        return made
+
+    def _finite(self, name: str, x: Any) -> np.ndarray:
+        """Vectors to be added."""
+        vectors = as_vectors(name, "vectors", x, self.d)._data
+        if not np.isfinite(vectors).all():
+            row = int(np.flatnonzero(~np.isfinite(vectors).all(1))[0])
+            raise ValueError(
+                f"[{name}] vectors are made of finite numbers; vector {row} has NaN or infinity."
+            )
+        return vectors
+
+
+def _ids(name: str, ids: Any) -> np.ndarray:
+    """Ids that a user gave."""
+    numbers = ids._data if isinstance(ids, array) else np.asarray(ids)
+    if numbers.size == 0:
+        numbers = numbers.astype(np.int64)
+    if numbers.dtype.kind not in "iu":
+        raise TypeError(
+            f"[{name}] ids are integers, got {type_name(ids)} of dtype {numbers.dtype}."
+        )
+    if numbers.ndim != 1:
+        raise ValueError(f"[{name}] ids have 1 axis, got shape {shape_text(numbers.shape)}.")
+    return numbers.astype(np.int64)

@@ -1,0 +1,154 @@
+"""Where an index keeps vectors: rows that grow without moving, and old states that stay valid.
+
+The rows are in one array with room to spare, and a count says how many of them there are. New rows
+are written behind the last one and then the count is replaced. Whoever took rows and count before,
+such as a search that was not evaluated yet, still sees what was there then. The room doubles when
+it is used up, so that compiled functions, which take the rows as an input, are traced again only
+then. Removing copies the rows that stay.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from ingot import _native
+from ingot._native import array, constant
+from ingot.graph.dtype import float32, int64
+from ingot.graph.state import State, current_state, state_lock
+
+__all__ = ["VectorStorage", "refuse_in_trace"]
+
+LEAST_ROOM = 64  # rows
+
+
+def refuse_in_trace(name: str, why: str) -> None:
+    """ValueError while compile traces this thread's function, which runs only once."""
+    if _native.recording():
+        raise ValueError(f"[{name}] cannot be used inside a compiled function: {why}.")
+
+
+def _room(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Memory of ingot's own; what is not written yet takes none."""
+    token = _native.enter_numpy_memory()
+    try:
+        return np.empty(shape, dtype)
+    finally:
+        _native.leave_numpy_memory(token)
+
+
+class VectorStorage:
+    """float32 vectors of one length, with ids of their own or numbered from 0.
+
+    Threads may read while one adds: they see the vectors before or after.
+    """
+
+    def __init__(self, d: int) -> None:
+        self._d = d
+        self._lock = threading.RLock()  # one thread changes vectors at a time
+        self._rows = _room((0, d), np.float32)
+        self._ids: np.ndarray | None = None  # None: numbered by position
+        self._count = 0
+        self._state: State = []
+        self._publish()
+
+    @property
+    def count(self) -> int:
+        """How many vectors there are."""
+        return self._count
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether the vectors were given ids."""
+        return self._ids is not None
+
+    def current(self) -> tuple[array, array, array]:
+        """The rows, of which only the first ones are vectors, how many those are, and their ids.
+
+        Ids have length 0 if vectors are numbered by position. While compile traces, the three are
+        inputs of the compiled function.
+        """
+        rows, count, ids = current_state(self._state, "an index")
+        return rows, count, ids
+
+    def values(self) -> tuple[np.ndarray, np.ndarray]:
+        """The vectors and their ids, as they are now: views that stay as they are."""
+        with self._lock:
+            count = self._count
+            ids = np.arange(count) if self._ids is None else self._ids[:count]
+            return self._rows[:count], ids
+
+    def append(self, name: str, vectors: np.ndarray, ids: np.ndarray | None) -> None:
+        """Adds vectors; either all of a storage have ids or none has."""
+        with self._lock:
+            if self._count > 0 and (ids is None) != (self._ids is None):
+                there = "numbered by position" if ids is not None else "with ids of their own"
+                raise ValueError(
+                    f"[{name}] the index has vectors {there}: add all vectors with add_with_ids or "
+                    "all with add, or reset the index first."
+                )
+            count = self._count + len(vectors)
+            if count > len(self._rows):
+                self._grow(max(count, 2 * len(self._rows), LEAST_ROOM))
+            if ids is None:
+                self._ids = None
+            else:
+                if self._ids is None:
+                    self._ids = _room((len(self._rows),), np.int64)
+                self._ids[self._count : count] = ids
+            self._rows[self._count : count] = vectors
+            self._count = count
+            self._publish()
+
+    def remove(self, unwanted: np.ndarray) -> int:
+        """Drops the vectors with these ids; how many those were.
+
+        The others move into new room, as large as the old: whoever holds the old still sees them.
+        """
+        with self._lock:
+            rows, ids = self.values()
+            places = np.flatnonzero(~np.isin(ids, unwanted))
+            removed = self._count - len(places)
+            if removed == 0:
+                return 0
+            self._rows = _room(self._rows.shape, np.float32)
+            np.take(rows, places, 0, out=self._rows[: len(places)], mode="clip")
+            if self._ids is not None:
+                self._ids = _room(self._ids.shape, np.int64)
+                self._ids[: len(places)] = ids[places]
+            self._count = len(places)
+            self._publish()
+            return removed
+
+    def clear(self) -> None:
+        """Drops all vectors and their ids."""
+        with self._lock:
+            self._rows = _room((0, self._d), np.float32)
+            self._ids = None
+            self._count = 0
+            self._publish()
+
+    def _grow(self, length: int) -> None:
+        rows = _room((length, self._d), np.float32)
+        rows[: self._count] = self._rows[: self._count]
+        self._rows = rows
+        if self._ids is not None:
+            ids = _room((length,), np.int64)
+            ids[: self._count] = self._ids[: self._count]
+            self._ids = ids
+
+    def _publish(self) -> None:
+        """Shows the new state to whoever reads from now on, as a whole."""
+        ids = np.empty(0, np.int64) if self._ids is None else self._ids
+        with state_lock:
+            if not self._state or self._state[0]._data is not self._rows:
+                rows = constant(self._rows, float32)
+            else:
+                rows = self._state[0]
+            self._state[:] = [
+                rows,
+                constant(np.array(self._count, np.int64), int64),
+                constant(ids, int64),
+            ]

@@ -1,0 +1,131 @@
+"""`nearest`: the rows of a database that are nearest to queries. All indexes are built on it."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from ingot._native import Dtype, array, constant
+from ingot.graph.device import StreamLike
+from ingot.graph.dtype import bool_, float32, float64, int64, is_complex
+from ingot.graph.errors import type_name
+from ingot.graph.op import apply_multiple
+from ingot.graph.shape import shape_text
+from ingot.ops.casting import astype
+from ingot.ops.nearest import Nearest
+from ingot.search.metrics import MetricType, as_metric
+
+__all__ = ["as_count", "as_vectors", "nearest"]
+
+
+def nearest(
+    queries: Any,
+    database: Any,
+    k: int,
+    metric: MetricType | str | int = MetricType.L2,
+    *,
+    count: array | None = None,
+    stream: StreamLike = None,
+) -> tuple[array, array]:
+    """The `k` rows of a database that are nearest to each query.
+
+    Distances and selection are one operation that never holds the distances of all pairs. It can
+    be compiled and vectorised; the distances can be differentiated by queries and database.
+
+    Args:
+        queries: Vectors (queries, d): an array, a NumPy array or a list of lists.
+        database: Vectors (rows, d).
+        k: How many rows to find for each query, 1 or more.
+        metric: A MetricType, its name ("l2", "inner_product", "cosine", "l1", "linf") or faiss's
+            number.
+        count: An int64 array without axes: only so many first rows count.
+        stream: Where the work belongs.
+
+    Returns:
+        Distances and positions (int64), both (queries, k). The nearest row comes first, of equally
+        near ones that with the smaller position. L2 distances are squared; for inner products and
+        cosines, the largest come first. Where fewer than `k` rows have a finite distance, the
+        position is -1 and the distance infinite (minus infinity for similarities); so it is for
+        queries with NaN.
+    """
+    name = "nearest"
+    kind = as_metric(name, metric)
+    x = as_vectors(name, "queries", queries)
+    y = as_vectors(name, "the database", database)
+    if x.shape[1] != y.shape[1]:
+        raise ValueError(
+            f"[{name}] queries of shape {shape_text(x.shape)} and a database of shape "
+            f"{shape_text(y.shape)} have vectors of different lengths."
+        )
+    dtype = float64 if x.dtype is float64 or y.dtype is float64 else float32
+    x, y = astype(x, dtype, stream), astype(y, dtype, stream)
+    limit = row_count(y.shape[0]) if count is None else count
+    return nearest_of(x, y, limit, as_count(name, "k", k), kind, stream)
+
+
+def nearest_of(
+    queries: array,
+    database: array,
+    count: array,
+    k: int,
+    metric: MetricType,
+    stream: StreamLike = None,
+) -> tuple[array, array]:
+    """As `nearest`, for arrays that are known to fit."""
+    distances, positions = apply_multiple(
+        Nearest(k, metric.value), queries, database, count, stream=stream
+    )
+    return distances, positions
+
+
+def row_count(count: Any) -> array:
+    """A number of rows as an array."""
+    return array(count, int64)
+
+
+def as_count(name: str, what: str, value: Any) -> int:
+    """A number of things that a user asks for, which is 1 or more."""
+    try:
+        number = index(value)
+    except TypeError:
+        raise TypeError(f"[{name}] {what} is an int, got {type_name(value)}.") from None
+    if number < 1:
+        raise ValueError(f"[{name}] {what} must be 1 or more, got {number}.")
+    return number
+
+
+def as_vectors(name: str, what: str, value: Any, d: int | None = None) -> array:
+    """Vectors that a user gave, (number, d), as an array of floating-point numbers.
+
+    Args:
+        name: What error sentences begin with.
+        what: What they call the vectors.
+        value: An array, which may be lazy or a placeholder, a NumPy array or a list of lists.
+        d: The length that the vectors must have; they become float32 then.
+    """
+    x = value if isinstance(value, array) else _array_of(name, what, value)
+    if x.ndim != 2:
+        hint = " A single vector v is v[None]." if x.ndim == 1 else ""
+        raise ValueError(
+            f"[{name}] {what} have 2 axes (number, length), got shape {shape_text(x.shape)}.{hint}"
+        )
+    if d is not None and x.shape[1] != d:
+        raise ValueError(
+            f"[{name}] {what} of shape {shape_text(x.shape)} must have vectors of length {d}, "
+            f"not {x.shape[1]}."
+        )
+    if is_complex(x.dtype) or x.dtype is bool_:
+        raise ValueError(f"[{name}] {what} are real numbers, got dtype {x.dtype.name}.")
+    wanted: Dtype = float64 if d is None and x.dtype is float64 else float32
+    return x if x.dtype is wanted else astype(x, wanted)
+
+
+def _array_of(name: str, what: str, value: Any) -> array:
+    if isinstance(value, np.ndarray) and value.dtype == np.float32:
+        return constant(np.array(value, order="C"), float32)
+    try:
+        return array(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"[{name}] {what} are an array or a list of lists: {error}") from None
