@@ -145,5 +145,6 @@ int ingot_add_buffer(PyObject *module);
 int ingot_add_numpy_memory(PyObject *module);
 int ingot_add_pack(PyObject *module);
 int ingot_add_pool(PyObject *module);
+int ingot_add_product(PyObject *module);
 
 #endif

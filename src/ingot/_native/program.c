@@ -2,27 +2,12 @@
 #include "allocator.h"
 #include "buffer.h"
 #include "native.h"
+#include "ndarray.h"
 #include "pool.h"
+#include "product.h"
 #include <structmember.h>
 
-/* The head of NumPy's array struct, which its ABI has kept since version 1: read instead of asked for, because a
- * compiled call on a scalar is over in a microsecond. `ndarray_address` lets Python check it once. */
-typedef struct {
-    PyObject_HEAD
-    char *data;
-    int nd;
-    Py_ssize_t *dimensions;
-    Py_ssize_t *strides;
-    PyObject *base;
-    PyObject *descr;
-    int flags;
-} NumpyArray;
-
-enum { NUMPY_C_CONTIGUOUS = 1 };
-
 typedef void (*KernelFunction)(void *arguments, int64_t begin, int64_t end, int thread);
-typedef void (*GemmFunction)(char *, char *, int *, int *, int *, void *, void *, int *, void *, int *, void *, void *,
-                             int *);
 
 typedef struct {
     int slot;
@@ -38,10 +23,7 @@ typedef struct {
     int count;                    /* kernels: how many arguments; host steps: how many results */
     Argument *arguments;          /* kernels: all; BLAS: a, b, c; host steps: the result slots */
     PyObject *host;               /* host steps: called with the list of slots */
-    char transpose[2];            /* BLAS */
-    int m, n, k, lda, ldb, ldc;
-    int64_t batch, stride_a, stride_b, stride_c;
-    int element;                  /* BLAS: 's', 'd' or 'c' */
+    Product *product;             /* BLAS */
 } Instruction;
 
 typedef struct {
@@ -59,10 +41,6 @@ typedef struct {
 
 static PyTypeObject *Program_Type;
 
-static bool is_ndarray(PyObject *object) {
-    return hooks.ndarray_type != NULL && PyObject_TypeCheck(object, (PyTypeObject *)hooks.ndarray_type);
-}
-
 static void run_kernel(const Instruction *instruction, char **slots) {
     void *fast[24];
     void **arguments = instruction->count <= 24 ? fast : PyMem_RawMalloc((size_t)instruction->count * sizeof *arguments);
@@ -79,20 +57,14 @@ static void run_kernel(const Instruction *instruction, char **slots) {
         PyMem_RawFree(arguments);
 }
 
-static void run_gemm(Instruction *instruction, char **slots) {
-    static float one_float[2] = {1, 0}, zero_float[2] = {0, 0};
-    static double one_double = 1, zero_double = 0;
-    void *one = instruction->element == 'd' ? (void *)&one_double : (void *)one_float;
-    void *zero = instruction->element == 'd' ? (void *)&zero_double : (void *)zero_float;
-    char *a = slots[instruction->arguments[0].slot] + instruction->arguments[0].offset;
-    char *b = slots[instruction->arguments[1].slot] + instruction->arguments[1].offset;
-    char *c = slots[instruction->arguments[2].slot] + instruction->arguments[2].offset;
-    for (int64_t i = 0; i < instruction->batch; i++) {
-        ((GemmFunction)instruction->function)(
-            &instruction->transpose[0], &instruction->transpose[1], &instruction->m, &instruction->n, &instruction->k,
-            one, a + i * instruction->stride_a, &instruction->lda, b + i * instruction->stride_b, &instruction->ldb, zero,
-            c + i * instruction->stride_c, &instruction->ldc);
-    }
+static char *address(const Argument *argument, char **slots) {
+    return slots[argument->slot] + argument->offset;
+}
+
+static void run_gemm(const Instruction *instruction, char **slots) {
+    const Argument *arguments = instruction->arguments;
+    ingot_multiply(instruction->product, address(&arguments[0], slots), address(&arguments[1], slots),
+                   address(&arguments[2], slots));
 }
 
 /* Runs a host step: its results, ndarrays, take their slots. */
@@ -297,28 +269,27 @@ static int read_instruction(PyObject *tuple, Instruction *instruction, Py_ssize_
         return -1;
     }
     PyObject *arguments;
-    unsigned long long address = 0;
+    unsigned long long code = 0;
     const char *name;
     if (strcmp(kind, "kernel") == 0) {
         instruction->kind = KERNEL;
         long long parts, grain;
-        if (!PyArg_ParseTuple(tuple, "sKLLO", &name, &address, &parts, &grain, &arguments))
+        if (!PyArg_ParseTuple(tuple, "sKLLO", &name, &code, &parts, &grain, &arguments))
             return -1;
         instruction->parts = parts;
         instruction->grain = grain < 1 ? 1 : grain;
     } else if (strcmp(kind, "gemm") == 0) {
         instruction->kind = GEMM;
-        const char *transpose;
-        long long batch, a, b, c;
-        if (!PyArg_ParseTuple(tuple, "sKCsiiiiiiLLLLO", &name, &address, &instruction->element, &transpose,
-                              &instruction->m, &instruction->n, &instruction->k, &instruction->lda, &instruction->ldb,
-                              &instruction->ldc, &batch, &a, &b, &c, &arguments))
+        PyObject *product;
+        if (!PyArg_ParseTuple(tuple, "sO!O", &name, &PyTuple_Type, &product, &arguments))
             return -1;
-        memcpy(instruction->transpose, transpose, 2);
-        instruction->batch = batch;
-        instruction->stride_a = a;
-        instruction->stride_b = b;
-        instruction->stride_c = c;
+        instruction->product = PyMem_Calloc(1, sizeof(Product));
+        if (instruction->product == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        if (ingot_read_product(product, instruction->product) < 0)
+            return -1;
     } else if (strcmp(kind, "host") == 0) {
         instruction->kind = HOST;
         PyObject *host;
@@ -329,7 +300,7 @@ static int read_instruction(PyObject *tuple, Instruction *instruction, Py_ssize_
         PyErr_Format(PyExc_ValueError, "there is no instruction %s.", kind);
         return -1;
     }
-    instruction->function = (void *)(uintptr_t)address;
+    instruction->function = (void *)(uintptr_t)code;
     return read_arguments(arguments, instruction, slot_count);
 }
 
@@ -384,6 +355,7 @@ static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *
 static void program_dealloc(Program *self) {
     for (Py_ssize_t i = 0; i < self->instruction_count; i++) {
         PyMem_Free(self->instructions[i].arguments);
+        PyMem_Free(self->instructions[i].product);
         Py_XDECREF(self->instructions[i].host);
     }
     PyMem_Free(self->instructions);

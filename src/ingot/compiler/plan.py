@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from ingot._native import NativeProgram, ndarray_address
-from ingot.compiler.blas import gemm_instruction, has_gemm
 from ingot.compiler.fuse import Group, Schedule
 from ingot.compiler.kernels import kernel_address
 from ingot.compiler.layout import contiguous
@@ -23,7 +22,9 @@ from ingot.compiler.loops import Kernel
 from ingot.compiler.tape import Step
 from ingot.compiler.walks import lower
 from ingot.compiler.work import Work
+from ingot.graph.blas import has_gemm, product_of
 from ingot.graph.op import Op, Output, no_rule
+from ingot.graph.shape import size_of
 
 __all__ = ["Plan", "build_plan"]
 
@@ -282,23 +283,24 @@ class _Planner:
         if not self._is_gemm(step):
             return False
         self._give_place(step)
-        made = gemm_instruction(
-            step, [(source.shape, self.place[source].strides) for source in step.inputs]
-        )
-        if made is None:
-            copies = [self._materialised(source) for source in step.inputs]
-            made = gemm_instruction(step, [(s.shape, self.place[s].strides) for s in copies])
-            sources = copies
-        else:
-            sources = list(step.inputs)
-        assert made is not None
+        sources = list(step.inputs)
+        product = self._product(step, sources)
+        if product is None:
+            sources = [self._materialised(source) for source in sources]
+            product = self._product(step, sources)
+        assert product is not None
         left, right = sources
         places = [self.place[s] for s in (right, left, step)]
-        self.instructions.append((*made, [(place.slot, place.offset) for place in places]))
-        _, _, _, _, n, m, k, _, _, _, batch, *_ = made
-        self.work.append(Work("BLAS", [step], flops=2 * n * m * k * batch))
+        arguments = [(place.slot, place.offset) for place in places]
+        self.instructions.append(("gemm", product, arguments))
+        multiplications = size_of(step.shape) * step.inputs[0].shape[-1]
+        self.work.append(Work("BLAS", [step], flops=2 * multiplications))
         self.blas_calls.append(step)
         return True
+
+    def _product(self, step: Step, sources: list[Step]) -> Any:
+        left, right = ((source.shape, self.place[source].strides) for source in sources)
+        return product_of(step.dtype.numpy, left, right)
 
     def _host(self, step: Step) -> None:
         count = len(step.dtype) if isinstance(step.dtype, tuple) else 1

@@ -14,7 +14,6 @@ from typing import Any
 from ingot import _native
 
 __all__ = [
-    "blas_controllers",
     "limit_blas_threads",
     "llvm_binding",
     "opt_einsum_paths",
@@ -126,15 +125,6 @@ def limit_blas_threads() -> None:
     import threadpoolctl
 
     threadpoolctl.threadpool_limits(limits=_native.get_num_threads(), user_api="blas")
-
-
-@cache
-def blas_controllers() -> tuple[Any, ...]:
-    """What sets the numbers of threads of the BLAS libraries that are loaded, NumPy's for one."""
-    import threadpoolctl
-
-    found = threadpoolctl.ThreadpoolController().lib_controllers
-    return tuple(library for library in found if library.user_api == "blas")
 
 
 @cache

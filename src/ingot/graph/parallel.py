@@ -11,13 +11,12 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import itertools
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from ingot import _native
-from ingot.graph.libraries import blas_controllers
+from ingot.graph.blas import prepare_products
 
 __all__ = ["each_in_parallel", "one_blas_thread"]
 
@@ -25,38 +24,15 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class _Usage:
-    """How many calls want BLAS to stay on the thread that calls it."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.calls = 0
-
-
-_usage = _Usage()
-if hasattr(os, "register_at_fork"):  # whoever used it does not run in the child
-    os.register_at_fork(after_in_child=_usage.__init__)  # type: ignore[misc]
-
-
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
     """BLAS stays on the thread that calls it, until the last of all calls of this is done."""
-    with _usage.lock:
-        _usage.calls += 1
-        if _usage.calls == 1:
-            _set_blas_threads(1)
+    prepare_products()
+    _native.hold_blas_threads()
     try:
         yield
     finally:
-        with _usage.lock:
-            _usage.calls -= 1
-            if _usage.calls == 0:
-                _set_blas_threads(_native.get_num_threads())
-
-
-def _set_blas_threads(count: int) -> None:
-    for library in blas_controllers():
-        library.set_num_threads(count)
+        _native.release_blas_threads()
 
 
 class _Work:

@@ -16,9 +16,9 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, array, make
+from ingot.graph.blas import matrix_product
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64, is_inexact, promote
-from ingot.graph.libraries import prepare_blas
 from ingot.graph.op import Op, no_rule
 from ingot.graph.shape import (
     Shape,
@@ -49,10 +49,7 @@ class Matmul(Op):
         return (*a.shape[:-1], b.shape[-1]), a.dtype
 
     def evaluate(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        prepare_blas()
-        left = _for_blas(a)
-        right = _for_blas(b)
-        product: np.ndarray = np.matmul(left, right)
+        product = matrix_product(_for_blas(a), _for_blas(b))
         if product.itemsize != a.itemsize:
             product = product.astype(a.dtype)
         if product.ndim > 2 and product.shape[:-2] != a.shape[:-2]:

@@ -1,0 +1,232 @@
+/* Products of matrices.
+ *
+ * BLAS libraries spread one product over threads of their own, which spin when there is nothing to do and wait for each
+ * other at the end: between our own loops, and above all on a busy machine, that costs more than the product. So BLAS
+ * is kept on the thread that calls it while a product runs, and the pool's threads each multiply a part of the result. */
+#include "product.h"
+
+#include <pthread.h>
+
+#include "ndarray.h"
+#include "pool.h"
+
+/* Fortran's interface. Integers are passed as 64 bits: a library that takes 32 reads their low half, which comes first
+ * on the little-endian machines that this runs on, and lengths beyond are refused where products are planned. */
+typedef void (*Gemm)(const char *, const char *, const int64_t *, const int64_t *, const int64_t *, const void *, const void *,
+                     const int64_t *, const void *, const int64_t *, const void *, void *, const int64_t *);
+
+static struct {
+    Gemm single, twice, complex;
+    int (*get_threads)(void); /* NULL if the library's threads cannot be set: it then spreads products itself */
+    void (*set_threads)(int);
+} blas;
+
+#define PIECE_ALIGNMENT 16       /* a piece begins at a multiple of what vector registers hold */
+#define LONG_SIDE 1024           /* of a piece that is better cut again, so that threads which are held up have less left */
+#define WORTH_A_THREAD (1 << 18) /* multiplications that take longer than calling a thread */
+
+/* ---- keeping BLAS on the calling thread ---- */
+
+static pthread_mutex_t holding = PTHREAD_MUTEX_INITIALIZER;
+static int holders, threads_before;
+
+static void hold_threads(void) {
+    if (blas.set_threads == NULL)
+        return;
+    pthread_mutex_lock(&holding);
+    if (holders++ == 0) {
+        threads_before = blas.get_threads();
+        if (threads_before != 1)
+            blas.set_threads(1);
+    }
+    pthread_mutex_unlock(&holding);
+}
+
+static void let_threads_go(void) {
+    if (blas.set_threads == NULL)
+        return;
+    pthread_mutex_lock(&holding);
+    if (--holders == 0 && threads_before != 1)
+        blas.set_threads(threads_before);
+    pthread_mutex_unlock(&holding);
+}
+
+static void after_fork_in_child(void) {
+    pthread_mutex_init(&holding, NULL);
+    if (holders > 0 && threads_before != 1) /* whoever held them does not run in the child */
+        blas.set_threads(threads_before);
+    holders = 0;
+}
+
+/* ---- pieces ---- */
+
+typedef struct {
+    const Product *product;
+    char *operands[3];
+    int64_t across, along; /* how many pieces each result is cut into: of its m rows and of its n columns */
+} Sharing;
+
+static int64_t piece_begin(int64_t piece, int64_t pieces, int64_t length) {
+    return piece == pieces ? length : piece * length / pieces / PIECE_ALIGNMENT * PIECE_ALIGNMENT;
+}
+
+static void multiply_piece(const Sharing *sharing, int64_t place, int64_t row, int64_t column) {
+    static const float one_float[2] = {1, 0}, zero_float[2] = {0, 0};
+    static const double one_double = 1, zero_double = 0;
+    const Product *product = sharing->product;
+    char *pointers[3];
+    for (int operand = 0; operand < 3; operand++) {
+        pointers[operand] = sharing->operands[operand];
+        int64_t rest = place;
+        for (int axis = product->stack_axes - 1; axis >= 0; axis--) {
+            pointers[operand] += rest % product->lengths[axis] * product->strides[operand][axis];
+            rest /= product->lengths[axis];
+        }
+    }
+    bool wide = product->element == 'd';
+    int64_t size = product->element == 's' ? 4 : 8;
+    int64_t top = piece_begin(row, sharing->across, product->m);
+    int64_t left = piece_begin(column, sharing->along, product->n);
+    int64_t m = piece_begin(row + 1, sharing->across, product->m) - top;
+    int64_t n = piece_begin(column + 1, sharing->along, product->n) - left;
+    if (m == 0 || n == 0)
+        return;
+    pointers[0] += size * top * (product->transpose[0] == 'N' ? 1 : product->lda);
+    pointers[1] += size * left * (product->transpose[1] == 'N' ? product->ldb : 1);
+    pointers[2] += size * (top + left * product->ldc);
+    Gemm gemm = wide ? blas.twice : product->element == 's' ? blas.single : blas.complex;
+    gemm(&product->transpose[0], &product->transpose[1], &m, &n, &product->k, wide ? (const void *)&one_double : one_float,
+         pointers[0], &product->lda, pointers[1], &product->ldb, wide ? (const void *)&zero_double : zero_float, pointers[2],
+         &product->ldc);
+}
+
+static void multiply_pieces(void *context, int64_t begin, int64_t end, int Py_UNUSED(thread)) {
+    const Sharing *sharing = context;
+    int64_t pieces = sharing->across * sharing->along;
+    for (int64_t i = begin; i < end; i++)
+        multiply_piece(sharing, i / pieces, i % pieces / sharing->along, i % sharing->along);
+}
+
+/* Cuts a result into `pieces` that are as square as possible: each reads the fewest numbers of a and b then. */
+static void cut(Sharing *sharing, int64_t pieces) {
+    double best = 0;
+    for (int64_t across = 1; across <= pieces; across++) {
+        if (pieces % across != 0)
+            continue;
+        double sides = (double)sharing->product->m / (double)across + (double)sharing->product->n * (double)across / (double)pieces;
+        if (across == 1 || sides < best) {
+            best = sides;
+            sharing->across = across;
+            sharing->along = pieces / across;
+        }
+    }
+}
+
+void ingot_multiply(const Product *product, char *a, char *b, char *c) {
+    Sharing sharing = {product, {a, b, c}, 1, 1};
+    int64_t stack = 1;
+    for (int axis = 0; axis < product->stack_axes; axis++)
+        stack *= product->lengths[axis];
+    double work = (double)product->m * (double)product->n * (double)product->k;
+    int64_t threads = blas.set_threads == NULL ? 1 : ingot_num_threads();
+    if (threads > 1 && stack < threads && work * (double)stack >= 2.0 * WORTH_A_THREAD) {
+        int64_t pieces = (threads + stack - 1) / stack;
+        int64_t longer = product->m > product->n ? product->m : product->n;
+        cut(&sharing, longer / pieces >= LONG_SIDE ? 2 * pieces : pieces);
+    }
+    int64_t pieces = sharing.across * sharing.along;
+    int64_t grain = pieces > 1 ? 1 : (int64_t)(WORTH_A_THREAD / (work + 1)) + 1;
+    hold_threads();
+    if (threads > 1)
+        ingot_parallel_for(multiply_pieces, &sharing, stack * pieces, grain);
+    else
+        multiply_pieces(&sharing, 0, stack, 0);
+    let_threads_go();
+}
+
+/* ---- Python ---- */
+
+static int read_numbers(PyObject *tuple, int64_t *numbers, int count) {
+    if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) != count) {
+        PyErr_SetString(PyExc_ValueError, "a product has a length and three strides for each axis of its stack.");
+        return -1;
+    }
+    for (int i = 0; i < count; i++)
+        numbers[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i));
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+int ingot_read_product(PyObject *tuple, Product *product) {
+    const char *transpose;
+    long long m, n, k, lda, ldb, ldc;
+    PyObject *lengths, *strides[3];
+    if (!PyArg_ParseTuple(tuple, "CsLLLLLLO!(OOO)", &product->element, &transpose, &m, &n, &k, &lda, &ldb, &ldc,
+                          &PyTuple_Type, &lengths, &strides[0], &strides[1], &strides[2]))
+        return -1;
+    if (PyTuple_GET_SIZE(lengths) > MAXIMUM_STACK_AXES || blas.single == NULL || strlen(transpose) != 2) {
+        PyErr_SetString(PyExc_ValueError, "a product needs use_blas, two transposes and a stack of few axes.");
+        return -1;
+    }
+    memcpy(product->transpose, transpose, 2);
+    product->m = m, product->n = n, product->k = k;
+    product->lda = lda, product->ldb = ldb, product->ldc = ldc;
+    product->stack_axes = (int)PyTuple_GET_SIZE(lengths);
+    int status = read_numbers(lengths, product->lengths, product->stack_axes);
+    for (int operand = 0; operand < 3 && status == 0; operand++)
+        status = read_numbers(strides[operand], product->strides[operand], product->stack_axes);
+    return status;
+}
+
+/* multiply(product, a, b, c) */
+static PyObject *multiply(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
+    if (count != 4 || !is_ndarray(arguments[1]) || !is_ndarray(arguments[2]) || !is_ndarray(arguments[3])) {
+        PyErr_SetString(PyExc_TypeError, "multiply takes a product and three ndarrays.");
+        return NULL;
+    }
+    Product product;
+    if (ingot_read_product(arguments[0], &product) < 0)
+        return NULL;
+    PyThreadState *state = PyEval_SaveThread();
+    ingot_multiply(&product, ((NumpyArray *)arguments[1])->data, ((NumpyArray *)arguments[2])->data,
+                   ((NumpyArray *)arguments[3])->data);
+    PyEval_RestoreThread(state);
+    Py_RETURN_NONE;
+}
+
+/* use_blas(sgemm, dgemm, cgemm, get_threads, set_threads): addresses */
+static PyObject *use_blas(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    unsigned long long addresses[5];
+    if (!PyArg_ParseTuple(arguments, "KKKKK:use_blas", &addresses[0], &addresses[1], &addresses[2], &addresses[3],
+                          &addresses[4]))
+        return NULL;
+    blas.single = (Gemm)(uintptr_t)addresses[0];
+    blas.twice = (Gemm)(uintptr_t)addresses[1];
+    blas.complex = (Gemm)(uintptr_t)addresses[2];
+    blas.get_threads = (int (*)(void))(uintptr_t)addresses[3];
+    blas.set_threads = (void (*)(int))(uintptr_t)addresses[4];
+    Py_RETURN_NONE;
+}
+
+static PyObject *hold_blas_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
+    hold_threads();
+    Py_RETURN_NONE;
+}
+
+static PyObject *release_blas_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
+    let_threads_go();
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"multiply", (PyCFunction)(void (*)(void))multiply, METH_FASTCALL,
+     "multiply(product, a, b, c): products of the matrices of a stack, on the pool's threads"},
+    {"use_blas", use_blas, METH_VARARGS, "use_blas(sgemm, dgemm, cgemm, get_threads, set_threads): addresses; 0 for none"},
+    {"hold_blas_threads", hold_blas_threads, METH_NOARGS, "Keeps BLAS on the thread that calls it; may be nested."},
+    {"release_blas_threads", release_blas_threads, METH_NOARGS, "Ends what hold_blas_threads began."},
+    {NULL, NULL, 0, NULL},
+};
+
+int ingot_add_product(PyObject *module) {
+    pthread_atfork(NULL, NULL, after_fork_in_child);
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,24 @@
+/* Products of stacks of matrices by BLAS, shared out among the pool's threads. */
+#ifndef INGOT_PRODUCT_H
+#define INGOT_PRODUCT_H
+
+#include "native.h"
+
+#define MAXIMUM_STACK_AXES 6
+
+/* c = a b for each place of a stack. Matrices are counted by columns, as BLAS does; strides of the stack are bytes. */
+typedef struct {
+    int element;       /* 's', 'd' or 'c' */
+    char transpose[2]; /* of a and b: 'N' or 'T' */
+    int64_t m, n, k, lda, ldb, ldc;
+    int stack_axes;
+    int64_t lengths[MAXIMUM_STACK_AXES];
+    int64_t strides[3][MAXIMUM_STACK_AXES]; /* of a, b and c */
+} Product;
+
+/* From (element, transposes, m, n, k, lda, ldb, ldc, lengths, (strides of a, of b, of c)); -1 with an error set. */
+int ingot_read_product(PyObject *tuple, Product *product);
+/* Needs no GIL. `use_blas` must have been called before. */
+void ingot_multiply(const Product *product, char *a, char *b, char *c);
+
+#endif

@@ -1,0 +1,164 @@
+"""BLAS: products of matrices by the library that NumPy carries, called by address.
+
+`product_of` says how BLAS is to read operands that lie in memory as they do; native programs keep
+its answer, `matrix_product` uses it at once. The library is NumPy's own OpenBLAS, which is loaded
+already; where NumPy was built with another, SciPy's is asked for its addresses.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ingot import _native
+from ingot.graph.dtype import complex64, float32, float64
+from ingot.graph.libraries import prepare_blas, scipy_blas
+
+__all__ = ["Layout", "has_gemm", "matrix_product", "prepare_products", "product_of"]
+
+Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides in bytes
+Product = tuple[Any, ...]  # what `_native.multiply` takes
+
+_ROUTINES = ("sgemm", "dgemm", "cgemm")
+_LETTERS = {float32.numpy: "s", float64.numpy: "d", complex64.numpy: "c"}
+_MOST_STACK_AXES = 6
+_SHORT_INTEGERS = 1 << 31
+# Multiplications up to which NumPy's own call, which takes less time to make, stays on one thread.
+_SMALL = 1 << 18
+
+
+def has_gemm(dtype: Any) -> bool:
+    """Whether BLAS multiplies matrices of this dtype."""
+    return dtype in (float32, float64, complex64)
+
+
+@cache
+def prepare_products() -> int:
+    """Tells the native code where BLAS is. Returns the longest side of a matrix that it takes."""
+    carried = sorted(Path(np.__file__).parent.parent.glob("numpy.libs/libscipy_openblas64_*.so"))
+    if len(carried) == 1:
+        library = ctypes.CDLL(str(carried[0]))
+        names = [f"scipy_{name}_64_" for name in _ROUTINES]
+        names += [f"scipy_openblas_{verb}_num_threads64_" for verb in ("get", "set")]
+        if all(hasattr(library, name) for name in names):
+            prepare_blas()
+            addresses = [ctypes.cast(library[name], ctypes.c_void_p).value for name in names]
+            _native.use_blas(*(address or 0 for address in addresses))
+            return np.iinfo(np.int64).max
+    _native.use_blas(*map(_address_in_scipy, _ROUTINES), 0, 0)
+    return _SHORT_INTEGERS - 1
+
+
+def _address_in_scipy(routine: str) -> int:
+    capsule = scipy_blas().__pyx_capi__[routine]
+    name = ctypes.pythonapi.PyCapsule_GetName
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    address: int = pointer(capsule, name(capsule))
+    return address
+
+
+def product_of(dtype: np.dtype[Any], left: Layout, right: Layout) -> Product | None:
+    """How to multiply two stacks of matrices into a contiguous one; None if BLAS cannot take an
+    operand as it lies.
+
+    BLAS counts by columns, so it is asked for the transposed product of the operands in the other
+    order.
+    """
+    (left_shape, left_strides), (right_shape, right_strides) = left, right
+    size = dtype.itemsize
+    m, k = left_shape[-2:]
+    n = right_shape[-1]
+    rows = _matrix(left_shape[-2:], left_strides[-2:], size)
+    columns = _matrix(right_shape[-2:], right_strides[-2:], size)
+    if rows is None or columns is None:
+        return None
+    lengths, strides = _stack(left_shape[:-2], left_strides[:-2], right_strides[:-2], m * n * size)
+    if (
+        len(lengths) == 1
+        and strides[0] == (0,)
+        and rows[0] == "N"
+        and strides[1] == (m * rows[1] * size,)
+    ):
+        m *= lengths[0]  # one matrix on the right: all rows of the stack are one matrix
+        lengths, strides = (), ((), (), ())
+    longest = max(m, n, k, rows[1], columns[1])
+    if len(lengths) > _MOST_STACK_AXES or longest > prepare_products():
+        return None
+    transposes = columns[0] + rows[0]
+    return (
+        _LETTERS[dtype], transposes, n, m, k, columns[1], rows[1], max(1, n), lengths, strides,
+    )  # fmt: skip
+
+
+def _matrix(shape: Sequence[int], strides: Sequence[int], size: int) -> tuple[str, int] | None:
+    """How BLAS reads a matrix: as it is ("N") or transposed ("T"), and the distance of its rows (or
+    columns).
+    """
+    rows, columns = shape
+    row, column = strides
+    if (
+        (column == size or columns == 1)
+        and row % size == 0
+        and (row >= columns * size or rows == 1)
+    ):
+        return "N", max(1, columns, row // size if rows > 1 else columns)
+    if (
+        (row == size or rows == 1)
+        and column % size == 0
+        and (column >= rows * size or columns == 1)
+    ):
+        return "T", max(1, rows, column // size if columns > 1 else rows)
+    return None
+
+
+def _stack(
+    lengths: Sequence[int], left: Sequence[int], right: Sequence[int], nbytes: int
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """The axes of a stack, those that every operand walks as one joined: their lengths, and the
+    strides of the right operand, of the left one, and of results of `nbytes` each.
+    """
+    joined: list[tuple[int, int, int, int]] = []  # innermost first: length and strides
+    step = nbytes
+    for length, left_step, right_step in zip(
+        reversed(lengths), reversed(left), reversed(right), strict=True
+    ):
+        if length != 1:
+            last = joined[-1] if joined else None
+            if last is not None and (right_step, left_step) == (
+                last[0] * last[1],
+                last[0] * last[2],
+            ):
+                joined[-1] = (last[0] * length, *last[1:])
+            else:
+                joined.append((length, right_step, left_step, step))
+        step *= length
+    joined.reverse()
+    by_axis = [tuple(axis[number] for axis in joined) for number in range(4)]
+    return by_axis[0], tuple(by_axis[1:])
+
+
+def matrix_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """`left @ right` of two stacks of float32, float64 or complex64 matrices, on the pool's
+    threads.
+    """
+    work = left.shape[-2] * left.shape[-1] * right.shape[-1]
+    if work <= _SMALL and (left.ndim == 2 or left.size * right.shape[-1] <= _SMALL):
+        prepare_blas()
+        return np.matmul(left, right)
+    if left.shape[:-2] != right.shape[:-2]:
+        stack = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        left = np.broadcast_to(left, (*stack, *left.shape[-2:]))
+        right = np.broadcast_to(right, (*stack, *right.shape[-2:]))
+    product = product_of(left.dtype, (left.shape, left.strides), (right.shape, right.strides))
+    if product is None:
+        return np.matmul(left, right)
+    result: np.ndarray = np.empty((*left.shape[:-1], right.shape[-1]), left.dtype)
+    _native.multiply(product, right, left, result)
+    return result
