@@ -154,7 +154,7 @@ def entropies() -> tuple[float, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = show.options(arguments, __file__, __doc__, steps=(500, 20))
+    options = show.options(arguments, __file__, __doc__, steps=(600, 20))
     model, losses = train(options.rounds, options.seed)
     loss = test_loss(model)
     singles, pairs = entropies()
