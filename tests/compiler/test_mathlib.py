@@ -28,6 +28,7 @@ from ingot.compiler import mathlib
 from ingot.compiler.jit import machine_description
 from ingot.compiler.mathlib.coefficients import EXPONENTIAL
 from ingot.graph import dtype as dtypes
+from ingot.graph.c_library import c_function
 
 SAMPLES = int(os.environ.get("INGOT_MATHLIB_SAMPLES", 2**18))
 DTYPES = {np.float32: dtypes.float32, np.float64: dtypes.float64}
@@ -382,6 +383,18 @@ def test_integer_powers(name: str) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="it has the bits of the GNU C library"
+)
+def test_c_log_has_the_bits_of_the_c_library() -> None:
+    every = np.arange(0, 1 << 32, 1013, np.uint32).view(np.float32)
+    special = np.array([0, -0.0, 1, -1, np.inf, -np.inf, 1e-45, 2.0**-126, 3e38], np.float32)
+    given = np.concatenate([special, every[~np.isnan(every)]])
+    found = compile_function(mathlib.c_log, dtypes.float32)(given)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(found, c_function("log")(given))
+
+
 # The code
 
 ARITIES = {name: 2 if name in ("arctan2", "power", "remainder") else 1 for name in mathlib.__all__}
@@ -393,6 +406,8 @@ del ARITIES["integer_power"]
 @pytest.mark.parametrize("type", TYPES)
 @pytest.mark.parametrize("name", ARITIES)
 def test_code_is_vectorised_and_calls_nothing(name: str, type: Type) -> None:
+    if name == "c_log" and type is np.float64:
+        return  # it is a function of floats only
     loop: CompiledLoop = compile_function(getattr(mathlib, name), DTYPES[type], ARITIES[name])
     text = loop.assembly()
     features = machine_description()

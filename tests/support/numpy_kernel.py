@@ -96,6 +96,19 @@ class NumpyKernel:
     absolute = _word(np.absolute)
     power = _word(_power)
     subtract = _word(np.subtract)
+    rounded_product = _real_only(np.multiply)
+
+    def fused_multiply_add(self, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        assert a.dtype == b.dtype == c.dtype == np.float32
+        return (a.astype(np.float64) * b + c).astype(np.float32)
+
+    def bits(self, x: np.ndarray) -> np.ndarray:
+        assert x.dtype == np.float32
+        return x.view(np.uint32)
+
+    def c_log(self, x: np.ndarray) -> np.ndarray:
+        assert x.dtype == np.float32
+        return np.log(x)
 
     def floor_divide(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         assert is_integer(_dtype(a))

@@ -561,6 +561,10 @@ ELSEWHERE = {
     "FourierTransform": "tests/ops/test_fourier.py: its values are complex64",
     "Output": "a part of ops with several outputs",
     "CustomFunction": "tests/transforms/test_custom.py and test_compositions.py",
+    **dict.fromkeys(
+        ("Counted", "Positions", "RandomWord", "Ranked", "RankedPlace"),
+        "tests/compiler/test_native_positions.py: what others become in compiled programs",
+    ),
     "Length": "tests/compiler/test_dimension.py: it stands for a number while compile traces",
 }
 

@@ -57,6 +57,8 @@ class Code:
         self.notes: list[tuple[Any, ...]] = []
         self._count = 0
         self.block = "entry"  # the label of the block that is being written
+        self.lanes = 0  # how many elements the loop being written should take at once; 0: as LLVM
+        self.metadata: list[str] = []  # what stands behind the functions
 
     def fresh(self, hint: str = "v") -> str:
         """A name that is not taken."""
@@ -181,7 +183,7 @@ class Code:
         self.branch(latch)
         self.label(latch)
         self.do(f"{following} = add nuw nsw i64 {index}, {step}")
-        self.do(f"br label {head}{metadata}")
+        self.do(f"br label {head}{metadata or self._width()}")
         phis = [f"  {index} = phi i64 [{begin.name}, %{entry}], [{following}, {latch}]"]
         for now, first, later in zip(current, carried, loop.updated, strict=True):
             phis.append(
@@ -189,6 +191,18 @@ class Code:
             )
         self.lines[position] = "\n".join(phis)
         self.label(done)
+
+    def _width(self) -> str:
+        """The width that the body of a loop asked for, which is the innermost around it."""
+        if not self.lanes:
+            return ""
+        first = len(self.metadata)
+        self.metadata += [
+            f"!{first} = distinct !{{!{first}, !{first + 1}}}",
+            f'!{first + 1} = !{{!"llvm.loop.vectorize.width", i32 {self.lanes}}}',
+        ]
+        self.lanes = 0
+        return f", !llvm.loop !{first}"
 
 
 class Loop:

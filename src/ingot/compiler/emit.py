@@ -22,6 +22,7 @@ from ingot.graph.dtype import (
     float64,
     is_inexact,
     is_unsigned_integer,
+    uint32,
 )
 
 __all__ = ["Element", "LLVMKernel"]
@@ -226,6 +227,13 @@ class LLVMKernel:
             return complex_math.divide(self.code, a, b)
         return self._binary("fdiv", a, b)
 
+    def rounded_product(self, a: Element, b: Element) -> Element:
+        return self._binary("fmul", a, b)
+
+    def fused_multiply_add(self, a: Element, b: Element, c: Element) -> Element:
+        found = self.code.intrinsic("fma", a.register, b.register, c.register)
+        return Element(found, a.dtype)
+
     def _safe_divisor(self, a: Element, b: Element) -> tuple[Register, Register]:
         """Whether dividing would trap (b is 0, or the lowest one / -1), and a divisor that does
         not.
@@ -360,6 +368,9 @@ class LLVMKernel:
 
     # Bits
 
+    def bits(self, x: Element) -> Element:
+        return Element(self.code.convert("bitcast", x.register, "i32"), uint32)
+
     def bitwise_and(self, a: Element, b: Element) -> Element:
         return self._binary("and", a, b)
 
@@ -417,6 +428,9 @@ class LLVMKernel:
         if x.imaginary is not None:
             return complex_math.sqrt(self.code, x)
         return Element(self.code.intrinsic("sqrt", x.register), x.dtype)
+
+    def c_log(self, x: Element) -> Element:
+        return Element(mathlib.c_log(self.code, x.register), x.dtype)
 
     def arctan2(self, a: Element, b: Element) -> Element:
         return Element(mathlib.arctan2(self.code, a.register, b.register), a.dtype)

@@ -8,8 +8,8 @@ addresses. What remains (products of matrices, sorting) stays single.
 
 Groups cannot depend on each other in a circle: each has a level; a value that a group at level n
 writes can be read by others from level n + 1 on; steps join the groups of their inputs only at the
-highest of these levels. So a path that leaves a group leads to higher levels and never back. All
-this takes one walk over the tape.
+highest of these levels, to which groups that nothing outside reads so far are raised. So a path
+that leaves a group leads to higher levels and never back. All this takes one walk over the tape.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ SMALL = 1 << 15  # elements that one thread reduces at once, however they are ar
 
 @dataclass(eq=False)
 class Group:
-    """Steps that run together. Kinds: "fused" (one kernel), "view" (no work), "single" (one op)."""
+    """Steps that run together. Kinds: "fused" (one kernel), "view" and "count" (no work), "single"
+    (one op).
+    """
 
     kind: str
     steps: list[Step]
@@ -44,7 +46,7 @@ class Group:
     @property
     def nbytes(self) -> int:
         """What the group reads and writes."""
-        if self.kind == "view":
+        if self.kind in ("view", "count"):
             return 0
         return sum(step.nbytes for step in (*self.inputs, *self.outputs))
 
@@ -120,6 +122,7 @@ class _Part:
         self.reduced: tuple[int, ...] | None = None
         self.by_rows = False
         self.absorbed_by: _Part | None = None
+        self.is_read = False  # whether something outside takes a value of it: its level is settled
 
     def final(self) -> _Part:
         """The group that this one is part of now."""
@@ -161,6 +164,7 @@ class _Part:
         self.steps += other.steps
         self.row_steps |= other.row_steps
         self.finished |= other.finished
+        self.is_read |= other.is_read
         if self.reduced is None:
             self.reduced, self.by_rows = other.reduced, other.by_rows
 
@@ -216,11 +220,18 @@ class _Fuser:
             if is_row and op.broadcasts and _spreads(step, part):
                 self._add(part, step)
                 return
+        self._read(source)
         self.singles[step] = Group("view", [step])
         self.available[step] = self._readable(source)
 
+    def _count(self, step: Step) -> None:
+        self.singles[step] = Group("count", [step])
+        self.available[step] = 0
+
     def _single(self, step: Step, reason: str = "") -> None:
         op: Any = step.op
+        for source in step.inputs:
+            self._read(source)
         level = max((self._readable(source) for source in step.inputs), default=0)
         self.available[step] = level + 1
         self.singles[step] = Group("single", [step], reason=reason or op.why_single)
@@ -243,6 +254,8 @@ class _Fuser:
         level = max([part.level for part in joinable] + others, default=0)
         merged: _Part | None = None
         for part in joinable:
+            if not part.is_read:
+                part.level = level
             if part.level != level or part is merged:
                 continue
             if merged is None:
@@ -258,6 +271,8 @@ class _Fuser:
             readers = self.readers.setdefault((source, merged.level), [])
             if not readers or readers[-1] is not merged:
                 readers.append(merged)
+        for source in step.inputs:
+            self._read(source, merged)
         if reduced is not None:
             by_rows = _runs_by_rows(domain, reduced)
             merged.reduced, merged.by_rows = reduced, by_rows
@@ -311,6 +326,12 @@ class _Fuser:
         """The lowest level at which a group can read `step` from memory."""
         part = self.part_of.get(step)
         return self.available[step] if part is None else part.level + 1
+
+    def _read(self, step: Step, reader: _Part | None = None) -> None:
+        """Notes that something outside of a step's group takes it."""
+        part = self.part_of.get(step)
+        if part is not None and part is not reader:
+            part.is_read = True
 
     def _add(
         self, part: _Part, step: Step, is_row: bool = False, is_finished: bool = False

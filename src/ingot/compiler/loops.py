@@ -123,9 +123,9 @@ class Writer:
 
     def __init__(self, group: Group, strides_of: dict[Step, tuple[int, ...]]) -> None:
         self.group = group
-        self.domain, self.reads, self.writes = operands_of(group, strides_of)
+        self.domain, (self.reads, self.writes, self.counts) = operands_of(group, strides_of)
         self.members = set(group.steps)
-        self.read_of = {operand.step: operand for operand in self.reads}
+        self.read_of = {operand.step: operand for operand in (*self.reads, *self.counts)}
         self.write_of = {operand.step: operand for operand in self.writes}
         self.accumulators = [
             Accumulator(step)
@@ -145,6 +145,7 @@ class Writer:
             operand: Register(f"%a{operand.argument}", "ptr")
             for operand in (*self.reads, *self.writes)
         }
+        pointers.update((operand, self.i64(0)) for operand in self.counts)
         return pointers, Register("%begin", "i64"), Register("%end", "i64")
 
     def finish(self, parts: int, grain: int, scratch: bool = False) -> Kernel:
@@ -180,7 +181,10 @@ class Writer:
                 continue
             if stride not in by_stride:
                 by_stride[stride] = self.code.binary("mul nsw", index, self.i64(stride))
-            found[operand] = self.code.offset(pointer, by_stride[stride])
+            if operand.argument is None:
+                found[operand] = self.code.binary("add nsw", pointer, by_stride[stride])
+            else:
+                found[operand] = self.code.offset(pointer, by_stride[stride])
         return found
 
     def placed(self, pointers: Pointers, index: Register, axes: Sequence[int]) -> Pointers:
@@ -203,14 +207,21 @@ class Writer:
         if found is not None:
             return found
         if step in self.read_of:
-            operand = self.read_of[step]
-            found = self.k.load(operand.dtype, pointers[operand])
+            found = self._read(self.read_of[step], pointers)
         else:
             constant = immediate_value(step)
             assert constant is not None
             found = self.k.constant_of(constant[0].item(), step.dtype)
         known[step] = found
         return found
+
+    def _read(self, operand: Operand, pointers: Pointers) -> Element:
+        if operand.argument is not None:
+            return self.k.load(operand.dtype, pointers[operand])
+        position = pointers[operand]
+        return Element(
+            self.code.convert("trunc", position, register_type(operand.dtype)), operand.dtype
+        )
 
     def compute(
         self, steps: Sequence[Step], known: dict[Step, Element], pointers: Pointers
@@ -354,5 +365,6 @@ def _module(code: Code, operands: int) -> str:
             "  ret void",
             "}",
             'attributes #0 = { nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }',
+            *code.metadata,
         ]
     )

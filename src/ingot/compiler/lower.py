@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,20 +19,21 @@ from ingot.compiler.fuse import Group
 from ingot.compiler.tape import Step
 from ingot.graph.shape import size_of
 
-__all__ = ["Domain", "Operand", "immediate_value", "is_immediate", "operands_of"]
+__all__ = ["Domain", "Operand", "Operands", "immediate_value", "is_immediate", "operands_of"]
 
 
 @dataclass(frozen=True)
 class Operand:
     """A value in memory that a kernel reads or writes: its place among the arguments and its
-    strides in bytes.
+    strides in bytes. For positions, which are not in memory, there is no argument, and the strides
+    are by how much they grow.
 
     `strides` has an entry for each axis of the group's domain; for values with one element a row,
     those of the reduced axes are 0.
     """
 
     step: Step
-    argument: int
+    argument: int | None
     dtype: Dtype
     strides: tuple[int, ...]
 
@@ -53,22 +55,36 @@ class Domain:
         return size_of(self.lengths[axis] for axis in axes)
 
 
-def operands_of(
-    group: Group, strides_of: dict[Step, tuple[int, ...]]
-) -> tuple[Domain, list[Operand], list[Operand]]:
-    """The collapsed domain of a group with what it reads and writes. Scalars that are constants are
-    not operands.
-    """
-    reduced = group.reduced or ()
-    reads = [step for step in group.inputs if not is_immediate(step)]
-    steps = [*reads, *group.outputs]
-    spread = [_over_domain(step.shape, strides_of[step], group) for step in steps]
-    lengths, reduced, collapsed = _collapse(group.domain, reduced, spread)
-    operands = [
-        Operand(step, argument, step.dtype, strides)
-        for argument, (step, strides) in enumerate(zip(steps, collapsed, strict=True))
+class Operands(NamedTuple):
+    """What a kernel reads from and writes to memory, and the positions that it counts."""
+
+    reads: list[Operand]
+    writes: list[Operand]
+    counts: list[Operand]
+
+
+def operands_of(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> tuple[Domain, Operands]:
+    """The collapsed domain of a group with its operands. Scalars that are constants are none."""
+    counts = [step for step in group.inputs if _is_count(step)]
+    reads = [step for step in group.inputs if not is_immediate(step) and not _is_count(step)]
+    memory = [*reads, *group.outputs]
+    steps: list[Any] = [step.op for step in counts]
+    spread = [_over_domain(step.shape, strides_of[step], group) for step in memory]
+    spread += [
+        _over_domain(step.shape, op.steps, group) for step, op in zip(counts, steps, strict=True)
     ]
-    return Domain(lengths, reduced), operands[: len(reads)], operands[len(reads) :]
+    lengths, reduced, collapsed = _collapse(group.domain, group.reduced or (), spread)
+    operands = [
+        Operand(step, argument if argument < len(memory) else None, step.dtype, strides)
+        for argument, (step, strides) in enumerate(zip((*memory, *counts), collapsed, strict=True))
+    ]
+    first, last = len(reads), len(memory)
+    found = Operands(operands[:first], operands[first:last], operands[last:])
+    return Domain(lengths, reduced), found
+
+
+def _is_count(step: Step) -> bool:
+    return step.op is not None and step.op.role == "count"
 
 
 def is_immediate(step: Step) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from ingot.compiler.expand import expand
 from ingot.compiler.fuse import Schedule, fuse, separate
 from ingot.compiler.program import Program
 from ingot.compiler.simplify import SimplifyReport, simplify
@@ -41,7 +42,11 @@ def run_pipeline(tape: Tape, mode: CompileMode, name: str = "graph") -> Stages:
     if mode is not CompileMode.no_simplify:
         simplified, report = simplify(tape)
     finished("simplify")
-    schedule = separate(simplified) if mode is CompileMode.no_fuse else fuse(simplified)
+    if mode is CompileMode.no_fuse:
+        schedule = separate(simplified)
+    else:
+        simplified = expand(simplified)
+        schedule = fuse(simplified)
     finished("fuse")
     program = Program(schedule, name)
     finished("program")

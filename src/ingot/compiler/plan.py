@@ -193,6 +193,8 @@ class _Planner:
                 self._view(step)
             elif group.kind == "fused":
                 self._fused(group)
+            elif group.kind == "count":
+                pass  # kernels know positions
             elif type(step.op) is Output:
                 self._output(step)
             elif _passes_inputs(step):
@@ -262,7 +264,11 @@ class _Planner:
     def _fused(self, group: Group) -> None:
         for step in group.outputs:
             self._give_place(step)
-        strides = {step: self.place[step].strides for step in (*group.inputs, *group.outputs)}
+        strides = {
+            step: self.place[step].strides
+            for step in (*group.inputs, *group.outputs)
+            if step in self.place
+        }
         lowered = lower(group, strides)
         scratch = self.arena.take(lowered.scratch) if lowered.scratch else 0
         for kernel in lowered.kernels:

@@ -50,6 +50,13 @@ class Kernel(Protocol):
     def divide(self, a: Value, b: Value) -> Value:
         """The quotient of floating-point or complex values."""
 
+    def rounded_product(self, a: Value, b: Value) -> Value:
+        """The product of floating-point values, rounded even where a sum follows that it could be
+        fused with."""
+
+    def fused_multiply_add(self, a: Value, b: Value, c: Value) -> Value:
+        """a * b + c of float32 or float64 values, rounded once."""
+
     def floor_divide(self, a: Value, b: Value) -> Value:
         """The quotient of integers, rounded down; a // 0 is 0, the lowest one // -1 is itself."""
 
@@ -85,6 +92,9 @@ class Kernel(Protocol):
     def greater_equal(self, a: Value, b: Value) -> Value: ...
     def select(self, condition: Value, a: Value, b: Value) -> Value:
         """a where the condition, a bool, is true, else b; both are computed."""
+
+    def bits(self, x: Value) -> Value:
+        """The bits of a float32, as a uint32."""
 
     # Bits of integers and bool; shifts are of integers only.
 
@@ -133,6 +143,9 @@ class Kernel(Protocol):
     def arctanh(self, x: Value) -> Value: ...
 
     # Functions of floating-point values only.
+
+    def c_log(self, x: Value) -> Value:
+        """The natural logarithm of a float32, with the bits that the GNU C library gives."""
 
     def expm1(self, x: Value) -> Value: ...
     def erf(self, x: Value) -> Value: ...

@@ -70,7 +70,7 @@ class Op:
     several_outputs: ClassVar[bool] = False
 
     # What the fuser asks: "map" (each element by itself), "reduce", "view" (elements only addressed
-    # otherwise) or "single".
+    # otherwise), "count" (elements are their positions, which loops know) or "single".
     role: ClassVar[str] = "single"
     why_single: ClassVar[str] = "its elements depend on many others"
     keeps_order: ClassVar[bool] = False  # a view whose elements keep their order in memory
@@ -84,6 +84,14 @@ class Op:
         The offset of the first one and the strides, in bytes; None if no strides lead to them.
         """
         raise NotImplementedError
+
+    def expanded(self, build: Callable[..., Any], *inputs: Any) -> Any | None:
+        """The same result in ops that kernels are made of, for compiled programs.
+
+        `build(op, *inputs)` gives the result of an op; inputs and results have a shape and a dtype.
+        None if the op stays as it is.
+        """
+        return None
 
     # Ops without fields inherit these: two of a class are equal. So do ops that are declared with
     # eq=False, each of which equals itself only.

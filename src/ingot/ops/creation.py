@@ -7,7 +7,7 @@ needs its elements.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, overload
@@ -27,10 +27,12 @@ from ingot.graph.dtype import (
     is_inexact,
     is_integer,
 )
+from ingot.graph.kernel import Kernel, Value
 from ingot.graph.op import Op, apply, no_rule
 from ingot.graph.shape import Shape, as_shape
 from ingot.ops.casting import astype
 from ingot.ops.movement import Broadcast, as_array, broadcast_to, require_array
+from ingot.ops.positions import IN_PROGRAMS, Positions
 
 __all__ = [
     "arange",
@@ -70,7 +72,7 @@ class Arange(Op):
     length: int
     dtype: Dtype
 
-    why_single = "it has no inputs and is made from positions"
+    why_single = "it has no elements"
 
     def infer(self) -> tuple[Shape, Dtype]:
         return (self.length,), self.dtype
@@ -104,8 +106,54 @@ class Arange(Op):
     def jvp(self, tangents: tuple[()], out: array) -> None:
         return None
 
+    def expanded(self, build: Callable[..., Any]) -> Any | None:
+        if self.length == 0:
+            return None
+        places = build(Positions((self.length,), (0,), int64))
+        return build(Counted(self.start, self.step, self.dtype), places)
+
     vmap = no_rule("it has no inputs, so it is the same for all examples")
-    emit = no_rule("it has no inputs: each element is made from its position")
+    emit = no_rule("a kernel computes it as a function of positions, see expanded")
+
+
+@dataclass(frozen=True)
+class Counted(Op):
+    """`start + i * step` for positions i, as `Arange` computes it."""
+
+    start: float
+    step: float
+    dtype: Dtype
+
+    role = "map"
+
+    def infer(self, position: array) -> tuple[Shape, Dtype]:
+        return position.shape, self.dtype
+
+    def evaluate(self, position: np.ndarray) -> np.ndarray:
+        every = Arange(self.start, self.step, int(position.max(initial=-1)) + 1, self.dtype)
+        return every.evaluate()[position]
+
+    def emit(self, k: Kernel, position: Value) -> Value:
+        if is_integer(self.dtype):
+            # Modulo 2^64: what is beyond the dtype wraps around.
+            step = k.constant(_signed(int(self.step)), position)
+            start = k.constant(_signed(int(self.start)), position)
+            return k.cast(k.add(k.multiply(position, step), start), self.dtype)
+        value = k.cast(position, float64)
+        if self.step != 1:
+            value = k.rounded_product(value, k.constant(self.step, value))
+        if self.start != 0:
+            value = k.add(value, k.constant(self.start, value))
+        return k.cast(value, self.dtype)
+
+    vjp = no_rule(IN_PROGRAMS)
+    jvp = no_rule(IN_PROGRAMS)
+    vmap = no_rule(IN_PROGRAMS)
+
+
+def _signed(number: int) -> int:
+    """The number from -2^63 up that equals another modulo 2^64."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def _check_dtype(name: str, dtype: Any) -> None:

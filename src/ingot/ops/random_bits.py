@@ -4,22 +4,29 @@ Comes in: keys, pairs of uint32. Goes out: for each key as many words as are ask
 generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw: Parallel random numbers, as
 easy as 1, 2, 3; 2011): a cipher, applied to counters. One application makes two words, and MLX puts
 the first words of all of them before all of the second. So a word depends on nothing but its key,
-its position and the number of words, and the same key gives the same words as in MLX.
+its position and the number of words, and the same key gives the same words as in MLX. In compiled
+programs each word is computed from its position, inside of the kernel that uses it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
+from operator import xor
+from typing import Any
 
 import numpy as np
 
 from ingot._native import Dtype, array, make
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import uint32
+from ingot.graph.kernel import Kernel, Value
 from ingot.graph.op import Op, apply, no_rule
 from ingot.graph.shape import Shape, size_of
+from ingot.ops.movement import Broadcast, Reshape
+from ingot.ops.positions import IN_PROGRAMS, Positions
+from ingot.ops.slicing import Slice
 
 __all__ = ["random_bits"]
 
@@ -65,7 +72,73 @@ class RandomBits(Op):
     def vmap(self, size: int, batched: tuple[bool, ...], keys: array) -> array:
         return apply(self, keys)
 
-    emit = no_rule("an element depends on its position, for which the vocabulary has no word")
+    def expanded(self, build: Callable[..., Any], keys: Any) -> Any | None:
+        words = size_of(self.shape)
+        batch = keys.shape[:-1]
+        shape = (*batch, *self.shape)
+        if not 0 < words <= _MASK or size_of(shape) == 0:
+            return None
+        halves = []
+        for half in (0, 1):
+            span = (*(0 for _ in batch), half), (*batch, half + 1), (1,) * len(keys.shape)
+            column = build(Slice(*span), keys)
+            column = build(Reshape((*batch, *(1 for _ in self.shape))), column)
+            halves.append(build(Broadcast(shape), column))
+        own = tuple(range(len(batch), len(shape)))
+        return build(RandomWord(words), build(Positions(shape, own, uint32)), *halves)
+
+    emit = no_rule("a kernel computes it as a function of positions, see expanded")
+
+
+@dataclass(frozen=True)
+class RandomWord(Op):
+    """One of `words` random words, given its position and both halves of the key."""
+
+    words: int
+
+    role = "map"
+
+    def infer(self, position: array, first: array, second: array) -> tuple[Shape, Dtype]:
+        return position.shape, uint32
+
+    def evaluate(self, position: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        half = np.uint32((self.words + 1) // 2)
+        front = position < half
+        x = np.where(front, position, position - half)
+        y = x + half
+        if self.words % 2:
+            y = np.where(x == half - 1, np.uint32(0), y)
+        mixed = first ^ second ^ np.uint32(_PARITY)
+        x, y = _mixed(
+            x, y, (first, second, mixed), np.add, np.bitwise_xor, _rotated_words, np.uint32
+        )
+        return np.where(front, x, y)
+
+    def emit(self, k: Kernel, position: Value, first: Value, second: Value) -> Value:
+        def number(value: int) -> Value:
+            return k.constant(value, position)
+
+        def rotated(x: Value, count: int) -> Value:
+            high = k.left_shift(x, number(count))
+            return k.bitwise_or(high, k.right_shift(x, number(32 - count)))
+
+        half = (self.words + 1) // 2
+        front = k.less(position, number(half))
+        x = k.select(front, position, k.subtract(position, number(half)))
+        y = k.add(x, number(half))
+        if self.words % 2:
+            y = k.select(k.equal(x, number(half - 1)), number(0), y)
+        mixed = k.bitwise_xor(k.bitwise_xor(first, second), number(_PARITY))
+        x, y = _mixed(x, y, (first, second, mixed), k.add, k.bitwise_xor, rotated, number)
+        return k.select(front, x, y)
+
+    vjp = no_rule(IN_PROGRAMS)
+    jvp = no_rule(IN_PROGRAMS)
+    vmap = no_rule(IN_PROGRAMS)
+
+
+def _rotated_words(x: np.ndarray, count: int) -> np.ndarray:
+    return x << np.uint32(count) | x >> np.uint32(32 - count)
 
 
 def random_bits(key: array, shape: Shape, stream: StreamLike = None) -> array:
@@ -89,15 +162,36 @@ def _second_counter(position: int, words: int) -> int:
 
 def _encrypted(pair: Sequence[int], x: int, y: int) -> tuple[int, int]:
     """One application of the cipher to the counter (x, y)."""
+
+    def added(a: int, b: int) -> int:
+        return a + b & _MASK
+
+    def rotated(a: int, count: int) -> int:
+        return a << count & _MASK | a >> 32 - count
+
     words = (*pair, pair[0] ^ pair[1] ^ _PARITY)
-    x = x + words[0] & _MASK
-    y = y + words[1] & _MASK
+    found: tuple[int, int] = _mixed(x, y, words, added, xor, rotated, int)
+    return found
+
+
+def _mixed(
+    x: Any,
+    y: Any,
+    words: Sequence[Any],
+    add: Callable[[Any, Any], Any],
+    exclusive_or: Callable[[Any, Any], Any],
+    rotated: Callable[[Any, int], Any],
+    number: Callable[[int], Any],
+) -> tuple[Any, Any]:
+    """The cipher in the arithmetic that it is given: of numbers, of arrays, or of a kernel."""
+    x = add(x, words[0])
+    y = add(y, words[1])
     for group, rotations in zip(range(1, _GROUPS + 1), cycle(_ROTATIONS), strict=False):
         for rotation in rotations:
-            x = x + y & _MASK
-            y = (y << rotation & _MASK | y >> 32 - rotation) ^ x
-        x = x + words[group % 3] & _MASK
-        y = y + words[(group + 1) % 3] + group & _MASK
+            x = add(x, y)
+            y = exclusive_or(rotated(y, rotation), x)
+        x = add(x, words[group % 3])
+        y = add(y, add(words[(group + 1) % 3], number(group)))
     return x, y
 
 

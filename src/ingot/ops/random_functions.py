@@ -7,7 +7,9 @@ exponential of Cephes; erfinv by N. Juffa's polynomials in log(1 - x * x). They 
 fused multiplications and additions, for which float64 stands in: the product of two float32 is
 exact there, and that rounding the sum twice changes it happens to fewer than one number in 10^7.
 
-For the sake of the bits, none of them becomes native code, which rounds otherwise.
+In native code, which has fused multiplications and additions and a logarithm with the bits of the
+GNU C library's, they are the same step by step. log1p and erf, which are rarely asked for, stay
+outside of kernels.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from ingot.graph.c_library import c_function
 from ingot.graph.dtype import bfloat16, float16, float32, float64
 from ingot.graph.elementary import in_float32
 from ingot.graph.families import Elementwise, dtype_mask, lift
+from ingot.graph.kernel import Kernel, Value
 from ingot.graph.op import Partial, no_rule
 from ingot.ops.exponential import exp
 
@@ -77,6 +80,7 @@ _ERFINV_TAIL = _rounded(
     -2.64646143e-1,
     8.40016484e-1,
 )
+_OUTSIDE = "native code would round it otherwise than MLX does"
 _TAIL = 6.125  # where -log(1 - x * x) is larger, the other polynomial holds
 
 
@@ -89,6 +93,13 @@ def _polynomial(x: np.ndarray, coefficients: tuple[float, ...]) -> np.ndarray:
         np.multiply(value, wide, out=sums)
         sums += coefficient
         np.copyto(value, sums, casting="same_kind")
+    return value
+
+
+def _emitted_polynomial(k: Kernel, x: Value, coefficients: tuple[float, ...]) -> Value:
+    value = k.constant(coefficients[0], x)
+    for coefficient in coefficients[1:]:
+        value = k.fused_multiply_add(value, x, k.constant(coefficient, x))
     return value
 
 
@@ -128,15 +139,16 @@ def _in_slabs(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np
 class _Matching(Elementwise, abstract=True):
     """Functions that give the bits that MLX gives. Half types are computed in float32."""
 
-    role = "single"
-    why_single = "native code would round it otherwise than MLX does"
     accepts = dtype_mask((float16, bfloat16, float32))
 
-    emit = no_rule(why_single)
+    def emit(self, k: Kernel, x: Value) -> Value:
+        return k.cast(self.emit_single(k, k.cast(x, float32)), k.dtype(x))
+
+    emit_single: Callable[[Kernel, Value], Value]  # the rule for float32
 
 
 class MatchingProduct(_Matching):
-    """The product of two elements; native code would fuse it with a sum that it enters."""
+    """The product of two elements, rounded also where native code could fuse it with a sum."""
 
     name = "multiply"
     arity = 2
@@ -147,6 +159,9 @@ class MatchingProduct(_Matching):
 
     def partials(self, out: array, x: array, y: array) -> tuple[Partial, Partial]:
         return y, x
+
+    def emit(self, k: Kernel, x: Value, y: Value) -> Value:  # type: ignore[override]
+        return k.rounded_product(x, y)
 
 
 class MatchingLog(_Matching):
@@ -160,10 +175,15 @@ class MatchingLog(_Matching):
     def partials(self, out: array, x: array) -> tuple[Partial]:
         return (lambda: 1 / x,)
 
+    def emit_single(self, k: Kernel, x: Value) -> Value:
+        return k.c_log(x)
+
 
 class MatchingLog1p(_Matching):
     """log(1 + x)."""
 
+    role = "single"
+    why_single = _OUTSIDE
     name = "log1p"
     accepts = dtype_mask((float32, float64))
 
@@ -173,10 +193,14 @@ class MatchingLog1p(_Matching):
     def partials(self, out: array, x: array) -> tuple[Partial]:
         return (lambda: 1 / (x + 1),)
 
+    emit = no_rule(_OUTSIDE)
+
 
 class MatchingErf(_Matching):
     """The error function, with an error of up to 5e-7."""
 
+    role = "single"
+    why_single = _OUTSIDE
     name = "erf"
 
     def evaluate(self, x: np.ndarray) -> Any:
@@ -184,6 +208,8 @@ class MatchingErf(_Matching):
 
     def partials(self, out: array, x: array) -> tuple[Partial]:
         return (lambda: exp(-(x * x)) * (2 / sqrt(pi)),)
+
+    emit = no_rule(_OUTSIDE)
 
 
 class MatchingErfInv(_Matching):
@@ -196,6 +222,17 @@ class MatchingErfInv(_Matching):
 
     def partials(self, out: array, x: array) -> tuple[Partial]:
         return (lambda: exp(out * out) * (sqrt(pi) / 2),)
+
+    def emit_single(self, k: Kernel, x: Value) -> Value:
+        one = k.constant(1.0, x)
+        logarithm = k.c_log(k.fused_multiply_add(k.negative(x), x, one))
+        tail = k.greater(k.absolute(logarithm), k.constant(_TAIL, x))
+        factor = k.select(
+            tail,
+            _emitted_polynomial(k, logarithm, _ERFINV_TAIL),
+            _emitted_polynomial(k, logarithm, _ERFINV),
+        )
+        return k.rounded_product(x, factor)
 
 
 matching_erf = lift(MatchingErf())

@@ -31,10 +31,12 @@ from ingot.graph.dtype import (
 from ingot.graph.families import Reduce
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.op import Op, apply, no_rule
-from ingot.graph.shape import Shape, normalize_axes, normalize_axis, shape_text
-from ingot.ops.casting import astype
+from ingot.graph.shape import Shape, normalize_axes, normalize_axis, shape_text, size_of
+from ingot.ops.casting import AsType, astype
 from ingot.ops.indexing import take_along_axis
 from ingot.ops.movement import Broadcast, Reshape, require_array, reshape, transpose
+from ingot.ops.positions import Positions
+from ingot.ops.ranks import Ranked, RankedPlace
 from ingot.ops.summation import accurate_sum
 
 __all__ = ["all", "any", "argmax", "argmin", "max", "min", "prod", "sum"]
@@ -59,8 +61,17 @@ def without_bfloat16(x: np.ndarray) -> np.ndarray:
     return x.astype(_float32) if x.dtype == _bfloat16 else x
 
 
+class _Reduction(Reduce, abstract=True):
+    """What all reductions here share."""
+
+    def expanded(self, build: Callable[..., typing.Any], x: typing.Any) -> typing.Any | None:
+        if math.prod(x.shape[axis] for axis in self.axes) != 1:
+            return None
+        return build(AsType(self.result_dtype(x.dtype)), x)  # each element by itself
+
+
 @dataclass(frozen=True)
-class Sum(Reduce):
+class Sum(_Reduction):
     """Sum of elements that are converted to `dtype` first."""
 
     axes: tuple[int, ...]
@@ -89,7 +100,7 @@ class Sum(Reduce):
 
 
 @dataclass(frozen=True)
-class Prod(Reduce):
+class Prod(_Reduction):
     """Product of elements that are converted to `dtype` first."""
 
     axes: tuple[int, ...]
@@ -137,7 +148,7 @@ def joined_axes(x: array, axes: tuple[int, ...]) -> tuple[array, Callable[[array
     return joined, lambda y: transpose(reshape(y, lengths), inverse)
 
 
-class _Extreme(Reduce, abstract=True):
+class _Extreme(_Reduction, abstract=True):
     """What Max and Min share."""
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
@@ -195,7 +206,7 @@ class Min(_Extreme):
         return k.minimum(a, b)
 
 
-class _Logical(Reduce, abstract=True):
+class _Logical(_Reduction, abstract=True):
     """What All and Any share: elements count as false where they are zero."""
 
     def result_dtype(self, dtype: Dtype) -> Dtype:
@@ -237,13 +248,9 @@ class Any(_Logical):
 
 
 class ArgReduce(Op, abstract=True):
-    """Positions of extremes along `axis`, which stays with length 1; of equal elements the first.
-
-    `improves(k, best, candidate)` says whether a later candidate replaces the best element so far.
-    """
+    """Positions of extremes along `axis`, which stays with length 1; of equal ones the first."""
 
     axis: int
-    improves: Callable[..., Value]
 
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         return (*x.shape[: self.axis], 1, *x.shape[self.axis + 1 :]), uint32
@@ -258,7 +265,17 @@ class ArgReduce(Op, abstract=True):
         shifted: ArgReduce = replace(typing.cast(typing.Any, self), axis=self.axis + 1)
         return apply(shifted, x)
 
-    emit = no_rule("a reduction is a loop, which the code generator makes of improves")
+    largest: typing.ClassVar[bool]  # or the smallest
+    why_single = "its elements and their positions do not fit into 64 bits together"
+
+    def expanded(self, build: Callable[..., typing.Any], x: typing.Any) -> typing.Any | None:
+        if x.dtype.size > 4 or size_of(x.shape) == 0:
+            return None
+        places = build(Positions(x.shape, (self.axis,), uint32))
+        ranks = build(Ranked(self.largest), x, places)
+        return build(RankedPlace(), build(Max((self.axis,)), ranks))
+
+    emit = no_rule("a kernel computes it as the largest of ranks, see expanded")
 
 
 @dataclass(frozen=True)
@@ -266,12 +283,10 @@ class ArgMax(ArgReduce):
     """Position of the largest element, or of the first NaN."""
 
     axis: int
+    largest = True
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         return np.argmax(x, self.axis, keepdims=True).astype(np.uint32)
-
-    def improves(self, k: Kernel, best: Value, candidate: Value) -> Value:
-        return _improves(k, best, candidate, k.greater(candidate, best))
 
 
 @dataclass(frozen=True)
@@ -279,20 +294,10 @@ class ArgMin(ArgReduce):
     """Position of the smallest element, or of the first NaN."""
 
     axis: int
+    largest = False
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         return np.argmin(x, self.axis, keepdims=True).astype(np.uint32)
-
-    def improves(self, k: Kernel, best: Value, candidate: Value) -> Value:
-        return _improves(k, best, candidate, k.less(candidate, best))
-
-
-def _improves(k: Kernel, best: Value, candidate: Value, beyond: Value) -> Value:
-    """NaN is beyond everything, but not beyond another NaN."""
-    if not is_inexact(k.dtype(best)):
-        return beyond
-    first_nan = k.bitwise_and(k.not_equal(candidate, candidate), k.equal(best, best))
-    return k.bitwise_or(beyond, first_nan)
 
 
 @lru_cache(maxsize=4096)

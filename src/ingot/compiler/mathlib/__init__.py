@@ -21,6 +21,7 @@ from ingot.compiler.mathlib import (
     remainders,
     trigonometric,
 )
+from ingot.compiler.mathlib.c_logarithm import c_log
 from ingot.compiler.mathlib.integers import integer_power
 from ingot.compiler.mathlib.number import Number, square_root
 
@@ -32,6 +33,7 @@ __all__ = [
     "arctan",
     "arctan2",
     "arctanh",
+    "c_log",
     "cos",
     "cosh",
     "erf",

@@ -1,0 +1,55 @@
+"""Positions: what ops whose elements depend on where they are become in compiled programs.
+
+`Positions` is an array that is never in memory: a kernel that takes it has each element in the
+registers that count its loops. The op itself says in `expanded` what it does with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ingot._native import Dtype
+from ingot.graph.op import Op, no_rule
+from ingot.graph.shape import Shape
+
+__all__ = ["IN_PROGRAMS", "Positions"]
+
+IN_PROGRAMS = "only compiled programs hold it, which are transformed before they are compiled"
+
+
+@dataclass(frozen=True)
+class Positions(Op):
+    """For each element of an array its position among those along `axes`, counted row by row."""
+
+    shape: Shape
+    axes: Shape
+    dtype: Dtype
+
+    role = "count"
+
+    @property
+    def steps(self) -> Shape:
+        """By how much the position grows along each axis."""
+        steps = [0] * len(self.shape)
+        step = 1
+        for axis in reversed(self.axes):
+            steps[axis] = step
+            step *= self.shape[axis]
+        return tuple(steps)
+
+    def infer(self) -> tuple[Shape, Dtype]:
+        return self.shape, self.dtype
+
+    def evaluate(self) -> np.ndarray:
+        total = np.zeros((1,) * len(self.shape), np.int64)
+        for axis, step in enumerate(self.steps):
+            along = np.arange(self.shape[axis]) * step
+            total = total + along.reshape((-1,) + (1,) * (len(self.shape) - 1 - axis))
+        return total.astype(self.dtype.numpy)
+
+    vjp = no_rule(IN_PROGRAMS)
+    jvp = no_rule(IN_PROGRAMS)
+    vmap = no_rule(IN_PROGRAMS)
+    emit = no_rule("the loop around it knows where it is")
