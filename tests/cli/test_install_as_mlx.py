@@ -32,8 +32,10 @@ try:
     mlx.core.flor
 except AttributeError as error:
     assert "stands in for mlx" in str(error)
+assert str(mlx.core.bool_) == "mlx.core.bool"
 installation.uninstall()
 installation.uninstall()
+assert str(ingot.core.bool_) == "ingot.core.bool"
 assert not [name for name in sys.modules if name.partition(".")[0] == "mlx"]
 try:
     ingot.core.flor

@@ -103,6 +103,9 @@ assert mx.__version__ == importlib.metadata.version("mlx") == ingot.MLX_VERSION
 assert importlib.util.find_spec("mlx.core") and not hasattr(mlx, "__version__")
 assert not mx.metal.is_available() and mx.default_device() == mx.cpu
 assert pickle.loads(pickle.dumps(Adam)) is Adam
+assert str(mx.float32) == "mlx.core.float32" and repr(mx.array) == "<class 'mlx.core.array'>"
+assert pickle.loads(pickle.dumps(mx.ones(2))).tolist() == [1, 1]
+assert pickle.loads(pickle.dumps(mx.array)) is mx.array
 
 class Mine:
     pass

@@ -48,8 +48,14 @@ static const char *display_name(Dtype *self) {
     return self->number == BOOL ? "bool" : self->name;
 }
 
+/* The module is asked for, because the types say "mlx.core" while ingot stands in for mlx. */
 static PyObject *dtype_repr(Dtype *self) {
-    return PyUnicode_FromFormat("ingot.core.%s", display_name(self));
+    PyObject *module = PyObject_GetAttrString((PyObject *)Dtype_Type, "__module__");
+    if (module == NULL)
+        return NULL;
+    PyObject *text = PyUnicode_FromFormat("%S.%s", module, display_name(self));
+    Py_DECREF(module);
+    return text;
 }
 
 static PyObject *dtype_name(Dtype *self, void *Py_UNUSED(closure)) {

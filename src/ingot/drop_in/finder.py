@@ -55,6 +55,7 @@ class Finder:
     def __init__(self) -> None:
         self.installed: list[str] = []
         self._told: list[ModuleType] = []
+        self._renamed: list[tuple[type, str]] = []
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -90,6 +91,9 @@ class Finder:
         for module in self._told:
             vars(module).pop("__getattr__", None)
         self._told.clear()
+        for kind, name in self._renamed:
+            kind.__module__ = name
+        self._renamed.clear()
 
     def _spec(self, name: str) -> ModuleSpec:
         if name in _NAMESPACES:
@@ -106,6 +110,13 @@ class Finder:
             return True
         others = [finder for finder in sys.meta_path if finder is not self]
         return all(finder.find_spec("metalfaiss", None) is None for finder in others)
+
+    def rename_classes(self, module: ModuleType, name: str) -> None:
+        """Lets classes say MLX's module: programs print `mlx.core.float32` and look at its text."""
+        for value in list(vars(module).values()):
+            if isinstance(value, type) and value.__module__ == module.__name__:
+                self._renamed.append((value, value.__module__))
+                value.__module__ = name
 
     def name_what_is_missing(self, module: ModuleType, name: str) -> None:
         """Lets the module and its public submodules say what ingot lacks, under MLX's names."""
@@ -133,6 +144,7 @@ class _Alias(Loader):
             # Another thread is importing the module under another alias.
             self._own = self._own.loader._own
         self._finder.name_what_is_missing(module, spec.name)
+        self._finder.rename_classes(module, spec.name)
         return module
 
     def exec_module(self, module: ModuleType) -> None:
