@@ -14,7 +14,7 @@ MLX_VERSION = "0.32.4"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ingot import core, nn, optimizers, utils
+    from ingot import core, nn, optimizers, search, utils
     from ingot.drop_in import install_as_mlx
     from ingot.runtime.profile import profile
 
@@ -25,6 +25,7 @@ _PLACES = {
     "nn": "ingot.nn",
     "optimizers": "ingot.optimizers",
     "profile": "ingot.runtime.profile:profile",
+    "search": "ingot.search",
     "utils": "ingot.utils",
 }
 
@@ -36,6 +37,7 @@ __all__ = [
     "nn",
     "optimizers",
     "profile",
+    "search",
     "utils",
 ]
 

@@ -25,6 +25,18 @@ if os.environ.get("INGOT_SEEDS") == "as-printed":
 FAST = "mx.compile(gelu)"
 GELU = f"[mx.allclose({FAST}(x), gelu(x)).item(), len({FAST}.explain(x).kernels)]"
 
+# The search whose function asks a placeholder for a list does as the error and the guide advise:
+# without compile, or with the array itself.
+SEARCH = """(
+    search := mx.compile(lambda x: idx.search(x, k=10)),
+    queries := mx.random.uniform(shape=(100, 64)),
+    found := search(queries)[1],
+    mx.disable_compile(),
+    found.shape,
+    mx.array_equal(found, c_search(queries)[1]).item(),
+    search.cache_info().misses,
+)[-3:]"""
+
 # What is asked after an example, and the answer.
 QUESTIONS = {
     "compile_page: not compiled again": (
@@ -44,6 +56,7 @@ QUESTIONS = {
     "curated_notes: training step": ("float(loss) < 1.9", "True"),
     "practical_guide: cache": ("compiled.cache_info().misses", "1"),
     "practical_guide: gelu speedup": (GELU, "[True, 1]"),
+    "practical_guide: compiled flat search": (SEARCH, "((100, 10), True, 1)"),
 }
 
 EXP = "array(2.36788, dtype=float32)"
@@ -90,6 +103,7 @@ WAYS_OUT = (
     "function, or capture the container that it is put into with outputs=. To look at values while "
     "debugging, call mx.disable_compile() first."
 )
+ARGUMENT = "practical_guide: compiled flat search"
 ERRORS = {
     "compile_page: printing inside": "z = -x",
     "compile_page: printing what escaped": "z = x + y",
@@ -118,7 +132,8 @@ def test_examples_print_what_they_say(results: dict[str, Any]) -> None:
 
 
 def test_only_what_crashes_mlx_fails(results: dict[str, Any]) -> None:
-    assert {name for name, cell in results.items() if cell["error"]} == ERRORS.keys()
+    failed = {name for name, cell in results.items() if cell["error"]}
+    assert failed == {*ERRORS, ARGUMENT}
 
 
 def test_errors_name_the_line(results: dict[str, Any]) -> None:
@@ -130,6 +145,10 @@ def test_errors_name_the_line(results: dict[str, Any]) -> None:
         assert found[3] == WAYS_OUT
         with open(found[1]) as file:
             assert file.readlines()[int(found[2]) - 1].strip() == made
+
+
+def test_an_error_names_the_argument(results: dict[str, Any]) -> None:
+    assert results[ARGUMENT]["error"] == ["ValueError", "[eval] argument `xq`" + WAYS_OUT]
 
 
 def test_questions_after_examples(results: dict[str, Any]) -> None:
