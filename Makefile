@@ -8,6 +8,8 @@ WORKERS ?= 2
 PYTEST_ARGUMENTS ?=
 # For example --programs 100000 --seconds 36000 --seed 7.
 FUZZ_ARGUMENTS ?=
+# For example `gelu softmax --quick`, `--json numbers.json --markdown`, `--list`.
+BENCH_ARGUMENTS ?=
 
 # Settings of the user's other Python projects must not leak into this one.
 unexport PYTHONPATH PYTHONHOME
@@ -69,7 +71,7 @@ fuzz:
 
 bench:
 	@$(ENVIRONMENT) bench
-	@$(PYTHON_IN_VENV) -m benchmarks
+	@$(PYTHON_IN_VENV) -m ingot.benchmarks $(BENCH_ARGUMENTS)
 
 sanitize:
 	@$(ENVIRONMENT) test

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from benchmarks.benchmark import Contenders, benchmark
-from benchmarks.libraries import load
+from ingot.benchmarks.benchmark import Contenders, benchmark
+from ingot.benchmarks.libraries import load
 
 LAYERS = (32, 64, 64, 10)
 BATCH = 16

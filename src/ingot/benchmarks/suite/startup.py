@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks.benchmark import Contenders, benchmark
-from benchmarks.libraries import MODULES, load
+from ingot.benchmarks.benchmark import Contenders, Measure, benchmark
+from ingot.benchmarks.libraries import MODULES, load
 
 IMPORT = """
 from time import perf_counter
@@ -35,6 +35,9 @@ def _import_time(library: str) -> Callable[[], float]:
     return seconds
 
 
-@benchmark("import of the library in a new process", targets={"numpy": 2.0}, self_timed=True)
+@benchmark(
+    "import of the library in a new process", targets={"numpy": 2.0}, measure=Measure.SELF_TIMED
+)
 def import_time() -> Contenders:
-    return {library: partial(_import_time, library) for library in MODULES}
+    libraries = ("ingot", "mlx", "numpy", "jax", "torch")
+    return {library: partial(_import_time, library) for library in libraries}

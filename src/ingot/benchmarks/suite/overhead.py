@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.benchmark import Contenders, benchmark
-from benchmarks.libraries import load
+from ingot.benchmarks.benchmark import Contenders, benchmark
+from ingot.benchmarks.libraries import load
 
 
 def _chain(x: Any) -> Any:

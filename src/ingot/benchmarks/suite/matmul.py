@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from benchmarks.benchmark import Contenders, Setup, benchmark
-from benchmarks.libraries import load
+from ingot.benchmarks.benchmark import Contenders, Setup, benchmark
+from ingot.benchmarks.libraries import load
 
 Shape = tuple[int, ...]
 

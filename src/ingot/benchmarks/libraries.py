@@ -1,4 +1,4 @@
-"""The libraries that take part: imported by the process that times them, if they are there."""
+"""The libraries that take part: imported by the process that measures them, if they are there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 from types import ModuleType
 from typing import Any
 
-__all__ = ["MODULES", "NotInstalledError", "load"]
+__all__ = ["MODULES", "NotInstalledError", "load", "load_part"]
 
 # What is imported for each, as programs do.
 MODULES = {
@@ -15,6 +15,9 @@ MODULES = {
     "numpy": "numpy",
     "jax": "jax",
     "torch": "torch",
+    "scipy": "scipy.sparse.linalg",
+    "faiss": "faiss",
+    "python": "concurrent.futures",
 }
 
 
@@ -32,3 +35,9 @@ def load(library: str) -> Any:
             raise
         raise NotInstalledError(f"{library} is not installed") from None
     return module
+
+
+def load_part(library: str, part: str) -> Any:
+    """A module of a library beside the one that `load` gives: ("mlx", "nn") is mlx.nn."""
+    load(library)
+    return importlib.import_module(f"{library}.{part}")

@@ -1,0 +1,145 @@
+"""Measures ingot and the libraries that are installed beside it, as ratios taken in one run.
+
+Contenders take turns, each library in a process of its own, at its defaults, on two CPUs. Of each
+the best round counts. Peers that are not installed are named and left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from ingot.benchmarks import (
+    machine,
+    report,
+    suite,  # noqa: F401  (enters the benchmarks into the table)
+)
+from ingot.benchmarks.benchmark import SUBJECT, Benchmark, chosen
+from ingot.benchmarks.result import Result
+from ingot.benchmarks.run import FULL, QUICK, run
+
+__all__ = ["add_arguments", "main"]
+
+FORMAT = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `ingot bench`."""
+    parser.add_argument("names", nargs="*", help="benchmarks, or beginnings of their names")
+    parser.add_argument("--quick", action="store_true", help="few short rounds: a rough idea")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers there, too")
+    parser.add_argument("--list", action="store_true", help="say what there is and end")
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table at the end")
+    parser.add_argument(
+        "--from",
+        dest="source",
+        type=Path,
+        metavar="FILE",
+        help="measure nothing: show what an earlier run wrote with --json",
+    )
+    parser.add_argument(
+        "--cpus", type=int, default=2, metavar="N", help="how many to use (default 2; 0: all)"
+    )
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Runs what is asked for and reports as it goes.
+
+    Missed targets are no failure of the command; ingot failing to run a benchmark is.
+    """
+    try:
+        benchmarks = chosen(arguments.names)
+        written = None if arguments.source is None else _read(arguments.source, arguments.names)
+    except ValueError as error:
+        print(f"ingot bench: {error}", file=sys.stderr)
+        return 2
+    if arguments.list:
+        for benchmark in benchmarks:
+            print(f"{benchmark.name:<32}{benchmark.title}")
+        return 0
+    if written is None:
+        written = _measure(benchmarks, arguments)
+    else:
+        _print_beginning(written["machine"])
+        for entry in written["benchmarks"]:
+            print("\n".join(report.lines(entry)))
+    print("\n" + "\n".join(report.closing_lines(written)), flush=True)
+    if arguments.json is not None:
+        text = json.dumps(written, indent=2, ensure_ascii=False)
+        arguments.json.write_text(text + "\n", encoding="utf-8")
+    if arguments.markdown:
+        print("\n" + report.markdown(written))
+    failed = any("missing" in entry["contenders"][SUBJECT] for entry in written["benchmarks"])
+    return 1 if failed else 0
+
+
+def _measure(benchmarks: list[Benchmark], arguments: argparse.Namespace) -> dict[str, Any]:
+    machine.use_cpus(arguments.cpus)
+    described = machine.describe()
+    _print_beginning(described)
+    meter = machine.BusyMeter()
+    progress = _Progress(len(benchmarks))
+    results = run(
+        benchmarks, QUICK if arguments.quick else FULL, progress.say, progress.finished, meter
+    )
+    entries = [result.as_json() for result in results]
+    return {
+        "format": FORMAT,
+        "quick": arguments.quick,
+        "machine": described,
+        "busy": meter.share,
+        "benchmarks": entries,
+        "worst": report.worst_of_groups(entries),
+    }
+
+
+def _read(path: Path, names: list[str]) -> dict[str, Any]:
+    """What an earlier run wrote, or of it only the benchmarks with these names."""
+    try:
+        written: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        entries = written["benchmarks"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} cannot be read as what `ingot bench --json` writes: "
+            f"{type(error).__name__}: {error}."
+        ) from None
+    if written.get("format") != FORMAT:
+        raise ValueError(f"{path} was written by another version of ingot: measure again.")
+    if names:
+        written["benchmarks"] = [
+            entry for entry in entries if entry["name"].startswith(tuple(names))
+        ]
+    return written
+
+
+def _print_beginning(described: dict[str, Any]) -> None:
+    print("\n".join(machine.lines(described)))
+    print(f"\n{report.LEGEND}\n", flush=True)
+
+
+class _Progress:
+    """A line at the bottom of the terminal; results above it as they come."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.done = 0
+        self.live = sys.stderr.isatty()
+
+    def say(self, text: str) -> None:
+        """Shows what is being done."""
+        if self.live:
+            sys.stderr.write(f"\r\033[K[{self.done + 1}/{self.total}] {text}")
+            sys.stderr.flush()
+
+    def finished(self, result: Result) -> None:
+        """Prints a result, and tracebacks of what failed in it."""
+        if self.live:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+        print("\n".join(report.lines(result.as_json())), flush=True)
+        for contender, details in result.details.items():
+            print(f"{result.benchmark.name}, {contender}:\n{details}", file=sys.stderr, flush=True)
+        self.done += 1

@@ -1,0 +1,181 @@
+"""Runs benchmarks: contenders take turns, round by round, each in the process of its library."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from ingot.benchmarks.benchmark import Benchmark, Measure, library_of
+from ingot.benchmarks.machine import BusyMeter
+from ingot.benchmarks.result import Result
+from ingot.benchmarks.worker import Answer, Worker
+
+__all__ = ["FULL", "QUICK", "Effort", "run"]
+
+# Threads that spin while they wait for work stop within this time and leave the CPUs to others.
+SETTLE_SECONDS = 0.05
+# Where libraries keep what they compiled: ingot, torch, and (under the temporary folder) mlx.
+CACHE_VARIABLES = (
+    "INGOT_CACHE_DIR TORCHINDUCTOR_CACHE_DIR TRITON_CACHE_DIR TMPDIR XDG_CACHE_HOME"
+).split()
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is done.
+
+    Attributes:
+        rounds: How often each contender takes its turn.
+        round_seconds: How long a round lasts at least.
+        new_processes: How often, where each round is a new process.
+        contender_seconds: A contender that has taken longer than this gets no more rounds: what is
+            so slow need not be known to the last digit.
+    """
+
+    rounds: int
+    round_seconds: float
+    new_processes: int
+    contender_seconds: float
+
+
+FULL = Effort(rounds=9, round_seconds=0.05, new_processes=5, contender_seconds=20.0)
+QUICK = Effort(rounds=3, round_seconds=0.005, new_processes=1, contender_seconds=2.0)
+
+
+def run(
+    benchmarks: Iterable[Benchmark],
+    effort: Effort,
+    progress: Callable[[str], None],
+    finished: Callable[[Result], None],
+    meter: BusyMeter,
+) -> list[Result]:
+    """Runs the benchmarks one after the other; `finished` gets each result as it comes."""
+    workers: dict[str, Worker] = {}
+    results = []
+    try:
+        for benchmark in benchmarks:
+            with tempfile.TemporaryDirectory(prefix="ingot-bench-") as folder:
+                turns: _Turns
+                if benchmark.measure.in_new_processes:
+                    turns = _NewProcesses(benchmark, Path(folder))
+                else:
+                    turns = _SharedProcesses(benchmark, workers, effort.round_seconds)
+                result = _contest(benchmark, turns, effort, progress, meter)
+            finished(result)
+            results.append(result)
+    finally:
+        for worker in workers.values():
+            worker.stop()
+    return results
+
+
+def _contest(
+    benchmark: Benchmark,
+    turns: _Turns,
+    effort: Effort,
+    progress: Callable[[str], None],
+    meter: BusyMeter,
+) -> Result:
+    contenders = tuple(benchmark.contenders())
+    result = Result(benchmark, contenders, {}, {}, {})
+    spent = dict.fromkeys(contenders, 0.0)
+
+    def turn(take: Callable[[str], Answer], contender: str) -> Answer:
+        start = perf_counter()
+        answer = take(contender)
+        spent[contender] += perf_counter() - start
+        if answer.missing is not None:
+            result.give_up(contender, answer.missing, answer.details)
+        return answer
+
+    for contender in contenders:
+        progress(f"{benchmark.name}: preparing {contender}")
+        answer = turn(turns.prepare, contender)
+        if answer.missing is None:
+            slow = spent[contender] > effort.contender_seconds
+            result.rounds[contender] = [answer.value] if slow and turns.preparation_counts else []
+    rounds = effort.new_processes if benchmark.measure.in_new_processes else effort.rounds
+    for number in range(rounds):
+        for contender in tuple(result.rounds):
+            if result.rounds[contender] and spent[contender] > effort.contender_seconds:
+                continue
+            progress(f"{benchmark.name}: round {number + 1} of {rounds}, {contender}")
+            meter.pause(SETTLE_SECONDS)
+            answer = turn(turns.round, contender)
+            if answer.missing is None:
+                result.rounds[contender].append(answer.value)
+    turns.finish()
+    return result
+
+
+class _Turns:
+    """How a contender is prepared and takes its turn."""
+
+    # Whether the preparation is a round like the others, but for files that are not in memory yet.
+    preparation_counts = False
+
+    def prepare(self, contender: str) -> Answer:
+        raise NotImplementedError
+
+    def round(self, contender: str) -> Answer:
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Called after the last turn."""
+
+
+class _SharedProcesses(_Turns):
+    """All contenders of a library in one process, which stays for the next benchmark."""
+
+    def __init__(
+        self, benchmark: Benchmark, workers: dict[str, Worker], round_seconds: float
+    ) -> None:
+        self.benchmark = benchmark
+        self.workers = workers
+        self.round_seconds = round_seconds
+
+    def prepare(self, contender: str) -> Answer:
+        library = library_of(contender)
+        worker = self.workers.get(library)
+        if worker is None or not worker.alive:
+            if worker is not None:
+                worker.stop()
+            worker = self.workers[library] = Worker()
+        return worker.prepare(self.benchmark, contender, self.round_seconds)
+
+    def round(self, contender: str) -> Answer:
+        return self.workers[library_of(contender)].round(contender)
+
+    def finish(self) -> None:
+        for worker in self.workers.values():
+            worker.finish()
+
+
+class _NewProcesses(_Turns):
+    """A new process for each round, with caches on disk that no other program uses."""
+
+    def __init__(self, benchmark: Benchmark, folder: Path) -> None:
+        self.benchmark = benchmark
+        self.folder = folder
+        self.preparation_counts = benchmark.measure is not Measure.FIRST_CALL_WARM
+
+    def prepare(self, contender: str) -> Answer:
+        """Leaves the library's files in memory, and caches where they stay."""
+        return self.round(contender)
+
+    def round(self, contender: str) -> Answer:
+        if self.benchmark.measure is not Measure.FIRST_CALL_COLD:
+            return self._measure(contender, self.folder / "kept")
+        with tempfile.TemporaryDirectory(dir=self.folder) as fresh:
+            return self._measure(contender, Path(fresh))
+
+    def _measure(self, contender: str, folder: Path) -> Answer:
+        folder.mkdir(exist_ok=True)
+        worker = Worker(dict.fromkeys(CACHE_VARIABLES, str(folder)))
+        try:
+            return worker.measure_once(self.benchmark, contender)
+        finally:
+            worker.stop()

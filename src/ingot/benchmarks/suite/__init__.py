@@ -1,0 +1,33 @@
+"""The benchmarks. Importing this package enters them all into the table."""
+
+from ingot.benchmarks.suite import (
+    convolution,
+    first_call,
+    gradients,
+    kernels,
+    matmul,
+    memory,
+    overhead,
+    random_numbers,
+    reductions,
+    startup,
+    threads,
+    training,
+    variations,
+)
+
+__all__ = [
+    "convolution",
+    "first_call",
+    "gradients",
+    "kernels",
+    "matmul",
+    "memory",
+    "overhead",
+    "random_numbers",
+    "reductions",
+    "startup",
+    "threads",
+    "training",
+    "variations",
+]

@@ -1,0 +1,153 @@
+"""Processes that measure contenders: one for each library, or one for each round.
+
+In one process the libraries' idle threads, which spin for a while before they sleep, would slow
+each other down. Here the contenders still take turns, round by round, so that whatever else the
+machine does hits all of them; but only one process is busy at a time. Requests and answers are
+lines of JSON on the process's standard input and output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ingot.benchmarks.benchmark import Benchmark, Measure, library_of, named
+from ingot.benchmarks.libraries import NotInstalledError
+from ingot.benchmarks.measure import Stopwatch, first_call, peak_memory
+
+__all__ = ["Answer", "Worker"]
+
+PATIENCE = 600.0  # seconds after which a contender that does not answer is given up
+LINES_OF_LOG = 5  # of what a process that died said last
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a worker says: a number, or why there is none, with the traceback if there is one."""
+
+    value: float = 0.0
+    missing: str | None = None
+    details: str | None = None
+
+
+class Worker:
+    """The parent's side of one process."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self.log = tempfile.TemporaryFile()  # noqa: SIM115  (closed by stop)
+        self.process = subprocess.Popen(
+            # -P: the folder that the user happens to be in is no place to import from.
+            [sys.executable, "-P", "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            env={**os.environ, **(environment or {})},
+            start_new_session=True,  # Ctrl-C is for the parent, which stops its workers
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process can still answer."""
+        return self.process.poll() is None
+
+    def prepare(self, benchmark: Benchmark, contender: str, round_seconds: float) -> Answer:
+        """Sets a contender up and warms it up."""
+        return self._ask("prepare", benchmark.module, benchmark.name, contender, round_seconds)
+
+    def round(self, contender: str) -> Answer:
+        """Times one round of a contender that is prepared."""
+        return self._ask("round", contender)
+
+    def measure_once(self, benchmark: Benchmark, contender: str) -> Answer:
+        """Measures a contender in a process that did nothing before."""
+        return self._ask("measure_once", benchmark.module, benchmark.name, contender)
+
+    def finish(self) -> None:
+        """Lets the contenders of a benchmark go, with their memory."""
+        if self.alive:
+            self._ask("finish")
+
+    def stop(self) -> None:
+        """Ends the process."""
+        if self.alive:
+            self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):  # what it was told and never read
+                    stream.close()
+        self.log.close()
+
+    def _ask(self, *request: Any) -> Answer:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        try:
+            self.process.stdin.write(json.dumps(request).encode() + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return self._died()
+        if not select.select([self.process.stdout], [], [], PATIENCE)[0]:
+            self.process.kill()
+            self.process.wait()
+            return Answer(missing=f"failed: no answer within {PATIENCE:.0f} s")
+        line = self.process.stdout.readline()
+        return Answer(**json.loads(line)) if line else self._died()
+
+    def _died(self) -> Answer:
+        code = self.process.wait()
+        self.log.seek(0)
+        said = self.log.read().decode(errors="replace").splitlines()[-LINES_OF_LOG:]
+        return Answer(missing=f"failed: its process ended ({code})", details="\n".join(said))
+
+
+def serve() -> None:
+    """The worker's side: answers requests until the parent is gone."""
+    # What libraries print must not get between the answers.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    stopwatches: dict[str, Stopwatch] = {}
+    for line in sys.stdin:
+        command, *arguments = json.loads(line)
+        json.dump(asdict(_answer(stopwatches, command, arguments)), answers)
+        answers.write("\n")
+        answers.flush()
+
+
+def _answer(stopwatches: dict[str, Stopwatch], command: str, arguments: list[Any]) -> Answer:
+    if command == "finish":
+        stopwatches.clear()
+        return Answer()
+    try:
+        if command == "round":
+            return Answer(stopwatches[arguments[0]].round())
+        module, name, contender, *rest = arguments
+        importlib.import_module(module)  # enters its benchmarks into the table
+        benchmark = named(name)
+        setup = benchmark.contenders()[contender]
+        if command == "prepare":
+            self_timed = benchmark.measure is Measure.SELF_TIMED
+            stopwatches[contender] = Stopwatch(setup(), rest[0], self_timed)
+            return Answer()
+        if benchmark.measure is Measure.PEAK_MEMORY:
+            return Answer(peak_memory(library_of(contender), setup))
+        return Answer(first_call(setup))
+    except NotInstalledError:
+        return Answer(missing="not installed")
+    except Exception as error:  # whatever a library raises belongs into the report
+        reason = str(error).strip().partition("\n")[0]
+        missing = f"failed: {type(error).__name__}: {reason}"
+        return Answer(missing=missing, details=traceback.format_exc())
+
+
+if __name__ == "__main__":
+    serve()
