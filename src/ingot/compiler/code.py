@@ -15,6 +15,10 @@ from typing import Any, NamedTuple
 __all__ = ["Code", "Register", "float_bits", "literal"]
 
 
+# Loops of so many turns LLVM would write out, though they are better vectorised.
+_SHORT_LOOPS = range(9, 65)
+
+
 class Register(NamedTuple):
     """A value in LLVM code: its name, or a literal, and its type."""
 
@@ -183,7 +187,7 @@ class Code:
         self.branch(latch)
         self.label(latch)
         self.do(f"{following} = add nuw nsw i64 {index}, {step}")
-        self.do(f"br label {head}{metadata or self._width()}")
+        self.do(f"br label {head}{metadata or self._hints(begin, end, step)}")
         phis = [f"  {index} = phi i64 [{begin.name}, %{entry}], [{following}, {latch}]"]
         for now, first, later in zip(current, carried, loop.updated, strict=True):
             phis.append(
@@ -192,16 +196,25 @@ class Code:
         self.lines[position] = "\n".join(phis)
         self.label(done)
 
-    def _width(self) -> str:
-        """The width that the body of a loop asked for, which is the innermost around it."""
-        if not self.lanes:
+    def _hints(self, begin: Register, end: Register, step: int) -> str:
+        """What LLVM is told about a loop: the width that its body asked for, which is the innermost
+        around it, and not to write out a short loop of known length before it looks for vectors:
+        then there would be no loop left to vectorise.
+        """
+        hints = []
+        if self.lanes:
+            hints.append(f'!{{!"llvm.loop.vectorize.width", i32 {self.lanes}}}')
+        known = begin.name == "0" and end.name.isdigit() and step == 1
+        if known and int(end.name) in _SHORT_LOOPS:
+            hints.append('!{!"llvm.loop.unroll.disable"}')
+        if not hints:
             return ""
-        first = len(self.metadata)
-        self.metadata += [
-            f"!{first} = distinct !{{!{first}, !{first + 1}}}",
-            f'!{first + 1} = !{{!"llvm.loop.vectorize.width", i32 {self.lanes}}}',
-        ]
         self.lanes = 0
+        first = len(self.metadata)
+        places = range(first + 1, first + 1 + len(hints))
+        together = ", ".join(f"!{place}" for place in (first, *places))
+        self.metadata.append(f"!{first} = distinct !{{{together}}}")
+        self.metadata += [f"!{place} = {hint}" for place, hint in zip(places, hints, strict=True)]
         return f", !llvm.loop !{first}"
 
 
