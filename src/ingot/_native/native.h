@@ -145,6 +145,7 @@ int ingot_add_buffer(PyObject *module);
 int ingot_add_numpy_memory(PyObject *module);
 int ingot_add_pack(PyObject *module);
 int ingot_add_pool(PyObject *module);
+int ingot_add_top_k(PyObject *module);
 int ingot_add_product(PyObject *module);
 
 #endif

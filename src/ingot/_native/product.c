@@ -30,7 +30,7 @@ static struct {
 static pthread_mutex_t holding = PTHREAD_MUTEX_INITIALIZER;
 static int holders, threads_before;
 
-static void hold_threads(void) {
+void ingot_hold_blas_threads(void) {
     if (blas.set_threads == NULL)
         return;
     pthread_mutex_lock(&holding);
@@ -42,7 +42,7 @@ static void hold_threads(void) {
     pthread_mutex_unlock(&holding);
 }
 
-static void let_threads_go(void) {
+void ingot_release_blas_threads(void) {
     if (blas.set_threads == NULL)
         return;
     pthread_mutex_lock(&holding);
@@ -136,12 +136,18 @@ void ingot_multiply(const Product *product, char *a, char *b, char *c) {
     }
     int64_t pieces = sharing.across * sharing.along;
     int64_t grain = pieces > 1 ? 1 : (int64_t)(WORTH_A_THREAD / (work + 1)) + 1;
-    hold_threads();
+    ingot_hold_blas_threads();
     if (threads > 1)
         ingot_parallel_for(multiply_pieces, &sharing, stack * pieces, grain);
     else
         multiply_pieces(&sharing, 0, stack, 0);
-    let_threads_go();
+    ingot_release_blas_threads();
+}
+
+void ingot_sgemm(const char *transpose, int64_t m, int64_t n, int64_t k, float factor, const float *a, int64_t lda,
+                 const float *b, int64_t ldb, float *c, int64_t ldc) {
+    float zero = 0;
+    blas.single(&transpose[0], &transpose[1], &m, &n, &k, &factor, a, &lda, b, &ldb, &zero, c, &ldc);
 }
 
 /* ---- Python ---- */
@@ -208,12 +214,12 @@ static PyObject *use_blas(PyObject *Py_UNUSED(module), PyObject *arguments) {
 }
 
 static PyObject *hold_blas_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
-    hold_threads();
+    ingot_hold_blas_threads();
     Py_RETURN_NONE;
 }
 
 static PyObject *release_blas_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
-    let_threads_go();
+    ingot_release_blas_threads();
     Py_RETURN_NONE;
 }
 

@@ -21,15 +21,12 @@ from ingot.ops.creation import arange, zeros_like
 from ingot.ops.extremes import maximum
 from ingot.ops.indexing import Gather, Scatter
 from ingot.ops.movement import broadcast_to, expand_dims, reshape
-from ingot.ops.nearest_evaluation import nearest_rows
+from ingot.ops.nearest_evaluation import METRICS, nearest_rows
 from ingot.ops.powers import sqrt, square
 from ingot.ops.reduction import max, sum
 from ingot.ops.slicing import broadcast_batch
 
 __all__ = ["METRICS", "Nearest"]
-
-# The last two are similarities: large ones are near.
-METRICS = ("l2", "l1", "linf", "inner_product", "cosine")
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,8 @@ class Nearest(Op):
                 database[place],
                 int(count[place]),
                 self.metric,
-                (distances[place], positions[place]),
+                distances[place],
+                positions[place],
             )
         return distances, positions
 

@@ -1,12 +1,20 @@
-"""How the nearest rows are found, in NumPy: blocks of the database, of which the best rows stay."""
+"""How the nearest rows are found: float32 by native code, float64 in NumPy.
+
+Both compare all rows and never hold the distances of all pairs. `_native/top_k.c` says how; what is
+here for float64 takes blocks of the database, of which the best rows stay.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["distances_of", "nearest_rows", "rows_within"]
+from ingot import _native
+from ingot.graph.blas import prepare_products
 
-SIMILARITIES = ("inner_product", "cosine")
+__all__ = ["METRICS", "SIMILARITIES", "distances_of", "nearest_rows", "rows_within"]
+
+METRICS = ("l2", "l1", "linf", "inner_product", "cosine")  # numbered as in _native/distances.h
+SIMILARITIES = METRICS[3:]  # large ones are near
 
 # Differences of queries and rows that exist at once: 8 MB of float64.
 _BLOCK = 1 << 20
@@ -17,20 +25,64 @@ def nearest_rows(
     database: np.ndarray,
     count: int,
     metric: str,
-    out: tuple[np.ndarray, np.ndarray],
+    distances: np.ndarray,
+    positions: np.ndarray,
 ) -> None:
     """Writes distances and positions of the nearest of the first `count` rows, (queries, k) each.
 
     Equal distances come in the order of rows; -1 stands for rows that are not there.
     """
-    distances, positions = out
+    if queries.dtype == np.float64:
+        _nearest_in_numpy(queries, database[:count], metric, distances, positions)
+        return
+    prepare_products()
+    _native.nearest_rows(
+        np.ascontiguousarray(queries),
+        np.ascontiguousarray(database),
+        count,
+        METRICS.index(metric),
+        distances,
+        positions,
+    )
+
+
+def rows_within(
+    queries: np.ndarray, database: np.ndarray, radius: float, metric: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The rows whose distance is less than `radius` (whose similarity is more), query by query.
+
+    Queries and database are float32. Limits (queries + 1), distances and positions: those of query
+    i are from limits[i] to before limits[i + 1], in the order of rows.
+    """
+    prepare_products()
+    limits, distances, positions = _native.rows_within(
+        np.ascontiguousarray(queries),
+        np.ascontiguousarray(database),
+        len(database),
+        METRICS.index(metric),
+        radius,
+    )
+    return (
+        np.frombuffer(limits, np.int64),
+        np.frombuffer(distances, np.float32),
+        np.frombuffer(positions, np.int64),
+    )
+
+
+def _nearest_in_numpy(
+    queries: np.ndarray,
+    database: np.ndarray,
+    metric: str,
+    distances: np.ndarray,
+    positions: np.ndarray,
+) -> None:
     k = distances.shape[-1]
     sign = -1 if metric in SIMILARITIES else 1
     length = max(1, _BLOCK // max(1, queries.size))
-    keys = np.full((len(queries), k), np.inf, queries.dtype)
+    keys = np.full((len(queries), k), np.inf)
     rows = np.full((len(queries), k), -1, np.int64)
-    for start in range(0, count, length):
-        block = database[start : min(start + length, count)]
+    for start in range(0, len(database), length):
+        block = database[start : start + length]
         found = sign * distances_of(queries, block, metric)
         found[~np.isfinite(found)] = np.inf
         numbers = np.broadcast_to(np.arange(start, start + len(block)), found.shape)
@@ -41,31 +93,6 @@ def nearest_rows(
     rows[np.isinf(keys)] = -1
     distances[...] = sign * keys
     positions[...] = rows
-
-
-def rows_within(
-    queries: np.ndarray, database: np.ndarray, radius: float, metric: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The rows whose distance is less than `radius` (whose similarity is more), query by query.
-
-    Limits (queries + 1), distances and positions: those of query i are from limits[i] to before
-    limits[i + 1].
-    """
-    length = max(1, _BLOCK // max(1, queries.size))
-    found: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in queries]
-    for start in range(0, len(database), length):
-        block = distances_of(queries, database[start : start + length], metric)
-        near = block > radius if metric in SIMILARITIES else block < radius
-        for number, row in enumerate(near):
-            places = np.flatnonzero(row)
-            found[number].append((block[number, places], places + start))
-    limits = np.zeros(len(queries) + 1, np.int64)
-    for number, parts in enumerate(found):
-        limits[number + 1] = limits[number] + sum(len(places) for _, places in parts)
-    parts = [part for parts in found for part in parts]
-    distances = np.concatenate([np.empty(0, queries.dtype), *(part for part, _ in parts)])
-    positions = np.concatenate([np.empty(0, np.int64), *(part for _, part in parts)])
-    return limits, distances, positions
 
 
 def distances_of(queries: np.ndarray, rows: np.ndarray, metric: str) -> np.ndarray:
