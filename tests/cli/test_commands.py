@@ -8,8 +8,9 @@ import ingot
 from ingot.cli import commands
 
 
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert commands.main([]) == 0
+@pytest.mark.parametrize("typed", [[], ["help"]])
+def test_help(typed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.main(typed) == 0
     printed = capsys.readouterr().out
     assert "ingot [--version] [--help] COMMAND" in printed
     assert "run" in printed

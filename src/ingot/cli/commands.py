@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     chosen = parser.parse_args(argv)
-    if chosen.command is None:
+    if chosen.command in (None, "help"):
         parser.print_help()
         return 0
     if chosen.command not in commands:
