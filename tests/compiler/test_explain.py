@@ -64,24 +64,96 @@ def test_the_dictionary() -> None:
 
 
 def test_the_text() -> None:
-    explanation = mx.compile(function).explain(X, 3.0)
+    compiled = mx.compile(function)
+    mx.eval(compiled(X, 3.0))
+    mx.eval(compiled(X, 4.0))
+    explanation = compiled.explain(X, 3.0)
     text = str(explanation)
     assert repr(explanation) == text
     lines = text.splitlines()
     assert lines[0].startswith("function: ")
-    assert lines[0].endswith(f"{len(explanation.kernels)} fused groups")
-    for heading in ("Traced", "Simplified", "Groups"):
+    assert lines[0].endswith("2 kernels, 1 BLAS call, 0 host steps")
+    for heading in ("Traced", "Simplified", "Groups", "Program", "Memory", "Cache"):
         assert heading in lines
     assert any(line.startswith("  merged %") for line in lines)
     assert any(line.startswith("  dropped no-op %") for line in lines)
     assert any(line.startswith("  computed %") and line.endswith("in advance") for line in lines)
-    assert any(f"comes from {line_of(1)}" in line for line in lines)
-    assert any(" stays outside: " in line for line in lines)
+    assert f"       {line_of(1)}  y = mx.exp(x * 2.0)" in lines
     assert any(line.endswith("is captured: a constant of 64 bytes") for line in lines)
-    assert lines[-3].startswith("Native code: ")
-    assert "1 calls of BLAS, 0 host steps" in lines[-3]
-    assert lines[-2].startswith("Bytes read and written: ")
-    assert lines[-1].startswith("Seconds: trace 0.")
+    assert "  2 entries, 0 hits, 2 misses, 0 evictions" in lines
+    assert any(line.endswith(": constant `k` 3.0 → 4.0") for line in lines)
+    assert any(line.startswith(f"  peak: {explanation.peak:,} bytes") for line in lines)
+    assert lines[-1].startswith("Compiled in ")
+
+
+def test_host_steps_say_why() -> None:
+    report = mx.compile(lambda x: mx.sort(mx.exp(x)) + 1).explain(X)
+    assert [work.kind for work in report.work] == ["kernel", "host", "kernel"]
+    assert "on the host: its elements depend on many others" in str(report)
+    assert [entry["kind"] for entry in report.to_dict()["program"]] == ["kernel", "host", "kernel"]
+
+
+def test_what_each_instruction_moves() -> None:
+    x = mx.ones((4096, 512))
+    reduced, combined = mx.compile(lambda x: (x * 2).sum(0)).explain(x).work
+    assert [step.shape for step in reduced.reads] == [(4096, 512)]
+    assert reduced.writes == []
+    assert combined.reads == []
+    assert [step.shape for step in combined.writes] == [(1, 512)]
+    assert reduced.nbytes == 4 * 4096 * 512 + reduced.scratch
+    assert combined.nbytes == 4 * 512 + reduced.scratch
+    (product,) = mx.compile(lambda x: x.T @ x).explain(x).work
+    assert product.flops == 2 * 512 * 4096 * 512
+    assert product.nbytes == 2 * 4 * 4096 * 512 + 4 * 512 * 512
+
+
+def test_loops_are_those_of_the_code() -> None:
+    def softmax(x: Any) -> Any:
+        e = mx.exp(x - mx.max(x, axis=-1, keepdims=True))
+        return e / mx.sum(e, axis=-1, keepdims=True)
+
+    report = mx.compile(softmax).explain(mx.ones((64, 100)))
+    (kernel,) = report.work
+    assert report.loops(kernel).splitlines() == [
+        "for i in begin .. end:",
+        "    %1 = -inf",
+        "    for j in 0 .. 100:",
+        "        load %0 at i * 400 + j * 4",
+        "        %1 = Max(%1, %0)",
+        "    %1 = Max(%1, its part)",
+        "    %5 = 0",
+        "    for j in 0 .. 100:",
+        "        %2 = Broadcast(%1, shape=(64, 100))",
+        "        load %0 at i * 400 + j * 4",
+        "        %3 = Subtract(%0, %2)",
+        "        %4 = Exp(%3)",
+        "        store %4 in %7 at i * 400 + j * 4",
+        "        %5 = Sum(%5, %4)",
+        "    %5 = Sum(%5, its part)",
+        "    for j in 0 .. 100:",
+        "        %6 = Broadcast(%5, shape=(64, 100))",
+        "        load %4 from %7 at i * 400 + j * 4",
+        "        %7 = Divide(%4, %6)",
+        "        store %7 at i * 400 + j * 4",
+    ]
+
+
+def test_times_are_measured_on_the_arguments() -> None:
+    state = [mx.array(1.0)]
+
+    def step(x: Any) -> Any:
+        state[0] = state[0] + x.sum()
+        return mx.sort(x) @ WEIGHT + mx.random.uniform(shape=(4, 4))
+
+    compiled = mx.compile(step, inputs=[state, mx.random.state], outputs=[state, mx.random.state])
+    key = np.array(mx.random.state[0])
+    report = compiled.explain(mx.exp(X))
+    seconds = report.seconds_by_work
+    assert seconds is not None
+    assert len(seconds) == len(report.work)
+    assert all(0 < each < 10 for each in seconds)
+    assert state[0].item() == 1.0
+    np.testing.assert_array_equal(np.array(mx.random.state[0]), key)
 
 
 def test_bytes() -> None:
@@ -128,7 +200,7 @@ def test_modes_show() -> None:
         text = str(mx.compile(lambda x: mx.exp(x) + 1).explain(X))
     finally:
         mx.enable_compile()
-    assert "stays outside: fusion is off" in text
+    assert "on the host: fusion is off" in text
 
 
 def test_numpy_arguments_and_keywords() -> None:

@@ -2,31 +2,98 @@
 
 from __future__ import annotations
 
+import html
+import os
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+
+from ingot import _native
+from ingot._native import Node, array
+from ingot.compiler.cache import CacheInfo
+from ingot.compiler.describe import Description
+from ingot.compiler.explain_text import explanation_text
 from ingot.compiler.fuse import Group
+from ingot.compiler.loop_text import loop_text
+from ingot.compiler.page import page_html
 from ingot.compiler.pipeline import Stages
+from ingot.compiler.plan import Materialise
+from ingot.compiler.program import Compiled
 from ingot.compiler.tape import Step
 from ingot.compiler.trace import Trace
-from ingot.compiler.work import bytes_in_memory
+from ingot.compiler.work import Work, bytes_in_memory
+from ingot.graph.op import apply_multiple
 from ingot.graph.source import Source
+from ingot.runtime.profile import program_times
 
-__all__ = ["Explanation"]
+__all__ = ["CacheReport", "Explanation"]
+
+MOST_RUNS = 20
+LONGEST = 0.4  # seconds after which measuring stops, once there are three runs
+NOTEBOOK_HEIGHT = 760
+
+
+@dataclass(frozen=True)
+class CacheReport:
+    """The cache of the function: its counts, and the signatures that it holds."""
+
+    info: CacheInfo | None = None
+    entries: list[Description] = field(default_factory=list)
 
 
 class Explanation:
-    """Prints the stages of one compilation; `to_dict()` has the same for programs."""
+    """Prints the stages of one compilation. `to_dict()` has the same for programs, and
+    `to_html("page.html")` writes a page that draws the graphs and shows the code.
+    """
 
-    def __init__(self, name: str, stages: Stages, traced: Trace) -> None:
+    def __init__(
+        self,
+        name: str,
+        stages: Stages,
+        traced: Trace,
+        inputs: list[Node] | None = None,
+        cache: CacheReport | None = None,
+    ) -> None:
         self.name = name
         self.stages = stages
+        self.cache = cache or CacheReport()
         self._trace = traced
+        self._inputs = inputs
         self._plan = stages.program.plan  # with the machine code, made now
+
+    # What was made
+
+    @cached_property
+    def _numbers(self) -> dict[Step, int]:
+        return self.stages.simplified.numbers()
 
     @property
     def kernels(self) -> list[Group]:
         """The fused groups."""
         return [group for group in self.stages.schedule.groups if group.kind == "fused"]
+
+    @property
+    def work(self) -> list[Work]:
+        """What the program runs, in order: kernels, BLAS calls and host steps."""
+        return self._plan.work
+
+    @property
+    def constants(self) -> list[Step]:
+        """The values that are known before any call."""
+        return [step for step in self.stages.simplified.steps if step.is_constant]
+
+    @property
+    def guards(self) -> list[str]:
+        """What the sizes of the arguments must fulfil, for functions that are shapeless."""
+        return self._trace.guards.lines()
+
+    @property
+    def captured_state(self) -> bool:
+        """Whether calls change captured containers."""
+        return self._trace.recipe is not None
 
     @property
     def bytes_before(self) -> int:
@@ -43,9 +110,73 @@ class Explanation:
         return sum(map(_group_bytes, self.stages.schedule.groups))
 
     @property
+    def arena(self) -> int:
+        """Bytes of intermediate values."""
+        return self._plan.arena
+
+    @property
+    def peak(self) -> int:
+        """Bytes that a call needs besides its arguments: for intermediate values, results and
+        constants.
+        """
+        return self._plan.peak
+
+    @property
     def code(self) -> list[str]:
         """The kernels in LLVM's assembly language."""
         return [kernel.text for _, kernel in self._plan.kernels]
+
+    def loops(self, work: Work) -> str:
+        """The loops of a kernel in the terms of the simplified tape."""
+        tape, numbers = self.stages.simplified, self._numbers
+        assert work.kernel is not None
+        return loop_text(
+            work.kernel, numbers, lambda step: tape.line(step, numbers).partition(" : ")[0]
+        )
+
+    def reason(self, work: Work) -> str:
+        """Why something is no kernel."""
+        op = work.steps[0].op
+        if work.kind == "kernel" or op is None:
+            return ""
+        if isinstance(op, Materialise):
+            return "what reads it needs its elements one after the other"
+        return self._reasons.get(work.steps[0], op.why_single)
+
+    @cached_property
+    def _reasons(self) -> dict[Step, str]:
+        return {group.steps[0]: group.reason for group in self.stages.schedule.groups}
+
+    # Times
+
+    @cached_property
+    def seconds_by_work(self) -> list[float] | None:
+        """The shortest time of each entry of `work`, measured now on the arguments that were given;
+        None if there are no values to run on.
+        """
+        if not self._inputs_known or not self.work:
+            return None
+        assert self._inputs is not None
+        inputs = [array(np.ascontiguousarray(node.data)) for node in self._inputs]
+        program = Compiled(self.stages.program)
+
+        def run() -> None:
+            began = time.perf_counter()
+            for number in range(MOST_RUNS):
+                _native.evaluate(apply_multiple(program, *inputs))
+                if number >= 2 and time.perf_counter() - began > LONGEST:
+                    return
+
+        runs = program_times(self._plan.program.about, run)
+        times = np.array([np.frombuffer(each, np.int64) for each in runs])[:, 2:]
+        shortest: list[float] = ((times[:, 1::2] - times[:, ::2]).min(axis=0) / 1e9).tolist()
+        return shortest
+
+    @property
+    def _inputs_known(self) -> bool:
+        return self._inputs is not None and not _native.in_tracing() and not _native.recording()
+
+    # Forms
 
     def to_dict(self) -> dict[str, Any]:
         """Everything that the text shows, as plain values."""
@@ -64,12 +195,14 @@ class Explanation:
             "no_ops": [numbers[step] for step in report.no_ops],
             "unused": [numbers[step] for step in report.unused],
             "groups": [self._group(group) for group in stages.schedule.groups],
-            "constants": [_constant(step) for step in self._constants()],
-            "captured_state": self._trace.recipe is not None,
+            "constants": [_constant(step) for step in self.constants],
+            "captured_state": self.captured_state,
             "bytes": {"before": self.bytes_before, "after": self.bytes_after},
             "native": self._native(),
-            "guards": self._trace.guards.lines(),
+            "program": [self._work(work) for work in self.work],
+            "guards": self.guards,
             "seconds": dict(stages.seconds),
+            "cache": self._cache(),
         }
 
     def _native(self) -> dict[str, Any]:
@@ -82,11 +215,8 @@ class Explanation:
             "peak": plan.peak,
         }
 
-    def _constants(self) -> list[Step]:
-        return [step for step in self.stages.simplified.steps if step.is_constant]
-
     def _group(self, group: Group) -> dict[str, Any]:
-        numbers = self.stages.simplified.numbers()
+        numbers = self._numbers
         return {
             "kind": group.kind,
             "steps": [numbers[step] for step in group.steps],
@@ -97,59 +227,58 @@ class Explanation:
             "sources": _sources(group.steps),
         }
 
+    def _work(self, work: Work) -> dict[str, Any]:
+        return {
+            "kind": work.kind,
+            "name": work.name,
+            "bytes": work.nbytes,
+            "flops": work.flops,
+            "reason": self.reason(work),
+            "sources": _sources(work.steps),
+        }
+
+    def _cache(self) -> dict[str, Any] | None:
+        info = self.cache.info
+        if info is None:
+            return None
+        return {
+            "entries": [{k: str(v) for k, v in entry.items()} for entry in self.cache.entries],
+            "hits": info.hits,
+            "misses": info.misses,
+            "evictions": info.evictions,
+            "seconds": info.seconds,
+            "reasons": [{"reason": miss.reason, "seconds": miss.seconds} for miss in info.reasons],
+        }
+
     def __str__(self) -> str:
-        stages = self.stages
-        native = self._native()
-        lines = [
-            f"{self.name}: {len(stages.traced.steps)} steps traced, "
-            f"{len(stages.simplified.steps)} after simplification, "
-            f"{len(self.kernels)} fused groups",
-            "",
-            "Traced",
-            _indented(stages.traced.text()),
-            "",
-            "Simplified",
-            *self._simplifications(),
-            _indented(stages.simplified.text()),
-            "",
-            "Groups",
-            _indented(stages.schedule.text()),
-            *self._remarks(),
-            "",
-            "Native code: {kernels} kernels, {blas_calls} calls of BLAS, {hosts} host steps; "
-            "{arena:,} bytes of intermediate values, {peak:,} with results and constants".format(
-                hosts=len(native["host_steps"]), **native
-            ),
-            f"Bytes read and written: {self.bytes_before:,} before, {self.bytes_after:,} after",
-            "Seconds: "
-            + ", ".join(f"{name} {value:.4f}" for name, value in stages.seconds.items()),
-        ]
-        return "\n".join(lines)
+        return explanation_text(self)
 
     __repr__ = __str__
 
-    def _simplifications(self) -> list[str]:
-        report = self.stages.report
-        numbers = self.stages.traced.numbers()
-        return [
-            *(f"  merged %{numbers[gone]} into %{numbers[stays]}" for gone, stays in report.merged),
-            *(f"  computed %{numbers[step]} in advance" for step in report.folded),
-            *(f"  dropped no-op %{numbers[step]}" for step in report.no_ops),
-            *(f"  dropped unused %{numbers[step]}" for step in report.unused),
-        ]
+    def to_html(self, file: Any = None) -> str:
+        """Write a page that draws the graph of every stage and shows the code of every kernel.
 
-    def _remarks(self) -> list[str]:
-        """Where groups come from, what is outside of groups and why, and what was captured."""
-        numbers = self.stages.simplified.numbers()
-        sources = [", ".join(_sources(group.steps)) for group in self.kernels]
-        singles = [group for group in self.stages.schedule.groups if group.kind == "single"]
-        constants = [step for step in self._constants() if step.ndim > 0]
-        return [
-            *(f"  group {number} comes from {lines}" for number, lines in enumerate(sources)),
-            *(f"  %{numbers[g.steps[0]]} stays outside: {g.reason}" for g in singles),
-            *(f"  %{numbers[s]} is captured: a constant of {s.nbytes:,} bytes" for s in constants),
-            *(f"  guard: {line}" for line in self._trace.guards.lines()),
-        ]
+        The page needs nothing besides itself. Times are measured now, on the arguments that were
+        explained.
+
+        Args:
+            file: A path, or an object with a method `write` that takes text; None writes nothing.
+
+        Returns:
+            The page.
+        """
+        page = page_html(self)
+        if hasattr(file, "write"):
+            file.write(page)
+        elif file is not None:
+            with open(os.fspath(file), "w", encoding="utf-8") as opened:
+                opened.write(page)
+        return page
+
+    def _repr_html_(self) -> str:
+        """The page for notebooks, in a frame, so that neither disturbs the other."""
+        style = f"width:100%;height:{NOTEBOOK_HEIGHT}px;border:0;border-radius:8px"
+        return f'<iframe srcdoc="{html.escape(self.to_html())}" style="{style}"></iframe>'
 
 
 def _constant(step: Step) -> dict[str, Any]:
@@ -160,10 +289,6 @@ def _group_bytes(group: Group) -> int:
     if group.kind == "view":
         return 0
     return sum(map(bytes_in_memory, group.inputs)) + sum(step.nbytes for step in group.outputs)
-
-
-def _indented(text: str) -> str:
-    return "\n".join("  " + line for line in text.splitlines())
 
 
 def _sources(steps: list[Step]) -> list[str]:

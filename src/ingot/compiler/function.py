@@ -18,7 +18,7 @@ from ingot._native import FastCall, array, signature
 from ingot.compiler.cache import CacheInfo, Entry, Instance, Shapes, Variant, cache_of
 from ingot.compiler.capture import Snapshot
 from ingot.compiler.describe import describe, difference, input_names
-from ingot.compiler.explain import Explanation
+from ingot.compiler.explain import CacheReport, Explanation
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.program import Compiled
 from ingot.compiler.trace import Trace, trace, with_arrays
@@ -162,7 +162,12 @@ class CompiledFunction(FastCall):
         self._cache.clear()
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
-        """What compilation makes of the function for these arguments: tapes, groups, costs."""
+        """What compilation makes of the function for these arguments.
+
+        Returns:
+            A report: printed, it shows every stage, what runs in the end and why; `to_html(file)`
+            writes it as a page with drawn graphs; `to_dict()` is for programs.
+        """
         args, kwargs = with_arrays((args, kwargs))
         with self._captured_alone():
             started = time.perf_counter()
@@ -173,13 +178,17 @@ class CompiledFunction(FastCall):
                     "[explain] the function depends on a transform that is running: "
                     "explain it outside."
                 )
-            shapes = self._shapes(arrays_in((args, kwargs, self._options.inputs)))
+            arrays = arrays_in((args, kwargs, self._options.inputs))
+            shapes = self._shapes(arrays)
+            states = [state[place] for state, place in traced.followed]
         values = traced.guards.values(shapes)
         mode = compile_mode()
         if mode is CompileMode.disabled:
             mode = CompileMode.enabled
         stages = run_pipeline(traced.for_values(values or ()), mode, _name_of(self._function))
-        explanation = Explanation(_name_of(self._function), stages, traced)
+        inputs = [x._node for x in (*arrays, *states)]
+        cache = CacheReport(self._cache.info(), self._cache.described())
+        explanation = Explanation(_name_of(self._function), stages, traced, inputs, cache)
         code_seconds = stages.program.seconds
         stages.seconds = {"trace": seconds, **stages.seconds, "machine code": code_seconds}
         return explanation

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,14 +23,14 @@ from ingot.graph.source import Source, SourceRecorder
 from ingot.runtime.evaluate import synchronize
 from ingot.runtime.profile_output import Row, Span, table_text, write_trace
 
-__all__ = ["Profile", "is_profiling", "profile", "profiled", "set_graph_origins"]
+__all__ = ["Profile", "is_profiling", "profile", "profiled", "program_times", "set_graph_origins"]
 
 MOST_WAITING = 1 << 16  # reports that wait before totals are made of them
 MOST_SPANS = 1 << 18  # kept for the trace file; totals count all
 MOST_OPEN = 1 << 12  # finished spans of a thread that a later one may turn out to enclose
 
 _lock = threading.Lock()
-_running: tuple[Profile, ...] = ()
+_running: tuple[Profile | _TimesOf, ...] = ()
 _locate = SourceRecorder()
 
 
@@ -245,6 +245,29 @@ def is_profiling() -> bool:
 def set_graph_origins(nodes: list[Node]) -> None:
     """Tells the profiles that run whose nodes the next program of this thread computes."""
     _thread.origins = [node.origin for node in nodes]
+
+
+class _TimesOf:
+    """Collects the times of one program."""
+
+    def __init__(self, about: Any) -> None:
+        self._about = about
+        self.found: list[bytes] = []
+
+    def _take(self, report: tuple[Any, ...]) -> None:
+        if report[0] == "program" and report[1] is self._about:
+            self.found.append(report[2])
+
+
+def program_times(about: Any, run: Callable[[], None]) -> list[bytes]:
+    """The times of each run of a program, as native code reports them, while `run` runs."""
+    collector = _TimesOf(about)
+    _change_running(lambda running: (*running, collector))
+    try:
+        run()
+    finally:
+        _change_running(lambda running: tuple(each for each in running if each is not collector))
+    return collector.found
 
 
 @contextmanager

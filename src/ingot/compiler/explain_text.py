@@ -1,0 +1,150 @@
+"""The text of an explanation: the tapes, what runs in order and why, memory and the cache."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ingot.compiler.tape import Step
+from ingot.compiler.work import Work
+from ingot.graph.source import Source
+
+if TYPE_CHECKING:
+    from ingot.compiler.explain import Explanation
+
+__all__ = ["bytes_text", "explanation_text", "line_text", "source_lines", "time_text"]
+
+MOST_REASONS = 10  # for misses of the cache, the latest
+MOST_LINES = 6  # of the user's program for one entry of the program
+
+
+def explanation_text(explanation: Explanation) -> str:
+    """Everything, section by section."""
+    stages = explanation.stages
+    work = explanation.work
+    counts = [sum(each.kind == kind for each in work) for kind in ("kernel", "BLAS", "host")]
+    sections: list[tuple[str, list[str]]] = [
+        ("Traced", stages.traced.text().splitlines()),
+        ("Simplified", [*_simplifications(explanation), *stages.simplified.text().splitlines()]),
+        ("Groups", [*stages.schedule.text().splitlines(), *_remarks(explanation)]),
+        ("Program", list(_program(explanation))),
+        ("Memory", list(_memory(explanation))),
+        ("Cache", list(_cache(explanation))),
+    ]
+    lines = [
+        f"{explanation.name}: {_count(len(stages.traced.steps), 'step')} traced, "
+        f"{len(stages.simplified.steps)} after simplification, "
+        f"{_count(counts[0], 'kernel')}, {_count(counts[1], 'BLAS call')}, "
+        f"{_count(counts[2], 'host step')}"
+    ]
+    for heading, body in sections:
+        if body:
+            lines += ["", heading, *("  " + line for line in body)]
+    seconds = ", ".join(f"{name} {time_text(x)}" for name, x in stages.seconds.items())
+    return "\n".join(
+        [*lines, "", f"Compiled in {time_text(sum(stages.seconds.values()))}: {seconds}"]
+    )
+
+
+def _simplifications(explanation: Explanation) -> list[str]:
+    report = explanation.stages.report
+    numbers = explanation.stages.traced.numbers()
+    return [
+        *(f"merged %{numbers[gone]} into %{numbers[stays]}" for gone, stays in report.merged),
+        *(f"computed %{numbers[step]} in advance" for step in report.folded),
+        *(f"dropped no-op %{numbers[step]}" for step in report.no_ops),
+        *(f"dropped unused %{numbers[step]}" for step in report.unused),
+    ]
+
+
+def _remarks(explanation: Explanation) -> list[str]:
+    """What was captured, and what sizes must fulfil."""
+    numbers = explanation.stages.simplified.numbers()
+    constants = [step for step in explanation.constants if step.ndim > 0]
+    return [
+        *(f"%{numbers[s]} is captured: a constant of {s.nbytes:,} bytes" for s in constants),
+        *(f"guard: {line}" for line in explanation.guards),
+    ]
+
+
+def _program(explanation: Explanation) -> Iterator[str]:
+    """What runs, in order, with what it reads and writes, the user's lines, and why it is so."""
+    numbers = explanation.stages.simplified.numbers()
+
+    def names(steps: list[Step]) -> str:
+        return ", ".join(f"%{numbers[s]}" if s in numbers else "a copy" for s in steps) or "nothing"
+
+    for position, work in enumerate(explanation.work):
+        reason = explanation.reason(work)
+        yield (
+            f"{position}: {work.kind} {work.name}: reads {names(work.reads)}; "
+            f"writes {names(work.writes)}; {bytes_text(work.nbytes)}{_parts(work)}"
+        )
+        if work.kind == "host":
+            yield f"     on the host: {reason}"
+        sources = source_lines(work.steps)
+        for source in sources[:MOST_LINES]:
+            yield f"     {source.short}  {line_text(source)}".rstrip()
+        if len(sources) > MOST_LINES:
+            yield f"     and {len(sources) - MOST_LINES} more lines"
+
+
+def _parts(work: Work) -> str:
+    if work.kernel is None:
+        return ""
+    kernel = work.kernel
+    if kernel.parts <= kernel.grain:
+        return ", on one thread"
+    return f", on threads in {_count(kernel.parts, 'part')}"
+
+
+def _memory(explanation: Explanation) -> Iterator[str]:
+    before, after = explanation.bytes_before, explanation.bytes_after
+    yield f"bytes read and written: {before:,} step by step, {after:,} as compiled"
+    yield (
+        f"peak: {explanation.peak:,} bytes besides the arguments: "
+        f"{explanation.arena:,} for intermediate values, the rest for results and constants"
+    )
+
+
+def _cache(explanation: Explanation) -> Iterator[str]:
+    info = explanation.cache.info
+    if info is None:
+        return
+    yield (
+        f"{_count(info.entries, 'entry', 'entries')}, {_count(info.hits, 'hit')}, "
+        f"{_count(info.misses, 'miss', 'misses')}, {_count(info.evictions, 'eviction')}"
+    )
+    for miss in info.reasons[-MOST_REASONS:]:
+        yield f"compiled in {time_text(miss.seconds)}: {miss.reason}"
+
+
+def _count(number: int, one: str, several: str = "") -> str:
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+def source_lines(steps: list[Step]) -> list[Source]:
+    """The lines of the user's program that made some steps."""
+    return list(dict.fromkeys(s.source for s in steps if isinstance(s.source, Source)))
+
+
+def line_text(source: Source) -> str:
+    """What stands in a line; nothing if the file cannot be read."""
+    return linecache.getline(source.filename, source.line).strip()
+
+
+def bytes_text(number: float) -> str:
+    """A number of bytes: "16.8 MB"."""
+    for scale, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if number >= scale:
+            return f"{number / scale:.3g} {unit}"
+    return f"{number:.0f} bytes"
+
+
+def time_text(seconds: float) -> str:
+    """A duration: "3.2 ms"."""
+    for scale, unit in ((1.0, "s"), (1e-3, "ms")):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"

@@ -1,0 +1,47 @@
+"""The page: an explanation as one HTML file that needs nothing besides itself.
+
+`data.py` says what is shown, `layout.py` where the boxes of the graphs stand, and the files next to
+them are the page's frame, its looks and its behaviour. The long texts are packed and only unpacked
+when somebody looks at them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from ingot.compiler.page.data import kernel_texts, page_data
+
+if TYPE_CHECKING:
+    from ingot.compiler.explain import Explanation
+
+__all__ = ["page_html"]
+
+
+@cache
+def _file(name: str) -> str:
+    return files(__name__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _json(value: Any) -> str:
+    """JSON that can stand inside a script element."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def page_html(explanation: Explanation) -> str:
+    """The page of an explanation."""
+    texts = _json(kernel_texts(explanation)).encode()
+    parts = {
+        "STYLE": _file("page.css"),
+        "DATA": _json(page_data(explanation)),
+        "TEXTS": base64.b64encode(zlib.compress(texts, 9)).decode(),
+        "GRAPH": _file("graph.js"),
+        "PANELS": _file("panels.js"),
+        "PAGE": _file("page.js"),
+    }
+    return re.sub(r"@([A-Z]+)@", lambda found: parts[found[1]], _file("page.html"))

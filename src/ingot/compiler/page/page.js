@@ -1,0 +1,153 @@
+// The page: puts the graph and the panels together and keeps what is chosen the same in both.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const element = (id) => document.getElementById(id);
+const state = { stage: 2, view: 0, work: -1, tab: 0 };
+const graph = new Graph(element("canvas"), element("map"), onNode);
+
+document.title = `${data.name} · ingot explain`;
+element("name").textContent = data.name;
+
+function facts() {
+  const [before, after] = [data.stages[0].count, data.work.length];
+  const times = data.work.map((work) => work.seconds).filter((time) => time !== null);
+  const compiling = Object.values(data.seconds).reduce((total, time) => total + time, 0);
+  const arrow = () => make("span", { class: "arrow" }, "→");
+  const fact = (label, ...value) => make("div", { class: "fact" }, make("b", {}, ...value), make("span", {}, label));
+  element("facts").replaceChildren(...[
+    fact("steps → what runs", String(before), arrow(), String(after)),
+    fact("memory moved", amount(data.bytes.before, "B"), arrow(), amount(data.bytes.after, "B")),
+    fact("peak memory", amount(data.native.peak, "B")),
+    times.length ? fact("a call", duration(times.reduce((total, time) => total + time, 0))) : null,
+    fact("compiled in", duration(compiling)),
+  ].filter(Boolean));
+}
+
+function showStage(index, selected = -1) {
+  state.stage = index;
+  const names = data.stages.map((stage) => [stage.title, stage.count]);
+  const chosen = tabs(names, index, (other) => showStage(other, sameIn(other)), "Stages");
+  chosen.id = "stages";
+  element("stages").replaceWith(chosen);
+  element("search").value = "";
+  graph.show(data.stages[index], selected);
+  const notes = ["Dashed boxes are gone after simplification.", "Boxes of one colour run in one kernel.", "Each card is one kernel, BLAS call or host step. A green dot marks results."];
+  element("note").textContent = notes[index];
+}
+
+// The box of another stage that shows the work that is chosen now.
+function sameIn(stage) {
+  const group = state.work >= 0 ? data.work[state.work].group : -1;
+  if (group < 0 || stage === 0) return -1;
+  return data.stages[stage].nodes.findIndex((node) => node.group === group);
+}
+
+function onNode(index) {
+  const node = index >= 0 ? data.stages[state.stage].nodes[index] : null;
+  if (!node) {
+    state.work = -1;
+    element("details").replaceChildren(make("p", { class: "muted" }, "Choose a box of the graph, or a row of the table."));
+  } else if (node.card && node.work.length) {
+    showWork(node.work[0]);
+    return;
+  } else if (node.card) {
+    state.work = -1;
+    element("details").replaceChildren(make("h2", {}, node.title), make("p", { class: "muted" }, "It hands on what is there already."));
+  } else {
+    const work = data.work.findIndex((each) => node.group >= 0 && each.group === node.group);
+    state.work = work;
+    const link = work < 0 ? null : make("button", { class: "chip", onclick: () => openWork(work) }, `${data.work[work].kind} ${work}: ${data.work[work].name}`);
+    element("details").replaceChildren(nodeDetails(data.stages[state.stage], index, (other) => graph.select(other, true), link));
+  }
+  showView(state.view);
+}
+
+// Chooses an entry of the program in the table and in the graph of kernels.
+function openWork(index) {
+  state.work = index;
+  if (state.stage !== 2) showStage(2, sameIn(2));
+  else {
+    const box = sameIn(2);
+    graph.selected = box;
+    if (box >= 0) graph.centre(box, Math.max(graph.view.zoom, graph.fitting()));
+    graph.draw();
+  }
+  showWork(index);
+}
+
+function showWork(index) {
+  state.work = index;
+  const choose = (tab) => {
+    state.tab = tab;
+    showWork(index);
+  };
+  element("details").replaceChildren(workDetails(data, index, state.tab, choose));
+  showView(state.view);
+}
+
+function showView(index) {
+  const same = state.view === index && element("view").childElementCount > 0;
+  state.view = index;
+  const names = [["Program", data.work.length], ["Memory"], ["Cache"], ["Text"]];
+  const chosen = tabs(names, index, showView, "Views");
+  chosen.id = "views";
+  element("views").replaceWith(chosen);
+  if (same && index === 0) {
+    for (const row of element("view").querySelectorAll("tr.row")) {
+      const chosenRow = Number(row.dataset.work) === state.work;
+      row.setAttribute("aria-selected", chosenRow);
+      if (chosenRow) row.scrollIntoView({ block: "nearest" });
+    }
+    return;
+  }
+  if (same) return;
+  const panels = [() => workTable(data, state.work, openWork), () => memoryPanel(data), () => cachePanel(data), () => textPanel(data)];
+  element("view").replaceChildren(panels[index]());
+}
+
+function search(text) {
+  const wanted = text.trim().toLowerCase();
+  const nodes = data.stages[state.stage].nodes;
+  const words = (node) => [node.title, node.below, node.line, ...(node.card || []), node.source ? node.source.place : ""].join(" ").toLowerCase();
+  const hits = nodes.flatMap((node, index) => (words(node).includes(wanted) ? [index] : []));
+  graph.found = wanted ? new Set(hits) : null;
+  graph.draw();
+  return hits;
+}
+
+element("search").addEventListener("input", (event) => search(event.target.value));
+element("search").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter") return;
+  const hits = search(event.target.value);
+  if (hits.length) graph.select(hits[(hits.indexOf(graph.selected) + 1) % hits.length], true);
+});
+element("in").addEventListener("click", () => graph.zoomAt(1.3));
+element("out").addEventListener("click", () => graph.zoomAt(1 / 1.3));
+element("fit").addEventListener("click", () => graph.fit(true));
+element("view").addEventListener("keydown", (event) => {
+  const row = event.target.closest("tr.row");
+  if (row && event.key === "Enter") openWork(Number(row.dataset.work));
+});
+
+// Light or dark: as the system says, until somebody chooses.
+const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+function theme(dark) {
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  graph.draw();
+}
+prefersDark.addEventListener("change", (event) => theme(event.matches));
+element("theme").addEventListener("click", () => theme(document.documentElement.dataset.theme !== "dark"));
+
+element("divider").addEventListener("pointerdown", (event) => {
+  const divider = event.target;
+  divider.setPointerCapture(event.pointerId);
+  const move = (moved) => document.documentElement.style.setProperty("--side", `${Math.max(320, innerWidth - moved.clientX)}px`);
+  divider.addEventListener("pointermove", move);
+  divider.addEventListener("pointerup", () => divider.removeEventListener("pointermove", move), { once: true });
+});
+
+theme(prefersDark.matches);
+facts();
+showStage(2);
+showView(0);
+onNode(-1);
