@@ -1,0 +1,217 @@
+"""Factors of tall matrices, made of products of matrices: the steps of `topk_svd`.
+
+`tall_qr` is a QR decomposition for matrices with few columns. LAPACK's (Householder's method) walks
+through them column by column; here the triangular factor comes from the small matrix of inner
+products (Cholesky), in double precision and, if need be, twice. What is left for LAPACK are
+matrices whose columns are dependent. `ritz_vectors` is the last step of `topk_svd`, and
+`two_sided_product` is A^T (A V), which reads A once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ingot import _native
+from ingot._native import Dtype, array
+from ingot.graph.blas import matrix_product
+from ingot.graph.libraries import prepare_blas, scipy_linalg
+from ingot.graph.op import Op, apply, apply_multiple, no_rule
+from ingot.graph.parallel import each_in_parallel
+from ingot.graph.shape import Shape
+from ingot.ops.decompositions import QR
+from ingot.ops.matrices import BY_LAPACK, by_matrix, raising
+
+__all__ = ["ritz_vectors", "tall_qr", "two_sided_product"]
+
+_BAND_BYTES = 1 << 18  # of rows that stay in a core's cache between the two products
+_WORTH_THREADS = 1 << 23  # bytes of a matrix from which on starting threads pays
+
+# After the first pass, columns are orthonormal up to the rounding error of double precision times
+# the square of the condition number, of which the diagonal of the triangle tells the size.
+_ONE_PASS = 1e-3
+# The second pass squares what is left to be done: below this, it ends at rounding errors.
+_NEARLY_ORTHONORMAL = 0.1
+
+
+class TallQR(QR):
+    """Orthonormal columns Q and upper triangles R with positive diagonals."""
+
+    def evaluate(self, x: np.ndarray) -> Any:
+        prepare_blas()
+        return by_matrix(_factored, x)
+
+
+def _factored(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    q, r = _orthonormalised(x.astype(np.float64, order="C"), x.dtype == np.float32)
+    return q.astype(x.dtype), r.astype(x.dtype, order="C")
+
+
+def _orthonormalised(x: np.ndarray, single: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The factors of a float64 matrix; `single` if single precision is enough."""
+    found = _by_cholesky(x, single)
+    if found is not None:
+        return found
+    q, r = scipy_linalg().qr(x, mode="economic", check_finite=False)
+    signs = np.where(np.diagonal(r) < 0, -1.0, 1.0)
+    return q * signs, r * signs[:, None]
+
+
+def _by_cholesky(x: np.ndarray, single: bool) -> tuple[np.ndarray, np.ndarray] | None:
+    """The factors; None if the columns are dependent, or too nearly so."""
+    first = _pass(x)
+    if first is None:
+        return None
+    if single and first.smallest > _ONE_PASS:
+        return first.q, first.r
+    second = _pass(first.q)
+    if second is None or second.tilt > _NEARLY_ORTHONORMAL:
+        return None
+    return second.q, matrix_product(second.r, first.r)
+
+
+class _Pass(NamedTuple):
+    q: np.ndarray
+    r: np.ndarray
+    smallest: float  # of the diagonal of r, for columns of length 1
+    tilt: float  # how far the columns were from being orthogonal
+
+
+def _pass(x: np.ndarray) -> _Pass | None:
+    """One step towards orthonormal columns of a float64 matrix; None if it fails."""
+    lapack = scipy_linalg().lapack
+    products = matrix_product(x.T, x)
+    lengths = np.sqrt(products.diagonal())
+    if not np.all((lengths > 0) & (lengths < np.inf)):
+        return None
+    products /= lengths
+    products /= lengths[:, None]
+    tilt = float(np.abs(products - np.diag(products.diagonal())).max())
+    # The lower triangle of the transpose is the upper one, in the order of LAPACK.
+    triangle, failure = lapack.dpotrf(products.T, clean=1, overwrite_a=1)
+    if failure:
+        return None
+    smallest = float(triangle.diagonal().min())
+    triangle *= lengths
+    inverse, failure = lapack.dtrtri(triangle)
+    if failure:
+        return None
+    return _Pass(matrix_product(x, inverse), triangle, smallest, tilt)
+
+
+@dataclass(frozen=True)
+class RitzVectors(Op):
+    """The largest singular values, with vectors, of A within a space.
+
+    Given `A @ basis` and the basis, whose columns are orthonormal; computed from inner products in
+    double precision, which is exact enough for float32.
+    """
+
+    k: int
+
+    several_outputs = True
+    why_single = BY_LAPACK
+
+    def infer(self, product: array, basis: array) -> tuple[tuple[Shape, Dtype], ...]:
+        left, right = (product.shape[0], self.k), (self.k, basis.shape[0])
+        return (left, product.dtype), ((self.k,), product.dtype), (right, product.dtype)
+
+    def evaluate(self, product: np.ndarray, basis: np.ndarray) -> Any:
+        prepare_blas()
+        wide = product.astype(np.float64)
+        with raising("[topk_svd] eigenvalues did not converge."):
+            _, turn = np.linalg.eigh(matrix_product(wide.T, wide))
+        turn = turn[:, : -self.k - 1 : -1].copy()  # the largest comes first
+        left, triangle = _orthonormalised(matrix_product(wide, turn), True)
+        values = triangle.diagonal()
+        order = np.argsort(-values, kind="stable")  # tiny ones may have changed places
+        vectors = matrix_product(turn.T, basis.T.astype(np.float64))
+        dtype = product.dtype
+        return (
+            left[:, order].astype(dtype, order="C"),
+            values[order].astype(dtype),
+            vectors[order].astype(dtype, order="C"),
+        )
+
+    vjp = no_rule("transforms follow decompositions by LAPACK instead")
+    jvp = no_rule("transforms follow decompositions by LAPACK instead")
+    vmap = no_rule("transforms follow decompositions by LAPACK instead")
+    emit = no_rule(BY_LAPACK)
+
+
+@dataclass(frozen=True)
+class TwoSidedProduct(Op):
+    """A^T (A V), a band of rows of A at a time: the band is in the cache for the second product."""
+
+    band_size: int | None  # in rows
+
+    why_single = "it is a sequence of products of matrices, which BLAS computes"
+
+    def infer(self, a: array, v: array) -> tuple[Shape, Dtype]:
+        return v.shape, v.dtype
+
+    def evaluate(self, a: np.ndarray, v: np.ndarray) -> np.ndarray:
+        height = self.band_size or max(64, _BAND_BYTES // max(1, a[:1].nbytes))
+        starts = range(0, len(a), height)
+        if a.nbytes < _WORTH_THREADS:
+            return _summed_bands(matrix_product, a, v, height, starts)
+        share = -(-len(starts) // _native.get_num_threads())
+        parts = [starts[first : first + share] for first in range(0, len(starts), share)]
+        # Each thread multiplies by itself, so that a band stays in the cache of its core.
+        sums = each_in_parallel(lambda part: _summed_bands(np.matmul, a, v, height, part), parts)
+        return reduce(np.add, sums)
+
+    def vjp(self, cotangent: array, out: array, a: array, v: array) -> tuple[Any, Any]:
+        of_a = (a @ v) @ cotangent.mT + (a @ cotangent) @ v.mT
+        return of_a, apply(self, a, cotangent)
+
+    def jvp(
+        self, tangents: tuple[array | None, ...], out: array, a: array, v: array
+    ) -> array | None:
+        of_a, of_v = tangents
+        total = None if of_v is None else apply(self, a, of_v)
+        if of_a is None:
+            return total
+        change = of_a.mT @ (a @ v) + a.mT @ (of_a @ v)
+        return change if total is None else total + change
+
+    def vmap(self, size: int, batched: tuple[bool, ...], a: array, v: array) -> array:
+        return a.mT @ (a @ v)
+
+    emit = no_rule("products of matrices are calls of BLAS")
+
+
+def _summed_bands(
+    multiply: Callable[..., np.ndarray], a: np.ndarray, v: np.ndarray, height: int, starts: range
+) -> np.ndarray:
+    total = np.zeros(v.shape, v.dtype)
+    for start in starts:
+        band = a[start : start + height]
+        total += multiply(band.T, multiply(band, v))
+    return total
+
+
+_TALL_QR = TallQR()
+
+
+def tall_qr(x: array) -> tuple[array, array]:
+    """The QR decomposition of a matrix that is not wider than high, quickest for few columns."""
+    q, r = apply_multiple(_TALL_QR, x)
+    return q, r
+
+
+def ritz_vectors(product: array, basis: array, k: int) -> tuple[array, array, array]:
+    """U, S and Vt of the `k` largest singular values that a float32 matrix has within the space of
+    a basis with orthonormal columns, given the product of the two.
+    """
+    left, values, right = apply_multiple(RitzVectors(k), product, basis)
+    return left, values, right
+
+
+def two_sided_product(a: array, v: array, band_size: int | None = None) -> array:
+    """`a.T @ (a @ v)` with `a` read once: `band_size` rows of it at a time."""
+    return apply(TwoSidedProduct(band_size), a, v)
