@@ -562,6 +562,10 @@ ELSEWHERE = {
     "Output": "a part of ops with several outputs",
     "CustomFunction": "tests/transforms/test_custom.py and test_compositions.py",
     **dict.fromkeys(
+        ("CheckedIndex", "ElementsAt", "IsAt", "IsOutside", "SomeOutside"),
+        "tests/compiler/test_native_indices.py: what others become in compiled programs",
+    ),
+    **dict.fromkeys(
         ("Counted", "Positions", "RandomWord", "Ranked", "RankedPlace"),
         "tests/compiler/test_native_positions.py: what others become in compiled programs",
     ),

@@ -14,15 +14,15 @@ typedef struct {
     Py_ssize_t offset;
 } Argument;
 
-enum { KERNEL, GEMM, HOST };
+enum { KERNEL, GEMM, HOST, CHECK };
 
 typedef struct {
     int kind;
     void *function;
     int64_t parts, grain;         /* kernels */
     int count;                    /* kernels: how many arguments; host steps: how many results */
-    Argument *arguments;          /* kernels: all; BLAS: a, b, c; host steps: the result slots */
-    PyObject *host;               /* host steps: called with the list of slots */
+    Argument *arguments;          /* kernels: all; BLAS: a, b, c; host steps: the result slots; checks: the flag */
+    PyObject *host;               /* host steps, checks: called with the list of slots */
     Product *product;             /* BLAS */
 } Instruction;
 
@@ -94,6 +94,16 @@ static int run_host(const Instruction *instruction, PyObject *owners, char **slo
     return status;
 }
 
+/* Lets a check whose flag is set raise its error. */
+static int complain(const Instruction *instruction, PyObject *owners) {
+    PyObject *result = PyObject_CallOneArg(instruction->host, owners);
+    if (result != NULL) {
+        Py_DECREF(result);
+        PyErr_SetString(PyExc_RuntimeError, "a check failed without an error; this is a bug in ingot.");
+    }
+    return -1;
+}
+
 /* `times`, unless NULL, gets the begin and the end of each instruction. */
 static int run_instructions(Program *self, char **slots, PyObject *owners, int64_t *times) {
     PyThreadState *state = NULL;
@@ -108,6 +118,15 @@ static int run_instructions(Program *self, char **slots, PyObject *owners, int64
                 state = NULL;
             }
             status = run_host(instruction, owners, slots);
+        } else if (instruction->kind == CHECK) {
+            const Argument *flag = &instruction->arguments[0];
+            if (slots[flag->slot][flag->offset]) {
+                if (state != NULL) {
+                    PyEval_RestoreThread(state);
+                    state = NULL;
+                }
+                status = complain(instruction, owners);
+            }
         } else {
             if (state == NULL && self->releases_gil)
                 state = PyEval_SaveThread();
@@ -290,8 +309,8 @@ static int read_instruction(PyObject *tuple, Instruction *instruction, Py_ssize_
         }
         if (ingot_read_product(product, instruction->product) < 0)
             return -1;
-    } else if (strcmp(kind, "host") == 0) {
-        instruction->kind = HOST;
+    } else if (strcmp(kind, "host") == 0 || strcmp(kind, "check") == 0) {
+        instruction->kind = kind[0] == 'h' ? HOST : CHECK;
         PyObject *host;
         if (!PyArg_ParseTuple(tuple, "sOO", &name, &host, &arguments))
             return -1;
@@ -347,7 +366,7 @@ static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *
             Py_DECREF(self);
             return NULL;
         }
-        self->has_host |= self->instructions[i].kind == HOST;
+        self->has_host |= self->instructions[i].host != NULL;
     }
     return (PyObject *)self;
 }

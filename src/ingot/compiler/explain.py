@@ -286,7 +286,7 @@ def _constant(step: Step) -> dict[str, Any]:
 
 
 def _group_bytes(group: Group) -> int:
-    if group.kind == "view":
+    if group.kind in ("view", "count", "check"):
         return 0
     return sum(map(bytes_in_memory, group.inputs)) + sum(step.nbytes for step in group.outputs)
 

@@ -21,7 +21,7 @@ from typing import Any
 from ingot.compiler.tape import Step, Tape
 from ingot.graph.shape import size_of
 
-__all__ = ["Group", "Schedule", "fuse"]
+__all__ = ["Group", "Schedule", "fuse", "inputs_at_place"]
 
 MOST_STEPS = 256  # LLVM's time grows faster than the code; beyond this a group stops paying
 FEWEST_ROWS = 16  # with fewer rows than this, a long reduction is better split than run row by row
@@ -30,8 +30,10 @@ SMALL = 1 << 15  # elements that one thread reduces at once, however they are ar
 
 @dataclass(eq=False)
 class Group:
-    """Steps that run together. Kinds: "fused" (one kernel), "view" and "count" (no work), "single"
-    (one op).
+    """Steps that run together.
+
+    Kinds: "fused" (one kernel), "view" and "count" (no work), "check" (an error or no work),
+    "single" (one op).
     """
 
     kind: str
@@ -46,7 +48,7 @@ class Group:
     @property
     def nbytes(self) -> int:
         """What the group reads and writes."""
-        if self.kind in ("view", "count"):
+        if self.kind in ("view", "count", "check"):
             return 0
         return sum(step.nbytes for step in (*self.inputs, *self.outputs))
 
@@ -173,6 +175,17 @@ def _is_view(step: Step) -> bool:
     return step.op is not None and step.op.role == "view"
 
 
+def _is_gathered(step: Step, number: int) -> bool:
+    return step.op is not None and step.op.role == "gather" and number == 0
+
+
+def inputs_at_place(step: Step) -> tuple[Step, ...]:
+    """The inputs of which a step takes the element at its own place; a gather reads the first
+    anywhere, so that must be in memory.
+    """
+    return step.inputs[1:] if _is_gathered(step, 0) else step.inputs
+
+
 def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(length for length in shape if length != 1)
 
@@ -197,6 +210,9 @@ class _Fuser:
     # How each role joins
 
     def _map(self, step: Step) -> None:
+        self._join(step, _without_ones(step.shape))
+
+    def _gather(self, step: Step) -> None:
         self._join(step, _without_ones(step.shape))
 
     def _reduce(self, step: Step) -> None:
@@ -224,6 +240,12 @@ class _Fuser:
         self.singles[step] = Group("view", [step])
         self.available[step] = self._readable(source)
 
+    def _check(self, step: Step) -> None:
+        for source in step.inputs:
+            self._read(source)
+        self.available[step] = max(map(self._readable, step.inputs))
+        self.singles[step] = Group("check", [step])
+
     def _count(self, step: Step) -> None:
         self.singles[step] = Group("count", [step])
         self.available[step] = 0
@@ -242,14 +264,14 @@ class _Fuser:
         """Puts a map or reduction into the group of its inputs if possible, else into another."""
         joinable = [
             part
-            for source in step.inputs
+            for source in inputs_at_place(step)
             if (part := self.part_of.get(source)) is not None
             and self._fits(step, source, part, domain, reduced)
         ]
         others = [
             self._readable(source)
-            for source in step.inputs
-            if self.part_of.get(source) not in joinable
+            for number, source in enumerate(step.inputs)
+            if self.part_of.get(source) not in joinable or _is_gathered(step, number)
         ]
         level = max([part.level for part in joinable] + others, default=0)
         merged: _Part | None = None
@@ -295,7 +317,7 @@ class _Fuser:
         """What a step reads of the whole domain and is not repeated by a view."""
         return [
             source
-            for source in step.inputs
+            for source in inputs_at_place(step)
             if not _is_view(source) and _without_ones(source.shape) == domain
         ]
 

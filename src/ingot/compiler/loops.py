@@ -11,7 +11,7 @@ from typing import Any
 from ingot._native import Dtype
 from ingot.compiler.code import Code, Register, literal
 from ingot.compiler.emit import Element, LLVMKernel, register_type
-from ingot.compiler.fuse import Group
+from ingot.compiler.fuse import Group, inputs_at_place
 from ingot.compiler.lower import Operand, immediate_value, operands_of
 from ingot.compiler.tape import Step
 from ingot.graph.dtype import complex64, float64
@@ -123,7 +123,9 @@ class Writer:
 
     def __init__(self, group: Group, strides_of: dict[Step, tuple[int, ...]]) -> None:
         self.group = group
-        self.domain, (self.reads, self.writes, self.counts) = operands_of(group, strides_of)
+        self.domain, operands = operands_of(group, strides_of)
+        self.reads, self.gathers, self.writes, self.counts = operands
+        self.strides_of = strides_of
         self.members = set(group.steps)
         self.read_of = {operand.step: operand for operand in (*self.reads, *self.counts)}
         self.write_of = {operand.step: operand for operand in self.writes}
@@ -136,6 +138,11 @@ class Writer:
         self.k = LLVMKernel(self.code)
         self.combining = Reassociating(self.code)
 
+    @property
+    def scratch(self) -> Register:
+        """The address of the scratch memory, which comes last."""
+        return Register(f"%a{len(self.reads) + len(self.gathers) + len(self.writes)}", "ptr")
+
     def i64(self, value: int) -> Register:
         return literal("i64", value)
 
@@ -143,7 +150,7 @@ class Writer:
         """The addresses of all operands and the range of parts."""
         pointers = {
             operand: Register(f"%a{operand.argument}", "ptr")
-            for operand in (*self.reads, *self.writes)
+            for operand in (*self.reads, *self.gathers.values(), *self.writes)
         }
         pointers.update((operand, self.i64(0)) for operand in self.counts)
         return pointers, Register("%begin", "i64"), Register("%end", "i64")
@@ -152,7 +159,9 @@ class Writer:
         """The kernel: a body whose operands do not overlap, and the function that unpacks the
         arguments.
         """
-        operands: list[Step | None] = [operand.step for operand in (*self.reads, *self.writes)]
+        operands: list[Step | None] = [
+            operand.step for operand in (*self.reads, *self.gathers.values(), *self.writes)
+        ]
         if scratch:
             operands.append(None)
         return Kernel(
@@ -230,10 +239,22 @@ class Writer:
         for step in steps:
             if step in known:
                 continue
-            inputs = [self.value(source, known, pointers) for source in step.inputs]
+            inputs = [self.value(source, known, pointers) for source in inputs_at_place(step)]
             assert step.op is not None
-            known[step] = inputs[0] if step.op.role == "view" else step.op.emit(self.k, *inputs)
+            if step.op.role == "gather":
+                known[step] = self._gathered(step, inputs, pointers)
+            else:
+                known[step] = inputs[0] if step.op.role == "view" else step.op.emit(self.k, *inputs)
             self.code.notes.append(("compute", step, known[step].register.name))
+
+    def _gathered(self, step: Step, indices: list[Element], pointers: Pointers) -> Element:
+        """An element of the first input of a step, at indices."""
+        op: Any = step.op
+        source = step.inputs[0]
+        operand = self.gathers[step]
+        distance = op.emit_offset(self.k, source.shape, self.strides_of[source], *indices)
+        address = self.code.offset(pointers[operand], distance.register)
+        return self.k.load(operand.dtype, address)
 
     def closure(self, targets: Sequence[Step], stop: Callable[[Step], bool]) -> list[Step]:
         """The maps of the group that `targets` need, in order, without going past where `stop` says

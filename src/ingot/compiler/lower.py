@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ingot._native import Dtype
-from ingot.compiler.fuse import Group
+from ingot.compiler.fuse import Group, inputs_at_place
 from ingot.compiler.tape import Step
 from ingot.graph.shape import size_of
 
@@ -56,31 +56,56 @@ class Domain:
 
 
 class Operands(NamedTuple):
-    """What a kernel reads from and writes to memory, and the positions that it counts."""
+    """What a kernel reads from and writes to memory, the positions that it counts, and what it
+    reads by index.
+    """
 
     reads: list[Operand]
+    gathers: dict[Step, Operand]  # by the step that reads it
     writes: list[Operand]
     counts: list[Operand]
 
 
 def operands_of(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> tuple[Domain, Operands]:
     """The collapsed domain of a group with its operands. Scalars that are constants are none."""
-    counts = [step for step in group.inputs if _is_count(step)]
-    reads = [step for step in group.inputs if not is_immediate(step) and not _is_count(step)]
-    memory = [*reads, *group.outputs]
-    steps: list[Any] = [step.op for step in counts]
-    spread = [_over_domain(step.shape, strides_of[step], group) for step in memory]
-    spread += [
-        _over_domain(step.shape, op.steps, group) for step, op in zip(counts, steps, strict=True)
+    taken = {source for step in group.steps for source in inputs_at_place(step)}
+    plain = [step for step in group.inputs if step in taken and not is_immediate(step)]
+    reads = [step for step in plain if not _is_count(step)]
+    counts = [step for step in plain if _is_count(step)]
+    gathers = [step for step in group.steps if step.op is not None and step.op.role == "gather"]
+    # the step whose memory it is, the shape that is walked, the strides along that
+    rows: list[tuple[Step, tuple[int, ...], tuple[int, ...]]] = [
+        *((step, step.shape, strides_of[step]) for step in reads),
+        *((step.inputs[0], step.shape, _gathered_strides(step, strides_of)) for step in gathers),
+        *((step, step.shape, strides_of[step]) for step in group.outputs),
+        *((step, step.shape, _count_steps(step)) for step in counts),
     ]
+    spread = [_over_domain(shape, strides, group) for _, shape, strides in rows]
     lengths, reduced, collapsed = _collapse(group.domain, group.reduced or (), spread)
-    operands = [
-        Operand(step, argument if argument < len(memory) else None, step.dtype, strides)
-        for argument, (step, strides) in enumerate(zip((*memory, *counts), collapsed, strict=True))
-    ]
-    first, last = len(reads), len(memory)
-    found = Operands(operands[:first], operands[first:last], operands[last:])
+    in_memory = len(rows) - len(counts)
+    operands = iter(
+        Operand(step, argument if argument < in_memory else None, step.dtype, strides)
+        for argument, ((step, _, _), strides) in enumerate(zip(rows, collapsed, strict=True))
+    )
+    found = Operands(
+        [next(operands) for _ in reads],
+        {step: next(operands) for step in gathers},
+        [next(operands) for _ in group.outputs],
+        [next(operands) for _ in counts],
+    )
     return Domain(lengths, reduced), found
+
+
+def _gathered_strides(step: Step, strides_of: dict[Step, tuple[int, ...]]) -> tuple[int, ...]:
+    op: Any = step.op
+    found: tuple[int, ...] = op.walked(strides_of[step.inputs[0]])
+    return found
+
+
+def _count_steps(step: Step) -> tuple[int, ...]:
+    op: Any = step.op
+    found: tuple[int, ...] = op.steps
+    return found
 
 
 def _is_count(step: Step) -> bool:

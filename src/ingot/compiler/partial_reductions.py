@@ -45,7 +45,7 @@ def split(writer: Writer, strides_of: dict[Step, tuple[int, ...]]) -> Lowered:
         return [writer.reduced_input(x, known, spot) for x in writer.accumulators]
 
     rows = domain.size(domain.kept)
-    scratch = Register(f"%a{len(writer.reads) + len(writer.writes)}", "ptr")
+    scratch = writer.scratch
     with code.loop(begin, end) as loop:
         row = code.binary("udiv", loop.index, writer.i64(parts))
         part = code.binary("urem", loop.index, writer.i64(parts))
@@ -99,7 +99,7 @@ def _combine_partials(
     writer = Writer(group, strides_of)
     code = writer.code
     pointers, begin, end = writer.begin()
-    scratch = Register(f"%a{len(writer.reads) + len(writer.writes)}", "ptr")
+    scratch = writer.scratch
     with code.loop(begin, end) as loop:
         totals = [x.start(writer.k, x.total) for x in writer.accumulators]
         with code.loop(writer.i64(0), writer.i64(parts), flat(totals)) as inner:
@@ -135,7 +135,7 @@ def columns(writer: Writer, strides_of: dict[Step, tuple[int, ...]]) -> Lowered:
     step = max(1, min(COLUMN_ROWS, SPLIT * 4 // (rest * width)))
     parts = -(-domain.lengths[first] // step)
     pointers, begin, end = writer.begin()
-    scratch = Register(f"%a{len(writer.reads) + len(writer.writes)}", "ptr")
+    scratch = writer.scratch
     maps = [s for s in writer.group.steps if s.op is not None and s.op.role != "reduce"]
     rows = domain.size(domain.kept)
     running = [_tile_memory(writer, f"%run{n}", width) for n, x in enumerate(writer.accumulators)]

@@ -156,7 +156,8 @@ class _Planner:
         groups = self.schedule.groups
         for group in groups:
             step = group.steps[0]
-            shown = step.inputs[0] if group.kind == "view" else _passed_input(step)
+            passes = group.kind in ("view", "check")
+            shown = step.inputs[0] if passes else _passed_input(step)
             if shown is not None:
                 base[step] = base.get(shown, shown)
         last: dict[Step, int] = {}
@@ -195,6 +196,8 @@ class _Planner:
                 self._fused(group)
             elif group.kind == "count":
                 pass  # kernels know positions
+            elif group.kind == "check":
+                self._check(step)
             elif type(step.op) is Output:
                 self._output(step)
             elif _passes_inputs(step):
@@ -307,6 +310,23 @@ class _Planner:
     def _product(self, step: Step, sources: list[Step]) -> Any:
         left, right = ((source.shape, self.place[source].strides) for source in sources)
         return product_of(step.dtype.numpy, left, right)
+
+    def _check(self, step: Step) -> None:
+        """Passes the first input on, unless the flag that is the second says that an error is due,
+        which the op raises.
+        """
+        value, flag = step.inputs
+        self.place[step] = self.place[value]
+        views = [self._viewer(value), self._viewer(flag)]
+        assert step.op is not None
+        evaluate = step.op.evaluate
+
+        def complain(owners: list[Any]) -> Any:
+            return evaluate(*(view(owners) for view in views))
+
+        place = self.place[flag]
+        self.instructions.append(("check", complain, [(place.slot, place.offset)]))
+        self.work.append(Work("check", [step]))
 
     def _host(self, step: Step) -> None:
         count = len(step.dtype) if isinstance(step.dtype, tuple) else 1

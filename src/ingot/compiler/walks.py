@@ -190,6 +190,8 @@ class _RowPasses:
         known: dict[Step, Element] = {}
         for needed in self.writer.closure([step], lambda s: self.is_row.get(s, False)):
             assert needed.op is not None
+            if needed.op.role == "gather":
+                return True
             inputs = [known.get(s) or _dummy(s) for s in needed.inputs]
             known[needed] = (
                 inputs[0] if needed.op.role == "view" else needed.op.emit(scratch, *inputs)

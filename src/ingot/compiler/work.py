@@ -21,7 +21,7 @@ MOST_NAMES = 4  # ops that the name of a kernel lists
 
 @dataclass(eq=False)
 class Work:
-    """One instruction of a program: a "kernel", a "BLAS" call, or a "host" step."""
+    """One instruction of a program: a "kernel", a "BLAS" call, a "host" step, or a "check"."""
 
     kind: str
     steps: list[Step]

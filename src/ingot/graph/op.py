@@ -70,7 +70,8 @@ class Op:
     several_outputs: ClassVar[bool] = False
 
     # What the fuser asks: "map" (each element by itself), "reduce", "view" (elements only addressed
-    # otherwise), "count" (elements are their positions, which loops know) or "single".
+    # otherwise), "count" (elements are their positions, which loops know), "gather" (elements of
+    # the first input at indices), "check" (the first input unless the second says no) or "single".
     role: ClassVar[str] = "single"
     why_single: ClassVar[str] = "its elements depend on many others"
     keeps_order: ClassVar[bool] = False  # a view whose elements keep their order in memory

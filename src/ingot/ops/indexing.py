@@ -8,7 +8,7 @@ indices outside of the axis raise IndexError when they are evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,9 @@ import numpy as np
 
 from ingot._native import Dtype, array, make
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import complex64, int32, is_integer
+from ingot.graph.dtype import complex64, int32, int64, is_integer
 from ingot.graph.op import Op, apply, no_rule
-from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, shape_text
+from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, shape_text, size_of
 from ingot.ops.accumulate import (
     accumulate,
     flat_positions,
@@ -26,10 +26,13 @@ from ingot.ops.accumulate import (
     positions_along,
     wrapped,
 )
+from ingot.ops.arithmetic import Add
 from ingot.ops.casting import astype
-from ingot.ops.comparison import where
+from ingot.ops.comparison import Select, where
 from ingot.ops.creation import arange, zeros
-from ingot.ops.movement import broadcast_to, require_array, reshape, transpose
+from ingot.ops.indexed_elements import ElementsAt, IsAt, checked
+from ingot.ops.movement import Broadcast, Reshape, broadcast_to, require_array, reshape, transpose
+from ingot.ops.positions import Positions
 from ingot.ops.slicing import broadcast_batch, element, zeros_for_none
 
 __all__ = ["put_along_axis", "take", "take_along_axis"]
@@ -133,7 +136,22 @@ class Gather(_Indexed):
         result = apply(Gather((0, *self.shifted)), x, *full)
         return move_block(result, 1, 1 + self.position, full[0].ndim - 1)
 
-    emit = no_rule(_INDIRECT)
+    def expanded(self, build: Callable[..., Any], x: Any, *indices: Any) -> Any | None:
+        shape = self.gathered_shape(x.shape, indices[0].shape)
+        if size_of(shape) == 0:
+            return None
+        count = len(indices[0].shape)
+        behind = len(shape) - self.position - count
+        places = []
+        for axis, index in zip(self.axes, indices, strict=True):
+            place = checked(build, index, x.shape[axis])
+            lengths = (1,) * self.position + index.shape + (1,) * behind
+            places.append(build(Broadcast(shape), build(Reshape(lengths), place)))
+        rest = [axis for axis in range(len(x.shape)) if axis not in self.axes]
+        along = (*rest[: self.position], *(-1 for _ in range(count)), *rest[self.position :])
+        return build(ElementsAt(self.axes, along), x, *places)
+
+    emit = no_rule("a kernel reads its elements by index, see expanded")
 
 
 @dataclass(frozen=True)
@@ -279,7 +297,14 @@ class GatherAxis(Op):
             broadcast_batch(indices, size, batched[1]),
         )
 
-    emit = no_rule(why_single)
+    def expanded(self, build: Callable[..., Any], x: Any, indices: Any) -> Any | None:
+        if size_of(indices.shape) == 0:
+            return None
+        place = checked(build, indices, x.shape[self.axis])
+        along = tuple(-1 if axis == self.axis else axis for axis in range(len(x.shape)))
+        return build(ElementsAt((self.axis,), along), x, place)
+
+    emit = no_rule("a kernel reads its elements by index, see expanded")
 
 
 @dataclass(frozen=True)
@@ -336,6 +361,19 @@ class ScatterAxis(Op):
             broadcast_batch(updates, size, batched[1]),
             broadcast_batch(indices, size, batched[2]),
         )
+
+    def expanded(self, build: Callable[..., Any], x: Any, updates: Any, indices: Any) -> Any | None:
+        """One update along the axis is a choice at each place between it and what was there."""
+        length = x.shape[self.axis]
+        if indices.shape[self.axis] != 1 or size_of(x.shape) == 0:
+            return None
+        spread = Broadcast(x.shape)
+        place = build(spread, checked(build, indices, length))
+        update = build(spread, updates)
+        here = build(Positions(x.shape, (self.axis,), int64))
+        is_here = build(IsAt(length), here, place)
+        changed = update if self.mode == "assign" else build(Add(), x, update)
+        return build(Select(), is_here, changed, x)
 
     emit = no_rule(why_single)
 

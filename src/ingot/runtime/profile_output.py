@@ -18,6 +18,7 @@ KINDS = {
     "kernel": "compiled loops",
     "BLAS": "products of matrices",
     "host": "steps of a program that NumPy or SciPy does",
+    "check": "whether indices are within their axes",
     "op": "ops evaluated one by one",
     "call": "starting programs and giving them memory",
     "compile": "tracing, optimising, machine code",
