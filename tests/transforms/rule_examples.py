@@ -29,9 +29,11 @@ from ingot.ops import (
     diagonals,
     exponential,
     extremes,
+    gathered_products,
     indexing,
     joining,
     linear_systems,
+    masked_products,
     masking,
     movement,
     nearest,
@@ -520,6 +522,26 @@ def row_count(random: np.random.Generator) -> np.ndarray:
     return random.integers(4, 6)[...].astype(np.int64)
 
 
+GATHERED = [
+    Example(
+        gathered_products.GatheredProducts(count),
+        (
+            real(3, 2, 4),
+            real(2, 4, 3),
+            integers(5),
+            integers(5, high=2),
+            integers(5, high=count),
+        ),
+    )
+    for count in (5, 2)
+]
+SEGMENTED = [
+    Example(
+        masked_products.SegmentedMatmul(),
+        (real(2, 6), real(6, 3), lambda random: np.sort(integers(4, 2, high=7)(random), -1)),
+    )
+]
+
 SEARCHES = [
     Example(nearest.Nearest(k, metric), (apart(3, 4), apart(6, 4), row_count))
     for metric, k in zip(nearest.METRICS, (2, 3, 1, 4, 2), strict=True)
@@ -540,6 +562,8 @@ EXAMPLES: list[Example] = [
     *RANDOM,
     *MATRICES,
     *SEARCHES,
+    *GATHERED,
+    *SEGMENTED,
 ]
 
 # Ops that have float32 inputs only, and ops with the same derivatives.

@@ -34,11 +34,15 @@ from ingot.ops.diagonals import *
 from ingot.ops.einstein import *
 from ingot.ops.exponential import *
 from ingot.ops.extremes import *
+from ingot.ops.gathered_products import *
+from ingot.ops.hadamard import *
 from ingot.ops.indexing import *
 from ingot.ops.joining import *
+from ingot.ops.masked_products import *
 from ingot.ops.movement import *
 from ingot.ops.padding import *
 from ingot.ops.powers import *
+from ingot.ops.quantization import *
 from ingot.ops.reduction import *
 from ingot.ops.rounding import *
 from ingot.ops.scan import *
