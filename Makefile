@@ -31,8 +31,8 @@ help:
 	@echo "make clean     remove all that was made, .venv too"
 
 demo:
-	@$(ENVIRONMENT)
-	@$(PYTHON_IN_VENV) examples/first_steps.py
+	@$(ENVIRONMENT) cli
+	@$(PYTHON_IN_VENV) -m ingot tour
 
 # Lint's complaints do not stop the tests: one run shows everything that is wrong.
 test:

@@ -111,11 +111,6 @@ def test_readme_examples_run(tmp_path: Path) -> None:
         assert promised == done.stdout.splitlines()
 
 
-def test_demo_runs(tmp_path: Path) -> None:
-    done = run(sys.executable, PROJECT / "examples" / "first_steps.py", "--quick", cwd=tmp_path)
-    assert done.returncode == 0, done.stdout
-
-
 def test_users_get_no_development_tools(sources: Path, tmp_path: Path) -> None:
     hook = (
         "import sys, ingot_build; print(ingot_build.prepare_metadata_for_build_wheel(sys.argv[1]))"

@@ -11,6 +11,7 @@ import argparse
 import difflib
 import importlib
 import importlib.util
+import sys
 from collections.abc import Sequence
 
 from ingot import MLX_VERSION, __version__
@@ -21,6 +22,9 @@ SUMMARIES = {
     "explain": "show what a compiled function becomes",
     "bench": "measure ingot and the libraries that are installed beside it",
 }
+
+# What subcommands need beyond what ingot needs; it is in the extra `cli`.
+FROM_EXTRAS = {"rich"}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -47,7 +51,18 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(command: str, argv: list[str]) -> int:
-    module = importlib.import_module(f"ingot.cli.{command}")
+    try:
+        module = importlib.import_module(f"ingot.cli.{command}")
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in FROM_EXTRAS:
+            raise
+        print(
+            f"`ingot {command}` needs {package}, which is not installed. "
+            "`pip install 'ingot[cli]'` installs it.",
+            file=sys.stderr,
+        )
+        return 1
     parser = argparse.ArgumentParser(
         prog=f"ingot {command}",
         description=module.__doc__,

@@ -10,6 +10,8 @@ from types import CodeType, FrameType
 __all__ = ["Source", "SourceRecorder"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# Programs that use ingot, though they come with it: the tour shows its own lines.
+_PROGRAMS = _PACKAGE + "cli" + os.sep
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class SourceRecorder:
 
     def __call__(self) -> Source | None:
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        while frame is not None and _in_library(frame.f_code.co_filename):
             frame = frame.f_back
         if frame is None:
             return None
@@ -47,3 +49,7 @@ class SourceRecorder:
             found = Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
             self.sources[key] = found
         return found
+
+
+def _in_library(filename: str) -> bool:
+    return filename.startswith(_PACKAGE) and not filename.startswith(_PROGRAMS)

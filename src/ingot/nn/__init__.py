@@ -2,5 +2,6 @@
 
 from ingot.nn import init, losses
 from ingot.nn.layers import *
-from ingot.nn.module import Module
-from ingot.nn.utils import average_gradients, value_and_grad
+from ingot.nn.module import Module as Module
+from ingot.nn.utils import average_gradients as average_gradients
+from ingot.nn.utils import value_and_grad as value_and_grad

@@ -1,0 +1,78 @@
+"""A tour of ingot in a minute: it compiles a function, looks at the kernel, races it against other
+libraries, and trains a network. Every number is measured while you watch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import ingot.core as mx
+from ingot import __version__
+from ingot.cli.tour_chapters import (
+    explain_error,
+    explain_kernel,
+    explain_misses,
+    show_compiled,
+    show_function,
+)
+from ingot.cli.tour_race import run_race
+from ingot.cli.tour_screen import Screen
+from ingot.cli.tour_training import train
+
+__all__ = ["CHAPTERS", "add_arguments", "main"]
+
+CHAPTERS: dict[str, tuple[str, Callable[[Screen, bool], None]]] = {
+    "function": ("A function", show_function),
+    "compiled": ("The same, compiled", show_compiled),
+    "kernel": ("What it became", explain_kernel),
+    "race": ("The race", run_race),
+    "again": ("Compiled again, and why", explain_misses),
+    "error": ("A mistake, explained", explain_error),
+    "training": ("A training step, before and after", train),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `ingot tour`."""
+    parser.add_argument(
+        "chapters",
+        nargs="*",
+        metavar="CHAPTER",
+        help=f"which of {', '.join(CHAPTERS)}; all by default",
+    )
+    parser.add_argument("--quick", action="store_true", help="small sizes: to see that it runs")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="also write what is shown there")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Shows the chapters; returns the exit code."""
+    unknown = [name for name in arguments.chapters if name not in CHAPTERS]
+    if unknown:
+        known = ", ".join(CHAPTERS)
+        print(f"ingot tour: there is no chapter {unknown[0]!r}, only {known}.", file=sys.stderr)
+        return 2
+    chosen = [name for name in CHAPTERS if name in arguments.chapters or not arguments.chapters]
+    screen = Screen(record=arguments.svg is not None)
+    started = time.perf_counter()
+    screen.say(
+        f"[bold]ingot {__version__}[/bold]: array programs with MLX's API, on the CPU you have "
+        f"({mx.get_num_threads()} threads)"
+    )
+    for number, name in enumerate(chosen, 1):
+        title, tell = CHAPTERS[name]
+        screen.chapter(number, len(chosen), title)
+        tell(screen, arguments.quick)
+    screen.blank()
+    screen.say(
+        f"[dim]The tour took {time.perf_counter() - started:.0f} s.[/dim] Next: "
+        "[bold]ingot run your_mlx_program.py[/bold], [bold]ingot tour race[/bold] for one chapter, "
+        "examples/ for programs that train, README.md for the rest."
+    )
+    if arguments.svg is not None:
+        screen.save_svg(arguments.svg)
+        print(f"written: {arguments.svg}")
+    return 0

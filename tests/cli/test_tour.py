@@ -1,0 +1,182 @@
+"""The tour: every chapter is told, in colour and plainly, whatever else is installed or not."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from tests.cli.process import ingot, python
+
+import ingot.core as mx
+from ingot.cli import tour, tour_chapters, tour_peers, tour_programs, tour_race
+from ingot.cli.tour_screen import Bar, Screen
+
+TITLES = [title for title, _ in tour.CHAPTERS.values()]
+
+
+def take(*chapters: str, svg: Path | None = None) -> int:
+    return tour.main(argparse.Namespace(chapters=list(chapters), quick=True, svg=svg))
+
+
+@pytest.fixture
+def few_peers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One peer that is there, one that is not, one that breaks: processes take a second each."""
+    monkeypatch.setattr(tour_race, "PEERS", tour_peers.PEERS)
+    for peer in list(tour_peers.PEERS):
+        if peer != "NumPy and SciPy":
+            monkeypatch.delitem(tour_peers.PEERS, peer)
+    monkeypatch.setitem(tour_peers.PEERS, "Nobody, ever", "no_such_module")
+    monkeypatch.setitem(tour_peers.PEERS, "Broken", "argparse")
+
+
+def test_plain_tour(few_peers: None, capsys: pytest.CaptureFixture[str]) -> None:
+    state = list(mx.random.state)
+    assert take() == 0
+    mx.random.state[:] = state
+    output = capsys.readouterr().out
+    assert "\x1b" not in output
+    assert all(len(line) <= 100 and line == line.rstrip() for line in output.splitlines())
+    headings = re.findall(r"^== (\d) of (\d)  (.*) ==$", output, re.MULTILINE)
+    assert headings == [(str(n), str(len(TITLES)), title) for n, title in enumerate(TITLES, 1)]
+    # The race names who is missing and who failed.
+    for contender in ("ingot, compiled", "copying the array", "NumPy and SciPy"):
+        assert re.search(rf"^  {contender} .* [\d.]+ (µs|ms|s)  [\d.e+]+x$", output, re.MULTILINE)
+    assert "Not installed, hence not in the race: Nobody." in output
+    assert "Broken: failed: KeyError: 'argparse'." in output
+    # The kernel: one loop, with the operations of gelu in it.
+    assert "5 operations became 1 kernel" in output
+    assert re.search(r"for i in .*\n +load %0 .*\n +%\d+ = Divide\(%0, 1.414214\)", output)
+    # Four misses with their reasons, then a single one.
+    assert "4 entries, 1 hits, 4 misses" in output
+    assert "argument `x`, axis 0: 3 → 5" in output
+    assert "97 entries, 96 hits, 1 misses" in output
+    differences = re.findall(r"differ by (?:at most )?([\d.e-]+)", output)
+    assert len(differences) == 2
+    assert all(float(difference) < 1e-4 for difference in differences)
+
+
+def test_the_error_names_the_line_that_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert take("error") == 0
+    output = " ".join(capsys.readouterr().out.split())
+    line = re.search(r"made at tour_programs.py:(\d+) in look_inside", output)
+    assert line is not None
+    assert f"{line[1]} z = -x" in output
+    source = Path(tour_programs.__file__).read_text().splitlines()
+    assert source[int(line[1]) - 1].strip() == "z = -x"
+
+
+def test_recorded_tour(few_peers: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "tour.svg"
+    chapters = ("function", "compiled", "kernel", "race", "again", "error")
+    assert take(*chapters, svg=path) == 0
+    assert "\x1b[" in capsys.readouterr().out  # in colour, though this is no terminal
+    ElementTree.parse(path)
+    picture = path.read_text()
+    shown = picture.replace("&#160;", " ")
+    assert all(tour.CHAPTERS[name][0] in shown for name in chapters)
+    assert "url(http" not in picture
+    assert "█" in picture
+
+
+def test_training_is_drawn_in_two_rows_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen(record=True)
+    screen.picture([[0.0, 1.0], [0.5, 0.25]])
+    output = capsys.readouterr().out
+    assert output.count("▀") == 2
+    assert "38;2;56;132;255" in output  # blue for 0
+    assert "38;2;255;150;50" in output  # orange for 1
+
+
+def test_bars_are_as_long_as_their_times(capsys: pytest.CaptureFixture[str]) -> None:
+    Screen().bars([Bar("slow", 200.0), Bar("fast", 100.0), Bar("tiny", 0.05)])
+    tiny, fast, slow = capsys.readouterr().out.splitlines()
+    assert slow.count("█") == 2 * fast.count("█") > 20
+    assert (tiny.split()[-2:], fast.split()[-2:]) == (["50", "µs"], ["100", "ms"])
+    assert len({line.index("s", 5) for line in (fast, slow)}) == 1  # units are aligned
+
+
+@pytest.mark.parametrize("no_color", [True, False])
+def test_no_color_is_plain_in_a_terminal(monkeypatch: pytest.MonkeyPatch, no_color: bool) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    assert Screen().rich is not no_color
+
+
+def test_a_slow_peer_is_ended() -> None:
+    assert tour_peers.race("NumPy and SciPy", 100, 10.0, 0.01) == "was not done within 0 s"
+
+
+@pytest.mark.parametrize(
+    "library",
+    [
+        "scipy",
+        pytest.param(
+            "mlx",
+            marks=pytest.mark.skipif(not shutil.which("g++"), reason="MLX compiles with g++"),
+        ),
+    ],
+)
+def test_peers_compute_gelu(library: str) -> None:
+    x = np.random.default_rng(0).standard_normal(1000, dtype=np.float32)
+    found = np.asarray(tour_peers._SETUPS[library](x)())
+    np.testing.assert_allclose(found, tour_programs.gelu(mx.array(x)), rtol=1e-4, atol=1e-6)
+
+
+def test_another_function_than_gelu_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(tour_peers._SETUPS, "wrong", lambda x: lambda: np.maximum(x, 0))
+    with pytest.raises(ArithmeticError, match="the gelu of wrong is another function"):
+        tour_peers._measure("wrong", 1000, 0.0)
+
+
+def test_fusion_is_switched_on_again() -> None:
+    def fails() -> None:
+        raise KeyError("x")
+
+    before = mx.eager_fusion_info()
+    with pytest.raises(KeyError):
+        tour_race.op_by_op(fails)()
+    assert mx.eager_fusion_info() == before
+
+
+def test_widths_are_read_from_the_code(capsys: pytest.CaptureFixture[str]) -> None:
+    code = "\tvmulss\t%xmm1, %xmm2, %xmm3\n\tvfmadd213ps\t%ymm1, %ymm2, %ymm3\n"
+    tour_chapters._show_vectors(Screen(), code)
+    output = capsys.readouterr().out
+    assert "1 instructions work on 256 bits at a time, that is 8 float32 numbers" in output
+    assert "vfmadd213ps %ymm1, %ymm2, %ymm3" in output
+    tour_chapters._show_vectors(Screen(), "ret\n")
+    assert capsys.readouterr().out == ""
+
+
+def test_unknown_chapter(capsys: pytest.CaptureFixture[str]) -> None:
+    assert take("end") == 2
+    assert capsys.readouterr().err == (
+        "ingot tour: there is no chapter 'end', only function, compiled, kernel, race, again, "
+        "error, training.\n"
+    )
+
+
+def test_without_rich_it_says_what_to_install() -> None:
+    program = (
+        "import sys; sys.modules['rich'] = None; import ingot.cli.commands; "
+        "sys.exit(ingot.cli.commands.main(['tour']))"
+    )
+    done = python("-c", program)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "`ingot tour` needs rich, which is not installed. `pip install 'ingot[cli]'` installs it.\n"
+    )
+
+
+def test_as_a_command_that_is_piped(tmp_path: Path) -> None:
+    done = ingot("tour", "--quick", "again", cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "axis 0: 3 ? 5" in done.stdout  # ASCII has no arrow
