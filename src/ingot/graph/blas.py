@@ -50,7 +50,8 @@ def prepare_products() -> int:
             addresses = [ctypes.cast(library[name], ctypes.c_void_p).value for name in names]
             _native.use_blas(*(address or 0 for address in addresses))
             return np.iinfo(np.int64).max
-    _native.use_blas(*map(_address_in_scipy, _ROUTINES), 0, 0)
+    sgemm, dgemm, cgemm = map(_address_in_scipy, _ROUTINES)
+    _native.use_blas(sgemm, dgemm, cgemm, 0, 0)
     return _SHORT_INTEGERS - 1
 
 
