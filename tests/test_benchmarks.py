@@ -64,7 +64,7 @@ def fake():
 
 @benchmark("fakes without ingot", targets={"fast": 1.0}, measure=Measure.SELF_TIMED)
 def fake_failure():
-    return {"ingot": broken, "fast": giving(1.0, 1.0)}
+    return {"ingot": broken, "fast": giving(1.0, 1.0, 1.0)}
 
 def first():
     """Takes its time unless the cache is filled, and fills it."""
@@ -146,7 +146,7 @@ def test_contenders_are_measured_compared_and_never_hidden() -> None:
         "limit 4 s": (0.5, True),
     }
     assert report.lines(entry) == [
-        f"{'fakes':<64}       2 s",
+        f"{'fakes':<70}       2 s",
         "    fast                           1 s   ratio 2        target 0.5    MISSED by 300%",
         "    slow                           4 s   ratio 0.5      target 1      met",
         "    gone                    not installed",
@@ -174,7 +174,11 @@ def test_ingot_failing_fails_the_command(
     numbers = tmp_path / "numbers.json"
     assert main(options("fake_failure", "--quick", "--json", str(numbers))) == 1
     said = capsys.readouterr()
-    assert "fakes without ingot\n    ingot failed: ValueError: it cannot" in said.out
+    assert (
+        "fakes without ingot\n"
+        "    ingot                   failed: ValueError: it cannot\n"
+        "    fast                           1 s target 1      not judged\n"
+    ) in said.out
     assert "targets: 0 met, 0 missed, 1 not judged" in said.out
     assert "Traceback" in said.err
     assert main(options("--from", str(numbers), "--markdown")) == 1

@@ -27,7 +27,8 @@ def lines(entry: Entry) -> list[str]:
     """One benchmark: ingot's number, and how it compares. Of a group's, only the best peer."""
     ours = entry["contenders"][SUBJECT]
     if "missing" in ours:
-        return [f"{entry['title']}", f"    {SUBJECT} {ours['missing']}"]
+        rows = [_row(row, entry["unit"]) for row in entry["comparisons"]]
+        return [f"{entry['title']}", f"    {SUBJECT:<24}{ours['missing']}", *rows]
     number = _amount(ours["best"], entry["unit"])
     if entry["group"] is not None:
         hardest = _hardest(entry)
@@ -35,7 +36,7 @@ def lines(entry: Entry) -> list[str]:
         shown = [hardest, *missing] if hardest is not None else missing
     else:
         shown = entry["comparisons"]
-    return [f"{entry['title']:<64}{number:>10}", *(_row(row, entry["unit"]) for row in shown)]
+    return [f"{entry['title']:<70}{number:>10}", *(_row(row, entry["unit"]) for row in shown)]
 
 
 def worst_of_groups(entries: Iterable[Entry]) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ def first_call_warm() -> Contenders:
 
 
 @benchmark(
-    "first training step of a transformer block in a new process, cold cache",
+    "first training step of a transformer block, new process, cold cache",
     limits={"limit 3 s": 3.0},
     measure=Measure.FIRST_CALL_COLD,
 )
@@ -47,7 +47,7 @@ def first_step_block() -> Contenders:
 
 # Sub-linear: eight layers take less than eight times as long as one.
 @benchmark(
-    "first training step of 8 transformer blocks in a new process, cold cache",
+    "first training step of 8 transformer blocks, new process, cold cache",
     targets={"ingot 1 block": 8.0, "ingot 2 blocks": 4.0, "ingot 4 blocks": 2.0},
     measure=Measure.FIRST_CALL_COLD,
 )

@@ -1,8 +1,10 @@
-"""Vector search: the ten nearest of 100,000 vectors, and the memory that takes."""
+"""Vector search: the ten nearest of 100,000 vectors, the memory that takes, and largest singular
+values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ingot.benchmarks.benchmark import Contenders, Measure, benchmark
@@ -12,6 +14,7 @@ from ingot.benchmarks.suite.contenders import numbers
 QUERIES, VECTORS, LENGTH, NEAREST = 100, 100_000, 128, 10
 DATABASE_BYTES = 4 * VECTORS * LENGTH
 MEGABYTE = 10**6
+MATRIX, SINGULAR_VALUES, ITERATIONS = (512, 256), 32, 3
 
 
 def _queries_and_database() -> tuple[Any, Any]:
@@ -78,3 +81,29 @@ def search_flat() -> Contenders:
 )
 def search_memory() -> Contenders:
     return {"ingot": _ingot, "faiss": _faiss, "jax jit": _jax, "torch": _torch}
+
+
+def _topk_svd(compiled: bool) -> Callable[[], Any]:
+    mx, svd = load("ingot"), load_part("ingot", "search.svd")
+    matrix = mx.array(numbers(MATRIX))
+    return lambda: mx.eval(
+        svd.topk_svd(matrix, SINGULAR_VALUES, iters=ITERATIONS, use_compile=compiled)
+    )
+
+
+def _svds() -> Callable[[], Any]:
+    linalg = load("scipy")
+    matrix = numbers(MATRIX)
+    return lambda: linalg.svds(matrix, SINGULAR_VALUES)
+
+
+@benchmark(
+    "compiled topk_svd, 512 x 256, 32 largest, 3 iterations",
+    targets={"ingot uncompiled": 0.6, "scipy svds": 1.0},
+)
+def search_svd() -> Contenders:
+    return {
+        "ingot": partial(_topk_svd, True),
+        "ingot uncompiled": partial(_topk_svd, False),
+        "scipy svds": _svds,
+    }

@@ -105,7 +105,7 @@ def training_step() -> Contenders:
 
 
 @benchmark(
-    "transformer block, batch 4, length 256, width 256, 4 heads, AdamW step, compiled",
+    "transformer block, 4 x 256 x 256, 4 heads, AdamW step, compiled",
     targets={"jax jit": 0.7},
 )
 def training_block() -> Contenders:
