@@ -46,12 +46,14 @@ INLINE float total(const Lanes *lanes) {
 }
 
 INLINE float largest(const Lanes *lanes) {
+    int32_t bits[LANES];
     float found;
-    Bits bits = (Bits)*lanes;
-    int32_t most = 0;
-    for (int i = 0; i < LANES; i++)
-        most = bits[i] > most ? bits[i] : most;
-    memcpy(&found, &most, sizeof found);
+    memcpy(bits, lanes, sizeof bits);
+    for (int width = LANES / 2; width > 0; width /= 2) {
+        for (int i = 0; i < width; i++)
+            bits[i] = bits[i] > bits[i + width] ? bits[i] : bits[i + width];
+    }
+    memcpy(&found, bits, sizeof found);
     return found;
 }
 
@@ -186,19 +188,7 @@ void ingot_squares(const float *rows, int64_t row_count, int64_t d, float *squar
 /* Most values are far: whole parts of them are passed over at once. */
 enum { PART = 4 * LANES };
 
-INLINE void keep_more(Bits *more, float limit, const float *values, const float *factors, const float *terms, int64_t i) {
-    Lanes value, other;
-    load(&value, values + i);
-    if (factors != NULL) {
-        load(&other, factors + i);
-        value *= other;
-    }
-    if (terms != NULL) {
-        load(&other, terms + i);
-        value += other;
-    }
-    *more &= value > limit;
-}
+#define VALUE(i) (values[i] * (factors == NULL ? 1 : factors[i]) + (terms == NULL ? 0 : terms[i]))
 
 INLINE int64_t not_more(const float *values, const float *factors, const float *terms, int64_t count, float limit,
                         int32_t *places) {
@@ -206,19 +196,15 @@ INLINE int64_t not_more(const float *values, const float *factors, const float *
     for (int64_t begin = 0; begin < count; begin += PART) {
         int64_t end = begin + PART < count ? begin + PART : count;
         if (end == begin + PART) {
-            Bits more = ~(Bits){0};
-            for (int part = 0; part < PART; part += LANES)
-                keep_more(&more, limit, values, factors, terms, begin + part);
-            int32_t all = -1;
-            for (int lane = 0; lane < LANES; lane++)
-                all &= more[lane];
-            if (all)
+            int32_t more = 0; /* counted in plain C, of which the compiler makes vector instructions better here */
+            for (int64_t i = begin; i < begin + PART; i++)
+                more += VALUE(i) > limit;
+            if (more == PART)
                 continue;
         }
         for (int64_t i = begin; i < end; i++) {
-            float value = values[i] * (factors == NULL ? 1 : factors[i]) + (terms == NULL ? 0 : terms[i]);
             places[found] = (int32_t)i;
-            found += !(value > limit);
+            found += !(VALUE(i) > limit);
         }
     }
     return found;

@@ -48,8 +48,9 @@ def placeholder_error(node: Node, wanted: Node) -> NoReturn:
     array_text = source if isinstance(source, str) else f"the array made at {source}"
     raise ValueError(
         f"[eval] {array_text} has no value: compile only traces the function, with placeholders. "
-        "Return the array from the function, or capture the container that it is put into with "
-        "outputs=. To look at values while debugging, call mx.disable_compile() first."
+        "Pass the array itself on, not its values; return it from the function; or capture the "
+        "container that it is put into with outputs=. To look at values while debugging, call "
+        "mx.disable_compile() first."
     )
 
 

@@ -56,6 +56,9 @@ class Nearest(Op):
     ) -> tuple[np.ndarray, np.ndarray]:
         shape = (*queries.shape[:-1], self.k)
         distances, positions = np.empty(shape, queries.dtype), np.empty(shape, np.int64)
+        if queries.ndim == 2:
+            nearest_rows(queries, database, int(count), self.metric, distances, positions)
+            return distances, positions
         for place in np.ndindex(*queries.shape[:-2]):
             nearest_rows(
                 queries[place],

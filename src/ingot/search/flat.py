@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ingot._native import array, constant
-from ingot.graph.dtype import float32, int64
+import ingot.core as mx
+from ingot._native import constant
 from ingot.graph.errors import type_name
 from ingot.graph.shape import shape_text
-from ingot.ops.comparison import where
-from ingot.ops.indexing import take
 from ingot.ops.nearest_evaluation import rows_within
 from ingot.runtime.file_access import File
 from ingot.search.metrics import MetricType, as_metric
@@ -92,7 +90,7 @@ class FlatIndex:
             raise ValueError("[add_with_ids] -1 cannot be an id: it stands for no vector.")
         self._storage.append("add_with_ids", vectors, numbers)
 
-    def search(self, x: Any, k: int) -> tuple[array, array]:
+    def search(self, x: Any, k: int) -> tuple[mx.array, mx.array]:
         """The `k` nearest vectors of each query.
 
         Args:
@@ -113,9 +111,9 @@ class FlatIndex:
         if ids.shape[0] == 0:
             return distances, positions
         # -1 takes the last id, which is replaced.
-        return distances, where(positions < 0, positions, take(ids, positions, 0))
+        return distances, mx.where(positions < 0, positions, mx.take(ids, positions, 0))
 
-    def range_search(self, x: Any, radius: float) -> tuple[array, array, array]:
+    def range_search(self, x: Any, radius: float) -> tuple[mx.array, mx.array, mx.array]:
         """All vectors that are nearer to a query than `radius`.
 
         How many there are depends on values, so this cannot be part of a compiled function.
@@ -132,12 +130,12 @@ class FlatIndex:
         refuse_in_trace("range_search", "how many vectors it finds depends on values")
         queries = as_vectors("range_search", "queries", x, self.d)._data
         rows, ids = self._storage.values()
-        limit = float(radius)
+        limit = _number("range_search", "radius", radius)
         limits, distances, positions = rows_within(queries, rows, limit, self.metric_type.value)
         return (
-            constant(limits, int64),
-            constant(distances, float32),
-            constant(ids[positions], int64),
+            constant(limits, mx.int64),
+            constant(distances, mx.float32),
+            constant(ids[positions], mx.int64),
         )
 
     def remove_ids(self, ids: Any) -> int:
@@ -153,14 +151,18 @@ class FlatIndex:
         unwanted = _ids("remove_ids", ids)
         return self._storage.remove(unwanted)
 
-    def reconstruct(self, key: int) -> array:
+    def reconstruct(self, key: int) -> mx.array:
         """The vector with an id; if there are several, the one that was added last."""
         refuse_in_trace("reconstruct", _RUNS_ONCE)
         rows, ids = self._storage.values()
-        found = np.flatnonzero(ids == index(key))
+        try:
+            number = index(key)
+        except TypeError:
+            raise TypeError(f"[reconstruct] an id is an int, got {type_name(key)}.") from None
+        found = np.flatnonzero(ids == number)
         if len(found) == 0:
             raise ValueError(f"[reconstruct] none of the {len(rows)} vectors has the id {key}.")
-        return constant(rows[found[-1]].copy(), float32)
+        return constant(rows[found[-1]].copy(), mx.float32)
 
     def reset(self) -> None:
         """Remove all vectors."""
@@ -175,9 +177,9 @@ class FlatIndex:
         """
         refuse_in_trace("save", _RUNS_ONCE)
         rows, ids = self._storage.values()
-        arrays = {"vectors": constant(rows, float32)}
+        arrays = {"vectors": constant(rows, mx.float32)}
         if self._storage.has_ids:
-            arrays["ids"] = constant(ids, int64)
+            arrays["ids"] = constant(ids, mx.int64)
         save_index(file, "FlatIndex", {"d": self.d, "metric": self.metric_type.value}, arrays)
 
     @classmethod
@@ -202,7 +204,7 @@ class FlatIndex:
 
 def _ids(name: str, ids: Any) -> np.ndarray:
     """Ids that a user gave."""
-    numbers = ids._data if isinstance(ids, array) else np.asarray(ids)
+    numbers = ids._data if isinstance(ids, mx.array) else np.asarray(ids)
     if numbers.size == 0:
         numbers = numbers.astype(np.int64)
     if numbers.dtype.kind not in "iu":
@@ -212,3 +214,10 @@ def _ids(name: str, ids: Any) -> np.ndarray:
     if numbers.ndim != 1:
         raise ValueError(f"[{name}] ids have 1 axis, got shape {shape_text(numbers.shape)}.")
     return numbers.astype(np.int64)
+
+
+def _number(name: str, what: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"[{name}] {what} is a number, got {type_name(value)}.") from None

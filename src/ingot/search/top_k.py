@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ingot._native import Dtype, array, constant
+import ingot.core as mx
+from ingot._native import constant
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import bool_, float32, float64, int64, is_complex
 from ingot.graph.errors import type_name
 from ingot.graph.op import apply_multiple
 from ingot.graph.shape import shape_text
-from ingot.ops.casting import astype
 from ingot.ops.nearest import Nearest
 from ingot.search.metrics import MetricType, as_metric
 
@@ -26,9 +25,9 @@ def nearest(
     k: int,
     metric: MetricType | str | int = MetricType.L2,
     *,
-    count: array | None = None,
+    count: mx.array | None = None,
     stream: StreamLike = None,
-) -> tuple[array, array]:
+) -> tuple[mx.array, mx.array]:
     """The `k` rows of a database that are nearest to each query.
 
     Distances and selection are one operation that never holds the distances of all pairs. It can
@@ -59,30 +58,25 @@ def nearest(
             f"[{name}] queries of shape {shape_text(x.shape)} and a database of shape "
             f"{shape_text(y.shape)} have vectors of different lengths."
         )
-    dtype = float64 if x.dtype is float64 or y.dtype is float64 else float32
-    x, y = astype(x, dtype, stream), astype(y, dtype, stream)
-    limit = row_count(y.shape[0]) if count is None else count
+    if mx.float64 in (x.dtype, y.dtype):
+        x, y = x.astype(mx.float64), y.astype(mx.float64)
+    limit = mx.array(y.shape[0], mx.int64) if count is None else count
     return nearest_of(x, y, limit, as_count(name, "k", k), kind, stream)
 
 
 def nearest_of(
-    queries: array,
-    database: array,
-    count: array,
+    queries: mx.array,
+    database: mx.array,
+    count: mx.array,
     k: int,
     metric: MetricType,
     stream: StreamLike = None,
-) -> tuple[array, array]:
+) -> tuple[mx.array, mx.array]:
     """As `nearest`, for arrays that are known to fit."""
     distances, positions = apply_multiple(
         Nearest(k, metric.value), queries, database, count, stream=stream
     )
     return distances, positions
-
-
-def row_count(count: Any) -> array:
-    """A number of rows as an array."""
-    return array(count, int64)
 
 
 def as_count(name: str, what: str, value: Any) -> int:
@@ -96,7 +90,7 @@ def as_count(name: str, what: str, value: Any) -> int:
     return number
 
 
-def as_vectors(name: str, what: str, value: Any, d: int | None = None) -> array:
+def as_vectors(name: str, what: str, value: Any, d: int | None = None) -> mx.array:
     """Vectors that a user gave, (number, d), as an array of floating-point numbers.
 
     Args:
@@ -105,7 +99,7 @@ def as_vectors(name: str, what: str, value: Any, d: int | None = None) -> array:
         value: An array, which may be lazy or a placeholder, a NumPy array or a list of lists.
         d: The length that the vectors must have; they become float32 then.
     """
-    x = value if isinstance(value, array) else _array_of(name, what, value)
+    x = value if isinstance(value, mx.array) else _array_of(name, what, value)
     if x.ndim != 2:
         hint = " A single vector v is v[None]." if x.ndim == 1 else ""
         raise ValueError(
@@ -116,16 +110,17 @@ def as_vectors(name: str, what: str, value: Any, d: int | None = None) -> array:
             f"[{name}] {what} of shape {shape_text(x.shape)} must have vectors of length {d}, "
             f"not {x.shape[1]}."
         )
-    if is_complex(x.dtype) or x.dtype is bool_:
+    if x.dtype in (mx.complex64, mx.bool_):
         raise ValueError(f"[{name}] {what} are real numbers, got dtype {x.dtype.name}.")
-    wanted: Dtype = float64 if d is None and x.dtype is float64 else float32
-    return x if x.dtype is wanted else astype(x, wanted)
+    if x.dtype is mx.float32 or (x.dtype is mx.float64 and d is None):
+        return x
+    return x.astype(mx.float32)
 
 
-def _array_of(name: str, what: str, value: Any) -> array:
+def _array_of(name: str, what: str, value: Any) -> mx.array:
     if isinstance(value, np.ndarray) and value.dtype == np.float32:
-        return constant(np.array(value, order="C"), float32)
+        return constant(np.array(value, order="C"), mx.float32)
     try:
-        return array(value)
+        return mx.array(value)
     except (TypeError, ValueError) as error:
         raise type(error)(f"[{name}] {what} are an array or a list of lists: {error}") from None
