@@ -34,9 +34,11 @@ demo:
 	@$(ENVIRONMENT) cli
 	@$(PYTHON_IN_VENV) -m ingot tour
 
-# Lint's complaints do not stop the tests: one run shows everything that is wrong.
+# Lint's complaints do not stop the tests: one run shows everything that is wrong. The browser that some tests need is
+# fetched meanwhile.
 test:
-	@started=$$(date +%s); result=passed; \
+	@sh build_support/browser.sh & \
+	started=$$(date +%s); result=passed; \
 	$(MAKE) --no-print-directory --keep-going lint pytest || result=FAILED; \
 	echo "ingot: make test $$result in $$(( $$(date +%s) - started )) s"; \
 	test $$result = passed
@@ -62,6 +64,7 @@ format:
 
 pytest:
 	@$(ENVIRONMENT) test
+	@sh build_support/browser.sh again
 	@$(PYTHON_IN_VENV) -m pytest -n $(WORKERS) --durations=10 $(PYTEST_ARGUMENTS)
 
 fuzz:

@@ -15,8 +15,9 @@ from ingot import _native
 from ingot._native import Node, array
 from ingot.compiler.cache import CacheInfo
 from ingot.compiler.describe import Description
-from ingot.compiler.explain_text import explanation_text
+from ingot.compiler.explain_text import explanation_text, section_text
 from ingot.compiler.fuse import Group
+from ingot.compiler.jit import assembly
 from ingot.compiler.loop_text import loop_text
 from ingot.compiler.page import page_html
 from ingot.compiler.pipeline import Stages
@@ -125,6 +126,13 @@ class Explanation:
     def code(self) -> list[str]:
         """The kernels in LLVM's assembly language."""
         return [kernel.text for _, kernel in self._plan.kernels]
+
+    def kernel_text(self, work: Work, form: str) -> str:
+        """A kernel as "loops", "llvm" or "assembly"."""
+        assert work.kernel is not None
+        if form == "loops":
+            return self.loops(work)
+        return work.kernel.text if form == "llvm" else assembly(work.kernel.text)
 
     def loops(self, work: Work) -> str:
         """The loops of a kernel in the terms of the simplified tape."""
@@ -249,6 +257,10 @@ class Explanation:
             "seconds": info.seconds,
             "reasons": [{"reason": miss.reason, "seconds": miss.seconds} for miss in info.reasons],
         }
+
+    def section(self, name: str) -> str:
+        """One part of the text: "trace", "simplify", "fuse", "program", "memory" or "cache"."""
+        return section_text(self, name)
 
     def __str__(self) -> str:
         return explanation_text(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ingot.compiler.tape import Step
@@ -13,7 +13,7 @@ from ingot.graph.source import Source
 if TYPE_CHECKING:
     from ingot.compiler.explain import Explanation
 
-__all__ = ["bytes_text", "explanation_text", "line_text", "source_lines", "time_text"]
+__all__ = ["explanation_text", "section_text", "source_lines"]
 
 MOST_REASONS = 10  # for misses of the cache, the latest
 MOST_LINES = 6  # of the user's program for one entry of the program
@@ -24,27 +24,38 @@ def explanation_text(explanation: Explanation) -> str:
     stages = explanation.stages
     work = explanation.work
     counts = [sum(each.kind == kind for each in work) for kind in ("kernel", "BLAS", "host")]
-    sections: list[tuple[str, list[str]]] = [
-        ("Traced", stages.traced.text().splitlines()),
-        ("Simplified", [*_simplifications(explanation), *stages.simplified.text().splitlines()]),
-        ("Groups", [*stages.schedule.text().splitlines(), *_remarks(explanation)]),
-        ("Program", list(_program(explanation))),
-        ("Memory", list(_memory(explanation))),
-        ("Cache", list(_cache(explanation))),
-    ]
     lines = [
         f"{explanation.name}: {_count(len(stages.traced.steps), 'step')} traced, "
         f"{len(stages.simplified.steps)} after simplification, "
         f"{_count(counts[0], 'kernel')}, {_count(counts[1], 'BLAS call')}, "
         f"{_count(counts[2], 'host step')}"
     ]
-    for heading, body in sections:
+    for name, (heading, _) in SECTIONS.items():
+        body = section_text(explanation, name)
         if body:
-            lines += ["", heading, *("  " + line for line in body)]
-    seconds = ", ".join(f"{name} {time_text(x)}" for name, x in stages.seconds.items())
-    return "\n".join(
-        [*lines, "", f"Compiled in {time_text(sum(stages.seconds.values()))}: {seconds}"]
-    )
+            lines += ["", heading, *("  " + line for line in body.splitlines())]
+    seconds = ", ".join(f"{name} {_time_text(x)}" for name, x in stages.seconds.items())
+    total = _time_text(sum(stages.seconds.values()))
+    return "\n".join([*lines, "", f"Compiled in {total}: {seconds}"])
+
+
+def section_text(explanation: Explanation, name: str) -> str:
+    """One section, without its heading."""
+    return "\n".join(SECTIONS[name][1](explanation))
+
+
+def _traced(explanation: Explanation) -> Iterator[str]:
+    yield explanation.stages.traced.text()
+
+
+def _simplified(explanation: Explanation) -> Iterator[str]:
+    yield from _simplifications(explanation)
+    yield explanation.stages.simplified.text()
+
+
+def _fused(explanation: Explanation) -> Iterator[str]:
+    yield explanation.stages.schedule.text()
+    yield from _remarks(explanation)
 
 
 def _simplifications(explanation: Explanation) -> list[str]:
@@ -72,20 +83,21 @@ def _program(explanation: Explanation) -> Iterator[str]:
     """What runs, in order, with what it reads and writes, the user's lines, and why it is so."""
     numbers = explanation.stages.simplified.numbers()
 
-    def names(steps: list[Step]) -> str:
-        return ", ".join(f"%{numbers[s]}" if s in numbers else "a copy" for s in steps) or "nothing"
+    def names(steps: list[Step], work: Work) -> str:
+        nothing = "partial results" if work.uses_scratch else "nothing"
+        return ", ".join(f"%{numbers[s]}" if s in numbers else "a copy" for s in steps) or nothing
 
     for position, work in enumerate(explanation.work):
         reason = explanation.reason(work)
         yield (
-            f"{position}: {work.kind} {work.name}: reads {names(work.reads)}; "
-            f"writes {names(work.writes)}; {bytes_text(work.nbytes)}{_parts(work)}"
+            f"{position}: {work.kind} {work.name}: reads {names(work.reads, work)}; "
+            f"writes {names(work.writes, work)}; {_bytes_text(work.nbytes)}{_parts(work)}"
         )
         if work.kind == "host":
             yield f"     on the host: {reason}"
         sources = source_lines(work.steps)
         for source in sources[:MOST_LINES]:
-            yield f"     {source.short}  {line_text(source)}".rstrip()
+            yield f"     {source.short}  {_line_text(source)}".rstrip()
         if len(sources) > MOST_LINES:
             yield f"     and {len(sources) - MOST_LINES} more lines"
 
@@ -117,7 +129,17 @@ def _cache(explanation: Explanation) -> Iterator[str]:
         f"{_count(info.misses, 'miss', 'misses')}, {_count(info.evictions, 'eviction')}"
     )
     for miss in info.reasons[-MOST_REASONS:]:
-        yield f"compiled in {time_text(miss.seconds)}: {miss.reason}"
+        yield f"compiled in {_time_text(miss.seconds)}: {miss.reason}"
+
+
+SECTIONS: dict[str, tuple[str, Callable[[Explanation], Iterator[str]]]] = {
+    "trace": ("Traced", _traced),
+    "simplify": ("Simplified", _simplified),
+    "fuse": ("Groups", _fused),
+    "program": ("Program", _program),
+    "memory": ("Memory", _memory),
+    "cache": ("Cache", _cache),
+}
 
 
 def _count(number: int, one: str, several: str = "") -> str:
@@ -129,12 +151,12 @@ def source_lines(steps: list[Step]) -> list[Source]:
     return list(dict.fromkeys(s.source for s in steps if isinstance(s.source, Source)))
 
 
-def line_text(source: Source) -> str:
+def _line_text(source: Source) -> str:
     """What stands in a line; nothing if the file cannot be read."""
     return linecache.getline(source.filename, source.line).strip()
 
 
-def bytes_text(number: float) -> str:
+def _bytes_text(number: float) -> str:
     """A number of bytes: "16.8 MB"."""
     for scale, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if number >= scale:
@@ -142,7 +164,7 @@ def bytes_text(number: float) -> str:
     return f"{number:.0f} bytes"
 
 
-def time_text(seconds: float) -> str:
+def _time_text(seconds: float) -> str:
     """A duration: "3.2 ms"."""
     for scale, unit in ((1.0, "s"), (1e-3, "ms")):
         if seconds >= scale:

@@ -50,8 +50,12 @@ class Work:
     def nbytes(self) -> int:
         """What is read and written."""
         total = sum(map(bytes_in_memory, self.reads)) + sum(step.nbytes for step in self.writes)
-        uses_scratch = self.kernel is not None and touched_steps(self.kernel)[2]
-        return total + (self.scratch if uses_scratch else 0)
+        return total + (self.scratch if self.uses_scratch else 0)
+
+    @cached_property
+    def uses_scratch(self) -> bool:
+        """Whether partial results are written, or read."""
+        return self.kernel is not None and touched_steps(self.kernel)[2]
 
     @cached_property
     def origins(self) -> tuple[Source | int, ...]:

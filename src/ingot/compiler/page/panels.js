@@ -167,7 +167,8 @@ function workDetails(data, index, tab, choose) {
     body.append(make("pre", { class: "muted" }, "unpacking …"));
     kernelTexts().then((texts) => body.replaceChildren(coloured(texts[index][language], language)));
   }
-  const facts = [["reads", work.reads.join(", ") || "nothing"], ["writes", work.writes.join(", ") || "nothing"]];
+  const nothing = work.scratch ? "partial results" : "nothing";
+  const facts = [["reads", work.reads.join(", ") || nothing], ["writes", work.writes.join(", ") || nothing]];
   if (work.reason) facts.push([work.kind === "BLAS" ? "by BLAS" : "on the host", work.reason]);
   if (work.kind === "kernel") {
     facts.push(["threads", work.parts > work.grain ? `${plural(work.parts, "part")}, ${work.grain} or more a thread` : "one: more would cost more than they bring"]);

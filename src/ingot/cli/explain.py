@@ -1,0 +1,95 @@
+"""Shows what a function of a script becomes when it is compiled.
+
+The script runs as `ingot run` would run it, until it calls the function; that call is explained. A
+function that the script does not compile is compiled for the occasion. With --args the script is
+only imported, not run as a program, and the function is explained for the given arguments.
+What the script itself prints goes to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from ingot.cli.watch import ScriptError, explain_call, explain_with
+
+SECTIONS = ("trace", "simplify", "fuse", "program", "memory", "cache")
+CODES = ("loops", "llvm", "assembly")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="SCRIPT::FUNCTION", help="for example train.py::step")
+    parser.add_argument("arguments", nargs="*", help="of the script, after --")
+    parser.add_argument(
+        "--args",
+        metavar="EXPRESSIONS",
+        help="arguments for the function, evaluated in the script: 'mx.ones((3, 4)), axis=0'",
+    )
+    parser.add_argument(
+        "--call", type=int, default=1, metavar="N", help="explain the Nth call (default: the first)"
+    )
+    parser.add_argument("--html", metavar="FILE", help="write a page that draws the graphs")
+    parser.add_argument(
+        "--stage",
+        choices=(*SECTIONS, *CODES),
+        help="print one stage, or the kernels as loops, LLVM code or machine code",
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    try:
+        report = _report(arguments)
+    except ScriptError as problem:
+        print(f"ingot explain: {problem}", file=sys.stderr)
+        return problem.code
+    except Exception as error:
+        # of the script, or of compiling the function: where it comes from helps in both cases
+        traceback.print_exception(error)
+        print(f"ingot explain: {arguments.target} could not be explained.", file=sys.stderr)
+        return 1
+    if arguments.html:
+        try:
+            report.to_html(arguments.html)
+        except OSError as error:
+            print(f"ingot explain: cannot write the page: {error}", file=sys.stderr)
+            return 1
+        print(f"wrote {arguments.html}", file=sys.stderr)
+    if arguments.json:
+        print(json.dumps(report.to_dict()))
+    elif arguments.stage:
+        print(_stage(report, arguments.stage))
+    elif not arguments.html:
+        print(report)
+    return 0
+
+
+def _report(arguments: argparse.Namespace) -> Any:
+    path, separator, function = arguments.target.partition("::")
+    script = Path(path)
+    if arguments.call < 1:
+        raise ScriptError(f"calls are counted from 1, got --call {arguments.call}.")
+    if not script.is_file():
+        raise ScriptError(f"there is no file {path}.")
+    if not separator or not function:
+        raise ScriptError(f"say which function to explain, for example {path}::step.")
+    with contextlib.redirect_stdout(sys.stderr):
+        if arguments.args is not None:
+            return explain_with(script, function, arguments.args, arguments.arguments)
+        return explain_call(script, function, arguments.call, arguments.arguments)
+
+
+def _stage(report: Any, stage: str) -> str:
+    if stage in SECTIONS:
+        return str(report.section(stage))
+    texts = [
+        f"; {work.kind} {position}: {work.name}\n{report.kernel_text(work, stage)}"
+        for position, work in enumerate(report.work)
+        if work.kernel is not None
+    ]
+    return "\n\n".join(texts) or "There are no kernels."
