@@ -37,6 +37,17 @@ SEARCH = """(
     search.cache_info().misses,
 )[-3:]"""
 
+# Three iterations find the largest singular value, which stands out, to float32's precision.
+SVD = """(
+    U.shape,
+    S.shape,
+    Vt.shape,
+    mx.allclose(U.T @ U, mx.eye(32), atol=1e-4).item(),
+    mx.allclose(S[0], mx.linalg.svd(A, compute_uv=False, stream=mx.cpu)[0], rtol=1e-4).item(),
+    mx.all(S[1:] <= S[:-1]).item(),
+)"""
+SVD_ANSWER = "((512, 32), (32,), (32, 256), True, True, True)"
+
 # What is asked after an example, and the answer.
 QUESTIONS = {
     "compile_page: not compiled again": (
@@ -56,6 +67,8 @@ QUESTIONS = {
     "curated_notes: training step": ("float(loss) < 1.9", "True"),
     "practical_guide: cache": ("compiled.cache_info().misses", "1"),
     "practical_guide: gelu speedup": (GELU, "[True, 1]"),
+    "practical_guide: compiled svd": (SVD, SVD_ANSWER),
+    "practical_guide: compiled kernel wrapper": (SVD, SVD_ANSWER),
     "practical_guide: compiled flat search": (SEARCH, "((100, 10), True, 1)"),
 }
 

@@ -34,8 +34,8 @@ _MISSING = ("extension", "_distributed_utils", "_reprlib_fix", "__array_api_info
 _RENAMED = {
     "mlx.nn.layers.convolution_transpose": "ingot.nn.layers.convolution",
     "mlx.optimizers.optimizers": "ingot.optimizers",
-    "metalfaiss.faissmlx.svd": "ingot.search",
-    "metalfaiss.indexflat": "ingot.search",
+    "metalfaiss.faissmlx.svd": "ingot.search.svd",
+    "metalfaiss.indexflat": "ingot.search.flat",
 }
 _WHY_MISSING = (
     f"ingot {ingot.__version__}, which stands in for mlx and follows MLX {ingot.MLX_VERSION}, "

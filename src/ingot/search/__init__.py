@@ -9,4 +9,5 @@ from ingot.search.metrics import (
     METRIC_LINF,
     MetricType,
 )
+from ingot.search.svd import topk_svd
 from ingot.search.top_k import nearest

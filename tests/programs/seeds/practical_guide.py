@@ -131,6 +131,16 @@ compiled = mx.compile(fun, shapeless=True)
 print(compiled(mx.array(1.0), mx.array(-2.0)))
 print(compiled(mx.array([1.0,-6.0]), mx.array([-2.0,3.0])))
 
+# %% compiled svd
+import mlx.core as mx
+from metalfaiss.faissmlx.svd import topk_svd
+
+A = mx.random.uniform(shape=(512, 256)).astype(mx.float32)
+U, S, Vt = topk_svd(A, k=32, iters=3, use_kernel=False, use_compile=True)
+
+# %% compiled kernel wrapper
+U, S, Vt = topk_svd(A, k=32, iters=3, use_kernel=True, use_compile=True)
+
 # %% compiled flat search
 import mlx.core as mx
 from metalfaiss.indexflat import FlatIndex
