@@ -215,3 +215,11 @@ def test_inside_of_a_transform() -> None:
 
     with pytest.raises(ValueError, match=r"\[explain\] the function depends on a transform"):
         mx.grad(loss)(mx.array(1.0))
+
+
+def test_reading_by_index() -> None:
+    table, indices = mx.ones((1000, 64)), mx.array([[1, 2, 3], [5, 6, 7]])
+    report = mx.compile(lambda table, indices: mx.exp(table[indices])).explain(table, indices)
+    kernel = report.work[-1]
+    assert "at j * 4 + (%6 + 1000 if %6 < 0 else %6) * 256" in report.loops(kernel)
+    assert kernel.nbytes == 6 * 64 * 4 * 2 + 6 * 4  # six rows in and out, and the indices

@@ -18,6 +18,9 @@ __all__ = ["loop_text", "touched_steps"]
 _ASSIGNMENT = re.compile(r"^\s+(%\w+) = (.*)$", re.MULTILINE)
 _BINARY = re.compile(r"(mul|add|sub|udiv|urem|srem)(?: nsw| nuw)* i64 ([^,]+), (.+)")
 _MINIMUM = re.compile(r"call i64 @llvm\.smin\.i64\(i64 ([^,]+), i64 ([^)]+)\)")
+_CONVERSION = re.compile(r"(?:sext|zext|trunc) \w+ (%\w+) to i64")
+_CHOICE = re.compile(r"select i1 (%\w+), i64 ([^,]+), i64 (.+)")
+_LESS = re.compile(r"icmp slt i64 ([^,]+), (.+)")
 _ADDRESS = re.compile(r"getelementptr inbounds (\w+), ptr (%\w+), i64 (.+)")
 _SIGNS = {"mul": "*", "add": "+", "sub": "-", "udiv": "//", "urem": "%", "srem": "%"}
 _SIZES = {"i8": 1, "i16": 2, "half": 2, "i32": 4, "float": 4, "i64": 8, "double": 8}
@@ -32,7 +35,7 @@ class _Reader:
         self.kernel = kernel
         body = kernel.text.split("define void @KERNEL(")[0]
         self.meaning = dict(_ASSIGNMENT.findall(body))
-        self.index_names: dict[str, str] = {}
+        self.index_names: dict[str, str] = {}  # of loops' indices and bounds, and loaded indices
 
     def number(self, name: str) -> str:
         """An integer as an expression of the loops' indices."""
@@ -49,6 +52,14 @@ class _Reader:
         found = _MINIMUM.match(text)
         if found:
             return f"min({self.number(found[1])}, {self.number(found[2])})"
+        found = _CONVERSION.match(text)
+        if found:
+            return self.number(found[1])
+        found = _CHOICE.match(text)
+        less = _LESS.match(self.meaning.get(found[1], "")) if found else None
+        if found and less:
+            condition = f"{self.number(less[1])} < {self.number(less[2])}"
+            return f"({self.number(found[2])} if {condition} else {self.number(found[3])})"
         return name.lstrip("%")
 
     def place(self, name: str) -> tuple[str, str]:
@@ -73,8 +84,23 @@ def _joined(sign: str, left: str, right: str) -> str:
     if sign in "*+-" and right == ("1" if sign == "*" else "0"):
         return left
     if sign != "+":
-        left, right = (f"({x})" if re.search(r" [-+%/*]", x) else x for x in (left, right))
+        left, right = (
+            f"({x})" if re.search(r" [-+%/*]", x) and not _is_enclosed(x) else x
+            for x in (left, right)
+        )
     return f"{left} {sign} {right}"
+
+
+def _is_enclosed(text: str) -> bool:
+    """Whether an expression is in one pair of parentheses."""
+    if not text.startswith("("):
+        return False
+    depth = 0
+    for position, letter in enumerate(text):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if depth == 0:
+            return position == len(text) - 1
+    return False
 
 
 def touched_steps(kernel: Kernel) -> tuple[list[Step], list[Step], bool]:
@@ -153,6 +179,7 @@ class _Printer:
         memory, offset = self._memory(address)
         value = self.content.get(memory, memory)
         self.value_of[register] = value
+        self.reader.index_names[register] = value
         origin = "" if value == memory else f" from {memory}"
         self._add(f"load {value}{origin} at {offset}")
 

@@ -49,8 +49,15 @@ class Work:
     @cached_property
     def nbytes(self) -> int:
         """What is read and written."""
-        total = sum(map(bytes_in_memory, self.reads)) + sum(step.nbytes for step in self.writes)
+        total = sum(map(self._read_bytes, self.reads)) + sum(step.nbytes for step in self.writes)
         return total + (self.scratch if self.uses_scratch else 0)
+
+    def _read_bytes(self, step: Step) -> int:
+        """What is read of a value: of one that is only read by index, no more than is taken."""
+        readers: list[Any] = [each for each in self.steps if step in each.inputs]
+        if readers and all(_takes_by_index(each, step) for each in readers):
+            return min(bytes_in_memory(step), sum(each.nbytes for each in readers))
+        return bytes_in_memory(step)
 
     @cached_property
     def uses_scratch(self) -> bool:
@@ -79,6 +86,11 @@ def group_name(steps: list[Step]) -> str:
     names = list(dict.fromkeys(names or [type(op).__name__ for op in ops]))
     more = len(names) - MOST_NAMES
     return " ".join(names[:MOST_NAMES]) + (f" +{more}" if more > 0 else "")
+
+
+def _takes_by_index(step: Step, source: Step) -> bool:
+    op = step.op
+    return op is not None and op.role == "gather" and source not in step.inputs[1:]
 
 
 def bytes_in_memory(step: Step) -> int:

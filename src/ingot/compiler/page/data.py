@@ -38,7 +38,7 @@ def page_data(explanation: Explanation) -> dict[str, Any]:
         step: number
         for number, group in enumerate(stages.schedule.groups)
         for step in group.steps
-        if group.kind != "view"
+        if group.kind not in ("view", "count")
     }
     described = explanation.to_dict()
     return {
@@ -168,7 +168,9 @@ def _work_of_groups(explanation: Explanation) -> dict[int, list[int]]:
 
 
 def _fused_stage(explanation: Explanation, work_of: dict[int, list[int]]) -> dict[str, Any]:
-    """Groups as cards. Views are left out: what reads one reads what it is a view of."""
+    """Groups as cards. Views are left out: what reads one reads what it is a view of; so are
+    positions, which loops know.
+    """
     schedule = explanation.stages.schedule
     tape = schedule.tape
     numbers = tape.numbers()
@@ -183,7 +185,7 @@ def _fused_stage(explanation: Explanation, work_of: dict[int, list[int]]) -> dic
             nodes.append(_node(step, tape, numbers) | {"group": -1, "fate": ""})
             nodes[-1]["result"] = step in results
     for number, group in enumerate(schedule.groups):
-        if group.kind == "view":
+        if group.kind in ("view", "count"):
             continue
         box = len(nodes)
         for source in group.inputs:
