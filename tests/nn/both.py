@@ -78,7 +78,11 @@ def run_layer(library: Library, case: Case, arrays: Sequence[Any]) -> dict[str, 
     # Parameters that begin at 0 or 1 would hide mistakes.
     rng = np.random.default_rng(5)
     shifted = {
-        path: library.mx.array(value + rng.uniform(-0.3, 0.3, value.shape).astype(np.float32))
+        path: library.mx.array(
+            value + rng.uniform(-0.3, 0.3, value.shape).astype(np.float32)
+            if value.dtype == np.float32
+            else value
+        )
         for path, value in start.items()
     }
     model.load_weights(list(shifted.items()))

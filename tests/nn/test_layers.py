@@ -47,6 +47,48 @@ CASES = [
     ),
     Case("prelu", lambda nn: nn.PReLU(), [(3, 4)]),
     Case("prelu_features", lambda nn: nn.PReLU(4, init=0.1), [(3, 4)]),
+    # Quantised
+    Case("quantized_linear", lambda nn: nn.QuantizedLinear(64, 5), [(2, 3, 64)], rtol=2e-4),
+    Case(
+        "quantized_linear_small",
+        lambda nn: nn.QuantizedLinear(64, 5, False, 32, 3),
+        [(3, 64)],
+        rtol=2e-4,
+    ),
+    Case(
+        "quantized_linear_floats",
+        lambda nn: nn.QuantizedLinear(64, 5, mode="mxfp8"),
+        [(3, 64)],
+        rtol=2e-4,
+    ),
+    Case(
+        "quantized_from_linear",
+        lambda nn: nn.QuantizedLinear.from_linear(nn.Linear(64, 5), 32, 6),
+        [(3, 64)],
+        rtol=2e-4,
+    ),
+    Case("quantized_embedding", lambda nn: nn.QuantizedEmbedding(7, 64), [TOKENS]),
+    Case("quantized_by_method", lambda nn: nn.Embedding(7, 64).to_quantized(32, 8), [TOKENS]),
+    # Layers of a group of one process
+    Case("all_to_sharded", lambda nn: nn.AllToShardedLinear(5, 3), [(2, 5)]),
+    Case("sharded_to_all", lambda nn: nn.ShardedToAllLinear(5, 3, bias=False), [(2, 5)]),
+    Case(
+        "quantized_all_to_sharded",
+        lambda nn: nn.QuantizedAllToShardedLinear(64, 3),
+        [(2, 64)],
+        rtol=2e-4,
+    ),
+    Case(
+        "quantized_sharded_to_all",
+        lambda nn: nn.QuantizedShardedToAllLinear(64, 3, group_size=32),
+        [(2, 64)],
+        rtol=2e-4,
+    ),
+    Case(
+        "fully_sharded",
+        lambda nn: nn.FullyShardedModule(nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 3))),
+        [(2, 5)],
+    ),
     # Normalisation
     Case("layer_norm", lambda nn: nn.LayerNorm(6), [(2, 3, 6)]),
     Case("layer_norm_plain", lambda nn: nn.LayerNorm(6, affine=False), [(2, 6)]),

@@ -15,12 +15,6 @@ import ingot.nn
 import ingot.nn.utils
 import ingot.utils
 
-# They wait for quantised operations and for communication between processes.
-MISSING = {
-    *("QQLinear", "QuantizedEmbedding", "QuantizedLinear", "quantize", "to_quantized"),
-    *("AllToShardedLinear", "ShardedToAllLinear", "FullyShardedModule", "fully_shard"),
-    *("QuantizedAllToShardedLinear", "QuantizedShardedToAllLinear"),
-}
 # `apply` takes more, `unfreeze` of BatchNorm says what it takes.
 OWN_FORM = {"apply", "unfreeze"}
 PAIRS = [
@@ -29,6 +23,8 @@ PAIRS = [
     (ingot.nn.init, mlx.nn.init),
     (ingot.nn.utils, mlx.nn.utils),
     (ingot.utils, mlx.utils),
+    (ingot.nn.layers.distributed, mlx.nn.layers.distributed),
+    (ingot.nn.layers.quantized, mlx.nn.layers.quantized),
 ]
 
 
@@ -37,7 +33,7 @@ def functions_of(module: ModuleType) -> list[str]:
         name
         for name, value in vars(module).items()
         if callable(value)
-        and not name.startswith(("_", "tree_" if module is mlx.nn.utils else "_"))
+        and not name.startswith(("_", "_" if module is mlx.utils else "tree_"))
         and getattr(value, "__module__", "").startswith("mlx")
     ]
 
@@ -46,7 +42,6 @@ NAMES = [
     pytest.param(getattr(ours, name, None), getattr(theirs, name), id=f"{theirs.__name__}.{name}")
     for ours, theirs in PAIRS
     for name in functions_of(theirs)
-    if name not in MISSING
 ]
 
 
@@ -71,7 +66,7 @@ def test_signature_is_the_same(ours: Any, theirs: Any) -> None:
     if not inspect.isclass(theirs):
         return
     for name, method in vars(theirs).items():
-        if name in MISSING | OWN_FORM or not callable(method):
+        if name in OWN_FORM or not callable(method):
             continue
         if name == "__call__" or not name.startswith("_"):
             assert parameters(getattr(ours, name)) == parameters(getattr(theirs, name)), name

@@ -122,5 +122,5 @@ def test_gradients_of_a_single_process() -> None:
 
 
 def test_several_processes_are_refused() -> None:
-    with pytest.raises(ValueError, match="only a single process is supported, got a group of 2"):
+    with pytest.raises(ValueError, match="groups have one process, got one of 2"):
         average_gradients({}, SimpleNamespace(size=lambda: 2))

@@ -7,6 +7,7 @@ others, `import name as name` tells type checkers that the name is public.
 from ingot import MLX_VERSION as __version__  # noqa: N811
 from ingot.compiler.dot import export_to_dot as export_to_dot
 from ingot.core import cuda as cuda
+from ingot.core import distributed as distributed
 from ingot.core import fast as fast
 from ingot.core import fft as fft
 from ingot.core import linalg as linalg

@@ -71,7 +71,7 @@ def _named_after(fn: Callable[..., Any], wrapper: Callable[..., Any]) -> Callabl
 
 def average_gradients(
     gradients: Any,
-    group: Any | None = None,
+    group: mx.distributed.Group | None = None,
     all_reduce_size: int = 32 * 1024**2,
     communication_stream: Any | None = None,
 ) -> Any:
@@ -83,12 +83,13 @@ def average_gradients(
         all_reduce_size: How many bytes to communicate at once.
         communication_stream: Where the communication belongs.
     """
-    _check_single_process("average_gradients", group)
+    if group is not None and group.size() != 1:
+        raise ValueError(f"[average_gradients] groups have one process, got one of {group.size()}.")
     return gradients
 
 
 def clip_grad_norm_sharded(
-    gradients: Any, max_norm: float, group: Any | None = None
+    gradients: Any, max_norm: float, group: mx.distributed.Group | None = None
 ) -> tuple[Any, mx.array]:
     """Scale gradients, of which each process has a part, so that their norm is at most `max_norm`.
 
@@ -100,17 +101,9 @@ def clip_grad_norm_sharded(
     Returns:
         The gradients, and their norm before.
     """
-    _check_single_process("clip_grad_norm_sharded", group)
     squares = tree_reduce(
         lambda total, gradient: total + mx.sum(mx.square(gradient)), gradients, 0.0
     )
-    norm = mx.sqrt(squares)
+    norm = mx.sqrt(mx.distributed.all_sum(squares, group=group))
     factor = mx.minimum(max_norm / (norm + 1e-6), 1.0)
     return tree_map(lambda gradient: gradient * factor, gradients), norm
-
-
-def _check_single_process(name: str, group: Any | None) -> None:
-    if group is not None and group.size() != 1:
-        raise ValueError(
-            f"[{name}] only a single process is supported, got a group of {group.size()}."
-        )

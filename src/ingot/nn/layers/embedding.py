@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import ingot.core as mx
+from ingot.nn.layers.quantized import QuantizedEmbedding
 from ingot.nn.module import Module
 
 __all__ = ["Embedding"]
@@ -37,3 +38,22 @@ class Embedding(Module):
         Models use it where input and output share their weights.
         """
         return x @ self.weight.T
+
+    def to_quantized(
+        self,
+        group_size: int | None = None,
+        bits: int | None = None,
+        mode: str = "affine",
+        quantize_input: bool = False,
+    ) -> QuantizedEmbedding:
+        """The layer with quantised vectors that approximates this one.
+
+        Args:
+            group_size: How many numbers share a scale; see `mx.quantize`.
+            bits: How many bits a number has.
+            mode: The mode of quantisation.
+            quantize_input: Must be False: the inputs are integers.
+        """
+        if quantize_input:
+            raise ValueError("[Embedding] its inputs are integers, which are not quantised.")
+        return QuantizedEmbedding.from_embedding(self, group_size, bits, mode)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import ingot.core as mx
+from ingot.nn.layers.quantized import QQLinear, QuantizedLinear
 from ingot.nn.module import Module
 
 __all__ = ["Bilinear", "Identity", "Linear"]
@@ -52,6 +53,29 @@ class Linear(Module):
         if "bias" in self:
             return mx.addmm(self.bias, x, self.weight.T)
         return x @ self.weight.T
+
+    def to_quantized(
+        self,
+        group_size: int | None = None,
+        bits: int | None = None,
+        mode: str = "affine",
+        quantize_input: bool = False,
+    ) -> QuantizedLinear | QQLinear:
+        """The layer with quantised weights that approximates this one.
+
+        Args:
+            group_size: How many weights share a scale; see `mx.quantize`.
+            bits: How many bits a weight has.
+            mode: The mode of quantisation.
+            quantize_input: Whether inputs are quantised, too: modes nvfp4 and mxfp8.
+        """
+        if not quantize_input:
+            return QuantizedLinear.from_linear(self, group_size, bits, mode)
+        if mode not in ("nvfp4", "mxfp8"):
+            raise ValueError(
+                f"[Linear] inputs are quantised in the modes nvfp4 and mxfp8, got {mode!r}."
+            )
+        return QQLinear.from_linear(self, group_size, bits, mode)
 
 
 class Bilinear(Module):
