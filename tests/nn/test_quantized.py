@@ -19,7 +19,7 @@ def small_model(library: Any) -> Any:
     nn = library.nn
     return nn.Sequential(
         nn.Embedding(10, 64),
-        nn.Sequential(nn.Linear(64, 128), nn.ReLU()),
+        nn.Sequential(nn.Linear(64, 128), nn.GELU()),
         nn.LayerNorm(128),
         nn.Linear(128, 64, bias=False),
     )
