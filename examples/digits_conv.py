@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         [f"a {y[0].item()}", *(f"filter {i}" for i in strongest[:4])],
     )
 
-    figure, axes = pyplot.subplots(3, 9, figsize=(13, 5))
+    figure, axes = pyplot.subplots(3, 9, figsize=(13, 5), layout="constrained")
     figure.suptitle(f"{accuracy:.1%} right: a digit, and what each filter of layer one sees in it")
     axes[0, 0].imshow(digit, cmap="gray_r")
     axes[1, 0].plot(losses)

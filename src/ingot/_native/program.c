@@ -1,7 +1,8 @@
 /* NativeProgram: runs compiled kernels, BLAS calls and host steps in order on planned memory, in one call. */
+#include "native.h" /* first: it includes Python's header, which must come before those of the system */
+
 #include "allocator.h"
 #include "buffer.h"
-#include "native.h"
 #include "ndarray.h"
 #include "pool.h"
 #include "product.h"

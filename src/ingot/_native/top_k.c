@@ -8,6 +8,7 @@
  *
  * Candidates of a query are a list with room for twice as many as are wanted. When it is full, the nearer half stays, and
  * the farthest of them is the limit from then on. */
+#include "product.h" /* first: it includes Python's header, which must come before those of the system */
 #include "top_k.h"
 
 #include <float.h>
@@ -18,7 +19,6 @@
 
 #include "allocator.h"
 #include "pool.h"
-#include "product.h"
 
 enum {
     MOST_QUERIES = 128,        /* in a block, at most */
