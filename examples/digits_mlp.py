@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     captions = [f"{y[i].item()}, read as {guesses[i].item()}" for i in shown.tolist()]
     show.print_images(images, captions)
 
-    figure, (left, middle, *rest) = pyplot.subplots(1, 2 + len(shown) // 2, figsize=(13, 3), layout="constrained")
+    figure, (left, middle, *rest) = pyplot.subplots(1, 5, figsize=(13, 3), layout="constrained")
     left.plot(losses)
     left.set(title="loss", xlabel="epoch")
     confusion = np.zeros((10, 10), int)
