@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import ingot
 from ingot.cli.commands import main
 
 SCRIPT = """
@@ -69,12 +70,12 @@ if __name__ == "__main__":
 def script(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "program.py"
     path.write_text(SCRIPT)
-    before = sys.argv, list(sys.path), sys.modules["__main__"], list(sys.meta_path)
+    before = sys.argv, list(sys.path), sys.modules["__main__"]
     real = {name: sys.modules.pop(name) for name in list(sys.modules) if _is_mlx(name)}
-    yield path
-    sys.argv, sys.path[:], sys.modules["__main__"], sys.meta_path[:] = before
-    for name in [name for name in sys.modules if _is_mlx(name)]:
-        del sys.modules[name]
+    # What the command installs ends with this, and leaves no traces for other tests.
+    with ingot.install_as_mlx():
+        yield path
+    sys.argv, sys.path[:], sys.modules["__main__"] = before
     sys.modules.update(real)
     sys.modules.pop("program", None)
 
