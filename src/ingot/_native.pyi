@@ -310,6 +310,7 @@ class NativeProgram:
         inputs: int,
         shapes: tuple[Any, ...],
         dtypes: tuple[Any, ...],
+        donors: tuple[int, ...],
         constants: tuple[np.ndarray, ...],
         slots: int,
         arena_slot: int,

@@ -52,129 +52,6 @@ static int order_nodes(Node **outputs, Py_ssize_t count, bool (*skip)(Node *), N
     return status;
 }
 
-/* What a rule returned, as an ndarray of exactly the inferred shape and dtype: a new reference. */
-static PyObject *checked_result(PyObject *op, PyObject *result, PyObject *shape, Dtype *dtype) {
-    if (!Py_IS_TYPE(result, (PyTypeObject *)hooks.ndarray_type)) {
-        PyObject *converted = PyObject_CallOneArg(hooks.as_ndarray, result); /* NumPy's scalars, mostly */
-        if (converted == NULL)
-            return NULL;
-        result = converted;
-    } else {
-        Py_INCREF(result);
-    }
-    PyObject *found_dtype = PyObject_GetAttrString(result, "dtype");
-    PyObject *found_shape = found_dtype == NULL ? NULL : PyObject_GetAttrString(result, "shape");
-    int same = -1;
-    if (found_shape != NULL) {
-        same = found_dtype == dtype->numpy ? 1 : PyObject_RichCompareBool(found_dtype, dtype->numpy, Py_EQ);
-        if (same == 1)
-            same = PyObject_RichCompareBool(found_shape, shape, Py_EQ);
-        if (same == 0)
-            PyErr_Format(PyExc_RuntimeError,
-                         "the evaluate rule of %R returned shape %R and dtype %R where %R and %R were inferred; "
-                         "this is a bug in ingot.",
-                         op, found_shape, found_dtype, shape, dtype->numpy);
-    }
-    Py_XDECREF(found_dtype);
-    Py_XDECREF(found_shape);
-    if (same != 1)
-        Py_CLEAR(result);
-    return result;
-}
-
-static PyObject *checked_results(PyObject *op, PyObject *results, Node *node) {
-    if (Py_IS_TYPE(node->dtype, Dtype_Type))
-        return checked_result(op, results, node->shape, (Dtype *)node->dtype);
-    PyObject *fast = PySequence_Fast(results, "the evaluate rule of an op with several outputs returns a sequence.");
-    if (fast == NULL)
-        return NULL;
-    Py_ssize_t count = PyTuple_GET_SIZE(node->dtype);
-    PyObject *checked = NULL;
-    if (PySequence_Fast_GET_SIZE(fast) == count)
-        checked = PyTuple_New(count);
-    else
-        PyErr_Format(PyExc_RuntimeError, "the evaluate rule of %R returned %zd outputs where %zd were inferred.", op,
-                     PySequence_Fast_GET_SIZE(fast), count);
-    for (Py_ssize_t i = 0; checked != NULL && i < count; i++) {
-        PyObject *one = checked_result(op, PySequence_Fast_GET_ITEM(fast, i), PyTuple_GET_ITEM(node->shape, i),
-                                       (Dtype *)PyTuple_GET_ITEM(node->dtype, i));
-        if (one == NULL)
-            Py_CLEAR(checked);
-        else
-            PyTuple_SET_ITEM(checked, i, one);
-    }
-    Py_DECREF(fast);
-    return checked;
-}
-
-#define MAX_FAST_INPUTS 8
-
-static int run_node(Node *node, Node *wanted) {
-    if (node->pending != NULL && node->data == NULL && !computes_pending) {
-        PyObject *wait = Py_NewRef(node->pending); /* whoever computes the node drops its reference */
-        PyObject *waited = PyObject_CallNoArgs(wait);
-        Py_DECREF(wait);
-        Py_XDECREF(waited);
-        if (waited == NULL)
-            return -1;
-    }
-    if (node->data != NULL)
-        return 0;
-    if (node->op == NULL) {
-        if (require_hook(hooks.placeholder_error, "placeholder_error") != NULL)
-            Py_XDECREF(PyObject_CallFunctionObjArgs(hooks.placeholder_error, (PyObject *)node, (PyObject *)wanted, NULL));
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_ValueError, "a placeholder has no value.");
-        return -1;
-    }
-    static PyObject *evaluate_name;
-    if (evaluate_name == NULL && (evaluate_name = PyUnicode_InternFromString("evaluate")) == NULL)
-        return -1;
-    /* Another thread may evaluate and detach the same node meanwhile, so hold what is used. */
-    PyObject *op = Py_NewRef(node->op);
-    PyObject *inputs = Py_NewRef(node->inputs);
-    Py_ssize_t count = PyTuple_GET_SIZE(inputs);
-    PyObject *fast[MAX_FAST_INPUTS + 1];
-    PyObject **arguments = count <= MAX_FAST_INPUTS ? fast : PyMem_Malloc((size_t)(count + 1) * sizeof *arguments);
-    PyObject *result = NULL;
-    Py_ssize_t ready = 0;
-    if (arguments == NULL) {
-        PyErr_NoMemory();
-    } else {
-        arguments[0] = op;
-        for (; ready < count; ready++) {
-            arguments[ready + 1] = ((Node *)PyTuple_GET_ITEM(inputs, ready))->data;
-            if (arguments[ready + 1] == NULL) {
-                PyErr_Format(PyExc_RuntimeError, "an input of %R was not evaluated; this is a bug in ingot.", op);
-                break;
-            }
-            Py_INCREF(arguments[ready + 1]);
-        }
-        int64_t begin = hooks.ran_node == NULL ? 0 : ingot_now();
-        if (ready == count)
-            result = PyObject_VectorcallMethod(evaluate_name, arguments, (size_t)count + 1, NULL);
-        if (begin != 0 && result != NULL)
-            ingot_report_node(node, begin);
-        for (Py_ssize_t i = 0; i < ready; i++)
-            Py_DECREF(arguments[i + 1]);
-        if (arguments != fast)
-            PyMem_Free(arguments);
-    }
-    if (result != NULL) {
-        PyObject *checked = checked_results(op, result, node);
-        Py_SETREF(result, checked);
-    }
-    Py_DECREF(op);
-    Py_DECREF(inputs);
-    if (result == NULL)
-        return -1;
-    if (node->data == NULL)
-        node->data = result;
-    else
-        Py_DECREF(result);
-    return 0;
-}
-
 static int enter_context(void) {
     if (thread_context == NULL) {
         if (require_hook(hooks.make_context, "make_context") == NULL)
@@ -205,10 +82,13 @@ static bool worth_fusing(NodeList *order) {
     if (hooks.fuse == NULL || order->count < 2)
         return false;
     bool large = false;
+    int others = 0; /* than compiled functions, which run as a whole by themselves */
     for (Py_ssize_t i = 0; i < order->count; i++) {
         Node *node = order->items[i];
         if (node->op == NULL || node->pending != NULL || (node->tracer && tracing_depth > 0))
             return false;
+        others += !Py_IS_TYPE(node->op, (PyTypeObject *)hooks.compiled_type) &&
+                  !Py_IS_TYPE(node->op, (PyTypeObject *)hooks.output_type);
         if (large || !Py_IS_TYPE(node->dtype, Dtype_Type))
             continue;
         double elements = 1; /* shapes may be longer than memory is, and their product than an integer */
@@ -220,7 +100,7 @@ static bool worth_fusing(NodeList *order) {
         }
         large = elements >= FUSE_ELEMENTS;
     }
-    return large;
+    return large && others >= 2;
 }
 
 /* Evaluates the graph as a whole if the compiler takes it: 1 done, 0 declined, -1 error.
@@ -311,7 +191,7 @@ int evaluate_nodes(Node **outputs, Py_ssize_t count) {
     for (Py_ssize_t i = 0; i < order.count; i++) {
         Node *node = order.items[i];
         if (status == 0)
-            status = run_node(node, outputs[0]);
+            status = run_node(node, outputs[0], computes_pending, tracing_depth > 0);
         if (status == 0)
             forget_graph(node);
         Py_DECREF(node);

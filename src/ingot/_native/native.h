@@ -42,6 +42,7 @@ typedef struct Node {
     PyObject *origin;  /* the user's line that made the node, recorded while a profile runs, or NULL */
     uint64_t mark;     /* the last walk that saw this node */
     bool tracer;
+    bool running;      /* evaluated at this moment by a thread that has taken op and inputs out */
 } Node;
 
 extern PyTypeObject *Node_Type;
@@ -91,11 +92,26 @@ Node *as_node(PyObject *object);
 extern PyTypeObject *Lift_Type;
 PyObject *lift_apply(PyObject *lift, PyObject *const *operands, Py_ssize_t count, PyObject *stream);
 
-/* ---- evaluation (evaluate.c) ---- */
+/* ---- evaluation (run_node.c, evaluate.c) ---- */
+
+/* Computes one node, whose inputs have values, or waits for whoever does. `wanted` is what it is computed for; whoever
+ * `computes_pending` nodes does not wait for those; `tracing`: a transform runs, whose tracers keep their inputs. */
+int run_node(Node *node, Node *wanted, bool computes_pending, bool tracing);
+/* What a rule returned, as ndarrays of exactly the inferred shapes and dtypes: a new reference. */
+PyObject *checked_results(PyObject *op, PyObject *results, Node *node);
 
 int evaluate_nodes(Node **outputs, Py_ssize_t count);
 /* The node's NumPy array, evaluating first if needed: a new reference. */
 PyObject *node_view(Node *node);
+
+/* ---- compiled programs (program.c) ---- */
+
+bool ingot_is_program(PyObject *object);
+/* Whether the program may put an output where this input is. */
+bool ingot_program_takes(PyObject *program, Py_ssize_t input);
+/* The results, a tuple of ndarrays; NotImplemented if an input is not laid out as the program was compiled for.
+ * `donated` says which inputs nobody else will read: outputs may take their memory. NULL: none. */
+PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize_t count, const bool *donated);
 
 /* ---- hooks: Python functions that the C code calls for the cases that need not be fast ---- */
 
@@ -112,6 +128,8 @@ typedef struct {
     PyObject *ndarray_type;      /* numpy.ndarray */
     PyObject *make_context;      /* () -> contextvars.Context in which evaluation runs */
     PyObject *operand_error;     /* (operator name, left, right) -> raises */
+    PyObject *compiled_type;     /* the op of a compiled function, with its program in `program.native` */
+    PyObject *output_type;       /* the op of one of several outputs, with its number in `index` */
     PyObject *fuse;              /* (nodes, outputs) -> bool: evaluates a large graph as a whole, or declines */
     /* Set while a profile runs; times are nanoseconds of the monotonic clock. */
     PyObject *locate;            /* () -> where the user is, for each new node */

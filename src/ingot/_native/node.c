@@ -46,6 +46,7 @@ Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype,
     node->origin = NULL;
     node->mark = 0;
     node->tracer = false;
+    node->running = false;
     if (inputs != NULL) {
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++)
             node->tracer |= ((Node *)PyTuple_GET_ITEM(inputs, i))->tracer;

@@ -31,6 +31,8 @@ typedef struct {
     PyObject_HEAD
     Py_ssize_t input_count, output_count, constant_count, slot_count, arena_slot, instruction_count;
     PyObject *output_shapes, *output_dtypes; /* tuples; dtypes are NumPy's */
+    int *donors;                             /* for each output the input whose memory it may take, or -1 */
+    bool *takes;                             /* for each input whether some output may */
     PyObject *constants;                     /* tuple of ndarrays */
     PyObject *finish;                        /* None, or called with the list of slots to make the results */
     PyObject *empty;                         /* numpy.empty */
@@ -145,13 +147,13 @@ static int run_instructions(Program *self, char **slots, PyObject *owners, int64
 }
 
 /* The inputs' addresses; 0 if one is not laid out as compiled for, -1 on error. */
-static int take_inputs(Program *self, PyObject *inputs, char **slots) {
-    if (!PyTuple_Check(inputs) || PyTuple_GET_SIZE(inputs) != self->input_count) {
-        PyErr_Format(PyExc_RuntimeError, "a program takes a tuple of %zd arrays.", self->input_count);
+static int take_inputs(Program *self, PyObject *const *inputs, Py_ssize_t count, char **slots) {
+    if (count != self->input_count) {
+        PyErr_Format(PyExc_RuntimeError, "a program takes %zd arrays, not %zd.", self->input_count, count);
         return -1;
     }
     for (Py_ssize_t i = 0; i < self->input_count; i++) {
-        PyObject *array = PyTuple_GET_ITEM(inputs, i);
+        PyObject *array = inputs[i];
         if (!is_ndarray(array)) {
             PyErr_SetString(PyExc_TypeError, "a program takes ndarrays.");
             return -1;
@@ -163,9 +165,15 @@ static int take_inputs(Program *self, PyObject *inputs, char **slots) {
     return 1;
 }
 
-static PyObject *make_outputs(Program *self, char **slots) {
+static PyObject *make_outputs(Program *self, PyObject *const *inputs, const bool *donated, char **slots) {
     PyObject *outputs = PyTuple_New(self->output_count);
     for (Py_ssize_t i = 0; outputs != NULL && i < self->output_count; i++) {
+        int donor = donated == NULL ? -1 : self->donors[i];
+        if (donor >= 0 && donated[donor]) {
+            PyTuple_SET_ITEM(outputs, i, Py_NewRef(inputs[donor]));
+            slots[self->input_count + i] = slots[donor];
+            continue;
+        }
         PyObject *arguments[2] = {PyTuple_GET_ITEM(self->output_shapes, i), PyTuple_GET_ITEM(self->output_dtypes, i)};
         PyObject *array = PyObject_Vectorcall(self->empty, arguments, 2, NULL);
         if (array == NULL) {
@@ -179,7 +187,7 @@ static PyObject *make_outputs(Program *self, char **slots) {
 }
 
 /* All slots as a list of Python objects, for host steps and for finishing. */
-static PyObject *list_owners(Program *self, PyObject *inputs, PyObject *outputs, PyObject *arena) {
+static PyObject *list_owners(Program *self, PyObject *const *inputs, PyObject *outputs, PyObject *arena) {
     PyObject *owners = PyList_New(self->slot_count);
     if (owners == NULL)
         return NULL;
@@ -187,7 +195,7 @@ static PyObject *list_owners(Program *self, PyObject *inputs, PyObject *outputs,
         Py_ssize_t output = i - self->input_count, constant = output - self->output_count;
         PyObject *item = Py_None;
         if (output < 0)
-            item = PyTuple_GET_ITEM(inputs, i);
+            item = inputs[i];
         else if (constant < 0)
             item = PyTuple_GET_ITEM(outputs, output);
         else if (constant < self->constant_count)
@@ -199,8 +207,16 @@ static PyObject *list_owners(Program *self, PyObject *inputs, PyObject *outputs,
     return owners;
 }
 
-/* run(inputs) -> tuple of ndarrays; NotImplemented if an input is not contiguous */
-static PyObject *program_run(Program *self, PyObject *inputs) {
+bool ingot_is_program(PyObject *object) {
+    return Py_IS_TYPE(object, Program_Type);
+}
+
+bool ingot_program_takes(PyObject *program, Py_ssize_t input) {
+    return input < ((Program *)program)->input_count && ((Program *)program)->takes[input];
+}
+
+PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize_t count, const bool *donated) {
+    Program *self = (Program *)program;
     char *fast[64];
     char **slots = self->slot_count <= 64 ? fast : PyMem_Malloc((size_t)self->slot_count * sizeof *slots);
     if (slots == NULL)
@@ -215,12 +231,12 @@ static PyObject *program_run(Program *self, PyObject *inputs) {
         times = (int64_t *)(void *)PyBytes_AS_STRING(profile);
         times[0] = ingot_now();
     }
-    int status = take_inputs(self, inputs, slots);
+    int status = take_inputs(self, inputs, count, slots);
     if (status == 0)
         result = Py_NewRef(Py_NotImplemented);
     if (status != 1)
         goto done;
-    if ((outputs = make_outputs(self, slots)) == NULL)
+    if ((outputs = make_outputs(self, inputs, donated, slots)) == NULL)
         goto done;
     for (Py_ssize_t i = 0; i < self->constant_count; i++)
         slots[self->input_count + self->output_count + i] = ((NumpyArray *)PyTuple_GET_ITEM(self->constants, i))->data;
@@ -257,6 +273,35 @@ done:
     if (slots != fast)
         PyMem_Free(slots);
     return result;
+}
+
+/* run(inputs) -> tuple of ndarrays; NotImplemented if an input is not contiguous */
+static PyObject *program_run(PyObject *self, PyObject *inputs) {
+    if (!PyTuple_Check(inputs)) {
+        PyErr_SetString(PyExc_TypeError, "a program takes a tuple of ndarrays.");
+        return NULL;
+    }
+    return ingot_program_run(self, ((PyTupleObject *)inputs)->ob_item, PyTuple_GET_SIZE(inputs), NULL);
+}
+
+static int read_donors(Program *self, PyObject *donors) {
+    self->donors = PyMem_Calloc((size_t)self->output_count + 1, sizeof *self->donors);
+    self->takes = PyMem_Calloc((size_t)self->input_count + 1, sizeof *self->takes);
+    if (self->donors == NULL || self->takes == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    bool fits = PyTuple_GET_SIZE(donors) == self->output_count;
+    for (Py_ssize_t i = 0; fits && i < self->output_count; i++) {
+        long donor = PyLong_AsLong(PyTuple_GET_ITEM(donors, i));
+        fits = donor >= -1 && donor < self->input_count && !PyErr_Occurred();
+        self->donors[i] = (int)donor;
+        if (fits && donor >= 0)
+            self->takes[donor] = true;
+    }
+    if (!fits && !PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "a program needs for each output the number of an input, or -1.");
+    return fits ? 0 : -1;
 }
 
 static int read_arguments(PyObject *sequence, Instruction *instruction, Py_ssize_t slot_count) {
@@ -324,13 +369,13 @@ static int read_instruction(PyObject *tuple, Instruction *instruction, Py_ssize_
     return read_arguments(arguments, instruction, slot_count);
 }
 
-/* NativeProgram(inputs, shapes, dtypes, constants, slots, arena_slot, arena, instructions, finish, empty, releases_gil, any_layout) */
+/* NativeProgram(inputs, shapes, dtypes, donors, constants, slots, arena_slot, arena, instructions, finish, empty, releases_gil, any_layout) */
 static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords)) {
     Py_ssize_t inputs, slots, arena_slot, arena;
-    PyObject *shapes, *dtypes, *constants, *instructions, *finish, *empty;
+    PyObject *shapes, *dtypes, *donors, *constants, *instructions, *finish, *empty;
     int releases_gil, any_layout;
-    if (!PyArg_ParseTuple(arguments, "nO!O!O!nnnO!OOpp:NativeProgram", &inputs, &PyTuple_Type, &shapes, &PyTuple_Type,
-                          &dtypes, &PyTuple_Type, &constants, &slots, &arena_slot, &arena, &PyList_Type, &instructions, &finish,
+    if (!PyArg_ParseTuple(arguments, "nO!O!O!O!nnnO!OOpp:NativeProgram", &inputs, &PyTuple_Type, &shapes, &PyTuple_Type,
+                          &dtypes, &PyTuple_Type, &donors, &PyTuple_Type, &constants, &slots, &arena_slot, &arena, &PyList_Type, &instructions, &finish,
                           &empty, &releases_gil, &any_layout))
         return NULL;
     Program *self = (Program *)type->tp_alloc(type, 0);
@@ -350,16 +395,20 @@ static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *
     self->finish = Py_NewRef(finish);
     self->empty = Py_NewRef(empty);
     self->about = Py_NewRef(Py_None);
+    if (inputs < 0 || inputs + self->output_count + self->constant_count > arena_slot || arena_slot >= slots) {
+        PyErr_SetString(PyExc_ValueError, "a program needs a slot for each input, output and constant, and for its arena.");
+        Py_DECREF(self);
+        return NULL;
+    }
+    if (read_donors(self, donors) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
     Py_ssize_t count = PyList_GET_SIZE(instructions);
     self->instructions = PyMem_Calloc((size_t)count + 1, sizeof(Instruction));
     if (self->instructions == NULL) {
         Py_DECREF(self);
         return PyErr_NoMemory();
-    }
-    if (inputs < 0 || inputs + self->output_count + self->constant_count > arena_slot || arena_slot >= slots) {
-        PyErr_SetString(PyExc_ValueError, "a program needs a slot for each input, output and constant, and for its arena.");
-        Py_DECREF(self);
-        return NULL;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
         self->instruction_count = i + 1;
@@ -379,6 +428,8 @@ static void program_dealloc(Program *self) {
         Py_XDECREF(self->instructions[i].host);
     }
     PyMem_Free(self->instructions);
+    PyMem_Free(self->donors);
+    PyMem_Free(self->takes);
     Py_XDECREF(self->output_shapes);
     Py_XDECREF(self->output_dtypes);
     Py_XDECREF(self->constants);

@@ -59,6 +59,8 @@ class Code:
         self.declarations: dict[str, str] = {}  # intrinsics and functions that the code calls
         # what was written, in the terms of who wrote it: loops, elements, steps (`loop_text.py`)
         self.notes: list[tuple[Any, ...]] = []
+        # whether each turn of a loop touches places of its own, which LLVM then need not prove
+        self.parallel = False
         self._count = 0
         self.block = "entry"  # the label of the block that is being written
         self.lanes = 0  # how many elements the loop being written should take at once; 0: as LLVM
@@ -128,11 +130,22 @@ class Code:
 
     def load(self, type: str, address: Register, metadata: str = "") -> Register:
         """What is at an address."""
-        return self.assign(type, f"load {type}, ptr {address.name}{metadata}")
+        return self.assign(type, f"load {type}, ptr {address.name}{metadata}{self._access()}")
 
     def store(self, value: Register, address: Register, metadata: str = "") -> None:
         """Puts a value at an address."""
-        self.do(f"store {value}, ptr {address.name}{metadata}")
+        self.do(f"store {value}, ptr {address.name}{metadata}{self._access()}")
+
+    def _access(self) -> str:
+        if not self.parallel:
+            return ""
+        return f", !llvm.access.group {self._accesses()}"
+
+    def _accesses(self) -> str:
+        """The group of all accesses of a kernel whose loops are parallel."""
+        if not self.metadata:
+            self.metadata.append("!0 = distinct !{}")
+        return "!0"
 
     def offset(self, address: Register, nbytes: Register) -> Register:
         """An address so many bytes further."""
@@ -197,11 +210,13 @@ class Code:
         self.label(done)
 
     def _hints(self, begin: Register, end: Register, step: int) -> str:
-        """What LLVM is told about a loop: the width that its body asked for, which is the innermost
-        around it, and not to write out a short loop of known length before it looks for vectors:
-        then there would be no loop left to vectorise.
+        """What LLVM is told about a loop: that its turns may overlap, the width that its body asked
+        for, which is the innermost around it, and not to write out a short loop of known length
+        before it looks for vectors: then there would be no loop left to vectorise.
         """
         hints = []
+        if self.parallel:
+            hints.append(f'!{{!"llvm.loop.parallel_accesses", {self._accesses()}}}')
         if self.lanes:
             hints.append(f'!{{!"llvm.loop.vectorize.width", i32 {self.lanes}}}')
         known = begin.name == "0" and end.name.isdigit() and step == 1

@@ -4,7 +4,7 @@ results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,8 +121,14 @@ def unflat(registers: Sequence[Register], like: Sequence[Element]) -> list[Eleme
 class Writer:
     """What all walks share: reading operands, computing steps, writing outputs."""
 
-    def __init__(self, group: Group, strides_of: dict[Step, tuple[int, ...]]) -> None:
+    def __init__(
+        self,
+        group: Group,
+        strides_of: dict[Step, tuple[int, ...]],
+        shared: Collection[Step] = (),
+    ) -> None:
         self.group = group
+        self.shared = shared  # inputs and outputs that may be at the same place, element by element
         self.domain, operands = operands_of(group, strides_of)
         self.reads, self.gathers, self.writes, self.counts = operands
         self.strides_of = strides_of
@@ -135,6 +141,7 @@ class Writer:
             if step.op is not None and step.op.role == "reduce"
         ]
         self.code = Code()
+        self.code.parallel = bool(shared)
         self.k = LLVMKernel(self.code)
         self.combining = Reassociating(self.code)
 
@@ -156,8 +163,8 @@ class Writer:
         return pointers, Register("%begin", "i64"), Register("%end", "i64")
 
     def finish(self, parts: int, grain: int, scratch: bool = False) -> Kernel:
-        """The kernel: a body whose operands do not overlap, and the function that unpacks the
-        arguments.
+        """The kernel: a body whose operands do not overlap, but for those that are shared, and the
+        function that unpacks the arguments.
         """
         operands: list[Step | None] = [
             operand.step for operand in (*self.reads, *self.gathers.values(), *self.writes)
@@ -165,7 +172,7 @@ class Writer:
         if scratch:
             operands.append(None)
         return Kernel(
-            _module(self.code, len(operands)),
+            _module(self.code, [step not in self.shared for step in operands]),
             parts,
             max(1, grain),
             tuple(operands),
@@ -361,11 +368,12 @@ class Writer:
                 body(inner, loop.index)
 
 
-def _module(code: Code, operands: int) -> str:
+def _module(code: Code, alone: list[bool]) -> str:
     """The text of a module. `KERNEL` stands for the kernel's name, which depends on the rest of the
-    text.
+    text; `alone` says of each operand whether it overlaps no other.
     """
-    parameters = ", ".join(f"ptr noalias %a{i}" for i in range(operands))
+    operands = len(alone)
+    parameters = ", ".join(f"ptr{' noalias' * alone[i]} %a{i}" for i in range(operands))
     unpack = []
     for i in range(operands):
         unpack.append(f"  %p{i} = getelementptr inbounds ptr, ptr %arguments, i64 {i}")

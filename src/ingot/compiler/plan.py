@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from ingot._native import NativeProgram, ndarray_address
+from ingot._native import NativeProgram
+from ingot.compiler.arena import Arena
 from ingot.compiler.fuse import Group, Schedule
 from ingot.compiler.kernels import kernel_address
 from ingot.compiler.layout import contiguous
 from ingot.compiler.loops import Kernel
 from ingot.compiler.tape import Step
+from ingot.compiler.views import view_at
 from ingot.compiler.walks import lower
 from ingot.compiler.work import Work
 from ingot.graph.blas import has_gemm, product_of
@@ -28,7 +30,6 @@ from ingot.graph.shape import size_of
 
 __all__ = ["Plan", "build_plan"]
 
-ALIGNMENT = 64
 WORTH_RELEASING = 1 << 14  # bytes that a program touches before other threads should run meanwhile
 
 
@@ -74,48 +75,6 @@ class Plan:
     peak: int = 0  # bytes of outputs, constants and arena
 
 
-class _Arena:
-    """Places in one block of memory, given and taken back."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._free: list[tuple[int, int]] = []  # (offset, size), by offset
-
-    def take(self, nbytes: int) -> int:
-        """The offset of a free place: the smallest that fits."""
-        wanted = max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT)
-        fitting = [(size, offset) for offset, size in self._free if size >= wanted]
-        if fitting:
-            size, offset = min(fitting)
-            self._free.remove((offset, size))
-            if size > wanted:
-                self._add(offset + wanted, size - wanted)
-            return offset
-        last = self._free[-1] if self._free else None
-        if last is not None and last[0] + last[1] == self.size:
-            self._free.pop()
-            self.size = last[0] + wanted
-            return last[0]
-        offset = self.size
-        self.size += wanted
-        return offset
-
-    def give_back(self, offset: int, nbytes: int) -> None:
-        """Makes a place free again."""
-        self._add(offset, max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT))
-
-    def _add(self, offset: int, size: int) -> None:
-        self._free.append((offset, size))
-        self._free.sort()
-        merged: list[tuple[int, int]] = []
-        for start, length in self._free:
-            if merged and merged[-1][0] + merged[-1][1] == start:
-                merged[-1] = (merged[-1][0], merged[-1][1] + length)
-            else:
-                merged.append((start, length))
-        self._free = merged
-
-
 class _Planner:
     def __init__(
         self, schedule: Schedule, input_strides: tuple[tuple[int, ...], ...] | None
@@ -125,12 +84,15 @@ class _Planner:
         tape = schedule.tape
         self.place: dict[Step, Place] = {}
         self.instructions: list[tuple[Any, ...]] = []
-        self.arena = _Arena()
+        self.arena = Arena()
         self.plan_kernels: list[tuple[Group, Kernel]] = []
         self.host_steps: list[Step] = []
         self.blas_calls: list[Step] = []
         self.work: list[Work] = []  # one for each instruction
         self.base: dict[Step, Step] = {}  # a view -> the value whose memory it shows
+        # an output -> the input whose memory it may take, and the instruction that does
+        self.donors: dict[Step, tuple[Step, int]] = {}
+        self.taken_over: set[Step] = set()  # values whose places in the arena others have now
         self.copies: dict[Step, Step] = {}  # a view that cannot be an address -> the copy it is of
         self.lengths_of_life = self._lives()
         owned = self._owned()
@@ -193,7 +155,7 @@ class _Planner:
             if group.kind == "view":
                 self._view(step)
             elif group.kind == "fused":
-                self._fused(group)
+                self._fused(group, self._shared(group, number))
             elif group.kind == "count":
                 pass  # kernels know positions
             elif group.kind == "check":
@@ -205,7 +167,8 @@ class _Planner:
             elif not self._gemm(step):
                 self._host(step)
             for gone in self.lengths_of_life.get(number, ()):
-                self._release(gone)
+                if gone not in self.taken_over:
+                    self._release(gone)
         return self._finished()
 
     def _output(self, step: Step) -> None:
@@ -264,7 +227,53 @@ class _Planner:
         self.slot_count += 1
         return self.slot_count - 1
 
-    def _fused(self, group: Group) -> None:
+    def _shared(self, group: Group, number: int) -> dict[Step, Step]:
+        """Which outputs of a group of maps take the memory of which inputs, because nobody needs
+        those afterwards: in the arena always, inputs of the program if the caller gives them away.
+        """
+        if group.reduced:
+            return {}
+        bases = [self.base.get(source, source) for source in group.inputs]
+        ending = [
+            step
+            for step in self.lengths_of_life.get(number, ())
+            if step in group.inputs
+            and bases.count(step) == 1
+            and step not in self.schedule.tape.outputs
+            and all(user.op.role == "map" for user in group.steps if step in user.inputs)  # type: ignore[union-attr]
+        ]
+        found: dict[Step, Step] = {}
+        for output in group.outputs:
+            donor = next((step for step in ending if self._fits(step, output)), None)
+            if donor is None:
+                continue
+            ending.remove(donor)
+            found[output] = donor
+            if output in self.place:
+                self.donors[output] = (donor, len(self.instructions))
+            else:
+                self.place[output] = self.place[donor]
+                self.taken_over.add(donor)
+        return found
+
+    def _fits(self, donor: Step, output: Step) -> bool:
+        """Whether an output has the layout of a value, and memory of the same kind."""
+        place = self.place.get(donor)
+        if place is None:
+            return False
+        if output in self.place:
+            same_kind = place.slot < self.input_count
+        else:
+            same_kind = place.slot == self.arena_slot
+        return (
+            same_kind
+            and donor.shape == output.shape
+            and donor.dtype is output.dtype
+            and place.strides == contiguous(output.shape, output.dtype.size)
+        )
+
+    def _fused(self, group: Group, shared: dict[Step, Step] | None = None) -> None:
+        shared = shared or {}
         for step in group.outputs:
             self._give_place(step)
         strides = {
@@ -272,7 +281,7 @@ class _Planner:
             for step in (*group.inputs, *group.outputs)
             if step in self.place
         }
-        lowered = lower(group, strides)
+        lowered = lower(group, strides, {*shared, *shared.values()})
         scratch = self.arena.take(lowered.scratch) if lowered.scratch else 0
         for kernel in lowered.kernels:
             arguments = [
@@ -370,6 +379,19 @@ class _Planner:
 
         return view
 
+    def _donors(self) -> tuple[int, ...]:
+        """For each output the input whose memory it may take, or -1. Host steps and checks may fail,
+        and the inputs must be as they were then: what happens before the last of them changes none.
+        """
+        may_fail = [made[0] in ("host", "check") for made in self.instructions]
+        last_failing = max((number for number, may in enumerate(may_fail) if may), default=-1)
+        return tuple(
+            self.slot_of[self.donors[step][0]]
+            if step in self.donors and self.donors[step][1] > last_failing
+            else -1
+            for step in self.owned
+        )
+
     def _finished(self) -> Plan:
         tape = self.schedule.tape
         plain = [self.slot_of.get(step) for step in tape.outputs]
@@ -387,6 +409,7 @@ class _Planner:
             self.input_count,
             tuple(step.shape for step in self.owned),
             tuple(step.dtype.numpy for step in self.owned),
+            self._donors(),
             self.constant_values,
             self.slot_count,
             self.arena_slot,
@@ -409,16 +432,6 @@ class _Planner:
         )
 
 
-class _Window:
-    """Memory of another array, as NumPy's array interface describes it; keeps the other array
-    alive.
-    """
-
-    def __init__(self, owner: np.ndarray, interface: dict[str, Any]) -> None:
-        self.owner = owner
-        self.__array_interface__ = interface
-
-
 def _passes_inputs(step: Step) -> bool:
     """Whether all outputs of a step with several are inputs of it."""
     op = step.op
@@ -439,20 +452,6 @@ def _owned(result: Any, inputs: list[np.ndarray]) -> np.ndarray:
     """What a host step returned; a copy if it is an input, whose memory will be used again."""
     array = np.asarray(result, order="C")
     return array.copy() if any(np.may_share_memory(array, x) for x in inputs) else array
-
-
-def view_at(
-    owner: np.ndarray, offset: int, shape: Any, dtype: np.dtype[Any], strides: Any
-) -> np.ndarray:
-    """An array in the memory of another, `offset` bytes after its first element."""
-    interface = {
-        "data": (ndarray_address(owner) + offset, True),
-        "shape": shape,
-        "strides": strides,
-        "typestr": f"|V{dtype.itemsize}",
-        "version": 3,
-    }
-    return np.asarray(_Window(owner, interface)).view(dtype)
 
 
 def build_plan(

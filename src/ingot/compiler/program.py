@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ingot._native import Dtype, array
+from ingot import _native
+from ingot._native import Dtype, NativeProgram, array
 from ingot.compiler.fuse import Schedule
 from ingot.compiler.plan import Plan, build_plan
 from ingot.compiler.work import About
@@ -36,13 +37,17 @@ class Program:
         self.name = name
         tape = schedule.tape
         self.results = tuple((step.shape, step.dtype) for step in tape.outputs)
+        # the program of `plan` once it is there: evaluation runs it without coming here
+        self.native: NativeProgram | None = None
         self._by_strides: dict[tuple[tuple[int, ...], ...], Plan] = {}
         self.seconds = 0.0  # spent on plans and machine code
 
     @cached_property
     def plan(self) -> Plan:
         """The program for contiguous inputs; made, with machine code, when it is first needed."""
-        return self._planned()
+        plan = self._planned()
+        self.native = plan.program
+        return plan
 
     def _planned(self, strides: tuple[tuple[int, ...], ...] | None = None) -> Plan:
         started = time.perf_counter()
@@ -90,3 +95,6 @@ class Compiled(Op):
     jvp = no_rule(_TRACED_THROUGH)
     vmap = no_rule(_TRACED_THROUGH)
     emit = no_rule("it is the code of a whole function")
+
+
+_native.set_hook("compiled_type", Compiled)

@@ -8,7 +8,7 @@ keep a tile of the last axis side by side.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ingot.compiler.code import Register, literal
 from ingot.compiler.emit import Element, LLVMKernel, register_type
@@ -29,9 +29,13 @@ COSTLY = 12
 ROW_MEMORY = 1 << 15  # bytes of a row that may be kept on the stack for later passes
 
 
-def lower(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> Lowered:
-    """The kernels of a fused group whose operands have these strides."""
-    writer = Writer(group, strides_of)
+def lower(
+    group: Group, strides_of: dict[Step, tuple[int, ...]], shared: Collection[Step] = ()
+) -> Lowered:
+    """The kernels of a fused group whose operands have these strides. In a group of maps, inputs
+    and outputs that are `shared` may be at the same place.
+    """
+    writer = Writer(group, strides_of, shared)
     if not writer.domain.reduced:
         return Lowered([_map(writer)])
     if group.by_rows:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ingot import _native
 from ingot._native import Dtype, array, make
 
 if TYPE_CHECKING:
@@ -120,6 +121,9 @@ class Op:
         """What profiles call it."""
         return type(self).__name__
 
+    # As `evaluate`, but may overwrite its first input, which nobody else has; None: no such rule.
+    evaluate_in_place: ClassVar[Callable[..., Any] | None] = None
+
     infer: ClassVar[Callable[..., Any]]
     evaluate: ClassVar[Callable[..., Any]]
     vjp: ClassVar[Callable[..., Any]]
@@ -183,3 +187,6 @@ class Output(Op):
     jvp = no_rule("transforms take the tangents of all outputs from the op behind it")
     vmap = no_rule("transforms take all outputs from the op behind it")
     emit = no_rule("the op behind it is emitted as a whole")
+
+
+_native.set_hook("output_type", Output)

@@ -167,12 +167,17 @@ class Scatter(_Indexed):
         return x.shape, x.dtype
 
     def evaluate(self, x: np.ndarray, updates: np.ndarray, *indices: np.ndarray) -> np.ndarray:
+        return self.evaluate_in_place(x.copy(), updates, *indices)
+
+    def evaluate_in_place(
+        self, x: np.ndarray, updates: np.ndarray, *indices: np.ndarray
+    ) -> np.ndarray:
         order = self.axes + tuple(axis for axis in range(x.ndim) if axis not in self.axes)
         lengths = tuple(x.shape[axis] for axis in self.axes)
         rows = flat_positions(indices, lengths)
         count = indices[0].ndim
         updates = np.moveaxis(updates, range(self.position, self.position + count), range(count))
-        out = x.transpose(order).copy()
+        out = np.ascontiguousarray(x.transpose(order))
         width = int(np.prod(out.shape[len(lengths) :], dtype=np.int64))
         table = out.reshape((int(np.prod(lengths, dtype=np.int64)), width))
         result = accumulate(self.mode, table, rows, updates.reshape((len(rows), width)))
@@ -320,10 +325,15 @@ class ScatterAxis(Op):
         return x.shape, x.dtype
 
     def evaluate(self, x: np.ndarray, updates: np.ndarray, indices: np.ndarray) -> np.ndarray:
-        out = x.copy()
+        return self.evaluate_in_place(x.copy(), updates, indices)
+
+    def evaluate_in_place(
+        self, x: np.ndarray, updates: np.ndarray, indices: np.ndarray
+    ) -> np.ndarray:
         rows = positions_along(indices, self.axis, x.shape[self.axis])
         values = updates.reshape((-1, 1))
-        return accumulate(self.mode, out.reshape((-1, 1)), rows, values).reshape(x.shape)
+        out = np.ascontiguousarray(x).reshape((-1, 1))
+        return accumulate(self.mode, out, rows, values).reshape(x.shape)
 
     def vjp(
         self, cotangent: array, out: array, x: array, updates: array, indices: array

@@ -129,9 +129,11 @@ class SliceUpdate(Op):
         return x.shape, x.dtype
 
     def evaluate(self, x: np.ndarray, update: np.ndarray) -> np.ndarray:
-        out = x.copy()
-        out[tuple(map(span, self.start, self.stop, self.strides))] = update
-        return out
+        return self.evaluate_in_place(x.copy(), update)
+
+    def evaluate_in_place(self, x: np.ndarray, update: np.ndarray) -> np.ndarray:
+        x[tuple(map(span, self.start, self.stop, self.strides))] = update
+        return x
 
     def vjp(self, cotangent: array, out: array, x: array, update: array) -> tuple[array, array]:
         nothing = zeros(update.shape, cotangent.dtype)
@@ -262,10 +264,14 @@ class DynamicSliceUpdate(_Dynamic):
         return x.shape, x.dtype
 
     def evaluate(self, x: np.ndarray, update: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        out = x.copy()
-        view, place = self.windows(out, starts, writeable=True)
+        return self.evaluate_in_place(x.copy(), update, starts)
+
+    def evaluate_in_place(
+        self, x: np.ndarray, update: np.ndarray, starts: np.ndarray
+    ) -> np.ndarray:
+        view, place = self.windows(x, starts, writeable=True)
         view[place] = update
-        return out
+        return x
 
     def vjp(
         self, cotangent: array, out: array, x: array, update: array, starts: array

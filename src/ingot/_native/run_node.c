@@ -1,0 +1,285 @@
+/* One node: its op's `evaluate` rule on the values of its inputs, or the program of a compiled function.
+ *
+ * Where nobody but the node holds an input's memory, the result may take it: compiled programs and ops that change a part
+ * of an array work in place then. While they do, the node has neither op nor inputs, so that no other thread starts
+ * from memory that is being written; it waits for the value instead. */
+#include <time.h>
+
+#include "native.h"
+#include "ndarray.h"
+
+#define MAX_FAST_INPUTS 8
+#define WORTH_SAVING (1 << 14) /* bytes; copying less takes no longer than finding out */
+
+/* What a rule returned, as an ndarray of exactly the inferred shape and dtype: a new reference. */
+static PyObject *checked_result(PyObject *op, PyObject *result, PyObject *shape, Dtype *dtype) {
+    if (!Py_IS_TYPE(result, (PyTypeObject *)hooks.ndarray_type)) {
+        PyObject *converted = PyObject_CallOneArg(hooks.as_ndarray, result); /* NumPy's scalars, mostly */
+        if (converted == NULL)
+            return NULL;
+        result = converted;
+    } else {
+        Py_INCREF(result);
+    }
+    PyObject *found_dtype = PyObject_GetAttrString(result, "dtype");
+    PyObject *found_shape = found_dtype == NULL ? NULL : PyObject_GetAttrString(result, "shape");
+    int same = -1;
+    if (found_shape != NULL) {
+        same = found_dtype == dtype->numpy ? 1 : PyObject_RichCompareBool(found_dtype, dtype->numpy, Py_EQ);
+        if (same == 1)
+            same = PyObject_RichCompareBool(found_shape, shape, Py_EQ);
+        if (same == 0)
+            PyErr_Format(PyExc_RuntimeError,
+                         "the evaluate rule of %R returned shape %R and dtype %R where %R and %R were inferred; "
+                         "this is a bug in ingot.",
+                         op, found_shape, found_dtype, shape, dtype->numpy);
+    }
+    Py_XDECREF(found_dtype);
+    Py_XDECREF(found_shape);
+    if (same != 1)
+        Py_CLEAR(result);
+    return result;
+}
+
+PyObject *checked_results(PyObject *op, PyObject *results, Node *node) {
+    if (Py_IS_TYPE(node->dtype, Dtype_Type))
+        return checked_result(op, results, node->shape, (Dtype *)node->dtype);
+    PyObject *fast = PySequence_Fast(results, "the evaluate rule of an op with several outputs returns a sequence.");
+    if (fast == NULL)
+        return NULL;
+    Py_ssize_t count = PyTuple_GET_SIZE(node->dtype);
+    PyObject *checked = NULL;
+    if (PySequence_Fast_GET_SIZE(fast) == count)
+        checked = PyTuple_New(count);
+    else
+        PyErr_Format(PyExc_RuntimeError, "the evaluate rule of %R returned %zd outputs where %zd were inferred.", op,
+                     PySequence_Fast_GET_SIZE(fast), count);
+    for (Py_ssize_t i = 0; checked != NULL && i < count; i++) {
+        PyObject *one = checked_result(op, PySequence_Fast_GET_ITEM(fast, i), PyTuple_GET_ITEM(node->shape, i),
+                                       (Dtype *)PyTuple_GET_ITEM(node->dtype, i));
+        if (one == NULL)
+            Py_CLEAR(checked);
+        else
+            PyTuple_SET_ITEM(checked, i, one);
+    }
+    Py_DECREF(fast);
+    return checked;
+}
+
+/* What an op computes with: owned by this call. */
+typedef struct {
+    PyObject *op, *inputs;
+    Py_ssize_t count;
+    PyObject **values; /* the op itself, then ndarrays, as a method takes them */
+    bool *donated;     /* which inputs nobody else has */
+    bool any_donated;
+    PyObject *fast_values[MAX_FAST_INPUTS + 1];
+    bool fast_donated[MAX_FAST_INPUTS];
+} Call;
+
+static bool is_sole_owner(Node *input) {
+    if (Py_REFCNT(input) != 1 || Py_REFCNT(input->data) != 1 || !Py_IS_TYPE(input->data, (PyTypeObject *)hooks.ndarray_type))
+        return false;
+    const NumpyArray *array = (NumpyArray *)input->data;
+    return array->base == NULL && (array->flags & NUMPY_OWNS_DATA) && (array->flags & NUMPY_WRITEABLE);
+}
+
+static void end_call(Call *call) {
+    for (Py_ssize_t i = 0; i < call->count; i++)
+        Py_XDECREF(call->values[i + 1]);
+    if (call->values != call->fast_values) {
+        PyMem_Free(call->values);
+        PyMem_Free(call->donated);
+    }
+    Py_DECREF(call->op);
+    Py_DECREF(call->inputs);
+}
+
+static int begin_call(Call *call, Node *node, bool may_donate) {
+    may_donate = may_donate && Py_REFCNT(node->inputs) == 1;
+    /* Another thread may evaluate and detach the same node meanwhile, so hold what is used. */
+    call->op = Py_NewRef(node->op);
+    call->inputs = Py_NewRef(node->inputs);
+    call->count = PyTuple_GET_SIZE(call->inputs);
+    call->any_donated = false;
+    call->values = call->fast_values;
+    call->donated = call->fast_donated;
+    if (call->count > MAX_FAST_INPUTS) {
+        call->values = PyMem_Calloc((size_t)(call->count + 1), sizeof *call->values);
+        call->donated = PyMem_Calloc((size_t)call->count, sizeof *call->donated);
+    }
+    if (call->values == NULL || call->donated == NULL) {
+        call->count = 0;
+        end_call(call);
+        PyErr_NoMemory();
+        return -1;
+    }
+    call->values[0] = call->op;
+    for (Py_ssize_t i = 0; i < call->count; i++) {
+        Node *input = (Node *)PyTuple_GET_ITEM(call->inputs, i);
+        if (input->data == NULL) {
+            PyErr_Format(PyExc_RuntimeError, "an input of %R was not evaluated; this is a bug in ingot.", call->op);
+            call->count = i;
+            end_call(call);
+            return -1;
+        }
+        call->donated[i] = may_donate && is_sole_owner(input);
+        call->values[i + 1] = Py_NewRef(input->data);
+    }
+    return 0;
+}
+
+static void take_out(Node *node) {
+    node->running = true;
+    Py_CLEAR(node->op);
+    Py_CLEAR(node->inputs);
+}
+
+static void put_back(Node *node, const Call *call) {
+    if (node->running) {
+        node->running = false;
+        node->op = Py_NewRef(call->op);
+        node->inputs = Py_NewRef(call->inputs);
+    }
+}
+
+/* The native program of a compiled function: a new reference, or NULL, perhaps with an error. */
+static PyObject *native_program(PyObject *op) {
+    static PyObject *program_name, *native_name;
+    if (program_name == NULL && ((program_name = PyUnicode_InternFromString("program")) == NULL ||
+                                 (native_name = PyUnicode_InternFromString("native")) == NULL))
+        return NULL;
+    PyObject *program = PyObject_GetAttr(op, program_name);
+    PyObject *native = program == NULL ? NULL : PyObject_GetAttr(program, native_name);
+    Py_XDECREF(program);
+    if (native != NULL && !ingot_is_program(native))
+        Py_CLEAR(native); /* None: not planned yet */
+    return native;
+}
+
+/* NotImplemented if the program cannot be run directly. */
+static PyObject *run_program(Node *node, Call *call) {
+    PyObject *native = native_program(call->op);
+    if (native == NULL)
+        return PyErr_Occurred() ? NULL : Py_NewRef(Py_NotImplemented);
+    bool any = false;
+    for (Py_ssize_t i = 0; i < call->count; i++) {
+        call->donated[i] = call->donated[i] && ingot_program_takes(native, i);
+        any |= call->donated[i];
+    }
+    if (any)
+        take_out(node);
+    PyObject *result = ingot_program_run(native, call->values + 1, call->count, any ? call->donated : NULL);
+    Py_DECREF(native);
+    if (result == NULL || result == Py_NotImplemented)
+        put_back(node, call);
+    return result;
+}
+
+static Py_ssize_t size_in_bytes(PyObject *ndarray) {
+    const NumpyArray *array = (NumpyArray *)ndarray;
+    Py_ssize_t nbytes = array->nd > 0 ? array->strides[0] : 0; /* of a contiguous array, whose first axis is the longest step */
+    return array->flags & NUMPY_C_CONTIGUOUS && array->nd > 0 ? nbytes * array->dimensions[0] : 0;
+}
+
+/* The op's rule; `evaluate_in_place`, for ops that have one, if the first input's memory may be changed. */
+static PyObject *run_rule(Node *node, Call *call) {
+    static PyObject *evaluate_name, *in_place_name;
+    if (evaluate_name == NULL && ((evaluate_name = PyUnicode_InternFromString("evaluate")) == NULL ||
+                                  (in_place_name = PyUnicode_InternFromString("evaluate_in_place")) == NULL))
+        return NULL;
+    PyObject *name = evaluate_name;
+    if (call->count > 0 && call->donated[0] && size_in_bytes(call->values[1]) >= WORTH_SAVING) {
+        PyObject *in_place = PyObject_GetAttr(call->op, in_place_name);
+        if (in_place == NULL)
+            return NULL;
+        if (in_place != Py_None) {
+            name = in_place_name;
+            take_out(node);
+        }
+        Py_DECREF(in_place);
+    }
+    PyObject *result = PyObject_VectorcallMethod(name, call->values, (size_t)call->count + 1, NULL);
+    if (result != NULL)
+        Py_SETREF(result, checked_results(call->op, result, node));
+    if (result == NULL)
+        put_back(node, call);
+    return result;
+}
+
+static PyObject *take_output(Node *node) {
+    static PyObject *index_name;
+    if (index_name == NULL && (index_name = PyUnicode_InternFromString("index")) == NULL)
+        return NULL;
+    PyObject *number = PyObject_GetAttr(node->op, index_name);
+    Py_ssize_t index = number == NULL ? -1 : PyLong_AsSsize_t(number);
+    Py_XDECREF(number);
+    PyObject *outputs = ((Node *)PyTuple_GET_ITEM(node->inputs, 0))->data;
+    if (index < 0 || outputs == NULL || !PyTuple_Check(outputs) || index >= PyTuple_GET_SIZE(outputs)) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_RuntimeError, "an op lacks one of its outputs; this is a bug in ingot.");
+        return NULL;
+    }
+    return Py_NewRef(PyTuple_GET_ITEM(outputs, index));
+}
+
+static PyObject *compute(Node *node, bool may_donate) {
+    if (Py_IS_TYPE(node->op, (PyTypeObject *)hooks.output_type))
+        return take_output(node);
+    Call call;
+    if (begin_call(&call, node, may_donate) < 0)
+        return NULL;
+    int64_t begin = hooks.ran_node == NULL ? 0 : ingot_now();
+    PyObject *result = Py_NewRef(Py_NotImplemented);
+    if (Py_IS_TYPE(call.op, (PyTypeObject *)hooks.compiled_type))
+        Py_SETREF(result, run_program(node, &call));
+    if (result == Py_NotImplemented)
+        Py_SETREF(result, run_rule(node, &call));
+    if (begin != 0 && result != NULL)
+        ingot_report_node(node, begin);
+    end_call(&call);
+    return result;
+}
+
+/* Waits until the thread that has taken the node's inputs is done: rare, so looking now and then is enough. */
+static int wait_while_running(Node *node) {
+    while (node->running && node->data == NULL) {
+        PyThreadState *state = PyEval_SaveThread();
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+        PyEval_RestoreThread(state);
+        if (PyErr_CheckSignals() < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int run_node(Node *node, Node *wanted, bool computes_pending, bool tracing) {
+    if (node->pending != NULL && node->data == NULL && !computes_pending) {
+        PyObject *wait = Py_NewRef(node->pending); /* whoever computes the node drops its reference */
+        PyObject *waited = PyObject_CallNoArgs(wait);
+        Py_DECREF(wait);
+        Py_XDECREF(waited);
+        if (waited == NULL)
+            return -1;
+    }
+    if (node->running && wait_while_running(node) < 0)
+        return -1;
+    if (node->data != NULL)
+        return 0;
+    if (node->op == NULL) {
+        if (require_hook(hooks.placeholder_error, "placeholder_error") != NULL)
+            Py_XDECREF(PyObject_CallFunctionObjArgs(hooks.placeholder_error, (PyObject *)node, (PyObject *)wanted, NULL));
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "a placeholder has no value.");
+        return -1;
+    }
+    PyObject *result = compute(node, !(node->tracer && tracing));
+    if (result == NULL)
+        return -1;
+    node->running = false;
+    if (node->data == NULL)
+        node->data = result;
+    else
+        Py_DECREF(result);
+    return 0;
+}

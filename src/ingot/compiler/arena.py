@@ -1,0 +1,49 @@
+"""Arena: places in one block of memory for the values between a program's inputs and outputs."""
+
+from __future__ import annotations
+
+__all__ = ["Arena"]
+
+ALIGNMENT = 64
+
+
+class Arena:
+    """Places in one block of memory, given and taken back."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._free: list[tuple[int, int]] = []  # (offset, size), by offset
+
+    def take(self, nbytes: int) -> int:
+        """The offset of a free place: the smallest that fits."""
+        wanted = max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT)
+        fitting = [(size, offset) for offset, size in self._free if size >= wanted]
+        if fitting:
+            size, offset = min(fitting)
+            self._free.remove((offset, size))
+            if size > wanted:
+                self._add(offset + wanted, size - wanted)
+            return offset
+        last = self._free[-1] if self._free else None
+        if last is not None and last[0] + last[1] == self.size:
+            self._free.pop()
+            self.size = last[0] + wanted
+            return last[0]
+        offset = self.size
+        self.size += wanted
+        return offset
+
+    def give_back(self, offset: int, nbytes: int) -> None:
+        """Makes a place free again."""
+        self._add(offset, max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT))
+
+    def _add(self, offset: int, size: int) -> None:
+        self._free.append((offset, size))
+        self._free.sort()
+        merged: list[tuple[int, int]] = []
+        for start, length in self._free:
+            if merged and merged[-1][0] + merged[-1][1] == start:
+                merged[-1] = (merged[-1][0], merged[-1][1] + length)
+            else:
+                merged.append((start, length))
+        self._free = merged
