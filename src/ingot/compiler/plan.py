@@ -380,8 +380,8 @@ class _Planner:
         return view
 
     def _donors(self) -> tuple[int, ...]:
-        """For each output the input whose memory it may take, or -1. Host steps and checks may fail,
-        and the inputs must be as they were then: what happens before the last of them changes none.
+        """For each output the input whose memory it may take, or -1. Host steps and checks may
+        fail, and the inputs must be as they were then: what happens before that changes none.
         """
         may_fail = [made[0] in ("host", "check") for made in self.instructions]
         last_failing = max((number for number, may in enumerate(may_fail) if may), default=-1)
