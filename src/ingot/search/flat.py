@@ -16,7 +16,7 @@ from ingot.runtime.file_access import File
 from ingot.search.metrics import MetricType, as_metric
 from ingot.search.storage import VectorStorage, refuse_in_trace
 from ingot.search.storage_files import load_index, save_index
-from ingot.search.top_k import as_count, as_vectors, nearest_of
+from ingot.search.top_k import as_count, as_rows, as_vectors, nearest_of
 
 __all__ = ["FlatIndex"]
 
@@ -66,7 +66,7 @@ class FlatIndex:
             x: Vectors (number, d) of finite numbers: an array, a NumPy array or a list of lists.
         """
         refuse_in_trace("add", _RUNS_ONCE)
-        vectors = self._finite("add", x)
+        vectors = as_rows("add", "vectors", x, self.d)
         self._storage.append("add", vectors, None)
 
     def add_with_ids(self, x: Any, ids: Any) -> None:
@@ -80,7 +80,7 @@ class FlatIndex:
             ids: As many integers. -1 is none, for it says that there is no vector.
         """
         refuse_in_trace("add_with_ids", _RUNS_ONCE)
-        vectors = self._finite("add_with_ids", x)
+        vectors = as_rows("add_with_ids", "vectors", x, self.d)
         numbers = _ids("add_with_ids", ids)
         if len(numbers) != len(vectors):
             raise ValueError(
@@ -190,16 +190,6 @@ class FlatIndex:
         ids = arrays.get("ids")
         made._storage.append("load", arrays["vectors"]._data, None if ids is None else ids._data)
         return made
-
-    def _finite(self, name: str, x: Any) -> np.ndarray:
-        """Vectors to be added."""
-        vectors = as_vectors(name, "vectors", x, self.d)._data
-        if not np.isfinite(vectors).all():
-            row = int(np.flatnonzero(~np.isfinite(vectors).all(1))[0])
-            raise ValueError(
-                f"[{name}] vectors are made of finite numbers; vector {row} has NaN or infinity."
-            )
-        return vectors
 
 
 def _ids(name: str, ids: Any) -> np.ndarray:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 import ingot.core as mx
-from ingot._native import constant
 from ingot.graph.device import StreamLike
 from ingot.graph.errors import type_name
 from ingot.graph.op import apply_multiple
@@ -16,7 +15,9 @@ from ingot.graph.shape import shape_text
 from ingot.ops.nearest import Nearest
 from ingot.search.metrics import MetricType, as_metric
 
-__all__ = ["as_count", "as_vectors", "nearest"]
+__all__ = ["as_count", "as_rows", "as_vectors", "nearest", "nearest_of"]
+
+_CHECKED_AT_ONCE = 4096  # rows: few enough that what is made of them stays in the cache
 
 
 def nearest(
@@ -100,16 +101,7 @@ def as_vectors(name: str, what: str, value: Any, d: int | None = None) -> mx.arr
         d: The length that the vectors must have; they become float32 then.
     """
     x = value if isinstance(value, mx.array) else _array_of(name, what, value)
-    if x.ndim != 2:
-        hint = " A single vector v is v[None]." if x.ndim == 1 else ""
-        raise ValueError(
-            f"[{name}] {what} have 2 axes (number, length), got shape {shape_text(x.shape)}.{hint}"
-        )
-    if d is not None and x.shape[1] != d:
-        raise ValueError(
-            f"[{name}] {what} of shape {shape_text(x.shape)} must have vectors of length {d}, "
-            f"not {x.shape[1]}."
-        )
+    _check_shape(name, what, x.shape, d)
     if x.dtype in (mx.complex64, mx.bool_):
         raise ValueError(f"[{name}] {what} are real numbers, got dtype {x.dtype.name}.")
     if x.dtype is mx.float32 or (x.dtype is mx.float64 and d is None):
@@ -117,9 +109,41 @@ def as_vectors(name: str, what: str, value: Any, d: int | None = None) -> mx.arr
     return x.astype(mx.float32)
 
 
-def _array_of(name: str, what: str, value: Any) -> mx.array:
+def as_rows(name: str, what: str, value: Any, d: int) -> np.ndarray:
+    """As `as_vectors`, evaluated: float32 vectors to be read at once, without a copy if possible.
+
+    Raises:
+        ValueError: A number is not finite: nothing is near to such a vector.
+    """
     if isinstance(value, np.ndarray) and value.dtype == np.float32:
-        return constant(np.array(value, order="C"), mx.float32)
+        rows = value
+        _check_shape(name, what, rows.shape, d)
+    else:
+        rows = as_vectors(name, what, value, d)._data
+    for start in range(0, len(rows), _CHECKED_AT_ONCE):
+        is_finite = np.isfinite(rows[start : start + _CHECKED_AT_ONCE])
+        if not is_finite.all():
+            row = start + int(np.flatnonzero(~is_finite.all(1))[0])
+            raise ValueError(
+                f"[{name}] {what} are made of finite numbers; vector {row} has NaN or infinity."
+            )
+    return rows
+
+
+def _check_shape(name: str, what: str, shape: tuple[int, ...], d: int | None) -> None:
+    if len(shape) != 2:
+        hint = " A single vector v is v[None]." if len(shape) == 1 else ""
+        raise ValueError(
+            f"[{name}] {what} have 2 axes (number, length), got shape {shape_text(shape)}.{hint}"
+        )
+    if d is not None and shape[1] != d:
+        raise ValueError(
+            f"[{name}] {what} of shape {shape_text(shape)} must have vectors of length {d}, "
+            f"not {shape[1]}."
+        )
+
+
+def _array_of(name: str, what: str, value: Any) -> mx.array:
     try:
         return mx.array(value)
     except (TypeError, ValueError) as error:
