@@ -30,13 +30,8 @@ def lines(entry: Entry) -> list[str]:
         rows = [_row(row, entry["unit"]) for row in entry["comparisons"]]
         return [f"{entry['title']}", f"    {SUBJECT:<24}{ours['missing']}", *rows]
     number = _amount(ours["best"], entry["unit"])
-    if entry["group"] is not None:
-        hardest = _hardest(entry)
-        missing = [row for row in entry["comparisons"] if row["missing"] is not None]
-        shown = [hardest, *missing] if hardest is not None else missing
-    else:
-        shown = entry["comparisons"]
-    return [f"{entry['title']:<70}{number:>10}", *(_row(row, entry["unit"]) for row in shown)]
+    rows = [_row(row, entry["unit"]) for row in _shown(entry)]
+    return [f"{entry['title']:<70}{number:>10}", *rows]
 
 
 def worst_of_groups(entries: Iterable[Entry]) -> list[dict[str, Any]]:
@@ -74,7 +69,7 @@ def closing_lines(report: dict[str, Any]) -> list[str]:
             "a number"
         )
     for entry in entries:
-        for row in entry["comparisons"]:
+        for row in _shown(entry):
             if row["met"] is False:
                 said.append(f"    {_verdict(row)}: {entry['title']}, against {row['against']}")
     failures, absent = _missing(entries)
@@ -156,6 +151,15 @@ def _verdict(row: dict[str, Any]) -> str:
     if row["met"]:
         return "met"
     return f"MISSED by {row['ratio'] / row['target'] - 1:.0%}"
+
+
+def _shown(entry: Entry) -> list[dict[str, Any]]:
+    """The comparisons to print: of a group's benchmarks the best peer and what is missing."""
+    rows: list[dict[str, Any]] = entry["comparisons"]
+    if entry["group"] is None:
+        return rows
+    hardest = _hardest(entry)
+    return [row for row in rows if row is hardest or row["missing"] is not None]
 
 
 def _excess(row: dict[str, Any]) -> float:
