@@ -89,6 +89,19 @@ class Graph {
     this.draw();
   }
 
+  reveal(index) {
+    // Moves only as far as is needed to see a box.
+    const [x, y, width, height] = this.stage.nodes[index].box, { view } = this, margin = 20 / view.zoom;
+    const right = view.x + this.width / view.zoom, bottom = view.y + this.height / view.zoom;
+    const seen = x >= view.x && x + width <= right && y >= view.y && y + height <= bottom;
+    if (view.zoom < READABLE) this.centre(index, 0.8);
+    else if (!seen) {
+      view.x += Math.min(0, x - margin - view.x) + Math.max(0, x + width + margin - right);
+      view.y += Math.min(0, y - margin - view.y) + Math.max(0, y + height + margin - bottom);
+      this.draw();
+    }
+  }
+
   zoomAt(factor, x = this.width / 2, y = this.height / 2) {
     const zoom = Math.min(LARGEST, Math.max(SMALLEST, this.view.zoom * factor));
     this.view.x += x / this.view.zoom - x / zoom;
@@ -113,7 +126,7 @@ class Graph {
 
   select(index, centre = false) {
     this.selected = index;
-    if (centre && index >= 0) this.centre(index, Math.max(this.view.zoom, 0.8));
+    if (centre && index >= 0) this.reveal(index);
     this.draw();
     this.onSelect(index);
   }

@@ -69,7 +69,7 @@ function openWork(index) {
   else {
     const box = sameIn(2);
     graph.selected = box;
-    if (box >= 0) graph.centre(box, Math.max(graph.view.zoom, graph.fitting()));
+    if (box >= 0) graph.reveal(box);
     graph.draw();
   }
   showWork(index);
