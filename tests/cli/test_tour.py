@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
-import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -14,7 +16,11 @@ import pytest
 from tests.cli.process import ingot, python
 
 import ingot.core as mx
-from ingot.cli import tour, tour_chapters, tour_peers, tour_programs, tour_race
+from ingot.benchmarks.benchmark import Benchmark
+from ingot.benchmarks.result import Result
+from ingot.benchmarks.run import run
+from ingot.benchmarks.suite.contenders import Input
+from ingot.cli import tour, tour_chapters, tour_programs, tour_race
 from ingot.cli.tour_screen import Bar, Screen
 
 TITLES = [title for title, _ in tour.CHAPTERS.values()]
@@ -26,13 +32,17 @@ def take(*chapters: str, svg: Path | None = None) -> int:
 
 @pytest.fixture
 def few_peers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One peer that is there, one that is not, one that breaks: processes take a second each."""
-    monkeypatch.setattr(tour_race, "PEERS", tour_peers.PEERS)
-    for peer in list(tour_peers.PEERS):
-        if peer != "NumPy and SciPy":
-            monkeypatch.delitem(tour_peers.PEERS, peer)
-    monkeypatch.setitem(tour_peers.PEERS, "Nobody, ever", "no_such_module")
-    monkeypatch.setitem(tour_peers.PEERS, "Broken", "argparse")
+    """Beside ingot only peers that are quickly there, and one that is not: processes take time."""
+    monkeypatch.setattr(tour_race, "run", race_of_few)
+
+
+def race_of_few(benchmarks: list[Benchmark], *rest: Any) -> list[Result]:
+    few = ("ingot", "ingot op by op", "numpy memcpy", "scipy")
+    quicker = [replace(each, contenders=lambda e=each: dict.fromkeys(few)) for each in benchmarks]
+    (result,) = run(quicker, *rest)
+    result.give_up("torch", "not installed", None)
+    result.give_up("mlx compile", "failed: RuntimeError: no [compiler]", "Traceback ...")
+    return [result]
 
 
 def test_plain_tour(few_peers: None, capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,8 +57,8 @@ def test_plain_tour(few_peers: None, capsys: pytest.CaptureFixture[str]) -> None
     # The race names who is missing and who failed.
     for contender in ("ingot, compiled", "copying the array", "NumPy and SciPy"):
         assert re.search(rf"^  {contender} .* [\d.]+ (µs|ms|s)  [\d.e+]+x$", output, re.MULTILINE)
-    assert "Not installed, hence not in the race: Nobody." in output
-    assert "Broken: failed: KeyError: 'argparse'." in output
+    assert "Not installed, hence not in the race: PyTorch, eager." in output
+    assert "MLX, compiled: failed: RuntimeError: no [compiler]" in output
     # The kernel: one loop, with the operations of gelu in it.
     assert "5 operations became 1 kernel" in output
     assert re.search(r"for i in .*\n +load %0 .*\n +%\d+ = Divide\(%0, 1.414214\)", output)
@@ -71,7 +81,12 @@ def test_the_error_names_the_line_that_is_shown(capsys: pytest.CaptureFixture[st
     assert source[int(line[1]) - 1].strip() == "z = -x"
 
 
-def test_recorded_tour(few_peers: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recorded_tour(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured = {"ingot": [0.02, 0.01], "numpy memcpy": [0.01], "jax jit": [0.04]}
+    result = Result(tour_race.RACE, tuple(measured), measured, {}, {})
+    monkeypatch.setattr(tour_race, "run", lambda *_: [result])
     path = tmp_path / "tour.svg"
     chapters = ("function", "compiled", "kernel", "race", "again", "error")
     assert take(*chapters, svg=path) == 0
@@ -82,6 +97,7 @@ def test_recorded_tour(few_peers: None, tmp_path: Path, capsys: pytest.CaptureFi
     assert all(tour.CHAPTERS[name][0] in shown for name in chapters)
     assert "url(http" not in picture
     assert "█" in picture
+    assert re.search(r"JAX, jit +█+ .*40 ms.*4x", re.sub(r"<[^>]*>", "", shown))
 
 
 def test_training_is_drawn_in_two_rows_a_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,30 +126,14 @@ def test_no_color_is_plain_in_a_terminal(monkeypatch: pytest.MonkeyPatch, no_col
     assert Screen().rich is not no_color
 
 
-def test_a_slow_peer_is_ended() -> None:
-    assert tour_peers.race("NumPy and SciPy", 100, 10.0, 0.01) == "was not done within 0 s"
-
-
-@pytest.mark.parametrize(
-    "library",
-    [
-        "scipy",
-        pytest.param(
-            "mlx",
-            marks=pytest.mark.skipif(not shutil.which("g++"), reason="MLX compiles with g++"),
-        ),
-    ],
-)
-def test_peers_compute_gelu(library: str) -> None:
-    x = np.random.default_rng(0).standard_normal(1000, dtype=np.float32)
-    found = np.asarray(tour_peers._SETUPS[library](x)())
-    np.testing.assert_allclose(found, tour_programs.gelu(mx.array(x)), rtol=1e-4, atol=1e-6)
-
-
-def test_another_function_than_gelu_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(tour_peers._SETUPS, "wrong", lambda x: lambda: np.maximum(x, 0))
-    with pytest.raises(ArithmeticError, match="the gelu of wrong is another function"):
-        tour_peers._measure("wrong", 1000, 0.0)
+def test_contenders_compute_gelu() -> None:
+    setups = tour_race.contenders((3, 5))
+    assert set(setups) == set(tour_race.NAMES)
+    x = Input((3, 5)).numbers()
+    expected = [v * (1 + math.erf(v / math.sqrt(2))) / 2 for v in x.ravel().tolist()]
+    np.testing.assert_allclose(setups["scipy"]()().ravel(), expected, rtol=1e-5)
+    mx_gelu = tour_programs.gelu(mx.array(x))
+    np.testing.assert_allclose(np.array(mx_gelu).ravel(), expected, rtol=1e-5, atol=1e-7)
 
 
 def test_fusion_is_switched_on_again() -> None:

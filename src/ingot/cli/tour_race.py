@@ -1,26 +1,131 @@
-"""The tour's race: one function, run by ingot in three ways, by copying, and by other libraries."""
+"""The tour's race: one function, run by ingot in three ways, by copying, and by other libraries.
+
+It is a benchmark like those of `ingot bench`: each library in a process of its own, where it cannot
+disturb the tour, and all of them taking turns.
+"""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
-import numpy as np
+from rich.markup import escape
 
 import ingot.core as mx
-from ingot.cli.tour_peers import PEERS, is_installed, race
-from ingot.cli.tour_programs import gelu
+from ingot.benchmarks.benchmark import Benchmark, Contenders, enter
+from ingot.benchmarks.libraries import load_part
+from ingot.benchmarks.machine import BusyMeter, busy_line
+from ingot.benchmarks.result import Result
+from ingot.benchmarks.run import Effort, run
+from ingot.benchmarks.suite.contenders import Input, jax, lazy, memcpy, numpy, torch
+from ingot.benchmarks.suite.functions import gelu
 from ingot.cli.tour_screen import Bar, Screen
 
 __all__ = ["best_times", "op_by_op", "run_race"]
 
-SHAPE = (4, 1000, 4096)
-QUICK_SHAPE = (4, 10, 4096)
-# All peers together get no longer than this: the tour should not take longer than a minute.
-PEER_SECONDS = 24.0
+SHAPE = (2, 1000, 4096)
+QUICK_SHAPE = (2, 10, 4096)
+# A contender gets no more rounds when it has had this long, its import included: the tour should
+# not take longer than a minute.
+EFFORT = Effort(rounds=7, round_seconds=0.0, new_processes=1, contender_seconds=1.5)
+
+# How the contenders are called, and their colours.
+NAMES = {
+    "ingot": ("ingot, compiled", "bold green"),
+    "ingot uncompiled": ("ingot, uncompiled", "cyan"),
+    "ingot op by op": ("ingot, op by op", "blue"),
+    "numpy memcpy": ("copying the array", "magenta"),
+    "scipy": ("NumPy and SciPy", "grey58"),
+    "mlx compile": ("MLX, compiled", "grey58"),
+    "jax jit": ("JAX, jit", "grey58"),
+    "torch": ("PyTorch, eager", "grey58"),
+}
+
+
+def contenders(shape: tuple[int, ...]) -> Contenders:
+    """What takes part. torch.compile does not: it takes up to a minute by itself."""
+    of = Input(shape)
+    return {
+        "ingot": partial(lazy, "ingot", gelu, of, True),
+        "ingot uncompiled": partial(lazy, "ingot", gelu, of, False),
+        "ingot op by op": lambda: op_by_op(lazy("ingot", gelu, of, False)),
+        "numpy memcpy": partial(memcpy, shape),
+        "scipy": partial(_numpy_and_scipy, of),
+        "mlx compile": partial(lazy, "mlx", gelu, of, True),
+        "jax jit": partial(jax, gelu, of, True),
+        "torch": partial(torch, gelu, of, False),
+    }
+
+
+def _numpy_and_scipy(of: Input) -> Callable[[], Any]:
+    erf = load_part("scipy", "special").erf
+    return numpy(lambda _, x: x * (1 + erf(x / math.sqrt(2))) / 2, of)
+
+
+def op_by_op(function: Callable[[], Any]) -> Callable[[], Any]:
+    """The function with every operation computed by itself, as other libraries do by default."""
+
+    def run() -> Any:
+        mx.set_eager_fusion(False)
+        try:
+            return function()
+        finally:
+            mx.set_eager_fusion(True)
+
+    return run
+
+
+RACE = Benchmark("tour", "gelu", partial(contenders, SHAPE), __name__)
+QUICK_RACE = Benchmark("tour_quick", "gelu", partial(contenders, QUICK_SHAPE), __name__)
+enter(RACE)
+enter(QUICK_RACE)
+
+
+def run_race(screen: Screen, quick: bool) -> None:
+    """Measures all contenders and draws them."""
+    shape = QUICK_SHAPE if quick else SHAPE
+    screen.say(
+        f"The same function on {' x '.join(map(str, shape))} random numbers "
+        f"({math.prod(shape) * 4 / 1e6:.2g} MB). Every time is the best of those measured just "
+        "now, on this machine."
+    )
+    screen.blank()
+    meter = BusyMeter()
+    with screen.working("measuring") as said:
+        (result,) = run([QUICK_RACE if quick else RACE], EFFORT, said, lambda _: None, meter)
+    show_result(screen, result)
+    warning = busy_line(meter.share)
+    if warning is not None:
+        screen.say(f"[dim]{warning}")
+
+
+def show_result(screen: Screen, result: Result) -> None:
+    """The bars, who is missing and why, and what there is to see."""
+    times = {name: 1000 * min(rounds) for name, rounds in result.rounds.items()}
+    ours = times["ingot"]
+    screen.bars([Bar(*_bar(name, time), f"{time / ours:.3g}x") for name, time in times.items()])
+    screen.blank()
+    absent = [NAMES[name][0] for name, why in result.missing.items() if why == "not installed"]
+    failed = {name: why for name, why in result.missing.items() if why != "not installed"}
+    for name, why in failed.items():
+        screen.say(f"[dim]{NAMES[name][0]}: {escape(why)}")
+    if absent:
+        screen.say(f"[dim]Not installed, hence not in the race: {'; '.join(absent)}.")
+    screen.say(
+        "[bold]Copying[/bold] is the limit: reading every number and writing one for it. Compiled, "
+        f"gelu takes {ours / times['numpy memcpy']:.2f} times as long as that. "
+        "[bold]Op by op[/bold] is what most libraries do with plain Python: every operation reads "
+        "and writes all of memory. Uncompiled ingot need not, because it fuses large graphs when "
+        "they are evaluated."
+    )
+
+
+def _bar(name: str, milliseconds: float) -> tuple[str, float, str]:
+    label, style = NAMES[name]
+    return label, milliseconds, style
 
 
 def best_times(
@@ -37,101 +142,8 @@ def best_times(
     end = time.perf_counter() + seconds
     while True:
         for name, function in functions.items():
-            said(f"measuring: {name}")
             started = time.perf_counter()
             function()
             best[name] = min(best[name], 1000 * (time.perf_counter() - started))
         if time.perf_counter() >= end:
             return best
-
-
-def op_by_op(function: Callable[[], Any]) -> Callable[[], Any]:
-    """The function with every operation computed by itself, as other libraries do by default."""
-
-    def run() -> Any:
-        mx.set_eager_fusion(False)
-        try:
-            return function()
-        finally:
-            mx.set_eager_fusion(True)
-
-    return run
-
-
-class _Copy:
-    """Copies an array to another with all threads: nothing that reads and writes is quicker."""
-
-    def __init__(self, x: np.ndarray) -> None:
-        threads = mx.get_num_threads()
-        self.pool = ThreadPoolExecutor(threads)
-        self.sources = np.array_split(x.reshape(-1), threads)
-        self.targets = np.array_split(np.empty(x.size, x.dtype), threads)
-
-    def __call__(self) -> None:
-        list(self.pool.map(np.copyto, self.targets, self.sources))
-
-
-def run_race(screen: Screen, quick: bool) -> None:
-    """Measures all contenders and draws them."""
-    shape = QUICK_SHAPE if quick else SHAPE
-    x = mx.random.normal(shape)
-    mx.eval(x)
-    compiled = mx.compile(gelu)
-    bytes_text = f"{x.nbytes / 1e6:.0f} MB" if x.nbytes >= 1e6 else f"{x.nbytes / 1e3:.0f} kB"
-    screen.say(
-        f"The same function on {' x '.join(map(str, shape))} random numbers ({bytes_text}). "
-        "Every time is the best of those measured just now, on this machine."
-    )
-    screen.blank()
-    styles = {
-        "ingot, op by op": "blue",
-        "ingot, uncompiled": "cyan",
-        "ingot, compiled": "bold green",
-        "copying the array": "magenta",
-    }
-    contenders: dict[str, Callable[[], Any]] = {
-        "ingot, op by op": op_by_op(lambda: mx.eval(gelu(x))),
-        "ingot, uncompiled": lambda: mx.eval(gelu(x)),
-        "ingot, compiled": lambda: mx.eval(compiled(x)),
-        "copying the array": _Copy(np.array(x)),
-    }
-    with screen.working("measuring") as said:
-        times = best_times(contenders, 0.1 if quick else 3.0, said)
-        peers, remarks = _peers(x.size, 0.05 if quick else 1.0, said)
-    ours = times["ingot, compiled"]
-    rows = [
-        Bar(name, milliseconds, styles.get(name, "grey58"), f"{milliseconds / ours:.3g}x")
-        for name, milliseconds in (times | peers).items()
-    ]
-    screen.bars(rows)
-    screen.blank()
-    for remark in remarks:
-        screen.say(f"[dim]{remark}")
-    screen.say(
-        "[bold]Copying[/bold] is the limit: reading every number and writing one for it. Compiled, "
-        f"gelu takes {ours / times['copying the array']:.2f} times as long as that. "
-        "[bold]Op by op[/bold] is what most libraries do with plain Python: every operation reads "
-        "and writes all of memory. Uncompiled ingot need not, because it fuses large graphs when "
-        "they are evaluated."
-    )
-
-
-def _peers(
-    length: int, seconds: float, said: Callable[[str], None]
-) -> tuple[dict[str, float], list[str]]:
-    """The times of the peers that are there, and what is to be said about the others."""
-    end = time.perf_counter() + PEER_SECONDS
-    times: dict[str, float] = {}
-    remarks = []
-    missing = [peer.split(",")[0] for peer in PEERS if not is_installed(peer)]
-    for peer in filter(is_installed, PEERS):
-        left = end - time.perf_counter()
-        said(f"measuring: {peer}, in a process of its own")
-        outcome = race(peer, length, seconds, left) if left > 1 else "was left out for want of time"
-        if isinstance(outcome, str):
-            remarks.append(f"{peer}: {outcome}.")
-        else:
-            times[peer] = outcome
-    if missing:
-        remarks.append(f"Not installed, hence not in the race: {', '.join(missing)}.")
-    return times, remarks
