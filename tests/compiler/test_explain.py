@@ -223,3 +223,11 @@ def test_reading_by_index() -> None:
     kernel = report.work[-1]
     assert "at j * 4 + (%6 + 1000 if %6 < 0 else %6) * 256" in report.loops(kernel)
     assert kernel.nbytes == 6 * 64 * 4 * 2 + 6 * 4  # six rows in and out, and the indices
+
+
+def test_results_that_take_the_memory_of_inputs() -> None:
+    report = mx.compile(lambda x, y: (mx.exp(x) + y, y @ y)).explain(X, mx.ones((4, 4)))
+    ((result, given),) = report.to_dict()["native"]["donations"]
+    assert report.stages.simplified.steps[result] is report.stages.simplified.outputs[0]
+    assert given == 0
+    assert f"results take their memory, %{result} that of argument `x`" in report.section("memory")

@@ -123,6 +123,13 @@ class Explanation:
         return self._plan.peak
 
     @property
+    def donations(self) -> dict[Step, Step]:
+        """Results that take the memory of an argument or of captured state which nobody else holds,
+        and which.
+        """
+        return self._plan.donations
+
+    @property
     def code(self) -> list[str]:
         """The kernels in LLVM's assembly language."""
         return [kernel.text for _, kernel in self._plan.kernels]
@@ -176,6 +183,8 @@ class Explanation:
                     return
 
         runs = program_times(self._plan.program.about, run)
+        if not runs:
+            return None  # something else is the program for these inputs
         times = np.array([np.frombuffer(each, np.int64) for each in runs])[:, 2:]
         shortest: list[float] = ((times[:, 1::2] - times[:, ::2]).min(axis=0) / 1e9).tolist()
         return shortest
@@ -221,6 +230,10 @@ class Explanation:
             "host_steps": [type(step.op).__name__ for step in plan.host_steps],
             "arena": plan.arena,
             "peak": plan.peak,
+            "donations": [
+                [self._numbers[result], self._numbers[given]]
+                for result, given in self.donations.items()
+            ],
         }
 
     def _group(self, group: Group) -> dict[str, Any]:

@@ -118,6 +118,19 @@ def _memory(explanation: Explanation) -> Iterator[str]:
         f"peak: {explanation.peak:,} bytes besides the arguments: "
         f"{explanation.arena:,} for intermediate values, the rest for results and constants"
     )
+    if explanation.donations:
+        saved = sum(step.nbytes for step in explanation.donations)
+        numbers = explanation.stages.simplified.numbers()
+        names = explanation.stages.simplified.names
+        pairs = [
+            f"%{numbers[result]} that of {names.get(given, f'%{numbers[given]}')}"
+            for result, given in explanation.donations.items()
+        ]
+        more = f" and {len(pairs) - MOST_LINES} more" if len(pairs) > MOST_LINES else ""
+        yield (
+            f"{saved:,} bytes less where nobody else holds the inputs: results take their memory, "
+            f"{', '.join(pairs[:MOST_LINES])}{more}"
+        )
 
 
 def _cache(explanation: Explanation) -> Iterator[str]:

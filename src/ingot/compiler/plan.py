@@ -73,6 +73,7 @@ class Plan:
     work: list[Work] = field(default_factory=list)  # what each instruction is
     arena: int = 0
     peak: int = 0  # bytes of outputs, constants and arena
+    donations: dict[Step, Step] = field(default_factory=dict)  # output -> input
 
 
 class _Planner:
@@ -379,18 +380,17 @@ class _Planner:
 
         return view
 
-    def _donors(self) -> tuple[int, ...]:
-        """For each output the input whose memory it may take, or -1. Host steps and checks may
-        fail, and the inputs must be as they were then: what happens before that changes none.
+    def _donations(self) -> dict[Step, Step]:
+        """Outputs and the inputs whose memory they may take. Host steps and checks may fail, and
+        the inputs must be as they were then: what happens before that changes none.
         """
         may_fail = [made[0] in ("host", "check") for made in self.instructions]
         last_failing = max((number for number, may in enumerate(may_fail) if may), default=-1)
-        return tuple(
-            self.slot_of[self.donors[step][0]]
-            if step in self.donors and self.donors[step][1] > last_failing
-            else -1
+        return {
+            step: self.donors[step][0]
             for step in self.owned
-        )
+            if step in self.donors and self.donors[step][1] > last_failing
+        }
 
     def _finished(self) -> Plan:
         tape = self.schedule.tape
@@ -405,11 +405,14 @@ class _Planner:
                 return tuple(viewer(owners) for viewer in viewers)
 
         touched = sum(group.nbytes for group in self.schedule.groups)
+        donations = self._donations()
         program = NativeProgram(
             self.input_count,
             tuple(step.shape for step in self.owned),
             tuple(step.dtype.numpy for step in self.owned),
-            self._donors(),
+            tuple(
+                self.slot_of[donations[step]] if step in donations else -1 for step in self.owned
+            ),
             self.constant_values,
             self.slot_count,
             self.arena_slot,
@@ -429,6 +432,7 @@ class _Planner:
             self.work,
             self.arena.size,
             peak,
+            donations,
         )
 
 

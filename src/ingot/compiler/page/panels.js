@@ -125,6 +125,7 @@ function memoryPanel(data) {
   return make("div", {},
     make("div", { class: "numbers" }, number(amount(data.native.peak, "B"), "peak, besides the arguments"), number(amount(data.native.arena, "B"), "of it for intermediate values"),
       number(amount(data.bytes.before, "B"), "moved step by step"), number(amount(data.bytes.after, "B"), `moved as compiled, ${less.toPrecision(2)}× less`)),
+    data.native.donations.length ? make("p", { class: "muted" }, `${plural(data.native.donations.length, "result takes", "results take")} the memory of inputs that nobody else holds: ` + data.native.donations.slice(0, 12).map(([result, given]) => `%${result} of %${given}`).join(", ")) : null,
     make("h3", {}, "Time to compile"), make("dl", {}, ...seconds),
     guards.length ? make("h3", {}, "What sizes must fulfil") : null, guards.length ? make("ul", {}, ...guards) : null);
 }
