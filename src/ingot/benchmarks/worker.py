@@ -40,6 +40,12 @@ class Answer:
     details: str | None = None
 
 
+def _environment_with_bytecode() -> dict[str, str]:
+    """This process's environment, in which libraries that run from their sources, unlike those that
+    are installed, keep their bytecode as well: without it, imports would take longer."""
+    return {key: text for key, text in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+
+
 class Worker:
     """The parent's side of one process."""
 
@@ -51,7 +57,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.log,
-            env={**os.environ, **(environment or {})},
+            env={**_environment_with_bytecode(), **(environment or {})},
             start_new_session=True,  # Ctrl-C is for the parent, which stops its workers
         )
 

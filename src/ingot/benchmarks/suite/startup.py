@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,11 +21,9 @@ print(perf_counter() - start)
 def _import_time(library: str) -> Callable[[], float]:
     load(library)  # says so if it is not installed, and fills the file cache
     command = [sys.executable, "-c", IMPORT.format(module=MODULES[library])]
-    # Libraries that are installed have their bytecode; one that runs from its sources gets it now.
-    bytecode = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 
     def seconds() -> float:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=bytecode)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"the import failed: {done.stderr.strip().splitlines()[-1]}")
         return float(done.stdout)
