@@ -18,19 +18,18 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, array
-from ingot.graph.dtype import bool_, float64
+from ingot.graph.dtype import bool_, float16, float32, float64
 from ingot.graph.op import Op, Output, apply, apply_multiple, no_rule, outputs_of
 from ingot.graph.shape import Shape
 from ingot.ops.attention_blocks import Masking, attend, attention_cotangents
-from ingot.ops.casting import Copy
+from ingot.ops.casting import Copy, astype, stop_gradient
 from ingot.ops.comparison import where
 from ingot.ops.contraction import matmul
-from ingot.ops.creation import arange, zeros
-from ingot.ops.extremes import LARGEST
-from ingot.ops.joining import concatenate
+from ingot.ops.creation import arange, ones, zeros
+from ingot.ops.exponential import exp
+from ingot.ops.extremes import LARGEST, maximum
 from ingot.ops.movement import broadcast_to, expand_dims, reshape, swapaxes
 from ingot.ops.slicing import broadcast_batch
-from ingot.ops.statistics import softmax
 
 __all__ = ["Attention", "AttentionCotangents", "composed_attention", "lowest"]
 
@@ -65,25 +64,46 @@ def composed_attention(
         sinks: For each head of queries, (1, heads) or (B, heads), the score of one more key, which
             has no value.
     """
+    dtype = q.dtype
+    wide = dtype if dtype.size > float16.size else float32
+    q, k, v = (astype(x, wide) for x in (q, k, v))
     batch, heads, queries, _ = q.shape
     shared, keys = k.shape[1:3]
     rows = heads // shared * queries
-    grouped = reshape(q * scale, (batch, shared, rows, q.shape[-1]))
-    scores = reshape(matmul(grouped, swapaxes(k, -1, -2)), (batch, heads, queries, keys))
+    grouped = reshape(q, (batch, shared, rows, q.shape[-1]))
+    products = matmul(grouped, swapaxes(k, -1, -2))
+    scores = reshape(products, (batch, heads, queries, keys)) * scale
     if causal:
         seen = expand_dims(arange(keys - queries, keys), 1) >= arange(keys)
-        scores = where(seen, scores, lowest(scores.dtype))
+        scores = where(seen, scores, lowest(wide))
     if mask is not None and mask.dtype is bool_:
-        scores = where(mask, scores, lowest(scores.dtype))
+        scores = where(mask, scores, lowest(wide))
     elif mask is not None:
-        scores = scores + mask
+        scores = scores + astype(mask, wide)
+    powers, totals = _powers(scores, None if sinks is None else astype(sinks, wide))
+    sums = reshape(
+        matmul(reshape(powers, (batch, shared, rows, keys)), v),
+        (batch, heads, queries, v.shape[-1]),
+    )
+    # Dividing at last is less work. With heads after positions, as layers need them next, it saves
+    # a copy, too.
+    result = swapaxes(swapaxes(sums, 1, 2) / swapaxes(totals, 1, 2), 1, 2)
+    return astype(result, dtype)
+
+
+def _powers(scores: array, sinks: array | None) -> tuple[array, array]:
+    """Exponentials of scores, of which the largest of each row is 1, and their sums by rows."""
+    if scores.shape[-1] == 0:
+        return scores, ones((*scores.shape[:-1], 1), scores.dtype)
+    # Softmax does not depend on it, and so its derivative is of no use.
+    largest = stop_gradient(scores.max(-1, keepdims=True))
     if sinks is None:
-        shares = softmax(scores, -1)
-    else:
-        first = broadcast_to(expand_dims(sinks, (2, 3)), (batch, heads, queries, 1))
-        shares = softmax(concatenate([first, scores], -1), -1)[..., 1:]
-    result = matmul(reshape(shares, (batch, shared, rows, keys)), v)
-    return reshape(result, (batch, heads, queries, v.shape[-1]))
+        powers = exp(scores - largest)
+        return powers, powers.sum(-1, keepdims=True)
+    sink = expand_dims(sinks, (2, 3))
+    largest = maximum(largest, stop_gradient(sink))
+    powers = exp(scores - largest)
+    return powers, powers.sum(-1, keepdims=True) + exp(sink - largest)
 
 
 def _pulled_back(
