@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -139,3 +141,18 @@ def test_print_options() -> None:
     for wrong in ("a", None, 1.5):
         with pytest.raises(TypeError, match="the precision is an int"):
             mx.set_printoptions(precision=wrong)  # type: ignore[arg-type]
+
+
+def test_shortened() -> None:
+    """In a process of its own: MLX mends reprlib, too."""
+    code = """
+import array, reprlib
+import {}.core as mx
+print(reprlib.repr(mx.ones(300)), reprlib.repr(mx.array(2)), reprlib.repr(array.array("i", [1])))
+"""
+    printed = [
+        subprocess.check_output([sys.executable, "-c", code.format(name)], text=True)
+        for name in ("ingot", "mlx")
+    ]
+    assert printed[0] == printed[1]
+    assert printed[0].endswith("array('i', [1])\n")

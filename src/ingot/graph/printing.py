@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
@@ -117,3 +118,17 @@ def _float_text(value: Any) -> str:
 def _complex_text(value: Any) -> str:
     sign = "" if value.imag < 0 else "+"
     return f"{_float_text(value.real)}{sign}{_float_text(value.imag)}j"
+
+
+_text_of_standard_array = reprlib.Repr.repr_array
+
+
+def _shortened(self: reprlib.Repr, value: Any, level: int) -> str:
+    # reprlib, by which pytest and debuggers show values, takes every type named "array" for
+    # Python's array.array, up to Python 3.11.
+    if isinstance(value, array):
+        return self.repr_instance(value, level)
+    return _text_of_standard_array(self, value, level)
+
+
+reprlib.Repr.repr_array = _shortened  # type: ignore[method-assign, assignment]
