@@ -15,7 +15,7 @@ BENCH_ARGUMENTS ?=
 unexport PYTHONPATH PYTHONHOME
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help demo test build lint format pytest fuzz bench sanitize wheel clean
+.PHONY: help demo test build lint format pytest fuzz bench sanitize docs wheel clean
 
 help:
 	@echo "make demo      see what ingot does"
@@ -27,6 +27,7 @@ help:
 	@echo "make fuzz      random programs, compiled against eager and MLX, and threads, for minutes"
 	@echo "make bench     compare with NumPy, JAX, PyTorch and others (installs them; large)"
 	@echo "make sanitize  the tests with the C extension under the sanitizers"
+	@echo "make docs      the documentation as pages, in build/docs"
 	@echo "make wheel     a wheel in dist/"
 	@echo "make clean     remove all that was made, .venv too"
 
@@ -79,6 +80,11 @@ bench:
 sanitize:
 	@$(ENVIRONMENT) test
 	@PYTHON=$(PYTHON_IN_VENV) sh tools/sanitize.sh
+
+docs:
+	@$(ENVIRONMENT) test
+	@$(PYTHON_IN_VENV) -m mkdocs build --strict --quiet
+	@echo "ingot: the documentation is in build/docs/index.html"
 
 wheel:
 	@$(ENVIRONMENT)

@@ -98,19 +98,6 @@ def test_commands_of_the_readme_are_targets_of_the_makefile() -> None:
     assert set(commands) <= set(targets)
 
 
-def test_readme_examples_run(tmp_path: Path) -> None:
-    examples = re.findall(
-        r"^```python\n(.*?)^```", (PROJECT / "README.md").read_text(), re.S | re.M
-    )
-    assert examples
-    for example in examples:
-        done = run(sys.executable, "-W", "error", "-c", example, cwd=tmp_path)
-        assert done.returncode == 0, f"{example}\n{done.stdout}"
-        # What the example says it prints is what it prints.
-        promised = re.findall(r"^print\(.*\)  # (.*)$", example, re.MULTILINE)
-        assert promised == done.stdout.splitlines()
-
-
 def test_users_get_no_development_tools(sources: Path, tmp_path: Path) -> None:
     hook = (
         "import sys, ingot_build; print(ingot_build.prepare_metadata_for_build_wheel(sys.argv[1]))"
