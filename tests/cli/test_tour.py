@@ -60,7 +60,7 @@ def test_plain_tour(few_peers: None, capsys: pytest.CaptureFixture[str]) -> None
     assert "Not installed, hence not in the race: PyTorch, eager." in output
     assert "MLX, compiled: failed: RuntimeError: no [compiler]" in output
     # The kernel: one loop, with the operations of gelu in it.
-    assert "5 operations became 1 kernel" in output
+    assert "5 operations became one kernel" in output
     assert re.search(r"for i in .*\n +load %0 .*\n +%\d+ = Divide\(%0, 1.414214\)", output)
     # Four misses with their reasons, then a single one.
     assert "4 entries, 1 hits, 4 misses" in output

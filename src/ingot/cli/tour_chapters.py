@@ -20,8 +20,6 @@ from ingot.cli.tour_programs import (
     scaled_by_array,
 )
 from ingot.cli.tour_screen import Screen
-from ingot.compiler.jit import assembly
-from ingot.compiler.loop_text import loop_text
 from ingot.compiler.tape import Tape
 
 __all__ = [
@@ -83,19 +81,16 @@ def show_compiled(screen: Screen, quick: bool) -> None:
 def explain_kernel(screen: Screen, quick: bool) -> None:
     x = mx.random.normal(SHAPE)
     report = mx.compile(gelu).explain(x)
-    tape = report.stages.simplified
-    numbers = tape.numbers()
-    operations = sum(step.op is not None and step.op.role != "view" for step in tape.steps)
-    ((_, kernel),) = report.stages.program.plan.kernels
+    (kernel,) = report.work
     screen.lines("print(compiled.explain(x))  # here is the part about the kernel")
     screen.blank()
     screen.say(
-        f"{operations} operations became [bold]{len(report.kernels)} kernel[/bold]: one loop that "
+        f"{len(kernel.steps)} operations became [bold]one kernel[/bold]: one loop that "
         "reads each number once, keeps what is between in registers, and writes each result once."
     )
     screen.blank()
-    loops = loop_text(kernel, numbers, lambda step: tape.line(step, numbers).partition(" : ")[0])
-    for name, value in _scalars(tape).items():
+    loops = report.loops(kernel)
+    for name, value in _scalars(report.stages.simplified).items():
         loops = re.sub(rf"{name}\b", value, loops)
     screen.code(gelu)
     screen.lines(loops, "text")
@@ -105,7 +100,7 @@ def explain_kernel(screen: Screen, quick: bool) -> None:
         f"[bold]{report.bytes_after:,}[/bold] in one loop, "
         f"{report.bytes_before / report.bytes_after:.1f} times less."
     )
-    _show_vectors(screen, assembly(kernel.text))
+    _show_vectors(screen, report.kernel_text(kernel, "assembly"))
 
 
 def _scalars(tape: Tape) -> dict[str, str]:
@@ -143,6 +138,7 @@ def explain_misses(screen: Screen, quick: bool) -> None:
     call_differently(compiled)
     screen.code(scaled)
     screen.lines("compiled = mx.compile(scaled)")
+    screen.blank()
     screen.code(call_differently)
     screen.lines("print(compiled.cache_info())")
     screen.output(str(compiled.cache_info()))
@@ -156,6 +152,7 @@ def explain_misses(screen: Screen, quick: bool) -> None:
     call_with_arrays(shapeless)
     screen.code(scaled_by_array)
     screen.lines("compiled = mx.compile(scaled_by_array, shapeless=True)")
+    screen.blank()
     screen.code(call_with_arrays)
     screen.lines("print(compiled.cache_info())")
     screen.output(str(shapeless.cache_info()))
