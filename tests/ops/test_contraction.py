@@ -345,3 +345,30 @@ def test_blas_follows_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> 
         [sys.executable, "-c", BLAS_THREADS], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+@pytest.mark.parametrize("stack", [(), (2,)])
+def test_cotangents_of_transposed_matrices(dtype: type, stack: tuple[int, ...]) -> None:
+    """They are the same as those of copies, and lie in memory row by row, ready for an update."""
+    random = np.random.default_rng(2)
+
+    def numbers(*shape: int) -> mx.array:
+        parts = random.normal(size=(2, *stack, *shape))
+        return mx.array(
+            (parts[0] + 1j * parts[1] if dtype is np.complex64 else parts[0]).astype(dtype)
+        )
+
+    a, b, cotangent = numbers(5, 3), numbers(4, 5), numbers(3, 4)
+
+    def product(a: mx.array, b: mx.array) -> mx.array:
+        return a.swapaxes(-1, -2) @ b.swapaxes(-1, -2)
+
+    def of_copies(a: mx.array, b: mx.array) -> mx.array:
+        return mx.contiguous(a.swapaxes(-1, -2)) @ mx.contiguous(b.swapaxes(-1, -2))
+
+    _, found = mx.vjp(product, [a, b], [cotangent])
+    _, expected = mx.vjp(of_copies, [a, b], [cotangent])
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(np.array(one), np.array(other), rtol=1e-5, atol=1e-5)
+        assert np.array(one, copy=False).flags.c_contiguous

@@ -57,7 +57,9 @@ class Matmul(Op):
         return product
 
     def vjp(self, cotangent: array, out: array, a: array, b: array) -> tuple[Any, Any]:
-        return deferred(_cotangent_of_a, cotangent, b), deferred(_cotangent_of_b, cotangent, a)
+        return deferred(_cotangent_of_a, cotangent, a, b), deferred(
+            _cotangent_of_b, cotangent, a, b
+        )
 
     def jvp(
         self, tangents: tuple[array | None, ...], out: array, a: array, b: array
@@ -113,15 +115,32 @@ def _transposed(x: array, stream: StreamLike = None) -> array:
     return make(_swap(x.ndim), (x,), (*batch, columns, rows), x.dtype, stream)
 
 
+def _conjugate(x: array) -> array:
+    return x.conj() if x.dtype is complex64 else x
+
+
 def _adjoint(x: array) -> array:
-    return _transposed(x.conj() if x.dtype is complex64 else x)
+    return _transposed(_conjugate(x))
 
 
-def _cotangent_of_a(cotangent: array, b: array) -> array:
+def _is_transposed(x: array) -> bool:
+    op = x._node.op
+    return isinstance(op, Transpose) and op.axes[-2:] == (x.ndim - 1, x.ndim - 2)
+
+
+# The cotangent of a transposed matrix is transposed next. As the transpose of a product it then is
+# that product, row by row in memory.
+
+
+def _cotangent_of_a(cotangent: array, a: array, b: array) -> array:
+    if _is_transposed(a):
+        return _transposed(_product(_conjugate(b), _transposed(cotangent)))
     return _product(cotangent, _adjoint(b))
 
 
-def _cotangent_of_b(cotangent: array, a: array) -> array:
+def _cotangent_of_b(cotangent: array, a: array, b: array) -> array:
+    if _is_transposed(b):
+        return _transposed(_product(_transposed(cotangent), _conjugate(a)))
     return _product(_adjoint(a), cotangent)
 
 
