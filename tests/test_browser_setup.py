@@ -1,5 +1,5 @@
-"""build_support/browser.sh: what it does where there is a browser, where it may install one, and where
-it may not. Every program that it calls is a stand-in.
+"""build_support/browser.sh: where there is a browser, where it may install one, where it may not.
+Every program that it calls is a stand-in.
 """
 
 from __future__ import annotations
