@@ -83,7 +83,7 @@ sanitize:
 
 docs:
 	@$(ENVIRONMENT) test
-	@$(PYTHON_IN_VENV) -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON_IN_VENV) -m mkdocs build --strict --quiet
 	@echo "ingot: the documentation is in build/docs/index.html"
 
 wheel:
