@@ -34,7 +34,16 @@ class TestEveryOp:
         assert not kind.__doc__.startswith(f"{name}("), f"{name} has no docstring of its own"
 
     def test_has_a_role(self, name: str, kind: type[Op]) -> None:
-        assert kind.role in ("map", "reduce", "view", "count", "gather", "check", "single")
+        assert kind.role in (
+            "map",
+            "reduce",
+            "view",
+            "count",
+            "gather",
+            "scatter",
+            "check",
+            "single",
+        )
         if kind.role == "map":
             assert not isinstance(kind.emit, Missing), f"{name} is a map that cannot be emitted"
 

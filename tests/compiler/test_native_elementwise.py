@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 
 import ingot.core as mx
+from ingot.compiler.fuse import fuse
+from ingot.compiler.program import Program
+from ingot.compiler.tape import Step, Tape
 from ingot.graph.dtype import ALL_DTYPES, bool_, is_inexact
 from ingot.graph.families import Elementwise, lift
 from ingot.graph.op import registry
+from ingot.ops.arithmetic import Add
 
 OPS = {
     name: kind()
@@ -127,9 +131,29 @@ def test_inputs_of_any_layout(dtype: mx.Dtype) -> None:
     }
     for name, (a, b) in views.items():
         mx.eval(a, b)
-        found = mx.compile(lambda x, y: mx.where(x == y, x, y))(a, b)
+        compiled = mx.compile(lambda x, y: mx.where(x == y, x, y))
         expected = np.where(a._data == b._data, a._data, b._data)
-        assert np.array_equal(found._data, expected), name
+        # the first time on copies, then by a program for that layout
+        for _ in range(3):
+            found = compiled(a, b)
+            assert np.array_equal(found._data, expected), name
+
+
+def test_a_layout_that_comes_again_gets_a_program() -> None:
+    x = mx.array(np.arange(12, dtype=np.float32).reshape(3, 4)).T
+    mx.eval(x)
+    program = Program(fuse(_doubling(x.shape)))
+    planned = []
+    for _ in range(3):
+        assert np.array_equal(program.run((x._data,))[0], x._data * 2)
+        planned.append(len(program._by_strides))
+    assert planned == [0, 1, 1]
+
+
+def _doubling(shape: tuple[int, ...]) -> Tape:
+    given = Step(None, (), shape, mx.float32)
+    doubled = Step(Add(), (given, given), shape, mx.float32)
+    return Tape([given], [doubled], [given, doubled])
 
 
 def test_views_inside_a_function_are_addresses() -> None:

@@ -131,6 +131,88 @@ def test_one_update_along_an_axis(axis: int) -> None:
     assert found["host_steps"] == []
 
 
+# Scatters
+
+MODES = ("add", "multiply", "maximum", "minimum")
+UPDATED: dict[str, tuple[tuple[int, ...], Callable[..., Any]]] = {
+    "rows": ((40, 6), lambda i, j: (i,)),
+    "columns": ((5, 40), lambda i, j: (slice(None), i)),
+    "elements": ((40, 30), lambda i, j: (i, j % 30)),
+    "neighbours": ((3, 40, 40, 2), lambda i, j: (slice(None), i, j)),
+    "apart": ((40, 3, 40), lambda i, j: (i, slice(None), j)),
+    "one axis": ((40,), lambda i, j: (i,)),
+}
+
+
+@pytest.mark.parametrize("name", UPDATED)
+@pytest.mark.parametrize("shape", [(1,), (7,), (1023,), (4, 50)], ids=str)
+def test_scatters(name: str, shape: tuple[int, ...]) -> None:
+    lengths, subscript_of = UPDATED[name]
+    x = RANDOM.integers(-9, 9, lengths).astype(np.float32)
+    i, j = (RANDOM.integers(-20, 20, shape) for _ in range(2))
+    subscript = subscript_of(i, j)
+    updates = RANDOM.integers(-2, 3, x[subscript].shape).astype(np.float32)
+
+    def scattered(mode: str, x: mx.array, i: mx.array, j: mx.array, u: mx.array) -> mx.array:
+        return getattr(x.at[subscript_of(i, j)], mode)(u)
+
+    for mode in MODES:
+        if mode == "multiply":
+            updates = np.sign(updates)
+        arguments = [mx.array(each) for each in (x, i, j, updates)]
+        compiled = mx.compile(lambda *args, mode=mode: scattered(mode, *args))
+        assert native(compiled, *arguments)["host_steps"] == []
+        expected = x.copy()
+        getattr(np, mode).at(expected, subscript, updates)
+        np.testing.assert_array_equal(np.array(compiled(*arguments)), expected, mode)
+
+
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=lambda dtype: dtype.name)
+def test_scatters_of_all_dtypes(dtype: Dtype) -> None:
+    x = mx.array(RANDOM.integers(0, 5, (9, 8))).astype(dtype)
+    rows = mx.array(RANDOM.integers(-9, 9, 60))
+    updates = mx.array(RANDOM.integers(0, 3, (60, 8))).astype(dtype)
+
+    def assigned(x: mx.array, i: mx.array, u: mx.array) -> mx.array:
+        x = x[:]
+        x[i] = u
+        return x
+
+    assert compared(assigned, x, rows, updates)["host_steps"] == []
+    compared(lambda x, i, u: x.at[i].add(u), x, rows, updates)
+    compared(lambda x, i, u: x.T.at[:, i].maximum(u.T), x, rows, updates)
+
+
+def test_scatters_do_not_depend_on_the_number_of_threads() -> None:
+    rows = mx.array(RANDOM.integers(0, 500, 20_000))
+    updates = mx.array(RANDOM.standard_normal((20_000, 64)).astype(np.float32))
+    compiled = mx.compile(lambda i, u: mx.zeros((500, 64)).at[i].add(u))
+    threads = mx.get_num_threads()
+    found = []
+    try:
+        for count in (1, 2, 3):
+            mx.set_num_threads(count)
+            found.append(np.array(compiled(rows, updates)))
+    finally:
+        mx.set_num_threads(threads)
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+    expected = np.zeros((500, 64))
+    np.add.at(expected, np.array(rows), np.array(updates, np.float64))
+    np.testing.assert_allclose(found[0], expected, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("wrong", [40, -41])
+def test_scatters_outside_raise_and_touch_nothing(wrong: int) -> None:
+    x, u = mx.zeros((40, 3)), mx.ones((2, 3))
+    compiled = mx.compile(lambda x, i, u: x.at[i].add(u))
+    with pytest.raises(
+        IndexError, match=rf"index {wrong} is out of range for an axis of length 40"
+    ):
+        mx.eval(compiled(x, mx.array([3, wrong]), u))
+    assert compiled(x, mx.array([3, 4]), u).sum().item() == 6
+
+
 def test_the_cross_entropy_of_labels_has_no_host_steps() -> None:
     logits = mx.array(RANDOM.standard_normal((64, 100)).astype(np.float32))
     labels = mx.array(RANDOM.integers(0, 100, (64, 1)))

@@ -42,6 +42,16 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "transposed": lambda x: x.T + 1,
     "stepped": lambda x: x[::-3, 1::2] * 2,
     "product": lambda x: x @ x.T,
+    "place in rows": lambda x: mx.argmax(x, axis=-1) + mx.argmin(x * 2, axis=-1),
+    "place in columns": lambda x: mx.argmax(x, axis=0),
+    "place in all": lambda x: mx.argmin(x),
+    "random": lambda x: x + mx.random.normal(x.shape, key=mx.random.key(0)),
+    "counted": lambda x: x * mx.arange(x.shape[1]),
+    "gathered rows": lambda x: x[mx.arange(x.shape[0] * 2) % x.shape[0] - x.shape[0]] + 1,
+    "gathered elements": lambda x: mx.take_along_axis(x, mx.argmax(x, 1, keepdims=True), 1),
+    "scattered rows": lambda x: x.at[mx.array([0, -1, 0])].add(x[:1] + mx.zeros((3, 1))),
+    "scattered elements": lambda x: x.at[:, mx.array([-1, 0])].maximum(x[:, :2] * 2),
+    "one update": lambda x: mx.put_along_axis(x, mx.argmin(x, 1, keepdims=True), x[:, :1], 1),
 }
 
 

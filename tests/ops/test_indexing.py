@@ -11,7 +11,8 @@ from tests.ops.index_checks import check_derivatives, check_vmap, doubles, exact
 
 import ingot.core as mx
 from ingot.graph.op import apply
-from ingot.ops.indexing import Gather, GatherAxis, Scatter, ScatterAxis
+from ingot.ops.along_axis import GatherAxis, ScatterAxis
+from ingot.ops.indexing import Gather, Scatter
 
 SHAPE = (3, 4, 2, 5)
 PAIR = (3, 2)  # the shape of the indices below

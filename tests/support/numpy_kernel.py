@@ -137,6 +137,12 @@ class NumpyKernel:
     bitwise_xor = _word(np.bitwise_xor)
     bitwise_invert = _word(np.invert)
 
+    def rotate_left(self, x: np.ndarray, count: int) -> np.ndarray:
+        assert is_unsigned_integer(_dtype(x))
+        width = 8 * x.itemsize
+        assert 0 < count < width
+        return x << x.dtype.type(count) | x >> x.dtype.type(width - count)
+
     def left_shift(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         assert is_integer(_dtype(a))
         inside = (b >= 0) & (b < 8 * a.itemsize)

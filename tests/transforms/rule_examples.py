@@ -16,6 +16,7 @@ import ingot.core as mx
 from ingot.graph import dtype as dtypes
 from ingot.graph.op import Op
 from ingot.ops import (
+    along_axis,
     arithmetic,
     bitwise,
     casting,
@@ -346,22 +347,22 @@ INDEXING = [
         )
     ),
     Example(
-        indexing.GatherAxis(1),
+        along_axis.GatherAxis(1),
         (real(2, 3), integers(2, 4)),
         lambda m, x, i: m.take_along_axis(x, i, 1),
     ),
     Example(
-        indexing.GatherAxis(0),
+        along_axis.GatherAxis(0),
         (real(3, 2), integers(4, 2)),
         lambda m, x, i: m.take_along_axis(x, i, 0),
     ),
     Example(
-        indexing.ScatterAxis(1, "assign"),
+        along_axis.ScatterAxis(1, "assign"),
         (real(2, 3), real(2, 3), order(2, 3)),
         lambda m, x, u, i: m.put_along_axis(x, i, u, 1),
     ),
-    Example(indexing.ScatterAxis(0, "assign"), (real(3, 2), real(4, 2), integers(4, 2))),
-    Example(indexing.ScatterAxis(1, "add"), (real(2, 3), real(2, 4), integers(2, 4))),
+    Example(along_axis.ScatterAxis(0, "assign"), (real(3, 2), real(4, 2), integers(4, 2))),
+    Example(along_axis.ScatterAxis(1, "add"), (real(2, 3), real(2, 4), integers(2, 4))),
     Example(masking.MaskRank(12), (booleans(2, 6),)),
 ]
 
@@ -586,7 +587,7 @@ ELSEWHERE = {
     "Output": "a part of ops with several outputs",
     "CustomFunction": "tests/transforms/test_custom.py and test_compositions.py",
     **dict.fromkeys(
-        ("CheckedIndex", "ElementsAt", "IsAt", "IsOutside", "SomeOutside"),
+        ("CheckedIndex", "CheckedScatter", "ElementsAt", "IsAt", "IsOutside", "SomeOutside"),
         "tests/compiler/test_native_indices.py: what others become in compiled programs",
     ),
     **dict.fromkeys(

@@ -407,6 +407,10 @@ class LLVMKernel:
         most = code.constant(8 * a.dtype.size - 1, a.register)
         return Element(code.binary("ashr", a.register, code.select(inside, amount, most)), a.dtype)
 
+    def rotate_left(self, x: Element, count: int) -> Element:
+        amount = self.code.constant(count, x.register)
+        return Element(self.code.intrinsic("fshl", x.register, x.register, amount), x.dtype)
+
     # Rounding
 
     def _rounded(self, intrinsic: str, x: Element) -> Element:

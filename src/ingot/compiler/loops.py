@@ -16,7 +16,17 @@ from ingot.compiler.lower import Operand, immediate_value, operands_of
 from ingot.compiler.tape import Step
 from ingot.graph.dtype import complex64, float64
 
-__all__ = ["Accumulator", "Kernel", "Lowered", "Pointers", "Writer", "flat", "unflat"]
+__all__ = [
+    "Accumulator",
+    "Kernel",
+    "Lowered",
+    "Pointers",
+    "Writer",
+    "flat",
+    "module_text",
+    "unflat",
+    "work_grain",
+]
 
 BLOCK = 4096  # elements that are summed in their own precision before they join a wider total
 # instructions times elements below which a thread costs more than it brings
@@ -172,7 +182,7 @@ class Writer:
         if scratch:
             operands.append(None)
         return Kernel(
-            _module(self.code, [step not in self.shared for step in operands]),
+            module_text(self.code, [step not in self.shared for step in operands]),
             parts,
             max(1, grain),
             tuple(operands),
@@ -181,8 +191,7 @@ class Writer:
 
     def grain(self, elements_per_part: int) -> int:
         """How many parts make enough work for a thread."""
-        work = max(1, len(self.code.lines)) * max(1, elements_per_part)
-        return max(1, PARALLEL_WORK // work)
+        return work_grain(self.code, elements_per_part)
 
     # Places
 
@@ -368,7 +377,13 @@ class Writer:
                 body(inner, loop.index)
 
 
-def _module(code: Code, alone: list[bool]) -> str:
+def work_grain(code: Code, elements_per_part: int) -> int:
+    """How many parts of a kernel make enough work for a thread."""
+    work = max(1, len(code.lines)) * max(1, elements_per_part)
+    return max(1, PARALLEL_WORK // work)
+
+
+def module_text(code: Code, alone: list[bool]) -> str:
     """The text of a module. `KERNEL` stands for the kernel's name, which depends on the rest of the
     text; `alone` says of each operand whether it overlaps no other.
     """

@@ -19,7 +19,8 @@ from ingot.compiler.arena import Arena
 from ingot.compiler.fuse import Group, Schedule
 from ingot.compiler.kernels import kernel_address
 from ingot.compiler.layout import contiguous
-from ingot.compiler.loops import Kernel
+from ingot.compiler.loops import Kernel, Lowered
+from ingot.compiler.scatter import lower_scatter
 from ingot.compiler.tape import Step
 from ingot.compiler.views import view_at
 from ingot.compiler.walks import lower
@@ -139,7 +140,8 @@ class _Planner:
         made = {
             step
             for group in self.schedule.groups
-            if group.kind == "fused" or (group.kind == "single" and self._is_gemm(group.steps[0]))
+            if group.kind in ("fused", "scatter")
+            or (group.kind == "single" and self._is_gemm(group.steps[0]))
             for step in group.outputs
         }
         shown = (self.base.get(step, step) for step in self.schedule.tape.outputs)
@@ -161,6 +163,8 @@ class _Planner:
                 pass  # kernels know positions
             elif group.kind == "check":
                 self._check(step)
+            elif group.kind == "scatter":
+                self._scatter(group, self._shared(group, number))
             elif type(step.op) is Output:
                 self._output(step)
             elif _passes_inputs(step):
@@ -229,8 +233,9 @@ class _Planner:
         return self.slot_count - 1
 
     def _shared(self, group: Group, number: int) -> dict[Step, Step]:
-        """Which outputs of a group of maps take the memory of which inputs, because nobody needs
-        those afterwards: in the arena always, inputs of the program if the caller gives them away.
+        """Which outputs of a group of maps, or of a scatter, take the memory of which inputs, because
+        nobody needs those afterwards: in the arena always, inputs of the program if the caller
+        gives them away.
         """
         if group.reduced:
             return {}
@@ -241,7 +246,7 @@ class _Planner:
             if step in group.inputs
             and bases.count(step) == 1
             and step not in self.schedule.tape.outputs
-            and all(user.op.role == "map" for user in group.steps if step in user.inputs)  # type: ignore[union-attr]
+            and all(_takes_in_place(user, step) for user in group.steps if step in user.inputs)
         ]
         found: dict[Step, Step] = {}
         for output in group.outputs:
@@ -282,7 +287,15 @@ class _Planner:
             for step in (*group.inputs, *group.outputs)
             if step in self.place
         }
-        lowered = lower(group, strides, {*shared, *shared.values()})
+        self._add_kernels(group, lower(group, strides, {*shared, *shared.values()}))
+
+    def _scatter(self, group: Group, shared: dict[Step, Step]) -> None:
+        step = group.steps[0]
+        self._give_place(step)
+        strides = {s: self.place[s].strides for s in (*step.inputs, step)}
+        self._add_kernels(group, Lowered([lower_scatter(step, strides, bool(shared))]))
+
+    def _add_kernels(self, group: Group, lowered: Lowered) -> None:
         scratch = self.arena.take(lowered.scratch) if lowered.scratch else 0
         for kernel in lowered.kernels:
             arguments = [
@@ -434,6 +447,13 @@ class _Planner:
             peak,
             donations,
         )
+
+
+def _takes_in_place(step: Step, source: Step) -> bool:
+    """Whether a step takes of a value only what its own result replaces."""
+    if step.op is not None and step.op.role == "scatter":
+        return step.inputs.index(source) == 0 and step.inputs.count(source) == 1
+    return step.op is not None and step.op.role == "map"
 
 
 def _passes_inputs(step: Step) -> bool:

@@ -27,6 +27,9 @@ _TRACED_THROUGH = (
 
 
 MOST_LAYOUTS = 16  # of the inputs of one program; others are made contiguous first
+AT_ONCE = 64 << 20  # bytes of inputs that take about as long to copy as a program to compile
+
+Strides = tuple[tuple[int, ...], ...]
 
 
 class Program:
@@ -39,7 +42,8 @@ class Program:
         self.results = tuple((step.shape, step.dtype) for step in tape.outputs)
         # the program of `plan` once it is there: evaluation runs it without coming here
         self.native: NativeProgram | None = None
-        self._by_strides: dict[tuple[tuple[int, ...], ...], Plan] = {}
+        self._by_strides: dict[Strides, Plan] = {}
+        self._seen: set[Strides] = set()  # layouts that came once
         self.seconds = 0.0  # spent on plans and machine code
 
     @cached_property
@@ -49,7 +53,7 @@ class Program:
         self.native = plan.program
         return plan
 
-    def _planned(self, strides: tuple[tuple[int, ...], ...] | None = None) -> Plan:
+    def _planned(self, strides: Strides | None = None) -> Plan:
         started = time.perf_counter()
         with profiled("compile", f"{self.name}: machine code"):
             plan = build_plan(self.schedule, strides)
@@ -65,11 +69,21 @@ class Program:
         strides = tuple(x.strides for x in inputs)
         plan = self._by_strides.get(strides)
         if plan is None:
-            if len(self._by_strides) >= MOST_LAYOUTS:
+            if not self._is_due(strides, inputs):
                 return self.plan.program.run(tuple(np.asarray(x, order="C") for x in inputs))
             plan = self._planned(strides)
             self._by_strides[strides] = plan
         return plan.program.run(inputs)
+
+    def _is_due(self, strides: Strides, inputs: tuple[np.ndarray, ...]) -> bool:
+        """Whether a layout is worth a plan of its own: it comes again, or copying takes as long."""
+        if len(self._by_strides) >= MOST_LAYOUTS:
+            return False
+        if strides in self._seen or sum(x.nbytes for x in inputs) >= AT_ONCE:
+            return True
+        if len(self._seen) < MOST_LAYOUTS:
+            self._seen.add(strides)
+        return False
 
 
 @dataclass(frozen=True, eq=False)

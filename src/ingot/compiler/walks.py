@@ -200,7 +200,9 @@ class _RowPasses:
             known[needed] = (
                 inputs[0] if needed.op.role == "view" else needed.op.emit(scratch, *inputs)
             )
-        return len(scratch.code.lines) > COSTLY
+            if len(scratch.code.lines) > COSTLY:
+                return True
+        return False
 
     def steps(self, number: int) -> list[Step]:
         """What pass `number` computes, in order: not what is kept from earlier passes, and nothing

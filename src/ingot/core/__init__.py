@@ -22,6 +22,7 @@ from ingot.graph.dlpack import *
 from ingot.graph.dtype import *
 from ingot.graph.printing import *
 from ingot.graph.type_queries import *
+from ingot.ops.along_axis import *
 from ingot.ops.arithmetic import *
 from ingot.ops.bitwise import *
 from ingot.ops.casting import *

@@ -111,6 +111,11 @@ class Kernel(Protocol):
         If b is negative or not less than the number of bits, all bits are such.
         """
 
+    def rotate_left(self, x: Value, count: int) -> Value:
+        """The bits of an unsigned integer moved left by less than its width, coming in again on the
+        right.
+        """
+
     # Rounding of floating-point values to whole numbers; `round` takes ties to even. Values of half
     # types are narrowed first: what was computed in float32 may lie on the other side of a step.
 

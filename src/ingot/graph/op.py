@@ -72,7 +72,8 @@ class Op:
 
     # What the fuser asks: "map" (each element by itself), "reduce", "view" (elements only addressed
     # otherwise), "count" (elements are their positions, which loops know), "gather" (elements of
-    # the first input at indices), "check" (the first input unless the second says no) or "single".
+    # the first input at indices), "scatter" (a copy with updates at indices), "check" (the first
+    # input unless the second says no) or "single".
     role: ClassVar[str] = "single"
     why_single: ClassVar[str] = "its elements depend on many others"
     keeps_order: ClassVar[bool] = False  # a view whose elements keep their order in memory

@@ -17,9 +17,9 @@ from ingot.graph.dtype import uint32
 from ingot.graph.libraries import prepare_blas, scipy_linalg
 from ingot.graph.op import apply, apply_multiple
 from ingot.graph.shape import Shape, shape_text
+from ingot.ops.along_axis import take_along_axis
 from ingot.ops.contraction import matmul
 from ingot.ops.diagonals import eye, tril, triu
-from ingot.ops.indexing import take_along_axis
 from ingot.ops.joining import concatenate
 from ingot.ops.linear_systems import lapack_routine, solve_with
 from ingot.ops.matrices import (

@@ -22,7 +22,15 @@ from ingot.graph.shape import Shape, size_of
 from ingot.ops.accumulate import out_of_range
 from ingot.ops.positions import IN_PROGRAMS
 
-__all__ = ["CheckedIndex", "ElementsAt", "IsAt", "IsOutside", "SomeOutside", "checked"]
+__all__ = [
+    "CheckedIndex",
+    "ElementsAt",
+    "IsAt",
+    "IsOutside",
+    "SomeOutside",
+    "checked",
+    "emitted_wrap",
+]
 
 
 def emitted_wrap(k: Kernel, index: Value, length: int) -> Value:

@@ -1,9 +1,8 @@
 """Gathers and scatters: elements read from, and written to, places that arrays of indices name.
 
-`Gather` and `Scatter` index some axes with arrays, as NumPy's `x[:, rows, columns]` does;
-`GatherAxis` and `ScatterAxis` have one index for each element, along one axis. A gather is
-differentiated to a scatter that adds, and the other way round. Negative indices count from the end;
-indices outside of the axis raise IndexError when they are evaluated.
+`Gather` and `Scatter` index some axes with arrays, as NumPy's `x[:, rows, columns]` does. A gather
+is differentiated to a scatter that adds, and the other way round. Negative indices count from the
+end; indices outside of the axis raise IndexError when they are evaluated.
 """
 
 from __future__ import annotations
@@ -14,30 +13,25 @@ from typing import Any
 
 import numpy as np
 
-from ingot._native import Dtype, array, make
+from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import complex64, int32, int64, is_integer
+from ingot.graph.dtype import bfloat16, complex64, float16, int32, is_integer
+from ingot.graph.kernel import Kernel, Value
 from ingot.graph.op import Op, apply, no_rule
-from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, shape_text, size_of
+from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, size_of
 from ingot.ops.accumulate import (
     accumulate,
     flat_positions,
     out_of_range,
-    positions_along,
-    wrapped,
 )
-from ingot.ops.arithmetic import Add
 from ingot.ops.casting import astype
-from ingot.ops.comparison import Select, where
+from ingot.ops.comparison import where
 from ingot.ops.creation import arange, zeros
-from ingot.ops.indexed_elements import ElementsAt, IsAt, checked
+from ingot.ops.indexed_elements import ElementsAt, checked, emitted_wrap
 from ingot.ops.movement import Broadcast, Reshape, broadcast_to, require_array, reshape, transpose
-from ingot.ops.positions import Positions
 from ingot.ops.slicing import broadcast_batch, element, zeros_for_none
 
-__all__ = ["put_along_axis", "take", "take_along_axis"]
-
-_INDIRECT = "it loads or stores through indices"
+__all__ = ["take"]
 
 
 def move_block(x: array, source: int, target: int, count: int) -> array:
@@ -60,7 +54,7 @@ class _Indexed(Op, abstract=True):
 
     axes: Shape
 
-    why_single = _INDIRECT
+    why_single = "it has no elements"
 
     @property
     def position(self) -> int:
@@ -163,6 +157,8 @@ class Scatter(_Indexed):
 
     mode: str  # one of accumulate.MODES
 
+    why_single = "it has no elements, or its sums of a half type are kept in float32"
+
     def infer(self, x: array, updates: array, *indices: array) -> tuple[Shape, Dtype]:
         return x.shape, x.dtype
 
@@ -258,134 +254,41 @@ class Scatter(_Indexed):
         updates = move_block(updates, 1 + self.position, 1, count)
         return apply(Scatter((0, *self.shifted), self.mode), x, updates, *full)
 
-    emit = no_rule(_INDIRECT)
+    def expanded(
+        self, build: Callable[..., Any], x: Any, updates: Any, *indices: Any
+    ) -> Any | None:
+        is_half = x.dtype in (float16, bfloat16)
+        if size_of(x.shape) == 0 or (is_half and self.mode in ("add", "multiply")):
+            return None
+        places = [
+            checked(build, index, x.shape[axis])
+            for axis, index in zip(self.axes, indices, strict=True)
+        ]
+        return build(CheckedScatter(self.axes, self.mode), x, updates, *places)
+
+    emit = no_rule("a kernel of its own stores through indices, see expanded")
+
+
+@dataclass(frozen=True)
+class CheckedScatter(Scatter):
+    """A scatter at indices that are known to be within their axes."""
+
+    role = "scatter"
+
+    def expanded(self, build: Callable[..., Any], *inputs: Any) -> None:
+        return None
+
+    def emit_place(self, k: Kernel, index: Value, length: int) -> Value:
+        """Where an index leads along an axis, as an int64."""
+        return emitted_wrap(k, index, length)
+
+    def emit_combined(self, k: Kernel, old: Value, new: Value) -> Value:
+        """What is stored where `old` was."""
+        return new if self.mode == "assign" else getattr(k, self.mode)(old, new)
 
 
 def _conjugate(x: array) -> array:
     return x.conj() if x.dtype is complex64 else x
-
-
-@dataclass(frozen=True)
-class GatherAxis(Op):
-    """`x[..., indices[..., j, ...], ...]`: one index along `axis` for each element of the result.
-
-    The two inputs have equal lengths along all other axes.
-    """
-
-    axis: int
-
-    why_single = _INDIRECT
-
-    def infer(self, x: array, indices: array) -> tuple[Shape, Dtype]:
-        return indices.shape, x.dtype
-
-    def evaluate(self, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
-        length = x.shape[self.axis]
-        if x.flags.c_contiguous:
-            places = positions_along(indices, self.axis, length)
-            return np.take(x.reshape(-1), places).reshape(indices.shape)
-        return np.take_along_axis(x, wrapped(indices, length), self.axis)
-
-    def vjp(self, cotangent: array, out: array, x: array, indices: array) -> tuple[array, None]:
-        op = ScatterAxis(self.axis, "add")
-        return apply(op, zeros(x.shape, x.dtype), cotangent, indices), None
-
-    def jvp(
-        self, tangents: tuple[array | None, None], out: array, x: array, indices: array
-    ) -> array | None:
-        return None if tangents[0] is None else apply(self, tangents[0], indices)
-
-    def vmap(self, size: int, batched: tuple[bool, bool], x: array, indices: array) -> array:
-        return apply(
-            GatherAxis(self.axis + 1),
-            broadcast_batch(x, size, batched[0]),
-            broadcast_batch(indices, size, batched[1]),
-        )
-
-    def expanded(self, build: Callable[..., Any], x: Any, indices: Any) -> Any | None:
-        if size_of(indices.shape) == 0:
-            return None
-        place = checked(build, indices, x.shape[self.axis])
-        along = tuple(-1 if axis == self.axis else axis for axis in range(len(x.shape)))
-        return build(ElementsAt((self.axis,), along), x, place)
-
-    emit = no_rule("a kernel reads its elements by index, see expanded")
-
-
-@dataclass(frozen=True)
-class ScatterAxis(Op):
-    """The first input with the second written along `axis` to the third: indices for each."""
-
-    axis: int
-    mode: str  # "assign", by which the last of repeated indices wins, or "add"
-
-    why_single = _INDIRECT
-
-    def infer(self, x: array, updates: array, indices: array) -> tuple[Shape, Dtype]:
-        return x.shape, x.dtype
-
-    def evaluate(self, x: np.ndarray, updates: np.ndarray, indices: np.ndarray) -> np.ndarray:
-        return self.evaluate_in_place(x.copy(), updates, indices)
-
-    def evaluate_in_place(
-        self, x: np.ndarray, updates: np.ndarray, indices: np.ndarray
-    ) -> np.ndarray:
-        rows = positions_along(indices, self.axis, x.shape[self.axis])
-        values = updates.reshape((-1, 1))
-        out = np.ascontiguousarray(x).reshape((-1, 1))
-        return accumulate(self.mode, out, rows, values).reshape(x.shape)
-
-    def vjp(
-        self, cotangent: array, out: array, x: array, updates: array, indices: array
-    ) -> tuple[array, array, None]:
-        gathered = apply(GatherAxis(self.axis), cotangent, indices)
-        if self.mode == "add":
-            return cotangent, gathered, None
-        cleared = apply(self, cotangent, zeros(updates.shape, updates.dtype), indices)
-        return cleared, where(self.last(x.shape, indices), gathered, 0), None
-
-    def last(self, shape: Shape, indices: array) -> array:
-        """Which updates are the ones that stay where an index occurs repeatedly."""
-        numbers = arange(indices.shape[self.axis], dtype=int32)
-        behind = indices.ndim - 1 - self.axis
-        numbers = broadcast_to(numbers.reshape((-1,) + (1,) * behind), indices.shape)
-        winners = apply(self, zeros(shape, int32), numbers, indices)
-        return apply(GatherAxis(self.axis), winners, indices) == numbers
-
-    def jvp(
-        self,
-        tangents: tuple[array | None, array | None, None],
-        out: array,
-        x: array,
-        updates: array,
-        indices: array,
-    ) -> array:
-        return apply(self, *zeros_for_none(tangents[:2], (x, updates)), indices)
-
-    def vmap(
-        self, size: int, batched: tuple[bool, bool, bool], x: array, updates: array, indices: array
-    ) -> array:
-        return apply(
-            ScatterAxis(self.axis + 1, self.mode),
-            broadcast_batch(x, size, batched[0]),
-            broadcast_batch(updates, size, batched[1]),
-            broadcast_batch(indices, size, batched[2]),
-        )
-
-    def expanded(self, build: Callable[..., Any], x: Any, updates: Any, indices: Any) -> Any | None:
-        """One update along the axis is a choice at each place between it and what was there."""
-        length = x.shape[self.axis]
-        if indices.shape[self.axis] != 1 or size_of(x.shape) == 0:
-            return None
-        spread = Broadcast(x.shape)
-        place = build(spread, checked(build, indices, length))
-        update = build(spread, updates)
-        here = build(Positions(x.shape, (self.axis,), int64))
-        is_here = build(IsAt(length), here, place)
-        changed = update if self.mode == "assign" else build(Add(), x, update)
-        return build(Select(), is_here, changed, x)
-
-    emit = no_rule(why_single)
 
 
 def take(
@@ -436,79 +339,3 @@ def checked_indices(
     if 0 in lengths and 0 not in shape:
         raise ValueError(f"[{name}] an axis of length 0 has no elements to index.")
     return tuple([broadcast_to(index, shape) for index in indices])
-
-
-def take_along_axis(
-    a: array, /, indices: array, axis: int | None = -1, *, stream: StreamLike = None
-) -> array:
-    """Take one element along an axis for each index: what indices from `argsort` are for.
-
-    Args:
-        a: The array to take from.
-        indices: Integers, with as many axes as `a`; the two broadcast against each other except
-            along `axis`.
-        axis: The axis that the indices belong to; None flattens `a` first.
-        stream: Where the work belongs.
-
-    Returns:
-        An array with the shape of the indices.
-    """
-    source, indices, position = _aligned("take_along_axis", a, indices, axis)
-    return make(GatherAxis(position), (source, indices), indices.shape, a.dtype, stream)
-
-
-def put_along_axis(
-    a: array,
-    /,
-    indices: array,
-    values: array,
-    axis: int | None = None,
-    *,
-    stream: StreamLike = None,
-) -> array:
-    """Put one value along an axis for each index; where one is repeated, the last value stays.
-
-    Args:
-        a: The array to put values into; it is not changed.
-        indices: Integers, with as many axes as `a`; the two broadcast against each other except
-            along `axis`.
-        values: What to put, broadcast to the shape of the indices and converted to the dtype of
-            `a`.
-        axis: The axis that the indices belong to; None stands for `a` flattened.
-        stream: Where the work belongs.
-
-    Returns:
-        An array with the shape of `a`.
-    """
-    require_array("put_along_axis", values)
-    target, indices, position = _aligned("put_along_axis", a, indices, axis)
-    if broadcast_shapes("put_along_axis", values.shape, indices.shape) != indices.shape:
-        raise ValueError(
-            f"[put_along_axis] values of shape {shape_text(values.shape)} do not broadcast to the "
-            f"indices' shape {shape_text(indices.shape)}."
-        )
-    updates = broadcast_to(astype(values, a.dtype), indices.shape)
-    op = ScatterAxis(position, "assign")
-    result = make(op, (target, updates, indices), target.shape, a.dtype, stream)
-    return reshape(result, a.shape) if axis is None else result
-
-
-def _aligned(name: str, a: array, indices: array, axis: int | None) -> tuple[array, array, int]:
-    """The array and the indices with equal lengths along all axes but one, and that axis."""
-    require_array(name, a)
-    require_array(name, indices)
-    source = reshape(a, (a.size,)) if axis is None else a
-    position = 0 if axis is None else normalize_axis(name, axis, a.ndim)
-    if not is_integer(indices.dtype):
-        # MLX raises RuntimeError for this one, though not before it evaluates.
-        raise RuntimeError(f"[{name}] indices are integers, got dtype {indices.dtype.name}.")
-    if indices.ndim != source.ndim:
-        raise ValueError(
-            f"[{name}] indices with {indices.ndim} axes do not match an array with {source.ndim}."
-        )
-    lengths = source.shape[position], indices.shape[position]
-    before, after = slice(position), slice(position + 1, None)
-    others = [x.shape[before] + x.shape[after] for x in (source, indices)]
-    common = broadcast_shapes(name, *others)
-    shapes = [common[:position] + (n,) + common[position:] for n in lengths]
-    return broadcast_to(source, shapes[0]), broadcast_to(indices, shapes[1]), position

@@ -118,10 +118,6 @@ class RandomWord(Op):
         def number(value: int) -> Value:
             return k.constant(value, position)
 
-        def rotated(x: Value, count: int) -> Value:
-            high = k.left_shift(x, number(count))
-            return k.bitwise_or(high, k.right_shift(x, number(32 - count)))
-
         half = (self.words + 1) // 2
         front = k.less(position, number(half))
         x = k.select(front, position, k.subtract(position, number(half)))
@@ -129,7 +125,7 @@ class RandomWord(Op):
         if self.words % 2:
             y = k.select(k.equal(x, number(half - 1)), number(0), y)
         mixed = k.bitwise_xor(k.bitwise_xor(first, second), number(_PARITY))
-        x, y = _mixed(x, y, (first, second, mixed), k.add, k.bitwise_xor, rotated, number)
+        x, y = _mixed(x, y, (first, second, mixed), k.add, k.bitwise_xor, k.rotate_left, number)
         return k.select(front, x, y)
 
     vjp = no_rule(IN_PROGRAMS)

@@ -32,8 +32,8 @@ from ingot.graph.families import Reduce
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.op import Op, apply, no_rule
 from ingot.graph.shape import Shape, normalize_axes, normalize_axis, shape_text, size_of
+from ingot.ops.along_axis import take_along_axis
 from ingot.ops.casting import AsType, astype
-from ingot.ops.indexing import take_along_axis
 from ingot.ops.movement import Broadcast, Reshape, require_array, reshape, transpose
 from ingot.ops.positions import Positions
 from ingot.ops.ranks import Ranked, RankedPlace

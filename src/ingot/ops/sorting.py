@@ -18,9 +18,9 @@ from ingot.graph.device import StreamLike
 from ingot.graph.dtype import float32, is_inexact, uint32
 from ingot.graph.op import Op, apply, no_rule
 from ingot.graph.shape import Shape, normalize_axis, shape_text
+from ingot.ops.along_axis import take_along_axis
 from ingot.ops.casting import astype
 from ingot.ops.comparison import isnan, where
-from ingot.ops.indexing import take_along_axis
 from ingot.ops.movement import require_array, reshape
 from ingot.ops.reduction import Axis, as_int, flattened, joined_axes, reduced_axes, without_bfloat16
 from ingot.ops.scan import section
