@@ -233,7 +233,7 @@ class _Planner:
         return self.slot_count - 1
 
     def _shared(self, group: Group, number: int) -> dict[Step, Step]:
-        """Which outputs of a group of maps, or of a scatter, take the memory of which inputs, because
+        """Which outputs of a group of maps, or of a scatter, take the memory of inputs, because
         nobody needs those afterwards: in the arena always, inputs of the program if the caller
         gives them away.
         """
