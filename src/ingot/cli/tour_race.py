@@ -19,7 +19,7 @@ from ingot.benchmarks.benchmark import Benchmark, Contenders, enter
 from ingot.benchmarks.libraries import load_part
 from ingot.benchmarks.machine import BusyMeter, busy_line
 from ingot.benchmarks.result import Result
-from ingot.benchmarks.run import Effort, run
+from ingot.benchmarks.run import QUICK, Effort, run
 from ingot.benchmarks.suite.contenders import Input, jax, lazy, memcpy, numpy, torch
 from ingot.benchmarks.suite.functions import gelu
 from ingot.cli.tour_screen import Bar, Screen
@@ -30,7 +30,7 @@ SHAPE = (2, 1000, 4096)
 QUICK_SHAPE = (2, 10, 4096)
 # A contender gets no more rounds when it has had this long, its import included: the tour should
 # not take longer than a minute.
-EFFORT = Effort(rounds=7, round_seconds=0.0, new_processes=1, contender_seconds=1.5)
+EFFORT = Effort(rounds=20, round_seconds=0.0, new_processes=1, contender_seconds=1.5)
 
 # How the contenders are called, and their colours.
 NAMES = {
@@ -95,7 +95,8 @@ def run_race(screen: Screen, quick: bool) -> None:
     screen.blank()
     meter = BusyMeter()
     with screen.working("measuring") as said:
-        (result,) = run([QUICK_RACE if quick else RACE], EFFORT, said, lambda _: None, meter)
+        race, effort = (QUICK_RACE, QUICK) if quick else (RACE, EFFORT)
+        (result,) = run([race], effort, said, lambda _: None, meter)
     show_result(screen, result)
     warning = busy_line(meter.share)
     if warning is not None:
