@@ -1,11 +1,13 @@
 """Communication between processes, of which there is one: MLX's functions for a group of one.
 
 Programs written for several processes run here unchanged, as they do in MLX when they are started
-once: sums over the group are the process's own arrays, and there is nobody to send to.
+once: sums over the group are the process's own arrays, and there is nobody to send to. Where a
+launcher started several processes that would quietly be wrong, so it is refused.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -28,6 +30,10 @@ __all__ = [
 ]
 
 _BACKENDS = ("any", "mpi", "ring", "nccl", "jaccl")
+
+# How launchers tell a process how many there are; `mlx.launch` may only tell its rank.
+_SIZES = ("MLX_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+_RANK = "MLX_RANK"
 
 
 class Group:
@@ -81,6 +87,13 @@ def init(
     """
     if backend not in _BACKENDS:
         raise ValueError(f"[distributed] backends are {', '.join(_BACKENDS)}, got {backend!r}.")
+    others = _sign_of_others()
+    if others is not None:
+        raise RuntimeError(
+            f"[distributed] the environment variable {others} says that several processes were "
+            "started to work together, but ingot cannot communicate between processes. "
+            "Start one process, or take the variable away for each to work alone."
+        )
     if strict:
         raise RuntimeError(
             "[distributed] ingot runs in one process: there is no backend to communicate with "
@@ -89,9 +102,20 @@ def init(
     return _THIS_PROCESS
 
 
+def _sign_of_others() -> str | None:
+    """The environment variable by which a launcher says that there are other processes."""
+    sizes = {name: os.environ[name] for name in _SIZES if name in os.environ}
+    several = [name for name, size in sizes.items() if size != "1"]
+    if several:
+        return several[0]
+    return _RANK if _RANK in os.environ and not sizes else None
+
+
 def _alone(name: str, x: Any, group: Any) -> array:
     """`x` as an array of its own: what it is in a group of one process."""
-    if group is not None and group.size() != 1:
+    if group is None:
+        group = init()
+    if group.size() != 1:
         raise ValueError(f"[{name}] groups have one process, got one of {group.size()}.")
     return wrap(as_array(name, x))
 
