@@ -156,6 +156,19 @@ def test_widths_are_read_from_the_code(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == ""
 
 
+def test_interrupted_tour(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(screen: Screen, quick: bool) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(tour.CHAPTERS, "race", ("The race", interrupt))
+    assert take("race", "error") == 130
+    output = capsys.readouterr().out
+    assert output.endswith("The tour was interrupted.\n")
+    assert "A mistake" not in output.partition("The race")[2]
+
+
 def test_unknown_chapter(capsys: pytest.CaptureFixture[str]) -> None:
     assert take("end") == 2
     assert capsys.readouterr().err == (

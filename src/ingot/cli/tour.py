@@ -57,6 +57,18 @@ def main(arguments: argparse.Namespace) -> int:
         return 2
     chosen = [name for name in CHAPTERS if name in arguments.chapters or not arguments.chapters]
     screen = Screen(record=arguments.svg is not None)
+    try:
+        _tell(screen, chosen, arguments.quick)
+    except KeyboardInterrupt:
+        screen.say("\nThe tour was interrupted.")
+        return 130
+    if arguments.svg is not None:
+        screen.save_svg(arguments.svg)
+        print(f"written: {arguments.svg}")
+    return 0
+
+
+def _tell(screen: Screen, chosen: list[str], quick: bool) -> None:
     started = time.perf_counter()
     screen.say(
         f"[bold]ingot {__version__}[/bold]: array programs with MLX's API, on the CPU you have "
@@ -65,14 +77,10 @@ def main(arguments: argparse.Namespace) -> int:
     for number, name in enumerate(chosen, 1):
         title, tell = CHAPTERS[name]
         screen.chapter(number, len(chosen), title)
-        tell(screen, arguments.quick)
+        tell(screen, quick)
     screen.blank()
     screen.say(
         f"[dim]The tour took {time.perf_counter() - started:.0f} s.[/dim] Next: "
         "[bold]ingot run your_mlx_program.py[/bold], [bold]ingot tour race[/bold] for one chapter, "
         "examples/ for programs that train, README.md for the rest."
     )
-    if arguments.svg is not None:
-        screen.save_svg(arguments.svg)
-        print(f"written: {arguments.svg}")
-    return 0

@@ -133,7 +133,7 @@ class Screen:
         rows = sorted(rows, key=lambda row: row.milliseconds)
         longest = rows[-1].milliseconds
         label_width = max(len(row.label) for row in rows)
-        bar_width = min(BAR_WIDTH, self.console.width - label_width - 26)
+        bar_width = max(4, min(BAR_WIDTH, self.console.width - label_width - 26))
         for row in rows:
             cells = row.milliseconds / longest * bar_width
             whole = int(cells)

@@ -93,7 +93,7 @@ def _learn(screen: Screen, training: _Training, x: mx.array, y: mx.array, steps:
             if number % 50 == 0:
                 said(f"training: step {number} of {steps}, loss {loss:.3f}")
     model = training.model
-    columns, rows = PICTURE
+    columns, rows = min(PICTURE[0], screen.console.width - 4), PICTURE[1]
     across, down = np.meshgrid(np.linspace(-1.1, 1.1, columns), np.linspace(1.1, -1.1, rows))
     points = mx.array(np.stack([across, down], axis=-1).astype(np.float32))
     right = mx.mean((model(x) > 0) == (y == 1)).item()
