@@ -1,27 +1,35 @@
 """Examples for every registered op: parameters, inputs within its domain, and the same in MLX.
 
-An op that is registered without an example here fails a test. Inputs are made anew for each example
-of a batch, from a random generator; float64 is what derivatives are taken by.
+An op that is registered without an example here fails a test.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
+from tests.transforms.elementwise_examples import ELEMENTWISE
+from tests.transforms.example import (
+    PLAIN,
+    WITHIN,
+    Example,
+    apart,
+    binary,
+    booleans,
+    integers,
+    named,
+    order,
+    positive,
+    real,
+    regular,
+    seldom,
+    stretching,
+    unary,
+)
 
 import ingot.core as mx
 from ingot.graph import dtype as dtypes
-from ingot.graph.op import Op
 from ingot.ops import (
     along_axis,
-    arithmetic,
-    bitwise,
     casting,
-    comparison,
-    complex_numbers,
     contraction,
     convolution_rules,
     creation,
@@ -29,7 +37,6 @@ from ingot.ops import (
     dependencies,
     diagonals,
     exponential,
-    extremes,
     gathered_products,
     indexing,
     joining,
@@ -38,197 +45,16 @@ from ingot.ops import (
     masking,
     movement,
     nearest,
-    powers,
     random_bits,
     random_functions,
     random_vectors,
     reduction,
-    rounding,
     scan,
     singular_values,
     slicing,
     sorting,
     strided,
-    trigonometry,
 )
-
-Input = Callable[[np.random.Generator], np.ndarray]
-
-
-def real(*shape: int, low: float = -2.0, high: float = 2.0) -> Input:
-    """Numbers between `low` and `high`."""
-    return lambda random: random.uniform(low, high, shape)
-
-
-def positive(*shape: int) -> Input:
-    """Numbers well above 0."""
-    return real(*shape, low=0.3, high=3.0)
-
-
-def apart(*shape: int) -> Input:
-    """Numbers of which no two are near each other, nor near 0 or an integer, in random order."""
-
-    def make(random: np.random.Generator) -> np.ndarray:
-        size = int(np.prod(shape))
-        numbers = np.arange(size) * 0.37 - size * 0.18 + 0.11
-        return random.permutation(numbers).reshape(shape) + random.uniform(0, 0.03)
-
-    return make
-
-
-def integers(*shape: int, low: int = 0, high: int = 3) -> Input:
-    """int32 from `low` to before `high`."""
-    return lambda random: random.integers(low, high, shape).astype(np.int32)
-
-
-def order(*shape: int) -> Input:
-    """A permutation along the last axis, as int32: indices of which none is repeated."""
-    return lambda random: np.argsort(random.uniform(size=shape), -1).astype(np.int32)
-
-
-def regular(*shape: int) -> Input:
-    """Square matrices far from singular ones."""
-    return lambda random: random.normal(size=shape) + 3 * np.eye(shape[-1])
-
-
-def stretching(*shape: int) -> Input:
-    """Matrices with singular values far from each other and from 0."""
-
-    def make(random: np.random.Generator) -> np.ndarray:
-        left, _, right = np.linalg.svd(random.normal(size=shape), full_matrices=False)
-        values = np.arange(left.shape[-1], 0, -1) + random.uniform(0, 0.3, left.shape[-1])
-        return (left * values) @ right
-
-    return make
-
-
-def booleans(*shape: int) -> Input:
-    """True and False."""
-    return lambda random: random.uniform(size=shape) < 0.5
-
-
-def seldom(*shape: int) -> Input:
-    """False, and here and there True."""
-    return lambda random: random.uniform(size=shape) < 0.15
-
-
-@dataclass(frozen=True)
-class Example:
-    """One way to apply an op."""
-
-    op: Op
-    inputs: tuple[Input, ...]
-    mlx: Callable[..., Any] | None = None  # (module, *inputs): the same with MLX's functions
-    step: float = 1e-4  # of finite differences
-    has_vmap: bool = True
-    stops: bool = False  # whether its derivative is zero although its values change
-
-    def __str__(self) -> str:
-        return repr(self.op)
-
-    def primals(self, seed: int) -> list[np.ndarray]:
-        """Values for the inputs."""
-        random = np.random.default_rng(seed)
-        return [make(random) for make in self.inputs]
-
-    def batches(self, seed: int, size: int) -> list[np.ndarray]:
-        """Values for `size` examples, along the first axis."""
-        rows = [self.primals(seed + number) for number in range(size)]
-        return [np.stack(column) for column in zip(*rows, strict=True)]
-
-
-def named(name: str) -> Callable[..., Any]:
-    """MLX's function of that name."""
-    return lambda module, *inputs: getattr(module, name)(*inputs)
-
-
-def unary(op: Op, name: str, make: Input) -> Example:
-    return Example(op, (make,), named(name))
-
-
-def binary(op: Op, name: str, first: Input, second: Input) -> Example:
-    return Example(op, (first, second), named(name))
-
-
-WITHIN = real(2, 3, low=-0.8, high=0.8)
-PLAIN = real(2, 3)
-
-ELEMENTWISE = [
-    *(
-        unary(op, name, make)
-        for op, name, make in (
-            (arithmetic.Abs(), "abs", apart(2, 3)),
-            (arithmetic.Negative(), "negative", PLAIN),
-            (arithmetic.Sign(), "sign", apart(2, 3)),
-            (comparison.LogicalNot(), "logical_not", booleans(2, 3)),
-            (bitwise.BitwiseInvert(), "bitwise_invert", integers(2, 3)),
-            (exponential.Exp(), "exp", PLAIN),
-            (exponential.Expm1(), "expm1", PLAIN),
-            (exponential.Log(), "log", positive(2, 3)),
-            (exponential.Log2(), "log2", positive(2, 3)),
-            (exponential.Log10(), "log10", positive(2, 3)),
-            (exponential.Log1p(), "log1p", positive(2, 3)),
-            (exponential.Sigmoid(), "sigmoid", PLAIN),
-            (exponential.Erf(), "erf", PLAIN),
-            (exponential.ErfInv(), "erfinv", WITHIN),
-            (powers.Square(), "square", PLAIN),
-            (powers.Sqrt(), "sqrt", positive(2, 3)),
-            (powers.Rsqrt(), "rsqrt", positive(2, 3)),
-            (rounding.Floor(), "floor", apart(2, 3)),
-            (rounding.Ceil(), "ceil", apart(2, 3)),
-            (rounding.Round(), "round", apart(2, 3)),
-            (trigonometry.Sin(), "sin", PLAIN),
-            (trigonometry.Cos(), "cos", PLAIN),
-            (trigonometry.Tan(), "tan", WITHIN),
-            (trigonometry.ArcSin(), "arcsin", WITHIN),
-            (trigonometry.ArcCos(), "arccos", WITHIN),
-            (trigonometry.ArcTan(), "arctan", PLAIN),
-            (trigonometry.Sinh(), "sinh", PLAIN),
-            (trigonometry.Cosh(), "cosh", PLAIN),
-            (trigonometry.Tanh(), "tanh", PLAIN),
-            (trigonometry.ArcSinh(), "arcsinh", PLAIN),
-            (trigonometry.ArcCosh(), "arccosh", real(2, 3, low=1.2, high=3)),
-            (trigonometry.ArcTanh(), "arctanh", WITHIN),
-            (complex_numbers.Real(), "real", PLAIN),
-            (complex_numbers.Imag(), "imag", PLAIN),
-            (complex_numbers.Conjugate(), "conj", PLAIN),
-        )
-    ),
-    *(
-        binary(op, name, first, second)
-        for op, name, first, second in (
-            (arithmetic.Add(), "add", PLAIN, PLAIN),
-            (arithmetic.Subtract(), "subtract", PLAIN, PLAIN),
-            (arithmetic.Multiply(), "multiply", PLAIN, PLAIN),
-            (arithmetic.Divide(), "divide", PLAIN, positive(2, 3)),
-            (arithmetic.FloorDivide(), "floor_divide", apart(2, 3), positive(2, 3)),
-            (arithmetic.Remainder(), "remainder", apart(2, 3), real(2, 3, low=1.1, high=1.2)),
-            (comparison.Equal(), "equal", integers(2, 3), integers(2, 3)),
-            (comparison.NotEqual(), "not_equal", integers(2, 3), integers(2, 3)),
-            (comparison.Less(), "less", PLAIN, PLAIN),
-            (comparison.LessEqual(), "less_equal", PLAIN, PLAIN),
-            (comparison.Greater(), "greater", PLAIN, PLAIN),
-            (comparison.GreaterEqual(), "greater_equal", PLAIN, PLAIN),
-            (comparison.LogicalAnd(), "logical_and", booleans(2, 3), booleans(2, 3)),
-            (comparison.LogicalOr(), "logical_or", booleans(2, 3), booleans(2, 3)),
-            (bitwise.BitwiseAnd(), "bitwise_and", integers(2, 3), integers(2, 3)),
-            (bitwise.BitwiseOr(), "bitwise_or", integers(2, 3), integers(2, 3)),
-            (bitwise.BitwiseXor(), "bitwise_xor", integers(2, 3), integers(2, 3)),
-            (bitwise.LeftShift(), "left_shift", integers(2, 3), integers(2, 3)),
-            (bitwise.RightShift(), "right_shift", integers(2, 3), integers(2, 3)),
-            (exponential.LogAddExp(), "logaddexp", PLAIN, PLAIN),
-            (extremes.Maximum(), "maximum", apart(2, 3), real(2, 3, low=0.2, high=0.25)),
-            (extremes.Minimum(), "minimum", apart(2, 3), real(2, 3, low=0.2, high=0.25)),
-            (powers.Power(), "power", positive(2, 3), PLAIN),
-            (trigonometry.ArcTan2(), "arctan2", positive(2, 3), positive(2, 3)),
-        )
-    ),
-    Example(
-        comparison.Select(),
-        (booleans(2, 3), PLAIN, PLAIN),
-        lambda m, c, x, y: m.where(c, x, y),
-    ),
-]
 
 IDENTITIES = [
     Example(casting.Copy(), (PLAIN,), lambda m, x: x * 1),

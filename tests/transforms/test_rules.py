@@ -18,7 +18,8 @@ from tests.transforms.derivative_checks import (
     gradient_of,
     value,
 )
-from tests.transforms.rule_examples import ELSEWHERE, EXAMPLES, TWINS, Example
+from tests.transforms.example import Example
+from tests.transforms.rule_examples import ELSEWHERE, EXAMPLES, TWINS
 
 import ingot.core as mx
 from ingot.graph.op import Missing, Op, apply, apply_multiple, registry
