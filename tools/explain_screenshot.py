@@ -75,6 +75,7 @@ def main() -> None:
             color_scheme="dark" if chosen.dark else "light",
         )
         tab.goto(page.as_uri())
+        tab.wait_for_selector("body[data-ready]")
         tab.evaluate(f"document.documentElement.style.setProperty('--side', '{SIDE}px')")
         tab.click("#fit")
         tab.locator("tr.row", has_text="Multiply Max Subtract").click()

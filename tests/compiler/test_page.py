@@ -33,12 +33,10 @@ def explanation() -> Explanation:
 
 
 def parts(page: str) -> tuple[dict[str, Any], list[dict[str, str]]]:
-    """The data of a page and its packed texts."""
-    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
-    texts = re.search(r'id="texts">(.*?)</script>', page, re.S)
-    assert data is not None
-    assert texts is not None
-    return json.loads(data[1]), json.loads(zlib.decompress(base64.b64decode(texts[1])))
+    """The data of a page and the texts of its kernels."""
+    packed = re.findall(r'<script type="application/octet-stream" id="\w+">(.*?)</script>', page)
+    data, texts = (json.loads(zlib.decompress(base64.b64decode(each))) for each in packed)
+    return data, texts
 
 
 def test_the_page_needs_nothing_else(explanation: Explanation) -> None:

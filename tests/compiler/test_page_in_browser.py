@@ -64,6 +64,8 @@ def open_page(browser: Any) -> Iterator[Any]:
 
     def opened(path: Path) -> Any:
         page.goto(path.as_uri())
+        if "iframe" not in page.content():
+            page.wait_for_selector("body[data-ready]")
         assert complaints == [path.as_uri()]
         complaints.clear()
         return page
@@ -167,13 +169,13 @@ def test_a_graph_of_two_thousand_nodes(open_page: Any, tmp_path: Path) -> None:
     # only what is in sight is drawn; all of it only on request
     assert 0 < page.evaluate("graph.drawn") < 100
     page.click("#fit")
-    page.wait_for_function("graph.drawn === graph.stage.nodes.length")
+    page.wait_for_function("() => graph.drawn === graph.stage.nodes.length")
     page.mouse.move(300, 400)
     page.mouse.wheel(0, -600)
     page.mouse.down()
     page.mouse.move(380, 460, steps=4)
     page.mouse.up()
-    page.wait_for_function("graph.drawn < graph.stage.nodes.length")
+    page.wait_for_function("() => graph.drawn < graph.stage.nodes.length")
 
 
 def test_a_notebook_shows_it_in_a_frame(open_page: Any, small_page: Path, tmp_path: Path) -> None:
@@ -181,6 +183,7 @@ def test_a_notebook_shows_it_in_a_frame(open_page: Any, small_page: Path, tmp_pa
     (tmp_path / "notebook.html").write_text(f"<!doctype html><meta charset=utf-8>{frame}")
     page = open_page(tmp_path / "notebook.html")
     inside = page.frame_locator("iframe")
+    inside.locator("body[data-ready]").wait_for()
     assert inside.locator("#name").inner_text() == "attention"
     inside.locator("tr.row").first.click()
     assert "BLAS 0" in inside.locator("#details h2").inner_text()

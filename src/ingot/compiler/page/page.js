@@ -1,12 +1,9 @@
 // The page: puts the graph and the panels together and keeps what is chosen the same in both.
 
-const data = JSON.parse(document.getElementById("data").textContent);
 const element = (id) => document.getElementById(id);
 const state = { stage: 2, view: 0, work: -1, tab: 0 };
 const graph = new Graph(element("canvas"), element("map"), onNode);
-
-document.title = `${data.name} · ingot explain`;
-element("name").textContent = data.name;
+let data = null; // what Python tells, once it is unpacked
 
 function facts() {
   const [before, after] = [data.stages[0].count, data.work.length];
@@ -147,7 +144,13 @@ element("divider").addEventListener("pointerdown", (event) => {
 });
 
 theme(prefersDark.matches);
-facts();
-showStage(2);
-showView(0);
-onNode(-1);
+unpack("data").then((unpacked) => {
+  data = unpacked;
+  document.title = `${data.name} · ingot explain`;
+  element("name").textContent = data.name;
+  facts();
+  showStage(2);
+  showView(0);
+  onNode(-1);
+  document.body.dataset.ready = "yes";
+});

@@ -40,16 +40,18 @@ function tabs(names, chosen, choose, label) {
   return make("div", { class: "tabs", role: "tablist", "aria-label": label }, ...buttons);
 }
 
-// Texts of kernels are packed in the page until somebody looks at one.
-let unpacked = null;
+// What the page is about is packed in it; the texts of kernels stay so until somebody looks at one.
+async function unpack(id) {
+  const packed = atob(document.getElementById(id).textContent);
+  const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+let texts = null;
 function kernelTexts() {
-  unpacked ??= (async () => {
-    const packed = atob(document.getElementById("texts").textContent);
-    const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    return JSON.parse(await new Response(stream).text());
-  })();
-  return unpacked;
+  texts ??= unpack("texts");
+  return texts;
 }
 
 const PATTERNS = {
@@ -166,7 +168,7 @@ function workDetails(data, index, tab, choose) {
   else {
     const language = ["", "loops", "llvm", "assembly"][chosen];
     body.append(make("pre", { class: "muted" }, "unpacking …"));
-    kernelTexts().then((texts) => body.replaceChildren(coloured(texts[index][language], language)));
+    kernelTexts().then((all) => body.replaceChildren(coloured(all[index][language], language)));
   }
   const nothing = work.scratch ? "partial results" : "nothing";
   const facts = [["reads", work.reads.join(", ") || nothing], ["writes", work.writes.join(", ") || nothing]];
