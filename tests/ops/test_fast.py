@@ -460,14 +460,3 @@ def test_errors_of_attention(call: Callable[[], Any], error: type[Exception], me
 
 
 # Kernels for other devices
-
-
-def test_there_are_no_other_devices() -> None:
-    names = {"name": "double", "input_names": ["x"], "output_names": ["y"], "source": ""}
-    kernel = mx.fast.metal_kernel(**names)
-    with pytest.raises(RuntimeError, match="'double' cannot run: ingot has no Metal back end"):
-        kernel(inputs=[mx.ones(2)], output_shapes=[(2,)], output_dtypes=[mx.float32])
-    with pytest.raises(RuntimeError, match=r"\[cuda_kernel\] 'double' cannot run"):
-        mx.fast.cuda_kernel(**names)
-    with pytest.raises(RuntimeError, match=r"\[precompiled_cuda_kernel\] 'double' cannot run"):
-        mx.fast.precompiled_cuda_kernel(name="double", compiled_source=b"")

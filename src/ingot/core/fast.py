@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from ingot.ops.attention import scaled_dot_product_attention
-from ingot.ops.fast import layer_norm, rms_norm, rope
+from ingot.ops.fast import cross_entropy, layer_norm, rms_norm, rope
+from ingot.ops.gated_delta import gated_delta_update
 
 __all__ = [
+    "cross_entropy",
     "cuda_kernel",
+    "gated_delta_update",
     "layer_norm",
     "metal_kernel",
     "precompiled_cuda_kernel",
@@ -17,6 +20,10 @@ __all__ = [
     "rope",
     "scaled_dot_product_attention",
 ]
+
+_WAY_OUT = (
+    "Write what it computes with array operations: mx.compile makes one native kernel of them."
+)
 
 
 def metal_kernel(
@@ -32,7 +39,7 @@ def metal_kernel(
     """A function that raises RuntimeError when it is called: there is no Metal here."""
 
     def kernel(*args: Any, **kwargs: Any) -> NoReturn:
-        raise RuntimeError(f"[metal_kernel] {name!r} cannot run: ingot has no Metal back end.")
+        raise RuntimeError(f"[metal_kernel] {name!r} cannot run: ingot runs on the CPU. {_WAY_OUT}")
 
     return kernel
 
@@ -47,11 +54,11 @@ def cuda_kernel(
     shared_memory: int = 0,
 ) -> NoReturn:
     """Raise RuntimeError: there is no CUDA here."""
-    raise RuntimeError(f"[cuda_kernel] {name!r} cannot run: ingot has no CUDA back end.")
+    raise RuntimeError(f"[cuda_kernel] {name!r} cannot run: ingot runs on the CPU. {_WAY_OUT}")
 
 
 def precompiled_cuda_kernel(*, name: str, **options: Any) -> NoReturn:
     """Raise RuntimeError: there is no CUDA here."""
     raise RuntimeError(
-        f"[precompiled_cuda_kernel] {name!r} cannot run: ingot has no CUDA back end."
+        f"[precompiled_cuda_kernel] {name!r} cannot run: ingot runs on the CPU. {_WAY_OUT}"
     )

@@ -18,6 +18,7 @@ from ingot.ops.fourier import (
     rfftfreq,
     rfftn,
 )
+from ingot.ops.short_time_fourier import istft, stft
 
 __all__ = [
     "fft",
@@ -32,8 +33,10 @@ __all__ = [
     "irfft",
     "irfft2",
     "irfftn",
+    "istft",
     "rfft",
     "rfft2",
     "rfftfreq",
     "rfftn",
+    "stft",
 ]

@@ -16,12 +16,14 @@ from ingot.graph.shape import shape_text
 from ingot.ops.casting import astype
 from ingot.ops.creation import arange
 from ingot.ops.exponential import exp
+from ingot.ops.indexing import take_along_axis
 from ingot.ops.joining import concatenate, stack
-from ingot.ops.movement import require_array, reshape
+from ingot.ops.movement import expand_dims, require_array, reshape
 from ingot.ops.powers import rsqrt
+from ingot.ops.statistics import logsumexp
 from ingot.ops.trigonometry import cos, sin
 
-__all__ = ["layer_norm", "rms_norm", "rope"]
+__all__ = ["cross_entropy", "layer_norm", "rms_norm", "rope"]
 
 
 def _wide(x: array, stream: StreamLike) -> array:
@@ -90,6 +92,34 @@ def layer_norm(
     if weight is not None:
         result = result * astype(weight, dtype, stream)
     return result if bias is None else result + astype(bias, dtype, stream)
+
+
+def cross_entropy(logits: array, targets: array, *, stream: StreamLike = None) -> array:
+    """The negative logarithm of the share that a softmax along the last axis gives to a class.
+
+    Args:
+        logits: Scores of classes along the last axis.
+        targets: The class of each row: integers in the shape of `logits` without the last axis.
+        stream: Where the work belongs.
+
+    Returns:
+        One float32 number, or float64, for each target.
+    """
+    name = "cross_entropy"
+    if require_array(name, logits).ndim == 0:
+        raise ValueError(f"[{name}] takes scores along an axis, got a scalar.")
+    if not is_floating(logits.dtype):
+        raise ValueError(f"[{name}] takes real floating-point scores, got {logits.dtype.name}.")
+    if not is_integer(require_array(name, targets).dtype):
+        raise ValueError(f"[{name}] targets are classes, integers, got {targets.dtype.name}.")
+    if targets.shape != logits.shape[:-1]:
+        raise ValueError(
+            f"[{name}] targets have the shape of the scores without the last axis, "
+            f"{shape_text(logits.shape[:-1])}, got {shape_text(targets.shape)}."
+        )
+    wide = _wide(logits, stream)
+    chosen = take_along_axis(wide, expand_dims(targets, -1), axis=-1, stream=stream)
+    return logsumexp(wide, -1, stream=stream) - chosen[..., 0]
 
 
 def rope(
