@@ -457,6 +457,3 @@ HALF = {name: x.astype(mx.float16) for name, x in (("q", q4), ("k", k4), ("v", v
 def test_errors_of_attention(call: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
-
-
-# Kernels for other devices

@@ -13,10 +13,10 @@ from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import float32, float64, is_floating, is_integer, promote
 from ingot.graph.shape import shape_text
+from ingot.ops.along_axis import take_along_axis
 from ingot.ops.casting import astype
 from ingot.ops.creation import arange
 from ingot.ops.exponential import exp
-from ingot.ops.indexing import take_along_axis
 from ingot.ops.joining import concatenate, stack
 from ingot.ops.movement import expand_dims, require_array, reshape
 from ingot.ops.powers import rsqrt
