@@ -86,7 +86,7 @@ def fake_warm():
 
 def megabytes(kept, passing):
     def setup():
-        made = b"m" * (2 * passing)  # gone before the measurement begins
+        made = b"m" * (4 * passing)  # gone before the measurement begins
         kept_bytes = b"k" * kept
         return lambda: len(kept_bytes + b"p" * passing)
     return setup
@@ -195,7 +195,7 @@ def test_first_calls_are_cold_or_warm() -> None:
 
 @pytest.mark.usefixtures("fakes")
 def test_peak_memory_counts_what_is_there_while_the_function_runs() -> None:
-    """20 MB are kept, 40 pass, and 60 more while both are joined; the 80 before do not count."""
+    """20 MB are kept, 40 pass, and 60 more while both are joined; the 160 before do not count."""
     assert max(measured("fake_memory").rounds["python"]) == pytest.approx(120e6, rel=0.1)
 
 
