@@ -162,13 +162,13 @@ for use in ("mx.flor", "mx.fast.flor", "mlx.nn.Linera", "mlx.flor"):
         print(error)
 for statement in (
     "from mlx.core import flor", "from mlx.nn import layrs", "import mlx.extension",
-    "import mlx.nn.layers.flor", "import mlx.flor",
+    "import mlx.nn.layers.flor", "import mlx.flor", "import mlx.core.array",
 ):
     try:
         exec(statement)
     except ImportError as error:
         print(error)
-print(hasattr(mx, "flor"), hasattr(mx, "floor"))
+print(hasattr(mx, "flor"), hasattr(mx, "floor"), mx.array)
 mx.flor
 """
 
@@ -189,7 +189,8 @@ def test_missing_names_are_named() -> None:
         f"No module named 'mlx.extension': {why}",
         f"No module named 'mlx.nn.layers.flor': {why}",
         "No module named 'mlx.flor'",
-        "False True",
+        f"No module named 'mlx.core.array': {why}",
+        "False True <class 'mlx.core.array'>",
     ]
     assert ran.stderr.endswith(f"{why}. Did you mean: 'floor'?\n")
 

@@ -61,7 +61,7 @@ def install_as_mlx() -> Installation:
     """
     if any(isinstance(finder, Finder) for finder in sys.meta_path):
         return Installation(None)
-    imported = [name for name in sys.modules if is_mlx(name)]
+    imported = [name for name in list(sys.modules) if is_mlx(name)]
     if imported:
         module = sys.modules["mlx.core"] if "mlx.core" in imported else sys.modules[imported[0]]
         where = getattr(module, "__file__", None) or "a namespace package"

@@ -101,7 +101,7 @@ class Finder:
         target = _RENAMED.get(name)
         if target is None and is_mlx(name):
             target = "ingot." + name.partition(".")[2]
-        if target is None or not _exists(target):
+        if target is None or not _exists(target) or _is_no_module(target):
             raise ModuleNotFoundError(f"No module named {name!r}: {_WHY_MISSING}", name=name)
         return ModuleSpec(name, _Alias(self, target), origin=target)
 
@@ -200,6 +200,13 @@ def _exists(target: str) -> bool:
     """Whether ingot has a module, found out without importing it."""
     base = os.path.join(os.path.dirname(ingot.__file__), *target.split(".")[1:])
     return os.path.isfile(base + ".py") or os.path.isfile(os.path.join(base, "__init__.py"))
+
+
+def _is_no_module(target: str) -> bool:
+    """Whether the name means something else in its package: mlx.core.array is a class."""
+    parent, _, last = target.rpartition(".")
+    value = getattr(sys.modules.get(parent), last, None)
+    return value is not None and not isinstance(value, ModuleType)
 
 
 def _portions() -> list[str]:
