@@ -29,31 +29,55 @@ INLINE void load(Lanes *to, const float *from) {
     memcpy(to, from, sizeof *to);
 }
 
-/* The last numbers of a vector, with zeros behind them. */
-INLINE void load_some(Lanes *to, const float *from, int64_t count) {
+/* The first `count` of 16 numbers, with zeros behind them. What is behind them is read only if it comes before `end`. */
+INLINE void load_some(Lanes *to, const float *from, int64_t count, const Bits *first, const float *end) {
+    if (end - from >= LANES) {
+        load(to, from);
+        *to = (Lanes)((Bits)*to & *first);
+        return;
+    }
     *to = (Lanes){0};
-    memcpy(to, from, (size_t)count * sizeof *from);
+    for (int64_t i = 0; i < count; i++)
+        (*to)[i] = from[i];
 }
+
+/* Ones where the first `count` numbers are. */
+INLINE void ones_for(Bits *ones, int64_t count) {
+    for (int i = 0; i < LANES; i++)
+        (*ones)[i] = i < count ? -1 : 0;
+}
+
+typedef float Half __attribute__((vector_size(32)));
+typedef float Quarter __attribute__((vector_size(16)));
 
 INLINE float total(const Lanes *lanes) {
-    float sums[LANES];
-    memcpy(sums, lanes, sizeof sums);
-    for (int width = LANES / 2; width > 0; width /= 2) {
-        for (int i = 0; i < width; i++)
-            sums[i] += sums[i + width];
-    }
-    return sums[0];
+    Half halves[2];
+    memcpy(halves, lanes, sizeof halves);
+    halves[0] += halves[1];
+    Quarter quarters[2];
+    memcpy(quarters, halves, sizeof quarters);
+    quarters[0] += quarters[1];
+    return (quarters[0][0] + quarters[0][2]) + (quarters[0][1] + quarters[0][3]);
 }
 
+typedef int32_t HalfBits __attribute__((vector_size(32)));
+typedef int32_t QuarterBits __attribute__((vector_size(16)));
+
+/* Of numbers that are not negative, whose bits have their order, in which NaN is the largest. */
 INLINE float largest(const Lanes *lanes) {
-    int32_t bits[LANES];
+    HalfBits halves[2];
+    memcpy(halves, lanes, sizeof halves);
+    HalfBits more_half = halves[0] > halves[1];
+    halves[0] = (halves[0] & more_half) | (halves[1] & ~more_half);
+    QuarterBits quarters[2];
+    memcpy(quarters, halves, sizeof quarters);
+    QuarterBits more = quarters[0] > quarters[1];
+    quarters[0] = (quarters[0] & more) | (quarters[1] & ~more);
+    int32_t most = 0;
+    for (int i = 0; i < 4; i++)
+        most = quarters[0][i] > most ? quarters[0][i] : most;
     float found;
-    memcpy(bits, lanes, sizeof bits);
-    for (int width = LANES / 2; width > 0; width /= 2) {
-        for (int i = 0; i < width; i++)
-            bits[i] = bits[i] > bits[i + width] ? bits[i] : bits[i + width];
-    }
-    memcpy(&found, bits, sizeof found);
+    memcpy(&found, &most, sizeof found);
     return found;
 }
 
@@ -73,7 +97,6 @@ INLINE void add_part(ingot_metric metric, Lanes *sum, const Lanes *x, const Lane
         *sum += (Lanes)size;
         return;
     }
-    /* Bits of numbers that are not negative have their order, in which NaN is the largest. */
     Bits more = size > (Bits)*sum;
     *sum = (Lanes)((size & more) | ((Bits)*sum & ~more));
 }
@@ -94,6 +117,12 @@ INLINE float key_of(ingot_metric metric, const Lanes *sum, float query_square, f
 INLINE void keys_of_queries(ingot_metric metric, const float *queries, int together, const float *query_squares,
                             const float *rows, int64_t row_count, int64_t d, float *keys, int64_t key_stride) {
     int64_t whole = d - d % LANES;
+    const float *end = rows + row_count * d;
+    Bits first;
+    ones_for(&first, d - whole);
+    Lanes last[4]; /* parts of the queries */
+    for (int q = 0; q < together && whole < d; q++)
+        load_some(&last[q], queries + q * d + whole, d - whole, &first, queries + (q + 1) * d);
     for (int64_t row = 0; row < row_count; row++) {
         const float *y = rows + row * d;
         Lanes sums[4] = {{0}}, square = {0};
@@ -110,12 +139,9 @@ INLINE void keys_of_queries(ingot_metric metric, const float *queries, int toget
         }
         if (whole < d) {
             Lanes part;
-            load_some(&part, y + whole, d - whole);
-            for (int q = 0; q < together; q++) {
-                Lanes x;
-                load_some(&x, queries + q * d + whole, d - whole);
-                add_part(metric, &sums[q], &x, &part);
-            }
+            load_some(&part, y + whole, d - whole, &first, end);
+            for (int q = 0; q < together; q++)
+                add_part(metric, &sums[q], &last[q], &part);
             if (metric == METRIC_COSINE)
                 square += part * part;
         }
@@ -125,15 +151,17 @@ INLINE void keys_of_queries(ingot_metric metric, const float *queries, int toget
     }
 }
 
-INLINE float square_of(const float *x, int64_t d) {
+INLINE float square_of(const float *x, int64_t d, const float *end) {
     int64_t whole = d - d % LANES;
+    Bits first;
+    ones_for(&first, d - whole);
     Lanes sum = {0}, part;
     for (int64_t i = 0; i < whole; i += LANES) {
         load(&part, x + i);
         sum += part * part;
     }
     if (whole < d) {
-        load_some(&part, x + whole, d - whole);
+        load_some(&part, x + whole, d - whole, &first, end);
         sum += part * part;
     }
     return total(&sum);
@@ -147,7 +175,7 @@ INLINE void keys_by(ingot_metric metric, const float *queries, int64_t query_cou
         int together = query_count - query >= 4 ? 4 : 1;
         const float *x = queries + query * d;
         for (int q = 0; q < together && metric == METRIC_COSINE; q++)
-            squares[q] = square_of(x + q * d, d);
+            squares[q] = square_of(x + q * d, d, x + (q + 1) * d);
         float *to = keys + query * key_stride;
         if (together == 4)
             keys_of_queries(metric, x, 4, squares, rows, row_count, d, to, key_stride);
@@ -182,7 +210,7 @@ void ingot_keys(ingot_metric metric, const float *queries, int64_t query_count, 
 FOR_EACH_MACHINE
 void ingot_squares(const float *rows, int64_t row_count, int64_t d, float *squares) {
     for (int64_t row = 0; row < row_count; row++)
-        squares[row] = square_of(rows + row * d, d);
+        squares[row] = square_of(rows + row * d, d, rows + row_count * d);
 }
 
 /* Most values are far: whole parts of them are passed over at once. */

@@ -22,7 +22,7 @@
 
 enum {
     MOST_QUERIES = 128,        /* in a block, at most */
-    FEWEST_QUERIES = 8,        /* that are worth a product of matrices */
+    FEWEST_QUERIES = 16,       /* that are worth a product of matrices */
     MOST_ROWS = 512,           /* in a tile, at most */
     FEWEST_ROWS = 16,          /* in a tile, unless there are no more */
     PRODUCT_TILE = 1 << 20,    /* bytes of a tile for products of matrices */
@@ -347,7 +347,7 @@ static void choose_sizes(Job *job) {
     int64_t fitting = larger(1, ALL_CANDIDATES / (bytes * job->worker_count));
     job->block = larger(1, smaller(smaller(MOST_QUERIES, search->query_count), fitting));
     bool is_product = search->metric != METRIC_L1 && search->metric != METRIC_LINF;
-    job->scan.by_products = is_product && job->block >= FEWEST_QUERIES && search->d > 0;
+    job->scan.by_products = is_product && search->d > 0 && job->block >= FEWEST_QUERIES;
     int64_t tile_bytes = job->scan.by_products ? PRODUCT_TILE : DIRECT_TILE;
     int64_t rows = tile_bytes / (larger(1, search->d) * (int64_t)sizeof(float));
     job->scan.tile = larger(1, smaller(search->row_count, larger(FEWEST_ROWS, smaller(rows, MOST_ROWS))));
