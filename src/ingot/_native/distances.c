@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__has_attribute)
+/* What takes the best version runs while the library is loaded, too early for ThreadSanitizer. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__has_attribute) && !defined(__SANITIZE_THREAD__)
 #if __has_attribute(target_clones)
 #define FOR_EACH_MACHINE __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif

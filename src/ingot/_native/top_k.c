@@ -9,6 +9,7 @@
  * Candidates of a query are a list with room for twice as many as are wanted. When it is full, the nearer half stays, and
  * the farthest of them is the limit from then on. */
 #include "product.h" /* first: it includes Python's header, which must come before those of the system */
+#include "product.h" /* first: Python chooses what the system's headers declare */
 #include "top_k.h"
 
 #include <float.h>
