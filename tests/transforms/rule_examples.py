@@ -104,6 +104,8 @@ MOVEMENTS = [
 ]
 
 SLICES = [
+    Example(slicing.Slice((1, 2), (-1, -1), (-1, -1)), (PLAIN,)),  # all, in reverse
+    Example(slicing.Slice((0, 2), (1, -1), (1, -1), (0,)), (real(1, 3),)),
     Example(slicing.Slice((1, 0), (3, 4), (1, 2)), (real(3, 4),), lambda m, x: x[1:3, ::2]),
     Example(slicing.Slice((2, 3), (-1, -1), (-1, -2)), (real(3, 4),), lambda m, x: x[::-1, ::-2]),
     Example(slicing.Slice((1, 0), (2, 4), (1, 1), (0,)), (real(3, 4),), lambda m, x: x[1]),

@@ -17,8 +17,8 @@ from ingot.ops.along_axis import take_along_axis
 from ingot.ops.casting import astype
 from ingot.ops.creation import arange
 from ingot.ops.exponential import exp
-from ingot.ops.joining import concatenate, stack
-from ingot.ops.movement import expand_dims, require_array, reshape
+from ingot.ops.joining import concatenate
+from ingot.ops.movement import expand_dims, flip, require_array, reshape
 from ingot.ops.powers import rsqrt
 from ingot.ops.statistics import logsumexp
 from ingot.ops.trigonometry import cos, sin
@@ -154,19 +154,19 @@ def rope(
         steps = 1 / astype(freqs, angle_dtype, stream)
     positions = arange(a.shape[-2], dtype=angle_dtype) + _first_position(a, offset, angle_dtype)
     angles = reshape(positions * float(scale), (*positions.shape, 1)) * steps
-    cosines = cos(angles, stream=stream)
-    sines = sin(angles, stream=stream)
-    wide = _wide(a, stream)
-    if traditional:
-        pairs = reshape(wide[..., :dims], (*a.shape[:-1], half, 2))
-        first, second = pairs[..., 0], pairs[..., 1]
-    else:
-        first, second = wide[..., :half], wide[..., half:dims]
-    turned = [first * cosines - second * sines, first * sines + second * cosines]
-    if traditional:
-        turned = [reshape(stack(turned, -1), (*a.shape[:-1], dims))]
-    rest = [wide[..., dims:]] if dims < a.shape[-1] else []
-    return astype(concatenate([*turned, *rest], -1, stream=stream), a.dtype, stream)
+    # Each feature times a cosine, and the other of its pair times a sine: all of it is one loop.
+    axis = -1 if traditional else -2  # of the pairs
+    whole = _wide(a, stream)
+    rotated = whole[..., :dims] if dims < a.shape[-1] else whole
+    pairs = reshape(rotated, (*a.shape[:-1], half, 2) if traditional else (*a.shape[:-1], 2, half))
+    signs = array([-1.0, 1.0], angle_dtype)
+    cosines = expand_dims(cos(angles, stream=stream), axis)
+    sines = expand_dims(sin(angles, stream=stream), axis)
+    sines = sines * (signs if traditional else reshape(signs, (2, 1)))
+    turned = reshape(pairs * cosines + flip(pairs, axis) * sines, rotated.shape)
+    if dims < a.shape[-1]:
+        turned = concatenate([turned, whole[..., dims:]], -1, stream=stream)
+    return astype(turned, a.dtype, stream)
 
 
 def _base(base: float | None) -> float:

@@ -102,6 +102,8 @@ class Slice(Op):
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         update = reshape(cotangent, self.kept_shape) if self.dropped else cotangent
+        if self.kept_shape == x.shape:  # all elements, in another order: back in the same way
+            return (apply(Slice(self.start, self.stop, self.strides), update),)
         place = SliceUpdate(self.start, self.stop, self.strides)
         return (apply(place, zeros(x.shape, x.dtype), update),)
 
