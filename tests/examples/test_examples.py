@@ -6,13 +6,16 @@ They run in this process, so that scikit-learn and matplotlib are loaded once fo
 from __future__ import annotations
 
 import importlib
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from types import ModuleType
 
+import mlx.core as mlx
 import numpy as np
 import pytest
 from rich.console import Console
@@ -33,12 +36,17 @@ def as_it_was() -> Iterator[None]:
 
 
 @pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    known = set(sys.modules)
-    yield importlib.import_module
-    for name in {"show", "digits", *NAMES} & (set(sys.modules) - known):
-        del sys.modules[name]
+def load() -> Callable[[str], ModuleType]:
+    return partial(module_from, EXAMPLES)
+
+
+def module_from(folder: Path, name: str) -> ModuleType:
+    """A module of the examples, which import each other as programs in one folder do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        for known in ("show", "digits", *NAMES):
+            patch.delitem(sys.modules, known, raising=False)
+        return importlib.import_module(name)
 
 
 def last_lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -104,6 +112,22 @@ def test_losses_are_the_same_uncompiled(load, name: str, rounds: int) -> None:
     mx.disable_compile()
     _, uncompiled = example.train(rounds)
     assert compiled == pytest.approx(uncompiled, rel=2e-4)
+
+
+@pytest.mark.parametrize(("name", "rounds"), list(zip(NAMES, (2, 1, 2, 2), strict=True)))
+def test_losses_are_those_of_mlx(load, tmp_path: Path, name: str, rounds: int) -> None:
+    # The same programs, with the imports of MLX and nothing else changed.
+    for script in EXAMPLES.glob("*.py"):
+        program = script.read_text().replace("import ingot.", "import mlx.")
+        (tmp_path / script.name).write_text(program)
+    shutil.copy(EXAMPLES / "sonnets.txt", tmp_path)
+    mlx.disable_compile()  # it would start a C++ compiler
+    try:
+        _, expected = module_from(tmp_path, name).train(rounds)
+    finally:
+        mlx.enable_compile()
+    _, found = load(name).train(rounds)
+    assert found == pytest.approx(expected, rel=1e-3)
 
 
 def test_training_depends_on_the_seed_only(load) -> None:
