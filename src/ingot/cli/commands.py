@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
-import importlib.util
 import sys
 from collections.abc import Sequence
 
@@ -29,12 +28,11 @@ FROM_EXTRAS = {"rich"}
 
 def main(argv: Sequence[str]) -> int:
     """Runs the command line `argv`; returns the exit code."""
-    commands = _available()
     parser = argparse.ArgumentParser(
         prog="ingot",
         usage="ingot [--version] [--help] COMMAND ...",
         description="Array programs with MLX's API on the CPU.",
-        epilog=_table(commands) + "\n\n`ingot COMMAND --help` says more about a command.",
+        epilog=_table() + "\n\n`ingot COMMAND --help` says more about a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     version = f"ingot {__version__} (follows MLX {MLX_VERSION})"
@@ -45,8 +43,8 @@ def main(argv: Sequence[str]) -> int:
     if chosen.command in (None, "help"):
         parser.print_help()
         return 0
-    if chosen.command not in commands:
-        parser.error(_unknown(chosen.command, commands))
+    if chosen.command not in SUMMARIES:
+        parser.error(_unknown(chosen.command))
     return _run(chosen.command, chosen.rest)
 
 
@@ -73,18 +71,15 @@ def _run(command: str, argv: list[str]) -> int:
     return code
 
 
-def _available() -> list[str]:
-    return [name for name in SUMMARIES if importlib.util.find_spec(f"ingot.cli.{name}")]
+def _table() -> str:
+    width = max(map(len, SUMMARIES))
+    lines = [f"  {name:{width}}  {summary}" for name, summary in SUMMARIES.items()]
+    return "\n".join(["commands:", *lines])
 
 
-def _table(commands: Sequence[str]) -> str:
-    width = max(len(name) for name in commands)
-    return "commands:\n" + "\n".join(f"  {name:{width}}  {SUMMARIES[name]}" for name in commands)
-
-
-def _unknown(command: str, commands: Sequence[str]) -> str:
+def _unknown(command: str) -> str:
     if command.endswith(".py"):
         return f"{command!r} is no command. `ingot run {command}` runs it."
-    near = difflib.get_close_matches(command, commands, n=1)
-    hint = f"Did you mean `ingot {near[0]}`?" if near else f"There are {', '.join(commands)}."
+    near = difflib.get_close_matches(command, SUMMARIES, n=1)
+    hint = f"Did you mean `ingot {near[0]}`?" if near else f"There are {', '.join(SUMMARIES)}."
     return f"{command!r} is no command. {hint}"
