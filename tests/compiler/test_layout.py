@@ -32,8 +32,11 @@ def test_boxes_do_not_touch_and_edges_lead_down(seed: int) -> None:
     for (first, second), bends in zip(edges, found.bends, strict=True):
         heights = [boxes[first][3], *(y for _, y in bends), boxes[second][1]]
         assert heights == sorted(heights)
-        for x, y in bends:
-            inside = [b for b in boxes if b[0] < x < b[2] and b[1] < y < b[3]]
+        # straight down past the boxes of a layer, bent only between layers
+        points = [((boxes[first][0] + boxes[first][2]) / 2, boxes[first][3]), *bends]
+        for (x, top), (end, bottom) in zip(points[::2], points[1::2], strict=True):
+            assert x == pytest.approx(end)
+            inside = [b for b in boxes if b[0] < x < b[2] and b[1] < bottom and top < b[3]]
             assert not inside
     assert min(box[0] for box in boxes) >= -1e-9
     assert max(box[2] for box in boxes) <= found.width + BEND_WIDTH

@@ -118,10 +118,8 @@ def _node(step: Step, tape: Tape, numbers: dict[Step, int]) -> dict[str, Any]:
     elif step.is_constant:
         kind, title = "constant", what.removeprefix("constant ")
     elif step.op is None:
-        kind, title = (
-            "input",
-            what.removeprefix("input ").removeprefix("argument ").replace("`", ""),
-        )
+        name = what.removeprefix("input ").removeprefix("argument ").removeprefix("captured ")
+        kind, title = "input", name.replace("`", "")
     else:
         kind, title = step.op.role, type(step.op).__name__
     return {

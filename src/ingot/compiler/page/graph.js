@@ -213,7 +213,7 @@ class Graph {
 
   isFar([first, second, bends]) {
     // Edges over very many layers go straight, through whatever is there.
-    return !bends.length && this.stage.nodes[second].box[1] - this.stage.nodes[first].box[1] > FAR;
+    return bends.length < 2 && this.stage.nodes[second].box[1] - this.stage.nodes[first].box[1] > FAR;
   }
 
   port(first, second) {

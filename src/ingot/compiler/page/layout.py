@@ -24,8 +24,8 @@ BEND_WEIGHT = 4.0  # how much more straight a bend wants to be than a box
 
 @dataclass
 class Layout:
-    """The left upper corners of the boxes, the bends of the edges (where they enter and leave each
-    layer that they go through), and the size of it all.
+    """The left upper corners of the boxes, the bends of the edges (where they leave their own
+    layer, and enter and leave each that they go through), and the size of it all.
     """
 
     places: list[tuple[float, float]]
@@ -54,14 +54,15 @@ def layered(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int
     places = [
         (centres[box] - left - sizes[box][0] / 2, tops[layer_of[box]]) for box in range(len(sizes))
     ]
-    bends = [
-        [
-            (centres[x] - left, tops[layer_of[x]] + end)
-            for x in chain
-            for end in (0.0, row_heights[layer_of[x]])
-        ]
-        for chain in chains
-    ]
+    bends: list[list[tuple[float, float]]] = []
+    for (first, _), chain in zip(edges, chains, strict=True):
+        bottom_of_row = tops[layer_of[first]] + row_heights[layer_of[first]]
+        # a low box has higher ones beside it, past which the edge goes down first
+        points = [(centres[first] - left, bottom_of_row)]
+        for bend in chain:
+            across, top = centres[bend] - left, tops[layer_of[bend]]
+            points += [(across, top), (across, top + row_heights[layer_of[bend]])]
+        bends.append(points)
     right = max(x + width / 2 for x, width in zip(centres, widths, strict=True))
     return Layout(places, bends, right - left, bottom)
 
