@@ -165,12 +165,15 @@ def test_the_trace_file(tmp_path: Path) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        work()
+        # gets the identity of one that has ended, and is another thread all the same
+        later = threading.Thread(target=work, name="later")
+        later.start()
+        later.join()
     profile.save_trace(tmp_path / "trace.json")
     stream = io.StringIO((tmp_path / "trace.json").read_text())
     found = events(stream)
     threads_named = {e["tid"]: e["args"]["name"] for e in found if e["ph"] == "M"}
-    assert set(threads_named.values()) == {"MainThread", "worker 0", "worker 1"}
+    assert set(threads_named.values()) == {"worker 0", "worker 1", "later"}
     spans = [event for event in found if event["ph"] == "X"]
     assert {event["cat"] for event in spans} == {"kernel", "host", "op", "call", "compile"}
     for thread in threads_named:

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 from ingot import _native
@@ -34,8 +35,16 @@ _running: tuple[Profile | _TimesOf, ...] = ()
 _locate = SourceRecorder()
 
 
+_numbers = count()
+
+
 class _Thread(threading.local):
+    """What belongs to a thread: a number of its own, which no later thread gets again."""
+
     origins: list[Any] | None = None  # the lines of the graph that is evaluated as a whole now
+
+    def __init__(self) -> None:
+        self.number = next(_numbers)
 
 
 _thread = _Thread()
@@ -57,13 +66,13 @@ class Profile:
         self._left_out = 0
         self._ended: dict[int, list[tuple[int, int]]] = {}  # by thread: (begin, duration)
         self._threads: dict[int, str] = {}
-        self._thread = 0
+        self._thread = -1
         self._begin = self._end = 0
 
     def __enter__(self) -> Profile:
         if self._begin:
             raise RuntimeError("[profile] a profile measures one block: make another for this one.")
-        self._thread = threading.get_ident()
+        self._thread = _thread.number
         self._begin = time.perf_counter_ns()
         _change_running(lambda running: (*running, self))
         return self
@@ -188,7 +197,7 @@ class Profile:
 
 
 def _here() -> tuple[int, str]:
-    return threading.get_ident(), threading.current_thread().name
+    return _thread.number, threading.current_thread().name
 
 
 def _resolved(origins: tuple[Any, ...], lines: list[Any] | None) -> tuple[Source, ...]:
