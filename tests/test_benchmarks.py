@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ingot.benchmarks import benchmark, machine, measure, report
+from ingot.benchmarks import benchmark, command, machine, measure, report
 from ingot.benchmarks.benchmark import Benchmark, chosen, named
 from ingot.benchmarks.command import add_arguments, main
 from ingot.benchmarks.machine import BusyMeter
@@ -155,7 +155,7 @@ def test_contenders_are_measured_compared_and_never_hidden() -> None:
         "    dying                   failed: its process ended (7)",
         "    limit 4 s                      4 s   ratio 0.5      target 1      met",
     ]
-    assert report.closing_lines({"benchmarks": [entry], "busy": 0.5}) == [
+    assert report.closing_lines({"benchmarks": [entry], "busy": 0.5, "interrupted_before": []}) == [
         "targets: 2 met, 1 missed, 1 not judged for lack of a number",
         "    MISSED by 300%: fakes, against fast",
         "failure: fakes, broken: failed: ValueError: it cannot",
@@ -185,6 +185,24 @@ def test_ingot_failing_fails_the_command(
     again = capsys.readouterr().out
     assert again.startswith(said.out)
     assert "| fakes without ingot | failed | - | - | - | - |" in again
+
+
+@pytest.mark.usefixtures("fakes")
+def test_an_interrupted_run_keeps_what_it_has(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(benchmarks: list[Benchmark], *rest: Any) -> None:
+        run(benchmarks[:1], *rest)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "run", interrupted)
+    numbers = tmp_path / "numbers.json"
+    names = ("fake_failure", "fake_cold", "fake_warm")
+    assert main(options(*names, "--quick", "--json", str(numbers))) == 130
+    said = capsys.readouterr().out
+    assert "interrupted: 2 benchmarks, from fake_cold on, did not run" in said
+    written = json.loads(numbers.read_text())
+    assert [entry["name"] for entry in written["benchmarks"]] == ["fake_failure"]
 
 
 @pytest.mark.usefixtures("fakes")
@@ -250,9 +268,9 @@ def test_the_worst_of_a_group_is_against_the_best_peer() -> None:
     ]
     (worst,) = report.worst_of_groups(entries)
     assert (worst["title"], worst["against"], worst["ratio"]) == ("the second", "slow", 3.0)
-    assert report.closing_lines({"benchmarks": entries, "busy": None})[0] == (
-        "worst of 3 odd sizes against the best peer: 3 (the second, slow)"
-    )
+    assert report.closing_lines({"benchmarks": entries, "busy": None, "interrupted_before": []})[
+        0
+    ] == ("worst of 3 odd sizes against the best peer: 3 (the second, slow)")
     assert report.lines(entries[2])[1:] == [
         "    slow                           1 s   ratio 3        target 2      MISSED by 50%",
         "    torch                   not installed",

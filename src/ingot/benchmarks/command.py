@@ -24,6 +24,7 @@ from ingot.benchmarks.run import FULL, QUICK, run
 __all__ = ["add_arguments", "main"]
 
 FORMAT = 1
+INTERRUPTED = 130  # as shells count it
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,6 +73,8 @@ def main(arguments: argparse.Namespace) -> int:
         arguments.json.write_text(text + "\n", encoding="utf-8")
     if arguments.markdown:
         print("\n" + report.markdown(written))
+    if written["interrupted_before"]:
+        return INTERRUPTED
     failed = any("missing" in entry["contenders"][SUBJECT] for entry in written["benchmarks"])
     return 1 if failed else 0
 
@@ -82,13 +85,19 @@ def _measure(benchmarks: list[Benchmark], arguments: argparse.Namespace) -> dict
     _print_beginning(described)
     meter = machine.BusyMeter()
     progress = _Progress(len(benchmarks))
-    results = run(
-        benchmarks, QUICK if arguments.quick else FULL, progress.say, progress.finished, meter
-    )
-    entries = [result.as_json() for result in results]
+    effort = QUICK if arguments.quick else FULL
+    try:
+        run(benchmarks, effort, progress.say, progress.finished, meter)
+    except KeyboardInterrupt:
+        progress.clear()
+        unmeasured = [benchmark.name for benchmark in benchmarks[len(progress.entries) :]]
+    else:
+        unmeasured = []
+    entries = progress.entries
     return {
         "format": FORMAT,
         "quick": arguments.quick,
+        "interrupted_before": unmeasured,
         "machine": described,
         "busy": meter.share,
         "benchmarks": entries,
@@ -125,21 +134,25 @@ class _Progress:
 
     def __init__(self, total: int) -> None:
         self.total = total
-        self.done = 0
+        self.entries: list[dict[str, Any]] = []
         self.live = sys.stderr.isatty()
 
     def say(self, text: str) -> None:
         """Shows what is being done."""
         if self.live:
-            sys.stderr.write(f"\r\033[K[{self.done + 1}/{self.total}] {text}")
+            sys.stderr.write(f"\r\033[K[{len(self.entries) + 1}/{self.total}] {text}")
             sys.stderr.flush()
 
     def finished(self, result: Result) -> None:
         """Prints a result, and tracebacks of what failed in it."""
+        self.clear()
+        self.entries.append(result.as_json())
+        print("\n".join(report.lines(self.entries[-1])), flush=True)
+        for contender, details in result.details.items():
+            print(f"{result.benchmark.name}, {contender}:\n{details}", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Takes the line away."""
         if self.live:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
-        print("\n".join(report.lines(result.as_json())), flush=True)
-        for contender, details in result.details.items():
-            print(f"{result.benchmark.name}, {contender}:\n{details}", file=sys.stderr, flush=True)
-        self.done += 1

@@ -54,6 +54,8 @@ def closing_lines(report: dict[str, Any]) -> list[str]:
     """What to say after all benchmarks: the worst of groups, targets, failures, who is missing."""
     entries = report["benchmarks"]
     said = []
+    if skipped := report["interrupted_before"]:
+        said.append(f"interrupted: {len(skipped)} benchmarks, from {skipped[0]} on, did not run")
     for worst in worst_of_groups(entries):
         said.append(
             f"worst of {worst['count']} {worst['group']} against the best peer: "
