@@ -34,6 +34,11 @@ def loss_function(model, x, y):
 def scaled(x, *more, scale=2.0, **others):
     return mx.exp(x) * scale
 
+class Scaler:
+    @mx.compile
+    def scale(self, x):
+        return mx.cos(x) * 2
+
 def never(x):
     return x + 1
 
@@ -59,6 +64,7 @@ def run():
     for _ in range(2):
         print("loss", step(x, mx.zeros((16, 4))).item())
     compiled_twice(x)
+    Scaler().scale(x)
     print("arguments", sys.argv[1:])
 
 if __name__ == "__main__":
@@ -130,6 +136,14 @@ def test_a_function_by_the_name_it_was_given(script: Path, capsys: Any) -> None:
     assert code == 0
     assert out.splitlines()[0] == "; kernel 0: Exp Add"
     assert "for i in begin .. end:" in out
+
+
+def test_a_compiled_method(script: Path, capsys: Any) -> None:
+    code, out, _ = explain(capsys, f"{script}::Scaler.scale", "--json")
+    assert code == 0
+    report = json.loads(out)
+    assert report["name"] == "Scaler.scale"
+    assert [work["name"] for work in report["program"]] == ["Cos Multiply"]
 
 
 def test_given_arguments(script: Path, capsys: Any) -> None:

@@ -46,11 +46,10 @@ class _Watch:
         self.report: Explanation | None = None
         self.later: tuple[Any, tuple[Any, ...], dict[str, Any]] | None = None
 
-    # Compiled functions: each signature comes to `slow_call` once
+    # Compiled functions: their class tells of each call
 
     def __enter__(self) -> _Watch:
         watch, original = self, CompiledFunction.__call__
-        self._original = original
 
         def watched(compiled: CompiledFunction, /, *args: Any, **kwargs: Any) -> Any:
             if not _native.recording() and watch._is_meant(compiled, sys._getframe(1)):
@@ -67,7 +66,7 @@ class _Watch:
 
     def _is_meant(self, compiled: CompiledFunction, caller: FrameType) -> bool:
         """Whether the function has the name, or is what the name means where it is called."""
-        if _names(compiled) & {self.name}:
+        if self.name in _names(compiled) | _names(compiled._function):
             return True
         scopes = (caller.f_locals, caller.f_globals)
         return any(scope.get(self.name) is compiled for scope in scopes)
