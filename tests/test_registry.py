@@ -41,6 +41,7 @@ class TestEveryOp:
             "count",
             "gather",
             "scatter",
+            "assemble",
             "check",
             "single",
         )

@@ -51,6 +51,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "gathered elements": lambda x: mx.take_along_axis(x, mx.argmax(x, 1, keepdims=True), 1),
     "scattered rows": lambda x: x.at[mx.array([0, -1, 0])].add(x[:1] + mx.zeros((3, 1))),
     "scattered elements": lambda x: x.at[:, mx.array([-1, 0])].maximum(x[:, :2] * 2),
+    "joined": lambda x: mx.concatenate([x[:1], x, x[:, ::-1]]),
+    "padded": lambda x: mx.pad(x, ((1, 0), (0, 3))),
+    "updated slice": lambda x: mx.grad(lambda x: (x[1:, ::2] * 2).sum())(x) + x,
     "one update": lambda x: mx.put_along_axis(x, mx.argmin(x, 1, keepdims=True), x[:, :1], 1),
 }
 

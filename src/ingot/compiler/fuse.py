@@ -32,8 +32,8 @@ SMALL = 1 << 15  # elements that one thread reduces at once, however they are ar
 class Group:
     """Steps that run together.
 
-    Kinds: "fused" (one kernel), "scatter" (a kernel of its own), "view" and "count" (no work),
-    "check" (an error or no work), "single" (one op).
+    Kinds: "fused" (one kernel), "scatter" (a kernel of its own), "assemble" (copies), "view" and
+    "count" (no work), "check" (an error or no work), "single" (one op).
     """
 
     kind: str
@@ -249,6 +249,10 @@ class _Fuser:
     def _scatter(self, step: Step) -> None:
         self._single(step)
         self.singles[step].kind = "scatter"
+
+    def _assemble(self, step: Step) -> None:
+        self._single(step)
+        self.singles[step].kind = "assemble"
 
     def _count(self, step: Step) -> None:
         self.singles[step] = Group("count", [step])

@@ -20,13 +20,14 @@ from ingot.compiler.fuse import Group, Schedule
 from ingot.compiler.kernels import kernel_address
 from ingot.compiler.layout import contiguous
 from ingot.compiler.loops import Kernel, Lowered
+from ingot.compiler.materialise import copy_of
 from ingot.compiler.scatter import lower_scatter
 from ingot.compiler.tape import Step
 from ingot.compiler.views import view_at
 from ingot.compiler.walks import lower
 from ingot.compiler.work import Work
 from ingot.graph.blas import has_gemm, product_of
-from ingot.graph.op import Op, Output, no_rule
+from ingot.graph.op import Output
 from ingot.graph.shape import size_of
 
 __all__ = ["Plan", "build_plan"]
@@ -41,26 +42,6 @@ class Place:
     slot: int
     offset: int
     strides: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Materialise(Op):
-    """The elements of a view, one after the other."""
-
-    role = "map"
-
-    def infer(self, x: Any) -> Any:
-        return x.shape, x.dtype
-
-    def evaluate(self, x: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(x)
-
-    def emit(self, k: Any, x: Any) -> Any:
-        return x
-
-    vjp = no_rule("only planned programs hold it")
-    jvp = no_rule("only planned programs hold it")
-    vmap = no_rule("only planned programs hold it")
 
 
 @dataclass
@@ -140,7 +121,7 @@ class _Planner:
         made = {
             step
             for group in self.schedule.groups
-            if group.kind in ("fused", "scatter")
+            if group.kind in ("fused", "scatter", "assemble")
             or (group.kind == "single" and self._is_gemm(group.steps[0]))
             for step in group.outputs
         }
@@ -163,6 +144,8 @@ class _Planner:
                 pass  # kernels know positions
             elif group.kind == "check":
                 self._check(step)
+            elif group.kind == "assemble":
+                self._assemble(step)
             elif group.kind == "scatter":
                 self._scatter(group, self._shared(group, number))
             elif type(step.op) is Output:
@@ -215,7 +198,7 @@ class _Planner:
     def _materialised(self, source: Step) -> Step:
         """A contiguous copy of a value; it stays until the program ends."""
         if source not in self.copies:
-            copy = Step(Materialise(), [source], source.shape, source.dtype)
+            copy = copy_of(source)
             shown = {self.base.get(step, step) for step in self.schedule.tape.outputs}
             self.copies[source] = copy
             if self.base.get(source, source) in shown:
@@ -224,9 +207,29 @@ class _Planner:
                 self._host_instruction(copy, [slot])
             else:
                 self._give_place(copy)
-                domain = tuple(length for length in copy.shape if length != 1)
-                self._fused(Group("fused", [copy], [source], [copy], domain))
+                self._copy(copy)
         return self.copies[source]
+
+    def _copy(self, copy: Step) -> None:
+        """A kernel that fills the place of a copy."""
+        domain = tuple(length for length in copy.shape if length != 1)
+        self._fused(Group("fused", [copy], list(copy.inputs), [copy], domain))
+
+    def _assemble(self, step: Step) -> None:
+        """Copies the pieces of a result to their places in it, one after the other."""
+        self._give_place(step)
+        whole = self.place[step]
+        assert step.op is not None
+        for number, piece in step.op.pieces(*step.inputs):
+            source = step.inputs[number]
+            if size_of(source.shape) == 0:
+                continue
+            found = piece.layout(step.shape, whole.strides)
+            assert found is not None
+            offset, strides = found
+            copy = copy_of(source, step)
+            self.place[copy] = Place(whole.slot, whole.offset + offset, strides)
+            self._copy(copy)
 
     def _new_slot(self) -> int:
         self.slot_count += 1

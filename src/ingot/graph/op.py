@@ -72,8 +72,8 @@ class Op:
 
     # What the fuser asks: "map" (each element by itself), "reduce", "view" (elements only addressed
     # otherwise), "count" (elements are their positions, which loops know), "gather" (elements of
-    # the first input at indices), "scatter" (a copy with updates at indices), "check" (the first
-    # input unless the second says no) or "single".
+    # the first input at indices), "scatter" (a copy with updates at indices), "assemble" (inputs
+    # copied to their places), "check" (the first input unless the second says no) or "single".
     role: ClassVar[str] = "single"
     why_single: ClassVar[str] = "its elements depend on many others"
     keeps_order: ClassVar[bool] = False  # a view whose elements keep their order in memory
@@ -95,6 +95,10 @@ class Op:
         None if the op stays as it is.
         """
         return None
+
+    def pieces(self, *inputs: Any) -> list[tuple[int, Op]]:
+        """For ops that assemble their result: which input is copied to which slice, in order."""
+        raise NotImplementedError
 
     # Ops without fields inherit these: two of a class are equal. So do ops that are declared with
     # eq=False, each of which equals itself only.

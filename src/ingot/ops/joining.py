@@ -43,7 +43,7 @@ class Concatenate(Op):
 
     axis: int
 
-    why_single = "it copies its inputs next to each other"
+    role = "assemble"
 
     def infer(self, *inputs: array) -> tuple[Shape, Dtype]:
         axis = self.axis
@@ -76,6 +76,17 @@ class Concatenate(Op):
             for has_batch, x in zip(batched, inputs, strict=True)
         )
         return apply(Concatenate(self.axis + 1), *filled)
+
+    def pieces(self, *inputs: Any) -> list[tuple[int, Op]]:
+        found: list[tuple[int, Op]] = []
+        end = 0
+        for number, x in enumerate(inputs):
+            first = [0] * len(x.shape)
+            last = list(x.shape)
+            first[self.axis], last[self.axis] = end, end + x.shape[self.axis]
+            found.append((number, Slice(tuple(first), tuple(last), (1,) * len(first))))
+            end = last[self.axis]
+        return found
 
     emit = no_rule("its inputs are copied next to each other, one block each")
 

@@ -8,7 +8,7 @@ array; they are behind `slice` and `slice_update`.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -125,7 +125,7 @@ class SliceUpdate(Op):
     stop: Shape
     strides: Shape
 
-    why_single = _UPDATE
+    role = "assemble"
 
     def infer(self, x: array, update: array) -> tuple[Shape, Dtype]:
         return x.shape, x.dtype
@@ -155,7 +155,15 @@ class SliceUpdate(Op):
             broadcast_batch(update, size, batched[1]),
         )
 
-    emit = no_rule(why_single)
+    def expanded(self, build: Callable[..., Any], x: Any, update: Any) -> Any | None:
+        replaces_all = update.shape == x.shape and set(self.strides) <= {1}
+        return update if replaces_all else None
+
+    def pieces(self, x: Any, update: Any) -> list[tuple[int, Op]]:
+        everything = Slice((0,) * len(x.shape), x.shape, (1,) * len(x.shape))
+        return [(0, everything), (1, Slice(self.start, self.stop, self.strides))]
+
+    emit = no_rule("it is two copies, of which the second goes to the places of the slice")
 
 
 def zeros_for_none(tangents: Sequence[array | None], primals: Sequence[array]) -> list[array]:
