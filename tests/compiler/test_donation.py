@@ -254,3 +254,33 @@ def test_derivatives_see_the_values_before() -> None:
     expected = 2 * np.array(x) + 1
     expected[0] -= 1
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_an_input_that_a_result_shows_keeps_its_memory() -> None:
+    def step(x: mx.array) -> tuple[mx.array, mx.array]:
+        return x.T, x * 0.5
+
+    compiled = mx.compile(step)
+    for _ in range(3):
+        x = _numbers((70, 80))
+        values = np.array(x)
+        shown, halved = compiled(x)
+        del x
+        mx.eval(shown, halved)
+        np.testing.assert_array_equal(np.array(shown), values.T)
+        np.testing.assert_array_equal(np.array(halved), values * np.float32(0.5))
+
+
+def test_a_scatter_updates_a_dropped_input_in_place() -> None:
+    compiled = mx.compile(lambda x, i, y: x.at[i].add(y))
+    rows = mx.array([3, -1, 3])
+    y = _numbers((3, 80), 1)
+    x = _numbers((70, 80))
+    expected = np.array(x)
+    places = []
+    for _ in range(3):  # the first call compiles
+        x = compiled(x, rows, y)
+        places.append(_address(x))
+        np.add.at(expected, np.array(rows), np.array(y))
+    assert places[1] == places[2] == places[0]
+    np.testing.assert_allclose(np.array(x), expected, rtol=1e-5, atol=1e-6)

@@ -243,12 +243,13 @@ class _Planner:
         if group.reduced:
             return {}
         bases = [self.base.get(source, source) for source in group.inputs]
+        shown = {self.base.get(step, step) for step in self.schedule.tape.outputs}
         ending = [
             step
             for step in self.lengths_of_life.get(number, ())
             if step in group.inputs
             and bases.count(step) == 1
-            and step not in self.schedule.tape.outputs
+            and step not in shown
             and all(_takes_in_place(user, step) for user in group.steps if step in user.inputs)
         ]
         found: dict[Step, Step] = {}
