@@ -24,10 +24,6 @@ __all__ = ["Trace", "trace", "with_arrays"]
 Layout = tuple[tuple[Any, Dtype], ...]  # shapes and dtypes
 
 
-def _layout(arrays: Sequence[array]) -> Layout:
-    return tuple((x.shape, x.dtype) for x in tuple(arrays))
-
-
 class _States:
     """The implicit states that a function reads while it is traced, and what stands for them."""
 
@@ -80,7 +76,13 @@ class Trace:
 
     def fits_states(self) -> bool:
         """Whether the implicit states still have the shapes and dtypes that were traced."""
-        return all(_layout(state) == layout for state, layout in self.states)
+        for state, layout in self.states:
+            if len(state) != len(layout):
+                return False
+            for x, (shape, dtype) in zip(state, layout, strict=False):
+                if x.shape != shape or x.dtype is not dtype:
+                    return False
+        return True
 
     def for_values(self, values: Sequence[Any]) -> Tape:
         """The tape with every dimension replaced by its number among `values`."""
