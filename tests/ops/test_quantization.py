@@ -154,6 +154,34 @@ def test_products_equal_mlx(scheme: tuple[str, int, int], transpose: bool) -> No
         np.testing.assert_allclose(np.array(one), np.array(other), rtol=2e-5, atol=2e-4)
 
 
+@pytest.mark.parametrize(
+    "scheme", [("affine", 64, 4), ("affine", 32, 3), ("mxfp8", 32, 8)], ids=str
+)
+def test_one_row_and_a_large_matrix(scheme: tuple[str, int, int]) -> None:
+    """The matrix is unpacked in the loop that sums: no memory for its numbers."""
+    random = np.random.default_rng(7)
+    w = random.normal(size=(2048, 2048)).astype(np.float32)
+    x = mx.array(random.normal(size=(1, 1, 2048)).astype(np.float32))
+    parts = quantized(mx, w, scheme, "float32")
+    mx.eval(parts, x)
+
+    def product(x: mx.array, *parts: mx.array) -> mx.array:
+        return mx.quantized_matmul(x, *parts, **options(scheme))
+
+    compiled = mx.compile(product)
+    mx.eval(compiled(x, *parts))
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    found = compiled(x, *parts)
+    mx.eval(found)
+    assert mx.get_peak_memory() - before < 1e6
+    numbers = np.array(mx.dequantize(*parts, **options(scheme), dtype=mx.float32))
+    np.testing.assert_allclose(np.array(found), np.array(x) @ numbers.T, rtol=1e-4, atol=1e-3)
+    _, pulled = mx.vjp(lambda x: product(x, *parts), [x], [found])
+    expected = np.array(found) @ numbers
+    np.testing.assert_allclose(np.array(pulled[0]), expected, rtol=1e-3, atol=0.2)
+
+
 def test_gradient_by_scales_and_biases_equals_mlx() -> None:
     results = []
     for module in MODULES:

@@ -74,6 +74,7 @@ _DEFAULTS = {
     "mxfp8": Scheme("mxfp8", 32, 8),
     "nvfp4": Scheme("nvfp4", 16, 4),
 }
+_LARGE = 1 << 22  # numbers of a matrix: 16 MB of float32
 _SMALLEST_SCALE = 1e-7  # of affine groups, so that equal numbers have one, too
 _SCALE_OF_ONE = 127  # the code of the scale 2 ** 0
 _LARGEST_NVFP4 = 448.0 * 6.0  # what one scale and one code can stand for
@@ -269,6 +270,18 @@ def _numbers(
     global_scale: array | None = None,
 ) -> array:
     """The numbers that codes stand for, in float32."""
+    grouped = _grouped_numbers(scheme, w, scales, biases, global_scale)
+    return reshape(grouped, (*scales.shape[:-1], scales.shape[-1] * scheme.group_size))
+
+
+def _grouped_numbers(
+    scheme: Scheme,
+    w: array,
+    scales: array,
+    biases: array | None = None,
+    global_scale: array | None = None,
+) -> array:
+    """The numbers that codes stand for, (..., groups, chunks, codes), in float32."""
     if scheme.mode == "nvfp4":
         factors = from_fp8(scales, float32)
         unit = _unit(global_scale)
@@ -277,7 +290,7 @@ def _numbers(
         factors = astype(scales, float32)
     else:
         factors = power(2.0, astype(scales, float32) - float(_SCALE_OF_ONE))
-    # The axes of groups are kept apart until the end, so that all of this is one loop.
+    # The axes of groups are kept apart, so that all of this is one loop.
     words = scheme.group_size * scheme.bits // 32
     codes = unpack(reshape(w, (*scales.shape, words)), scheme.bits)
     if scheme.affine:
@@ -289,7 +302,7 @@ def _numbers(
     numbers = expand_dims(factors, (-1, -2)) * values
     if biases is not None:
         numbers = numbers + expand_dims(astype(biases, float32), (-1, -2))
-    return reshape(numbers, (*scales.shape[:-1], scales.shape[-1] * scheme.group_size))
+    return numbers
 
 
 def _check_quantized(name: str, scheme: Scheme, w: Any, scales: Any, biases: Any) -> None:
@@ -355,8 +368,25 @@ def quantized_matmul(
     scheme = _scheme(name, mode, group_size, bits)
     _check_quantized(name, scheme, w, scales, biases)
     dtype = _product_dtype(name, x, scales, biases)
+    if (
+        transpose
+        and w.ndim == 2
+        and x.ndim > 0
+        and x.size == x.shape[-1]
+        and _is_large(scheme, scales, x)
+    ):
+        # One row: sums over what is unpacked in the same loop, which reads the codes and no more.
+        grouped = _grouped_numbers(scheme, w, scales, biases)
+        sums = (grouped * reshape(astype(x, float32), grouped.shape[1:])).sum((1, 2, 3))
+        return astype(reshape(sums, (*x.shape[:-1], w.shape[0])), dtype, stream)
     numbers = _oriented(name, x, _numbers(scheme, w, scales, biases), transpose)
     return matmul(astype(x, dtype), astype(numbers, dtype), stream=stream)
+
+
+def _is_large(scheme: Scheme, scales: array, x: array) -> bool:
+    """Whether a matrix that fits a row has too many numbers to stay in the cache."""
+    columns = scales.shape[-1] * scheme.group_size
+    return bool(x.shape[-1] == columns and scales.shape[0] * columns >= _LARGE)
 
 
 def _product_dtype(name: str, x: Any, scales: array, biases: array | None) -> Dtype:
