@@ -52,7 +52,6 @@ WAYS = {
     "compiled": {},
     "kernel": {"use_kernel": True, "band_size": 32},
     "plain": {"use_compile": False},
-    "plain kernel": {"use_compile": False, "use_kernel": True},
 }
 
 

@@ -101,6 +101,7 @@ def rich_library() -> Any:
         import rich.box
         import rich.console
         import rich.markup
+        import rich.progress
         import rich.table
     except ImportError:
         return None

@@ -1,6 +1,14 @@
 """ingot.search: vector search on arrays, with faiss's conventions."""
 
+from ingot.search.factory import index_factory
 from ingot.search.flat import FlatIndex
+from ingot.search.inverted_index import (
+    IVFFlatIndex,
+    IVFPQIndex,
+    IVFScalarQuantizerIndex,
+    PQIndex,
+    ScalarQuantizerIndex,
+)
 from ingot.search.metrics import (
     METRIC_COSINE,
     METRIC_INNER_PRODUCT,

@@ -18,7 +18,7 @@ from ingot.search.storage import VectorStorage, refuse_in_trace
 from ingot.search.storage_files import load_index, save_index
 from ingot.search.top_k import as_count, as_rows, as_vectors, nearest_of
 
-__all__ = ["FlatIndex"]
+__all__ = ["FlatIndex", "as_ids", "as_number"]
 
 _RUNS_ONCE = "tracing runs it once, and later calls would not see it; do it outside"
 
@@ -81,7 +81,7 @@ class FlatIndex:
         """
         refuse_in_trace("add_with_ids", _RUNS_ONCE)
         vectors = as_rows("add_with_ids", "vectors", x, self.d)
-        numbers = _ids("add_with_ids", ids)
+        numbers = as_ids("add_with_ids", ids)
         if len(numbers) != len(vectors):
             raise ValueError(
                 f"[add_with_ids] {len(vectors)} vectors need as many ids, got {len(numbers)}."
@@ -130,7 +130,7 @@ class FlatIndex:
         refuse_in_trace("range_search", "how many vectors it finds depends on values")
         queries = as_vectors("range_search", "queries", x, self.d)._data
         rows, ids = self._storage.values()
-        limit = _number("range_search", "radius", radius)
+        limit = as_number("range_search", "radius", radius)
         limits, distances, positions = rows_within(queries, rows, limit, self.metric_type.value)
         return (
             constant(limits, mx.int64),
@@ -148,7 +148,7 @@ class FlatIndex:
             How many vectors were removed.
         """
         refuse_in_trace("remove_ids", _RUNS_ONCE)
-        unwanted = _ids("remove_ids", ids)
+        unwanted = as_ids("remove_ids", ids)
         return self._storage.remove(unwanted)
 
     def reconstruct(self, key: int) -> mx.array:
@@ -192,7 +192,7 @@ class FlatIndex:
         return made
 
 
-def _ids(name: str, ids: Any) -> np.ndarray:
+def as_ids(name: str, ids: Any) -> np.ndarray:
     """Ids that a user gave."""
     numbers = ids._data if isinstance(ids, mx.array) else np.asarray(ids)
     if numbers.size == 0:
@@ -206,7 +206,7 @@ def _ids(name: str, ids: Any) -> np.ndarray:
     return numbers.astype(np.int64)
 
 
-def _number(name: str, what: str, value: Any) -> float:
+def as_number(name: str, what: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):

@@ -1,0 +1,68 @@
+"""What an index keeps of a vector: codes, and how they are made and read.
+
+`Codec` is what indexes ask of a quantizer. `WholeVectors` is the one that loses nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+__all__ = ["Codec", "WholeVectors"]
+
+
+class Codec(Protocol):
+    """Makes codes, `code_size` numbers of `code_dtype`, of vectors, and vectors of codes."""
+
+    code_size: int
+    code_dtype: np.dtype[Any]
+    by_residual: bool  # whether inverted lists keep differences to their centroids, as in faiss
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether there is nothing to train, or that is done."""
+
+    def train(self, vectors: np.ndarray, seed: int, progress: bool | None) -> None:
+        """Learns from float32 vectors (number, d)."""
+
+    def encode(self, vectors: np.ndarray) -> np.ndarray:
+        """The codes (number, code_size) of float32 vectors (number, d)."""
+
+    def decode(self, codes: np.ndarray) -> np.ndarray:
+        """The float32 vectors (number, d) that codes stand for."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What was learnt, by name."""
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Takes back what `arrays` gave."""
+
+
+class WholeVectors:
+    """Vectors as they are."""
+
+    by_residual = False
+    is_trained = True
+    code_dtype: np.dtype[Any] = np.dtype(np.float32)
+
+    def __init__(self, d: int) -> None:
+        self.code_size = d
+
+    def train(self, vectors: np.ndarray, seed: int, progress: bool | None) -> None:
+        """There is nothing to learn."""
+
+    def encode(self, vectors: np.ndarray) -> np.ndarray:
+        """The vectors."""
+        return vectors
+
+    def decode(self, codes: np.ndarray) -> np.ndarray:
+        """The vectors."""
+        return codes
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Nothing was learnt."""
+        return {}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """There is nothing to take back."""

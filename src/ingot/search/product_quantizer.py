@@ -1,0 +1,88 @@
+"""Product quantizer: a vector is cut into parts, and each is replaced by the nearest of a codebook.
+
+The distance of a query to a code (asymmetric, because the query is not coded) is the sum of one
+number for each part, from tables of the query's distances to all entries of the codebooks. It is
+the same as the distance to the vector that the code stands for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ingot.search.kmeans import nearest_centroid, train_centroids
+from ingot.search.metrics import MetricType
+from ingot.search.top_k import as_count
+
+__all__ = ["ProductQuantizer"]
+
+
+class ProductQuantizer:
+    """Codes of one byte for each part of a vector.
+
+    Args:
+        name: What error sentences begin with.
+        d: The length of vectors.
+        M: The number of parts, which must divide `d`.
+        nbits: Codebooks have 2**nbits entries; from 1 to 8.
+    """
+
+    by_residual = True
+    code_dtype: np.dtype[Any] = np.dtype(np.uint8)
+
+    def __init__(self, name: str, d: int, M: int, nbits: int = 8) -> None:
+        self.code_size = as_count(name, "M", M)
+        self.nbits = as_count(name, "nbits", nbits)
+        if self.nbits > 8:
+            raise ValueError(f"[{name}] codes have at most 8 bits a part, got nbits={nbits}.")
+        if d % self.code_size != 0:
+            raise ValueError(
+                f"[{name}] cannot cut vectors of length {d} into M={M} equal parts: choose M among "
+                f"{', '.join(str(m) for m in range(1, d + 1) if d % m == 0)}."
+            )
+        self.codebooks: np.ndarray | None = None  # (M, 2**nbits, d / M)
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether there are codebooks."""
+        return self.codebooks is not None
+
+    def train(self, vectors: np.ndarray, seed: int, progress: bool | None) -> None:
+        """Learns codebooks, all of them at once."""
+        self.codebooks = train_centroids(
+            f"a product quantizer of {self.code_size} parts",
+            self._parts(vectors),
+            1 << self.nbits,
+            seed=seed,
+            progress=progress,
+        )
+
+    def encode(self, vectors: np.ndarray) -> np.ndarray:
+        """The numbers of the nearest entries of the codebooks."""
+        assert self.codebooks is not None
+        return nearest_centroid(self._parts(vectors), self.codebooks, MetricType.L2).T.astype(
+            np.uint8, order="C"
+        )
+
+    def decode(self, codes: np.ndarray) -> np.ndarray:
+        """The entries of the codebooks, put together."""
+        assert self.codebooks is not None
+        parts, entries, length = self.codebooks.shape
+        rows = codes + np.arange(0, parts * entries, entries)
+        found = np.take(self.codebooks.reshape(-1, length), rows, 0)
+        return found.reshape(len(codes), parts * length)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The codebooks."""
+        return {} if self.codebooks is None else {"codebooks": self.codebooks}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Takes the codebooks."""
+        self.codebooks = arrays.get("codebooks")
+
+    def _parts(self, vectors: np.ndarray) -> np.ndarray:
+        """The parts (M, number, d / M) of vectors."""
+        length = vectors.shape[1] // self.code_size
+        parts = vectors.reshape(len(vectors), self.code_size, length).transpose(1, 0, 2)
+        return np.ascontiguousarray(parts)
