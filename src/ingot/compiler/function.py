@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import logging
 import time
@@ -11,14 +12,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial, update_wrapper
 from types import MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ingot import _native
 from ingot._native import FastCall, array, signature
 from ingot.compiler.cache import CacheInfo, Entry, Instance, Shapes, Variant, cache_of
 from ingot.compiler.capture import Snapshot
 from ingot.compiler.describe import describe, difference, input_names
-from ingot.compiler.explain import CacheReport, Explanation
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.program import Compiled
 from ingot.compiler.trace import Trace, trace, with_arrays
@@ -29,6 +29,9 @@ from ingot.graph.tree import arrays_in
 from ingot.runtime.belongings import capture_lock
 from ingot.runtime.compile_mode import CompileMode, RecompilationWarning, compile_mode
 from ingot.runtime.profile import profiled
+
+if TYPE_CHECKING:
+    from ingot.compiler.explain import Explanation
 
 __all__ = ["CompiledFunction", "compile"]
 
@@ -168,6 +171,7 @@ class CompiledFunction(FastCall):
             A report: printed, it shows every stage, what runs in the end and why; `to_html(file)`
             writes it as a page with drawn graphs; `to_dict()` is for programs.
         """
+        explain: Any = importlib.import_module("ingot.compiler.explain")  # few programs need it
         args, kwargs = with_arrays((args, kwargs))
         with self._captured_alone():
             started = time.perf_counter()
@@ -187,8 +191,9 @@ class CompiledFunction(FastCall):
             mode = CompileMode.enabled
         stages = run_pipeline(traced.for_values(values or ()), mode, _name_of(self._function))
         inputs = [x._node for x in (*arrays, *states)]
-        cache = CacheReport(self._cache.info(), self._cache.described())
-        explanation = Explanation(_name_of(self._function), stages, traced, inputs, cache)
+        cache = explain.CacheReport(self._cache.info(), self._cache.described())
+        name = _name_of(self._function)
+        explanation = explain.Explanation(name, stages, traced, inputs, cache)
         code_seconds = stages.program.seconds
         stages.seconds = {"trace": seconds, **stages.seconds, "machine code": code_seconds}
         return explanation

@@ -15,13 +15,14 @@ from ingot.compiler.tape import Step
 
 __all__ = ["loop_text", "touched_steps"]
 
-_ASSIGNMENT = re.compile(r"^\s+(%\w+) = (.*)$", re.MULTILINE)
-_BINARY = re.compile(r"(mul|add|sub|udiv|urem|srem)(?: nsw| nuw)* i64 ([^,]+), (.+)")
-_MINIMUM = re.compile(r"call i64 @llvm\.smin\.i64\(i64 ([^,]+), i64 ([^)]+)\)")
-_CONVERSION = re.compile(r"(?:sext|zext|trunc) \w+ (%\w+) to i64")
-_CHOICE = re.compile(r"select i1 (%\w+), i64 ([^,]+), i64 (.+)")
-_LESS = re.compile(r"icmp slt i64 ([^,]+), (.+)")
-_ADDRESS = re.compile(r"getelementptr inbounds (\w+), ptr (%\w+), i64 (.+)")
+# As text: compiling them would make the first use of `compile` slower.
+_ASSIGNMENT = r"^\s+(%\w+) = (.*)$"
+_BINARY = r"(mul|add|sub|udiv|urem|srem)(?: nsw| nuw)* i64 ([^,]+), (.+)"
+_MINIMUM = r"call i64 @llvm\.smin\.i64\(i64 ([^,]+), i64 ([^)]+)\)"
+_CONVERSION = r"(?:sext|zext|trunc) \w+ (%\w+) to i64"
+_CHOICE = r"select i1 (%\w+), i64 ([^,]+), i64 (.+)"
+_LESS = r"icmp slt i64 ([^,]+), (.+)"
+_ADDRESS = r"getelementptr inbounds (\w+), ptr (%\w+), i64 (.+)"
 _SIGNS = {"mul": "*", "add": "+", "sub": "-", "udiv": "//", "urem": "%", "srem": "%"}
 _SIZES = {"i8": 1, "i16": 2, "half": 2, "i32": 4, "float": 4, "i64": 8, "double": 8}
 _INDICES = "ijklmnopq"
@@ -34,7 +35,7 @@ class _Reader:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         body = kernel.text.split("define void @KERNEL(")[0]
-        self.meaning = dict(_ASSIGNMENT.findall(body))
+        self.meaning = dict(re.findall(_ASSIGNMENT, body, re.MULTILINE))
         self.index_names: dict[str, str] = {}  # of loops' indices and bounds, and loaded indices
 
     def number(self, name: str) -> str:
@@ -45,18 +46,18 @@ class _Reader:
         if name in self.index_names:
             return self.index_names[name]
         text = self.meaning.get(name, "")
-        found = _BINARY.match(text)
+        found = re.match(_BINARY, text)
         if found:
             sign, left, right = _SIGNS[found[1]], self.number(found[2]), self.number(found[3])
             return _joined(sign, left, right)
-        found = _MINIMUM.match(text)
+        found = re.match(_MINIMUM, text)
         if found:
             return f"min({self.number(found[1])}, {self.number(found[2])})"
-        found = _CONVERSION.match(text)
+        found = re.match(_CONVERSION, text)
         if found:
             return self.number(found[1])
-        found = _CHOICE.match(text)
-        less = _LESS.match(self.meaning.get(found[1], "")) if found else None
+        found = re.match(_CHOICE, text)
+        less = re.match(_LESS, self.meaning.get(found[1], "")) if found else None
         if found and less:
             condition = f"{self.number(less[1])} < {self.number(less[2])}"
             return f"({self.number(found[2])} if {condition} else {self.number(found[3])})"
@@ -65,7 +66,7 @@ class _Reader:
     def place(self, name: str) -> tuple[str, str]:
         """The memory that an address is in, and how many bytes from its beginning."""
         terms: list[str] = []
-        while (found := _ADDRESS.match(self.meaning.get(name, ""))) is not None:
+        while (found := re.match(_ADDRESS, self.meaning.get(name, ""))) is not None:
             size, index = _SIZES[found[1]], self.number(found[3])
             if index != "0":
                 terms.append(index if size == 1 else _joined("*", index, str(size)))
