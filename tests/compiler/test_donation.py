@@ -113,6 +113,21 @@ def test_an_input_that_is_read_elsewhere_too() -> None:
             np.testing.assert_allclose(np.array(found), wanted, rtol=1e-5, atol=1e-4)
 
 
+def test_an_input_of_which_a_view_is_returned() -> None:
+    @mx.compile
+    def function(x: mx.array) -> tuple[mx.array, mx.array]:
+        return x.reshape(100, 100), x * 2
+
+    for _ in range(3):
+        x = _numbers(10000)
+        old = np.array(x)
+        results = function(x)
+        del x
+        mx.eval(results)
+        np.testing.assert_array_equal(np.array(results[0]).reshape(-1), old)
+        np.testing.assert_array_equal(np.array(results[1]), old * 2)
+
+
 def test_a_later_failure_leaves_inputs_as_they_were() -> None:
     @mx.compile
     def function(x: mx.array, index: mx.array) -> tuple[mx.array, mx.array]:

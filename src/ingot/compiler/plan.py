@@ -125,8 +125,11 @@ class _Planner:
             or (group.kind == "single" and self._is_gemm(group.steps[0]))
             for step in group.outputs
         }
-        shown = (self.base.get(step, step) for step in self.schedule.tape.outputs)
-        return list(dict.fromkeys(step for step in shown if step in made))
+        return [step for step in self._shown() if step in made]
+
+    def _shown(self) -> dict[Step, None]:
+        """The values that outputs are, or are views of."""
+        return {self.base.get(step, step): None for step in self.schedule.tape.outputs}
 
     def _is_gemm(self, step: Step) -> bool:
         return step.op is not None and step.op.contracts and has_gemm(step.dtype)
@@ -199,9 +202,8 @@ class _Planner:
         """A contiguous copy of a value; it stays until the program ends."""
         if source not in self.copies:
             copy = copy_of(source)
-            shown = {self.base.get(step, step) for step in self.schedule.tape.outputs}
             self.copies[source] = copy
-            if self.base.get(source, source) in shown:
+            if self.base.get(source, source) in self._shown():
                 slot = self._new_slot()
                 self.place[copy] = Place(slot, 0, contiguous(copy.shape, copy.dtype.size))
                 self._host_instruction(copy, [slot])
@@ -243,7 +245,7 @@ class _Planner:
         if group.reduced:
             return {}
         bases = [self.base.get(source, source) for source in group.inputs]
-        shown = {self.base.get(step, step) for step in self.schedule.tape.outputs}
+        shown = self._shown()
         ending = [
             step
             for step in self.lengths_of_life.get(number, ())
