@@ -231,3 +231,13 @@ def random_function(seed: int) -> Any:
 @pytest.mark.parametrize("seed", range(40))
 def test_random_graphs_have_valid_schedules(seed: int) -> None:
     fused(random_function(seed), (17, 17))
+
+
+def test_a_group_that_nothing_reads_yet_joins_a_later_one() -> None:
+    schedule = fused(lambda x, w, y: (x @ w) * mx.exp(y), (4, 4), (4, 4), (4, 4))
+    assert groups(schedule) == [["Exp", "Multiply"]]
+
+
+def test_a_group_that_something_reads_stays_where_it_is() -> None:
+    schedule = fused(lambda x, w: (mx.exp(x) @ w) * (mx.exp(x) + 1), (4, 4), (4, 4))
+    assert groups(schedule) == [["Exp", "Add"], ["Multiply"]]
