@@ -37,6 +37,16 @@ def test_clusters_that_are_apart_are_found() -> None:
     assert (distances.min(0) < 1).all()
 
 
+def test_centroids_without_vectors_divide_another_cluster() -> None:
+    places = RNG.random((10, 3)).astype(np.float32)
+    # Most vectors are at the first place, and most centroids begin there.
+    x = np.concatenate([np.repeat(places[:1], 2000, 0), np.repeat(places, 40, 0)])
+    found = train_centroids("lists", x[None], 10, iterations=60)[0]
+    near = nearest_centroid(x[None], found[None], MetricType.L2)[0]
+    assert len(np.unique(near)) >= 8
+    assert error_of(x, found) < 0.2 * error_of(x, x[:1])
+
+
 def test_stacks_are_trained_apart() -> None:
     x = RNG.random((3, 400, 2)).astype(np.float32)
     together = train_centroids("codebooks", x, 8)

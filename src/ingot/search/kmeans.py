@@ -3,7 +3,8 @@
 Vectors come in stacks, each of which gets centroids of its own: a product quantizer trains all of
 its codebooks at once. One iteration is one compiled function: it finds the nearest centroid of
 every vector and adds the vectors up for each centroid. As in faiss, a random part of very many
-vectors is enough, and a centroid that no vector is near to takes half of the largest cluster.
+vectors is enough, and a centroid that no vector is near to takes half of another cluster: here of
+the one with the largest error.
 """
 
 from __future__ import annotations
@@ -74,27 +75,28 @@ def train_centroids(
         centroids = unit_vectors(centroids)
     with _shown(name, iterations, progress) as advance:
         for _ in range(iterations):
-            sums, counts, error = _totals(vectors, centroids, metric)
-            centroids = _moved(sums, counts, centroids)
+            sums, counts, errors = _totals(vectors, centroids, metric)
+            centroids = _moved(sums, counts, counts if spherical else errors, centroids)
             if spherical:
                 centroids = unit_vectors(centroids)
-            advance(error / vectors.shape[1])
+            advance(float(errors.sum()) / (len(vectors) * vectors.shape[1]))
     return centroids
 
 
 def _totals(
     vectors: np.ndarray, centroids: np.ndarray, metric: MetricType
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """The sums and numbers of the vectors nearest to each centroid, and the sum of distances."""
-    sums, counts, error = np.zeros(centroids.shape), np.zeros(centroids.shape[:2]), 0.0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The sums and numbers of the vectors nearest to each centroid, and their distances' sums."""
+    sums = np.zeros(centroids.shape)
+    counts, errors = np.zeros(centroids.shape[:2]), np.zeros(centroids.shape[:2])
     given = mx.array(centroids)
     for part in _parts(vectors.shape[1], centroids.size // centroids.shape[2]):
         some = mx.array(np.ascontiguousarray(vectors[:, part]))
         step = _compiled_step()(some, given, metric.value)
         sums += np.array(step[0])
         counts += np.array(step[1])
-        error += float(step[2].item())
-    return sums, counts, error
+        errors += np.array(step[2])
+    return sums, counts, errors
 
 
 def _parts(count: int, centroids: int) -> Iterator[slice]:
@@ -110,7 +112,7 @@ def _compiled_step() -> Callable[..., tuple[mx.array, ...]]:
 
 
 def _step(vectors: mx.array, centroids: mx.array, metric: str) -> tuple[mx.array, ...]:
-    """The sums and numbers of the vectors nearest to each centroid, and the sum of distances.
+    """The sums and numbers of the vectors nearest to each centroid, and their distances' sums.
 
     All similarities are computed at once: with as few rows as there are centroids, selecting them
     one by one would take longer.
@@ -130,22 +132,26 @@ def _step(vectors: mx.array, centroids: mx.array, metric: str) -> tuple[mx.array
     places = places.reshape(-1)
     sums = mx.zeros((stacks * k, d)).at[places].add(vectors.reshape(-1, d))
     counts = mx.zeros((stacks * k,)).at[places].add(mx.ones(places.shape))
-    return sums.reshape(stacks, k, d), counts.reshape(stacks, k), mx.sum(distances)
+    errors = mx.zeros((stacks * k,)).at[places].add(distances.reshape(-1))
+    return sums.reshape(stacks, k, d), counts.reshape(stacks, k), errors.reshape(stacks, k)
 
 
-def _moved(sums: np.ndarray, counts: np.ndarray, centroids: np.ndarray) -> np.ndarray:
-    """The means of clusters; those without vectors take half of the largest one."""
+def _moved(
+    sums: np.ndarray, counts: np.ndarray, weights: np.ndarray, centroids: np.ndarray
+) -> np.ndarray:
+    """The means of clusters; those without vectors take half of the cluster of most weight."""
     filled = counts > 0
     means = np.divide(
         sums, counts[..., None], out=centroids.astype(np.float64), where=filled[..., None]
     )
+    weights = weights.copy()
     for stack, place in zip(*np.nonzero(~filled), strict=True):
-        largest = int(counts[stack].argmax())
+        heaviest = int(weights[stack].argmax())
         signs = np.where(np.arange(means.shape[2]) % 2 == 0, _APART, -_APART)
-        means[stack, place] = means[stack, largest] * (1 + signs)
-        means[stack, largest] *= 1 - signs
-        counts[stack, place] = counts[stack, largest] / 2
-        counts[stack, largest] /= 2
+        means[stack, place] = means[stack, heaviest] * (1 + signs)
+        means[stack, heaviest] *= 1 - signs
+        weights[stack, place] = weights[stack, heaviest] / 2
+        weights[stack, heaviest] /= 2
     return means.astype(np.float32)
 
 
