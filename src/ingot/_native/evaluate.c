@@ -85,7 +85,7 @@ static bool worth_fusing(NodeList *order) {
     int others = 0; /* than compiled functions, which run as a whole by themselves */
     for (Py_ssize_t i = 0; i < order->count; i++) {
         Node *node = order->items[i];
-        if (node->op == NULL || node->pending != NULL || (node->tracer && tracing_depth > 0))
+        if (node->op == NULL || (node->pending != NULL && !computes_pending) || (node->tracer && tracing_depth > 0))
             return false;
         others += !Py_IS_TYPE(node->op, (PyTypeObject *)hooks.compiled_type) &&
                   !Py_IS_TYPE(node->op, (PyTypeObject *)hooks.output_type);

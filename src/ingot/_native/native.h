@@ -162,6 +162,7 @@ int ingot_add_allocator(PyObject *module);
 int ingot_add_buffer(PyObject *module);
 int ingot_add_numpy_memory(PyObject *module);
 int ingot_add_pack(PyObject *module);
+int ingot_add_machine_code(PyObject *module);
 int ingot_add_pool(PyObject *module);
 int ingot_add_top_k(PyObject *module);
 int ingot_add_product(PyObject *module);

@@ -3,10 +3,10 @@
  * Where nobody but the node holds an input's memory, the result may take it: compiled programs and ops that change a part
  * of an array work in place then. While they do, the node has neither op nor inputs, so that no other thread starts
  * from memory that is being written; it waits for the value instead. */
-#include <time.h>
-
 #include "native.h"
 #include "ndarray.h"
+
+#include <time.h>
 
 #define MAX_FAST_INPUTS 8
 #define WORTH_SAVING (1 << 14) /* bytes; copying less takes no longer than finding out */

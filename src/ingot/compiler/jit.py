@@ -1,17 +1,21 @@
 """The JIT: LLVM code into machine code, in this process. The only module that touches
-`llvmlite.binding`, which is loaded when the first kernel is compiled.
+`llvmlite.binding`, which is loaded when the first kernel is compiled: code from the disk cache runs
+without it where `object_file.py` can load it.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import threading
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
-from ingot.compiler.object_file import undefined_symbols
+from ingot import _native
+from ingot.compiler.object_file import image_of, undefined_symbols
 from ingot.graph.libraries import llvm_binding
 
-__all__ = ["assembly", "compile_object", "load_object", "machine_description"]
+__all__ = ["assembly", "code_version", "compile_object", "load_object", "machine_description"]
 
 _lock = threading.Lock()  # LLVM's contexts are not for several threads
 
@@ -59,6 +63,24 @@ def machine_description() -> str:
     return f"llvm {version} {machine.cpu} {machine.features}"
 
 
+@cache
+def code_version() -> str:
+    """What machine code depends on besides the LLVM code, found out without loading LLVM: the
+    processor as the system describes it, and the file that LLVM is.
+    """
+    found = importlib.util.find_spec("llvmlite")
+    folders = [] if found is None else list(found.submodule_search_locations or ())
+    libraries = [path for folder in folders for path in Path(folder, "binding").glob("*llvmlite.*")]
+    files = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in libraries]
+    try:
+        described = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
+    except OSError:
+        return f"{files} {machine_description()}"
+    # Not how fast it runs at the moment.
+    kept = [line for line in described if "MHz" not in line and "bogomips" not in line.lower()]
+    return f"{files} {kept}"
+
+
 def compile_object(code: str) -> bytes:
     """LLVM assembly into an object file."""
     with _lock:
@@ -71,6 +93,9 @@ def load_object(data: bytes, function: str) -> int:
     """Loads an object file; the address of one of its functions. The code stays for the life of the
     process.
     """
+    image = image_of(data)
+    if image is not None and function in image.functions:
+        return _native.load_code(image.data, image.places) + image.functions[function]
     with _lock:
         for name in undefined_symbols(data):
             if llvm_binding().address_of_symbol(name) is None:

@@ -8,7 +8,7 @@ import hashlib
 import threading
 
 from ingot.compiler.disk_cache import DiskCache
-from ingot.compiler.jit import compile_object, load_object, machine_description
+from ingot.compiler.jit import code_version, compile_object, load_object
 
 __all__ = ["kernel_address"]
 
@@ -23,7 +23,7 @@ def kernel_address(text: str) -> int:
         return found
     with _lock:
         if text not in _addresses:
-            digest = hashlib.sha256(f"{machine_description()}\n{text}".encode()).hexdigest()
+            digest = hashlib.sha256(f"{code_version()}\n{text}".encode()).hexdigest()
             name = f"ingot_{digest[:32]}"
             disk = DiskCache()
             data = disk.read(digest)
