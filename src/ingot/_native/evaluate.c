@@ -110,8 +110,10 @@ static int evaluate_fused(NodeList *order, Node **outputs, Py_ssize_t count) {
     int status = nodes == NULL || wanted == NULL ? -1 : 0;
     bool declined = false;
     Py_ssize_t *references = PyMem_Calloc((size_t)order->count, sizeof *references);
-    if (references == NULL)
+    if (references == NULL) {
+        PyErr_NoMemory();
         status = -1;
+    }
     if (status == 0) {
         uint64_t base = next_mark() + (uint64_t)order->count; /* marks become positions in the order */
         for (Py_ssize_t i = 0; i < order->count; i++) {

@@ -42,7 +42,7 @@ typedef struct Node {
     PyObject *origin;  /* the user's line that made the node, recorded while a profile runs, or NULL */
     uint64_t mark;     /* the last walk that saw this node */
     bool tracer;
-    bool running;      /* evaluated at this moment by a thread that has taken op and inputs out */
+    int running;       /* not 0: evaluated at this moment by a thread that has taken op and inputs out */
 } Node;
 
 extern PyTypeObject *Node_Type;
@@ -154,6 +154,7 @@ int ingot_add_node(PyObject *module);
 int ingot_add_array(PyObject *module);
 int ingot_add_lift(PyObject *module);
 int ingot_add_evaluate(PyObject *module);
+int ingot_add_run_node(PyObject *module);
 int ingot_add_signature(PyObject *module);
 int ingot_add_program(PyObject *module);
 int ingot_add_tree(PyObject *module);

@@ -46,7 +46,7 @@ Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype,
     node->origin = NULL;
     node->mark = 0;
     node->tracer = false;
-    node->running = false;
+    node->running = 0;
     if (inputs != NULL) {
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++)
             node->tracer |= ((Node *)PyTuple_GET_ITEM(inputs, i))->tracer;
@@ -58,7 +58,9 @@ Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype,
             return NULL;
         }
     } else if (hooks.locate != NULL && op != NULL) {
-        node->origin = PyObject_CallNoArgs(hooks.locate);
+        PyObject *locate = Py_NewRef(hooks.locate); /* another thread may end the profile meanwhile */
+        node->origin = PyObject_CallNoArgs(locate);
+        Py_DECREF(locate);
         if (node->origin == NULL) {
             Py_DECREF(node);
             return NULL;

@@ -38,17 +38,16 @@ typedef struct {
     PyObject *empty;                         /* numpy.empty */
     PyObject *about;                         /* what profiles are told the instructions are */
     size_t arena;
+    Py_ssize_t argument_count; /* the most that a kernel has */
+    Py_ssize_t host_count;     /* instructions up to the last host step */
     bool has_host, releases_gil, any_layout;
     Instruction *instructions;
 } Program;
 
 static PyTypeObject *Program_Type;
 
-static void run_kernel(const Instruction *instruction, char **slots) {
-    void *fast[24];
-    void **arguments = instruction->count <= 24 ? fast : PyMem_RawMalloc((size_t)instruction->count * sizeof *arguments);
-    if (arguments == NULL)
-        return;
+/* `arguments` has room for those of any kernel of the program. */
+static void run_kernel(const Instruction *instruction, char **slots, char **arguments) {
     for (int i = 0; i < instruction->count; i++)
         arguments[i] = slots[instruction->arguments[i].slot] + instruction->arguments[i].offset;
     KernelFunction function = (KernelFunction)instruction->function;
@@ -56,8 +55,6 @@ static void run_kernel(const Instruction *instruction, char **slots) {
         function(arguments, 0, instruction->parts, 0);
     else
         ingot_parallel_for(function, arguments, instruction->parts, instruction->grain);
-    if (arguments != fast)
-        PyMem_RawFree(arguments);
 }
 
 static char *address(const Argument *argument, char **slots) {
@@ -107,11 +104,11 @@ static int complain(const Instruction *instruction, PyObject *owners) {
     return -1;
 }
 
-/* `times`, unless NULL, gets the begin and the end of each instruction. */
-static int run_instructions(Program *self, char **slots, PyObject *owners, int64_t *times) {
+/* Runs the instructions from `begin` to before `end`. `times`, unless NULL, gets when each begins and ends. */
+static int run_instructions(Program *self, Py_ssize_t begin, Py_ssize_t end, char **slots, PyObject *owners, int64_t *times) {
     PyThreadState *state = NULL;
     int status = 0;
-    for (Py_ssize_t i = 0; i < self->instruction_count && status == 0; i++) {
+    for (Py_ssize_t i = begin; i < end && status == 0; i++) {
         Instruction *instruction = &self->instructions[i];
         if (times != NULL)
             times[2 * i] = ingot_now();
@@ -134,7 +131,7 @@ static int run_instructions(Program *self, char **slots, PyObject *owners, int64
             if (state == NULL && self->releases_gil)
                 state = PyEval_SaveThread();
             if (instruction->kind == KERNEL)
-                run_kernel(instruction, slots);
+                run_kernel(instruction, slots, slots + self->slot_count);
             else
                 run_gemm(instruction, slots);
         }
@@ -217,8 +214,9 @@ bool ingot_program_takes(PyObject *program, Py_ssize_t input) {
 
 PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize_t count, const bool *donated) {
     Program *self = (Program *)program;
-    char *fast[64];
-    char **slots = self->slot_count <= 64 ? fast : PyMem_Malloc((size_t)self->slot_count * sizeof *slots);
+    char *fast[96];
+    Py_ssize_t pointers = self->slot_count + self->argument_count;
+    char **slots = pointers <= 96 ? fast : PyMem_Malloc((size_t)pointers * sizeof *slots);
     if (slots == NULL)
         return PyErr_NoMemory();
     PyObject *outputs = NULL, *owners = NULL, *arena = NULL, *result = NULL, *profile = NULL;
@@ -256,9 +254,14 @@ PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize
     }
     if (needs_owners && (owners = list_owners(self, inputs, outputs, arena)) == NULL)
         goto done;
-    if (run_instructions(self, slots, owners, times == NULL ? NULL : times + 2) < 0)
+    /* Results are made as soon as all memory is there: what can fail, if only by a signal that arrives in Python code,
+     * comes before donated inputs are overwritten. */
+    int64_t *each = times == NULL ? NULL : times + 2;
+    if (run_instructions(self, 0, self->host_count, slots, owners, each) < 0)
         goto done;
     result = self->finish == Py_None ? Py_NewRef(outputs) : PyObject_CallOneArg(self->finish, owners);
+    if (result != NULL && run_instructions(self, self->host_count, self->instruction_count, slots, owners, each) < 0)
+        Py_CLEAR(result);
     if (times != NULL && result != NULL) {
         times[1] = ingot_now();
         ingot_report_program(self->about, Py_NewRef(profile));
@@ -311,7 +314,11 @@ static int read_arguments(PyObject *sequence, Instruction *instruction, Py_ssize
     Py_ssize_t count = PySequence_Fast_GET_SIZE(fast);
     instruction->count = (int)count;
     instruction->arguments = PyMem_Calloc((size_t)count + 1, sizeof(Argument));
-    int status = instruction->arguments == NULL ? -1 : 0;
+    int status = 0;
+    if (instruction->arguments == NULL) {
+        PyErr_NoMemory();
+        status = -1;
+    }
     for (Py_ssize_t i = 0; i < count && status == 0; i++) {
         Argument *argument = &instruction->arguments[i];
         if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(fast, i), "in", &argument->slot, &argument->offset))
@@ -369,6 +376,27 @@ static int read_instruction(PyObject *tuple, Instruction *instruction, Py_ssize_
     return read_arguments(arguments, instruction, slot_count);
 }
 
+static int read_instructions(Program *self, PyObject *list) {
+    Py_ssize_t count = PyList_GET_SIZE(list);
+    self->instructions = PyMem_Calloc((size_t)count + 1, sizeof(Instruction));
+    if (self->instructions == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Instruction *instruction = &self->instructions[i];
+        self->instruction_count = i + 1;
+        if (read_instruction(PyList_GET_ITEM(list, i), instruction, self->slot_count) < 0)
+            return -1;
+        self->has_host |= instruction->host != NULL;
+        if (instruction->kind == HOST)
+            self->host_count = i + 1;
+        if (instruction->kind == KERNEL && instruction->count > self->argument_count)
+            self->argument_count = instruction->count;
+    }
+    return 0;
+}
+
 /* NativeProgram(inputs, shapes, dtypes, donors, constants, slots, arena_slot, arena, instructions, finish, empty, releases_gil, any_layout) */
 static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords)) {
     Py_ssize_t inputs, slots, arena_slot, arena;
@@ -395,30 +423,12 @@ static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *
     self->finish = Py_NewRef(finish);
     self->empty = Py_NewRef(empty);
     self->about = Py_NewRef(Py_None);
-    if (inputs < 0 || inputs + self->output_count + self->constant_count > arena_slot || arena_slot >= slots) {
+    if (inputs < 0 || inputs + self->output_count + self->constant_count > arena_slot || arena_slot >= slots)
         PyErr_SetString(PyExc_ValueError, "a program needs a slot for each input, output and constant, and for its arena.");
-        Py_DECREF(self);
-        return NULL;
-    }
-    if (read_donors(self, donors) < 0) {
-        Py_DECREF(self);
-        return NULL;
-    }
-    Py_ssize_t count = PyList_GET_SIZE(instructions);
-    self->instructions = PyMem_Calloc((size_t)count + 1, sizeof(Instruction));
-    if (self->instructions == NULL) {
-        Py_DECREF(self);
-        return PyErr_NoMemory();
-    }
-    for (Py_ssize_t i = 0; i < count; i++) {
-        self->instruction_count = i + 1;
-        if (read_instruction(PyList_GET_ITEM(instructions, i), &self->instructions[i], slots) < 0) {
-            Py_DECREF(self);
-            return NULL;
-        }
-        self->has_host |= self->instructions[i].host != NULL;
-    }
-    return (PyObject *)self;
+    else if (read_donors(self, donors) == 0 && read_instructions(self, instructions) == 0)
+        return (PyObject *)self;
+    Py_DECREF(self);
+    return NULL;
 }
 
 static void program_dealloc(Program *self) {

@@ -6,6 +6,7 @@
 #include "native.h"
 #include "ndarray.h"
 
+#include <pthread.h>
 #include <time.h>
 
 #define MAX_FAST_INPUTS 8
@@ -129,15 +130,22 @@ static int begin_call(Call *call, Node *node, bool may_donate) {
     return 0;
 }
 
+static int process = 1; /* counts forks: what another process was computing is never done in this one */
+
+static void after_fork_in_child(void) {
+    process++;
+}
+
 static void take_out(Node *node) {
-    node->running = true;
+    node->running = process;
     Py_CLEAR(node->op);
     Py_CLEAR(node->inputs);
 }
 
+/* For what failed: it did so before it changed anything. */
 static void put_back(Node *node, const Call *call) {
     if (node->running) {
-        node->running = false;
+        node->running = 0;
         node->op = Py_NewRef(call->op);
         node->inputs = Py_NewRef(call->inputs);
     }
@@ -182,28 +190,41 @@ static Py_ssize_t size_in_bytes(PyObject *ndarray) {
     return array->flags & NUMPY_C_CONTIGUOUS && array->nd > 0 ? nbytes * array->dimensions[0] : 0;
 }
 
-/* The op's rule; `evaluate_in_place`, for ops that have one, if the first input's memory may be changed. */
-static PyObject *run_rule(Node *node, Call *call) {
-    static PyObject *evaluate_name, *in_place_name;
-    if (evaluate_name == NULL && ((evaluate_name = PyUnicode_InternFromString("evaluate")) == NULL ||
-                                  (in_place_name = PyUnicode_InternFromString("evaluate_in_place")) == NULL))
+/* The first input turned into the result by the call that the rule `change` gives. That is of a function in C, which no
+ * signal interrupts between changing the memory and returning. */
+static PyObject *change_input(Node *node, Call *call, PyObject *change_name) {
+    take_out(node);
+    PyObject *done = NULL, *change = PyObject_VectorcallMethod(change_name, call->values, (size_t)call->count + 1, NULL);
+    PyObject *arguments = change == NULL ? NULL : PyTuple_GetSlice(change, 1, PyTuple_GET_SIZE(change));
+    if (arguments != NULL)
+        done = PyObject_Call(PyTuple_GET_ITEM(change, 0), arguments, NULL);
+    Py_XDECREF(arguments);
+    Py_XDECREF(change);
+    if (done == NULL) {
+        put_back(node, call);
         return NULL;
-    PyObject *name = evaluate_name;
-    if (call->count > 0 && call->donated[0] && size_in_bytes(call->values[1]) >= WORTH_SAVING) {
-        PyObject *in_place = PyObject_GetAttr(call->op, in_place_name);
-        if (in_place == NULL)
-            return NULL;
-        if (in_place != Py_None) {
-            name = in_place_name;
-            take_out(node);
-        }
-        Py_DECREF(in_place);
     }
-    PyObject *result = PyObject_VectorcallMethod(name, call->values, (size_t)call->count + 1, NULL);
+    Py_DECREF(done);
+    return Py_NewRef(call->values[1]);
+}
+
+/* The op's rule `evaluate`, or `change`, for ops that have it, if the first input's memory may be changed. */
+static PyObject *run_rule(Node *node, Call *call) {
+    static PyObject *evaluate_name, *change_name;
+    if (evaluate_name == NULL && ((evaluate_name = PyUnicode_InternFromString("evaluate")) == NULL ||
+                                  (change_name = PyUnicode_InternFromString("change")) == NULL))
+        return NULL;
+    if (call->count > 0 && call->donated[0] && size_in_bytes(call->values[1]) >= WORTH_SAVING) {
+        PyObject *change = PyObject_GetAttr(call->op, change_name);
+        if (change == NULL)
+            return NULL;
+        Py_DECREF(change);
+        if (change != Py_None)
+            return change_input(node, call, change_name);
+    }
+    PyObject *result = PyObject_VectorcallMethod(evaluate_name, call->values, (size_t)call->count + 1, NULL);
     if (result != NULL)
         Py_SETREF(result, checked_results(call->op, result, node));
-    if (result == NULL)
-        put_back(node, call);
     return result;
 }
 
@@ -244,6 +265,11 @@ static PyObject *compute(Node *node, bool may_donate) {
 /* Waits until the thread that has taken the node's inputs is done: rare, so looking now and then is enough. */
 static int wait_while_running(Node *node) {
     while (node->running && node->data == NULL) {
+        if (node->running != process) {
+            PyErr_SetString(PyExc_RuntimeError, "another thread was computing this value when this process was forked, "
+                                                "and does not run here; evaluate it before forking.");
+            return -1;
+        }
         PyThreadState *state = PyEval_SaveThread();
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
         PyEval_RestoreThread(state);
@@ -276,10 +302,15 @@ int run_node(Node *node, Node *wanted, bool computes_pending, bool tracing) {
     PyObject *result = compute(node, !(node->tracer && tracing));
     if (result == NULL)
         return -1;
-    node->running = false;
+    node->running = 0;
     if (node->data == NULL)
         node->data = result;
     else
         Py_DECREF(result);
+    return 0;
+}
+
+int ingot_add_run_node(PyObject *Py_UNUSED(module)) {
+    pthread_atfork(NULL, NULL, after_fork_in_child);
     return 0;
 }

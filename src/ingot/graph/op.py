@@ -15,17 +15,23 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RULES",
+    "Change",
     "Missing",
     "Op",
     "Output",
     "apply",
     "apply_multiple",
+    "carry_out",
     "no_rule",
     "outputs_of",
     "registry",
 ]
 
 RULES = ("infer", "evaluate", "vjp", "jvp", "vmap", "emit")
+
+# A function and its arguments, which changes an array. It must be one in C: no signal interrupts
+# those, so arrays are as they were or as they should be.
+Change = tuple[Any, ...]
 
 _registry: dict[str, type[Op]] = {}
 
@@ -50,6 +56,12 @@ class Missing:
     def refuse(self, *_: Any) -> Any:
         """Raises the reason."""
         raise ValueError(f"[{self.owner}] has no {self.rule} rule: {self.reason}.")
+
+
+def carry_out(change: Change) -> None:
+    """Calls the function of a change."""
+    function, *arguments = change
+    function(*arguments)
 
 
 def no_rule(reason: str) -> Any:
@@ -126,8 +138,9 @@ class Op:
         """What profiles call it."""
         return type(self).__name__
 
-    # As `evaluate`, but may overwrite its first input, which nobody else has; None: no such rule.
-    evaluate_in_place: ClassVar[Callable[..., Any] | None] = None
+    # As `evaluate`, where nobody else has the first input: the `Change` that makes it the result,
+    # with nothing changed so far. None: no such rule.
+    change: ClassVar[Callable[..., Change] | None] = None
 
     infer: ClassVar[Callable[..., Any]]
     evaluate: ClassVar[Callable[..., Any]]

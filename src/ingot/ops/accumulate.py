@@ -8,12 +8,14 @@ modes combine all.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import setitem
 
 import numpy as np
 
 from ingot.graph.libraries import scipy_sparse
+from ingot.graph.op import Change, carry_out
 
-__all__ = ["MODES", "accumulate", "flat_positions", "out_of_range", "positions_along", "wrapped"]
+__all__ = ["MODES", "accumulation", "flat_positions", "out_of_range", "positions_along", "wrapped"]
 
 MODES = ("assign", "add", "multiply", "maximum", "minimum")
 
@@ -62,32 +64,28 @@ def out_of_range(index: np.ndarray, length: int) -> IndexError:
     )
 
 
-def accumulate(mode: str, out: np.ndarray, rows: np.ndarray, updates: np.ndarray) -> np.ndarray:
-    """`out` (contiguous, to be overwritten) with each `updates[i]` combined into row `rows[i]`."""
+def accumulation(mode: str, out: np.ndarray, rows: np.ndarray, updates: np.ndarray) -> Change:
+    """What combines each `updates[i]` into row `rows[i]` of `out`, which is contiguous."""
     if mode == "assign":
         if out.shape[1] == 1:  # NumPy is quicker with one axis
-            out.reshape(-1)[rows] = updates.reshape(-1)
-        else:
-            out[rows] = updates
-        return out
+            return setitem, out.reshape(-1), rows, updates.reshape(-1)
+        return setitem, out, rows, updates
     dtype = out.dtype
     if dtype.kind == "b":
         mode = _ON_BOOL.get(mode, mode)
-        bits = accumulate(mode, out.view(np.uint8), rows, updates.astype(np.uint8))
-        return bits.view(bool)
+        return accumulation(mode, out.view(np.uint8), rows, updates.astype(np.uint8))
     if dtype.itemsize == 2 and dtype.kind not in "iu":  # sums of half types are kept in float32
-        wide = accumulate(mode, out.astype(np.float32), rows, updates.astype(np.float32))
-        return wide.astype(dtype)
+        wide = out.astype(np.float32)
+        carry_out(accumulation(mode, wide, rows, updates.astype(np.float32)))
+        return setitem, out, ..., wide.astype(dtype)
     if updates.size < _SMALL:
-        getattr(np, mode).at(out, rows, updates)
-        return out
+        return getattr(np, mode).at, out, rows, updates
     width = out.shape[1]
     if mode == "add" and width > 1:
-        return out + _row_sums(rows, updates, out.shape[0])
+        return np.add, out, _row_sums(rows, updates, out.shape[0]), out
     # ufunc.at has a quick loop for one axis only.
     elements = (rows[:, None] * width + np.arange(width)).reshape(-1)
-    getattr(np, mode).at(out.reshape(-1), elements, updates.reshape(-1))
-    return out
+    return getattr(np, mode).at, out.reshape(-1), elements, updates.reshape(-1)
 
 
 def _row_sums(rows: np.ndarray, updates: np.ndarray, count: int) -> np.ndarray:

@@ -15,9 +15,9 @@ import numpy as np
 from ingot._native import Dtype, array, make
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import int32, int64, is_integer
-from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.op import Change, Op, apply, carry_out, no_rule
 from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, shape_text, size_of
-from ingot.ops.accumulate import accumulate, positions_along, wrapped
+from ingot.ops.accumulate import accumulation, positions_along, wrapped
 from ingot.ops.arithmetic import Add
 from ingot.ops.casting import astype
 from ingot.ops.comparison import Select, where
@@ -92,15 +92,13 @@ class ScatterAxis(Op):
         return x.shape, x.dtype
 
     def evaluate(self, x: np.ndarray, updates: np.ndarray, indices: np.ndarray) -> np.ndarray:
-        return self.evaluate_in_place(x.copy(), updates, indices)
+        result = x.copy()
+        carry_out(self.change(result, updates, indices))
+        return result
 
-    def evaluate_in_place(
-        self, x: np.ndarray, updates: np.ndarray, indices: np.ndarray
-    ) -> np.ndarray:
+    def change(self, x: np.ndarray, updates: np.ndarray, indices: np.ndarray) -> Change:
         rows = positions_along(indices, self.axis, x.shape[self.axis])
-        values = updates.reshape((-1, 1))
-        out = np.ascontiguousarray(x).reshape((-1, 1))
-        return accumulate(self.mode, out, rows, values).reshape(x.shape)
+        return accumulation(self.mode, x.reshape((-1, 1)), rows, updates.reshape((-1, 1)))
 
     def vjp(
         self, cotangent: array, out: array, x: array, updates: array, indices: array

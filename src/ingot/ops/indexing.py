@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import setitem
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,10 @@ from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bfloat16, complex64, float16, int32, is_integer
 from ingot.graph.kernel import Kernel, Value
-from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.op import Change, Op, apply, carry_out, no_rule
 from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, size_of
 from ingot.ops.accumulate import (
-    accumulate,
+    accumulation,
     flat_positions,
     out_of_range,
 )
@@ -163,21 +164,28 @@ class Scatter(_Indexed):
         return x.shape, x.dtype
 
     def evaluate(self, x: np.ndarray, updates: np.ndarray, *indices: np.ndarray) -> np.ndarray:
-        return self.evaluate_in_place(x.copy(), updates, *indices)
-
-    def evaluate_in_place(
-        self, x: np.ndarray, updates: np.ndarray, *indices: np.ndarray
-    ) -> np.ndarray:
         order = self.axes + tuple(axis for axis in range(x.ndim) if axis not in self.axes)
-        lengths = tuple(x.shape[axis] for axis in self.axes)
+        table = x.transpose(order).copy()
+        carry_out(self.accumulation(table, updates, indices))
+        in_order = order == tuple(range(x.ndim))
+        return table if in_order else table.transpose(np.argsort(order))
+
+    def change(self, x: np.ndarray, updates: np.ndarray, *indices: np.ndarray) -> Change:
+        if self.axes == tuple(range(len(self.axes))):
+            return self.accumulation(x, updates, indices)
+        return setitem, x, ..., self.evaluate(x, updates, *indices)
+
+    def accumulation(
+        self, x: np.ndarray, updates: np.ndarray, indices: tuple[np.ndarray, ...]
+    ) -> Change:
+        """What changes a contiguous array whose first axes are those that the indices belong to."""
+        lengths = x.shape[: len(self.axes)]
         rows = flat_positions(indices, lengths)
         count = indices[0].ndim
         updates = np.moveaxis(updates, range(self.position, self.position + count), range(count))
-        out = np.ascontiguousarray(x.transpose(order))
-        width = int(np.prod(out.shape[len(lengths) :], dtype=np.int64))
-        table = out.reshape((int(np.prod(lengths, dtype=np.int64)), width))
-        result = accumulate(self.mode, table, rows, updates.reshape((len(rows), width)))
-        return result.reshape(out.shape).transpose(np.argsort(order))
+        width = size_of(x.shape[len(lengths) :])
+        table = x.reshape((size_of(lengths), width))
+        return accumulation(self.mode, table, rows, updates.reshape((len(rows), width)))
 
     def vjp(
         self, cotangent: array, out: array, x: array, updates: array, *indices: array

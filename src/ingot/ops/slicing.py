@@ -11,6 +11,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import setitem
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy as np
 from ingot._native import Dtype, array, make
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import is_integer
-from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.op import Change, Op, apply, carry_out, no_rule
 from ingot.graph.shape import Shape, as_lengths, normalize_axis, shape_text
 from ingot.ops.casting import astype
 from ingot.ops.creation import zeros
@@ -131,11 +132,12 @@ class SliceUpdate(Op):
         return x.shape, x.dtype
 
     def evaluate(self, x: np.ndarray, update: np.ndarray) -> np.ndarray:
-        return self.evaluate_in_place(x.copy(), update)
+        result = x.copy()
+        carry_out(self.change(result, update))
+        return result
 
-    def evaluate_in_place(self, x: np.ndarray, update: np.ndarray) -> np.ndarray:
-        x[tuple(map(span, self.start, self.stop, self.strides))] = update
-        return x
+    def change(self, x: np.ndarray, update: np.ndarray) -> Change:
+        return setitem, x, tuple(map(span, self.start, self.stop, self.strides)), update
 
     def vjp(self, cotangent: array, out: array, x: array, update: array) -> tuple[array, array]:
         nothing = zeros(update.shape, cotangent.dtype)
@@ -274,14 +276,12 @@ class DynamicSliceUpdate(_Dynamic):
         return x.shape, x.dtype
 
     def evaluate(self, x: np.ndarray, update: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        return self.evaluate_in_place(x.copy(), update, starts)
+        result = x.copy()
+        carry_out(self.change(result, update, starts))
+        return result
 
-    def evaluate_in_place(
-        self, x: np.ndarray, update: np.ndarray, starts: np.ndarray
-    ) -> np.ndarray:
-        view, place = self.windows(x, starts, writeable=True)
-        view[place] = update
-        return x
+    def change(self, x: np.ndarray, update: np.ndarray, starts: np.ndarray) -> Change:
+        return setitem, *self.windows(x, starts, writeable=True), update
 
     def vjp(
         self, cotangent: array, out: array, x: array, update: array, starts: array
