@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 
 from ingot import _native
-from ingot.graph.blas import prepare_products
 from ingot.ops.nearest_evaluation import METRICS, SIMILARITIES, distances_of
-
-prepare_products()
 
 
 def searched(x: np.ndarray, y: np.ndarray, count: int, metric: str, k: int) -> Any:
@@ -25,7 +22,8 @@ def searched(x: np.ndarray, y: np.ndarray, count: int, metric: str, k: int) -> A
 def test_small_searches(metric: str) -> None:
     random = np.random.default_rng(0)
     sign = -1 if metric in SIMILARITIES else 1
-    for queries, rows, d, k in product((1, 5, 17), (0, 1, 70, 600), (1, 16, 19), (1, 30)):
+    # Panels of queries and steps of rows that are full, begun, and more than one.
+    for queries, rows, d, k in product((1, 5, 11, 17, 52), (0, 1, 70, 600), (1, 16, 19), (1, 30)):
         # Arrays of their own, so that reading behind their ends is noticed by a sanitizer.
         x, y = (random.standard_normal((n, d), np.float32) for n in (queries, rows))
         count = rows - rows // 3

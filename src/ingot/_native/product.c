@@ -144,12 +144,6 @@ void ingot_multiply(const Product *product, char *a, char *b, char *c) {
     ingot_release_blas_threads();
 }
 
-void ingot_sgemm(const char *transpose, int64_t m, int64_t n, int64_t k, float factor, const float *a, int64_t lda,
-                 const float *b, int64_t ldb, float *c, int64_t ldc) {
-    float zero = 0;
-    blas.single(&transpose[0], &transpose[1], &m, &n, &k, &factor, a, &lda, b, &ldb, &zero, c, &ldc);
-}
-
 /* ---- Python ---- */
 
 static int read_numbers(PyObject *tuple, int64_t *numbers, int count) {

@@ -21,11 +21,8 @@ int ingot_read_product(PyObject *tuple, Product *product);
 /* Needs no GIL. `use_blas` must have been called before. */
 void ingot_multiply(const Product *product, char *a, char *b, char *c);
 
-/* For those who share out products themselves: between the first two, BLAS stays on the thread that calls it; the third
- * is c = factor a b of two matrices of float32. `use_blas` must have been called before. */
+/* Between the two, BLAS stays on the thread that calls it. */
 void ingot_hold_blas_threads(void);
 void ingot_release_blas_threads(void);
-void ingot_sgemm(const char *transpose, int64_t m, int64_t n, int64_t k, float factor, const float *a, int64_t lda,
-                 const float *b, int64_t ldb, float *c, int64_t ldc);
 
 #endif

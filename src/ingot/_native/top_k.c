@@ -1,15 +1,13 @@
 /* The nearest rows of a database, found in one pass over it.
  *
- * Rows are taken in tiles that stay in the cache. BLAS multiplies a tile with a block of queries; of the products, with
- * the lengths of rows, follows about how far each row is. Only rows that may be nearer than the farthest candidate so
- * far, with all rounding errors counted, are compared with the query number by number. Those distances decide: results
- * are exact, and the same however the work was cut. For few queries, and where distances are no products, all
+ * Rows are taken in tiles that stay in the cache and multiplied with a block of queries (near_products.c); of the products,
+ * with the lengths of rows, follows about how far each row is. Only rows that may be nearer than the farthest candidate
+ * so far, with all rounding errors counted, are compared with the query number by number. Those distances decide:
+ * results are exact, and the same however the work was cut. For few queries, and where distances are no products, all
  * distances are computed number by number.
  *
  * Candidates of a query are a list with room for twice as many as are wanted. When it is full, the nearer half stays, and
  * the farthest of them is the limit from then on. */
-#include "product.h" /* first: it includes Python's header, which must come before those of the system */
-#include "product.h" /* first: Python chooses what the system's headers declare */
 #include "top_k.h"
 
 #include <float.h>
@@ -19,19 +17,29 @@
 #include <string.h>
 
 #include "allocator.h"
+#include "near_products.h"
 #include "pool.h"
 
 enum {
-    MOST_QUERIES = 128,        /* in a block, at most */
-    FEWEST_QUERIES = 16,       /* that are worth a product of matrices */
-    MOST_ROWS = 512,           /* in a tile, at most */
+    MOST_QUERIES = 144,        /* in a block, at most */
+    FEWEST_QUERIES = 8,        /* that are worth a product of matrices */
+    MOST_ROWS = 480,           /* in a tile, at most */
     FEWEST_ROWS = 16,          /* in a tile, unless there are no more */
-    PRODUCT_TILE = 1 << 20,    /* bytes of a tile for products of matrices */
+    PRODUCT_BLOCK = 1 << 19,   /* bytes of a block of queries for products of matrices */
+    PRODUCT_TILE = 1 << 18,    /* bytes of a tile for products of matrices */
     DIRECT_TILE = 32 << 10,    /* bytes of a tile whose distances are computed number by number */
-    LEAST_ROOM = 64,           /* candidates beyond those that are wanted */
+    LEAST_ROOM = 16,           /* candidates beyond those that are wanted */
     ALL_CANDIDATES = 24 << 20, /* bytes for the candidates of all workers, about */
     WORTH_A_WORKER = 1 << 17,  /* numbers to compare */
 };
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
 
 /* ---- candidates ---- */
 
@@ -109,9 +117,14 @@ static void add_candidate(Candidates *self, float key, int64_t row) {
 
 /* What one thread works with. */
 typedef struct {
-    Candidates *candidates;   /* one list for each query of a block */
-    float *scores;            /* (queries, rows of a tile) */
-    float *squares, *factors; /* of the rows of a tile */
+    Candidates *candidates; /* one list for each query of a block */
+    /* For products: */
+    float *panels;            /* the queries of a block as near_products.h lays them out */
+    float *limits;            /* of values, for each of them */
+    float *factors, *terms;   /* of the rows of a tile */
+    ingot_hit *hits;
+    /* For distances number by number: */
+    float *keys; /* (queries, rows of a tile) */
     int32_t *places;
 } Worker;
 
@@ -123,7 +136,7 @@ typedef struct {
     bool by_products;
 } Scan;
 
-/* The largest value that BLAS's part of a distance can have for a row within `limit`. */
+/* The largest value that a distance by products can have for a row within `limit`. */
 static float limit_of_products(const Scan *scan, int64_t query, float limit, double largest_row) {
     double square = scan->query_squares[query], length = sqrt(square), found;
     switch (scan->search->metric) {
@@ -139,37 +152,49 @@ static float limit_of_products(const Scan *scan, int64_t query, float limit, dou
     return nextafterf((float)(found + FLT_MIN), INFINITY); /* products below FLT_MIN lose digits */
 }
 
+/* Fills what products of the rows are multiplied with and added to. Returns the length of the longest row. */
+static double measure_rows(const ingot_search *search, Worker *worker, const float *rows, int64_t row_count) {
+    float largest = 0;
+    float *squares = worker->terms;
+    ingot_squares(rows, row_count, search->d, squares);
+    for (int64_t i = 0; i < row_count; i++) {
+        float square = squares[i];
+        largest = square > largest || square != square ? square : largest;
+        worker->factors[i] = search->metric != METRIC_COSINE ? 1 : square > 0 ? 1 / sqrtf(square) : 0;
+        worker->terms[i] = search->metric == METRIC_L2 ? square / 2 : 0;
+    }
+    return sqrt(largest);
+}
+
 static void scan_by_products(const Scan *scan, Worker *worker, int64_t query, int64_t query_count, int64_t row,
                              int64_t row_count) {
     const ingot_search *search = scan->search;
     const float *rows = search->rows + row * search->d, *queries = search->queries + query * search->d;
-    int64_t d = search->d;
-    ingot_sgemm("TN", row_count, query_count, d, -1, rows, d, queries, d, worker->scores, row_count);
-    ingot_squares(rows, row_count, search->d, worker->squares);
-    float largest = 0;
-    for (int64_t i = 0; i < row_count; i++) {
-        float square = worker->squares[i];
-        largest = square > largest || square != square ? square : largest;
-        worker->factors[i] = search->metric == METRIC_COSINE ? (square > 0 ? 1 / sqrtf(square) : 0) : square / 2;
-    }
-    const float *factors = search->metric == METRIC_COSINE ? worker->factors : NULL;
-    const float *terms = search->metric == METRIC_L2 ? worker->factors : NULL;
-    for (int64_t q = 0; q < query_count; q++) {
-        Candidates *candidates = &worker->candidates[q];
-        const float *scores = worker->scores + q * row_count;
-        float known = candidates->limit, limit = limit_of_products(scan, query + q, known, sqrt(largest));
-        int64_t found = ingot_not_more(scores, factors, terms, row_count, limit, worker->places);
-        for (int64_t i = 0; i < found; i++) {
-            float key;
-            int64_t place = worker->places[i];
-            if (candidates->limit != known) { /* it is lower than it was for the whole tile */
-                known = candidates->limit;
-                limit = limit_of_products(scan, query + q, known, sqrt(largest));
+    int64_t d = search->d, width = ingot_panel_width();
+    double largest = measure_rows(search, worker, rows, row_count);
+    for (int64_t q = 0; q < query_count; q++)
+        worker->limits[q] = limit_of_products(scan, query + q, worker->candidates[q].limit, largest);
+    for (int64_t begin = 0; begin < query_count; begin += width) {
+        const float *panel = worker->panels + begin * d;
+        float *limits = worker->limits + begin;
+        int64_t together = smaller(width, query_count - begin);
+        for (int64_t step = 0; step < row_count; step += INGOT_ROW_STEP) {
+            int64_t found = ingot_near_products(panel, together, limits, rows + step * d,
+                                                smaller(INGOT_ROW_STEP, row_count - step), d, worker->factors + step,
+                                                worker->terms + step, worker->hits);
+            for (int64_t i = 0; i < found; i++) {
+                ingot_hit hit = worker->hits[i];
+                if (hit.value > limits[hit.query]) /* which is lower than it was */
+                    continue;
+                float key;
+                int64_t q = begin + hit.query, place = step + hit.row;
+                Candidates *candidates = &worker->candidates[q];
+                float limit = candidates->limit;
+                ingot_keys(search->metric, queries + q * d, 1, rows + place * d, 1, d, &key, 1);
+                add_candidate(candidates, key, row + place);
+                if (candidates->limit != limit)
+                    limits[hit.query] = limit_of_products(scan, query + q, candidates->limit, largest);
             }
-            if (scores[place] * (factors ? factors[place] : 1) + (terms ? terms[place] : 0) > limit)
-                continue;
-            ingot_keys(search->metric, queries + q * search->d, 1, rows + place * search->d, 1, search->d, &key, 1);
-            add_candidate(candidates, key, row + place);
         }
     }
 }
@@ -178,9 +203,9 @@ static void scan_directly(const Scan *scan, Worker *worker, int64_t query, int64
                           int64_t row_count) {
     const ingot_search *search = scan->search;
     ingot_keys(search->metric, search->queries + query * search->d, query_count, search->rows + row * search->d, row_count,
-               search->d, worker->scores, row_count);
+               search->d, worker->keys, row_count);
     for (int64_t q = 0; q < query_count; q++) {
-        const float *keys = worker->scores + q * row_count;
+        const float *keys = worker->keys + q * row_count;
         Candidates *candidates = &worker->candidates[q];
         int64_t found = ingot_not_more(keys, NULL, NULL, row_count, candidates->limit, worker->places);
         for (int64_t i = 0; i < found; i++)
@@ -213,14 +238,6 @@ typedef struct {
     atomic_bool short_of_memory;
 } Job;
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 static int by_nearness(const void *a, const void *b) {
     return before(a, b) ? -1 : 1;
 }
@@ -229,7 +246,10 @@ static int by_row(const void *a, const void *b) {
     return ((const ingot_candidate *)a)->row < ((const ingot_candidate *)b)->row ? -1 : 1;
 }
 
-static void start_lists(const Job *job, Worker *worker, int64_t query_count) {
+static void start_block(const Job *job, Worker *worker, int64_t query, int64_t query_count) {
+    const ingot_search *search = job->scan.search;
+    if (job->scan.by_products)
+        ingot_lay_out_queries(search->queries + query * search->d, query_count, search->d, worker->panels);
     for (int64_t q = 0; q < query_count; q++) {
         worker->candidates[q].count = 0;
         worker->candidates[q].limit = job->limit;
@@ -271,7 +291,7 @@ static void work_on_blocks(void *context, int64_t begin, int64_t end, int thread
         int64_t query;
         while ((query = atomic_fetch_add(&job->next, 1) * job->block) < search->query_count) {
             int64_t count = smaller(job->block, search->query_count - query);
-            start_lists(job, worker, count);
+            start_block(job, worker, query, count);
             for (int64_t row = 0; row < search->row_count; row += job->scan.tile)
                 scan_rows(&job->scan, worker, query, count, row, smaller(job->scan.tile, search->row_count - row));
             for (int64_t q = 0; q < count; q++)
@@ -286,7 +306,7 @@ static void work_on_tiles(void *context, int64_t begin, int64_t end, int thread)
     Job *job = context;
     int64_t row, row_count = job->scan.search->row_count;
     for (int64_t w = begin; w < end; w++) {
-        start_lists(job, &job->workers[w], job->query_count);
+        start_block(job, &job->workers[w], job->query, job->query_count);
         while ((row = atomic_fetch_add(&job->next, 1) * job->scan.tile) < row_count)
             scan_rows(&job->scan, &job->workers[w], job->query, job->query_count, row,
                       smaller(job->scan.tile, row_count - row));
@@ -346,7 +366,9 @@ static void choose_sizes(Job *job) {
     int64_t worth = (int64_t)fmin(work / WORTH_A_WORKER, ingot_num_threads());
     job->worker_count = larger(1, smaller(worth, ALL_CANDIDATES / bytes));
     int64_t fitting = larger(1, ALL_CANDIDATES / (bytes * job->worker_count));
-    job->block = larger(1, smaller(smaller(MOST_QUERIES, search->query_count), fitting));
+    int64_t laid_out = larger(ingot_panel_width(), PRODUCT_BLOCK / (larger(1, search->d) * (int64_t)sizeof(float)));
+    int64_t most = smaller(MOST_QUERIES, larger(FEWEST_QUERIES, laid_out));
+    job->block = larger(1, smaller(smaller(most, search->query_count), fitting));
     bool is_product = search->metric != METRIC_L1 && search->metric != METRIC_LINF;
     job->scan.by_products = is_product && search->d > 0 && job->block >= FEWEST_QUERIES;
     int64_t tile_bytes = job->scan.by_products ? PRODUCT_TILE : DIRECT_TILE;
@@ -361,8 +383,14 @@ static bool work(Job *job) {
     choose_sizes(job);
     size_t block = (size_t)job->block, tile = (size_t)job->scan.tile;
     size_t items = job->wanted == 0 ? 0 : (size_t)job->room * sizeof(ingot_candidate);
-    size_t bytes = padded(block * sizeof(Candidates)) + padded(block * items) + padded(block * tile * sizeof(float)) +
-                   2 * padded(tile * sizeof(float)) + padded(tile * sizeof(int32_t));
+    size_t laid_out = (size_t)ingot_padded_queries(job->block);
+    size_t hits = ((size_t)ingot_panel_width() * INGOT_ROW_STEP + 1) * sizeof(ingot_hit);
+    size_t bytes = padded(block * sizeof(Candidates)) + padded(block * items);
+    if (job->scan.by_products)
+        bytes += padded(laid_out * (size_t)search->d * sizeof(float)) + padded(laid_out * sizeof(float)) +
+                 2 * padded(tile * sizeof(float)) + padded(hits);
+    else
+        bytes += padded(block * tile * sizeof(float)) + padded(tile * sizeof(int32_t));
     size_t squares = padded((size_t)search->query_count * sizeof(float));
     size_t workers = padded((size_t)job->worker_count * sizeof(Worker));
     size_t size = squares + workers + (size_t)job->worker_count * bytes;
@@ -384,16 +412,19 @@ static bool work(Job *job) {
                 .room = job->wanted == 0 ? 0 : job->room,
                 .wanted = job->wanted,
             };
-        worker->scores = cut(&rest, block * tile * sizeof(float));
-        worker->squares = cut(&rest, tile * sizeof(float));
-        worker->factors = cut(&rest, tile * sizeof(float));
-        worker->places = cut(&rest, tile * sizeof(int32_t));
+        if (job->scan.by_products) {
+            worker->panels = cut(&rest, laid_out * (size_t)search->d * sizeof(float));
+            worker->limits = cut(&rest, laid_out * sizeof(float));
+            memset(worker->limits, 0, laid_out * sizeof(float));
+            worker->factors = cut(&rest, tile * sizeof(float));
+            worker->terms = cut(&rest, tile * sizeof(float));
+            worker->hits = cut(&rest, hits);
+        } else {
+            worker->keys = cut(&rest, block * tile * sizeof(float));
+            worker->places = cut(&rest, tile * sizeof(int32_t));
+        }
     }
-    if (job->scan.by_products)
-        ingot_hold_blas_threads();
     run(job);
-    if (job->scan.by_products)
-        ingot_release_blas_threads();
     for (int64_t w = 0; w < job->worker_count && job->wanted == 0; w++) {
         for (size_t q = 0; q < block; q++)
             free(job->workers[w].candidates[q].items);

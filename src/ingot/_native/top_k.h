@@ -1,5 +1,5 @@
-/* The nearest rows of a database: a search that keeps only what may be among the results. BLAS must be known to
- * product.c; the GIL is not needed. */
+/* The nearest rows of a database: a search that keeps only what may be among the results. The GIL
+ * is not needed. */
 #ifndef INGOT_TOP_K_H
 #define INGOT_TOP_K_H
 

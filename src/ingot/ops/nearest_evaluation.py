@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from ingot import _native
-from ingot.graph.blas import prepare_products
 
 __all__ = ["METRICS", "SIMILARITIES", "distances_of", "nearest_rows", "rows_within"]
 
@@ -35,7 +34,6 @@ def nearest_rows(
     if queries.dtype == np.float64:
         _nearest_in_numpy(queries, database[:count], metric, distances, positions)
         return
-    prepare_products()
     _native.nearest_rows(
         np.ascontiguousarray(queries),
         np.ascontiguousarray(database),
@@ -54,7 +52,6 @@ def rows_within(
     Queries and database are float32. Limits (queries + 1), distances and positions: those of query
     i are from limits[i] to before limits[i + 1], in the order of rows.
     """
-    prepare_products()
     limits, distances, positions = _native.rows_within(
         np.ascontiguousarray(queries),
         np.ascontiguousarray(database),
