@@ -301,6 +301,22 @@ class Writer:
             if step in self.write_of:
                 self.k.store(known[step], pointers[self.write_of[step]])
 
+    # Maps
+
+    def map_line(self, pointers: Pointers, begin: Register, end: Register) -> None:
+        """A range of a map that has one axis."""
+        with self.code.loop(begin, end) as loop:
+            self.map_element(self.moved(pointers, loop.index, 0))
+
+    def map_element(self, here: Pointers) -> None:
+        """Everything that a map computes at one place."""
+        self.map_remaining({}, here)
+
+    def map_remaining(self, known: dict[Step, Element], here: Pointers) -> None:
+        """What a map computes at one place beside what is known of it."""
+        self.compute(self.group.steps, known, here)
+        self.store_outputs(self.group.steps, known, here)
+
     # Reductions along nested axes
 
     def reduce_over(

@@ -15,6 +15,7 @@ from ingot.compiler.emit import Element, LLVMKernel, register_type
 from ingot.compiler.fuse import Group
 from ingot.compiler.loops import Kernel, Lowered, Pointers, Writer
 from ingot.compiler.lower import Operand
+from ingot.compiler.pairs import writer_of
 from ingot.compiler.partial_reductions import columns, split
 from ingot.compiler.tape import Step
 from ingot.graph.shape import size_of
@@ -35,7 +36,7 @@ def lower(
     """The kernels of a fused group whose operands have these strides. In a group of maps, inputs
     and outputs that are `shared` may be at the same place.
     """
-    writer = Writer(group, strides_of, shared)
+    writer = writer_of(group, strides_of, shared)
     if not writer.domain.reduced:
         return Lowered([_map(writer)])
     if group.by_rows:
@@ -50,13 +51,12 @@ def _map(writer: Writer) -> Kernel:
     pointers, begin, end = writer.begin()
     axes = list(range(len(domain.lengths)))
     if not axes:
-        _map_element(writer, pointers)
+        writer.map_element(pointers)
         return writer.finish(1, 1)
     inner = axes[-1]
     crossing = _crossing_axis(writer)
     if len(axes) == 1:
-        with code.loop(begin, end) as loop:
-            _map_element(writer, writer.moved(pointers, loop.index, inner))
+        writer.map_line(pointers, begin, end)
         return writer.finish(domain.lengths[inner], writer.grain(1))
     if crossing is not None:
         return _map_tiles(writer, crossing)
@@ -67,15 +67,8 @@ def _map(writer: Writer) -> Kernel:
         first, last = _tile_bounds(writer, tile, TILE, length)
         here = writer.placed(pointers, row, axes[:-1])
         with code.loop(first, last) as loop:
-            _map_element(writer, writer.moved(here, loop.index, inner))
+            writer.map_element(writer.moved(here, loop.index, inner))
     return writer.finish(domain.size(axes[:-1]) * tiles, writer.grain(min(length, TILE)))
-
-
-def _map_element(writer: Writer, here: Pointers) -> None:
-    """Everything that a map computes at one place."""
-    known: dict[Step, Element] = {}
-    writer.compute(writer.group.steps, known, here)
-    writer.store_outputs(writer.group.steps, known, here)
 
 
 def _divided(writer: Writer, index: Register, count: int) -> tuple[Register, Register]:
@@ -131,7 +124,7 @@ def _map_tiles(writer: Writer, crossing: int) -> Kernel:
         with code.loop(low, high) as rows:
             at_row = writer.moved(here, rows.index, crossing)
             with code.loop(left, right) as loop:
-                _map_element(writer, writer.moved(at_row, loop.index, inner))
+                writer.map_element(writer.moved(at_row, loop.index, inner))
     work = min(domain.lengths[crossing], ACROSS) * min(domain.lengths[inner], ALONG)
     return writer.finish(domain.size(outer) * across * along, writer.grain(work))
 

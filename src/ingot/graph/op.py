@@ -108,6 +108,19 @@ class Op:
         """
         return None
 
+    @property
+    def paired_elements(self) -> int:
+        """For maps that make two elements for the work of one: how many elements there are.
+
+        The first input is an element's position among them. `emit_pair(k, position, *inputs)` gives
+        the element at a position in the front half and that at the same position in the back half,
+        if both have the same inputs otherwise. Of an odd number, the front half has one more, and
+        is not asked for the pair of its last.
+        """
+        return 0
+
+    emit_pair: ClassVar[Callable[..., tuple[Any, Any]]]
+
     def pieces(self, *inputs: Any) -> list[tuple[int, Op]]:
         """For ops that assemble their result: which input is copied to which slice, in order."""
         raise NotImplementedError

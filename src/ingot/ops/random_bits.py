@@ -115,22 +115,38 @@ class RandomWord(Op):
         return np.where(front, x, y)
 
     def emit(self, k: Kernel, position: Value, first: Value, second: Value) -> Value:
-        def number(value: int) -> Value:
-            return k.constant(value, position)
-
-        half = (self.words + 1) // 2
-        front = k.less(position, number(half))
-        x = k.select(front, position, k.subtract(position, number(half)))
-        y = k.add(x, number(half))
+        half = k.constant((self.words + 1) // 2, position)
+        front = k.less(position, half)
+        x = k.select(front, position, k.subtract(position, half))
+        y = k.add(x, half)
         if self.words % 2:
-            y = k.select(k.equal(x, number(half - 1)), number(0), y)
-        mixed = k.bitwise_xor(k.bitwise_xor(first, second), number(_PARITY))
-        x, y = _mixed(x, y, (first, second, mixed), k.add, k.bitwise_xor, k.rotate_left, number)
-        return k.select(front, x, y)
+            last = k.equal(y, k.constant(self.words, position))
+            y = k.select(last, k.constant(0, position), y)
+        return k.select(front, *_emitted(k, x, y, first, second))
+
+    @property
+    def paired_elements(self) -> int:
+        return self.words
+
+    def emit_pair(
+        self, k: Kernel, position: Value, first: Value, second: Value
+    ) -> tuple[Value, Value]:
+        half = k.constant((self.words + 1) // 2, position)
+        return _emitted(k, position, k.add(position, half), first, second)
 
     vjp = no_rule(IN_PROGRAMS)
     jvp = no_rule(IN_PROGRAMS)
     vmap = no_rule(IN_PROGRAMS)
+
+
+def _emitted(k: Kernel, x: Value, y: Value, first: Value, second: Value) -> tuple[Value, Value]:
+    """One application of the cipher to the counter (x, y), in a kernel."""
+
+    def number(value: int) -> Value:
+        return k.constant(value, x)
+
+    mixed = k.bitwise_xor(k.bitwise_xor(first, second), number(_PARITY))
+    return _mixed(x, y, (first, second, mixed), k.add, k.bitwise_xor, k.rotate_left, number)
 
 
 def _rotated_words(x: np.ndarray, count: int) -> np.ndarray:
