@@ -153,7 +153,8 @@ def test_scalars_of_constants_are_computed_in_advance() -> None:
 
 
 def test_large_constants_are_not_computed_in_advance() -> None:
-    tape, report = simplified(lambda x: x + mx.ones((2,)) * 3, X)
+    several = mx.array([1.0, 2.0])
+    tape, report = simplified(lambda x: x + several * 3, X)
     assert not report.folded
     tape, report = simplified(lambda x: x + mx.arange(2), X)
     assert "Arange" in ops(tape)
@@ -197,3 +198,23 @@ def test_simplifying_twice_changes_nothing() -> None:
     assert not report.no_ops
     assert not report.folded
     assert not report.unused
+
+
+def test_maps_of_repeated_constants_are_constants() -> None:
+    def function(x: mx.array) -> list[mx.array]:
+        twos = mx.broadcast_to(mx.array(2.0), (2, 3))
+        threes = mx.transpose(mx.full((3, 2), 3.0))
+        return [x * -twos, x + (twos * threes + 1), (threes > twos).astype(mx.int32)]
+
+    x = mx.ones((2, 3))
+    tape, report = simplified(function, x)
+    assert sorted(ops(tape)) == ["Add", "Broadcast", "Broadcast", "Broadcast", "Multiply"]
+    constants = [float(step.value) for step in tape.steps if step.value is not None]
+    assert sorted(constants) == [-2.0, 1.0, 7.0]
+    assert {"Negative", "Multiply", "Add", "Greater", "AsType"} <= {
+        type(step.op).__name__ for step in report.folded
+    }
+    compiled = mx.compile(function)
+    for found, expected in zip(compiled(x), function(x), strict=True):
+        np.testing.assert_array_equal(np.array(found), np.array(expected))
+    assert compiled.explain(x).to_dict()["native"]["kernels"] == 1
