@@ -317,3 +317,23 @@ def test_ops_with_equal_parameters_are_equal() -> None:
     assert Gather((0, 2)) == Gather((0, 2))
     assert Scatter((0,), "add") != Scatter((0,), "assign")
     assert hash(GatherAxis(1)) == hash(GatherAxis(1))
+
+
+BEYOND_INT64 = {
+    "subscript": lambda a, i: a[i],
+    "two subscripts": lambda a, i: mx.reshape(a, (2, 5))[mx.zeros_like(i), i],
+    "assignment": lambda a, i: a.at[i].add(1),
+    "take": lambda a, i: mx.take(a, i),
+    "take_along_axis": lambda a, i: mx.take_along_axis(a, i, 0),
+    "put_along_axis": lambda a, i: mx.put_along_axis(a, i, mx.array([1]), 0),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", BEYOND_INT64)
+def test_large_unsigned_indices_do_not_count_from_the_end(name: str, compiled: bool) -> None:
+    function = mx.compile(BEYOND_INT64[name]) if compiled else BEYOND_INT64[name]
+    a = mx.arange(10)
+    mx.eval(function(a, mx.array(np.array([4], np.uint64))))
+    with pytest.raises(IndexError, match="index 18446744073709551615 is out of range"):
+        mx.eval(function(a, mx.array(np.array([2**64 - 1], np.uint64))))

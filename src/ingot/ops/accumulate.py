@@ -15,7 +15,15 @@ import numpy as np
 from ingot.graph.libraries import scipy_sparse
 from ingot.graph.op import Change, carry_out
 
-__all__ = ["MODES", "accumulation", "flat_positions", "out_of_range", "positions_along", "wrapped"]
+__all__ = [
+    "MODES",
+    "accumulation",
+    "flat_positions",
+    "out_of_range",
+    "positions_along",
+    "signed",
+    "wrapped",
+]
 
 MODES = ("assign", "add", "multiply", "maximum", "minimum")
 
@@ -47,13 +55,23 @@ def positions_along(indices: np.ndarray, axis: int, length: int) -> np.ndarray:
 
 def wrapped(index: np.ndarray, length: int) -> np.ndarray:
     """The index as int64, counted from the front."""
-    position = index.astype(np.int64, copy=False)
+    position = signed(index, length)
     if position.size == 0:
         return position
     lowest = position.min()
     if lowest < -length or position.max() >= length:
         raise out_of_range(position, length)
     return np.where(position < 0, position + length, position) if lowest < 0 else position
+
+
+def signed(index: np.ndarray, length: int) -> np.ndarray:
+    """The index as int64. What only uint64 holds is out of range: it does not count from the end.
+
+    That the rest is in range remains to be checked.
+    """
+    if index.dtype == np.uint64 and index.size > 0 and index.max() >= length:
+        raise out_of_range(index, length)
+    return index.astype(np.int64, copy=False)
 
 
 def out_of_range(index: np.ndarray, length: int) -> IndexError:

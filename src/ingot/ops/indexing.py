@@ -24,6 +24,7 @@ from ingot.ops.accumulate import (
     accumulation,
     flat_positions,
     out_of_range,
+    signed,
 )
 from ingot.ops.casting import astype
 from ingot.ops.comparison import where
@@ -93,7 +94,9 @@ class Gather(_Indexed):
         return self.gathered_shape(x.shape, indices[0].shape), x.dtype
 
     def evaluate(self, x: np.ndarray, *indices: np.ndarray) -> np.ndarray:
-        places = [index.astype(np.int64, copy=False) for index in indices]
+        places = [
+            signed(index, x.shape[axis]) for axis, index in zip(self.axes, indices, strict=True)
+        ]
         try:
             if len(places) == 1 and x.flags.c_contiguous:
                 return np.take(x, places[0], self.axes[0])
