@@ -45,6 +45,7 @@ from ingot.ops.movement import *
 from ingot.ops.padding import *
 from ingot.ops.powers import *
 from ingot.ops.quantization import *
+from ingot.ops.quantized_products import *
 from ingot.ops.reduction import *
 from ingot.ops.rounding import *
 from ingot.ops.scan import *
