@@ -63,7 +63,10 @@ class Code:
         self.parallel = False
         self._count = 0
         self.block = "entry"  # the label of the block that is being written
-        self.lanes = 0  # how many elements the loop being written should take at once; 0: as LLVM
+        # how many elements the loop being written should take at once; 0: as LLVM chooses, which
+        # complains on standard error about loops that cannot be vectorised if it is given a number
+        self.lanes = 0
+        self._loops = 0  # how many are written
         self.metadata: list[str] = []  # what stands behind the functions
 
     def fresh(self, hint: str = "v") -> str:
@@ -195,7 +198,12 @@ class Code:
         self.label(body)
         loop = Loop(Register(index, "i64"), current)
         self.notes.append(("loop", index, begin.name, end.name, step))
+        self.lanes = 0
+        loops = self._loops
         yield loop
+        if self._loops != loops:
+            self.lanes = 0  # LLVM vectorises innermost loops
+        self._loops += 1
         self.notes.append(("end",))
         self.branch(latch)
         self.label(latch)
@@ -222,9 +230,9 @@ class Code:
         known = begin.name == "0" and end.name.isdigit() and step == 1
         if known and int(end.name) in _SHORT_LOOPS:
             hints.append('!{!"llvm.loop.unroll.disable"}')
+        self.lanes = 0
         if not hints:
             return ""
-        self.lanes = 0
         first = len(self.metadata)
         places = range(first + 1, first + 1 + len(hints))
         together = ", ".join(f"!{place}" for place in (first, *places))

@@ -14,7 +14,7 @@ from ingot.compiler.emit import Element, LLVMKernel, register_type
 from ingot.compiler.fuse import Group, inputs_at_place
 from ingot.compiler.lower import Operand, immediate_value, operands_of
 from ingot.compiler.tape import Step
-from ingot.graph.dtype import complex64, float64
+from ingot.graph.dtype import complex64, float64, is_inexact
 
 __all__ = [
     "Accumulator",
@@ -69,6 +69,21 @@ class Reassociating(LLVMKernel):
         if a.imaginary is not None or not a.register.type.startswith(("f", "d")):
             return super().multiply(a, b)
         return self._binary("fmul reassoc nsz contract", a, b)
+
+    # LLVM turns the maximum of a running result and a choice between x and -infinity into a choice
+    # between the result as it was and another, which it does not know as a reduction: it must not
+    # see what a number is.
+
+    def maximum(self, a: Element, b: Element) -> Element:
+        return super().maximum(a, self._hidden(b))
+
+    def minimum(self, a: Element, b: Element) -> Element:
+        return super().minimum(a, self._hidden(b))
+
+    def _hidden(self, x: Element) -> Element:
+        if x.imaginary is not None or not is_inexact(x.dtype):
+            return x
+        return Element(self.code.assign(x.register.type, f"freeze {x.register}"), x.dtype)
 
 
 @dataclass
@@ -373,6 +388,8 @@ class Writer:
                     for x, a, b in zip(accumulators, running, added, strict=True)
                 ]
             )
+            if any(x.imaginary is not None for x in starts):
+                self.code.lanes = 0  # products of complex numbers are no reduction to LLVM
         partial = unflat(loop.carried, starts)
         return [
             x.combine(self.k, total, x.widened(self.k, part))
