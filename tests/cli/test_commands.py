@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
+from tests.cli.process import python
 
 import ingot
 from ingot.cli import commands
@@ -42,3 +47,18 @@ def test_mistakes(typed: str, answer: str, capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit, match="2"):
         commands.main([typed])
     assert answer in capsys.readouterr().err
+
+
+def test_output_that_nobody_reads_ends_the_command_quietly() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        command = [sys.executable, "-m", "ingot", "bench", "--list"]
+        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, timeout=120)
+    assert (done.returncode, done.stderr) == (commands.NO_READER, b"")
+
+
+def test_standard_output_that_is_closed() -> None:
+    program = "import sys, ingot.cli.commands as c; sys.stdout = None; sys.exit(c.main(['help']))"
+    done = python("-c", program)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

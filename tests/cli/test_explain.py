@@ -218,3 +218,9 @@ def test_scripts_that_fail(tmp_path: Path, script: Path, capsys: Any) -> None:
     assert code == 1
     assert "compile only traces the function" in err
     assert err.splitlines()[-1].endswith("could not be explained.")
+
+
+def test_only_the_function_is_required(capsys: Any) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["explain"])
+    assert "are required: SCRIPT::FUNCTION\n" in capsys.readouterr().err

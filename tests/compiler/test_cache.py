@@ -111,6 +111,16 @@ def test_reasons(first: Any, second: Any, reason: str) -> None:
     assert reasons(compiled) == ["the first call", reason]
 
 
+def test_reasons_with_many_changes_name_the_first_and_arguments_before_state() -> None:
+    state: dict[str, mx.array] = {}
+    compiled = mx.compile(lambda x: x, inputs=state)
+    compiled(mx.zeros(2))
+    state.update({f"moment{i}": mx.zeros(2) for i in range(9)})
+    compiled(mx.zeros(3))
+    names = "; ".join(f"captured inputs['moment{i}'] is new" for i in range(3))
+    assert reasons(compiled)[1] == f"argument `x`, axis 0: 2 → 3; {names}; and 7 more changes"
+
+
 def test_reasons_for_dtypes_and_positions() -> None:
     compiled = mx.compile(lambda *arrays: arrays[0])
     compiled(mx.zeros(2), mx.zeros(2))

@@ -104,10 +104,11 @@ def test_text_of_the_user_stays_text() -> None:
 
 
 def test_files_and_notebooks(explanation: Explanation, tmp_path: Path) -> None:
-    page = explanation.to_html(tmp_path / "page.html")
+    page = explanation.to_html()
+    assert explanation.to_html(tmp_path / "page.html") is None  # a session would print it
     assert (tmp_path / "page.html").read_text() == page
     stream = io.StringIO()
-    explanation.to_html(stream)
+    assert explanation.to_html(stream) is None
     assert stream.getvalue() == page
     frame = explanation._repr_html_()
     found = re.fullmatch(r'<iframe srcdoc="([^"]*)" style="[^"]*"></iframe>', frame, re.S)

@@ -58,8 +58,9 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"ingot bench: {error}", file=sys.stderr)
         return 2
     if arguments.list:
+        width = max(len(benchmark.name) for benchmark in benchmarks)
         for benchmark in benchmarks:
-            print(f"{benchmark.name:<32}{benchmark.title}")
+            print(f"{benchmark.name:{width}}  {benchmark.title}")
         return 0
     if written is None:
         written = _measure(benchmarks, arguments)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
+import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -26,8 +28,28 @@ SUMMARIES = {
 FROM_EXTRAS = {"rich"}
 
 
+# What a shell reports of a program that was ended because nobody reads what it writes.
+NO_READER = 141
+
+
 def main(argv: Sequence[str]) -> int:
     """Runs the command line `argv`; returns the exit code."""
+    if sys.stdout is None:  # it was closed before we started: `ingot tour >&-`
+        sys.stdout = io.StringIO()
+    if hasattr(sys.stdout, "reconfigure"):
+        # A terminal that cannot show an arrow shows a question mark: no reason to stop.
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        code = _choose(argv)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `ingot bench --list | head`
+        # Python flushes once more when it ends, and must not find the closed pipe again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NO_READER
+    return code
+
+
+def _choose(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="ingot",
         usage="ingot [--version] [--help] COMMAND ...",

@@ -24,7 +24,8 @@ CODES = ("loops", "llvm", "assembly")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="SCRIPT::FUNCTION", help="for example train.py::step")
-    parser.add_argument("arguments", nargs="*", help="of the script, after --")
+    # The default keeps argparse from calling them required.
+    parser.add_argument("arguments", nargs="*", default=[], help="of the script, after --")
     parser.add_argument(
         "--args",
         metavar="EXPRESSIONS",

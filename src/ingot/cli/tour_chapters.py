@@ -145,7 +145,7 @@ def explain_misses(screen: Screen, quick: bool) -> None:
     screen.blank()
     screen.say(
         "With [bold]shapeless=True[/bold], and with an array for the number, one trace serves all "
-        "lengths:"
+        "lengths: an entry for each, and one miss."
     )
     screen.blank()
     shapeless = mx.compile(scaled_by_array, shapeless=True)

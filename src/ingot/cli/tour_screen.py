@@ -48,9 +48,6 @@ class Screen:
     def __init__(self, *, record: bool = False) -> None:
         plain = not record and ("NO_COLOR" in os.environ or not sys.stdout.isatty())
         self.rich = not plain
-        if hasattr(sys.stdout, "reconfigure"):
-            # A terminal that cannot show a block shows a question mark: no reason to stop.
-            sys.stdout.reconfigure(errors="replace")
         if plain:
             self.console = Console(
                 width=WIDTH, force_terminal=False, color_system=None, highlight=False

@@ -99,6 +99,8 @@ class Miss:
 class CacheInfo:
     """Counts of a compiled function's cache. `reasons` says why, for each of the latest misses.
 
+    Entries are programs that are ready to run. With `shapeless` one trace, that is one miss, has an
+    entry for each combination of shapes it was called with.
     The seconds of a miss are those of tracing and optimising. Machine code is made when the result
     is first evaluated; the total includes it.
     """

@@ -20,6 +20,9 @@ _texts = Repr()
 _texts.maxstring = _texts.maxother = 60
 short_text = _texts.repr  # of constants, which may be long
 
+CAPTURED = "captured"  # what the names of captured arrays begin with
+MOST_CHANGES_NAMED = 4  # in one reason; the others are counted
+
 
 @dataclass(frozen=True)
 class ArrayLeaf:
@@ -75,7 +78,7 @@ def _argument_leaves(
         for name, value in _named_arguments(function, args, kwargs)
         for leaf in _leaves(value, f"argument {name}")
     ]
-    return leaves if inputs is None else leaves + _leaves(inputs, "captured inputs")
+    return leaves if inputs is None else leaves + _leaves(inputs, f"{CAPTURED} inputs")
 
 
 def input_names(
@@ -99,7 +102,7 @@ def describe(
         name: _described(leaf) for name, leaf in _argument_leaves(function, args, kwargs, inputs)
     }
     if outputs is not None and outputs is not inputs:
-        for name, leaf in _leaves(outputs, "captured outputs"):
+        for name, leaf in _leaves(outputs, f"{CAPTURED} outputs"):
             described[name] = "an array" if isinstance(leaf, array) else short_text(leaf)
     return described | circumstances
 
@@ -115,6 +118,12 @@ def difference(before: Sequence[Description], now: Description) -> str:
     if not before:
         return "the first call"
     nearest = min((_changes(old, now) for old in before), key=len)
+    if len(nearest) > MOST_CHANGES_NAMED + 1:
+        # The first step of an optimizer adds state for each parameter of a model. What the caller
+        # passed is told before that.
+        nearest.sort(key=lambda change: change.startswith(CAPTURED))
+        left_out = len(nearest) - MOST_CHANGES_NAMED
+        nearest[MOST_CHANGES_NAMED:] = [f"and {left_out} more changes"]
     return "; ".join(nearest) if nearest else "the arguments are nested or shared in another way"
 
 

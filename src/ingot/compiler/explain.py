@@ -7,7 +7,7 @@ import os
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -280,25 +280,34 @@ class Explanation:
 
     __repr__ = __str__
 
-    def to_html(self, file: Any = None) -> str:
+    @overload
+    def to_html(self, file: None = None) -> str: ...
+
+    @overload
+    def to_html(self, file: object) -> None: ...
+
+    def to_html(self, file: Any = None) -> str | None:
         """Write a page that draws the graph of every stage and shows the code of every kernel.
 
         The page needs nothing besides itself. Times are measured now, on the arguments that were
         explained.
 
         Args:
-            file: A path, or an object with a method `write` that takes text; None writes nothing.
+            file: A path, or an object with a method `write` that takes text.
 
         Returns:
-            The page.
+            The page if there is no file to write it to. With one there is None: an interactive
+            session would print the page.
         """
         page = page_html(self)
+        if file is None:
+            return page
         if hasattr(file, "write"):
             file.write(page)
-        elif file is not None:
+        else:
             with open(os.fspath(file), "w", encoding="utf-8") as opened:
                 opened.write(page)
-        return page
+        return None
 
     def _repr_html_(self) -> str:
         """The page for notebooks, in a frame, so that neither disturbs the other."""
