@@ -53,6 +53,16 @@ def test_rows_within_a_radius(metric: str) -> None:
         np.testing.assert_array_equal(found, np.flatnonzero(row))
 
 
+@pytest.mark.parametrize("metric", METRICS)
+def test_no_row_is_within_nothing(metric: str) -> None:
+    x, y = np.ones((20, 9), np.float32), np.ones((30, 9), np.float32)
+    nowhere = np.inf if metric in SIMILARITIES else -np.inf
+    for radius in (nowhere, np.nan):
+        limits, distances, positions = _native.rows_within(x, y, 30, METRICS.index(metric), radius)
+        assert not any(limits)
+        assert (len(distances), len(positions)) == (0, 0)
+
+
 def test_what_does_not_fit_is_refused() -> None:
     x, y = np.zeros((2, 3), np.float32), np.zeros((4, 3), np.float32)
     out = np.zeros((2, 1), np.float32), np.zeros((2, 1), np.int64)

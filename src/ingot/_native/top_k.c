@@ -261,7 +261,8 @@ static void finish_list(Job *job, Candidates *list, int64_t query) {
     if (job->wanted == 0) {
         if (list->room < 0)
             atomic_store(&job->short_of_memory, true);
-        qsort(list->items, (size_t)list->count, sizeof *list->items, by_row);
+        if (list->count > 0)
+            qsort(list->items, (size_t)list->count, sizeof *list->items, by_row);
         job->found[query] = list->items;
         job->counts[query] = list->count;
         *list = (Candidates){.limit = job->limit};
@@ -443,7 +444,7 @@ bool ingot_nearest(const ingot_search *search, int64_t k, float *distances, int6
 bool ingot_within(const ingot_search *search, float radius, ingot_candidate **found, int64_t *counts) {
     bool negated = search->metric == METRIC_INNER_PRODUCT || search->metric == METRIC_COSINE;
     float limit = nextafterf(negated ? -radius : radius, -INFINITY);
-    Job job = {.scan = {.search = search}, .limit = fminf(limit, FLT_MAX), .found = found, .counts = counts};
+    Job job = {.scan = {.search = search}, .limit = limit > FLT_MAX ? FLT_MAX : limit, .found = found, .counts = counts};
     atomic_init(&job.next, 0);
     atomic_init(&job.short_of_memory, false);
     return work(&job);
