@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ingot.core as mx
+from ingot import _native
 from ingot.compiler.fuse import fuse
 from ingot.compiler.program import Program
 from ingot.compiler.tape import Step, Tape
@@ -137,6 +138,25 @@ def test_inputs_of_any_layout(dtype: mx.Dtype) -> None:
         for _ in range(3):
             found = compiled(a, b)
             assert np.array_equal(found._data, expected), name
+
+
+ORDERS = [(1, 0), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.int8, mx.float64, mx.complex64])
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_maps_across_the_grain(order: tuple[int, ...], dtype: mx.Dtype) -> None:
+    """Tiles, the blocks of which they are made, and what remains beside those."""
+    shape = (150, 83) if len(order) == 2 else (6, 37, 35)
+    count = int(np.prod(shape))
+    values = np.random.default_rng(0).integers(-60, 60, count).astype(dtype.numpy).reshape(shape)
+    for cut in (values, values[::-1, ..., ::-1], values[1:, ..., :-1], values[..., ::3]):
+        view = np.transpose(cut, order)
+        flat = np.ascontiguousarray(view)
+        x, y = _native.constant(view, dtype), _native.constant(flat, dtype)
+        compiled = mx.compile(lambda x, y: x + y)
+        mx.eval(compiled(x, y))  # on copies
+        assert np.array_equal(compiled(x, y)._data, view + flat), (view.shape, view.strides)
 
 
 def test_a_layout_that_comes_again_gets_a_program() -> None:

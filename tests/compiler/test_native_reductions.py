@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import ingot.core as mx
+from ingot import _native
 
 SHAPES = [(1,), (700,), (33, 65), (3, 9000), (9000, 3), (5, 40, 9), (4, 1, 6, 5)]
 REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -131,3 +132,79 @@ def test_functions_along_rows(
     assert np.allclose(
         np.array(mx.compile(gradient)(x)), np.array(gradient(x)), rtol=1e-4, atol=1e-5
     )
+
+
+CUTS: list[Callable[[np.ndarray], np.ndarray]] = [
+    lambda x: x,
+    lambda x: x[tuple(slice(None, None, -1) for _ in x.shape)],
+    lambda x: x[1:, ..., ::-2],
+]
+
+
+def _laid_out(shape: tuple[int, ...]) -> list[np.ndarray]:
+    """Arrays in all orders of their axes, as they are or backwards or sliced. They hold few
+    numbers, so that the first of several largest elements has to be found.
+    """
+    values = np.random.default_rng(0).integers(-20, 20, shape).astype(np.float32) / 8
+    orders = list(itertools.permutations(range(len(shape))))
+    cuts = CUTS if len(shape) == 2 else CUTS[1:]
+    return [
+        np.transpose(cut(values), order)
+        for number, order in enumerate(orders)
+        for position, cut in enumerate(cuts)
+        if len(shape) == 2 or position == number % len(cuts)
+    ]
+
+
+@pytest.mark.parametrize("shape", [(37, 70), (5, 19, 23)], ids=str)
+def test_reductions_of_all_layouts(shape: tuple[int, ...]) -> None:
+    axes = [*range(len(shape)), None]
+    several = [*axes, (0, 2)] if len(shape) == 3 else axes
+
+    def function(x: mx.array) -> list[mx.array]:
+        found = [mx.sum(x, axis=axis) for axis in several]
+        found += [mx.logsumexp(x, axis=axis) for axis in several[:2]]
+        found += [mx.argmax(x, axis=axis) for axis in axes]
+        return [*found, mx.argmin(x, axis=0), mx.max(x + 1, axis=1)]
+
+    for values in _laid_out(shape):
+        wide = values.astype(np.float64)
+        expected = [wide.sum(axis) for axis in several]
+        expected += [np.log(np.exp(wide).sum(axis)) for axis in several[:2]]
+        expected += [np.argmax(wide, axis) for axis in axes]
+        expected += [np.argmin(wide, 0), wide.max(1) + 1]
+        x = _native.constant(values, mx.float32)
+        compiled = mx.compile(function)
+        mx.eval(compiled(x))  # on a copy; the layout gets a program when it comes again
+        for number, (found, right) in enumerate(zip(compiled(x), expected, strict=True)):
+            close = np.allclose(np.array(found), right, rtol=2e-6, atol=2e-5)
+            assert close, (values.shape, values.strides, number)
+
+
+@pytest.mark.parametrize("function", [_softmax, _layer_norm], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("shape", [(137, 70), (5, 19, 23)], ids=str)
+def test_functions_along_rows_of_all_layouts(
+    function: Callable[[mx.array], mx.array], shape: tuple[int, ...]
+) -> None:
+    for values in _laid_out(shape):
+        x = _native.constant(values, mx.float32)
+        compiled = mx.compile(function)
+        mx.eval(compiled(x))
+        expected = np.array(function(mx.array(np.ascontiguousarray(values, np.float64))))
+        assert np.allclose(np.array(compiled(x)), expected, rtol=1e-5, atol=1e-5), values.strides
+
+
+@pytest.mark.parametrize("shape", [(1023, 700), (50_000, 5)], ids=str)
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_large_transposed_sums(shape: tuple[int, int], axis: int | None) -> None:
+    values = np.random.default_rng(0).uniform(0, 1, shape).astype(np.float32).T
+    x = _native.constant(values, mx.float32)
+    compiled = mx.compile(lambda x: (mx.sum(x, axis=axis), mx.mean(x * 2, axis=axis)))
+    mx.eval(compiled(x))
+    total, mean = (np.array(found) for found in compiled(x))
+    expected = values.sum(axis, dtype=np.float64)
+    assert np.max(np.abs(total - expected) / expected) < 1e-6
+    assert np.allclose(mean, 2 * values.mean(axis, dtype=np.float64), rtol=1e-6)
+    again = mx.compile(lambda x: (mx.sum(x, axis=axis), mx.mean(x * 2, axis=axis)))
+    mx.eval(again(x))
+    assert np.array_equal(np.array(again(x)[0]), total)

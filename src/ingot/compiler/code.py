@@ -61,6 +61,7 @@ class Code:
         self.notes: list[tuple[Any, ...]] = []
         # whether each turn of a loop touches places of its own, which LLVM then need not prove
         self.parallel = False
+        self._access_group = ""
         self._count = 0
         self.block = "entry"  # the label of the block that is being written
         # how many elements the loop being written should take at once; 0: as LLVM chooses, which
@@ -146,9 +147,10 @@ class Code:
 
     def _accesses(self) -> str:
         """The group of all accesses of a kernel whose loops are parallel."""
-        if not self.metadata:
-            self.metadata.append("!0 = distinct !{}")
-        return "!0"
+        if not self._access_group:
+            self._access_group = f"!{len(self.metadata)}"
+            self.metadata.append(f"{self._access_group} = distinct !{{}}")
+        return self._access_group
 
     def offset(self, address: Register, nbytes: Register) -> Register:
         """An address so many bytes further."""

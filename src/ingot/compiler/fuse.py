@@ -21,7 +21,7 @@ from typing import Any
 from ingot.compiler.tape import Step, Tape
 from ingot.graph.shape import size_of
 
-__all__ = ["Group", "Schedule", "fuse", "inputs_at_place"]
+__all__ = ["Group", "Schedule", "fuse", "inputs_at_place", "runs_by_rows"]
 
 MOST_STEPS = 256  # LLVM's time grows faster than the code; beyond this a group stops paying
 FEWEST_ROWS = 16  # with fewer rows than this, a long reduction is better split than run row by row
@@ -109,7 +109,8 @@ def _verify_shapes(group: Group) -> None:
         shape = _without_ones(step.shape)
         assert shape == group.domain or shape == rows, f"{step.op} does not fit {group.domain}"
         if shape != group.domain and not group.by_rows:
-            assert getattr(step.op, "role", "") == "reduce", f"{step.op} runs beside its rows"
+            role = getattr(step.op, "role", "")
+            assert role in ("reduce", "view"), f"{step.op} runs beside its rows"
 
 
 class _Part:
@@ -228,10 +229,10 @@ class _Fuser:
         op: Any = step.op
         source = step.inputs[0]
         part = self.part_of.get(source)
-        if part is not None and source not in part.finished:
-            is_row = source in part.row_steps
+        if part is not None:
+            is_row, is_finished = source in part.row_steps, source in part.finished
             if op.keeps_order and _without_ones(step.shape) == _without_ones(source.shape):
-                self._add(part, step, is_row)
+                self._add(part, step, is_row, is_finished)
                 return
             if is_row and op.broadcasts and _spreads(step, part):
                 self._add(part, step)
@@ -304,7 +305,7 @@ class _Fuser:
         for source in step.inputs:
             self._read(source, merged)
         if reduced is not None:
-            by_rows = _runs_by_rows(domain, reduced)
+            by_rows = runs_by_rows(domain, reduced)
             merged.reduced, merged.by_rows = reduced, by_rows
             self._add(merged, step, is_row=by_rows, is_finished=not by_rows)
         else:
@@ -408,7 +409,7 @@ def _spreads(step: Step, part: _Part) -> bool:
     return _without_ones(target) == part.domain and _positions(target, repeated) == part.reduced
 
 
-def _runs_by_rows(domain: tuple[int, ...], reduced: tuple[int, ...]) -> bool:
+def runs_by_rows(domain: tuple[int, ...], reduced: tuple[int, ...]) -> bool:
     """Whether a reduction is best run row by row: over the last axes, with rows to share out."""
     rows = len(domain) - len(reduced)
     if reduced != tuple(range(rows, len(domain))):

@@ -5,7 +5,7 @@ results.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ingot._native import Dtype
@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 BLOCK = 4096  # elements that are summed in their own precision before they join a wider total
+VECTOR_BYTES = 64
 # instructions times elements below which a thread costs more than it brings
 PARALLEL_WORK = 1 << 14
 
@@ -55,6 +56,16 @@ class Lowered:
 
     kernels: list[Kernel]
     scratch: int = 0
+
+    def reading(self, copies: dict[Step | None, Step]) -> Lowered:
+        """The same with copies of some inputs in their stead."""
+        if not copies:
+            return self
+        kernels = [
+            replace(each, operands=tuple(copies.get(step, step) for step in each.operands))
+            for each in self.kernels
+        ]
+        return Lowered(kernels, self.scratch)
 
 
 class Reassociating(LLVMKernel):
@@ -146,6 +157,8 @@ def unflat(registers: Sequence[Register], like: Sequence[Element]) -> list[Eleme
 class Writer:
     """What all walks share: reading operands, computing steps, writing outputs."""
 
+    is_at_one_place = True  # or each turn of a loop reads its operands at several
+
     def __init__(
         self,
         group: Group,
@@ -165,6 +178,10 @@ class Writer:
             for step in group.steps
             if step.op is not None and step.op.role == "reduce"
         ]
+        # Of loops that run backwards through an operand. LLVM has two models of their cost, and
+        # builds of it that check themselves end the process where the two choose differently.
+        sizes = [operand.dtype.size for operand in (*self.reads, *self.writes)]
+        self._lanes = VECTOR_BYTES // max(sizes, default=VECTOR_BYTES)
         self.code = Code()
         self.code.parallel = bool(shared)
         self.k = LLVMKernel(self.code)
@@ -181,11 +198,16 @@ class Writer:
     def begin(self) -> tuple[Pointers, Register, Register]:
         """The addresses of all operands and the range of parts."""
         pointers = {
-            operand: Register(f"%a{operand.argument}", "ptr")
+            operand: self._first(operand)
             for operand in (*self.reads, *self.gathers.values(), *self.writes)
         }
-        pointers.update((operand, self.i64(0)) for operand in self.counts)
+        pointers.update((operand, self.i64(operand.offset)) for operand in self.counts)
         return pointers, Register("%begin", "i64"), Register("%end", "i64")
+
+    def _first(self, operand: Operand) -> Register:
+        """The address of the element at which walks begin."""
+        memory = Register(f"%a{operand.argument}", "ptr")
+        return self.code.offset(memory, self.i64(operand.offset)) if operand.offset else memory
 
     def finish(self, parts: int, grain: int, scratch: bool = False) -> Kernel:
         """The kernel: a body whose operands do not overlap, but for those that are shared, and the
@@ -219,6 +241,8 @@ class Writer:
             if stride == 0:
                 found[operand] = pointer
                 continue
+            if stride < 0 and axis == len(operand.strides) - 1 and operand.argument is not None:
+                self.code.lanes = self._lanes
             if stride not in by_stride:
                 by_stride[stride] = self.code.binary("mul nsw", index, self.i64(stride))
             if operand.argument is None:

@@ -19,7 +19,15 @@ from ingot.compiler.fuse import Group, inputs_at_place
 from ingot.compiler.tape import Step
 from ingot.graph.shape import size_of
 
-__all__ = ["Domain", "Operand", "Operands", "immediate_value", "is_immediate", "operands_of"]
+__all__ = [
+    "Domain",
+    "Operand",
+    "Operands",
+    "immediate_value",
+    "is_immediate",
+    "operands_of",
+    "reads_rows_again",
+]
 
 
 @dataclass(frozen=True)
@@ -29,13 +37,15 @@ class Operand:
     are by how much they grow.
 
     `strides` has an entry for each axis of the group's domain; for values with one element a row,
-    those of the reduced axes are 0.
+    those of the reduced axes are 0. Where a reduction walks an axis from its end, `offset` leads
+    there, and the strides lead back.
     """
 
     step: Step
     argument: int | None
     dtype: Dtype
     strides: tuple[int, ...]
+    offset: int = 0  # of the element at which walks begin
 
 
 @dataclass(frozen=True)
@@ -81,11 +91,23 @@ def operands_of(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> tuple[
         *((step, step.shape, _count_steps(step)) for step in counts),
     ]
     spread = [_over_domain(shape, strides, group) for _, shape, strides in rows]
-    lengths, reduced, collapsed = _collapse(group.domain, group.reduced or (), spread)
     in_memory = len(rows) - len(counts)
+    order = _natural_order(group, spread[:in_memory])
+    spread = [tuple(strides[axis] for axis in order) for strides in spread]
+    ordered = tuple(group.domain[axis] for axis in order)
+    offsets = [0] * len(rows)
+    if group.reduced:
+        offsets, spread = _forward(ordered, spread, in_memory)
+    lengths, reduced, collapsed = _collapse(
+        ordered,
+        tuple(place for place, axis in enumerate(order) if axis in (group.reduced or ())),
+        spread,
+    )
     operands = iter(
-        Operand(step, argument if argument < in_memory else None, step.dtype, strides)
-        for argument, ((step, _, _), strides) in enumerate(zip(rows, collapsed, strict=True))
+        Operand(step, argument if argument < in_memory else None, step.dtype, strides, offset)
+        for argument, ((step, _, _), strides, offset) in enumerate(
+            zip(rows, collapsed, offsets, strict=True)
+        )
     )
     found = Operands(
         [next(operands) for _ in reads],
@@ -138,6 +160,62 @@ def _over_domain(shape: tuple[int, ...], strides: tuple[int, ...], group: Group)
     kept = iter(longer)
     reduced = group.reduced or ()
     return tuple(0 if axis in reduced else next(kept) for axis in range(len(group.domain)))
+
+
+def _natural_order(group: Group, strides: list[tuple[int, ...]]) -> list[int]:
+    """The axes of a group's domain in the order in which its reductions walk them: as they lie in
+    memory, the longest strides first. Where rows are walked again with what they were reduced to,
+    the reduced axes stay last. Maps keep their order, which is that of what they write.
+    """
+    axes = list(range(len(group.domain)))
+    if group.reduced is None:
+        return axes
+    reduced = group.reduced
+
+    def distance(axis: int) -> int:
+        return -sum(abs(each[axis]) for each in strides)
+
+    if reads_rows_again(group):
+        kept = [axis for axis in axes if axis not in reduced]
+        return [*sorted(kept, key=distance), *sorted(reduced, key=distance)]
+    return sorted(axes, key=distance)
+
+
+def _forward(
+    lengths: tuple[int, ...], strides: list[tuple[int, ...]], in_memory: int
+) -> tuple[list[int], list[tuple[int, ...]]]:
+    """Turns the axes round along which most operands in memory run backwards: where each operand
+    then begins, and its strides.
+    """
+    turned = [
+        sum((each[axis] > 0) - (each[axis] < 0) for each in strides[:in_memory]) < 0
+        for axis in range(len(lengths))
+    ]
+    offsets = [
+        sum(
+            stride * (length - 1)
+            for length, stride, turn in zip(lengths, each, turned, strict=True)
+            if turn
+        )
+        for each in strides
+    ]
+    forward = [
+        tuple(-stride if turn else stride for stride, turn in zip(each, turned, strict=True))
+        for each in strides
+    ]
+    return offsets, forward
+
+
+def reads_rows_again(group: Group) -> bool:
+    """Whether some element of a row needs what the row was reduced to."""
+    if not group.by_rows:
+        return False
+    later: set[Step] = set()
+    for step in group.steps:
+        assert step.op is not None
+        if step.op.role == "reduce" or not later.isdisjoint(step.inputs):
+            later.add(step)
+    return any(size_of(step.shape) == size_of(group.domain) for step in later)
 
 
 def _collapse(

@@ -70,6 +70,8 @@ class _Partner(Operand):
 class PairWriter(Writer):
     """Writes maps along the front half of their domain, with what is in the back half as well."""
 
+    is_at_one_place = False
+
     def __init__(
         self,
         group: Group,

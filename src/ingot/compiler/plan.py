@@ -24,7 +24,7 @@ from ingot.compiler.materialise import copy_of
 from ingot.compiler.scatter import lower_scatter
 from ingot.compiler.tape import Step
 from ingot.compiler.views import view_at
-from ingot.compiler.walks import lower
+from ingot.compiler.walks import lower, read_across
 from ingot.compiler.work import Work
 from ingot.graph.blas import has_gemm, product_of
 from ingot.graph.op import Output
@@ -288,12 +288,18 @@ class _Planner:
         shared = shared or {}
         for step in group.outputs:
             self._give_place(step)
-        strides = {
-            step: self.place[step].strides
-            for step in (*group.inputs, *group.outputs)
-            if step in self.place
-        }
-        self._add_kernels(group, lower(group, strides, {*shared, *shared.values()}))
+        steps = (*group.inputs, *group.outputs)
+        strides = {step: self.place[step].strides for step in steps if step in self.place}
+        copies: dict[Step | None, Step] = {}
+        for source in read_across(group, strides):
+            copy = copies[source] = copy_of(source)
+            self._give_place(copy)
+            self._copy(copy)
+            strides[source] = self.place[copy].strides
+        lowered = lower(group, strides, {*shared, *shared.values()})
+        self._add_kernels(group, lowered.reading(copies))
+        for copy in copies.values():
+            self._release(copy)
 
     def _scatter(self, group: Group, shared: dict[Step, Step]) -> None:
         step = group.steps[0]

@@ -12,19 +12,19 @@ from collections.abc import Callable, Collection
 
 from ingot.compiler.code import Register, literal
 from ingot.compiler.emit import Element, LLVMKernel, register_type
-from ingot.compiler.fuse import Group
+from ingot.compiler.fuse import Group, runs_by_rows
 from ingot.compiler.loops import Kernel, Lowered, Pointers, Writer
-from ingot.compiler.lower import Operand
+from ingot.compiler.lower import Operand, operands_of, reads_rows_again
 from ingot.compiler.pairs import writer_of
 from ingot.compiler.partial_reductions import columns, split
 from ingot.compiler.tape import Step
+from ingot.compiler.tiled_maps import crosses, crossing_axis, divided, map_in_tiles, tile_bounds
 from ingot.graph.shape import size_of
 
-__all__ = ["lower"]
+__all__ = ["lower", "read_across"]
 
 TILE = 8192  # elements of a long innermost axis that one part of a map takes
-CACHE_LINE = 64
-ACROSS, ALONG = 32, 128  # the sides of a tile of a map that reads across the grain
+NEAR_BYTES = 1 << 15  # of the nearest cache
 # instructions; a value that takes more is kept for later passes over a row, not computed again
 COSTLY = 12
 ROW_MEMORY = 1 << 15  # bytes of a row that may be kept on the stack for later passes
@@ -39,11 +39,29 @@ def lower(
     writer = writer_of(group, strides_of, shared)
     if not writer.domain.reduced:
         return Lowered([_map(writer)])
-    if group.by_rows:
+    if reads_rows_again(group) or runs_by_rows(writer.domain.lengths, writer.domain.reduced):
         return Lowered([_rows(writer)])
     if writer.domain.kept and writer.domain.kept[-1] == len(writer.domain.lengths) - 1:
         return columns(writer, strides_of)
     return split(writer, strides_of)
+
+
+def read_across(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> list[Step]:
+    """The inputs that the reductions of a group would read across the grain, whichever order of
+    axes they choose, and that are too large for the nearest cache: they are better copied first.
+    """
+    if not group.reduced:
+        return []
+    domain, operands = operands_of(group, strides_of)
+    inner = len(domain.lengths) - 1
+    return [
+        operand.step
+        for operand in operands.reads
+        if all(operand.strides)
+        and operand.step.nbytes > NEAR_BYTES
+        and any(crosses(operand, axis, inner) for axis in range(inner))
+        and operand.step not in (gathered.step for gathered in operands.gathers.values())
+    ]
 
 
 def _map(writer: Writer) -> Kernel:
@@ -54,79 +72,21 @@ def _map(writer: Writer) -> Kernel:
         writer.map_element(pointers)
         return writer.finish(1, 1)
     inner = axes[-1]
-    crossing = _crossing_axis(writer)
+    crossing = crossing_axis(writer)
     if len(axes) == 1:
         writer.map_line(pointers, begin, end)
         return writer.finish(domain.lengths[inner], writer.grain(1))
     if crossing is not None:
-        return _map_tiles(writer, crossing)
+        return map_in_tiles(writer, crossing)
     length = domain.lengths[inner]
     tiles = -(-length // TILE)
     with code.loop(begin, end) as parts:
-        row, tile = _divided(writer, parts.index, tiles)
-        first, last = _tile_bounds(writer, tile, TILE, length)
+        row, tile = divided(writer, parts.index, tiles)
+        first, last = tile_bounds(writer, tile, TILE, length)
         here = writer.placed(pointers, row, axes[:-1])
         with code.loop(first, last) as loop:
             writer.map_element(writer.moved(here, loop.index, inner))
     return writer.finish(domain.size(axes[:-1]) * tiles, writer.grain(min(length, TILE)))
-
-
-def _divided(writer: Writer, index: Register, count: int) -> tuple[Register, Register]:
-    """A position split into a whole part and a rest."""
-    if count == 1:
-        return index, writer.i64(0)
-    divisor = writer.i64(count)
-    return writer.code.binary("udiv", index, divisor), writer.code.binary("urem", index, divisor)
-
-
-def _tile_bounds(
-    writer: Writer, tile: Register, size: int, length: int
-) -> tuple[Register, Register]:
-    """Where a tile of an axis begins and ends."""
-    if length <= size:
-        return writer.i64(0), writer.i64(length)
-    first = writer.code.binary("mul nsw", tile, writer.i64(size))
-    past = writer.code.binary("add nsw", first, writer.i64(size))
-    return first, writer.code.intrinsic("smin", past, writer.i64(length))
-
-
-def _crossing_axis(writer: Writer) -> int | None:
-    """An axis other than the last along which some operand's elements are adjacent: it is read
-    across the grain.
-    """
-    inner = len(writer.domain.lengths) - 1
-    for operand in (*writer.reads, *writer.writes):
-        if abs(operand.strides[inner]) < CACHE_LINE:
-            continue
-        for axis in range(inner):
-            if abs(operand.strides[axis]) == operand.dtype.size and writer.domain.lengths[axis] > 1:
-                return axis
-    return None
-
-
-def _map_tiles(writer: Writer, crossing: int) -> Kernel:
-    """A map that reads some operand across the grain, in tiles so small that its cache lines are
-    used up at once.
-    """
-    domain, code = writer.domain, writer.code
-    pointers, begin, end = writer.begin()
-    inner = len(domain.lengths) - 1
-    outer = [axis for axis in range(inner) if axis != crossing]
-    across, along = (
-        -(-domain.lengths[axis] // size) for axis, size in ((crossing, ACROSS), (inner, ALONG))
-    )
-    with code.loop(begin, end) as parts:
-        above, tile = _divided(writer, parts.index, along)
-        row, band = _divided(writer, above, across)
-        here = writer.placed(pointers, row, outer)
-        low, high = _tile_bounds(writer, band, ACROSS, domain.lengths[crossing])
-        left, right = _tile_bounds(writer, tile, ALONG, domain.lengths[inner])
-        with code.loop(low, high) as rows:
-            at_row = writer.moved(here, rows.index, crossing)
-            with code.loop(left, right) as loop:
-                writer.map_element(writer.moved(at_row, loop.index, inner))
-    work = min(domain.lengths[crossing], ACROSS) * min(domain.lengths[inner], ALONG)
-    return writer.finish(domain.size(outer) * across * along, writer.grain(work))
 
 
 class _RowPasses:
