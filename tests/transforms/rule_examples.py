@@ -55,6 +55,7 @@ from ingot.ops import (
     sorting,
     strided,
 )
+from ingot.search import factorizations
 
 IDENTITIES = [
     Example(casting.Copy(), (PLAIN,), lambda m, x: x * 1),
@@ -376,7 +377,13 @@ SEARCHES = [
     for metric, k in zip(nearest.METRICS, (2, 3, 1, 4, 2), strict=True)
 ]
 
+FACTORIZATIONS = [
+    Example(factorizations.TallQR(), (stretching(5, 2),)),
+    Example(factorizations.TwoSidedProduct(2), (real(5, 3), real(3, 2))),
+]
+
 EXAMPLES: list[Example] = [
+    *FACTORIZATIONS,
     *ELEMENTWISE,
     *IDENTITIES,
     *MOVEMENTS,
@@ -404,6 +411,7 @@ TWINS = [
 
 # Ops that are tested elsewhere, and where.
 ELSEWHERE = {
+    "RitzVectors": "tests/search/test_svd.py: transforms follow LAPACK's decompositions instead",
     "Attention": "tests/ops/test_fast.py",
     "AttentionCotangents": "tests/ops/test_fast.py",
     "Cholesky": "tests/ops/test_decompositions.py: along symmetric matrices",

@@ -7,7 +7,7 @@ ops that apply them; the bits have none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import sqrt
 from typing import Any
 
@@ -108,17 +108,17 @@ def between(
 ) -> array:
     """Uniform numbers from `low` up to `high`, which have the dtype and fit the shape."""
     fractions = _fractions(key, shape, dtype, stream)
-    scaled = matching_product(subtract(high, low, stream=stream), fractions, stream)
-    return _sum(scaled, low, stream)
+    scaled = matching_product(_rounded(subtract, high, low, stream), fractions, stream)
+    return _rounded(add, scaled, low, stream)
 
 
-def _sum(x: array, y: array, stream: StreamLike) -> array:
-    """The sum of numbers of one dtype, rounded to it: native code keeps half types in float32."""
+def _rounded(function: Callable[..., array], x: array, y: array, stream: StreamLike) -> array:
+    """A function of numbers of one dtype, rounded to it: native code keeps halves in float32."""
     dtype = x.dtype
     if dtype is float64:
-        return add(x, y, stream=stream)
-    total = add(astype(x, float32, stream), astype(y, float32, stream), stream=stream)
-    return astype(total, dtype, stream)
+        return function(x, y, stream=stream)
+    wide = function(astype(x, float32, stream), astype(y, float32, stream), stream=stream)
+    return astype(wide, dtype, stream)
 
 
 def _symmetric(key: array, shape: Shape, stream: StreamLike) -> array:
@@ -194,7 +194,7 @@ def normal(
     if deviation is not None:
         factor = multiply(factor, astype(deviation, wanted, stream), stream=stream)
     samples = matching_product(factor, samples, stream)
-    return samples if mean is None else _sum(astype(mean, wanted, stream), samples, stream)
+    return samples if mean is None else _rounded(add, astype(mean, wanted, stream), samples, stream)
 
 
 def _parameter(name: str, value: Any, dtype: Dtype) -> array:
@@ -268,7 +268,7 @@ def laplace(
     samples = astype(samples, wanted, stream)
     if factor != 1:
         samples = matching_product(scalar(factor, wanted), samples, stream)
-    return samples if mean == 0 else _sum(scalar(mean, wanted), samples, stream)
+    return samples if mean == 0 else _rounded(add, scalar(mean, wanted), samples, stream)
 
 
 def gumbel(
