@@ -52,7 +52,7 @@ class VectorStorage:
         self._ids: np.ndarray | None = None  # None: numbered by position
         self._count = 0
         self._state: State = []
-        self._publish()
+        self._publish(0)
 
     @property
     def count(self) -> int:
@@ -99,8 +99,7 @@ class VectorStorage:
                     self._ids = _room((len(self._rows),), np.int64)
                 self._ids[self._count : count] = ids
             self._rows[self._count : count] = vectors
-            self._count = count
-            self._publish()
+            self._publish(count)
 
     def remove(self, unwanted: np.ndarray) -> int:
         """Drops the vectors with these ids; how many those were.
@@ -118,8 +117,7 @@ class VectorStorage:
             if self._ids is not None:
                 self._ids = _room(self._ids.shape, np.int64)
                 self._ids[: len(places)] = ids[places]
-            self._count = len(places)
-            self._publish()
+            self._publish(len(places))
             return removed
 
     def clear(self) -> None:
@@ -127,8 +125,7 @@ class VectorStorage:
         with self._lock:
             self._rows = _room((0, self._d), np.float32)
             self._ids = None
-            self._count = 0
-            self._publish()
+            self._publish(0)
 
     def _grow(self, length: int) -> None:
         rows = _room((length, self._d), np.float32)
@@ -139,8 +136,10 @@ class VectorStorage:
             ids[: self._count] = self._ids[: self._count]
             self._ids = ids
 
-    def _publish(self) -> None:
-        """Shows the new state to whoever reads from now on, as a whole."""
+    def _publish(self, count: int) -> None:
+        """Shows the new state to whoever reads from now on, as a whole; its count comes last, so
+        that who knows of a vector finds it.
+        """
         ids = np.empty(0, np.int64) if self._ids is None else self._ids
         with state_lock:
             if not self._state or self._state[0]._data is not self._rows:
@@ -149,6 +148,7 @@ class VectorStorage:
                 rows = self._state[0]
             self._state[:] = [
                 rows,
-                constant(np.array(self._count, np.int64), int64),
+                constant(np.array(count, np.int64), int64),
                 constant(ids, int64),
             ]
+            self._count = count
