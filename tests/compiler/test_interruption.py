@@ -30,6 +30,8 @@ def _interrupted(evaluate: Any) -> None:
 
     thread = threading.Thread(target=interrupt)
     thread.start()
+    # processes in the background are started without this handler
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(10)  # other threads run only when this one lets them
 
@@ -44,6 +46,7 @@ def _interrupted(evaluate: Any) -> None:
     finally:
         sys.setswitchinterval(interval)
         thread.join()
+        signal.signal(signal.SIGINT, handler)
 
 
 def test_an_interrupted_program_that_was_given_its_input_can_run_again() -> None:
