@@ -7,8 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-/* What takes the best version runs while the library is loaded, too early for ThreadSanitizer. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__has_attribute) && !defined(__SANITIZE_THREAD__)
+/* What takes the best version runs while the library is loaded, too early for ThreadSanitizer; what clang makes of it
+ * does not link with Zig. */
+#if !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__) && defined(__has_attribute) && !defined(__SANITIZE_THREAD__)
 #if __has_attribute(target_clones)
 #define FOR_EACH_MACHINE __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif

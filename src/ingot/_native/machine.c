@@ -4,11 +4,15 @@
 #endif
 #include "machine.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
+#endif
 #ifdef __linux__
 #include <sched.h>
 #include <sys/sysinfo.h>
@@ -209,4 +213,34 @@ int ingot_environment_number(const char *name, long least, long most, long *numb
     }
     *number = value;
     return 1;
+}
+
+/* Asked of the processor itself: what compilers offer for it does not link with every one of them. */
+static int find_vectors(void) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    unsigned a, b, c, d;
+    const unsigned fma = 1u << 12, saves_registers = 1u << 27;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & (fma | saves_registers)) != (fma | saves_registers)) {
+        return INGOT_BASIC_VECTORS;
+    }
+    unsigned saved, upper;
+    __asm__ volatile("xgetbv" : "=a"(saved), "=d"(upper) : "c"(0));
+    const unsigned avx2 = 1u << 5, avx512 = 1u << 16 | 1u << 31;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (b & avx2) == 0 || (saved & 0x06) != 0x06) {
+        return INGOT_BASIC_VECTORS;
+    }
+    return (b & avx512) == avx512 && (saved & 0xe6) == 0xe6 ? INGOT_AVX512 : INGOT_AVX2;
+#else
+    return INGOT_BASIC_VECTORS;
+#endif
+}
+
+int ingot_machine_vectors(void) {
+    static atomic_int known = -1; /* virtual machines take long to answer */
+    int vectors = atomic_load_explicit(&known, memory_order_relaxed);
+    if (vectors < 0) {
+        vectors = find_vectors();
+        atomic_store_explicit(&known, vectors, memory_order_relaxed);
+    }
+    return vectors;
 }

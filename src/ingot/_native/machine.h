@@ -20,6 +20,10 @@ int64_t ingot_machine_reach(void);
 /* CPUs this process may run on, by affinity and by quota; at least 1. */
 int ingot_machine_cpus(void);
 
+/* The widest vector instructions that processor and system offer: those of AVX-512 (F and VL) or of AVX2 with FMA. */
+enum { INGOT_BASIC_VECTORS, INGOT_AVX2, INGOT_AVX512 };
+int ingot_machine_vectors(void);
+
 /* 1 and the number if the variable is set to one from `least` to `most`, 0 if it is not set, -1 if it is set wrongly. */
 int ingot_environment_number(const char *name, long least, long most, long *number);
 

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "machine.h"
+
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("fp-contract=fast") /* x * y + z is one instruction where there is one */
 #endif
@@ -58,10 +60,10 @@ typedef struct {
 
 static Machine this_machine(void) {
 #ifdef SEVERAL_MACHINES
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
+    int vectors = ingot_machine_vectors();
+    if (vectors == INGOT_AVX512)
         return (Machine){3 * 16, 16, near_products_avx512, 8, near_products_avx512_half};
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (vectors == INGOT_AVX2)
         return (Machine){2 * 8, 8, near_products_avx2, 0, NULL};
 #endif
     return (Machine){4 * 4, 4, near_products_any, 0, NULL};
