@@ -29,6 +29,9 @@ __all__ = [
     "reads_rows_again",
 ]
 
+NARROW = 8  # elements side by side that are better reduced one after the other
+CACHE_LINE = 64
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -165,7 +168,8 @@ def _over_domain(shape: tuple[int, ...], strides: tuple[int, ...], group: Group)
 def _natural_order(group: Group, strides: list[tuple[int, ...]]) -> list[int]:
     """The axes of a group's domain in the order in which its reductions walk them: as they lie in
     memory, the longest strides first. Where rows are walked again with what they were reduced to,
-    the reduced axes stay last. Maps keep their order, which is that of what they write.
+    the reduced axes stay last; so they do where what is kept of each is too narrow for vectors.
+    Maps keep their order, which is that of what they write.
     """
     axes = list(range(len(group.domain)))
     if group.reduced is None:
@@ -178,7 +182,15 @@ def _natural_order(group: Group, strides: list[tuple[int, ...]]) -> list[int]:
     if reads_rows_again(group):
         kept = [axis for axis in axes if axis not in reduced]
         return [*sorted(kept, key=distance), *sorted(reduced, key=distance)]
-    return sorted(axes, key=distance)
+    order = sorted(axes, key=distance)
+    while (
+        order[-1] not in reduced
+        and group.domain[order[-1]] < NARROW
+        and all(abs(each[order[-2]]) < CACHE_LINE for each in strides)
+    ):
+        first = next(place for place, axis in enumerate(order) if axis in reduced)
+        order.insert(first, order.pop())
+    return order
 
 
 def _forward(

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from ingot.compiler.code import Register
 from ingot.compiler.loops import Kernel, Writer
-from ingot.compiler.lower import Operand
+from ingot.compiler.lower import CACHE_LINE, Operand
 
 __all__ = ["crosses", "crossing_axis", "divided", "map_in_tiles", "tile_bounds"]
 
-CACHE_LINE = 64
 LONG_ENOUGH = 4  # elements of an axis that are worth a walk along it
 ALONG = 64  # elements of a tile along the last axis
 ACROSS_BYTES = 256  # bytes of a tile along the axis on which the operand's elements are adjacent
