@@ -10,6 +10,8 @@ from typing import Any
 from tests.compiler.thread_campaign import main
 
 import ingot.core as mx
+from ingot.compiler.eager import evaluate_whole
+from ingot.graph.op import Output
 
 
 def test_a_short_campaign() -> None:
@@ -118,3 +120,24 @@ def test_traces_of_different_threads_do_not_mix() -> None:
     for thread in threads:
         thread.join()
     assert results == {number: 300.0 * number for number in range(4)}
+
+
+class _Overtaken:
+    """An output that another thread evaluates while the graph is looked at: it forgets its op and
+    its inputs.
+    """
+
+    inputs: tuple[Any, ...] = ()
+
+    def __init__(self) -> None:
+        self.ops = iter([Output(0), Output(0), Output(0)])
+
+    @property
+    def op(self) -> Output | None:
+        return next(self.ops, None)
+
+
+def test_a_graph_that_another_thread_evaluates_is_left_to_it() -> None:
+    x = mx.array([1.0, 2.0])
+    nodes: list[Any] = [(-x)._node, mx.exp(x)._node, _Overtaken()]
+    assert evaluate_whole(nodes, [2]) is False

@@ -79,7 +79,7 @@ def evaluate_whole(nodes: list[Node], wanted: list[int]) -> bool:
         return False
     try:
         found = _program(nodes, wanted)
-    except (AttributeError, KeyError):
+    except (AttributeError, IndexError, KeyError):
         if _overtaken(nodes):
             return False
         raise
