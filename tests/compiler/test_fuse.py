@@ -9,7 +9,8 @@ import pytest
 
 import ingot.core as mx
 from ingot.compiler import fuse as fuse_module
-from ingot.compiler.fuse import Group, Schedule, fuse, separate
+from ingot.compiler.fuse import fuse, separate
+from ingot.compiler.schedule import Group, Schedule
 from ingot.compiler.simplify import simplify
 from ingot.compiler.trace import trace
 

@@ -16,13 +16,13 @@ from ingot._native import Node, array
 from ingot.compiler.cache import CacheInfo
 from ingot.compiler.describe import Description
 from ingot.compiler.explain_text import explanation_text, section_text
-from ingot.compiler.fuse import Group
 from ingot.compiler.jit import assembly
 from ingot.compiler.loop_text import loop_text
 from ingot.compiler.materialise import Materialise
 from ingot.compiler.page import page_html
 from ingot.compiler.pipeline import Stages
 from ingot.compiler.program import Compiled
+from ingot.compiler.schedule import Group
 from ingot.compiler.tape import Step
 from ingot.compiler.trace import Trace
 from ingot.compiler.work import Work, bytes_in_memory

@@ -15,102 +15,25 @@ that leaves a group leads to higher levels and never back. All this takes one wa
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
+from ingot.compiler.late_casts import single_reader
+from ingot.compiler.schedule import (
+    Group,
+    Schedule,
+    gathers,
+    inputs_at_place,
+    without_ones,
+)
 from ingot.compiler.tape import Step, Tape
 from ingot.graph.shape import size_of
 
-__all__ = ["Group", "Schedule", "fuse", "inputs_at_place", "runs_by_rows"]
+__all__ = ["fuse", "runs_by_rows", "separate"]
 
 MOST_STEPS = 256  # LLVM's time grows faster than the code; beyond this a group stops paying
 FEWEST_ROWS = 16  # with fewer rows than this, a long reduction is better split than run row by row
 SMALL = 1 << 15  # elements that one thread reduces at once, however they are arranged
-
-
-@dataclass(eq=False)
-class Group:
-    """Steps that run together.
-
-    Kinds: "fused" (one kernel), "scatter" (a kernel of its own), "assemble" (copies), "view" and
-    "count" (no work), "check" (an error or no work), "single" (one op).
-    """
-
-    kind: str
-    steps: list[Step]
-    inputs: list[Step] = field(default_factory=list)
-    outputs: list[Step] = field(default_factory=list)
-    domain: tuple[int, ...] = ()
-    reduced: tuple[int, ...] | None = None  # positions in `domain`; None without reductions
-    by_rows: bool = False
-    reason: str = ""  # why a single step was not fused
-
-    @property
-    def nbytes(self) -> int:
-        """What the group reads and writes."""
-        if self.kind in ("view", "count", "check"):
-            return 0
-        return sum(step.nbytes for step in (*self.inputs, *self.outputs))
-
-
-@dataclass
-class Schedule:
-    """A tape with its groups in an order in which they can run."""
-
-    tape: Tape
-    groups: list[Group]
-
-    def text(self) -> str:
-        """The groups with their steps."""
-        numbers = self.tape.numbers()
-        lines: list[str] = []
-        for group in self.groups:
-            if group.kind == "fused":
-                rows = ", by rows" if group.by_rows else ""
-                reads = ", ".join(f"%{numbers[step]}" for step in group.inputs)
-                writes = ", ".join(f"%{numbers[step]}" for step in group.outputs)
-                lines.append(f"fused {list(group.domain)}{rows}: reads {reads}; writes {writes}")
-                lines += ["    " + self.tape.line(step, numbers) for step in group.steps]
-            else:
-                lines.append(f"{group.kind} {self.tape.line(group.steps[0], numbers)}")
-        lines.append("return " + ", ".join(f"%{numbers[step]}" for step in self.tape.outputs))
-        return "\n".join(lines)
-
-    def verify(self) -> None:
-        """AssertionError unless groups hold all ops and each follows those it reads."""
-        group_of = {step: group for group in self.groups for step in group.steps}
-        ops = [step for step in self.tape.steps if step.op is not None]
-        assert len(group_of) == sum(len(group.steps) for group in self.groups) == len(ops)
-        written = {step for step in self.tape.steps if step.op is None}
-        needed = set(self.tape.outputs)
-        for group in self.groups:
-            inside = set(group.steps)
-            for step in group.steps:
-                for source in step.inputs:
-                    if source not in inside:
-                        assert source in group.inputs, (
-                            f"a group does not say that it reads {source.op}"
-                        )
-                        needed.add(source)
-            for source in group.inputs:
-                assert source in written, f"a group reads {source.op}, which is not written before"
-            written.update(group.outputs)
-            if group.kind == "fused":
-                _verify_shapes(group)
-        assert needed <= written, "something is needed that no group writes"
-
-
-def _verify_shapes(group: Group) -> None:
-    """AssertionError unless every step has the domain's shape or one element a row."""
-    rows = None
-    if group.reduced is not None:
-        rows = tuple(n for axis, n in enumerate(group.domain) if axis not in group.reduced)
-    for step in group.steps:
-        shape = _without_ones(step.shape)
-        assert shape == group.domain or shape == rows, f"{step.op} does not fit {group.domain}"
-        if shape != group.domain and not group.by_rows:
-            role = getattr(step.op, "role", "")
-            assert role in ("reduce", "view"), f"{step.op} runs beside its rows"
 
 
 class _Part:
@@ -176,21 +99,6 @@ def _is_view(step: Step) -> bool:
     return step.op is not None and step.op.role == "view"
 
 
-def _is_gathered(step: Step, number: int) -> bool:
-    return step.op is not None and step.op.role == "gather" and number == 0
-
-
-def inputs_at_place(step: Step) -> tuple[Step, ...]:
-    """The inputs of which a step takes the element at its own place; a gather reads the first
-    anywhere, so that must be in memory.
-    """
-    return step.inputs[1:] if _is_gathered(step, 0) else step.inputs
-
-
-def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(length for length in shape if length != 1)
-
-
 class _Fuser:
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
@@ -198,6 +106,9 @@ class _Fuser:
         self.available: dict[Step, int] = {}  # from which level on others can read a step
         self.singles: dict[Step, Group] = {}
         self.readers: dict[tuple[Step, int], list[_Part]] = {}  # of a large value, by their level
+        self.waiting: set[Step] = set()  # casts that join the group of the one step that takes them
+        self.users = tape.users()
+        self.shown = set(tape.outputs)
 
     def run(self) -> list[Group]:
         for step in self.tape.steps:
@@ -211,14 +122,17 @@ class _Fuser:
     # How each role joins
 
     def _map(self, step: Step) -> None:
-        self._join(step, _without_ones(step.shape))
+        if step not in self.shown and single_reader(step, self.users[step]):
+            self.waiting.add(step)
+        else:
+            self._join(step, without_ones(step.shape))
 
     def _gather(self, step: Step) -> None:
-        self._join(step, _without_ones(step.shape))
+        self._join(step, without_ones(step.shape))
 
     def _reduce(self, step: Step) -> None:
         source = step.inputs[0]
-        domain = _without_ones(source.shape)
+        domain = without_ones(source.shape)
         positions = _positions(source.shape, step.op.axes)  # type: ignore[union-attr]
         if not positions or size_of(domain) == 0:
             self._single(step, "there is nothing to reduce")
@@ -231,7 +145,7 @@ class _Fuser:
         part = self.part_of.get(source)
         if part is not None:
             is_row, is_finished = source in part.row_steps, source in part.finished
-            if op.keeps_order and _without_ones(step.shape) == _without_ones(source.shape):
+            if op.keeps_order and without_ones(step.shape) == without_ones(source.shape):
                 self._add(part, step, is_row, is_finished)
                 return
             if is_row and op.broadcasts and _spreads(step, part):
@@ -262,6 +176,7 @@ class _Fuser:
     def _single(self, step: Step, reason: str = "") -> None:
         op: Any = step.op
         for source in step.inputs:
+            self._settle(source)
             self._read(source)
         level = max((self._readable(source) for source in step.inputs), default=0)
         self.available[step] = level + 1
@@ -271,17 +186,16 @@ class _Fuser:
         self, step: Step, domain: tuple[int, ...], reduced: tuple[int, ...] | None = None
     ) -> None:
         """Puts a map or reduction into the group of its inputs if possible, else into another."""
+        at_place, casts = self._behind_casts(inputs_at_place(step))
+        elsewhere = step.inputs[:1] if gathers(step) else ()
         joinable = [
             part
-            for source in inputs_at_place(step)
+            for source in at_place
             if (part := self.part_of.get(source)) is not None
             and self._fits(step, source, part, domain, reduced)
         ]
-        others = [
-            self._readable(source)
-            for number, source in enumerate(step.inputs)
-            if self.part_of.get(source) not in joinable or _is_gathered(step, number)
-        ]
+        apart = [source for source in at_place if self.part_of.get(source) not in joinable]
+        others = [self._readable(source) for source in (*elsewhere, *apart)]
         level = max([part.level for part in joinable] + others, default=0)
         merged: _Part | None = None
         for part in joinable:
@@ -296,14 +210,18 @@ class _Fuser:
             else:
                 merged = None
                 break
+        large = _large(at_place, domain)
         if merged is None:
-            merged = self._part_beside(step, domain, reduced)
-        for source in self._large_inputs(step, domain):
+            level = max(map(self._readable, (*elsewhere, *at_place)), default=0)
+            merged = self._part_beside(large, level, domain, reduced)
+        for source in large:
             readers = self.readers.setdefault((source, merged.level), [])
             if not readers or readers[-1] is not merged:
                 readers.append(merged)
-        for source in step.inputs:
+        for source in (*elsewhere, *at_place):
             self._read(source, merged)
+        for cast in casts:
+            self._add(merged, cast, is_row=domain != merged.domain)
         if reduced is not None:
             by_rows = runs_by_rows(domain, reduced)
             merged.reduced, merged.by_rows = reduced, by_rows
@@ -311,24 +229,38 @@ class _Fuser:
         else:
             self._add(merged, step, is_row=domain != merged.domain)
 
+    def _behind_casts(self, inputs: Sequence[Step]) -> tuple[list[Step], list[Step]]:
+        """What is read for some inputs, and the casts of it that waited to be made on the way."""
+        found = list(inputs)
+        casts: list[Step] = []
+        for position, source in enumerate(found):
+            while source in self.waiting or source in casts:
+                if source in self.waiting:
+                    self.waiting.remove(source)
+                    casts.append(source)
+                source = source.inputs[0]
+            found[position] = source
+        return found, casts
+
+    def _settle(self, step: Step) -> None:
+        """A cast must be in memory after all."""
+        if step in self.waiting:
+            self.waiting.remove(step)
+            self._join(step, without_ones(step.shape))
+
     def _part_beside(
-        self, step: Step, domain: tuple[int, ...], reduced: tuple[int, ...] | None
+        self,
+        large: list[Step],
+        level: int,
+        domain: tuple[int, ...],
+        reduced: tuple[int, ...] | None,
     ) -> _Part:
         """A group that reads the same large value at the same level, or else a new one."""
-        level = max((self._readable(source) for source in step.inputs), default=0)
-        for source in self._large_inputs(step, domain):
+        for source in large:
             for part in self._open_readers((source, level)):
                 if part.takes(domain, reduced):
                     return part
         return _Part(domain, level)
-
-    def _large_inputs(self, step: Step, domain: tuple[int, ...]) -> list[Step]:
-        """What a step reads of the whole domain and is not repeated by a view."""
-        return [
-            source
-            for source in inputs_at_place(step)
-            if not _is_view(source) and _without_ones(source.shape) == domain
-        ]
 
     def _open_readers(self, place: tuple[Step, int]) -> list[_Part]:
         """The groups that read a value at a level and can still grow."""
@@ -395,6 +327,15 @@ class _Fuser:
         return _ordered(groups, group_of, position)
 
 
+def _large(sources: list[Step], domain: tuple[int, ...]) -> list[Step]:
+    """Those that have an element for each of the domain and are not repeated by a view."""
+    return [
+        source
+        for source in sources
+        if not _is_view(source) and without_ones(source.shape) == domain
+    ]
+
+
 def _positions(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     """Where the reduced axes are among those longer than 1."""
     longer = [axis for axis, length in enumerate(shape) if length != 1]
@@ -406,7 +347,7 @@ def _spreads(step: Step, part: _Part) -> bool:
     source, target = step.inputs[0].shape, step.shape
     aligned = (1,) * (len(target) - len(source)) + source
     repeated = tuple(axis for axis, length in enumerate(aligned) if length == 1)
-    return _without_ones(target) == part.domain and _positions(target, repeated) == part.reduced
+    return without_ones(target) == part.domain and _positions(target, repeated) == part.reduced
 
 
 def runs_by_rows(domain: tuple[int, ...], reduced: tuple[int, ...]) -> bool:

@@ -11,8 +11,8 @@ from typing import Any
 from ingot._native import Dtype
 from ingot.compiler.code import Code, Register, literal
 from ingot.compiler.emit import Element, LLVMKernel, register_type
-from ingot.compiler.fuse import Group, inputs_at_place
 from ingot.compiler.lower import Operand, immediate_value, operands_of
+from ingot.compiler.schedule import Group, inputs_at_place
 from ingot.compiler.tape import Step
 from ingot.graph.dtype import complex64, float64, is_inexact
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ingot._native import Dtype
-from ingot.compiler.fuse import Group, inputs_at_place
+from ingot.compiler.schedule import Group, inputs_at_place
 from ingot.compiler.tape import Step
 from ingot.graph.shape import size_of
 

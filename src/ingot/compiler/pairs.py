@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from ingot.compiler.code import Register
 from ingot.compiler.emit import Element
-from ingot.compiler.fuse import Group
 from ingot.compiler.loops import Pointers, Writer
 from ingot.compiler.lower import Domain, Operand, is_immediate
+from ingot.compiler.schedule import Group
 from ingot.compiler.tape import Step
 
 __all__ = ["PairWriter", "writer_of"]

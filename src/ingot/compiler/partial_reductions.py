@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from ingot._native import Dtype
 from ingot.compiler.code import Register
 from ingot.compiler.emit import Element
-from ingot.compiler.fuse import Group
 from ingot.compiler.loops import Accumulator, Kernel, Lowered, Pointers, Writer, flat, unflat
+from ingot.compiler.schedule import Group
 from ingot.compiler.tape import Step
 from ingot.graph.shape import size_of
 

@@ -6,8 +6,10 @@ import time
 from dataclasses import dataclass, field
 
 from ingot.compiler.expand import expand
-from ingot.compiler.fuse import Schedule, fuse, separate
+from ingot.compiler.fuse import fuse, separate
+from ingot.compiler.late_casts import late_casts
 from ingot.compiler.program import Program
+from ingot.compiler.schedule import Schedule
 from ingot.compiler.simplify import SimplifyReport, simplify
 from ingot.compiler.tape import Tape
 from ingot.runtime.compile_mode import CompileMode
@@ -45,7 +47,7 @@ def run_pipeline(tape: Tape, mode: CompileMode, name: str = "graph") -> Stages:
     if mode is CompileMode.no_fuse:
         schedule = separate(simplified)
     else:
-        simplified = expand(simplified)
+        simplified = late_casts(expand(simplified))
         schedule = fuse(simplified)
     finished("fuse")
     program = Program(schedule, name)

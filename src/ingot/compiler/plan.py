@@ -16,12 +16,12 @@ import numpy as np
 
 from ingot._native import NativeProgram
 from ingot.compiler.arena import Arena
-from ingot.compiler.fuse import Group, Schedule
 from ingot.compiler.kernels import kernel_address
 from ingot.compiler.layout import contiguous
 from ingot.compiler.loops import Kernel, Lowered
 from ingot.compiler.materialise import copy_of
 from ingot.compiler.scatter import lower_scatter
+from ingot.compiler.schedule import Group, Schedule
 from ingot.compiler.tape import Step
 from ingot.compiler.views import view_at
 from ingot.compiler.walks import lower, read_across

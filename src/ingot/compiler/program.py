@@ -11,8 +11,8 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, NativeProgram, array
-from ingot.compiler.fuse import Schedule
 from ingot.compiler.plan import Plan, build_plan
+from ingot.compiler.schedule import Schedule
 from ingot.compiler.work import About
 from ingot.graph.op import Op, no_rule
 from ingot.graph.shape import Shape

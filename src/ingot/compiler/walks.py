@@ -12,11 +12,12 @@ from collections.abc import Callable, Collection
 
 from ingot.compiler.code import Register, literal
 from ingot.compiler.emit import Element, LLVMKernel, register_type
-from ingot.compiler.fuse import Group, runs_by_rows
+from ingot.compiler.fuse import runs_by_rows
 from ingot.compiler.loops import Kernel, Lowered, Pointers, Writer
 from ingot.compiler.lower import Operand, operands_of, reads_rows_again
 from ingot.compiler.pairs import writer_of
 from ingot.compiler.partial_reductions import columns, split
+from ingot.compiler.schedule import Group
 from ingot.compiler.tape import Step
 from ingot.compiler.tiled_maps import crosses, crossing_axis, divided, map_in_tiles, tile_bounds
 from ingot.graph.shape import size_of

@@ -108,6 +108,12 @@ class Op:
         """
         return None
 
+    def widens(self, *inputs: Any) -> bool:
+        """For maps: whether the result is a cast of the one input that takes more memory than it,
+        and next to no time, so that who needs it better makes it anew.
+        """
+        return False
+
     @property
     def paired_elements(self) -> int:
         """For maps that make two elements for the work of one: how many elements there are.

@@ -54,6 +54,9 @@ class AsType(Op):
     def is_no_op(self, x: Any) -> bool:
         return x.dtype is self.dtype
 
+    def widens(self, x: Any) -> bool:
+        return bool(x.dtype.size < self.dtype.size)
+
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         return x.shape, self.dtype
 
