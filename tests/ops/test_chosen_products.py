@@ -181,6 +181,13 @@ ERRORS: list[tuple[type[Exception], Any, str]] = [
         "index 4 is out of range for 4 matrices",
     ),
     (
+        IndexError,
+        lambda: mx.eval(
+            mx.gather_mm(mx.ones((2, 3)), mx.ones((4, 3, 3)), None, mx.array([2**32], mx.int64))
+        ),
+        "index 4294967296 is out of range for 4 matrices",
+    ),
+    (
         ValueError,
         lambda: mx.block_masked_mm(mx.ones((64, 64)), mx.ones((64, 64)), 16),
         "32 or 64 long, got 16",

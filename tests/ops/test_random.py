@@ -305,6 +305,12 @@ SPACE = {"mx": mx, "random": mx.random, "np": np, "key": KEY, "z": mx.zeros}
             "[uniform] a shape cannot have negative lengths, got (2, -1).",
         ),
         (
+            "random.uniform(shape=(2**40, 2**30))",
+            OverflowError,
+            "[uniform] an array of shape (1099511627776, 1073741824) has more elements than memory "
+            "has addresses.",
+        ),
+        (
             "random.uniform(dtype=mx.int32)",
             ValueError,
             "[uniform] makes real numbers of a floating-point dtype, not of int32.",

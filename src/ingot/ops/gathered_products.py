@@ -14,7 +14,7 @@ import numpy as np
 
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import int32, is_floating, is_integer, promote
+from ingot.graph.dtype import int32, int64, is_floating, is_integer, promote
 from ingot.graph.libraries import prepare_blas
 from ingot.graph.op import Op, apply, no_rule
 from ingot.graph.shape import Shape, broadcast_shapes, shape_text, size_of
@@ -248,4 +248,4 @@ def _checked_indices(name: str, indices: Any, stack: Shape) -> array:
         return reshape(arange(count, dtype=int32), stack)
     if not is_integer(require_array(name, indices).dtype):
         raise ValueError(f"[{name}] indices are integers, got {indices.dtype.name}.")
-    return astype(indices, int32)
+    return astype(indices, int64)

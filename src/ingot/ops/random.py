@@ -26,7 +26,7 @@ from ingot.graph.dtype import (
     is_inexact,
 )
 from ingot.graph.errors import type_name
-from ingot.graph.shape import Shape, as_lengths, broadcast_shapes, shape_text
+from ingot.graph.shape import Shape, as_lengths, as_shape, broadcast_shapes, shape_text
 from ingot.ops.arithmetic import abs, add, divide, multiply, negative, sign, subtract
 from ingot.ops.casting import as_array, astype, view
 from ingot.ops.extremes import maximum, minimum
@@ -49,13 +49,8 @@ _FROM_MINUS_ONE_TO_ONE = 2.0  # 1 - _ABOVE_MINUS_ONE, as float32 rounds it
 
 
 def checked_shape(name: str, shape: Sequence[int]) -> Shape:
-    """A user's shape as a tuple of lengths that are not negative."""
-    lengths = tuple([+length for length in as_lengths(name, shape)])  # a bool becomes an int
-    if any(length < 0 for length in lengths):
-        raise ValueError(
-            f"[{name}] a shape cannot have negative lengths, got {shape_text(lengths)}."
-        )
-    return lengths
+    """A user's shape, which is no single int, as a tuple of lengths that are not negative."""
+    return as_shape(name, [+length for length in as_lengths(name, shape)])  # a bool becomes an int
 
 
 def checked_dtype(name: str, dtype: Dtype | None, default: Dtype = float32) -> Dtype:
