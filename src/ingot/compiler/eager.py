@@ -4,6 +4,10 @@ The native evaluation loop offers every unevaluated graph with enough elements. 
 structure (ops, shapes, dtypes, who takes what) is the key to a program; values that are there
 already are its inputs. A structure is compiled when it comes again, or at once if it moves so much
 memory that compiling pays the first time; until then the ops run one by one.
+
+Structures of the same ops in the same order are a family. Where shapes change all the time, as they
+do with a cache that grows by a token at each step, programs are seldom run again: a family whose
+programs were not used gets no more of them.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any
 
 from ingot import _native
@@ -25,7 +30,33 @@ __all__ = ["eager_fusion_info", "evaluate_whole"]
 
 MOST_STRUCTURES = 512
 MOST_NODES = 2000  # beyond, a graph is rather unrolled Python than worth compiling as a whole
-AT_ONCE = 64 << 20  # bytes read and written op by op that take about as long as compiling
+# Bytes read and written op by op that take about as long as compiling: of any graph, and for each
+# of its nodes.
+AT_ONCE = 64 << 20
+AT_ONCE_FOR_A_NODE = 4 << 20
+# A family may have this many programs before they must have been run so often each, on average.
+PROGRAMS_ON_TRIAL = 4
+RUNS_THAT_PAY = 8
+
+
+@dataclass(slots=True)
+class _Family:
+    """What came of compiling the structures that have these ops in this order."""
+
+    programs: int = 0
+    runs: int = 0
+
+    def pays(self) -> bool:
+        """Whether it is worth while to compile one more."""
+        return self.programs < PROGRAMS_ON_TRIAL or self.runs >= RUNS_THAT_PAY * self.programs
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A program and whom its runs are credited to."""
+
+    program: Program
+    family: _Family
 
 
 class _Structures:
@@ -35,27 +66,45 @@ class _Structures:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.found: OrderedDict[Hashable, Program | int] = OrderedDict()
+        self.found: OrderedDict[Hashable, _Compiled | int] = OrderedDict()
+        self.families: OrderedDict[Hashable, _Family] = OrderedDict()
         self.runs = 0
 
-    def get(self, key: Hashable, nbytes: int) -> tuple[Program | None, bool]:
-        """The program of a structure, and whether it is time to make one."""
+    def get(self, key: Hashable) -> Program | None:
+        """The program of a structure, which is run now."""
         with self.lock:
             entry = self.found.get(key)
-            if isinstance(entry, Program):
-                self.found.move_to_end(key)
-                return entry, False
-            seen = 0 if entry is None else entry
-            self.found[key] = seen + 1
+            if not isinstance(entry, _Compiled):
+                return None
             self.found.move_to_end(key)
-            while len(self.found) > MOST_STRUCTURES:
-                self.found.popitem(last=False)
-            return None, seen > 0 or nbytes >= AT_ONCE
+            entry.family.runs += 1
+            return entry.program
 
-    def put(self, key: Hashable, program: Program) -> None:
+    def family_if_due(self, key: Hashable, nodes: list[Node], nbytes: int) -> _Family | None:
+        """Notes that a structure without a program has come; its family if one should be made."""
+        with self.lock:
+            entry = self.found.get(key)
+            seen = entry if isinstance(entry, int) else 0
+            self.found[key] = seen + 1
+            _keep_latest(self.found, key)
+            kind = tuple([type(node.op) for node in nodes])
+            family = self.families.setdefault(kind, _Family())
+            _keep_latest(self.families, kind)
+            at_once = nbytes >= max(AT_ONCE, AT_ONCE_FOR_A_NODE * len(nodes))
+            return family if at_once or (seen > 0 and family.pays()) else None
+
+    def put(self, key: Hashable, program: Program, family: _Family) -> None:
         """Keeps a program."""
         with self.lock:
-            self.found[key] = program
+            self.found[key] = _Compiled(program, family)
+            family.programs += 1
+
+
+def _keep_latest(entries: OrderedDict[Hashable, Any], key: Hashable) -> None:
+    """Makes `key` the latest and drops what is too old."""
+    entries.move_to_end(key)
+    while len(entries) > MOST_STRUCTURES:
+        entries.popitem(last=False)
 
 
 _structures = _Structures()
@@ -66,7 +115,7 @@ def eager_fusion_info() -> dict[str, int]:
     entries = list(_structures.found.values())
     return {
         "structures": len(entries),
-        "programs": sum(isinstance(entry, Program) for entry in entries),
+        "programs": sum(isinstance(entry, _Compiled) for entry in entries),
         "runs": _structures.runs,
     }
 
@@ -110,16 +159,17 @@ def _program(nodes: list[Node], wanted: list[int]) -> tuple[Program, list[Node]]
     key, leaves, nbytes = _structure(nodes, wanted)
     if key is None or _overtaken(nodes):
         return None
-    program, due = _structures.get(key, nbytes)
+    program = _structures.get(key)
     if program is None:
-        if not due:
+        family = _structures.family_if_due(key, nodes, nbytes)
+        if family is None:
             return None
         tape = _tape(nodes, wanted, leaves)
         if _overtaken(nodes):
             return None
         with profiled("compile", "graph: simplify, fuse"):
             program = run_pipeline(tape, CompileMode.enabled).program
-        _structures.put(key, program)
+        _structures.put(key, program, family)
     return program, leaves
 
 
