@@ -378,6 +378,7 @@ ERRORS = [
     (lambda: nn.GroupNorm(4, 6), "got 6 features and 4 groups"),
     (lambda: nn.GroupNorm(0, 6), "got 6 features and 0 groups"),
     (lambda: nn.BatchNorm(3)(mx.zeros((3,))), "2, 3 or 4 dimensions"),
+    (lambda: nn.BatchNorm(3)(mx.zeros((2, 3, 8, 8))), "3 features along the last axis"),
     (lambda: nn.BatchNorm(3)(mx.zeros((1, 3))), "more than one value"),
     (lambda: nn.MaxPool2d((1, 2, 3)), r"\[MaxPool2d\] kernel_size must be an int or a tuple of 2"),
     (lambda: nn.MaxPool1d("2"), r"kernel_size must be an int or a tuple of 1 ints, got '2'"),

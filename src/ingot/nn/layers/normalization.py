@@ -215,6 +215,11 @@ class BatchNorm(Module):
             raise ValueError(
                 f"[BatchNorm] expected an input with 2, 3 or 4 dimensions, got shape {x.shape}."
             )
+        if x.shape[-1] != self.num_features:
+            raise ValueError(
+                f"[BatchNorm] expected {self.num_features} features along the last axis, got shape "
+                f"{x.shape}. Channels come last: (N, H, W, C)."
+            )
         if self.training and prod(x.shape[:-1]) == 1:
             raise ValueError(
                 "[BatchNorm] training needs more than one value of each feature, got shape "
