@@ -338,6 +338,21 @@ def nearest_rows(
 def rows_within(
     queries: np.ndarray, rows: np.ndarray, row_count: int, metric: int, radius: float, /
 ) -> tuple[bytearray, bytearray, bytearray]: ...
+def nearest_in_lists(
+    queries: np.ndarray,
+    probes: np.ndarray,
+    codes: np.ndarray,
+    limits: np.ndarray,
+    kind: int,
+    origins: np.ndarray,
+    steps: np.ndarray,
+    codebooks: np.ndarray,
+    centroids: np.ndarray,
+    metric: int,
+    distances: np.ndarray,
+    positions: np.ndarray,
+    /,
+) -> None: ...
 def load_code(image: bytes, places: tuple[int, ...], /) -> int: ...
 def hold_blas_threads() -> None: ...
 def release_blas_threads() -> None: ...

@@ -178,14 +178,18 @@ class TestSearch:
 
     def test_more_vectors_than_are_decoded_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         x, queries = vectors(), vectors(20)
-        indexes = [filled("SQ8", x), filled("IVF2,Flat", x)]
-        expected = [found_of(index, queries, 9, nprobe=2) for index in indexes]
-        monkeypatch.setattr("ingot.search.inverted_search._ROWS", 5)
-        monkeypatch.setattr("ingot.search.inverted_search._CANDIDATES", 30)
-        for index, (distances, ids) in zip(indexes, expected, strict=True):
-            again = found_of(index, queries, 9, nprobe=2)
-            np.testing.assert_allclose(again[0], distances, rtol=1e-5)
-            np.testing.assert_array_equal(again[1], ids)
+        for index in (filled("SQ8", x), filled("SQ4", x, "inner_product")):
+            expected = found_of(index, queries, 9)
+            within = [np.array(part) for part in index.range_search(queries, 3.0)]
+            with monkeypatch.context() as changed:
+                changed.setattr("ingot.search.inverted_search._ROWS", 5)
+                changed.setattr("ingot.search.inverted_search._WORTH_DECODING", 2)
+                again = found_of(index, queries, 9)
+                within_again = [np.array(part) for part in index.range_search(queries, 3.0)]
+            np.testing.assert_allclose(again[0], expected[0], rtol=1e-5, atol=1e-6)
+            np.testing.assert_array_equal(again[1], expected[1])
+            for one, other in zip(within_again, within, strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-5)
 
     def test_more_lists_find_more(self) -> None:
         x, queries = dataset("digits")

@@ -4,10 +4,7 @@
  * with the lengths of rows, follows about how far each row is. Only rows that may be nearer than the farthest candidate
  * so far, with all rounding errors counted, are compared with the query number by number. Those distances decide:
  * results are exact, and the same however the work was cut. For few queries, and where distances are no products, all
- * distances are computed number by number.
- *
- * Candidates of a query are a list with room for twice as many as are wanted. When it is full, the nearer half stays, and
- * the farthest of them is the limit from then on. */
+ * distances are computed number by number. */
 #include "top_k.h"
 
 #include <float.h>
@@ -17,6 +14,7 @@
 #include <string.h>
 
 #include "allocator.h"
+#include "candidates.h"
 #include "near_products.h"
 #include "pool.h"
 
@@ -28,90 +26,9 @@ enum {
     PRODUCT_BLOCK = 1 << 19,   /* bytes of a block of queries for products of matrices */
     PRODUCT_TILE = 1 << 18,    /* bytes of a tile for products of matrices */
     DIRECT_TILE = 32 << 10,    /* bytes of a tile whose distances are computed number by number */
-    LEAST_ROOM = 16,           /* candidates beyond those that are wanted */
     ALL_CANDIDATES = 24 << 20, /* bytes for the candidates of all workers, about */
     WORTH_A_WORKER = 1 << 17,  /* numbers to compare */
 };
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
-/* ---- candidates ---- */
-
-typedef struct {
-    ingot_candidate *items;
-    int64_t count, room, wanted;
-    float limit; /* keys beyond it are not wanted */
-} Candidates;
-
-static inline bool before(const ingot_candidate *a, const ingot_candidate *b) {
-    return a->key < b->key || (a->key == b->key && a->row < b->row);
-}
-
-/* Reorders items so that the first `count` are the nearest. */
-static void select_nearest(ingot_candidate *items, int64_t total, int64_t count) {
-    int64_t low = 0, high = total - 1;
-    while (low < high) {
-        ingot_candidate first = items[low], middle = items[low + (high - low) / 2], last = items[high], pivot = middle;
-        if (before(&first, &middle) == before(&last, &first))
-            pivot = first;
-        else if (before(&middle, &last) == before(&last, &first))
-            pivot = last;
-        int64_t left = low, right = high;
-        while (left <= right) {
-            while (before(&items[left], &pivot))
-                left++;
-            while (before(&pivot, &items[right]))
-                right--;
-            if (left <= right) {
-                ingot_candidate moved = items[left];
-                items[left++] = items[right];
-                items[right--] = moved;
-            }
-        }
-        if (count - 1 <= right)
-            high = right;
-        else if (count - 1 >= left)
-            low = left;
-        else
-            return;
-    }
-}
-
-static void keep_nearest(Candidates *self) {
-    select_nearest(self->items, self->count, self->wanted);
-    self->count = self->wanted;
-    float farthest = self->items[0].key;
-    for (int64_t i = 1; i < self->count; i++)
-        farthest = self->items[i].key > farthest ? self->items[i].key : farthest;
-    self->limit = farthest;
-}
-
-/* A list without `wanted` grows; what finds no memory there is not kept, and `room` is -1 from then on. */
-static void add_candidate(Candidates *self, float key, int64_t row) {
-    if (!(key <= self->limit && key >= -FLT_MAX) || self->room < 0)
-        return;
-    if (self->count == self->room) {
-        if (self->wanted > 0) {
-            keep_nearest(self);
-            if (!(key <= self->limit))
-                return;
-        } else {
-            int64_t room = self->room == 0 ? 16 : 2 * self->room;
-            ingot_candidate *items = realloc(self->items, (size_t)room * sizeof *items);
-            self->room = items == NULL ? -1 : room;
-            if (items == NULL)
-                return;
-            self->items = items;
-        }
-    }
-    self->items[self->count++] = (ingot_candidate){key, row};
-}
 
 /* ---- rows against queries ---- */
 
@@ -238,10 +155,6 @@ typedef struct {
     atomic_bool short_of_memory;
 } Job;
 
-static int by_nearness(const void *a, const void *b) {
-    return before(a, b) ? -1 : 1;
-}
-
 static int by_row(const void *a, const void *b) {
     return ((const ingot_candidate *)a)->row < ((const ingot_candidate *)b)->row ? -1 : 1;
 }
@@ -268,10 +181,7 @@ static void finish_list(Job *job, Candidates *list, int64_t query) {
         *list = (Candidates){.limit = job->limit};
         return;
     }
-    if (list->count > job->wanted)
-        select_nearest(list->items, list->count, job->wanted);
-    int64_t count = smaller(list->count, job->wanted);
-    qsort(list->items, (size_t)count, sizeof *list->items, by_nearness);
+    int64_t count = sort_candidates(list);
     bool negated = job->scan.search->metric == METRIC_INNER_PRODUCT || job->scan.search->metric == METRIC_COSINE;
     float *distances = job->distances + query * job->wanted;
     int64_t *positions = job->positions + query * job->wanted;
@@ -349,19 +259,9 @@ static void run(Job *job) {
 
 /* ---- memory and sizes ---- */
 
-static size_t padded(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
-
-static void *cut(char **memory, size_t bytes) {
-    void *part = *memory;
-    *memory += padded(bytes);
-    return part;
-}
-
 static void choose_sizes(Job *job) {
     const ingot_search *search = job->scan.search;
-    job->room = smaller(job->wanted + larger(job->wanted, LEAST_ROOM), larger(search->row_count, job->wanted + 1));
+    job->room = room_for(job->wanted, search->row_count);
     int64_t bytes = larger(1, job->wanted == 0 ? 1 : job->room) * (int64_t)sizeof(ingot_candidate);
     double work = (double)search->query_count * (double)search->row_count * (double)larger(search->d, 1);
     int64_t worth = (int64_t)fmin(work / WORTH_A_WORKER, ingot_num_threads());

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "candidates.h"
 #include "distances.h"
 
 /* What is searched: vectors of length `d`, one behind the other. */
@@ -14,11 +15,6 @@ typedef struct {
     const float *queries, *rows;
     int64_t query_count, row_count, d;
 } ingot_search;
-
-typedef struct {
-    float key; /* small is near, see distances.h */
-    int64_t row;
-} ingot_candidate;
 
 /* Writes distances and positions of the `k` nearest rows of each query, nearest first, equal ones in the order of rows;
  * behind them infinity (minus infinity where large values are near) and -1. False if memory is short. */

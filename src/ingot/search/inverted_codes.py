@@ -1,15 +1,42 @@
 """What an index keeps of a vector: codes, and how they are made and read.
 
 `Codec` is what indexes ask of a quantizer. `WholeVectors` is the one that loses nothing.
+`CodeFormat` says how native code is to read codes.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from enum import IntEnum
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-__all__ = ["Codec", "WholeVectors"]
+__all__ = ["NO_TABLE", "CodeFormat", "CodeKind", "Codec", "WholeVectors"]
+
+NO_TABLE = np.empty((0, 0), np.float32)
+
+
+class CodeKind(IntEnum):
+    """What codes are, numbered as in _native/coded_keys.h."""
+
+    FLOAT32 = 0
+    EIGHT_BITS = 1
+    FOUR_BITS = 2
+    FLOAT16 = 3
+    PARTS = 4
+
+
+class CodeFormat(NamedTuple):
+    """How codes are read: component i is origins[i] + steps[i] * code, or from codebooks.
+
+    `origins` and `steps` are (1, d); `codebooks` are (d, entries): for each component those of all
+    entries of the codebook that it belongs to.
+    """
+
+    kind: CodeKind
+    origins: np.ndarray = NO_TABLE
+    steps: np.ndarray = NO_TABLE
+    codebooks: np.ndarray = NO_TABLE
 
 
 class Codec(Protocol):
@@ -31,6 +58,9 @@ class Codec(Protocol):
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """The float32 vectors (number, d) that codes stand for."""
+
+    def format(self) -> CodeFormat:
+        """How native code reads the codes."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What was learnt, by name."""
@@ -59,6 +89,10 @@ class WholeVectors:
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """The vectors."""
         return codes
+
+    def format(self) -> CodeFormat:
+        """The vectors themselves."""
+        return CodeFormat(CodeKind.FLOAT32)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Nothing was learnt."""

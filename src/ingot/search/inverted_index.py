@@ -19,7 +19,12 @@ from ingot.runtime.file_access import File
 from ingot.search.flat import as_ids, as_number
 from ingot.search.inverted_codes import Codec, WholeVectors
 from ingot.search.inverted_lists import InvertedLists, Lists
-from ingot.search.inverted_search import search_lists, search_lists_within
+from ingot.search.inverted_search import (
+    search_decoded,
+    search_lists,
+    search_lists_within,
+    worth_decoding,
+)
 from ingot.search.kmeans import nearest_centroid, train_centroids, unit_vectors
 from ingot.search.metrics import MetricType, as_metric
 from ingot.search.product_quantizer import ProductQuantizer
@@ -195,7 +200,12 @@ class CodedIndex:
         self._require_training("search")
         k = as_count("search", "k", k)
         queries, probes = self._probes("search", x, nprobe)
-        found = search_lists(queries, probes, self._lists.read(), self._decode, k, self._compared)
+        lists, metric, code_format = self._lists.read(), self._compared, self._codec.format()
+        if worth_decoding(code_format, len(queries), self.nlist):
+            found = search_decoded(queries, lists, self._decode, k, metric)
+        else:
+            centroids = self._centroids if self._residual else None
+            found = search_lists(queries, probes, lists, code_format, centroids, k, metric)
         return constant(found[0], float32), constant(found[1], int64)
 
     def range_search(

@@ -1,8 +1,8 @@
 """Search in inverted lists: which vectors of the lists that are probed are nearest to each query.
 
-Queries that probe the same list are compared with it together, so each list is decoded once and
-compared by one native call that selects while it compares. What every query found in each of its
-lists is put together at the end.
+The nearest are found by native code, which reads codes where they lie. Where many queries look at
+one list of scalar codes, and for all vectors within a radius, codes are decoded once for all
+queries that are compared with them.
 """
 
 from __future__ import annotations
@@ -11,24 +11,27 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ingot.ops.nearest_evaluation import nearest_rows, rows_within
+from ingot import _native
+from ingot.ops.nearest_evaluation import METRICS, nearest_rows, rows_within
+from ingot.search.inverted_codes import NO_TABLE, CodeFormat, CodeKind
 from ingot.search.inverted_lists import Lists
 from ingot.search.metrics import MetricType
 
-__all__ = ["search_lists", "search_lists_within"]
+__all__ = ["search_decoded", "search_lists", "search_lists_within", "worth_decoding"]
 
 # (number of the list, codes) -> vectors
 Decode = Callable[[int, np.ndarray], np.ndarray]
 
 _ROWS = 1 << 14  # codes that are decoded at once
-_CANDIDATES = 1 << 21  # distances that are kept at once until they are put together
+_WORTH_DECODING = 32  # queries that look at the same list
 
 
 def search_lists(
     queries: np.ndarray,
     probes: np.ndarray,
     lists: Lists,
-    decode: Decode,
+    code_format: CodeFormat,
+    centroids: np.ndarray | None,
     k: int,
     metric: MetricType,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -36,51 +39,54 @@ def search_lists(
 
     Args:
         queries: float32 vectors (queries, d).
-        probes: For each query the numbers of the lists to look at.
+        probes: For each query the numbers of the lists to look at, -1 for none.
         lists: All lists.
-        decode: Makes vectors of codes.
+        code_format: How codes are read.
+        centroids: If codes are of differences to the centroids of lists, these.
         k: How many vectors to find.
         metric: The metric.
     """
     distances = np.empty((len(queries), k), np.float32)
-    ids = np.empty((len(queries), k), np.int64)
-    at_once = max(1, _CANDIDATES // (k * probes.shape[1]))
-    for start in range(0, len(queries), at_once):
-        part = slice(start, start + at_once)
-        found = _candidates(queries[part], probes[part], lists, decode, k, metric)
-        distances[part], ids[part] = _best(*found, k, metric)
-    return distances, ids
+    positions = np.empty((len(queries), k), np.int64)
+    _native.nearest_in_lists(
+        queries,
+        probes,
+        lists.codes,
+        lists.limits[None],
+        *code_format,
+        NO_TABLE if centroids is None else centroids,
+        METRICS.index(metric.value),
+        distances,
+        positions,
+    )
+    if len(lists.ids) == 0:
+        return distances, positions
+    return distances, np.where(positions < 0, -1, lists.ids[positions])
 
 
-def _candidates(
-    queries: np.ndarray,
-    probes: np.ndarray,
-    lists: Lists,
-    decode: Decode,
-    k: int,
-    metric: MetricType,
+def search_decoded(
+    queries: np.ndarray, lists: Lists, decode: Decode, k: int, metric: MetricType
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What each query finds in each of its lists, (queries, probes * k)."""
-    count = probes.size
-    distances = np.full((count, k), _nothing(metric), np.float32)
-    ids = np.full((count, k), -1, np.int64)
-    for number, places in _by_list(probes):
-        given = queries[places // probes.shape[1]]
-        for begin, vectors in _blocks(number, lists, decode):
-            # No more than there are: the rest is empty anyhow.
-            width = min(k, len(vectors))
-            found = np.empty((len(places), width), np.float32)
-            rows = np.empty((len(places), width), np.int64)
-            nearest_rows(given, vectors, len(vectors), metric.value, found, rows)
-            named = np.where(rows < 0, -1, lists.ids[begin + rows])
-            if begin == lists.limits[number]:
-                distances[places, :width], ids[places, :width] = found, named
-                continue
-            both = np.concatenate([distances[places], found], 1)
-            names = np.concatenate([ids[places], named], 1)
-            distances[places], ids[places] = _best(both, names, k, metric)
-    shape = (len(queries), probes.shape[1] * k)
-    return distances.reshape(shape), ids.reshape(shape)
+    """As `search_lists`, for queries that all look at the one list there is."""
+    sign = -1 if metric.is_similarity else 1
+    keys = np.full((len(queries), k), np.inf, np.float32)
+    ids = np.full((len(queries), k), -1, np.int64)
+    for begin, vectors in _blocks(0, lists, decode):
+        width = min(k, len(vectors))
+        found = np.empty((len(queries), width), np.float32)
+        rows = np.empty((len(queries), width), np.int64)
+        nearest_rows(queries, vectors, len(vectors), metric.value, found, rows)
+        both = np.concatenate([keys, sign * found], 1)
+        names = np.concatenate([ids, np.where(rows < 0, -1, lists.ids[begin + rows])], 1)
+        order = np.argsort(both, 1, kind="stable")[:, :k]
+        keys, ids = (np.take_along_axis(x, order, 1) for x in (both, names))
+    return sign * keys, ids
+
+
+def worth_decoding(code_format: CodeFormat, queries: int, list_count: int) -> bool:
+    """Whether decoding all codes once takes less time than reading them for each query."""
+    scalar = code_format.kind not in (CodeKind.FLOAT32, CodeKind.PARTS)
+    return scalar and list_count == 1 and queries >= _WORTH_DECODING
 
 
 def search_lists_within(
@@ -93,7 +99,8 @@ def search_lists_within(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Limits, distances and ids of all vectors in lists that are nearer to a query than `radius`.
 
-    The arguments are those of `search_lists`; the results those of `FlatIndex.range_search`.
+    `decode` makes vectors of codes. The other arguments are those of `search_lists`, the results
+    those of `FlatIndex.range_search`.
     """
     owners = [np.empty(0, np.int64)]
     distances = [np.empty(0, np.float32)]
@@ -126,21 +133,3 @@ def _blocks(number: int, lists: Lists, decode: Decode) -> Iterator[tuple[int, np
     begin, end = lists.limits[number : number + 2].tolist()
     for start in range(begin, end, _ROWS):
         yield start, decode(number, lists.codes[start : min(end, start + _ROWS)])
-
-
-def _best(
-    distances: np.ndarray, ids: np.ndarray, k: int, metric: MetricType
-) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest `k` of each row, the nearest first."""
-    keys = -distances if metric.is_similarity else distances
-    if distances.shape[1] > 4 * k:
-        some = np.argpartition(keys, k - 1, 1)[:, :k]
-        some.sort(1)  # of equally near ones, the first
-        keys, distances, ids = (np.take_along_axis(x, some, 1) for x in (keys, distances, ids))
-    order = np.argsort(keys, 1, kind="stable")[:, :k]
-    return np.take_along_axis(distances, order, 1), np.take_along_axis(ids, order, 1)
-
-
-def _nothing(metric: MetricType) -> float:
-    """The distance where there is no vector."""
-    return -np.inf if metric.is_similarity else np.inf

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ingot.search.inverted_codes import CodeFormat, CodeKind
 from ingot.search.kmeans import nearest_centroid, train_centroids
 from ingot.search.metrics import MetricType
 from ingot.search.top_k import as_count
@@ -42,6 +43,7 @@ class ProductQuantizer:
                 f"{', '.join(str(m) for m in range(1, d + 1) if d % m == 0)}."
             )
         self.codebooks: np.ndarray | None = None  # (M, 2**nbits, d / M)
+        self._columns: tuple[np.ndarray, np.ndarray] | None = None  # codebooks, and transposed
 
     @property
     def is_trained(self) -> bool:
@@ -72,6 +74,16 @@ class ProductQuantizer:
         rows = codes + np.arange(0, parts * entries, entries)
         found = np.take(self.codebooks.reshape(-1, length), rows, 0)
         return found.reshape(len(codes), parts * length)
+
+    def format(self) -> CodeFormat:
+        """The codebooks, transposed; kept as long as they are the same."""
+        assert self.codebooks is not None
+        kept = self._columns
+        if kept is None or kept[0] is not self.codebooks:
+            parts, entries, length = self.codebooks.shape
+            columns = self.codebooks.transpose(0, 2, 1).reshape(parts * length, entries)
+            kept = self._columns = self.codebooks, np.ascontiguousarray(columns)
+        return CodeFormat(CodeKind.PARTS, codebooks=kept[1])
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The codebooks."""

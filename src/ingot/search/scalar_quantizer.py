@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ingot.search.inverted_codes import CodeFormat, CodeKind
+
 __all__ = ["QTYPES", "ScalarQuantizer"]
 
 QTYPES = ("8bit", "4bit", "fp16")
+_KINDS = dict(zip(QTYPES, (CodeKind.EIGHT_BITS, CodeKind.FOUR_BITS, CodeKind.FLOAT16), strict=True))
 
 
 class ScalarQuantizer:
@@ -88,6 +91,16 @@ class ScalarQuantizer:
         vectors *= self._range / np.float32(self._steps)
         vectors += self._lowest
         return vectors
+
+    def format(self) -> CodeFormat:
+        """Where the middles of the steps are."""
+        kind = _KINDS[self.qtype]
+        if self._lowest is None or self._range is None:
+            return CodeFormat(
+                kind, np.zeros((1, self.d), np.float32), np.ones((1, self.d), np.float32)
+            )
+        steps = self._range / np.float32(self._steps)
+        return CodeFormat(kind, (self._lowest + np.float32(0.5) * steps)[None], steps[None])
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The ranges."""

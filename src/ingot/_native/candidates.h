@@ -1,0 +1,125 @@
+/* The nearest rows so far of one query: a list with room for more than are wanted. When it is full, the nearest stay, and
+ * the farthest of them is the limit from then on. */
+#ifndef INGOT_CANDIDATES_H
+#define INGOT_CANDIDATES_H
+
+#include <float.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+typedef struct {
+    float key; /* small is near, see distances.h */
+    int64_t row;
+} ingot_candidate;
+
+enum { LEAST_ROOM = 16 }; /* candidates beyond those that are wanted */
+
+static inline int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static inline int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+typedef struct {
+    ingot_candidate *items;
+    int64_t count, room, wanted;
+    float limit; /* keys beyond it are not wanted */
+} Candidates;
+
+static inline bool before(const ingot_candidate *a, const ingot_candidate *b) {
+    return a->key < b->key || (a->key == b->key && a->row < b->row);
+}
+
+/* Reorders items so that the first `count` are the nearest. */
+static inline void select_nearest(ingot_candidate *items, int64_t total, int64_t count) {
+    int64_t low = 0, high = total - 1;
+    while (low < high) {
+        ingot_candidate first = items[low], middle = items[low + (high - low) / 2], last = items[high], pivot = middle;
+        if (before(&first, &middle) == before(&last, &first))
+            pivot = first;
+        else if (before(&middle, &last) == before(&last, &first))
+            pivot = last;
+        int64_t left = low, right = high;
+        while (left <= right) {
+            while (before(&items[left], &pivot))
+                left++;
+            while (before(&pivot, &items[right]))
+                right--;
+            if (left <= right) {
+                ingot_candidate moved = items[left];
+                items[left++] = items[right];
+                items[right--] = moved;
+            }
+        }
+        if (count - 1 <= right)
+            high = right;
+        else if (count - 1 >= left)
+            low = left;
+        else
+            return;
+    }
+}
+
+static inline void keep_nearest(Candidates *self) {
+    select_nearest(self->items, self->count, self->wanted);
+    self->count = self->wanted;
+    float farthest = self->items[0].key;
+    for (int64_t i = 1; i < self->count; i++)
+        farthest = self->items[i].key > farthest ? self->items[i].key : farthest;
+    self->limit = farthest;
+}
+
+/* A list without `wanted` grows; what finds no memory there is not kept, and `room` is -1 from then on. */
+static inline void add_candidate(Candidates *self, float key, int64_t row) {
+    if (!(key <= self->limit && key >= -FLT_MAX) || self->room < 0)
+        return;
+    if (self->count == self->room) {
+        if (self->wanted > 0) {
+            keep_nearest(self);
+            if (!(key <= self->limit))
+                return;
+        } else {
+            int64_t room = self->room == 0 ? 16 : 2 * self->room;
+            ingot_candidate *items = realloc(self->items, (size_t)room * sizeof *items);
+            self->room = items == NULL ? -1 : room;
+            if (items == NULL)
+                return;
+            self->items = items;
+        }
+    }
+    self->items[self->count++] = (ingot_candidate){key, row};
+}
+
+static inline int by_nearness(const void *a, const void *b) {
+    return before(a, b) ? -1 : 1;
+}
+
+/* Puts those that are wanted first, the nearest before all. Returns how many there are. */
+static inline int64_t sort_candidates(Candidates *self) {
+    if (self->count > self->wanted)
+        select_nearest(self->items, self->count, self->wanted);
+    self->count = smaller(self->count, self->wanted);
+    qsort(self->items, (size_t)self->count, sizeof *self->items, by_nearness);
+    return self->count;
+}
+
+/* How long a list should be that is offered `offered` rows. */
+static inline int64_t room_for(int64_t wanted, int64_t offered) {
+    return smaller(wanted + larger(wanted, LEAST_ROOM), larger(offered, wanted + 1));
+}
+
+/* Parts of one block of memory that begin at lines of the cache. */
+static inline size_t padded(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+static inline void *cut(char **memory, size_t bytes) {
+    void *part = *memory;
+    *memory += padded(bytes);
+    return part;
+}
+
+#endif

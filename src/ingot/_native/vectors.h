@@ -1,0 +1,46 @@
+/* Vectors of 16 floats, of which the compiler makes vector instructions, and functions in versions for several machines. */
+#ifndef INGOT_VECTORS_H
+#define INGOT_VECTORS_H
+
+#include <stdint.h>
+#include <string.h>
+
+/* What takes the best version runs while the library is loaded, too early for ThreadSanitizer; what clang makes of it
+ * does not link with Zig. */
+#if !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__) && defined(__has_attribute) && \
+    !defined(__SANITIZE_THREAD__)
+#if __has_attribute(target_clones)
+#define FOR_EACH_MACHINE __attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+#endif
+#ifndef FOR_EACH_MACHINE
+#define FOR_EACH_MACHINE
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { LANES = 16 };
+
+typedef float Lanes __attribute__((vector_size(64)));
+typedef int32_t Bits __attribute__((vector_size(64)));
+
+/* Vectors are passed by address, because how they are passed by value depends on the machine. */
+
+INLINE void load(Lanes *to, const float *from) {
+    memcpy(to, from, sizeof *to);
+}
+
+typedef float Half __attribute__((vector_size(32)));
+typedef float Quarter __attribute__((vector_size(16)));
+
+INLINE float total(const Lanes *lanes) {
+    Half halves[2];
+    memcpy(halves, lanes, sizeof halves);
+    halves[0] += halves[1];
+    Quarter quarters[2];
+    memcpy(quarters, halves, sizeof quarters);
+    quarters[0] += quarters[1];
+    return (quarters[0][0] + quarters[0][2]) + (quarters[0][1] + quarters[0][3]);
+}
+
+#endif
