@@ -75,13 +75,37 @@ static void leave_context(void) {
     PyErr_Restore(type, value, traceback);
 }
 
-/* Elements from which on a graph is worth looking at as a whole: below, that takes longer than it saves. */
+/* When a graph is worth looking at as a whole, which takes microseconds for each node: elements of one result, and of
+ * all results for each node. */
 #define FUSE_ELEMENTS 32768
+#define FUSE_ELEMENTS_PER_NODE 4096
+
+/* The elements of a node's result, which may be more than memory holds and an integer counts; -1 for several results. */
+static double count_elements(Node *node) {
+    if (!Py_IS_TYPE(node->dtype, Dtype_Type))
+        return -1;
+    double elements = 1;
+    for (Py_ssize_t axis = 0; axis < PyTuple_GET_SIZE(node->shape); axis++)
+        elements *= PyLong_AsDouble(PyTuple_GET_ITEM(node->shape, axis));
+    return elements;
+}
+
+/* Views cost nothing, however large they are. */
+static bool is_view(Node *node) {
+    static PyObject *role_name;
+    if (role_name == NULL && (role_name = PyUnicode_InternFromString("role")) == NULL)
+        return false;
+    PyObject *role = PyObject_GetAttr(node->op, role_name);
+    bool found = role != NULL && PyUnicode_Check(role) && PyUnicode_CompareWithASCIIString(role, "view") == 0;
+    Py_XDECREF(role);
+    return found;
+}
 
 static bool worth_fusing(NodeList *order) {
     if (hooks.fuse == NULL || order->count < 2)
         return false;
     bool large = false;
+    double total = 0;
     int others = 0; /* than compiled functions, which run as a whole by themselves */
     for (Py_ssize_t i = 0; i < order->count; i++) {
         Node *node = order->items[i];
@@ -89,18 +113,17 @@ static bool worth_fusing(NodeList *order) {
             return false;
         others += !Py_IS_TYPE(node->op, (PyTypeObject *)hooks.compiled_type) &&
                   !Py_IS_TYPE(node->op, (PyTypeObject *)hooks.output_type);
-        if (large || !Py_IS_TYPE(node->dtype, Dtype_Type))
-            continue;
-        double elements = 1; /* shapes may be longer than memory is, and their product than an integer */
-        for (Py_ssize_t axis = 0; axis < PyTuple_GET_SIZE(node->shape); axis++)
-            elements *= PyLong_AsDouble(PyTuple_GET_ITEM(node->shape, axis));
+        double elements = count_elements(node);
+        if (elements >= FUSE_ELEMENTS_PER_NODE && !is_view(node)) {
+            total += elements;
+            large |= elements >= FUSE_ELEMENTS;
+        }
         if (PyErr_Occurred()) {
             PyErr_Clear();
             return false; /* the op itself says what is wrong with such a length */
         }
-        large = elements >= FUSE_ELEMENTS;
     }
-    return large && others >= 2;
+    return large && others >= 2 && total >= (double)others * FUSE_ELEMENTS_PER_NODE;
 }
 
 /* Evaluates the graph as a whole if the compiler takes it: 1 done, 0 declined, -1 error.
