@@ -55,6 +55,33 @@ def test_matrices_in_either_order(sides: tuple[int, int, int], dtype: type, thre
     _check(np.asfortranarray(left), np.asfortranarray(right))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("sides", [(1, 1000, 700), (700, 1000, 1), (1, 5000, 90), (90, 5000, 1)])
+def test_rows_and_columns_as_they_lie(
+    sides: tuple[int, int, int], dtype: type, threads: int
+) -> None:
+    m, k, n = sides
+    left, right = _random((2 * m, 2 * k), dtype), _random((2 * k, 2 * n), dtype, 1)
+    for a in (left[:m, :k], np.asfortranarray(left)[:m, :k]):
+        for b in (right[:k, :n], np.asfortranarray(right)[:k, :n]):
+            _check(a, b)
+    stacked = np.stack([left[:m, :k]] * 3), np.stack([right[:k, :n]] * 3)
+    _check(*stacked)
+
+
+def test_sums_of_nothing_are_zero() -> None:
+    for shape in ((1, 0, 1 << 19), (1 << 19, 0, 1)):
+        m, k, n = shape
+        product = product_of(
+            np.dtype(np.float32), ((m, k), (max(k, 1) * 4, 4)), ((k, n), (n * 4, 4))
+        )
+        result = np.full((m, n), 7, np.float32)
+        _native.multiply(
+            product, np.empty((k, n), np.float32), np.empty((m, k), np.float32), result
+        )
+        assert not result.any()
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 17])
 def test_stacks(count: int, threads: int) -> None:
     left, right = _random((count, 40, 90), np.float32), _random((count, 90, 130), np.float32, 1)

@@ -15,8 +15,12 @@
 typedef void (*Gemm)(const char *, const char *, const int64_t *, const int64_t *, const int64_t *, const void *, const void *,
                      const int64_t *, const void *, const int64_t *, const void *, void *, const int64_t *);
 
+typedef void (*Gemv)(const char *, const int64_t *, const int64_t *, const void *, const void *, const int64_t *, const void *,
+                     const int64_t *, const void *, void *, const int64_t *);
+
 static struct {
     Gemm single, twice, complex;
+    Gemv single_vector, twice_vector, complex_vector;
     int (*get_threads)(void); /* NULL if the library's threads cannot be set: it then spreads products itself */
     void (*set_threads)(int);
 } blas;
@@ -94,10 +98,29 @@ static void multiply_piece(const Sharing *sharing, int64_t place, int64_t row, i
     pointers[0] += size * top * (product->transpose[0] == 'N' ? 1 : product->lda);
     pointers[1] += size * left * (product->transpose[1] == 'N' ? product->ldb : 1);
     pointers[2] += size * (top + left * product->ldc);
+    const void *one = wide ? (const void *)&one_double : one_float, *zero = wide ? (const void *)&zero_double : zero_float;
+    Gemv gemv = wide ? blas.twice_vector : product->element == 's' ? blas.single_vector : blas.complex_vector;
+    const char *transpose = product->transpose;
+    const int64_t next = 1;
+    /* A row or a column of results: what multiplies whole matrices would copy the other one into blocks first. Sums of
+     * nothing are left to it, because the other routine leaves them as they are. */
+    if (m == 1 && product->k > 0) {
+        const int64_t *step = transpose[0] == 'N' ? &product->lda : &next;
+        bool stored_by_result = transpose[1] == 'N';
+        gemv(stored_by_result ? "T" : "N", stored_by_result ? &product->k : &n, stored_by_result ? &n : &product->k, one,
+             pointers[1], &product->ldb, pointers[0], step, zero, pointers[2], &product->ldc);
+        return;
+    }
+    if (n == 1 && product->k > 0) {
+        const int64_t *step = transpose[1] == 'N' ? &next : &product->ldb;
+        bool stored_by_result = transpose[0] == 'N';
+        gemv(&transpose[0], stored_by_result ? &m : &product->k, stored_by_result ? &product->k : &m, one, pointers[0],
+             &product->lda, pointers[1], step, zero, pointers[2], &next);
+        return;
+    }
     Gemm gemm = wide ? blas.twice : product->element == 's' ? blas.single : blas.complex;
-    gemm(&product->transpose[0], &product->transpose[1], &m, &n, &product->k, wide ? (const void *)&one_double : one_float,
-         pointers[0], &product->lda, pointers[1], &product->ldb, wide ? (const void *)&zero_double : zero_float, pointers[2],
-         &product->ldc);
+    gemm(&transpose[0], &transpose[1], &m, &n, &product->k, one, pointers[0], &product->lda, pointers[1], &product->ldb, zero,
+         pointers[2], &product->ldc);
 }
 
 static void multiply_pieces(void *context, int64_t begin, int64_t end, int Py_UNUSED(thread)) {
@@ -193,17 +216,20 @@ static PyObject *multiply(PyObject *Py_UNUSED(module), PyObject *const *argument
     Py_RETURN_NONE;
 }
 
-/* use_blas(sgemm, dgemm, cgemm, get_threads, set_threads): addresses */
+/* use_blas(sgemm, dgemm, cgemm, sgemv, dgemv, cgemv, get_threads, set_threads): addresses */
 static PyObject *use_blas(PyObject *Py_UNUSED(module), PyObject *arguments) {
-    unsigned long long addresses[5];
-    if (!PyArg_ParseTuple(arguments, "KKKKK:use_blas", &addresses[0], &addresses[1], &addresses[2], &addresses[3],
-                          &addresses[4]))
+    unsigned long long addresses[8];
+    if (!PyArg_ParseTuple(arguments, "KKKKKKKK:use_blas", &addresses[0], &addresses[1], &addresses[2], &addresses[3],
+                          &addresses[4], &addresses[5], &addresses[6], &addresses[7]))
         return NULL;
     blas.single = (Gemm)(uintptr_t)addresses[0];
     blas.twice = (Gemm)(uintptr_t)addresses[1];
     blas.complex = (Gemm)(uintptr_t)addresses[2];
-    blas.get_threads = (int (*)(void))(uintptr_t)addresses[3];
-    blas.set_threads = (void (*)(int))(uintptr_t)addresses[4];
+    blas.single_vector = (Gemv)(uintptr_t)addresses[3];
+    blas.twice_vector = (Gemv)(uintptr_t)addresses[4];
+    blas.complex_vector = (Gemv)(uintptr_t)addresses[5];
+    blas.get_threads = (int (*)(void))(uintptr_t)addresses[6];
+    blas.set_threads = (void (*)(int))(uintptr_t)addresses[7];
     Py_RETURN_NONE;
 }
 
@@ -220,7 +246,8 @@ static PyObject *release_blas_threads(PyObject *Py_UNUSED(module), PyObject *Py_
 static PyMethodDef functions[] = {
     {"multiply", (PyCFunction)(void (*)(void))multiply, METH_FASTCALL,
      "multiply(product, a, b, c): products of the matrices of a stack, on the pool's threads"},
-    {"use_blas", use_blas, METH_VARARGS, "use_blas(sgemm, dgemm, cgemm, get_threads, set_threads): addresses; 0 for none"},
+    {"use_blas", use_blas, METH_VARARGS, 
+     "use_blas(sgemm, dgemm, cgemm, sgemv, dgemv, cgemv, get_threads, set_threads): addresses; 0 for none"},
     {"hold_blas_threads", hold_blas_threads, METH_NOARGS, "Keeps BLAS on the thread that calls it; may be nested."},
     {"release_blas_threads", release_blas_threads, METH_NOARGS, "Ends what hold_blas_threads began."},
     {NULL, NULL, 0, NULL},

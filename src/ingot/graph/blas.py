@@ -24,7 +24,7 @@ __all__ = ["Layout", "has_gemm", "matrix_product", "prepare_products", "product_
 Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides in bytes
 Product = tuple[Any, ...]  # what `_native.multiply` takes
 
-_ROUTINES = ("sgemm", "dgemm", "cgemm")
+_ROUTINES = ("sgemm", "dgemm", "cgemm", "sgemv", "dgemv", "cgemv")
 _LETTERS = {float32.numpy: "s", float64.numpy: "d", complex64.numpy: "c"}
 _MOST_STACK_AXES = 6
 _SHORT_INTEGERS = 1 << 31
@@ -50,8 +50,8 @@ def prepare_products() -> int:
             addresses = [ctypes.cast(library[name], ctypes.c_void_p).value for name in names]
             _native.use_blas(*(address or 0 for address in addresses))
             return np.iinfo(np.int64).max
-    sgemm, dgemm, cgemm = map(_address_in_scipy, _ROUTINES)
-    _native.use_blas(sgemm, dgemm, cgemm, 0, 0)
+    found = [_address_in_scipy(routine) for routine in _ROUTINES]
+    _native.use_blas(*found, 0, 0)
     return _SHORT_INTEGERS - 1
 
 
