@@ -21,7 +21,7 @@ from ingot._native import Dtype, array
 from ingot.graph.blas import matrix_product
 from ingot.graph.libraries import prepare_blas, scipy_linalg
 from ingot.graph.op import Op, apply, apply_multiple, no_rule
-from ingot.graph.parallel import each_in_parallel
+from ingot.graph.parallel import each_in_parallel, one_blas_thread
 from ingot.graph.shape import Shape
 from ingot.ops.decompositions import QR
 from ingot.ops.matrices import BY_LAPACK, by_matrix, raising
@@ -123,7 +123,8 @@ class RitzVectors(Op):
     def evaluate(self, product: np.ndarray, basis: np.ndarray) -> Any:
         prepare_blas()
         wide = product.astype(np.float64)
-        with raising("[topk_svd] eigenvalues did not converge."):
+        # The matrix is small: threads of BLAS would only wait for each other.
+        with one_blas_thread(), raising("[topk_svd] eigenvalues did not converge."):
             _, turn = np.linalg.eigh(matrix_product(wide.T, wide))
         turn = turn[:, : -self.k - 1 : -1].copy()  # the largest comes first
         left, triangle = _orthonormalised(matrix_product(wide, turn), True)
