@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import secrets
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -64,7 +63,7 @@ def write_file(name: str, file: File, suffix: str, write: Callable[[IO[bytes]], 
             with target.open("wb") as stream:
                 write(stream)
             return
-        temporary = target.with_name(f".ingot-{secrets.token_hex(8)}.partial")
+        temporary = target.with_name(f".ingot-{os.urandom(8).hex()}.partial")
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     except OSError as error:
         raise FileError(f"[{name}] cannot write {path}: {error.strerror}.") from error
