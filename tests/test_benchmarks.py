@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ingot.benchmarks import benchmark, command, machine, measure, report
-from ingot.benchmarks.benchmark import Benchmark, chosen, named
+from ingot.benchmarks.benchmark import Benchmark, against_before, chosen, named
 from ingot.benchmarks.command import add_arguments, main
 from ingot.benchmarks.machine import BusyMeter
 from ingot.benchmarks.measure import Stopwatch
@@ -165,6 +165,29 @@ def test_contenders_are_measured_compared_and_never_hidden() -> None:
         "The machine is busy: other programs used 50% of the CPUs between rounds. "
         "Trust ratios more than times, and neither to the last digit.",
     ]
+
+
+@pytest.mark.usefixtures("fakes")
+def test_another_interpreter_is_the_only_peer_of_a_comparison_with_before(
+    tmp_path: Path,
+) -> None:
+    # Stands for the interpreter of an older checkout, in which the fake takes ten times as long.
+    older = tmp_path / "older"
+    older.mkdir()
+    (older / "fake_suite.py").write_text(FAKE.replace("giving(3.0, 2.0)", "giving(30.0, 20.0)"))
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="{older}" exec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    benchmarks = [against_before(named("fake"))]
+    (result,) = run(
+        benchmarks, SHORT, lambda text: None, lambda result: None, BusyMeter(), str(python)
+    )
+    entry = result.as_json()
+    assert entry["contenders"]["ingot"]["rounds"] == [3.0, 2.0]
+    assert entry["contenders"]["before"]["rounds"] == [30.0, 20.0]
+    compared = {row["against"]: row["ratio"] for row in entry["comparisons"]}
+    assert compared == {"before": 0.1, "limit 4 s": 0.5}
+    assert main(options("fake", "--before", str(tmp_path / "nothing"))) == 2
 
 
 @pytest.mark.usefixtures("fakes")

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 __all__ = [
+    "BEFORE",
     "SUBJECT",
     "Benchmark",
     "Contenders",
     "Measure",
     "Setup",
+    "against_before",
     "benchmark",
     "chosen",
     "enter",
@@ -27,6 +29,7 @@ __all__ = [
 ]
 
 SUBJECT = "ingot"
+BEFORE = "before"  # the contender that is another version of ingot
 
 Setup = Callable[[], Callable[[], Any]]
 Contenders = Mapping[str, Setup]
@@ -123,3 +126,13 @@ def library_of(contender: str) -> str:
 def named(name: str) -> Benchmark:
     """The benchmark with exactly that name."""
     return _benchmarks[name]
+
+
+def against_before(entry: Benchmark) -> Benchmark:
+    """The benchmark with another version of ingot as the only peer; its limits stay."""
+
+    def contenders() -> Contenders:
+        ours = entry.contenders()[SUBJECT]
+        return {SUBJECT: ours, BEFORE: ours}
+
+    return replace(entry, contenders=contenders, targets={}, group=None)

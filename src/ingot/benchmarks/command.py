@@ -17,7 +17,7 @@ from ingot.benchmarks import (
     report,
     suite,  # noqa: F401  (enters the benchmarks into the table)
 )
-from ingot.benchmarks.benchmark import SUBJECT, Benchmark, chosen
+from ingot.benchmarks.benchmark import SUBJECT, Benchmark, against_before, chosen
 from ingot.benchmarks.result import Result
 from ingot.benchmarks.run import FULL, QUICK, run
 
@@ -42,6 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measure nothing: show what an earlier run wrote with --json",
     )
     parser.add_argument(
+        "--before",
+        type=Path,
+        metavar="PYTHON",
+        help="compare with the ingot of another interpreter, such as that of an older checkout",
+    )
+    parser.add_argument(
         "--cpus", type=int, default=2, metavar="N", help="how many to use (default 2; 0: all)"
     )
 
@@ -53,6 +59,10 @@ def main(arguments: argparse.Namespace) -> int:
     """
     try:
         benchmarks = chosen(arguments.names)
+        if arguments.before is not None:
+            if not arguments.before.is_file():
+                raise ValueError(f"--before takes a Python interpreter, got {arguments.before}.")
+            benchmarks = [against_before(benchmark) for benchmark in benchmarks]
         written = None if arguments.source is None else _read(arguments.source, arguments.names)
     except ValueError as error:
         print(f"ingot bench: {error}", file=sys.stderr)
@@ -88,7 +98,8 @@ def _measure(benchmarks: list[Benchmark], arguments: argparse.Namespace) -> dict
     progress = _Progress(len(benchmarks))
     effort = QUICK if arguments.quick else FULL
     try:
-        run(benchmarks, effort, progress.say, progress.finished, meter)
+        python = sys.executable if arguments.before is None else str(arguments.before)
+        run(benchmarks, effort, progress.say, progress.finished, meter, python)
     except KeyboardInterrupt:
         progress.clear()
         unmeasured = [benchmark.name for benchmark in benchmarks[len(progress.entries) :]]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from ingot.benchmarks.benchmark import Benchmark, Measure, library_of
+from ingot.benchmarks.benchmark import BEFORE, SUBJECT, Benchmark, Measure, library_of
 from ingot.benchmarks.machine import BusyMeter
 from ingot.benchmarks.result import Result
 from ingot.benchmarks.worker import Answer, Worker
@@ -51,8 +52,18 @@ def run(
     progress: Callable[[str], None],
     finished: Callable[[Result], None],
     meter: BusyMeter,
+    python_before: str = sys.executable,
 ) -> list[Result]:
-    """Runs the benchmarks one after the other; `finished` gets each result as it comes."""
+    """Runs the benchmarks one after the other.
+
+    Args:
+        benchmarks: What to run.
+        effort: How thoroughly.
+        progress: Is told what is being done.
+        finished: Gets each result as it comes.
+        meter: Watches how busy the machine is.
+        python_before: The interpreter that runs contenders called "before".
+    """
     workers: dict[str, Worker] = {}
     results = []
     try:
@@ -60,9 +71,11 @@ def run(
             with tempfile.TemporaryDirectory(prefix="ingot-bench-") as folder:
                 turns: _Turns
                 if benchmark.measure.in_new_processes:
-                    turns = _NewProcesses(benchmark, Path(folder))
+                    turns = _NewProcesses(benchmark, Path(folder), python_before)
                 else:
-                    turns = _SharedProcesses(benchmark, workers, effort.round_seconds)
+                    turns = _SharedProcesses(
+                        benchmark, workers, effort.round_seconds, python_before
+                    )
                 result = _contest(benchmark, turns, effort, progress, meter)
             finished(result)
             results.append(result)
@@ -117,6 +130,14 @@ class _Turns:
     # Whether the preparation is a round like the others, but for files that are not in memory yet.
     preparation_counts = False
 
+    def __init__(self, benchmark: Benchmark, python_before: str) -> None:
+        self.benchmark = benchmark
+        self.python_before = python_before
+
+    def interpreter(self, contender: str) -> str:
+        """The Python that runs a contender."""
+        return self.python_before if contender == BEFORE else sys.executable
+
     def prepare(self, contender: str) -> Answer:
         raise NotImplementedError
 
@@ -131,9 +152,13 @@ class _SharedProcesses(_Turns):
     """All contenders of a library in one process, which stays for the next benchmark."""
 
     def __init__(
-        self, benchmark: Benchmark, workers: dict[str, Worker], round_seconds: float
+        self,
+        benchmark: Benchmark,
+        workers: dict[str, Worker],
+        round_seconds: float,
+        python_before: str,
     ) -> None:
-        self.benchmark = benchmark
+        super().__init__(benchmark, python_before)
         self.workers = workers
         self.round_seconds = round_seconds
 
@@ -143,11 +168,11 @@ class _SharedProcesses(_Turns):
         if worker is None or not worker.alive:
             if worker is not None:
                 worker.stop()
-            worker = self.workers[library] = Worker()
-        return worker.prepare(self.benchmark, contender, self.round_seconds)
+            worker = self.workers[library] = Worker(python=self.interpreter(contender))
+        return worker.prepare(self.benchmark, _setup_name(contender), self.round_seconds)
 
     def round(self, contender: str) -> Answer:
-        return self.workers[library_of(contender)].round(contender)
+        return self.workers[library_of(contender)].round(_setup_name(contender))
 
     def finish(self) -> None:
         for worker in self.workers.values():
@@ -157,8 +182,8 @@ class _SharedProcesses(_Turns):
 class _NewProcesses(_Turns):
     """A new process for each round, with caches on disk that no other program uses."""
 
-    def __init__(self, benchmark: Benchmark, folder: Path) -> None:
-        self.benchmark = benchmark
+    def __init__(self, benchmark: Benchmark, folder: Path, python_before: str) -> None:
+        super().__init__(benchmark, python_before)
         self.folder = folder
         self.preparation_counts = benchmark.measure is not Measure.FIRST_CALL_WARM
 
@@ -168,14 +193,21 @@ class _NewProcesses(_Turns):
 
     def round(self, contender: str) -> Answer:
         if self.benchmark.measure is not Measure.FIRST_CALL_COLD:
-            return self._measure(contender, self.folder / "kept")
+            # Two versions of ingot have one cache each.
+            return self._measure(contender, self.folder / f"kept by {library_of(contender)}")
         with tempfile.TemporaryDirectory(dir=self.folder) as fresh:
             return self._measure(contender, Path(fresh))
 
     def _measure(self, contender: str, folder: Path) -> Answer:
         folder.mkdir(exist_ok=True)
-        worker = Worker(dict.fromkeys(CACHE_VARIABLES, str(folder)))
+        variables = dict.fromkeys(CACHE_VARIABLES, str(folder))
+        worker = Worker(variables, self.interpreter(contender))
         try:
-            return worker.measure_once(self.benchmark, contender)
+            return worker.measure_once(self.benchmark, _setup_name(contender))
         finally:
             worker.stop()
+
+
+def _setup_name(contender: str) -> str:
+    """Which of a benchmark's setups a contender is: another version of ingot runs ingot's."""
+    return SUBJECT if contender == BEFORE else contender

@@ -49,11 +49,13 @@ def _environment_with_bytecode() -> dict[str, str]:
 class Worker:
     """The parent's side of one process."""
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, environment: Mapping[str, str] | None = None, python: str = sys.executable
+    ) -> None:
         self.log = tempfile.TemporaryFile()  # noqa: SIM115  (closed by stop)
         self.process = subprocess.Popen(
             # -P: the folder that the user happens to be in is no place to import from.
-            [sys.executable, "-P", "-m", __name__],
+            [python, "-P", "-m", __name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.log,

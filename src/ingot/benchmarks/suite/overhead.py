@@ -44,3 +44,41 @@ def scalar_chain() -> Contenders:
         "jax": _jax_chain,
         "torch": _torch_chain,
     }
+
+
+MANY = 100
+
+
+def _sums(arguments: Any) -> list[Any]:
+    return [x + 1.0 for x in arguments]
+
+
+def _lazy_call(library: str) -> Callable[[], None]:
+    mx = load(library)
+    arguments = [mx.array(float(number)) for number in range(MANY)]
+    compiled = mx.compile(_sums)
+    return lambda: mx.eval(compiled(arguments))
+
+
+def _jax_call() -> Callable[[], Any]:
+    jax = load("jax")
+    arguments = [jax.numpy.array(float(number)) for number in range(MANY)]
+    compiled = jax.jit(_sums)
+    return lambda: jax.block_until_ready(compiled(arguments))
+
+
+def _torch_call() -> Callable[[], Any]:
+    torch = load("torch")
+    arguments = [torch.tensor(float(number)) for number in range(MANY)]
+    compiled = torch.compile(_sums)
+    return lambda: compiled(arguments)
+
+
+@benchmark(f"a compiled call with {MANY} scalars in a list", targets={"jax jit": 1 / 3})
+def call_many() -> Contenders:
+    return {
+        "ingot": lambda: _lazy_call("ingot"),
+        "mlx compile": lambda: _lazy_call("mlx"),
+        "jax jit": _jax_call,
+        "torch compile": _torch_call,
+    }
