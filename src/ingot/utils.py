@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from itertools import zip_longest
 from typing import Any
 
+from ingot.graph.tree import sequence_like
+
 __all__ = [
     "tree_flatten",
     "tree_map",
@@ -43,12 +45,12 @@ def tree_map(fn: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | No
             for key, child in tree.items()
         }
     if isinstance(tree, (list, tuple)):
-        return _sequence_like(
+        return sequence_like(
             tree,
-            (
+            [
                 tree_map(fn, child, *(other[position] for other in rest), is_leaf=is_leaf)
                 for position, child in enumerate(tree)
-            ),
+            ],
         )
     return fn(tree, *rest)
 
@@ -85,7 +87,7 @@ def tree_map_with_path(
 
     if isinstance(tree, dict):
         return {key: mapped(key, child) for key, child in tree.items()}
-    return _sequence_like(tree, (mapped(key, child) for key, child in enumerate(tree)))
+    return sequence_like(tree, [mapped(key, child) for key, child in enumerate(tree)])
 
 
 def tree_flatten(
@@ -239,7 +241,7 @@ def tree_merge(tree_a: Any, tree_b: Any, merge_fn: Callable[[Any, Any], Any] | N
         }
     if isinstance(tree_a, (list, tuple)) and isinstance(tree_b, (list, tuple)):
         pairs = zip_longest(tree_a, tree_b)
-        return _sequence_like(tree_a, (tree_merge(a, b, merge_fn) for a, b in pairs))
+        return sequence_like(tree_a, [tree_merge(a, b, merge_fn) for a, b in pairs])
     if merge_fn is None:
         raise ValueError(
             f"[tree_merge] both trees have something at the same place, {tree_a!r} and {tree_b!r}: "
@@ -250,9 +252,3 @@ def tree_merge(tree_a: Any, tree_b: Any, merge_fn: Callable[[Any, Any], Any] | N
 
 def _is_empty(tree: Any) -> bool:
     return isinstance(tree, (dict, list, tuple)) and len(tree) == 0
-
-
-def _sequence_like(sequence: list[Any] | tuple[Any, ...], items: Iterable[Any]) -> Any:
-    """`items` in the type of `sequence`; a named tuple takes them one by one."""
-    kind = type(sequence)
-    return kind(*items) if hasattr(sequence, "_fields") else kind(items)

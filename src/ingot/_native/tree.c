@@ -57,6 +57,7 @@ typedef struct {
     PyObject *leaves;  /* list */
     Py_ssize_t used;
     bool plain;        /* whether subclasses of list and dict become list and dict */
+    PyObject *copies;  /* list that gets a pair of each container and its copy, or NULL */
 } Replacement;
 
 static PyObject *replaced(PyObject *tree, Replacement *with);
@@ -90,6 +91,49 @@ static PyObject *replaced_list(PyObject *list, Replacement *with) {
     return copy;
 }
 
+static int copy_attributes(PyObject *from, PyObject *to) {
+    PyObject *attributes = PyObject_GetAttrString(from, "__dict__");
+    if (attributes == NULL) {
+        bool none = PyErr_ExceptionMatches(PyExc_AttributeError);
+        if (none)
+            PyErr_Clear();
+        return none ? 0 : -1;
+    }
+    PyObject *own = PyObject_GetAttrString(to, "__dict__");
+    int status = own == NULL ? -1 : PyDict_Update(own, attributes);
+    Py_XDECREF(own);
+    Py_DECREF(attributes);
+    return status;
+}
+
+/* A tuple of the type of `model`, with its attributes. The type itself is not called, because its constructor may take
+ * anything: a named tuple's takes the items one by one. Types of C code, like that of time.gmtime(), refuse that. */
+static PyObject *tuple_like(PyObject *model, PyObject *items) {
+    PyObject *type = (PyObject *)Py_TYPE(model);
+    PyObject *made = PyObject_CallMethod((PyObject *)&PyTuple_Type, "__new__", "OO", type, items);
+    if (made == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyErr_Clear();
+        return PyObject_CallOneArg(type, items);
+    }
+    if (made != NULL && copy_attributes(model, made) < 0)
+        Py_CLEAR(made);
+    return made;
+}
+
+/* tuple_like(model, items) -> tuple */
+static PyObject *public_tuple_like(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
+    if (count != 2 || !PyTuple_Check(arguments[0])) {
+        PyErr_SetString(PyExc_TypeError, "tuple_like takes a tuple and a sequence.");
+        return NULL;
+    }
+    PyObject *items = PySequence_Tuple(arguments[1]);
+    if (items == NULL || PyTuple_CheckExact(arguments[0]))
+        return items;
+    PyObject *made = tuple_like(arguments[0], items);
+    Py_DECREF(items);
+    return made;
+}
+
 static PyObject *replaced_tuple(PyObject *tuple, Replacement *with) {
     Py_ssize_t count = PyTuple_GET_SIZE(tuple);
     PyObject *items = PyTuple_New(count);
@@ -102,9 +146,7 @@ static PyObject *replaced_tuple(PyObject *tuple, Replacement *with) {
     }
     if (items == NULL || PyTuple_CheckExact(tuple))
         return items;
-    PyObject *type = (PyObject *)Py_TYPE(tuple); /* a named tuple takes its items one by one */
-    PyObject *made = PyObject_HasAttrString(type, "_fields") ? PyObject_Call(type, items, NULL)
-                                                             : PyObject_CallOneArg(type, items);
+    PyObject *made = tuple_like(tuple, items);
     Py_DECREF(items);
     return made;
 }
@@ -133,6 +175,13 @@ static PyObject *replaced_dict(PyObject *dict, Replacement *with) {
     return copy;
 }
 
+static int note_copy(PyObject *copies, PyObject *container, PyObject *copy) {
+    PyObject *pair = PyTuple_Pack(2, container, copy);
+    int status = pair == NULL ? -1 : PyList_Append(copies, pair);
+    Py_XDECREF(pair);
+    return status;
+}
+
 static PyObject *replaced(PyObject *tree, Replacement *with) {
     bool is_list = PyList_Check(tree), is_tuple = PyTuple_Check(tree);
     if (!is_list && !is_tuple && !PyDict_Check(tree)) {
@@ -148,16 +197,18 @@ static PyObject *replaced(PyObject *tree, Replacement *with) {
                        : is_tuple ? replaced_tuple(tree, with)
                                   : replaced_dict(tree, with);
     Py_LeaveRecursiveCall();
+    if (result != NULL && with->copies != NULL && note_copy(with->copies, tree, result) < 0)
+        Py_CLEAR(result);
     return result;
 }
 
-/* replace_leaves(tree, leaves, plain) -> a tree of the same structure */
+/* replace_leaves(tree, leaves, plain, copies=None) -> a tree of the same structure */
 static PyObject *replace_leaves(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
-    if (count != 3 || !PyList_Check(arguments[1])) {
-        PyErr_SetString(PyExc_TypeError, "replace_leaves takes a tree, a list and a flag.");
+    if (count < 3 || count > 4 || !PyList_Check(arguments[1]) || (count == 4 && !PyList_Check(arguments[3]))) {
+        PyErr_SetString(PyExc_TypeError, "replace_leaves takes a tree, a list, a flag and perhaps a list for the copies.");
         return NULL;
     }
-    Replacement with = {arguments[1], 0, arguments[2] == Py_True};
+    Replacement with = {arguments[1], 0, arguments[2] == Py_True, count == 4 ? arguments[3] : NULL};
     PyObject *result = replaced(arguments[0], &with);
     if (result == NULL) {
         explain_recursion();
@@ -171,7 +222,10 @@ static PyObject *replace_leaves(PyObject *Py_UNUSED(module), PyObject *const *ar
 static PyMethodDef functions[] = {
     {"leaves", leaves_of, METH_O, "leaves(tree) -> list: in order"},
     {"replace_leaves", (PyCFunction)(void (*)(void))replace_leaves, METH_FASTCALL,
-     "replace_leaves(tree, leaves, plain) -> tree of the same structure; plain: of list and dict, not their subclasses"},
+     "replace_leaves(tree, leaves, plain, copies=None) -> tree of the same structure; plain: of list and dict, not their "
+     "subclasses; copies: a list that gets pairs of containers and their copies, inner ones first"},
+    {"tuple_like", (PyCFunction)(void (*)(void))public_tuple_like, METH_FASTCALL,
+     "tuple_like(model, items) -> tuple of the model's type and with its attributes"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ingot._native import Node, array, wrap
+from ingot._native import Node, array, tuple_like, wrap
 from ingot.graph.dimension import Dimension, resolve
 
 __all__ = ["Recipe", "Snapshot"]
@@ -113,15 +113,15 @@ class _Constant:
 
 @dataclass(frozen=True)
 class _New:
-    """A new container: a tuple of a type, or like an empty dict or list, with `children`."""
+    """A new container: like a tuple without its items, or an empty dict or list."""
 
     model: Any
     children: Any
 
     def filled(self, children: Any) -> Any:
         """A container with these children."""
-        if isinstance(self.model, type):
-            return self.model(*children) if hasattr(self.model, "_fields") else self.model(children)
+        if isinstance(self.model, tuple):
+            return tuple_like(self.model, children)
         if type(self.model) in (list, dict):
             return children
         made = copy.copy(self.model)
@@ -173,7 +173,7 @@ class Recipe:
             return _Constant(item)
         children = self._read_children(item, snapshot, outputs)
         if isinstance(item, tuple):
-            return _New(type(item), children)
+            return _New(tuple_like(item, [None] * len(item)), children)
         empty = copy.copy(item)
         _set_contents(empty, {} if isinstance(item, dict) else [])
         return _New(empty, children)

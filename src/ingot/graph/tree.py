@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ingot._native import array, leaves, replace_leaves
+from ingot._native import array, leaves, replace_leaves, tuple_like
 
-__all__ = ["arrays_in", "tree_leaves", "tree_map"]
+__all__ = ["arrays_in", "sequence_like", "tree_leaves", "tree_map"]
 
 
 def tree_leaves(tree: Any) -> list[Any]:
@@ -23,3 +23,8 @@ def arrays_in(tree: Any) -> list[array]:
 def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
     """A tree of the same structure with `function(leaf)` in place of each leaf."""
     return replace_leaves(tree, [function(leaf) for leaf in leaves(tree)], False)
+
+
+def sequence_like(model: list[Any] | tuple[Any, ...], items: Sequence[Any]) -> Any:
+    """`items` as a list or tuple of the type of `model`; a tuple has its attributes, too."""
+    return tuple_like(model, items) if isinstance(model, tuple) else type(model)(items)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import ingot.core as mx
+from ingot.graph.tree import sequence_like
 from ingot.nn.module import Module
 from ingot.utils import tree_map
 
@@ -192,7 +193,7 @@ def _with_replacements(tree: Tree, updated: Tree) -> Tree:
             _with_replacements(child, updated[position]) if position < len(updated) else child
             for position, child in enumerate(tree)
         ]
-        return type(tree)(*children) if hasattr(tree, "_fields") else type(tree)(children)
+        return sequence_like(tree, children)
     return updated
 
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ingot import _native
-from ingot._native import Dtype, Node, array, replace_leaves
+from ingot._native import Dtype, array, replace_leaves
 from ingot.graph.construct import scalar
 from ingot.graph.dtype import ALL_DTYPES, is_inexact
 from ingot.graph.shape import shape_text
-from ingot.transforms.tracing import check_arrays, check_callable, follow, named_after
+from ingot.transforms.containers import Followed, call_followed
+from ingot.transforms.tracing import check_arrays, check_callable, named_after
 from ingot.transforms.vjp import backward
 
 __all__ = ["grad", "value_and_grad"]
@@ -106,21 +107,24 @@ def _differentiated(
 ) -> Callable[..., tuple[Any, Any]]:
     def value_and_gradient(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         arguments = list(args)
-        leaves: list[Node] = []
-        shapes: list[Any] = []  # the trees of the arguments as they were: `fun` may change its own
+        followed: list[Followed] = []
         _native.begin_tracing()
         try:
             for position in positions:
                 if position >= len(arguments):
                     raise _missing_position(name, position, len(arguments))
-                arguments[position] = _followed(name, position, arguments[position], leaves, shapes)
+                followed.append(_followed(name, position, arguments[position]))
+                arguments[position] = followed[-1].value
             for key in names:
                 if key not in kwargs:
                     raise _missing_name(name, key, list(kwargs))
-                kwargs[key] = _followed(name, key, kwargs[key], leaves, shapes)
-            value = fun(*arguments, **kwargs)
+                followed.append(_followed(name, key, kwargs[key]))
+                kwargs[key] = followed[-1].value
+            value = call_followed(name, fun, followed, arguments, kwargs)
             loss = loss_of(name, value)
-            gradients = replace_leaves(shapes, backward([loss], [_one[loss.dtype]], leaves), True)
+            leaves = [node for argument in followed for node in argument.nodes]
+            found = backward([loss], [_one[loss.dtype]], leaves)
+            gradients = replace_leaves([argument.tree for argument in followed], found, True)
         finally:
             _native.end_tracing()
         by_position = tuple(gradients[: len(positions)])
@@ -132,10 +136,8 @@ def _differentiated(
     return named_after(fun, value_and_gradient)
 
 
-def _followed(
-    name: str, which: int | str, argument: Any, leaves: list[Node], shapes: list[Any]
-) -> Any:
-    """The argument with fresh leaves, which are added to `leaves`, and its tree to `shapes`."""
+def _followed(name: str, which: int | str, argument: Any) -> Followed:
+    """The argument with fresh leaves."""
     values = _native.leaves(argument)
     inexact = False
     for value in values:
@@ -144,10 +146,7 @@ def _followed(
         inexact = inexact or is_inexact(value.dtype)
     if not inexact:
         raise _not_differentiable(name, which, values)
-    fresh = follow(values)
-    leaves.extend([leaf._node for leaf in fresh])
-    shapes.append(replace_leaves(argument, fresh, True))
-    return replace_leaves(argument, fresh, False)
+    return Followed(argument, values)
 
 
 def _called(which: int | str) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ingot._native import Node, array, between, wrap
+from ingot._native import Node, array, between, replace_leaves, wrap
 from ingot.graph.dtype import is_inexact
 from ingot.graph.op import Output, outputs_of
 from ingot.graph.shape import shape_text
+from ingot.graph.tree import tree_leaves
 from ingot.ops.casting import astype
 from ingot.ops.creation import zeros
-from ingot.transforms.tracing import check_arrays, check_callable, run_on, tracing
+from ingot.transforms.containers import run_on
+from ingot.transforms.tracing import check_arrays, check_callable, tracing
 
 __all__ = ["forward", "jvp"]
 
@@ -37,32 +39,45 @@ def forward(
 
 
 def jvp(
-    fun: Callable[..., Any], primals: Sequence[array], tangents: Sequence[array]
+    fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[list[array], list[array]]:
     """The outputs of `fun` and the Jacobian-vector products with `tangents`.
 
     Args:
-        fun: A function of arrays that returns an array or a sequence of arrays.
-        primals: Where the Jacobian is taken: one array for each argument.
-        tangents: What the Jacobian multiplies: one array for each primal, of its shape.
+        fun: A function of arrays and trees of arrays that returns an array or a sequence of arrays.
+        primals: Where the Jacobian is taken: one array or tree of arrays for each argument.
+        tangents: What the Jacobian multiplies: for each primal a tree of the same structure, whose
+            arrays have the same shapes.
 
     Returns:
         The list of outputs and the list of products, one for each output.
     """
     check_callable("jvp", fun)
-    vectors = list(tangents)
+    vectors = [vector for tangent in tangents for vector in tree_leaves(tangent)]
     check_arrays("jvp", "the tangents", vectors, TypeError)
-    if len(primals) != len(vectors):
+    if len(primals) != len(tangents):
         raise ValueError(
-            f"[jvp] {len(primals)} primals need as many tangents, but {len(vectors)} were given."
+            f"[jvp] {len(primals)} primals need as many tangents, but {len(tangents)} were given."
         )
+    for primal, tangent in zip(primals, tangents, strict=True):
+        _check_structure(primal, tangent)
     with tracing():
-        leaves, outputs = run_on("jvp", fun, primals)
+        followed, outputs = run_on("jvp", fun, primals)
+        leaves = [node for primal in followed for node in primal.nodes]
         found = forward(outputs, leaves, _matching(leaves, vectors))
     return outputs, [
         zeros(output.shape, output.dtype) if tangent is None else wrap(tangent)
         for output, tangent in zip(outputs, found, strict=True)
     ]
+
+
+def _check_structure(primal: Any, tangent: Any) -> None:
+    """ValueError unless a tangent has its arrays where the primal has them."""
+    one, other = (replace_leaves(x, [None] * len(tree_leaves(x)), True) for x in (primal, tangent))
+    if one != other:
+        raise ValueError(
+            f"[jvp] a primal with arrays like {one} cannot have a tangent with arrays like {other}."
+        )
 
 
 def _matching(leaves: list[Node], tangents: list[array]) -> list[array | None]:

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any
 
 from ingot import _native
-from ingot._native import Node, array, wrap
+from ingot._native import array, wrap
 from ingot.ops.casting import Copy
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "check_callable",
     "follow",
     "named_after",
-    "run_on",
     "tracing",
 ]
 
@@ -76,14 +75,3 @@ def as_outputs(name: str, result: Any) -> list[array]:
                 f"got {type(output).__name__}."
             )
     return [wrap(output) for output in outputs]
-
-
-def run_on(
-    name: str, function: Callable[..., Any], primals: Sequence[array]
-) -> tuple[list[Node], list[array]]:
-    """Follows `primals` through `function`: the leaves and the outputs."""
-    values = list(primals)
-    check_arrays(name, "the primals", values, TypeError)
-    leaves = follow(values)
-    nodes = [leaf._node for leaf in leaves]
-    return nodes, as_outputs(name, function(*leaves))

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ingot import _native
-from ingot._native import Node, array
+from ingot._native import Node, array, replace_leaves
 from ingot.graph.dtype import is_inexact
 from ingot.graph.op import Output, outputs_of
 from ingot.graph.shape import shape_text
 from ingot.ops.casting import astype
 from ingot.ops.creation import zeros
-from ingot.transforms.tracing import check_arrays, check_callable, run_on, tracing
+from ingot.transforms.containers import run_on
+from ingot.transforms.tracing import check_arrays, check_callable, tracing
 
 __all__ = ["backward", "vjp"]
 
@@ -37,25 +38,27 @@ def backward(
 
 
 def vjp(
-    fun: Callable[..., Any], primals: Sequence[array], cotangents: Sequence[array]
-) -> tuple[list[array], list[array]]:
+    fun: Callable[..., Any], primals: Sequence[Any], cotangents: Sequence[array]
+) -> tuple[list[array], list[Any]]:
     """The outputs of `fun` and the vector-Jacobian products with `cotangents`.
 
     Args:
-        fun: A function of arrays that returns an array or a sequence of arrays.
-        primals: Where the Jacobian is taken: one array for each argument.
+        fun: A function of arrays and trees of arrays that returns an array or a sequence of arrays.
+        primals: Where the Jacobian is taken: one array or tree of arrays for each argument.
         cotangents: What multiplies the Jacobian from the left: one array for each output, of its
             shape.
 
     Returns:
-        The list of outputs and the list of products, one for each primal.
+        The list of outputs and the list of products, one for each primal and shaped like it.
     """
     check_callable("vjp", fun)
     vectors = list(cotangents)
     check_arrays("vjp", "the cotangents", vectors, TypeError)
     with tracing():
-        leaves, outputs = run_on("vjp", fun, primals)
-        return outputs, backward(outputs, _matching(outputs, vectors), leaves)
+        followed, outputs = run_on("vjp", fun, primals)
+        leaves = [node for primal in followed for node in primal.nodes]
+        found = backward(outputs, _matching(outputs, vectors), leaves)
+    return outputs, replace_leaves([primal.tree for primal in followed], found, True)
 
 
 def _matching(outputs: list[array], cotangents: list[array]) -> list[array | None]:
