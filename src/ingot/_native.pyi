@@ -1,6 +1,7 @@
 """Types of the C extension. The methods of `array` are attached by core/array.py."""
 
 from collections.abc import Callable, Iterator, Sequence
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -39,13 +40,17 @@ class Node:
     dtype: Any
     stream: Any
     source: Any
-    origin: Any
     pending: Callable[[], None] | None
     tracer: bool
+    @property
+    def origin(self) -> Any: ...
     @property
     def evaluated(self) -> bool: ...
     @property
     def data(self) -> Any: ...
+
+def set_package(folder: str, programs: str, /) -> None: ...
+def is_own_code(code: CodeType, /) -> bool: ...
 
 class array:
     _node: Node

@@ -39,15 +39,18 @@ typedef struct Node {
     PyObject *data;    /* numpy.ndarray, a tuple of them for several outputs, or NULL before evaluation */
     PyObject *pending; /* callable that waits for an asynchronous evaluation and raises its error, or NULL */
     PyObject *source;  /* the user's line that made the node, recorded while compile traces, or NULL */
-    PyObject *origin;  /* the user's line that made the node, recorded while a profile runs, or NULL */
+    PyCodeObject *code; /* of the user's line that made the node, or NULL; with `instruction` it gives the line */
     uint64_t mark;     /* the last walk that saw this node */
     bool tracer;
+    int instruction;
     int running;       /* not 0: evaluated at this moment by a thread that has taken op and inputs out */
 } Node;
 
 extern PyTypeObject *Node_Type;
 
-/* Steals nothing. `op` may be NULL (a leaf). */
+/* Steals nothing. `op` may be NULL (a leaf). `node_new` notes the user's line; the other is for results of compiled
+ * calls, which must be made fast and whose ops have lines of their own. */
+Node *node_new_without_line(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype, PyObject *stream);
 Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype, PyObject *stream);
 /* The stream that `requested` (None, a Stream or a Device) stands for: a borrowed reference, NULL on error. */
 PyObject *resolve_stream(PyObject *requested);
@@ -58,6 +61,12 @@ bool recording_sources(void);
 uint64_t next_mark(void);
 /* Makes sure that the next `count` marks after the last one are not used again. */
 void advance_marks(uint64_t count);
+
+/* ---- the user's line (user_line.c) ---- */
+
+/* The code of the nearest frame outside of the package, a new reference, and the offset of the instruction that runs;
+ * NULL if there is none. Never fails. */
+PyCodeObject *ingot_user_code(int *instruction);
 
 /* ---- lists of nodes (node_list.c) ---- */
 
@@ -131,8 +140,8 @@ typedef struct {
     PyObject *compiled_type;     /* the op of a compiled function, with its program in `program.native` */
     PyObject *output_type;       /* the op of one of several outputs, with its number in `index` */
     PyObject *fuse;              /* (nodes, outputs) -> bool: evaluates a large graph as a whole, or declines */
+    PyObject *source_of;         /* (code, instruction) -> the user's line */
     /* Set while a profile runs; times are nanoseconds of the monotonic clock. */
-    PyObject *locate;            /* () -> where the user is, for each new node */
     PyObject *ran_node;          /* (node, begin, end): a node was evaluated by its op's rule */
     PyObject *ran_program;       /* (about, times): begin and end of a program and of each instruction, int64 in bytes */
 } Hooks;
@@ -151,6 +160,7 @@ void ingot_report_program(PyObject *about, PyObject *times);
 
 int ingot_add_dtype(PyObject *module);
 int ingot_add_node(PyObject *module);
+int ingot_add_user_line(PyObject *module);
 int ingot_add_array(PyObject *module);
 int ingot_add_lift(PyObject *module);
 int ingot_add_evaluate(PyObject *module);

@@ -31,7 +31,7 @@ PyObject *resolve_stream(PyObject *requested) {
     return stream;
 }
 
-Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype, PyObject *stream) {
+Node *node_new_without_line(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype, PyObject *stream) {
     Node *node = PyObject_New(Node, Node_Type);
     if (node == NULL)
         return NULL;
@@ -43,7 +43,8 @@ Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype,
     node->data = NULL;
     node->pending = NULL;
     node->source = NULL;
-    node->origin = NULL;
+    node->code = NULL;
+    node->instruction = 0;
     node->mark = 0;
     node->tracer = false;
     node->running = 0;
@@ -57,15 +58,14 @@ Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype,
             Py_DECREF(node);
             return NULL;
         }
-    } else if (hooks.locate != NULL && op != NULL) {
-        PyObject *locate = Py_NewRef(hooks.locate); /* another thread may end the profile meanwhile */
-        node->origin = PyObject_CallNoArgs(locate);
-        Py_DECREF(locate);
-        if (node->origin == NULL) {
-            Py_DECREF(node);
-            return NULL;
-        }
     }
+    return node;
+}
+
+Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype, PyObject *stream) {
+    Node *node = node_new_without_line(op, inputs, shape, dtype, stream);
+    if (node != NULL && op != NULL && node->source == NULL)
+        node->code = ingot_user_code(&node->instruction);
     return node;
 }
 
@@ -113,7 +113,7 @@ static void node_dealloc(Node *self) {
     Py_XDECREF(self->stream);
     Py_XDECREF(self->data);
     Py_XDECREF(self->source);
-    Py_XDECREF(self->origin);
+    Py_XDECREF(self->code);
     PyTypeObject *type = Py_TYPE(self);
     PyObject_Free(self);
     Py_DECREF(type);
@@ -131,6 +131,15 @@ static PyObject *node_data(Node *self, void *Py_UNUSED(closure)) {
     return node_view(self);
 }
 
+/* While compile traces, the line is recorded as `source` instead. */
+static PyObject *node_origin(Node *self, void *Py_UNUSED(closure)) {
+    if (self->source != NULL && self->source != Py_None)
+        return Py_NewRef(self->source);
+    if (self->code == NULL || require_hook(hooks.source_of, "source_of") == NULL)
+        return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    return PyObject_CallFunction(hooks.source_of, "Oi", self->code, self->instruction);
+}
+
 static PyObject *node_repr(Node *self) {
     if (self->op == NULL)
         return PyUnicode_FromFormat("<Node %s %S %R>", self->data ? "value" : "placeholder", self->dtype, self->shape);
@@ -143,7 +152,6 @@ static PyMemberDef members[] = {
     {"dtype", T_OBJECT, offsetof(Node, dtype), READONLY, "Dtype; a tuple of them when the op has several outputs."},
     {"stream", T_OBJECT, offsetof(Node, stream), READONLY, "The stream that the op was given."},
     {"source", T_OBJECT, offsetof(Node, source), 0, "The user's line that made the node, while compile traces."},
-    {"origin", T_OBJECT, offsetof(Node, origin), READONLY, "The user's line that made the node, while a profile runs."},
     {"pending", T_OBJECT, offsetof(Node, pending), 0, "Callable that waits for an asynchronous evaluation."},
     {"tracer", T_BOOL, offsetof(Node, tracer), 0, "Whether the node depends on an input of a running transform."},
     {NULL, 0, 0, 0, NULL},
@@ -151,6 +159,7 @@ static PyMemberDef members[] = {
 
 static PyGetSetDef properties[] = {
     {"inputs", (getter)node_inputs, NULL, "The nodes that the op takes; empty for a leaf.", NULL},
+    {"origin", (getter)node_origin, NULL, "The user's line that made the node, or None.", NULL},
     {"evaluated", (getter)node_evaluated, NULL, "Whether the value is there.", NULL},
     {"data", (getter)node_data, NULL, "The value as a NumPy array, evaluated first if needed.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

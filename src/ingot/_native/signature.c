@@ -236,14 +236,14 @@ static PyObject *apply_entry(PyObject *entry, PyObject *arrays) {
         return NULL;
     for (Py_ssize_t i = 0; i < count; i++)
         PyTuple_SET_ITEM(inputs, i, Py_NewRef(((Array *)PyList_GET_ITEM(arrays, i))->node));
-    Node *whole = node_new(op, inputs, shapes, dtypes, stream);
+    Node *whole = node_new_without_line(op, inputs, shapes, dtypes, stream);
     Py_DECREF(inputs);
     PyObject *source = whole == NULL ? NULL : PyTuple_Pack(1, whole);
     Py_XDECREF(whole);
     PyObject *outputs = source == NULL ? NULL : PyTuple_New(PyTuple_GET_SIZE(output_ops));
     for (Py_ssize_t i = 0; outputs != NULL && i < PyTuple_GET_SIZE(output_ops); i++) {
-        Node *node = node_new(PyTuple_GET_ITEM(output_ops, i), source, PyTuple_GET_ITEM(shapes, i),
-                              PyTuple_GET_ITEM(dtypes, i), stream);
+        Node *node = node_new_without_line(PyTuple_GET_ITEM(output_ops, i), source, PyTuple_GET_ITEM(shapes, i),
+                                           PyTuple_GET_ITEM(dtypes, i), stream);
         PyObject *array = node == NULL ? NULL : array_from_node(node);
         if (array == NULL)
             Py_CLEAR(outputs);

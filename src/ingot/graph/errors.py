@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ingot import _native
 from ingot._native import Node, array
+from ingot.graph.source import Source
 
-__all__ = ["ConversionError", "operand_error", "placeholder_error", "type_name"]
+__all__ = ["ConversionError", "operand_error", "operation_text", "placeholder_error", "type_name"]
+
+MAX_INPUTS = 4  # that a sentence lists
 
 
 class ConversionError(ValueError, RuntimeError):
@@ -21,6 +25,33 @@ def type_name(value: object) -> str:
     if package in ("builtins", "ingot"):
         return kind.__name__
     return f"{kind.__module__}.{kind.__name__}"
+
+
+def operation_text(op: Any, inputs: Sequence[Any], source: Any) -> str:
+    """What computed something and which line asked for it, to be part of a sentence:
+    "Gather(float32[5], int32[1]), made at script.py:12: y = mx.take(x, i)".
+
+    Args:
+        op: The op, or a name for it.
+        inputs: Whatever has the `shape` and the `dtype` of each input: nodes, arrays, or steps of a
+            tape.
+        source: The `Source` of the user's line: `origin` of a node, `source` of a step. Anything
+            else stands for a line that is not known, and nothing is said of it.
+    """
+    name = op if isinstance(op, str) else op.title
+    listed = [_value_text(x) for x in inputs[:MAX_INPUTS]]
+    if len(inputs) > MAX_INPUTS:
+        listed.append(f"{len(inputs) - MAX_INPUTS} more")
+    made = f", made at {source.quoted}" if isinstance(source, Source) else ""
+    return f"{name}({', '.join(listed)}){made}"
+
+
+def _value_text(value: Any) -> str:
+    """A dtype and a shape: float32[2, 3]."""
+    if isinstance(value.dtype, tuple):
+        pairs = zip(value.dtype, value.shape, strict=True)
+        return "(" + ", ".join(f"{dtype.name}{list(shape)}" for dtype, shape in pairs) + ")"
+    return f"{value.dtype.name}{list(value.shape)}"
 
 
 def operand_error(name: str, left: Any, right: Any) -> NoReturn:

@@ -1,11 +1,18 @@
-"""Lines of the user's program: where arrays are made, for traces, explanations and profiles."""
+"""Lines of the user's program: where arrays are made, for traces, errors and profiles.
+
+Every node keeps the code object and the instruction of the user's frame that made it
+(`_native/user_line.c`), which `Node.origin` turns into a `Source` when it is asked for.
+"""
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 from dataclasses import dataclass
 from types import CodeType, FrameType
+
+from ingot import _native
 
 __all__ = ["Source", "SourceRecorder"]
 
@@ -30,6 +37,17 @@ class Source:
         """The file's name without its folder, and the line."""
         return f"{self.filename.replace(chr(92), '/').rsplit('/', 1)[-1]}:{self.line}"
 
+    @property
+    def text(self) -> str:
+        """What the line says; empty if its file cannot be read."""
+        return linecache.getline(self.filename, self.line).strip()
+
+    @property
+    def quoted(self) -> str:
+        """The line for an error: `script.py:12: y = mx.take(x, i)`."""
+        text = self.text
+        return f"{self.short}: {text}" if text else f"{self.short} in {self.function}"
+
 
 class SourceRecorder:
     """Called for each new node: the user's line that is running, the innermost outside of ingot."""
@@ -39,7 +57,7 @@ class SourceRecorder:
 
     def __call__(self) -> Source | None:
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None and _in_library(frame.f_code.co_filename):
+        while frame is not None and _native.is_own_code(frame.f_code):
             frame = frame.f_back
         if frame is None:
             return None
@@ -51,5 +69,15 @@ class SourceRecorder:
         return found
 
 
-def _in_library(filename: str) -> bool:
-    return filename.startswith(_PACKAGE) and not filename.startswith(_PROGRAMS)
+def _source_of(code: CodeType, instruction: int) -> Source:
+    """The line of an instruction, which is an offset in bytes."""
+    line = code.co_firstlineno
+    for begin, end, number in code.co_lines():
+        if begin <= instruction < end:
+            line = line if number is None else number
+            break
+    return Source(code.co_filename, line, code.co_qualname)
+
+
+_native.set_package(_PACKAGE, _PROGRAMS)
+_native.set_hook("source_of", _source_of)

@@ -20,7 +20,7 @@ from ingot import _native
 from ingot._native import Dtype, Node
 from ingot.graph.op import Output
 from ingot.graph.shape import size_of
-from ingot.graph.source import Source, SourceRecorder
+from ingot.graph.source import Source
 from ingot.runtime.evaluate import synchronize
 from ingot.runtime.profile_output import Row, Span, table_text, write_trace
 
@@ -32,7 +32,6 @@ MOST_OPEN = 1 << 12  # finished spans of a thread that a later one may turn out 
 
 _lock = threading.Lock()
 _running: tuple[Profile | _TimesOf, ...] = ()
-_locate = SourceRecorder()
 
 
 _numbers = count()
@@ -213,7 +212,6 @@ def _change_running(change: Any) -> None:
     with _lock:
         _running = change(_running)
         on = bool(_running)
-        _native.set_hook("locate", _locate if on else None)
         _native.set_hook("ran_node", _ran_node if on else None)
         _native.set_hook("ran_program", _ran_program if on else None)
 

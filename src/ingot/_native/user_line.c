@@ -1,0 +1,97 @@
+/* Where the user is: the nearest frame that is not in the package's own files.
+ *
+ * Every node that an op makes remembers it, so it must cost next to nothing: a code object and the offset of an
+ * instruction, from which the line is worked out only when somebody asks (Node.origin, graph/source.py). Mostly the frame on
+ * top is the user's, because functions in C have none. Called with the GIL, as everything that makes nodes. */
+#include "native.h"
+
+/* The interpreter's own frames where their form is known: frame objects, which the public functions give, have to be made
+ * for each call of a function, which takes a third of the time of making a node. */
+#if PY_VERSION_HEX < 0x030D0000
+#define Py_BUILD_CORE_MODULE 1
+#include <internal/pycore_frame.h>
+#endif
+
+static PyObject *package, *programs; /* the folder of the package, and the one in it whose files count as the user's */
+
+#define VERDICTS 64 /* a power of two */
+
+/* Which file names are the package's own: all code objects of a file share the name, so its address is enough. */
+static struct {
+    PyObject *filename; /* held, so that no other one gets its address */
+    bool own;
+} verdicts[VERDICTS];
+
+static bool begins_with(PyObject *text, PyObject *prefix) {
+    return PyUnicode_Tailmatch(text, prefix, 0, PY_SSIZE_T_MAX, -1) == 1;
+}
+
+static bool is_own(PyObject *filename) {
+    size_t slot = ((uintptr_t)filename >> 4) % VERDICTS;
+    if (verdicts[slot].filename != filename) {
+        verdicts[slot].own = begins_with(filename, package) && !begins_with(filename, programs);
+        Py_XSETREF(verdicts[slot].filename, Py_NewRef(filename));
+    }
+    return verdicts[slot].own;
+}
+
+#if PY_VERSION_HEX < 0x030D0000
+PyCodeObject *ingot_user_code(int *instruction) {
+    if (package == NULL)
+        return NULL;
+    for (_PyInterpreterFrame *frame = PyThreadState_Get()->cframe->current_frame; frame != NULL; frame = frame->previous) {
+        if (_PyFrame_IsIncomplete(frame) || is_own(frame->f_code->co_filename))
+            continue;
+        *instruction = (int)(_PyInterpreterFrame_LASTI(frame) * sizeof(_Py_CODEUNIT));
+        return (PyCodeObject *)Py_NewRef(frame->f_code);
+    }
+    return NULL;
+}
+#else
+PyCodeObject *ingot_user_code(int *instruction) {
+    PyFrameObject *frame = package == NULL ? NULL : PyThreadState_GetFrame(PyThreadState_Get());
+    while (frame != NULL) {
+        PyCodeObject *code = PyFrame_GetCode(frame);
+        if (!is_own(code->co_filename)) {
+            *instruction = PyFrame_GetLasti(frame);
+            Py_DECREF(frame);
+            return code;
+        }
+        Py_DECREF(code);
+        Py_SETREF(frame, PyFrame_GetBack(frame));
+    }
+    return NULL;
+}
+#endif
+
+/* set_package(folder, programs) */
+static PyObject *set_package(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    PyObject *folder, *exempt;
+    if (!PyArg_ParseTuple(arguments, "UU:set_package", &folder, &exempt))
+        return NULL;
+    Py_XSETREF(package, Py_NewRef(folder));
+    Py_XSETREF(programs, Py_NewRef(exempt));
+    for (int i = 0; i < VERDICTS; i++)
+        Py_CLEAR(verdicts[i].filename);
+    Py_RETURN_NONE;
+}
+
+/* is_own_code(code) -> whether a code object is of the package's own files */
+static PyObject *is_own_code(PyObject *Py_UNUSED(module), PyObject *code) {
+    if (!PyCode_Check(code)) {
+        PyErr_Format(PyExc_TypeError, "is_own_code takes a code object, got %s.", Py_TYPE(code)->tp_name);
+        return NULL;
+    }
+    return PyBool_FromLong(package != NULL && is_own(((PyCodeObject *)code)->co_filename));
+}
+
+static PyMethodDef functions[] = {
+    {"set_package", set_package, METH_VARARGS,
+     "set_package(folder, programs): files in the folder are not the user's, except for those that begin with programs"},
+    {"is_own_code", is_own_code, METH_O, "is_own_code(code) -> whether the code object is of the package's own files"},
+    {NULL, NULL, 0, NULL},
+};
+
+int ingot_add_user_line(PyObject *module) {
+    return PyModule_AddFunctions(module, functions);
+}
