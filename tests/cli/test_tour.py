@@ -63,9 +63,9 @@ def test_plain_tour(few_peers: None, capsys: pytest.CaptureFixture[str]) -> None
     assert "5 operations became one kernel" in output
     assert re.search(r"for i in .*\n +load %0 .*\n +%\d+ = Divide\(%0, 1.414214\)", output)
     # Four misses with their reasons, then a single one.
-    assert "4 entries, 1 hits, 4 misses" in output
+    assert "5 calls: 1 hit, 4 misses" in output
     assert "argument `x`, axis 0: 3 → 5" in output
-    assert "97 entries, 96 hits, 1 misses" in output
+    assert "97 calls: 0 hits, 1 miss, 96 with new shapes" in output
     differences = re.findall(r"differ by (?:at most )?([\d.e-]+)", output)
     assert len(differences) == 2
     assert all(float(difference) < 1e-4 for difference in differences)

@@ -122,6 +122,11 @@ bool ingot_program_takes(PyObject *program, Py_ssize_t input);
  * `donated` says which inputs nobody else will read: outputs may take their memory. NULL: none. */
 PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize_t count, const bool *donated);
 
+/* ---- counters (use_counter.c) ---- */
+
+extern PyTypeObject *UseCounter_Type;
+void ingot_count_use(PyObject *counter); /* of that type */
+
 /* ---- hooks: Python functions that the C code calls for the cases that need not be fast ---- */
 
 typedef struct {
@@ -168,6 +173,7 @@ int ingot_add_run_node(PyObject *module);
 int ingot_add_signature(PyObject *module);
 int ingot_add_program(PyObject *module);
 int ingot_add_tree(PyObject *module);
+int ingot_add_use_counter(PyObject *module);
 int ingot_add_backward(PyObject *module);
 int ingot_add_allocator(PyObject *module);
 int ingot_add_buffer(PyObject *module);

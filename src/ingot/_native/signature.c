@@ -182,9 +182,9 @@ static PyObject *signature(PyObject *Py_UNUSED(module), PyObject *const *argumen
 
 typedef struct {
     PyObject_HEAD
-    PyObject *entries;  /* dict: key -> (op, shapes, dtypes, output ops, builder or None) */
+    PyObject *entries;  /* dict: key -> (op, shapes, dtypes, output ops, builder or None, its UseCounter) */
     PyObject *captured; /* the captured inputs, part of the signature; None without */
-    PyObject *counter;  /* the object whose attribute `hits` counts calls that needed no compilation */
+    PyObject *counter;  /* the UseCounter of calls that are answered here */
     PyObject *weak_references;
     PyObject *dictionary;
     bool shapes;
@@ -212,18 +212,6 @@ static bool follows_transform(PyObject *arrays) {
             return true;
     }
     return false;
-}
-
-static int count_hit(PyObject *counter) {
-    static PyObject *name, *one;
-    if (name == NULL && ((name = PyUnicode_InternFromString("hits")) == NULL || (one = PyLong_FromLong(1)) == NULL))
-        return -1;
-    PyObject *hits = PyObject_GetAttr(counter, name);
-    PyObject *more = hits == NULL ? NULL : PyNumber_Add(hits, one);
-    int status = more == NULL ? -1 : PyObject_SetAttr(counter, name, more);
-    Py_XDECREF(hits);
-    Py_XDECREF(more);
-    return status;
 }
 
 /* The lazy outputs of a compiled op: a new tuple of arrays. */
@@ -279,7 +267,9 @@ static PyObject *fast_call(FastCall *self, PyObject *arguments, PyObject *keywor
             result = slow_call(self, arguments, keywords, key);
     } else {
         Py_INCREF(entry);
-        PyObject *outputs = count_hit(self->counter) < 0 ? NULL : apply_entry(entry, arrays);
+        ingot_count_use(self->counter);
+        ingot_count_use(PyTuple_GET_ITEM(entry, 5));
+        PyObject *outputs = apply_entry(entry, arrays);
         PyObject *builder = PyTuple_GET_ITEM(entry, 4);
         if (outputs != NULL)
             result = builder == Py_None ? Py_NewRef(PyTuple_GET_ITEM(outputs, 0)) : PyObject_CallOneArg(builder, outputs);
@@ -295,7 +285,7 @@ static PyObject *fast_call(FastCall *self, PyObject *arguments, PyObject *keywor
 static PyObject *fast_prepare(FastCall *self, PyObject *arguments) {
     PyObject *entries, *captured, *counter;
     int shapes;
-    if (!PyArg_ParseTuple(arguments, "O!OOp:prepare", &PyDict_Type, &entries, &captured, &counter, &shapes))
+    if (!PyArg_ParseTuple(arguments, "O!OO!p:prepare", &PyDict_Type, &entries, &captured, UseCounter_Type, &counter, &shapes))
         return NULL;
     Py_XSETREF(self->entries, Py_NewRef(entries));
     Py_XSETREF(self->captured, Py_NewRef(captured));

@@ -1,8 +1,8 @@
 """The cache of a compiled function: bounded, thread-safe, and able to say why it missed.
 
 Entries belong to the function, not to the object that `compile` returned: compiling a function
-twice shares them, and they die with it. Whoever misses compiles while others that miss wait, so
-equal signatures compile once.
+twice with the same options shares them, and they die with it. Whoever misses compiles while others
+that miss wait, so equal signatures compile once.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from time import monotonic_ns
 from typing import Any
 from weakref import WeakValueDictionary
 
+from ingot._native import UseCounter
+from ingot.compiler.cache_info import CacheInfo, Counts
 from ingot.compiler.describe import Description
 from ingot.compiler.program import Compiled
 from ingot.compiler.template import Template
@@ -21,11 +22,9 @@ from ingot.compiler.trace import Trace
 from ingot.runtime.belongings import Belongings, belongings
 
 __all__ = [
-    "CacheInfo",
     "Entry",
     "FunctionCache",
     "Instance",
-    "Miss",
     "Shapes",
     "Variant",
     "cache_of",
@@ -33,7 +32,7 @@ __all__ = [
 
 MOST_ENTRIES = 256
 MOST_INSTANCES = 256  # of one trace for all shapes
-MOST_MISSES_KEPT = 100
+MAX_FAST_ENTRIES = 512
 
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -46,7 +45,17 @@ class Instance:
     op: Compiled
     result: Template
     values: list[Any]  # of the trace's dimensions
-    last_used: int = field(default_factory=monotonic_ns)
+    uses: UseCounter = field(default_factory=UseCounter)  # also by the fast path
+    fast_keys: set[Hashable] = field(default_factory=set)  # under which that knows it
+    is_gone: bool = False  # from the cache
+
+    def __post_init__(self) -> None:
+        self.uses.used()
+
+    @property
+    def last_used(self) -> int:
+        """When it was used last."""
+        return self.uses.last_used
 
 
 @dataclass
@@ -56,10 +65,10 @@ class Variant:
     trace: Trace
     instances: dict[Shapes, Instance] = field(default_factory=dict)
 
-    def add(self, shapes: Shapes, instance: Instance) -> None:
-        """Adds an instance; the one used longest ago may go."""
+    def add(self, shapes: Shapes, instance: Instance) -> list[Instance]:
+        """Adds an instance; those used longest ago may go, and are returned."""
         self.instances[shapes] = instance
-        _drop_oldest(self.instances, MOST_INSTANCES)
+        return _drop_oldest(self.instances, MOST_INSTANCES)
 
 
 @dataclass
@@ -70,55 +79,31 @@ class Entry:
 
     described: Description
     variants: list[Variant] = field(default_factory=list)
-    last_used: int = field(default_factory=monotonic_ns)
 
-    def add(self, variant: Variant) -> None:
-        """Adds a variant; the oldest one may go."""
+    def add(self, variant: Variant) -> list[Instance]:
+        """Adds a variant; the oldest may go, whose instances are returned."""
         self.variants.insert(0, variant)
+        dropped = self.variants[MOST_INSTANCES:]
         del self.variants[MOST_INSTANCES:]
+        return [instance for variant in dropped for instance in variant.instances.values()]
+
+    @property
+    def instances(self) -> list[Instance]:
+        """All that is ready to run."""
+        return [x for variant in tuple(self.variants) for x in tuple(variant.instances.values())]
+
+    @property
+    def last_used(self) -> int:
+        """When one of its instances was used last."""
+        return max((instance.last_used for instance in self.instances), default=0)
 
 
-def _drop_oldest(kept: dict[Any, Any], most: int) -> int:
-    """Leaves the `most` that were used last; how many went."""
-    dropped = 0
+def _drop_oldest(kept: dict[Any, Any], most: int) -> list[Any]:
+    """Leaves the `most` that were used last; what went."""
+    dropped = []
     while len(kept) > most:
-        del kept[min(kept, key=lambda key: kept[key].last_used)]
-        dropped += 1
+        dropped.append(kept.pop(min(kept, key=lambda key: kept[key].last_used)))
     return dropped
-
-
-@dataclass(frozen=True)
-class Miss:
-    """A call that had to compile, and why."""
-
-    reason: str
-    seconds: float
-
-
-@dataclass(frozen=True)
-class CacheInfo:
-    """Counts of a compiled function's cache. `reasons` says why, for each of the latest misses.
-
-    Entries are programs that are ready to run. With `shapeless` one trace, that is one miss, has an
-    entry for each combination of shapes it was called with.
-    The seconds of a miss are those of tracing and optimising. Machine code is made when the result
-    is first evaluated; the total includes it.
-    """
-
-    entries: int
-    hits: int
-    misses: int
-    evictions: int
-    seconds: float
-    reasons: tuple[Miss, ...]
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self.entries} entries, {self.hits} hits, {self.misses} misses, "
-            f"{self.evictions} evictions, {self.seconds:.3f} s compiling"
-        ]
-        lines += [f"  {miss.seconds * 1e3:8.1f} ms  {miss.reason}" for miss in self.reasons]
-        return "\n".join(lines)
 
 
 class FunctionCache:
@@ -129,18 +114,13 @@ class FunctionCache:
 
     def __init__(self, captured: Any = None) -> None:
         self.lock = threading.RLock()
+        self._fast_lock = threading.RLock()  # never held while something compiles
         self.captured = captured  # kept, so that their identities stay theirs
         self.entries: dict[Hashable, Entry] = {}
-        self.fast_entries: dict[bool, dict[Hashable, tuple[Any, ...]]] = {False: {}, True: {}}
+        self.fast_entries: dict[Hashable, tuple[Any, ...]] = {}
+        self.fast_hits = UseCounter()  # counted by the native fast path
         self.keeps_keyword_order: bool | None = None  # asked at the first call with several
-        self.hits = 0  # counted by the native fast path
-        self._slow_hits = 0
-        self.evictions = 0
-        self.misses: list[Miss] = []
-        self.miss_count = 0
-        self.misses_in_a_row = 0
-        self._hits_at_miss = 0
-        self.seconds = 0.0
+        self.counts = Counts(self.fast_hits)
 
     def get(self, key: Hashable, shapes: Shapes) -> Instance | None:
         """What to run for a signature and shapes; None if that has to be made first."""
@@ -150,37 +130,41 @@ class FunctionCache:
         for variant in tuple(entry.variants):
             instance = variant.instances.get(shapes)
             if instance is not None and variant.trace.fits_states():
-                entry.last_used = instance.last_used = monotonic_ns()
+                instance.uses.used()
                 return instance
         return None
 
-    def put(self, key: Hashable, entry: Entry) -> None:
-        """Adds an entry; the one used longest ago may go."""
-        self.entries[key] = entry
-        self.evictions += _drop_oldest(self.entries, MOST_ENTRIES)
+    def add_instance(self, variant: Variant, shapes: Shapes, instance: Instance) -> None:
+        """Adds an instance of a trace; the one used longest ago may go."""
+        self._forget(variant.add(shapes, instance))
 
-    def count_hit(self) -> None:
-        """Notes a call that needed no compilation."""
-        with self.lock:
-            self._slow_hits += 1
+    def add_variant(self, key: Hashable, variant: Variant, described: Description) -> None:
+        """Adds a trace under a signature; the entry used longest ago may go."""
+        entry = self.entries.get(key)
+        if entry is None:
+            entry = self.entries[key] = Entry(described)
+        self._forget(entry.add(variant))
+        for dropped in _drop_oldest(self.entries, MOST_ENTRIES):
+            self._forget(dropped.instances)
 
-    def count_miss(self, reason: str, seconds: float) -> None:
-        """Notes a call that compiled."""
-        self.miss_count += 1
-        self.misses_in_a_row = self.next_in_a_row
-        self._hits_at_miss = self._all_hits
-        self.seconds += seconds
-        self.misses.append(Miss(reason, seconds))
-        del self.misses[:-MOST_MISSES_KEPT]
+    def _forget(self, instances: list[Instance]) -> None:
+        """Notes that instances are gone, which the fast path must not keep."""
+        self.counts.evictions += len(instances)
+        with self._fast_lock:
+            for instance in instances:
+                instance.is_gone = True
+                for key in instance.fast_keys:
+                    self.fast_entries.pop(key, None)
 
-    @property
-    def next_in_a_row(self) -> int:
-        """How many misses in a row there are if the next call misses."""
-        return self.misses_in_a_row + 1 if self._all_hits == self._hits_at_miss else 1
-
-    @property
-    def _all_hits(self) -> int:
-        return self.hits + self._slow_hits
+    def remember(self, fast_key: Hashable, instance: Instance, call: tuple[Any, ...]) -> None:
+        """Lets the fast path answer equal calls from now on."""
+        with self._fast_lock:
+            if instance.is_gone:
+                return
+            if len(self.fast_entries) >= MAX_FAST_ENTRIES:
+                self.fast_entries.clear()
+            self.fast_entries[fast_key] = (*call, instance.uses)
+            instance.fast_keys.add(fast_key)
 
     def described(self) -> list[Description]:
         """What is there, the most recently used first."""
@@ -190,48 +174,32 @@ class FunctionCache:
     def clear(self) -> None:
         """Drops all entries and counts."""
         with self.lock:
+            self._forget([x for entry in self.entries.values() for x in entry.instances])
             self.entries.clear()
-            for entries in self.fast_entries.values():
-                entries.clear()
-            self.misses.clear()
-            self.hits = self._slow_hits = self.evictions = self.miss_count = 0
-            self.misses_in_a_row = self._hits_at_miss = 0
-            self.seconds = 0.0
+            self.counts = Counts(self.fast_hits)
 
     def info(self) -> CacheInfo:
         """The counts as they are now."""
         with self.lock:
-            programs = [
-                instance.op.program
-                for entry in self.entries.values()
-                for variant in entry.variants
-                for instance in variant.instances.values()
-            ]
-            return CacheInfo(
-                len(programs),
-                self._all_hits,
-                self.miss_count,
-                self.evictions,
-                self.seconds + sum(program.seconds for program in programs),
-                tuple(self.misses),
-            )
+            return self.counts.info(sum(len(entry.instances) for entry in self.entries.values()))
 
 
 class _Caches:
     """All caches of one function: without captured state, and by what is captured."""
 
     def __init__(self) -> None:
-        self.plain = FunctionCache()
+        self.plain = {False: FunctionCache(), True: FunctionCache()}  # True: shapeless
         self.methods = Belongings()  # of an object: by the function behind them
         # These live as long as a compiled function that uses them: if they belonged to the
         # function, they could keep it, by way of the captured containers.
-        self.captured: WeakValueDictionary[tuple[int, int], FunctionCache] = WeakValueDictionary()
+        self.captured: WeakValueDictionary[Hashable, FunctionCache] = WeakValueDictionary()
 
 
 def cache_of(
-    function: Callable[..., Any], inputs: Any = None, outputs: Any = None
+    function: Callable[..., Any], inputs: Any = None, outputs: Any = None, shapeless: bool = False
 ) -> FunctionCache:
-    """The cache of a function with these captured containers, which is gone with the function.
+    """The cache of a function with these captured containers, which is gone with the function; that
+    of traces for all shapes is another.
 
     Bound methods are made anew at each access, so theirs belong to the object. A callable that
     cannot be weakly referenced gets a cache of its own each time.
@@ -246,6 +214,6 @@ def cache_of(
     except TypeError:
         caches = _Caches()
     if inputs is None and outputs is None:
-        return caches.plain
+        return caches.plain[shapeless]
     made = FunctionCache((inputs, outputs))
-    return caches.captured.setdefault((id(inputs), id(outputs)), made)
+    return caches.captured.setdefault((id(inputs), id(outputs), shapeless), made)

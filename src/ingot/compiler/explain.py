@@ -13,7 +13,7 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Node, array
-from ingot.compiler.cache import CacheInfo
+from ingot.compiler.cache_info import CacheInfo
 from ingot.compiler.describe import Description
 from ingot.compiler.explain_text import explanation_text, section_text
 from ingot.compiler.jit import assembly
@@ -266,9 +266,14 @@ class Explanation:
             "entries": [{k: str(v) for k, v in entry.items()} for entry in self.cache.entries],
             "hits": info.hits,
             "misses": info.misses,
+            "new_shapes": info.new_shapes,
+            "new_layouts": info.new_layouts,
             "evictions": info.evictions,
             "seconds": info.seconds,
-            "reasons": [{"reason": miss.reason, "seconds": miss.seconds} for miss in info.reasons],
+            "reasons": [
+                {"kind": each.kind, "reason": each.reason, "seconds": each.seconds}
+                for each in info.compilations
+            ],
         }
 
     def section(self, name: str) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["explanation_text", "section_text", "source_lines"]
 
-MOST_REASONS = 10  # for misses of the cache, the latest
+MOST_REASONS = 10  # of compilations, the latest
 MOST_LINES = 6  # of the user's program for one entry of the program
 
 
@@ -139,10 +139,11 @@ def _cache(explanation: Explanation) -> Iterator[str]:
         return
     yield (
         f"{_count(info.entries, 'entry', 'entries')}, {_count(info.hits, 'hit')}, "
-        f"{_count(info.misses, 'miss', 'misses')}, {_count(info.evictions, 'eviction')}"
+        f"{_count(info.misses, 'miss', 'misses')}, {info.new_shapes} with new shapes, "
+        f"{info.new_layouts} with a new layout, {_count(info.evictions, 'eviction')}"
     )
-    for miss in info.reasons[-MOST_REASONS:]:
-        yield f"compiled in {_time_text(miss.seconds)}: {miss.reason}"
+    for each in info.compilations[-MOST_REASONS:]:
+        yield f"{each.kind}, compiled in {_time_text(each.seconds)}: {each.reason}"
 
 
 SECTIONS: dict[str, tuple[str, Callable[[Explanation], Iterator[str]]]] = {

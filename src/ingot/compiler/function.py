@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from ingot import _native
 from ingot._native import FastCall, array, signature
-from ingot.compiler.cache import CacheInfo, Entry, Instance, Shapes, Variant, cache_of
+from ingot.compiler.cache import Instance, Shapes, Variant, cache_of
+from ingot.compiler.cache_info import Account, CacheInfo
 from ingot.compiler.capture import Snapshot
 from ingot.compiler.describe import describe, difference, input_names
 from ingot.compiler.pipeline import run_pipeline
@@ -37,8 +38,8 @@ __all__ = ["CompiledFunction", "compile"]
 
 log = logging.getLogger("ingot.compile")
 
+MAX_SHAPES_NAMED = 6
 WARN_AFTER_MISSES = 16  # in a row: whoever recompiles on every call should hear of it
-MOST_FAST_ENTRIES = 512
 
 
 def compile(
@@ -121,11 +122,10 @@ class CompiledFunction(FastCall):
     def __init__(self, fun: Callable[..., Any], options: _Options) -> None:
         self._function = fun
         self._options = options
-        self._cache = cache_of(fun, options.inputs, options.outputs)
-        self._fast_entries = self._cache.fast_entries[options.shapeless]
+        self._cache = cache = cache_of(fun, options.inputs, options.outputs, options.shapeless)
         self._is_method = False
         if options.outputs is None and not options.verify:
-            self.prepare(self._fast_entries, options.inputs, self._cache, True)
+            self.prepare(cache.fast_entries, options.inputs, cache.fast_hits, True)
 
     def __repr__(self) -> str:
         return f"<compiled {_name_of(self._function)}>"
@@ -157,7 +157,11 @@ class CompiledFunction(FastCall):
         return CompiledFunction(self._function.__get__(instance, owner), self._options)
 
     def cache_info(self) -> CacheInfo:
-        """Entries, hits, misses with their reasons, evictions, and the seconds spent compiling."""
+        """How many calls there were, which of them compiled and why, and what that took.
+
+        Returns:
+            Counts that add up: a table when printed, also in notebooks.
+        """
         return self._cache.info()
 
     def cache_clear(self) -> None:
@@ -194,7 +198,7 @@ class CompiledFunction(FastCall):
         cache = explain.CacheReport(self._cache.info(), self._cache.described())
         name = _name_of(self._function)
         explanation = explain.Explanation(name, stages, traced, inputs, cache)
-        code_seconds = stages.program.seconds
+        code_seconds = stages.program.account.phases["machine code"]
         stages.seconds = {"trace": seconds, **stages.seconds, "machine code": code_seconds}
         return explanation
 
@@ -221,7 +225,7 @@ class CompiledFunction(FastCall):
         key, arrays = signature((args, kwargs, options.inputs), not options.shapeless, True)
         if _native.in_tracing() and any(x._node.tracer for x in arrays):
             return self._function(*args, **kwargs)  # the transform that runs follows its arrays
-        full_key = (key, self._circumstances(arrays), mode, options.shapeless)
+        full_key = (key, self._circumstances(arrays), mode)
         if options.verify:
             return self._verified(full_key, arrays, args, kwargs)
         return self._run(full_key, arrays, args, kwargs, fast_key)
@@ -258,12 +262,14 @@ class CompiledFunction(FastCall):
             if instance is None:
                 return self._function(*args, **kwargs)
         else:
-            self._cache.count_hit()
+            self._cache.counts.add_hit()
         if not instance.trace.is_pure:
             with state_lock:
                 if instance.trace.fits_states():
                     return self._run_with_state(instance, arrays)
-            # Another thread changed a state in the meantime: what fits it now has to be found.
+            # Another thread changed a state in the meantime: what fits it now has to be found. The
+            # call is counted once.
+            self._cache.counts.add_hit(-1)
             return self._run(key, arrays, args, kwargs, fast_key)
         if not instance.trace.tape.outputs:
             return instance.result.filled(())
@@ -276,13 +282,11 @@ class CompiledFunction(FastCall):
 
     def _remember(self, fast_key: Hashable, instance: Instance) -> None:
         """Lets the fast path answer equal calls from now on."""
-        if len(self._fast_entries) >= MOST_FAST_ENTRIES:
-            self._fast_entries.clear()
         op = instance.op
         shapes, dtypes = zip(*op.program.results, strict=True)
         picks = tuple(Output(index) for index in range(len(shapes)))
         builder = None if instance.result.is_array else instance.result.filled
-        self._fast_entries[fast_key] = (op, shapes, dtypes, picks, builder)
+        self._cache.remember(fast_key, instance, (op, shapes, dtypes, picks, builder))
 
     def _run_with_state(self, instance: Instance, arrays: list[array]) -> Any:
         traced = instance.trace
@@ -302,12 +306,13 @@ class CompiledFunction(FastCall):
     ) -> Instance | None:
         """What to run for a signature, made now; None if only a transform around can follow it."""
         cache = self._cache
-        mode = key[-2]
+        mode = key[-1]
         with cache.lock:
             found = cache.get(key, shapes)  # another thread may have been first
             if found is not None:
-                cache.count_hit()
+                cache.counts.add_hit()
                 return found
+            account = Account()
             started = time.perf_counter()
             entry = cache.entries.get(key)
             broken: list[str] = []
@@ -318,8 +323,11 @@ class CompiledFunction(FastCall):
                 values = variant.trace.guards.values(shapes)
                 problem = variant.trace.guards.broken_by(values)
                 if problem is None:
-                    cache.count_hit()
-                    return self._instantiate(variant, shapes, values or [], mode)
+                    account.reason = f"the trace had not run for {_shapes_text(shapes)}"
+                    made = self._instantiate(variant, shapes, values or [], mode, account, started)
+                    cache.counts.add_shapes(account)
+                    self._log(account)
+                    return made
                 broken.append(problem)
             args, kwargs = with_arrays((args, kwargs))
             described = self._describe(args, kwargs, mode)
@@ -334,27 +342,37 @@ class CompiledFunction(FastCall):
             if traced is None:
                 return None
             variant = Variant(traced)
-            instance = self._instantiate(variant, shapes, traced.guards.values(shapes) or [], mode)
-            if entry is None:
-                entry = Entry(described)
-                cache.put(key, entry)
-            entry.add(variant)
-            seconds = time.perf_counter() - started
-            cache.count_miss(reason, seconds)
-            log.info("compiled %s in %.1f ms: %s", _name_of(self._function), seconds * 1e3, reason)
+            values = traced.guards.values(shapes) or []
+            account.reason = reason
+            instance = self._instantiate(variant, shapes, values, mode, account, started)
+            cache.add_variant(key, variant, described)
+            cache.counts.add_miss(account)
+            self._log(account)
             return instance
 
     def _instantiate(
-        self, variant: Variant, shapes: Shapes, values: list[Any], mode: CompileMode
+        self,
+        variant: Variant,
+        shapes: Shapes,
+        values: list[Any],
+        mode: CompileMode,
+        account: Account,
+        started: float,
     ) -> Instance:
+        """A program for shapes that a trace covers; `started` is when the work on it began."""
         traced = variant.trace
         tape = traced.for_values(values) if self._options.shapeless else traced.tape
         name = _name_of(self._function)
+        account.spend("trace", time.perf_counter() - started)
         with profiled("compile", f"{name}: simplify, fuse"):
-            program = run_pipeline(tape, mode, name).program
+            program = run_pipeline(tape, mode, name, account).program
         instance = Instance(traced, Compiled(program), traced.result.resolved(values), values)
-        variant.add(shapes, instance)
+        self._cache.add_instance(variant, shapes, instance)
         return instance
+
+    def _log(self, account: Account) -> None:
+        name, milliseconds = _name_of(self._function), account.seconds * 1e3
+        log.info("compiled %s in %.1f ms: %s", name, milliseconds, account.reason)
 
     def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace | None:
         options = self._options
@@ -370,20 +388,19 @@ class CompiledFunction(FastCall):
         circumstances = {
             "the stream": str(_native.current_stream()),
             "the mode": mode.value,
-            "shapeless": str(options.shapeless),
         }
         return describe(
             self._function, args, kwargs, options.inputs, options.outputs, circumstances
         )
 
     def _complain(self, reason: str) -> None:
-        if self._cache.miss_count == 0:
+        if self._cache.counts.misses == 0:
             return
         message = f"[compile] {_name_of(self._function)} is compiled again: {reason}."
         on_recompile = self._options.on_recompile
         if on_recompile == "error":
             raise RuntimeError(message)
-        in_a_row = self._cache.next_in_a_row
+        in_a_row = self._cache.counts.next_in_a_row
         if on_recompile == "warn":
             warnings.warn(message, RecompilationWarning, stacklevel=6)
         elif in_a_row == WARN_AFTER_MISSES:
@@ -411,6 +428,12 @@ class CompiledFunction(FastCall):
         result = self._run(key, arrays, args, kwargs, None)
         compare(_name_of(self._function), expected, flat_values((result, states)))
         return result
+
+
+def _shapes_text(shapes: Shapes) -> str:
+    known = ", ".join(map(str, shapes[:MAX_SHAPES_NAMED]))
+    more = len(shapes) - MAX_SHAPES_NAMED
+    return f"inputs of shape {known}" + (f" and {more} more" if more > 0 else "")
 
 
 def _shared(arrays: list[array]) -> tuple[tuple[int, int], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from ingot.compiler.cache_info import Account
 from ingot.compiler.expand import expand
 from ingot.compiler.fuse import fuse, separate
 from ingot.compiler.late_casts import late_casts
@@ -29,8 +30,13 @@ class Stages:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-def run_pipeline(tape: Tape, mode: CompileMode, name: str = "graph") -> Stages:
-    """All stages after the trace; `name` is what profiles call the program."""
+def run_pipeline(
+    tape: Tape, mode: CompileMode, name: str = "graph", account: Account | None = None
+) -> Stages:
+    """All stages after the trace; `name` is what profiles call the program, and `account` is
+    charged with the time of the stages and, later, of machine code.
+    """
+    account = account or Account()
     started = time.perf_counter()
     seconds: dict[str, float] = {}
 
@@ -38,6 +44,7 @@ def run_pipeline(tape: Tape, mode: CompileMode, name: str = "graph") -> Stages:
         nonlocal started
         now = time.perf_counter()
         seconds[stage] = now - started
+        account.spend(stage, now - started)
         started = now
 
     simplified, report = tape, SimplifyReport()
@@ -49,7 +56,6 @@ def run_pipeline(tape: Tape, mode: CompileMode, name: str = "graph") -> Stages:
     else:
         simplified = late_casts(expand(simplified))
         schedule = fuse(simplified)
+    program = Program(schedule, name, account)
     finished("fuse")
-    program = Program(schedule, name)
-    finished("program")
     return Stages(tape, simplified, schedule, program, report, seconds)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, NativeProgram, array
+from ingot.compiler.cache_info import Account
 from ingot.compiler.plan import Plan, build_plan
 from ingot.compiler.schedule import Schedule
 from ingot.compiler.work import About
@@ -28,6 +29,7 @@ _TRACED_THROUGH = (
 
 MOST_LAYOUTS = 16  # of the inputs of one program; others are made contiguous first
 AT_ONCE = 64 << 20  # bytes of inputs that take about as long to copy as a program to compile
+MAX_LAYOUTS_NAMED = 3
 
 Strides = tuple[tuple[int, ...], ...]
 
@@ -35,45 +37,81 @@ Strides = tuple[tuple[int, ...], ...]
 class Program:
     """A schedule that runs: on native code, planned for the layout of the inputs it is given."""
 
-    def __init__(self, schedule: Schedule, name: str = "graph") -> None:
+    def __init__(
+        self, schedule: Schedule, name: str = "graph", account: Account | None = None
+    ) -> None:
         self.schedule = schedule
         self.name = name
+        self.account = account or Account()  # charged with plans and machine code
         tape = schedule.tape
         self.results = tuple((step.shape, step.dtype) for step in tape.outputs)
         # the program of `plan` once it is there: evaluation runs it without coming here
         self.native: NativeProgram | None = None
+        self._plan: Plan | None = None
         self._by_strides: dict[Strides, Plan] = {}
         self._seen: set[Strides] = set()  # layouts that came once
-        self.seconds = 0.0  # spent on plans and machine code
+        self._lock = threading.RLock()  # who needs a plan that another thread makes waits for it
 
-    @cached_property
+    @property
     def plan(self) -> Plan:
         """The program for contiguous inputs; made, with machine code, when it is first needed."""
-        plan = self._planned()
-        self.native = plan.program
-        return plan
+        if self._plan is None:
+            with self._lock:
+                if self._plan is None:
+                    self._plan = self._planned(self.account)
+                    self.native = self._plan.program
+        return self._plan
 
-    def _planned(self, strides: Strides | None = None) -> Plan:
+    def _planned(self, account: Account, strides: Strides | None = None) -> Plan:
         started = time.perf_counter()
-        with profiled("compile", f"{self.name}: machine code"):
-            plan = build_plan(self.schedule, strides)
+        try:
+            with profiled("compile", f"{self.name}: machine code"):
+                plan = build_plan(self.schedule, strides)
+        finally:
+            account.spend("machine code", time.perf_counter() - started)
         plan.program.about = About(self.name, plan.work)
-        self.seconds += time.perf_counter() - started
         return plan
 
     def run(self, inputs: tuple[np.ndarray, ...]) -> Any:
         """The outputs for inputs of the shapes and dtypes that were compiled for."""
+        is_first = self.native is None
         found = self.plan.program.run(inputs)
         if found is not NotImplemented:
             return found
         strides = tuple(x.strides for x in inputs)
-        plan = self._by_strides.get(strides)
+        plan = self._by_strides.get(strides) or self._plan_if_due(strides, inputs, is_first)
         if plan is None:
-            if not self._is_due(strides, inputs):
-                return self.plan.program.run(tuple(np.asarray(x, order="C") for x in inputs))
-            plan = self._planned(strides)
-            self._by_strides[strides] = plan
+            return self.plan.program.run(tuple(np.asarray(x, order="C") for x in inputs))
         return plan.program.run(inputs)
+
+    def _plan_if_due(
+        self, strides: Strides, inputs: tuple[np.ndarray, ...], is_first: bool
+    ) -> Plan | None:
+        """A plan for a layout of the inputs, made now; None if that is not worth it yet.
+
+        The call that `is_first` compiled anyway: what it makes is charged to that.
+        """
+        with self._lock:
+            plan = self._by_strides.get(strides)
+            if plan is None and self._is_due(strides, inputs):
+                account = self.account
+                if not is_first:
+                    account = account.for_layout(self._layout_text(inputs))
+                plan = self._by_strides[strides] = self._planned(account, strides)
+            return plan
+
+    def _layout_text(self, inputs: tuple[np.ndarray, ...]) -> str:
+        """Which inputs lie in memory in another way than element after element."""
+        tape = self.schedule.tape
+        named = [
+            f"{tape.names.get(step, f'input {number}')} of shape {x.shape} has strides "
+            f"{tuple(stride // x.itemsize for stride in x.strides)}"
+            for number, (step, x) in enumerate(zip(tape.inputs, inputs, strict=True))
+            if not x.flags.c_contiguous
+        ]
+        more = len(named) - MAX_LAYOUTS_NAMED
+        text = "; ".join(named[:MAX_LAYOUTS_NAMED])
+        return text + (f"; and {more} more" if more > 0 else "")
 
     def _is_due(self, strides: Strides, inputs: tuple[np.ndarray, ...]) -> bool:
         """Whether a layout is worth a plan of its own: it comes again, or copying takes as long."""

@@ -108,11 +108,12 @@ function number(value, label) {
 function cachePanel(data) {
   const cache = data.cache;
   if (!cache) return make("p", { class: "muted" }, "No cache belongs to this function.");
-  const reasons = cache.reasons.map((miss) => make("li", {}, miss.reason, " ", make("span", { class: "muted" }, duration(miss.seconds))));
+  const reasons = cache.reasons.map((each) => make("li", {}, each.reason, " ", make("span", { class: "muted" }, `${each.kind}, ${duration(each.seconds)}`)));
   const entries = cache.entries.map((entry) => make("li", { class: "mono" },
     Object.entries(entry).map(([name, what]) => `${name.replace("argument ", "").replaceAll("`", "")}: ${what}`).join(", ")));
   return make("div", {},
     make("div", { class: "numbers" }, number(cache.entries.length, "entries"), number(cache.hits, "hits"), number(cache.misses, "misses"),
+      number(cache.new_shapes, "new shapes"), number(cache.new_layouts, "new layouts"),
       number(cache.evictions, "evictions"), number(duration(cache.seconds), "compiling")),
     make("h3", {}, "Why it compiled"),
     reasons.length ? make("ol", { class: "reasons" }, ...reasons) : make("p", { class: "muted" }, "No call has compiled it yet."),

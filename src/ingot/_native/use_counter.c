@@ -1,0 +1,54 @@
+/* UseCounter: how often something was used, and when last, on a clock that ticks with every use of anything. Cheap enough for every
+ * compiled call, so that caches know what is least recently used although hits never reach Python. */
+#include "native.h"
+#include <structmember.h>
+
+typedef struct {
+    PyObject_HEAD
+    long long count, last_used;
+} UseCounter;
+
+PyTypeObject *UseCounter_Type;
+static long long clock_of_uses; /* changed only by who has the GIL, as the counters are */
+
+void ingot_count_use(PyObject *counter) {
+    UseCounter *self = (UseCounter *)counter;
+    self->count++;
+    self->last_used = ++clock_of_uses;
+}
+
+static PyObject *used(PyObject *self, PyObject *Py_UNUSED(nothing)) {
+    ingot_count_use(self);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"used", used, METH_NOARGS, "Counts a use."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"count", T_LONGLONG, offsetof(UseCounter, count), 0, "How often it was used."},
+    {"last_used", T_LONGLONG, offsetof(UseCounter, last_used), READONLY, "When: uses of anything are counted."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {Py_tp_doc, "How often something was used, and when last."},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "ingot._native.UseCounter",
+    .basicsize = sizeof(UseCounter),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = slots,
+};
+
+int ingot_add_use_counter(PyObject *module) {
+    UseCounter_Type = (PyTypeObject *)PyType_FromSpec(&spec);
+    return UseCounter_Type == NULL ? -1 : PyModule_AddObjectRef(module, "UseCounter", (PyObject *)UseCounter_Type);
+}

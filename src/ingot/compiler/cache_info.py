@@ -1,0 +1,245 @@
+"""What the calls of a compiled function were, and what compiling cost: `cache_info()`.
+
+Every call is a hit, a miss, or compiled something for arguments that its trace covers: a program
+for new shapes, or one for inputs that are laid out in another way. A compilation has an `Account`,
+which is charged while the time is spent: at the call, and at the evaluation that makes machine
+code.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ingot._native import UseCounter
+from ingot.graph.tables import html_table, text_table, time_text
+
+__all__ = ["PHASES", "Account", "CacheInfo", "Compilation", "Counts"]
+
+PHASES = ("trace", "simplify", "fuse", "machine code")
+MAX_KEPT = 100  # of the records of compilations of each kind, the latest
+MAX_SHOWN = 12  # of them when they are printed
+
+_HEADINGS = ("compiling", *PHASES, "", "reason")
+_MISS, _SHAPES, _LAYOUT = "miss", "new shapes", "new layout"
+KINDS = (_MISS, _SHAPES, _LAYOUT)
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """A call that had to compile: what for, why, and the seconds that each phase took."""
+
+    kind: str  # "miss", "new shapes" or "new layout"
+    reason: str
+    phases: dict[str, float]
+
+    @property
+    def seconds(self) -> float:
+        """All phases."""
+        return sum(self.phases.values())
+
+
+@dataclass(frozen=True)
+class CacheInfo:
+    """The calls of a compiled function since it was made or `cache_clear()` was called.
+
+    `hits`, `misses`, `new_shapes` and `new_layouts` add up to `calls`. A miss traced the function.
+    Calls with `new_shapes` (of `shapeless` functions) made a program of a trace that was there, and
+    calls with `new_layouts` made one for inputs whose elements lie in another order. Calls that ran
+    uncompiled, because another trace or a transform follows them or compilation is disabled, and
+    calls that raised while they were traced are not counted.
+
+    `entries` are programs that are ready to run, `evictions` those that had to make room.
+    `compilations` are the latest of each kind, with reasons and seconds by phase; `phases` and
+    `seconds` are the totals of all, also of those that are no longer listed. The function is traced
+    and optimised by the call; machine code is made, and charged, when its result is evaluated.
+    """
+
+    entries: int
+    hits: int
+    misses: int
+    new_shapes: int
+    new_layouts: int
+    evictions: int
+    phases: dict[str, float]
+    compilations: tuple[Compilation, ...]
+
+    @property
+    def calls(self) -> int:
+        """All calls."""
+        return self.hits + self.misses + self.new_shapes + self.new_layouts
+
+    @property
+    def seconds(self) -> float:
+        """What was spent compiling, in all phases."""
+        return sum(self.phases.values())
+
+    @property
+    def reasons(self) -> tuple[Compilation, ...]:
+        """The compilations that were misses: why the function was traced."""
+        return tuple(each for each in self.compilations if each.kind == _MISS)
+
+    def __str__(self) -> str:
+        lines = list(self._summary())
+        if self.compilations:
+            table = text_table(_HEADINGS, self._rows(), (True,) * 5 + (False, False))
+            lines += [f"  {line}" for line in table]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_table(_HEADINGS, self._rows(), "; ".join(self._summary()), numbers=range(5))
+
+    def _summary(self) -> Iterator[str]:
+        yield (
+            f"{_count(self.calls, 'call')}: {_count(self.hits, 'hit')}, "
+            f"{_count(self.misses, 'miss', 'misses')}, {self.new_shapes} with new shapes, "
+            f"{self.new_layouts} with a new layout"
+        )
+        shown = min(len(self.compilations), MAX_SHOWN)
+        compiled = self.misses + self.new_shapes + self.new_layouts
+        yield (
+            f"{_count(self.entries, 'entry', 'entries')}, {_count(self.evictions, 'eviction')}, "
+            f"{time_text(self.seconds)} compiling"
+            + (f" in all; the latest {shown} of {compiled}:" if shown < compiled else "")
+        )
+
+    def _rows(self) -> Iterator[Sequence[str]]:
+        for each in self.compilations[-MAX_SHOWN:]:
+            phases = (each.phases.get(phase, 0.0) for phase in PHASES)
+            times = [time_text(seconds) if seconds else "" for seconds in phases]
+            yield (time_text(each.seconds), *times, each.kind, each.reason)
+
+
+def _count(number: int, one: str, more: str | None = None) -> str:
+    return f"{number} {one if number == 1 else more or one + 's'}"
+
+
+@dataclass(eq=False)
+class Account:
+    """What one compilation cost until now. It is charged alone at first, and then also to the
+    counts of the function that it belongs to, if it belongs to one.
+    """
+
+    kind: str = _MISS
+    reason: str = ""
+    phases: dict[str, float] = field(default_factory=dict)
+    counts: Counts | None = None
+    number: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """All phases."""
+        return sum(self.phases.values())
+
+    def spend(self, phase: str, seconds: float) -> None:
+        """Charges time that was spent on a phase."""
+        if self.counts is None:
+            self.phases[phase] = self.phases.get(phase, 0.0) + seconds
+        else:
+            self.counts.spend(self, phase, seconds)
+
+    def for_layout(self, reason: str) -> Account:
+        """The account of the call that compiles this program for another layout of its inputs; that
+        call was taken for a hit before.
+        """
+        account = Account(_LAYOUT, reason)
+        if self.counts is None or not self.counts.add_layout(account):
+            return self
+        return account
+
+
+class Counts:
+    """The counts of one function since the cache was cleared. Its lock is held for no other."""
+
+    def __init__(self, fast_hits: UseCounter) -> None:
+        self.fast_hits = fast_hits  # counted by the native fast path
+        self.evictions = 0
+        self._fast_hits_before = fast_hits.count
+        self._slow_hits = 0
+        self._lock = threading.RLock()  # garbage collection may run code of users
+        self._number = dict.fromkeys(KINDS, 0)
+        self._kept: dict[str, deque[Account]] = {kind: deque(maxlen=MAX_KEPT) for kind in KINDS}
+        self._phases = dict.fromkeys(PHASES, 0.0)
+        self._misses_in_a_row = 0
+        self._hits_at_miss = 0
+
+    @property
+    def misses(self) -> int:
+        """Calls that traced the function."""
+        return self._number[_MISS]
+
+    @property
+    def hits(self) -> int:
+        """Calls that compiled nothing."""
+        return self._slow_hits + self.fast_hits.count - self._fast_hits_before
+
+    @property
+    def next_in_a_row(self) -> int:
+        """How many misses in a row there are if the next call misses."""
+        return self._misses_in_a_row + 1 if self.hits == self._hits_at_miss else 1
+
+    def add_hit(self, number: int = 1) -> None:
+        """Notes a call that compiled nothing; -1 takes one back that is counted otherwise."""
+        with self._lock:
+            self._slow_hits += number
+
+    def add_miss(self, account: Account) -> None:
+        """Notes a call that traced the function."""
+        with self._lock:
+            self._misses_in_a_row = self.next_in_a_row
+            self._hits_at_miss = self.hits
+            self._add(account)
+
+    def add_shapes(self, account: Account) -> None:
+        """Notes a call that made a program for new shapes of a trace."""
+        account.kind = _SHAPES
+        with self._lock:
+            self._add(account)
+
+    def add_layout(self, account: Account) -> bool:
+        """Notes that a hit made a program for a new layout; False if there was none, because an
+        evaluation that failed is repeated.
+        """
+        with self._lock:
+            if self.hits <= 0:
+                return False
+            self._slow_hits -= 1
+            self._add(account)
+            return True
+
+    def _add(self, account: Account) -> None:
+        account.counts = self
+        account.number = sum(self._number.values())
+        self._number[account.kind] += 1
+        self._kept[account.kind].append(account)
+        for phase, seconds in account.phases.items():
+            self._phases[phase] += seconds
+
+    def spend(self, account: Account, phase: str, seconds: float) -> None:
+        """Charges time to a compilation and to the total."""
+        with self._lock:
+            account.phases[phase] = account.phases.get(phase, 0.0) + seconds
+            self._phases[phase] += seconds
+
+    def info(self, entries: int) -> CacheInfo:
+        """The counts as they are now."""
+        with self._lock:
+            kept = sorted((x for each in self._kept.values() for x in each), key=_number_of)
+            return CacheInfo(
+                entries,
+                self.hits,
+                self._number[_MISS],
+                self._number[_SHAPES],
+                self._number[_LAYOUT],
+                self.evictions,
+                dict(self._phases),
+                tuple(Compilation(x.kind, x.reason, dict(x.phases)) for x in kept),
+            )
+
+
+def _number_of(account: Account) -> int:
+    return account.number
