@@ -65,9 +65,9 @@ class CompiledLoop:
         self.code = loop_code(name, inputs, body)
         self.inputs = [dtype.numpy for dtype in inputs]
         self.output = output.numpy
-        address = load_object(compile_object(self.code), name)
+        self._code = load_object(compile_object(self.code), name)
         arguments = [ctypes.c_void_p] * (len(inputs) + 1) + [ctypes.c_int64]
-        self._function = ctypes.CFUNCTYPE(None, *arguments)(address)
+        self._function = ctypes.CFUNCTYPE(None, *arguments)(self._code.address)
 
     def prepared(self, out: np.ndarray, *arrays: np.ndarray) -> Callable[[], None]:
         """A call that fills `out`; arrays must be contiguous and of the right types, and live."""

@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 
 import ingot.core as mx
-from ingot.compiler import kernels
 from ingot.compiler.jit import assembly
 
 
 def machine_code(function: Any, *arrays: mx.array) -> str:
     """The machine code of the one kernel that a function becomes, as text."""
-    before = set(kernels._addresses)
-    result = mx.compile(function)(*arrays)
-    np.testing.assert_allclose(np.array(result), np.array(function(*arrays)), rtol=1e-6)
-    (text,) = set(kernels._addresses) - before
+    compiled = mx.compile(function)
+    np.testing.assert_allclose(np.array(compiled(*arrays)), np.array(function(*arrays)), rtol=1e-6)
+    (text,) = compiled.explain(*arrays).code
     return assembly(text)
 
 

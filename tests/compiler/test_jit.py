@@ -37,7 +37,7 @@ def test_unknown_functions_are_an_error() -> None:
 def test_other_code_is_loaded() -> None:
     data = jit.compile_object(CALLS_NOTHING)
     assert undefined_symbols(data) == []
-    assert jit.load_object(data, "nothing") > 0
+    assert jit.load_object(data, "nothing").address > 0
     assert "nothing" in jit.assembly(CALLS_NOTHING)
 
 
@@ -84,7 +84,8 @@ other: ret i64 -1
 def test_code_runs_without_llvm_loading_it() -> None:
     image = image_of(jit.compile_object(_PROGRAM))
     assert image is not None
-    base = _native.load_code(image.data, image.places)
+    code = _native.MachineCode(image.data, image.places, 0)
+    base = code.address
     chosen = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64, ctypes.c_double)(
         base + image.functions["chosen"]
     )
@@ -98,13 +99,15 @@ def test_code_that_only_llvm_can_load_is_left_to_it() -> None:
     written = "@counter = global i64 5\ndefine ptr @where() { ret ptr @counter }"
     data = jit.compile_object(written)
     assert image_of(data) is None  # memory that is written cannot be part of the code
-    assert jit.load_object(data, "where") > 0
+    assert jit.load_object(data, "where").address > 0
     assert image_of(b"MZ") is None
 
 
 def test_places_outside_of_the_image_are_refused() -> None:
     with pytest.raises(ValueError, match="outside of the image"):
-        _native.load_code(b"\x00" * 16, (9,))
+        _native.MachineCode(b"\x00" * 16, (9,), 0)
+    with pytest.raises(ValueError, match="outside of the image"):
+        _native.MachineCode(b"\x00" * 16, (), 16)
 
 
 def test_a_second_process_does_not_load_llvm(tmp_path: Path) -> None:

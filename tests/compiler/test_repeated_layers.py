@@ -11,6 +11,7 @@ import pytest
 import ingot.core as mx
 import ingot.nn as nn
 import ingot.optimizers as optimizers
+from ingot import _native
 from ingot.compiler import kernels
 
 VOCABULARY, WIDTH = 50, 16
@@ -82,10 +83,9 @@ def test_more_layers_need_no_more_machine_code(programs: dict[int, Any]) -> None
 
 
 def test_equal_kernels_are_compiled_once(programs: dict[int, Any]) -> None:
-    texts = set(programs[4].code)
-    addresses = {kernels.kernel_address(text) for text in texts}
-    assert len(addresses) == len(texts)
-    known = len(kernels._addresses)
-    for text in texts:
-        kernels.kernel_address(text)
-    assert len(kernels._addresses) == known
+    texts = sorted(set(programs[4].code))
+    codes = kernels.load_kernels(texts)
+    assert len({code.address for code in codes}) == len(texts)
+    known = _native.code_in_memory()
+    assert kernels.load_kernels(texts) == codes
+    assert _native.code_in_memory() == known

@@ -20,7 +20,7 @@ ROWS = (24, 260)  # long enough for vectors, and a remainder
 def compiled_code(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The code of the kernels that are compiled from now on."""
     monkeypatch.setenv("INGOT_CACHE", "off")
-    monkeypatch.setattr(kernels, "_addresses", {})
+    monkeypatch.setattr(kernels, "_kernels", kernels._Kernels())
     codes: list[str] = []
 
     def compile_object(code: str) -> bytes:

@@ -1,52 +1,166 @@
-/* Machine code that was made before: an image in memory of its own that may be run and not written. */
+/* MachineCode: a compiled kernel in memory that may be run and not written. Whoever runs it holds a reference; with the last one the
+ * memory goes back to the system. */
 #include "native.h"
 
+#include <structmember.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* load_code(image, places) -> address: the image, to whose 64-bit numbers at `places` its address is added. It stays for
- * the life of the process. */
-static PyObject *load_code(PyObject *Py_UNUSED(module), PyObject *arguments) {
-    Py_buffer image;
-    PyObject *places;
-    if (!PyArg_ParseTuple(arguments, "y*O!:load_code", &image, &PyTuple_Type, &places))
-        return NULL;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t size = ((size_t)image.len + page) / page * page;
-    char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
-        PyBuffer_Release(&image);
-        return PyErr_SetFromErrno(PyExc_OSError);
-    }
-    memcpy(memory, image.buf, (size_t)image.len);
-    bool fits = true;
-    for (Py_ssize_t i = 0; fits && i < PyTuple_GET_SIZE(places); i++) {
+typedef struct {
+    PyObject_HEAD
+    char *memory; /* mapped for this code alone; NULL if `keeper` has it */
+    size_t mapped;
+    PyObject *keeper;  /* what loaded the code and frees it when it goes; NULL if it is mapped here */
+    long long address; /* of the function */
+    Py_ssize_t nbytes;
+    PyObject *weak_references;
+} MachineCode;
+
+PyTypeObject *MachineCode_Type;
+
+/* What is in memory now; changed only by who has the GIL. */
+static long long live_count, live_bytes;
+
+void *ingot_code_address(PyObject *code) {
+    return (void *)(uintptr_t)((MachineCode *)code)->address;
+}
+
+/* Adds the image's address to its 64-bit numbers at `places`. */
+static int relocate(char *memory, Py_ssize_t length, PyObject *places) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(places); i++) {
         Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(places, i));
         uint64_t number;
-        fits = place >= 0 && place <= image.len - (Py_ssize_t)sizeof number;
-        if (!fits)
-            break;
+        if (place == -1 && PyErr_Occurred())
+            return -1;
+        if (place < 0 || place > length - (Py_ssize_t)sizeof number) {
+            PyErr_SetString(PyExc_ValueError, "a place to be adjusted is outside of the image.");
+            return -1;
+        }
         memcpy(&number, memory + place, sizeof number);
         number += (uint64_t)(uintptr_t)memory;
         memcpy(memory + place, &number, sizeof number);
     }
-    PyBuffer_Release(&image);
-    if (!fits && !PyErr_Occurred())
-        PyErr_SetString(PyExc_ValueError, "a place to be adjusted is outside of the image.");
-    else if (fits && mprotect(memory, size, PROT_READ | PROT_EXEC) != 0)
-        PyErr_SetFromErrno(PyExc_OSError);
-    if (PyErr_Occurred()) {
-        munmap(memory, size);
-        return NULL;
+    return 0;
+}
+
+static int map_image(MachineCode *self, const Py_buffer *image, PyObject *places, Py_ssize_t function) {
+    if (function < 0 || function >= image->len) {
+        PyErr_SetString(PyExc_ValueError, "the function is outside of the image.");
+        return -1;
     }
-    return PyLong_FromVoidPtr(memory);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    self->mapped = ((size_t)image->len + page - 1) / page * page;
+    char *memory = mmap(NULL, self->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        return -1;
+    }
+    self->memory = memory;
+    memcpy(memory, image->buf, (size_t)image->len);
+    if (relocate(memory, image->len, places) < 0)
+        return -1;
+    if (mprotect(memory, self->mapped, PROT_READ | PROT_EXEC) != 0) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        return -1;
+    }
+    self->address = (long long)(uintptr_t)(memory + function);
+    return 0;
+}
+
+static void count_code(const MachineCode *self, int sign) {
+    live_count += sign;
+    live_bytes += sign * (long long)(self->memory == NULL ? (size_t)self->nbytes : self->mapped);
+}
+
+/* MachineCode(image, places, function): a copy of the image, to whose 64-bit numbers at `places` its address is added; `function` is
+ * the offset of what is to be run. */
+static PyObject *code_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords)) {
+    Py_buffer image;
+    PyObject *places;
+    Py_ssize_t function;
+    if (!PyArg_ParseTuple(arguments, "y*O!n:MachineCode", &image, &PyTuple_Type, &places, &function))
+        return NULL;
+    MachineCode *self = (MachineCode *)type->tp_alloc(type, 0);
+    if (self != NULL && map_image(self, &image, places, function) < 0)
+        Py_CLEAR(self);
+    if (self != NULL) {
+        self->nbytes = image.len;
+        count_code(self, 1);
+    }
+    PyBuffer_Release(&image);
+    return (PyObject *)self;
+}
+
+/* kept_by(keeper, address, nbytes): code that something else loaded, which lives as long as this. */
+static PyObject *kept_by(PyObject *type, PyObject *arguments) {
+    PyObject *keeper;
+    unsigned long long address;
+    Py_ssize_t nbytes;
+    if (!PyArg_ParseTuple(arguments, "OKn:kept_by", &keeper, &address, &nbytes))
+        return NULL;
+    MachineCode *self = (MachineCode *)((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, 0);
+    if (self == NULL)
+        return NULL;
+    self->keeper = Py_NewRef(keeper);
+    self->address = (long long)address;
+    self->nbytes = nbytes;
+    count_code(self, 1);
+    return (PyObject *)self;
+}
+
+static void code_dealloc(MachineCode *self) {
+    if (self->weak_references != NULL)
+        PyObject_ClearWeakRefs((PyObject *)self);
+    if (self->address != 0)
+        count_code(self, -1);
+    if (self->memory != NULL)
+        munmap(self->memory, self->mapped);
+    Py_XDECREF(self->keeper);
+    PyTypeObject *type = Py_TYPE(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef methods[] = {
+    {"kept_by", kept_by, METH_VARARGS | METH_CLASS, "kept_by(keeper, address, nbytes) -> code that `keeper` loaded"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"address", T_LONGLONG, offsetof(MachineCode, address), READONLY, "Where the function is."},
+    {"nbytes", T_PYSSIZET, offsetof(MachineCode, nbytes), READONLY, "The length of the code with its constants."},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(MachineCode, weak_references), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, code_new},
+    {Py_tp_dealloc, code_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {Py_tp_doc, "A compiled kernel in memory, which is freed with it."},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "ingot._native.MachineCode",
+    .basicsize = sizeof(MachineCode),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = slots,
+};
+
+static PyObject *code_in_memory(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
+    return Py_BuildValue("LL", live_count, live_bytes);
 }
 
 static PyMethodDef functions[] = {
-    {"load_code", load_code, METH_VARARGS, "load_code(image, places) -> the address of a copy of the image that can be run"},
+    {"code_in_memory", code_in_memory, METH_NOARGS, "How many kernels are in memory, and the bytes they take."},
     {NULL, NULL, 0, NULL},
 };
 
 int ingot_add_machine_code(PyObject *module) {
+    MachineCode_Type = (PyTypeObject *)PyType_FromSpec(&spec);
+    if (MachineCode_Type == NULL || PyModule_AddObjectRef(module, "MachineCode", (PyObject *)MachineCode_Type) < 0)
+        return -1;
     return PyModule_AddFunctions(module, functions);
 }

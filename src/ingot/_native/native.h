@@ -122,6 +122,11 @@ bool ingot_program_takes(PyObject *program, Py_ssize_t input);
  * `donated` says which inputs nobody else will read: outputs may take their memory. NULL: none. */
 PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize_t count, const bool *donated);
 
+/* ---- machine code (machine_code.c) ---- */
+
+extern PyTypeObject *MachineCode_Type;
+void *ingot_code_address(PyObject *code); /* of that type; valid while somebody holds it */
+
 /* ---- counters (use_counter.c) ---- */
 
 extern PyTypeObject *UseCounter_Type;

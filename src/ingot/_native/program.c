@@ -19,7 +19,8 @@ enum { KERNEL, GEMM, HOST, CHECK };
 
 typedef struct {
     int kind;
-    void *function;
+    void *function;               /* kernels */
+    PyObject *code;               /* kernels: the MachineCode in which the function is */
     int64_t parts, grain;         /* kernels */
     int count;                    /* kernels: how many arguments; host steps: how many results */
     Argument *arguments;          /* kernels: all; BLAS: a, b, c; host steps: the result slots; checks: the flag */
@@ -341,13 +342,15 @@ static int read_instruction(PyObject *tuple, Instruction *instruction, Py_ssize_
         return -1;
     }
     PyObject *arguments;
-    unsigned long long code = 0;
     const char *name;
     if (strcmp(kind, "kernel") == 0) {
         instruction->kind = KERNEL;
         long long parts, grain;
-        if (!PyArg_ParseTuple(tuple, "sKLLO", &name, &code, &parts, &grain, &arguments))
+        PyObject *code;
+        if (!PyArg_ParseTuple(tuple, "sO!LLO", &name, MachineCode_Type, &code, &parts, &grain, &arguments))
             return -1;
+        instruction->code = Py_NewRef(code);
+        instruction->function = ingot_code_address(code);
         instruction->parts = parts;
         instruction->grain = grain < 1 ? 1 : grain;
     } else if (strcmp(kind, "gemm") == 0) {
@@ -372,7 +375,6 @@ static int read_instruction(PyObject *tuple, Instruction *instruction, Py_ssize_
         PyErr_Format(PyExc_ValueError, "there is no instruction %s.", kind);
         return -1;
     }
-    instruction->function = (void *)(uintptr_t)code;
     return read_arguments(arguments, instruction, slot_count);
 }
 
@@ -436,6 +438,7 @@ static void program_dealloc(Program *self) {
         PyMem_Free(self->instructions[i].arguments);
         PyMem_Free(self->instructions[i].product);
         Py_XDECREF(self->instructions[i].host);
+        Py_XDECREF(self->instructions[i].code);
     }
     PyMem_Free(self->instructions);
     PyMem_Free(self->donors);

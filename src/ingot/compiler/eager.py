@@ -97,6 +97,7 @@ class _Structures:
         """Keeps a program."""
         with self.lock:
             self.found[key] = _Compiled(program, family)
+            _keep_latest(self.found, key)
             family.programs += 1
 
 

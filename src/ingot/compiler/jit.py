@@ -11,17 +11,18 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from ingot import _native
+from ingot._native import MachineCode
 from ingot.compiler.object_file import image_of, undefined_symbols
 from ingot.graph.libraries import llvm_binding
 
 __all__ = ["assembly", "code_version", "compile_object", "load_object", "machine_description"]
 
-_lock = threading.Lock()  # LLVM's contexts are not for several threads
+# LLVM is not for several threads; garbage collection may run code of users that compiles.
+_lock = threading.RLock()
 
 
 class _Machine:
-    """The target machine of this process, its optimiser and the engine that holds loaded code."""
+    """The target machine of this process and its optimiser."""
 
     def __init__(self) -> None:
         llvm = llvm_binding()
@@ -29,16 +30,28 @@ class _Machine:
         llvm.initialize_native_asmprinter()
         self.cpu: str = llvm.get_host_cpu_name()
         self.features: str = llvm.get_host_cpu_features().flatten()
-        target = llvm.Target.from_default_triple()
-        self.target = target.create_target_machine(
-            cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="default"
+        self.target = self._new_target()
+
+    def _new_target(self) -> Any:
+        return (
+            llvm_binding()
+            .Target.from_default_triple()
+            .create_target_machine(
+                cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="default"
+            )
         )
-        self.engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), self.target)
+
+    def new_engine(self) -> Any:
+        """What loads one object file and frees its code when it goes. It owns its target."""
+        llvm = llvm_binding()
+        empty = llvm.parse_assembly("", llvm.create_context())
+        return llvm.create_mcjit_compiler(empty, self._new_target())
 
     def optimised(self, code: str) -> Any:
         """A module after LLVM's passes."""
         llvm = llvm_binding()
-        module = llvm.parse_assembly(code)
+        # A context of its own: types and constants live as long as that.
+        module = llvm.parse_assembly(code, llvm.create_context())
         module.verify()
         options = llvm.create_pipeline_tuning_options(speed_level=3)
         options.loop_vectorization = True
@@ -47,7 +60,11 @@ class _Machine:
         # the loops are vectorised; trees of scalars are not worth the time
         options.slp_vectorization = False
         builder = llvm.create_pass_builder(self.target, options)
-        builder.getModulePassManager().run(module, builder)
+        passes = builder.getModulePassManager()
+        passes.run(module, builder)
+        # llvmlite frees no pass manager by itself: another base class hides the method that does.
+        llvm.newpassmanagers.NewPassManager._dispose(passes)
+        passes.detach()
         return module
 
 
@@ -89,26 +106,24 @@ def compile_object(code: str) -> bytes:
         return found
 
 
-def load_object(data: bytes, function: str) -> int:
-    """Loads an object file; the address of one of its functions. The code stays for the life of the
-    process.
-    """
+def load_object(data: bytes, function: str) -> MachineCode:
+    """Loads an object file for one of its functions."""
     image = image_of(data)
     if image is not None and function in image.functions:
-        return _native.load_code(image.data, image.places) + image.functions[function]
+        return MachineCode(image.data, image.places, image.functions[function])
     with _lock:
         for name in undefined_symbols(data):
             if llvm_binding().address_of_symbol(name) is None:
                 raise RuntimeError(
                     f"machine code calls {name}, which is nowhere; this is a bug in ingot."
                 )
-        engine = _machine().engine
+        engine = _machine().new_engine()
         engine.add_object_file(llvm_binding().ObjectFileRef.from_data(data))
         engine.finalize_object()
         address: int = engine.get_function_address(function)
     if not address:
         raise RuntimeError(f"the object file has no function {function}; this is a bug in ingot.")
-    return address
+    return MachineCode.kept_by(engine, address, len(data))
 
 
 def assembly(code: str) -> str:

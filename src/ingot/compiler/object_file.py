@@ -46,7 +46,7 @@ class _Symbol(NamedTuple):
 
 
 class Image(NamedTuple):
-    """What `_native.load_code` takes, and where the functions are in it."""
+    """What `_native.MachineCode` takes, and where the functions are in it."""
 
     data: bytes
     places: tuple[int, ...]

@@ -16,7 +16,7 @@ import numpy as np
 
 from ingot._native import NativeProgram
 from ingot.compiler.arena import Arena
-from ingot.compiler.kernels import kernel_address
+from ingot.compiler.kernels import load_kernels
 from ingot.compiler.layout import contiguous
 from ingot.compiler.loops import Kernel, Lowered
 from ingot.compiler.materialise import copy_of
@@ -316,8 +316,7 @@ class _Planner:
                 else (self.place[step].slot, self.place[step].offset)
                 for step in kernel.operands
             ]
-            address = kernel_address(kernel.text)
-            self.instructions.append(("kernel", address, kernel.parts, kernel.grain, arguments))
+            self.instructions.append(("kernel", kernel, kernel.parts, kernel.grain, arguments))
             self.work.append(Work("kernel", group.steps, kernel, lowered.scratch))
             self.plan_kernels.append((group, kernel))
         if lowered.scratch:
@@ -417,6 +416,14 @@ class _Planner:
             if step in self.donors and self.donors[step][1] > last_failing
         }
 
+    def _with_code(self) -> list[tuple[Any, ...]]:
+        """The instructions with machine code in place of the kernels."""
+        codes = iter(load_kernels([kernel.text for _, kernel in self.plan_kernels]))
+        return [
+            ("kernel", next(codes), *made[2:]) if made[0] == "kernel" else made
+            for made in self.instructions
+        ]
+
     def _finished(self) -> Plan:
         tape = self.schedule.tape
         plain = [self.slot_of.get(step) for step in tape.outputs]
@@ -442,7 +449,7 @@ class _Planner:
             self.slot_count,
             self.arena_slot,
             self.arena.size,
-            self.instructions,
+            self._with_code(),
             finish,
             np.empty,
             touched > WORTH_RELEASING,
