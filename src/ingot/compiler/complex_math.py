@@ -64,14 +64,14 @@ def _angle(y: Number, x: Number) -> Number:
 
 def add(code: Code, a: Element, b: Element) -> Element:
     """a + b."""
-    real = code.binary("fadd contract", a.register, b.register)
-    return type(a)(real, a.dtype, code.binary("fadd contract", a.imaginary, b.imaginary))
+    real = code.binary("fadd", a.register, b.register)
+    return type(a)(real, a.dtype, code.binary("fadd", a.imaginary, b.imaginary))
 
 
 def subtract(code: Code, a: Element, b: Element) -> Element:
     """a - b."""
-    real = code.binary("fsub contract", a.register, b.register)
-    return type(a)(real, a.dtype, code.binary("fsub contract", a.imaginary, b.imaginary))
+    real = code.binary("fsub", a.register, b.register)
+    return type(a)(real, a.dtype, code.binary("fsub", a.imaginary, b.imaginary))
 
 
 def multiply(code: Code, a: Element, b: Element) -> Element:

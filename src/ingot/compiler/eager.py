@@ -24,6 +24,7 @@ from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.program import Program
 from ingot.compiler.tape import Step, Tape, only_carries_rules, passed_input
 from ingot.runtime.compile_mode import CompileMode
+from ingot.runtime.numerics import excess_precision
 from ingot.runtime.profile import is_profiling, profiled, set_graph_origins
 
 __all__ = ["eager_fusion_info", "evaluate_whole"]
@@ -214,6 +215,7 @@ def _structure(nodes: list[Node], wanted: list[int]) -> tuple[Hashable | None, l
     if any(type(leaf.dtype) is not Dtype for leaf in leaves):
         return None, leaves, nbytes
     parts.append(tuple(wanted))
+    parts.append(excess_precision())
     return tuple(parts), leaves, nbytes
 
 

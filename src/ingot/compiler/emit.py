@@ -1,13 +1,16 @@
 """Emit: the kernel vocabulary of `graph/kernel.py` in LLVM instructions.
 
-An `Element` is one element of an array in registers. Half types are converted to float when they
-are loaded and rounded when they are stored; bool is an i1 in registers and a byte in memory;
-complex numbers are two floats.
+An `Element` is one element of an array in registers. Half types are floats in registers: the words
+of one rule compute in float32, and `rounded` makes of its result what the dtype can hold. Bool is
+an i1 in registers and a byte in memory; complex numbers are two floats.
+
+No instruction here lets LLVM contract a product and a sum: an op gives the same bits whatever it is
+fused with.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ingot._native import Dtype
@@ -38,6 +41,14 @@ class Element:
     dtype: Dtype
     imaginary: Register | None = None
     rounded: bool = False  # of half types: whether the float in the register is one of theirs
+    # Of bfloat16: whether a NaN in the register has no bits in its low half, from which rounding
+    # could carry into the exponent. Arithmetic hands the NaNs of its operands on.
+    short_nan: bool = False
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it is of a half type."""
+        return self.dtype is float16 or self.dtype is bfloat16
 
 
 def register_type(dtype: Dtype) -> str:
@@ -84,7 +95,8 @@ class LLVMKernel:
         if dtype is bfloat16:
             wide = code.convert("zext", code.load("i16", address, metadata), "i32")
             shifted = code.binary("shl", wide, literal("i32", 16))
-            return Element(code.convert("bitcast", shifted, "float"), dtype, rounded=True)
+            number = code.convert("bitcast", shifted, "float")
+            return Element(number, dtype, rounded=True, short_nan=True)
         return Element(code.load(register_type(dtype), address, metadata), dtype)
 
     def store(self, x: Element, address: Register, metadata: str = "") -> None:
@@ -101,18 +113,38 @@ class LLVMKernel:
         elif x.dtype is float16:
             register = code.convert("fptrunc", register, "half")
         elif x.dtype is bfloat16:
-            register = code.convert("trunc", self._rounded_bfloat16(register), "i16")
+            bits = code.convert("bitcast", self.rounded(x).register, "i32")
+            register = code.convert("trunc", code.binary("lshr", bits, literal("i32", 16)), "i16")
         code.store(register, address, metadata)
 
-    def _rounded_bfloat16(self, x: Register) -> Register:
-        """The bits of a float rounded to bfloat16, in the low half of an i32."""
+    # Half types
+
+    def rounded(self, x: Element) -> Element:
+        """An element as its dtype holds it: the result of an op of a half type is rounded."""
+        if not x.is_half or x.rounded:
+            return x
+        if x.dtype is float16:
+            return self._rounded_float16(x.register)
+        return self._rounded_bfloat16(x.register, x.short_nan)
+
+    def _rounded_float16(self, x: Register) -> Element:
+        half = self.code.convert("fptrunc", x, "half")
+        return Element(self.code.convert("fpext", half, "float"), float16, rounded=True)
+
+    def _rounded_bfloat16(self, x: Register, short_nan: bool = False) -> Element:
+        """A float rounded to nearest, ties to even; a NaN stays one."""
         code = self.code
         bits = code.convert("bitcast", x, "i32")
-        last = code.binary("and", code.binary("lshr", bits, literal("i32", 16)), literal("i32", 1))
-        bias = code.binary("add", last, literal("i32", 0x7FFF))
-        rounded = code.binary("lshr", code.binary("add", bits, bias), literal("i32", 16))
-        quiet = code.binary("or", code.binary("lshr", bits, literal("i32", 16)), literal("i32", 64))
-        return code.select(code.compare("fcmp uno", x, x), quiet, rounded)
+        up = code.binary("add", bits, literal("i32", 0x8000))
+        if not short_nan:
+            quiet = code.binary("or", bits, literal("i32", 0x400001))
+            up = code.select(code.compare("fcmp uno", x, x), quiet, up)
+        # Ties went up, too: where nothing is left below, the last bit is taken back.
+        rest = code.binary("and", up, literal("i32", 0xFFFF))
+        tie = code.compare("icmp eq", rest, literal("i32", 0))
+        kept = code.select(tie, literal("i32", -0x20000), literal("i32", -0x10000))
+        number = code.convert("bitcast", code.binary("and", up, kept), "float")
+        return Element(number, bfloat16, rounded=True, short_nan=True)
 
     def _rounded_to_odd(self, x: Register) -> Register:
         """A double as a float whose last bit tells that something was lost: rounding it again
@@ -141,6 +173,10 @@ class LLVMKernel:
             return Element(literal(type, number.real), dtype, literal(type, number.imag))
         if dtype is bool_:
             return Element(Register("true" if value else "false", "i1"), dtype)
+        if dtype is float16 or dtype is bfloat16:
+            number = float(value.real)
+            held = number != number or float(dtype.numpy.type(number)) == number
+            return Element(literal(type, number), dtype, rounded=held, short_nan=True)
         return Element(literal(type, value), dtype)
 
     def dtype(self, x: Element) -> Dtype:
@@ -149,32 +185,29 @@ class LLVMKernel:
     def cast(self, x: Element, dtype: Dtype) -> Element:
         if x.dtype is dtype:
             return x
-        if (x.dtype is float16 or x.dtype is bfloat16) and not x.rounded:
-            x = Element(
-                self._converted(Element(x.register, float32), x.dtype), x.dtype, rounded=True
-            )
+        x = self.rounded(x)
         if dtype is bool_:
             return self.not_equal(x, self.constant(0, x))
         if dtype is complex64:
             real = self.cast(x, float32).register
             return Element(real, dtype, literal("float", 0.0))
         source = Element(x.register, float32) if x.imaginary is not None else x
-        return Element(self._converted(source, dtype), dtype, rounded=True)
+        converted = self._converted(source, dtype)
+        if dtype is float16:
+            return self._rounded_float16(converted)
+        if dtype is bfloat16:
+            return self._rounded_bfloat16(converted)
+        return Element(converted, dtype)
 
     def _converted(self, x: Element, dtype: Dtype) -> Register:
+        """A real element in the register type of another dtype; for half types, a float that is
+        still to be rounded.
+        """
         code = self.code
         type = register_type(dtype)
         if is_inexact(x.dtype) and is_inexact(dtype):
-            if (
-                dtype is float16 or dtype is bfloat16
-            ):  # explicit casts are kept: the rounding is real
-                single = (
-                    self._rounded_to_odd(x.register) if x.register.type == "double" else x.register
-                )
-                if dtype is float16:
-                    return code.convert("fpext", code.convert("fptrunc", single, "half"), "float")
-                high = code.binary("shl", self._rounded_bfloat16(single), literal("i32", 16))
-                return code.convert("bitcast", high, "float")
+            if x.register.type == "double" and dtype.size == 2:
+                return self._rounded_to_odd(x.register)
             widens = type == "double"
             return code.convert("fpext" if widens else "fptrunc", x.register, type)
         if is_inexact(x.dtype):
@@ -186,10 +219,7 @@ class LLVMKernel:
             return code.convert("trunc", wide, type)
         if is_inexact(dtype):
             operation = "uitofp" if _unsigned(x.dtype) else "sitofp"
-            number = code.convert(operation, x.register, type)
-            if dtype is float16 or dtype is bfloat16:
-                return self._converted(Element(number, float32), dtype)
-            return number
+            return code.convert(operation, x.register, type)
         old, new = x.dtype.size if x.dtype is not bool_ else 0, dtype.size
         if new < old:
             return code.convert("trunc", x.register, type)
@@ -205,30 +235,28 @@ class LLVMKernel:
         return self._binary(floating if is_inexact(a.dtype) else integer, a, b)
 
     def _binary(self, operation: str, a: Element, b: Element) -> Element:
-        return Element(self.code.binary(operation, a.register, b.register), a.dtype)
+        found = self.code.binary(operation, a.register, b.register)
+        return Element(found, a.dtype, short_nan=a.short_nan and b.short_nan)
 
     def add(self, a: Element, b: Element) -> Element:
         if a.imaginary is not None:
             return complex_math.add(self.code, a, b)
-        return self._arithmetic("fadd contract", "add", "or", a, b)
+        return self._arithmetic("fadd", "add", "or", a, b)
 
     def subtract(self, a: Element, b: Element) -> Element:
         if a.imaginary is not None:
             return complex_math.subtract(self.code, a, b)
-        return self._arithmetic("fsub contract", "sub", "xor", a, b)
+        return self._arithmetic("fsub", "sub", "xor", a, b)
 
     def multiply(self, a: Element, b: Element) -> Element:
         if a.imaginary is not None:
             return complex_math.multiply(self.code, a, b)
-        return self._arithmetic("fmul contract", "mul", "and", a, b)
+        return self._arithmetic("fmul", "mul", "and", a, b)
 
     def divide(self, a: Element, b: Element) -> Element:
         if a.imaginary is not None:
             return complex_math.divide(self.code, a, b)
         return self._binary("fdiv", a, b)
-
-    def rounded_product(self, a: Element, b: Element) -> Element:
-        return self._binary("fmul", a, b)
 
     def fused_multiply_add(self, a: Element, b: Element, c: Element) -> Element:
         found = self.code.intrinsic("fma", a.register, b.register, c.register)
@@ -294,7 +322,7 @@ class LLVMKernel:
         if x.imaginary is not None:
             return Element(code.fneg(x.register), x.dtype, code.fneg(x.imaginary))
         if is_inexact(x.dtype):
-            return Element(code.fneg(x.register), x.dtype)
+            return replace(x, register=code.fneg(x.register))
         return Element(code.binary("sub", code.constant(0, x.register), x.register), x.dtype)
 
     def absolute(self, x: Element) -> Element:
@@ -302,7 +330,7 @@ class LLVMKernel:
         if x.imaginary is not None:
             return Element(complex_math.modulus(code, x), float32)
         if is_inexact(x.dtype):
-            return Element(code.intrinsic("fabs", x.register), x.dtype)
+            return replace(x, register=code.intrinsic("fabs", x.register))
         if _unsigned(x.dtype):
             return x
         negative = code.compare("icmp slt", x.register, code.constant(0, x.register))
@@ -317,9 +345,18 @@ class LLVMKernel:
         if a.dtype is bool_:
             return self._binary(logical, a, b)
         if is_inexact(a.dtype):
-            return Element(code.intrinsic(floating, a.register, b.register), a.dtype)
+            return self._either(code.intrinsic(floating, a.register, b.register), a, b)
         name = ("u" if _unsigned(a.dtype) else "s") + integer
         return Element(code.intrinsic(name, a.register, b.register), a.dtype)
+
+    def _either(self, register: Register, a: Element, b: Element) -> Element:
+        """A register that holds one of two real elements."""
+        return Element(
+            register,
+            a.dtype,
+            rounded=a.rounded and b.rounded,
+            short_nan=a.short_nan and b.short_nan,
+        )
 
     def maximum(self, a: Element, b: Element) -> Element:
         return self._extreme("maximum", "max", "or", a, b)
@@ -361,7 +398,7 @@ class LLVMKernel:
     def select(self, condition: Element, a: Element, b: Element) -> Element:
         chosen = self.code.select(condition.register, a.register, b.register)
         if a.imaginary is None or b.imaginary is None:
-            return Element(chosen, a.dtype)
+            return self._either(chosen, a, b)
         return Element(
             chosen, a.dtype, self.code.select(condition.register, a.imaginary, b.imaginary)
         )
@@ -413,25 +450,25 @@ class LLVMKernel:
 
     # Rounding
 
-    def _rounded(self, intrinsic: str, x: Element) -> Element:
-        register = x.register
-        if x.dtype is float16 or x.dtype is bfloat16:
-            register = self._converted(Element(register, float32), x.dtype)
-        return Element(self.code.intrinsic(intrinsic, register), x.dtype)
+    def _whole(self, intrinsic: str, x: Element) -> Element:
+        # Whole numbers below a number of a half type are numbers of that type.
+        x = self.rounded(x)
+        return replace(x, register=self.code.intrinsic(intrinsic, x.register))
 
     def floor(self, x: Element) -> Element:
-        return self._rounded("floor", x)
+        return self._whole("floor", x)
 
     def ceil(self, x: Element) -> Element:
-        return self._rounded("ceil", x)
+        return self._whole("ceil", x)
 
     def round(self, x: Element) -> Element:
-        return self._rounded("roundeven", x)
+        return self._whole("roundeven", x)
 
     def sqrt(self, x: Element) -> Element:
         if x.imaginary is not None:
             return complex_math.sqrt(self.code, x)
-        return Element(self.code.intrinsic("sqrt", x.register), x.dtype)
+        found = self.code.intrinsic("sqrt", x.register)
+        return Element(found, x.dtype, short_nan=x.short_nan)
 
     def c_log(self, x: Element) -> Element:
         return Element(mathlib.c_log(self.code, x.register), x.dtype)
@@ -459,7 +496,8 @@ def _function_word(name: str) -> Any:
         if x.imaginary is not None:
             found: Element = getattr(complex_math, name)(self.code, x)
             return found
-        return Element(getattr(mathlib, name)(self.code, x.register), x.dtype)
+        register: Register = getattr(mathlib, name)(self.code, x.register)
+        return Element(register, x.dtype, short_nan=x.short_nan)
 
     word.__name__ = name
     return word

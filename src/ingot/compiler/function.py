@@ -29,6 +29,7 @@ from ingot.graph.state import implicit_states, state_lock
 from ingot.graph.tree import arrays_in
 from ingot.runtime.belongings import capture_lock
 from ingot.runtime.compile_mode import CompileMode, RecompilationWarning, compile_mode
+from ingot.runtime.numerics import excess_precision
 from ingot.runtime.profile import profiled
 
 if TYPE_CHECKING:
@@ -239,7 +240,7 @@ class CompiledFunction(FastCall):
     def _circumstances(self, arrays: list[array]) -> Hashable:
         """What an entry is for besides arguments: stream, containers to update, shared arrays."""
         options = self._options
-        stream: Hashable = _native.current_stream()
+        stream: Hashable = (_native.current_stream(), excess_precision())
         if options.inputs is None and options.outputs is None:
             return stream
         containers: Hashable = None
@@ -388,6 +389,7 @@ class CompiledFunction(FastCall):
         circumstances = {
             "the stream": str(_native.current_stream()),
             "the mode": mode.value,
+            "excess precision": str(excess_precision()),
         }
         return describe(
             self._function, args, kwargs, options.inputs, options.outputs, circumstances

@@ -298,9 +298,15 @@ class Writer:
             assert step.op is not None
             if step.op.role == "gather":
                 known[step] = self._gathered(step, inputs, pointers)
+            elif step.op.role == "view":
+                known[step] = inputs[0]
             else:
-                known[step] = inputs[0] if step.op.role == "view" else step.op.emit(self.k, *inputs)
+                known[step] = self.rounded(step.op.emit(self.k, *inputs))
             self.code.notes.append(("compute", step, known[step].register.name))
+
+    def rounded(self, result: Element) -> Element:
+        """The result of an op as its dtype holds it, unless more precision is wanted."""
+        return result if self.group.excess_precision else self.k.rounded(result)
 
     def _gathered(self, step: Step, indices: list[Element], pointers: Pointers) -> Element:
         """An element of the first input of a step, at indices."""

@@ -116,7 +116,7 @@ class PairWriter(Writer):
         for step in self.paired:
             inputs = [self.value(source, front, here) for source in step.inputs]
             assert step.op is not None
-            front[step], back[step] = step.op.emit_pair(self.k, *inputs)
+            front[step], back[step] = map(self.rounded, step.op.emit_pair(self.k, *inputs))
             for element in (front[step], back[step]):
                 self.code.notes.append(("compute", step, element.register.name))
         self.map_remaining(front, here)

@@ -14,6 +14,7 @@ from ingot.compiler.schedule import Schedule
 from ingot.compiler.simplify import SimplifyReport, simplify
 from ingot.compiler.tape import Tape
 from ingot.runtime.compile_mode import CompileMode
+from ingot.runtime.numerics import excess_precision
 
 __all__ = ["Stages", "run_pipeline"]
 
@@ -56,6 +57,8 @@ def run_pipeline(
     else:
         simplified = late_casts(expand(simplified))
         schedule = fuse(simplified)
+    for group in schedule.groups:
+        group.excess_precision = excess_precision()
     program = Program(schedule, name, account)
     finished("fuse")
     return Stages(tape, simplified, schedule, program, report, seconds)

@@ -28,6 +28,8 @@ class Group:
     reduced: tuple[int, ...] | None = None  # positions in `domain`; None without reductions
     by_rows: bool = False
     reason: str = ""  # why a single step was not fused
+    # whether ops of half types hand each other float32 instead of rounding their results
+    excess_precision: bool = False
 
     @property
     def nbytes(self) -> int:

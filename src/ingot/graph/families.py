@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANY",
+    "COMPLEX",
+    "FLOATING",
     "INTEGRAL",
     "REAL",
     "Elementwise",
@@ -46,6 +48,8 @@ def dtype_mask(dtypes: tuple[Dtype, ...]) -> int:
 
 ANY = dtype_mask(ALL_DTYPES)
 REAL = dtype_mask(tuple(dtype for dtype in ALL_DTYPES if not is_complex(dtype)))
+COMPLEX = dtype_mask((complex64,))
+FLOATING = dtype_mask(tuple(dtype for dtype in ALL_DTYPES if is_inexact(dtype)))
 INTEGRAL = dtype_mask(tuple(dtype for dtype in ALL_DTYPES if not is_inexact(dtype)))
 
 

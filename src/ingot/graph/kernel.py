@@ -1,8 +1,9 @@
 """The kernel vocabulary: what an op's `emit` rule may say about one element.
 
 `emit(k, *values)` gets a `Kernel` and one `Value` for each input and returns the `Value` of the
-result. A value has the dtype of its node; half types are stored narrow and computed in float32 by
-whoever implements the vocabulary, who need not round between the words of one rule. Operands of a
+result. A value has the dtype of its node. Half types are computed in float32 by whoever implements
+the vocabulary, who does not round between the words of one rule but rounds its result, as
+`evaluate` does; products and sums are rounded each by itself. Operands of a
 word have equal dtypes, and so has its result, unless the word says otherwise. A word takes the
 dtypes that are named with it and no others: what an op means for the rest (say, the floor of an
 integer) is said by its own rule.
@@ -49,10 +50,6 @@ class Kernel(Protocol):
     def multiply(self, a: Value, b: Value) -> Value: ...
     def divide(self, a: Value, b: Value) -> Value:
         """The quotient of floating-point or complex values."""
-
-    def rounded_product(self, a: Value, b: Value) -> Value:
-        """The product of floating-point values, rounded even where a sum follows that it could be
-        fused with."""
 
     def fused_multiply_add(self, a: Value, b: Value, c: Value) -> Value:
         """a * b + c of float32 or float64 values, rounded once."""

@@ -90,6 +90,9 @@ class Op:
     why_single: ClassVar[str] = "its elements depend on many others"
     keeps_order: ClassVar[bool] = False  # a view whose elements keep their order in memory
     broadcasts: ClassVar[bool] = False  # a view that repeats elements
+    # The dtypes, as the bits of `dtype_mask`, for which it is a math function: what NumPy and what
+    # kernels give may differ in the last places. Else both give the same bits.
+    approximate: ClassVar[int] = 0
     sums: ClassVar[bool] = False  # a reduction whose partial results want more precision
     contracts: ClassVar[bool] = False  # a product of stacks of matrices, which BLAS can compute
 

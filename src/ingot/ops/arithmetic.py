@@ -12,9 +12,9 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import array, wrap
+from ingot.graph.complex_arithmetic import modulus, product, quotient
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import (
-    ALL_DTYPES,
     bool_,
     complex64,
     float32,
@@ -22,7 +22,7 @@ from ingot.graph.dtype import (
     is_signed_integer,
 )
 from ingot.graph.elementary import Elementary, in_float32
-from ingot.graph.families import ANY, REAL, Elementwise, dtype_mask, lift
+from ingot.graph.families import ANY, FLOATING, REAL, Elementwise, dtype_mask, lift
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.op import Partial
 from ingot.ops.casting import astype, only_array
@@ -41,8 +41,6 @@ __all__ = [
     "sign",
     "subtract",
 ]
-
-INEXACT = dtype_mask(tuple(dtype for dtype in ALL_DTYPES if is_inexact(dtype)))
 
 
 class Add(Elementary):
@@ -83,6 +81,9 @@ class Multiply(Elementary):
     arity = 2
     function = np.multiply
 
+    def evaluate(self, *inputs: np.ndarray) -> Any:
+        return product(*inputs) if inputs[0].dtype.kind == "c" else super().evaluate(*inputs)
+
     def partials(self, out: array, x: array, y: array) -> tuple[Partial, Partial]:
         return y, x
 
@@ -93,8 +94,11 @@ class Divide(Elementary):
     name = "divide"
     arity = 2
     operands = "floating"
-    accepts = INEXACT
+    accepts = FLOATING
     function = np.divide
+
+    def evaluate(self, *inputs: np.ndarray) -> Any:
+        return quotient(*inputs) if inputs[0].dtype.kind == "c" else super().evaluate(*inputs)
 
     # Not by `partials`: a quotient is one operation less than a product with 1 / y.
     def vjp(self, cotangent: array, out: array, *inputs: array) -> tuple[Any, ...]:
@@ -130,7 +134,7 @@ class FloorDivide(Elementwise):
         if kind in "iu":
             return np.floor_divide(x, y)
         if kind == "c":
-            return np.divide(x, y)
+            return quotient(x, y)
         # The quotient is rounded to its dtype before it is rounded down, as in MLX.
         return in_float32(np.floor, np.asarray(in_float32(np.divide, x, y)))
 
@@ -203,7 +207,7 @@ class Abs(Elementwise):
     result = "real"
 
     def evaluate(self, x: np.ndarray) -> Any:
-        return np.absolute(x)
+        return modulus(x) if x.dtype.kind == "c" else np.absolute(x)
 
     def vjp(self, cotangent: array, out: array, *inputs: array) -> tuple[array]:
         # Of a complex x, this is the direction in which the modulus grows: no conjugate.
@@ -234,8 +238,10 @@ class Sign(Elementwise):
         kind = x.dtype.kind
         if kind == "b":
             return x
-        if kind in "iuc":
+        if kind in "iu":
             return np.sign(x)
+        if kind == "c":
+            return np.where(x == 0, x, quotient(x, modulus(x).astype(x.dtype)))
         return in_float32(_floating_sign, x)
 
     def partials(self, out: array, x: array) -> tuple[Partial]:

@@ -141,7 +141,7 @@ class Counted(Op):
             return k.cast(k.add(k.multiply(position, step), start), self.dtype)
         value = k.cast(position, float64)
         if self.step != 1:
-            value = k.rounded_product(value, k.constant(self.step, value))
+            value = k.multiply(value, k.constant(self.step, value))
         if self.start != 0:
             value = k.add(value, k.constant(self.start, value))
         return k.cast(value, self.dtype)

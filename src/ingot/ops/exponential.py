@@ -13,7 +13,7 @@ from ingot._native import array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64
 from ingot.graph.elementary import Elementary, in_float32
-from ingot.graph.families import REAL, Elementwise, lift
+from ingot.graph.families import FLOATING, REAL, Elementwise, lift
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.libraries import scipy_special
 from ingot.graph.op import Partial
@@ -36,6 +36,7 @@ class Exp(Elementary):
     """e to the power of each element."""
 
     name = "exp"
+    approximate = FLOATING
     operands = "floating"
     function = np.exp
 
@@ -47,6 +48,7 @@ class Expm1(Elementary):
     """exp(x) - 1, accurate near 0."""
 
     name = "expm1"
+    approximate = FLOATING
     operands = "floating"
     accepts = REAL
     function = np.expm1
@@ -59,6 +61,7 @@ class Log(Elementary):
     """Natural logarithm."""
 
     name = "log"
+    approximate = FLOATING
     operands = "floating"
     function = np.log
 
@@ -70,6 +73,7 @@ class Log2(Elementary):
     """Logarithm to base 2."""
 
     name = "log2"
+    approximate = FLOATING
     operands = "floating"
     function = np.log2
 
@@ -81,6 +85,7 @@ class Log10(Elementary):
     """Logarithm to base 10."""
 
     name = "log10"
+    approximate = FLOATING
     operands = "floating"
     function = np.log10
 
@@ -92,6 +97,7 @@ class Log1p(Elementwise):
     """log(1 + x), accurate near 0."""
 
     name = "log1p"
+    approximate = FLOATING
     operands = "floating"
 
     def evaluate(self, x: np.ndarray) -> Any:
@@ -118,6 +124,7 @@ class LogAddExp(Elementwise):
     """log(exp(x) + exp(y)), without overflow."""
 
     name = "logaddexp"
+    approximate = FLOATING
     arity = 2
     operands = "floating"
 
@@ -145,6 +152,7 @@ class Sigmoid(Elementwise):
     """1 / (1 + exp(-x)), accurate at both ends."""
 
     name = "sigmoid"
+    approximate = FLOATING
     operands = "floating"
     accepts = REAL
 
@@ -174,6 +182,7 @@ class Erf(Elementwise):
     """The error function."""
 
     name = "erf"
+    approximate = FLOATING
     operands = "floating"
     accepts = REAL
 
@@ -191,11 +200,12 @@ class ErfInv(Elementwise):
     """The inverse of the error function; NaN outside of [-1, 1]."""
 
     name = "erfinv"
+    approximate = FLOATING
     operands = "floating"
     accepts = REAL
 
     def evaluate(self, x: np.ndarray) -> Any:
-        return in_float32(scipy_special().erfinv, x)
+        return in_float32(_erfinv_of, x)
 
     def partials(self, out: array, x: array) -> tuple[Partial]:
         return (lambda: exp(out * out) * (scalar_sqrt(pi) / 2),)
@@ -213,6 +223,12 @@ _log1p = lift(Log1p())
 _logaddexp = lift(LogAddExp())
 _sigmoid = lift(Sigmoid())
 _erf = lift(Erf())
+
+
+def _erfinv_of(x: np.ndarray) -> Any:
+    return np.copysign(scipy_special().erfinv(x), x)  # SciPy's loses the sign of zeros
+
+
 _erfinv = lift(ErfInv())
 
 

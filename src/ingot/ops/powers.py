@@ -8,10 +8,11 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import array
+from ingot.graph.complex_arithmetic import product
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bool_
 from ingot.graph.elementary import Elementary, in_float32
-from ingot.graph.families import Elementwise, lift
+from ingot.graph.families import COMPLEX, FLOATING, Elementwise, lift
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.op import Partial
 from ingot.ops.comparison import where
@@ -24,6 +25,7 @@ class Power(Elementwise):
     """x to the power of y. Integers to negative powers give 0; complex numbers, exp(y log(x))."""
 
     name = "power"
+    approximate = FLOATING
     arity = 2
 
     def evaluate(self, x: np.ndarray, y: np.ndarray) -> Any:
@@ -64,13 +66,14 @@ class Square(Elementwise):
 
 
 def _times_itself(x: np.ndarray) -> Any:
-    return np.multiply(x, x)
+    return product(x, x) if x.dtype.kind == "c" else np.multiply(x, x)
 
 
 class Sqrt(Elementary):
     """Square roots; NaN for negative numbers."""
 
     name = "sqrt"
+    approximate = COMPLEX
     operands = "floating"
     function = np.sqrt
 
@@ -82,6 +85,7 @@ class Rsqrt(Elementwise):
     """One divided by the square root."""
 
     name = "rsqrt"
+    approximate = COMPLEX
     operands = "floating"
 
     def evaluate(self, x: np.ndarray) -> Any:

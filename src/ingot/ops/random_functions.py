@@ -161,7 +161,7 @@ class MatchingProduct(_Matching):
         return y, x
 
     def emit(self, k: Kernel, x: Value, y: Value) -> Value:  # type: ignore[override]
-        return k.rounded_product(x, y)
+        return k.multiply(x, y)
 
 
 class MatchingLog(_Matching):
@@ -232,7 +232,7 @@ class MatchingErfInv(_Matching):
             _emitted_polynomial(k, logarithm, _ERFINV_TAIL),
             _emitted_polynomial(k, logarithm, _ERFINV),
         )
-        return k.rounded_product(x, factor)
+        return k.multiply(x, factor)
 
 
 matching_erf = lift(MatchingErf())

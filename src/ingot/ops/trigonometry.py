@@ -14,7 +14,7 @@ from ingot._native import array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64
 from ingot.graph.elementary import Elementary
-from ingot.graph.families import REAL, lift
+from ingot.graph.families import FLOATING, REAL, lift
 from ingot.graph.op import Partial
 from ingot.ops.arithmetic import multiply
 
@@ -48,6 +48,7 @@ class Sin(Elementary):
     """Sine."""
 
     name = "sin"
+    approximate = FLOATING
     operands = "floating"
     function = np.sin
 
@@ -59,6 +60,7 @@ class Cos(Elementary):
     """Cosine."""
 
     name = "cos"
+    approximate = FLOATING
     operands = "floating"
     function = np.cos
 
@@ -70,6 +72,7 @@ class Tan(Elementary):
     """Tangent."""
 
     name = "tan"
+    approximate = FLOATING
     operands = "floating"
     function = np.tan
 
@@ -81,6 +84,7 @@ class ArcSin(Elementary):
     """Inverse of the sine."""
 
     name = "arcsin"
+    approximate = FLOATING
     operands = "floating"
     function = np.arcsin
 
@@ -92,6 +96,7 @@ class ArcCos(Elementary):
     """Inverse of the cosine."""
 
     name = "arccos"
+    approximate = FLOATING
     operands = "floating"
     function = np.arccos
 
@@ -103,6 +108,7 @@ class ArcTan(Elementary):
     """Inverse of the tangent."""
 
     name = "arctan"
+    approximate = FLOATING
     operands = "floating"
     function = np.arctan
 
@@ -114,6 +120,7 @@ class ArcTan2(Elementary):
     """The angle of the point (y, x), the arctangent of x / y."""
 
     name = "arctan2"
+    approximate = FLOATING
     arity = 2
     operands = "floating"
     accepts = REAL
@@ -127,6 +134,7 @@ class Sinh(Elementary):
     """Hyperbolic sine."""
 
     name = "sinh"
+    approximate = FLOATING
     operands = "floating"
     function = np.sinh
 
@@ -138,6 +146,7 @@ class Cosh(Elementary):
     """Hyperbolic cosine."""
 
     name = "cosh"
+    approximate = FLOATING
     operands = "floating"
     function = np.cosh
 
@@ -149,6 +158,7 @@ class Tanh(Elementary):
     """Hyperbolic tangent."""
 
     name = "tanh"
+    approximate = FLOATING
     operands = "floating"
     function = np.tanh
 
@@ -160,6 +170,7 @@ class ArcSinh(Elementary):
     """Inverse of the hyperbolic sine."""
 
     name = "arcsinh"
+    approximate = FLOATING
     operands = "floating"
     function = np.arcsinh
 
@@ -171,6 +182,7 @@ class ArcCosh(Elementary):
     """Inverse of the hyperbolic cosine."""
 
     name = "arccosh"
+    approximate = FLOATING
     operands = "floating"
     function = np.arccosh
 
@@ -185,6 +197,7 @@ class ArcTanh(Elementary):
     """Inverse of the hyperbolic tangent."""
 
     name = "arctanh"
+    approximate = FLOATING
     operands = "floating"
     function = np.arctanh
 

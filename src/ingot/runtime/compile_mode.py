@@ -12,6 +12,7 @@ from ingot import _native
 __all__ = [
     "CompileMode",
     "RecompilationWarning",
+    "assume_usual_settings",
     "compile_mode",
     "disable_compile",
     "enable_compile",
@@ -39,7 +40,22 @@ def _mode_from_environment() -> CompileMode:
 
 
 _mode = _mode_from_environment()
-_native.enable_fast_calls(_mode is CompileMode.enabled)
+# Whether all other settings are what the keys of the fast path assume.
+_usual_settings = True
+
+
+def _allow_fast_calls() -> None:
+    _native.enable_fast_calls(_mode is CompileMode.enabled and _usual_settings)
+
+
+_allow_fast_calls()
+
+
+def assume_usual_settings(usual: bool) -> None:
+    """Whether calls may be answered by keys that do not hold the settings of `numerics.py`."""
+    global _usual_settings
+    _usual_settings = usual
+    _allow_fast_calls()
 
 
 def compile_mode() -> CompileMode:
@@ -57,7 +73,7 @@ def set_compile_mode(mode: CompileMode | str) -> None:
         raise ValueError(
             f"[set_compile_mode] there is no mode {mode!r}; the modes are {modes}."
         ) from None
-    _native.enable_fast_calls(_mode is CompileMode.enabled)
+    _allow_fast_calls()
 
 
 def disable_compile() -> None:

@@ -27,14 +27,14 @@ __all__ = ["remainder"]
 
 
 def remainder(a: Number, b: Number) -> Number:
-    """a - floor(a / b) b: of the sign of b; NaN for b = 0. Infinite b leave a or come out."""
+    """a - floor(a / b) b: b's sign, or zero; NaN for b = 0. Infinite b leave a or come out."""
     above, below = absolute(a), absolute(b)
     rest = _double_rest(above, below) if a.is_double else _single_rest(above, below)
     rest = select(above < below, above, rest)
     rest = copy_sign(rest, a)
     different = a.is_negative() ^ b.is_negative()
     found = select(different, rest + b, rest)
-    found = select(rest.equals(0.0), copy_sign(a.constant(0.0), b), found)
+    found = select(rest.equals(0.0), rest, found)  # a zero has the sign of a, as C's fmod gives it
     valid = (above < inf) & (below > 0.0)
     return select(valid, found, a.constant(nan))
 

@@ -1,0 +1,196 @@
+"""The same program gives the same bits: op by op, fused without compile, compiled, and in MLX.
+
+Every op of the registry is tried. Math functions (`Op.approximate`) may differ in the last places,
+all others not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from typing import Any
+
+import mlx.core
+import numpy as np
+import pytest
+from tests.support.bits import different_bits, edges, ulps_apart
+
+import ingot.core as mx
+from ingot.graph.dtype import ALL_DTYPES, bool_, is_inexact
+from ingot.graph.families import Elementwise, lift
+from ingot.graph.op import registry
+
+OPS = {
+    name: kind()
+    for name, kind in sorted(registry().items())
+    if issubclass(kind, Elementwise) and not fields(kind)
+}
+COUNT = 5003  # odd, so that vectors have a rest; types of 16 bits have all their values anyway
+# Units in the last place by which NumPy's and the kernels' math functions may differ: of float32
+# each is wrong by up to four.
+ULPS = {mx.float16: 1, mx.bfloat16: 1, mx.float32: 8, mx.float64: 8}
+
+
+def _accepted(op: Elementwise) -> list[mx.Dtype]:
+    accepted = [dtype for dtype in ALL_DTYPES if op.accepts >> dtype.number & 1]
+    if op.operands == "floating":
+        return [dtype for dtype in accepted if is_inexact(dtype)]
+    return [bool_] if op.operands == "logical" else accepted
+
+
+def _is_approximate(op: Elementwise, dtype: mx.Dtype) -> bool:
+    return bool(op.approximate >> dtype.number & 1)
+
+
+CASES = [
+    pytest.param(op, dtype, id=f"{name}-{dtype.name}")
+    for name, op in OPS.items()
+    for dtype in _accepted(op)
+]
+
+
+@pytest.fixture
+def op_by_op() -> Iterator[None]:
+    """No fusion but by `compile`."""
+    mx.set_eager_fusion(False)
+    yield
+    mx.set_eager_fusion(True)
+
+
+def _arguments(op: Elementwise, dtype: mx.Dtype, seed: int = 0) -> list[mx.array]:
+    generator = np.random.default_rng(seed)
+    arguments = [mx.array(edges(dtype.numpy, COUNT, generator), dtype) for _ in range(op.arity)]
+    if op.operands == "select":
+        arguments[0] = arguments[0].astype(mx.bool_)
+    return arguments
+
+
+def _numpy(x: mx.array) -> np.ndarray:
+    mx.eval(x)
+    found: np.ndarray = np.array(x._node.data)
+    return found
+
+
+def _assert_equal_bits(found: mx.array, expected: mx.array, arguments: list[mx.array]) -> None:
+    ours, theirs = _numpy(found), _numpy(expected)
+    places = different_bits(ours, theirs)
+    if places.size:
+        place = int(places[0]) // (2 if ours.dtype.kind == "c" else 1)
+        inputs = [_numpy(x).reshape(-1)[place] for x in arguments]
+        raise AssertionError(
+            f"{places.size} differ, first of {inputs}: "
+            f"{ours.reshape(-1)[place]!r} and {theirs.reshape(-1)[place]!r}"
+        )
+
+
+@pytest.mark.usefixtures("op_by_op")
+@pytest.mark.parametrize(("op", "dtype"), CASES)
+def test_every_op_compiled_and_not(op: Elementwise, dtype: mx.Dtype) -> None:
+    function = lift(op)
+    arguments = _arguments(op, dtype)
+    expected = function(*arguments)
+    found = mx.compile(lambda *x: mx.stop_gradient(function(*x)))(*arguments)
+    if not _is_approximate(op, dtype):
+        _assert_equal_bits(found, expected, arguments)
+    elif op.name != "logaddexp" and dtype is not mx.complex64:  # in proportion to their terms
+        assert ulps_apart(_numpy(found), _numpy(expected)) <= ULPS[dtype]
+
+
+def _between_others(op: Elementwise) -> Callable[..., Any]:
+    """The op with arithmetic around it: what kernels could contract, or not round, they would."""
+    function = lift(op)
+
+    def chain(*x: mx.array) -> mx.array:
+        if op.operands == "select":
+            inner = function(x[0], x[1] * x[2], x[2] + x[1])
+        else:
+            inner = function(*(each * x[0] + each for each in x))
+        return inner * x[-1] + x[-1] * x[-1] - inner
+
+    return chain
+
+
+@pytest.mark.usefixtures("op_by_op")
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [
+        pytest.param(op, dtype, id=f"{name}-{dtype.name}")
+        for name, op in OPS.items()
+        for dtype in _accepted(op)
+        if is_inexact(dtype) and not _is_approximate(op, dtype)
+    ],
+)
+def test_every_exact_op_between_others(op: Elementwise, dtype: mx.Dtype) -> None:
+    chain = _between_others(op)
+    arguments = _arguments(op, dtype, 1)
+    _assert_equal_bits(mx.compile(chain)(*arguments), chain(*arguments), arguments)
+
+
+def _polynomial(x: Any) -> Any:
+    return ((x * 1.1 + 0.3) * x - 0.7) * x + 2.3
+
+
+def _quotients(x: Any) -> Any:
+    return (x / 3 - abs(x) * 0.1) / (x * x + 1) + (1 / x - x / 7) * (x // 0.3)
+
+
+def _choices(m: Any, x: Any) -> Any:
+    y = m.where(x * 0.3 > x - 1, m.maximum(x * 1.7, 0.1), m.minimum(-x, x * x))
+    return m.sqrt(m.abs(y)) * m.floor(x * 0.7) + m.square(m.round(y)) - m.sign(x) * y
+
+
+def _casts(m: Any, x: Any) -> Any:
+    y = (x.astype(m.float32) * 1.1 + 0.3).astype(x.dtype)
+    return (y * 1.3 + x).astype(m.float32) * (x - y).astype(m.float32)
+
+
+CHAINS: dict[str, Callable[[Any, Any], Any]] = {
+    "polynomial": lambda m, x: _polynomial(x),
+    "quotients": lambda m, x: _quotients(x),
+    "choices": _choices,
+    "casts": _casts,
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_chains_give_the_bits_of_mlx_however_they_run(name: str, dtype: str) -> None:
+    """Uncompiled, graphs run op by op twice and fused after that."""
+    chain = CHAINS[name]
+    ours = getattr(mx, dtype)
+    values = edges(ours.numpy, 1 << 16, np.random.default_rng(3))
+    x = mx.array(values, ours)
+    unsigned = "uint32" if dtype == "float32" else "uint16"
+    bits = values.view(unsigned)
+    theirs = chain(mlx.core, mlx.core.array(bits).view(getattr(mlx.core, dtype)))
+    wide = getattr(mlx.core, "uint32" if theirs.dtype.size == 4 else "uint16")
+    expected = np.array(theirs.view(wide))
+    compiled = mx.compile(lambda x: chain(mx, x))
+    for turn in range(4):
+        for found in (chain(mx, x), compiled(x)):
+            result = _numpy(found)
+            places = different_bits(result, expected.view(result.dtype))
+            assert places.size == 0, (turn, values[places[0]], result[places[0]])
+
+
+def test_excess_precision_is_a_setting() -> None:
+    x = mx.array(np.linspace(-3, 3, 1 << 16), mx.bfloat16)
+    compiled = mx.compile(_polynomial)
+    rounded = _numpy(compiled(x))
+    exact = _polynomial(np.array(x.astype(mx.float32)).astype(np.float64))
+    try:
+        mx.set_excess_precision(True)
+        excess = _numpy(compiled(x))
+        uncompiled = [_numpy(_polynomial(x)) for _ in range(3)][-1]
+    finally:
+        mx.set_excess_precision(False)
+    assert different_bits(excess, rounded).size > 0
+    assert different_bits(excess, uncompiled).size == 0
+    errors = [np.abs(each.astype(np.float64) - exact).max() for each in (excess, rounded)]
+    assert errors[0] < errors[1]
+    assert different_bits(_numpy(compiled(x)), rounded).size == 0
+
+
+def test_excess_precision_takes_a_bool() -> None:
+    with pytest.raises(TypeError, match="takes True or False, got str 'yes'"):
+        mx.set_excess_precision("yes")  # type: ignore[arg-type]
