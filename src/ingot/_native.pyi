@@ -40,6 +40,7 @@ class Node:
     dtype: Any
     stream: Any
     source: Any
+    trace: Any
     pending: Callable[[], None] | None
     tracer: bool
     @property

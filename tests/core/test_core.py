@@ -38,6 +38,7 @@ def test_no_internal_names_leak() -> None:
     """Everything public is MLX's, but for what MLX does not have: threads, control of compile."""
     own = {"get_num_threads", "set_num_threads"}
     own |= {"CompileMode", "RecompilationWarning", "compilation", "set_compile_mode"}
+    own |= {"UndeclaredStateWarning"}
     own |= {"eager_fusion_info", "set_eager_fusion", "set_excess_precision"}
     modules = {"array", "attach_functions", "cuda", "metal"}
     public = {name for name in vars(mx) if not name.startswith("_")}

@@ -43,6 +43,7 @@ Node *node_new_without_line(PyObject *op, PyObject *inputs, PyObject *shape, PyO
     node->data = NULL;
     node->pending = NULL;
     node->source = NULL;
+    node->trace = NULL;
     node->code = NULL;
     node->instruction = 0;
     node->mark = 0;
@@ -58,6 +59,7 @@ Node *node_new_without_line(PyObject *op, PyObject *inputs, PyObject *shape, PyO
             Py_DECREF(node);
             return NULL;
         }
+        node->trace = Py_NewRef(source_recorder);
     }
     return node;
 }
@@ -113,6 +115,7 @@ static void node_dealloc(Node *self) {
     Py_XDECREF(self->stream);
     Py_XDECREF(self->data);
     Py_XDECREF(self->source);
+    Py_XDECREF(self->trace);
     Py_XDECREF(self->code);
     PyTypeObject *type = Py_TYPE(self);
     PyObject_Free(self);
@@ -152,6 +155,8 @@ static PyMemberDef members[] = {
     {"dtype", T_OBJECT, offsetof(Node, dtype), READONLY, "Dtype; a tuple of them when the op has several outputs."},
     {"stream", T_OBJECT, offsetof(Node, stream), READONLY, "The stream that the op was given."},
     {"source", T_OBJECT, offsetof(Node, source), 0, "The user's line that made the node, while compile traces."},
+    {"trace", T_OBJECT, offsetof(Node, trace), 0,
+     "The recorder of the trace that made the node: how many of its nodes there are is the number of references to it."},
     {"pending", T_OBJECT, offsetof(Node, pending), 0, "Callable that waits for an asynchronous evaluation."},
     {"tracer", T_BOOL, offsetof(Node, tracer), 0, "Whether the node depends on an input of a running transform."},
     {NULL, 0, 0, 0, NULL},

@@ -121,6 +121,7 @@ class FunctionCache:
         self.fast_hits = UseCounter()  # counted by the native fast path
         self.keeps_keyword_order: bool | None = None  # asked at the first call with several
         self.counts = Counts(self.fast_hits)
+        self.has_warned = False  # of state that was not declared
 
     def get(self, key: Hashable, shapes: Shapes) -> Instance | None:
         """What to run for a signature and shapes; None if that has to be made first."""

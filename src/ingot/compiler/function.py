@@ -20,15 +20,22 @@ from ingot.compiler.cache import Instance, Shapes, Variant, cache_of
 from ingot.compiler.cache_info import Account, CacheInfo
 from ingot.compiler.capture import Snapshot
 from ingot.compiler.describe import describe, difference, input_names
+from ingot.compiler.escapes import Escapes
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.program import Compiled
 from ingot.compiler.trace import Trace, trace, with_arrays
 from ingot.compiler.verify import compare, flat_values
 from ingot.graph.op import Output, apply_multiple
+from ingot.graph.source import depth_of_user
 from ingot.graph.state import implicit_states, state_lock
 from ingot.graph.tree import arrays_in
 from ingot.runtime.belongings import capture_lock
-from ingot.runtime.compile_mode import CompileMode, RecompilationWarning, compile_mode
+from ingot.runtime.compile_mode import (
+    CompileMode,
+    RecompilationWarning,
+    UndeclaredStateWarning,
+    compile_mode,
+)
 from ingot.runtime.numerics import excess_precision
 from ingot.runtime.profile import profiled
 
@@ -264,6 +271,10 @@ class CompiledFunction(FastCall):
                 return self._function(*args, **kwargs)
         else:
             self._cache.counts.add_hit()
+            if instance.trace.captures is not None:
+                message = instance.trace.captures.warning(_name_of(self._function))
+                if message is not None:
+                    warnings.warn(message, UndeclaredStateWarning, stacklevel=depth_of_user())
         if not instance.trace.is_pure:
             with state_lock:
                 if instance.trace.fits_states():
@@ -379,10 +390,32 @@ class CompiledFunction(FastCall):
         options = self._options
         function = self._function
         names = input_names(function, args, kwargs, options.inputs)
+        escapes = Escapes()
         with profiled("compile", f"{_name_of(function)}: trace"):
-            return trace(
-                function, args, kwargs, options.inputs, options.outputs, names, options.shapeless
+            traced = trace(
+                function,
+                args,
+                kwargs,
+                options.inputs,
+                options.outputs,
+                names,
+                options.shapeless,
+                escapes.recorder,
             )
+        if traced is not None and escapes.count > 0 and not self._cache.has_warned:
+            self._warn_of(escapes, traced, args, kwargs)
+        return traced
+
+    def _warn_of(
+        self, escapes: Escapes, traced: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Tells the user, once for each function, of traced arrays that it left somewhere."""
+        others = {"the arguments": (args, kwargs), "the result": traced.result.constants}
+        function = self._function
+        message = escapes.warning(_name_of(function), function, others, traced.returned)
+        if message is not None:
+            self._cache.has_warned = True
+            warnings.warn(message, UndeclaredStateWarning, stacklevel=depth_of_user())
 
     def _describe(self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: CompileMode) -> Any:
         options = self._options
@@ -404,13 +437,13 @@ class CompiledFunction(FastCall):
             raise RuntimeError(message)
         in_a_row = self._cache.counts.next_in_a_row
         if on_recompile == "warn":
-            warnings.warn(message, RecompilationWarning, stacklevel=6)
+            warnings.warn(message, RecompilationWarning, stacklevel=depth_of_user())
         elif in_a_row == WARN_AFTER_MISSES:
             warnings.warn(
                 f"{message} That is {in_a_row} times in a row: see cache_info(), and think of "
                 "shapeless=True or of passing what changes as an array.",
                 RecompilationWarning,
-                stacklevel=6,
+                stacklevel=depth_of_user(),
             )
 
     def _verified(

@@ -32,6 +32,11 @@ class Template:
         )
 
     @property
+    def constants(self) -> list[Any]:
+        """The leaves that are no arrays."""
+        return [leaf for leaf in self._leaves if leaf is not None]
+
+    @property
     def is_array(self) -> bool:
         """Whether the tree is one array and nothing else."""
         return self._tree is None and len(self._places) == 1

@@ -11,12 +11,14 @@ import numpy as np
 from ingot import _native
 from ingot._native import Dtype, Node, array, placeholder, topological
 from ingot.compiler.capture import Recipe, Snapshot
+from ingot.compiler.captures import Captures, constants_of
 from ingot.compiler.tape import Step, Tape, parameters, tape_of
 from ingot.compiler.template import Template
 from ingot.graph.dimension import Dimension, Guards, resolve, symbolic_shape
 from ingot.graph.source import SourceRecorder
 from ingot.graph.state import State, followed_states
 from ingot.graph.tree import arrays_in, tree_leaves, tree_map
+from ingot.runtime.compile_mode import checks_captures
 
 __all__ = ["Trace", "trace", "with_arrays"]
 
@@ -27,8 +29,9 @@ Layout = tuple[tuple[Any, Dtype], ...]  # shapes and dtypes
 class _States:
     """The implicit states that a function reads while it is traced, and what stands for them."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, recorder: SourceRecorder) -> None:
         self.snapshot = snapshot
+        self.recorder = recorder
         self.found: dict[int, tuple[State, State, str]] = {}
         self.nodes: dict[int, list[Node]] = {}  # of the stand-ins, which may be re-pointed
 
@@ -37,7 +40,7 @@ class _States:
         if self.snapshot.holds(state, 0):
             return state
         if id(state) not in self.found:
-            stand_ins = [_placeholder(x.shape, x.dtype, name) for x in tuple(state)]
+            stand_ins = [_placeholder(x.shape, x.dtype, name, self.recorder) for x in tuple(state)]
             self.found[id(state)] = state, stand_ins, name
             self.nodes[id(state)] = [x._node for x in stand_ins]
         return self.found[id(state)][1]
@@ -68,6 +71,8 @@ class Trace:
     followed: list[tuple[State, int]]  # the places of them that are inputs
     updates: list[tuple[State, int, int]]  # which places of them get which outputs
     guards: Guards
+    returned: frozenset[int]  # the identities that the nodes of the result had
+    captures: Captures | None = None  # what calls check while INGOT_CHECK_CAPTURES is set
 
     @property
     def is_pure(self) -> bool:
@@ -140,22 +145,24 @@ def trace(
     captured_outputs: Any,
     names: Sequence[str],
     shapeless: bool,
+    recorder: SourceRecorder | None = None,
 ) -> Trace | None:
     """Runs `function` on placeholders for the arrays in its arguments and captured inputs.
 
     None if it closes over something that another transform, which is running, follows: only the
-    transform can see through it.
+    transform can see through it. Placeholders and the nodes that are made hold `recorder`.
     """
+    recorder = recorder or SourceRecorder()
     guards = Guards(names)
     arguments = arrays_in((args, kwargs))
     captured = _captured_arrays(captured_inputs)
     snapshot = Snapshot([captured_inputs, captured_outputs])  # 0: the inputs, see below
     stand_ins = [
-        _stand_in(position, value, names[position], guards if shapeless else None)
+        _stand_in(position, value, names[position], guards if shapeless else None, recorder)
         for position, value in enumerate([*arguments, *captured])
     ]
     input_nodes = [x._node for x in stand_ins]  # the function may re-point the handles
-    states = _States(snapshot)
+    states = _States(snapshot, recorder)
     handle_of = {id(handle): handle for handle in captured}
     replacements = iter(stand_ins)
 
@@ -167,17 +174,18 @@ def trace(
 
     args, kwargs = tree_map(placed, (args, kwargs))
     _native.begin_tracing()
-    recorder = _native.set_source_recorder(SourceRecorder())
+    recorder_before = _native.set_source_recorder(recorder)
     try:
         pointed = _point(captured, input_nodes[len(arguments) :])
         with followed_states(states):
             result = function(*args, **kwargs)
         outputs = arrays_in(result)
+        returned = frozenset(id(x._node) for x in outputs)
         result_count = len(outputs)
         template = Template.of(result)
         recipe = Recipe(snapshot, pointed, outputs)
     finally:
-        _native.set_source_recorder(recorder)
+        _native.set_source_recorder(recorder_before)
         snapshot.restore()
         _native.end_tracing()
         guards.close()
@@ -189,7 +197,8 @@ def trace(
     nodes = topological(outputs)
     if _native.in_tracing() and _reaches_outside(nodes):
         return None
-    _refuse_uncaptured(nodes, [*arguments, *captured], names)
+    constants = constants_of(nodes, outputs, recorder)
+    _refuse_uncaptured(constants, [*arguments, *captured], names)
     used = set(nodes)
     followed = [found for found in states.places() if found[2] in used]
     tape = tape_of(
@@ -206,6 +215,8 @@ def trace(
         [(state, place) for state, place, *_ in followed],
         updates,
         guards,
+        returned,
+        Captures(function, constants) if checks_captures() else None,
     )
 
 
@@ -219,14 +230,17 @@ def _captured_arrays(captured: Any) -> list[array]:
     return arrays_in(captured)
 
 
-def _stand_in(position: int, value: array, name: str, guards: Guards | None) -> array:
+def _stand_in(
+    position: int, value: array, name: str, guards: Guards | None, recorder: SourceRecorder
+) -> array:
     shape: Any = value.shape if guards is None else symbolic_shape(position, value.shape, guards)
-    return _placeholder(shape, value.dtype, name)
+    return _placeholder(shape, value.dtype, name, recorder)
 
 
-def _placeholder(shape: Any, dtype: Dtype, name: str) -> array:
+def _placeholder(shape: Any, dtype: Dtype, name: str, recorder: SourceRecorder) -> array:
     made = placeholder(shape, dtype)
     made._node.source = name
+    made._node.trace = recorder
     return made
 
 
@@ -245,12 +259,10 @@ def _reaches_outside(nodes: list[Node]) -> bool:
     return any(node.tracer and node.source is None for node in nodes)
 
 
-def _refuse_uncaptured(nodes: list[Node], inputs: list[array], names: Sequence[str]) -> None:
-    """ValueError if the graph reaches an input not through its placeholder but by itself."""
-    position_of = {value._node: position for position, value in enumerate(inputs)}
-    for node in nodes:
-        position = position_of.get(node)
-        if position is not None:
+def _refuse_uncaptured(constants: set[Node], inputs: list[array], names: Sequence[str]) -> None:
+    """ValueError if the function used an input not through its placeholder but by itself."""
+    for position, value in enumerate(inputs):
+        if value._node in constants:
             raise ValueError(
                 f"[compile] {names[position]} is passed to the function and also used inside it "
                 "under another name, so it would be an input and a constant at once. Use the "

@@ -58,6 +58,7 @@ from ingot.ops.trigonometry import *
 from ingot.ops.windows import *
 from ingot.runtime.compile_mode import CompileMode as CompileMode
 from ingot.runtime.compile_mode import RecompilationWarning as RecompilationWarning
+from ingot.runtime.compile_mode import UndeclaredStateWarning as UndeclaredStateWarning
 from ingot.runtime.compile_mode import disable_compile as disable_compile
 from ingot.runtime.compile_mode import enable_compile as enable_compile
 from ingot.runtime.compile_mode import set_compile_mode as set_compile_mode

@@ -14,7 +14,7 @@ from types import CodeType, FrameType
 
 from ingot import _native
 
-__all__ = ["Source", "SourceRecorder"]
+__all__ = ["Source", "SourceRecorder", "depth_of_user"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # Programs that use ingot, though they come with it: the tour shows its own lines.
@@ -67,6 +67,16 @@ class SourceRecorder:
             found = Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
             self.sources[key] = found
         return found
+
+
+def depth_of_user() -> int:
+    """The `stacklevel` with which a warning, issued by the caller, shows the user's line."""
+    level = 1
+    frame = sys._getframe(1)
+    while _native.is_own_code(frame.f_code) and frame.f_back is not None:
+        frame = frame.f_back
+        level += 1
+    return level
 
 
 def _source_of(code: CodeType, instruction: int) -> Source:

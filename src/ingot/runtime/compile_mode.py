@@ -12,16 +12,23 @@ from ingot import _native
 __all__ = [
     "CompileMode",
     "RecompilationWarning",
+    "UndeclaredStateWarning",
     "assume_usual_settings",
+    "checks_captures",
     "compile_mode",
     "disable_compile",
     "enable_compile",
+    "set_check_captures",
     "set_compile_mode",
 ]
 
 
 class RecompilationWarning(UserWarning):
     """A compiled function compiles again and again."""
+
+
+class UndeclaredStateWarning(UserWarning):
+    """A compiled function changes, or was traced with, something that it was not told of."""
 
 
 class CompileMode(enum.Enum):
@@ -40,12 +47,16 @@ def _mode_from_environment() -> CompileMode:
 
 
 _mode = _mode_from_environment()
+_OFF = ("", "0", "off", "false", "no")
+_checks_captures = os.environ.get("INGOT_CHECK_CAPTURES", "").lower() not in _OFF
 # Whether all other settings are what the keys of the fast path assume.
 _usual_settings = True
 
 
 def _allow_fast_calls() -> None:
-    _native.enable_fast_calls(_mode is CompileMode.enabled and _usual_settings)
+    _native.enable_fast_calls(
+        _mode is CompileMode.enabled and _usual_settings and not _checks_captures
+    )
 
 
 _allow_fast_calls()
@@ -73,6 +84,18 @@ def set_compile_mode(mode: CompileMode | str) -> None:
         raise ValueError(
             f"[set_compile_mode] there is no mode {mode!r}; the modes are {modes}."
         ) from None
+    _allow_fast_calls()
+
+
+def checks_captures() -> bool:
+    """Whether functions that are traced now will look in each call for replaced constants."""
+    return _checks_captures
+
+
+def set_check_captures(flag: bool) -> None:
+    """Does what INGOT_CHECK_CAPTURES does, for functions that are traced from now on."""
+    global _checks_captures
+    _checks_captures = flag
     _allow_fast_calls()
 
 
