@@ -4,7 +4,8 @@ Comes in, on standard input: `{"files": [...], "replace": [[old, new], ...], "as
 A cell starts with a line `# %% name` and sees the names of the cells above it, as in a notebook;
 `mx`, `nn` and `math` are there from the start, because documents do not repeat imports. After the
 cell `name`, the expression `ask[name]` is evaluated. Goes out, for each cell: `name`, `printed`,
-`error` (its type and text, or null) and `answer` (the repr of the value, or null).
+`error` (its type and text, or null), `warnings` (likewise) and `answer` (the repr of the value, or
+null).
 """
 
 import contextlib
@@ -13,6 +14,7 @@ import json
 import math
 import re
 import sys
+import warnings
 from pathlib import Path
 
 import mlx.core as mx
@@ -50,11 +52,13 @@ def run(file, source, names):
     printed = io.StringIO()
     error = None
     try:
-        with contextlib.redirect_stdout(printed):
+        with contextlib.redirect_stdout(printed), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             exec(compile(source, file, "exec"), names)
     except Exception as raised:
         error = [type(raised).__name__, str(raised)]
-    return {"printed": printed.getvalue(), "error": error}
+    told = [[warning.category.__name__, str(warning.message)] for warning in caught]
+    return {"printed": printed.getvalue(), "error": error, "warnings": told}
 
 
 if __name__ == "__main__":

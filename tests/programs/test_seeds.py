@@ -149,6 +149,15 @@ def test_only_what_crashes_mlx_fails(results: dict[str, Any]) -> None:
     assert failed == {*ERRORS, ARGUMENT}
 
 
+def test_only_what_escaped_is_warned_of(results: dict[str, Any]) -> None:
+    warned = {name: cell["warnings"] for name, cell in results.items() if cell["warnings"]}
+    assert list(warned) == ["compile_page: printing what escaped"]
+    ((kind, text),) = warned["compile_page: printing what escaped"]
+    assert kind == "UndeclaredStateWarning"
+    assert "in state[0]" in text
+    assert "mx.compile(fun, inputs=[state], outputs=[state])" in text
+
+
 def test_errors_name_the_line(results: dict[str, Any]) -> None:
     for name, made in ERRORS.items():
         kind, text = results[name]["error"]
