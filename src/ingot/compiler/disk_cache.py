@@ -7,14 +7,13 @@ size, oldest first. A damaged, foreign or unwritable cache only costs time.
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import tempfile
 from pathlib import Path
 
-__all__ = ["DiskCache"]
+from ingot.runtime.compile_log import log
 
-log = logging.getLogger("ingot.compile")
+__all__ = ["DiskCache"]
 
 _MAGIC = b"ingot-object-1\n"
 MOST_BYTES = 256 << 20

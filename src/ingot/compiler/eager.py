@@ -26,6 +26,7 @@ from ingot.compiler.tape import Step, Tape, only_carries_rules, passed_input
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import excess_precision
 from ingot.runtime.profile import is_profiling, profiled, set_graph_origins
+from ingot.runtime.progress import compiling
 
 __all__ = ["eager_fusion_info", "evaluate_whole"]
 
@@ -169,7 +170,7 @@ def _program(nodes: list[Node], wanted: list[int]) -> tuple[Program, list[Node]]
         tape = _tape(nodes, wanted, leaves)
         if _overtaken(nodes):
             return None
-        with profiled("compile", "graph: simplify, fuse"):
+        with compiling("graph"), profiled("compile", "graph: simplify, fuse"):
             program = run_pipeline(tape, CompileMode.enabled).program
         _structures.put(key, program, family)
     return program, leaves

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import logging
 import time
 import warnings
 from collections.abc import Callable, Hashable
@@ -30,6 +29,7 @@ from ingot.graph.source import depth_of_user
 from ingot.graph.state import implicit_states, state_lock
 from ingot.graph.tree import arrays_in
 from ingot.runtime.belongings import capture_lock
+from ingot.runtime.compile_log import log
 from ingot.runtime.compile_mode import (
     CompileMode,
     RecompilationWarning,
@@ -38,13 +38,12 @@ from ingot.runtime.compile_mode import (
 )
 from ingot.runtime.numerics import excess_precision
 from ingot.runtime.profile import profiled
+from ingot.runtime.progress import compiling, working
 
 if TYPE_CHECKING:
     from ingot.compiler.explain import Explanation
 
 __all__ = ["CompiledFunction", "compile"]
-
-log = logging.getLogger("ingot.compile")
 
 MAX_SHAPES_NAMED = 6
 WARN_AFTER_MISSES = 16  # in a row: whoever recompiles on every call should hear of it
@@ -319,7 +318,7 @@ class CompiledFunction(FastCall):
         """What to run for a signature, made now; None if only a transform around can follow it."""
         cache = self._cache
         mode = key[-1]
-        with cache.lock:
+        with cache.lock, compiling(_name_of(self._function)):
             found = cache.get(key, shapes)  # another thread may have been first
             if found is not None:
                 cache.counts.add_hit()
@@ -391,6 +390,7 @@ class CompiledFunction(FastCall):
         function = self._function
         names = input_names(function, args, kwargs, options.inputs)
         escapes = Escapes()
+        working("tracing")
         with profiled("compile", f"{_name_of(function)}: trace"):
             traced = trace(
                 function,

@@ -6,14 +6,27 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from ingot._native import MachineCode
 from ingot.compiler.disk_cache import DiskCache
 from ingot.compiler.jit import code_version, compile_object, load_object
+from ingot.runtime.compile_log import log
+from ingot.runtime.progress import working
 
-__all__ = ["load_kernels"]
+__all__ = ["LoadedKernels", "load_kernels"]
+
+
+@dataclass
+class LoadedKernels:
+    """The machine code of the kernels of a program, in their order, and where it came from."""
+
+    codes: list[MachineCode] = field(default_factory=list)
+    compiled: int = 0  # by LLVM
+    from_disk: int = 0  # the others were in memory
 
 
 class _Kernels:
@@ -23,22 +36,29 @@ class _Kernels:
         self.lock = threading.RLock()  # garbage collection may run code of users that compiles
         self.loaded: WeakValueDictionary[str, MachineCode] = WeakValueDictionary()
 
-    def get(self, text: str) -> MachineCode:
+    def add(self, text: str, to: LoadedKernels) -> MachineCode:
         """The code of a kernel, whose text calls itself KERNEL."""
         with self.lock:
             found = self.loaded.get(text)
             if found is None:
-                found = self.loaded[text] = _load(text)
+                found = self.loaded[text] = _load(text, to)
             return found
 
 
-def _load(text: str) -> MachineCode:
+def _load(text: str, to: LoadedKernels) -> MachineCode:
     digest = hashlib.sha256(f"{code_version()}\n{text}".encode()).hexdigest()
     name = f"ingot_{digest[:32]}"
     disk = DiskCache()
     data = disk.read(digest)
-    if data is None:
+    if data is not None:
+        to.from_disk += 1
+        log.debug("kernel %s: from the disk cache, %d bytes", name, len(data))
+    else:
+        started = time.perf_counter()
         data = compile_object(text.replace("KERNEL", name))
+        to.compiled += 1
+        seconds = time.perf_counter() - started
+        log.debug("kernel %s: compiled in %.1f ms, %d bytes", name, seconds * 1e3, len(data))
         disk.write(digest, data)
     return load_object(data, name)
 
@@ -46,6 +66,14 @@ def _load(text: str) -> MachineCode:
 _kernels = _Kernels()
 
 
-def load_kernels(texts: Sequence[str]) -> list[MachineCode]:
+def load_kernels(texts: Sequence[str]) -> LoadedKernels:
     """The machine code of each of the kernels of a program, which keeps it."""
-    return [_kernels.get(text) for text in texts]
+    loaded = LoadedKernels()
+    distinct: dict[str, MachineCode] = {}
+    total = len(set(texts))
+    for text in texts:
+        if text not in distinct:
+            working("kernels", len(distinct), total)
+            distinct[text] = _kernels.add(text, loaded)
+    loaded.codes = [distinct[text] for text in texts]
+    return loaded

@@ -15,6 +15,7 @@ from ingot.compiler.simplify import SimplifyReport, simplify
 from ingot.compiler.tape import Tape
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import excess_precision
+from ingot.runtime.progress import working
 
 __all__ = ["Stages", "run_pipeline"]
 
@@ -48,10 +49,12 @@ def run_pipeline(
         account.spend(stage, now - started)
         started = now
 
+    working(f"simplifying {len(tape.steps):,} operations")
     simplified, report = tape, SimplifyReport()
     if mode is not CompileMode.no_simplify:
         simplified, report = simplify(tape)
     finished("simplify")
+    working(f"fusing {len(simplified.steps):,} operations")
     if mode is CompileMode.no_fuse:
         schedule = separate(simplified)
     else:

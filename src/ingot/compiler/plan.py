@@ -16,7 +16,7 @@ import numpy as np
 
 from ingot._native import NativeProgram
 from ingot.compiler.arena import Arena
-from ingot.compiler.kernels import load_kernels
+from ingot.compiler.kernels import LoadedKernels, load_kernels
 from ingot.compiler.layout import contiguous
 from ingot.compiler.loops import Kernel, Lowered
 from ingot.compiler.materialise import copy_of
@@ -29,6 +29,7 @@ from ingot.compiler.work import Work
 from ingot.graph.blas import has_gemm, product_of
 from ingot.graph.op import Output
 from ingot.graph.shape import size_of
+from ingot.runtime.progress import working
 
 __all__ = ["Plan", "build_plan"]
 
@@ -56,6 +57,7 @@ class Plan:
     arena: int = 0
     peak: int = 0  # bytes of outputs, constants and arena
     donations: dict[Step, Step] = field(default_factory=dict)  # output -> input
+    loaded: LoadedKernels = field(default_factory=LoadedKernels)
 
 
 class _Planner:
@@ -137,7 +139,9 @@ class _Planner:
     # Instructions
 
     def run(self) -> Plan:
-        for number, group in enumerate(self.schedule.groups):
+        groups = self.schedule.groups
+        for number, group in enumerate(groups):
+            working("loops written", number, len(groups))
             step = group.steps[0]
             if group.kind == "view":
                 self._view(step)
@@ -418,13 +422,14 @@ class _Planner:
 
     def _with_code(self) -> list[tuple[Any, ...]]:
         """The instructions with machine code in place of the kernels."""
-        codes = iter(load_kernels([kernel.text for _, kernel in self.plan_kernels]))
+        codes = iter(self.loaded.codes)
         return [
             ("kernel", next(codes), *made[2:]) if made[0] == "kernel" else made
             for made in self.instructions
         ]
 
     def _finished(self) -> Plan:
+        self.loaded = load_kernels([kernel.text for _, kernel in self.plan_kernels])
         tape = self.schedule.tape
         plain = [self.slot_of.get(step) for step in tape.outputs]
         first = self.input_count
@@ -465,6 +470,7 @@ class _Planner:
             self.arena.size,
             peak,
             donations,
+            self.loaded,
         )
 
 

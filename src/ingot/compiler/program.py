@@ -17,7 +17,9 @@ from ingot.compiler.schedule import Schedule
 from ingot.compiler.work import About
 from ingot.graph.op import Op, no_rule
 from ingot.graph.shape import Shape
+from ingot.runtime.compile_log import log
 from ingot.runtime.profile import profiled
+from ingot.runtime.progress import compiling
 
 __all__ = ["Compiled", "Program"]
 
@@ -65,11 +67,25 @@ class Program:
     def _planned(self, account: Account, strides: Strides | None = None) -> Plan:
         started = time.perf_counter()
         try:
-            with profiled("compile", f"{self.name}: machine code"):
+            with (
+                compiling(self.name, account.seconds),
+                profiled("compile", f"{self.name}: machine code"),
+            ):
                 plan = build_plan(self.schedule, strides)
         finally:
-            account.spend("machine code", time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            account.spend("machine code", seconds)
         plan.program.about = About(self.name, plan.work)
+        loaded = plan.loaded
+        log.info(
+            "machine code of %s in %.1f ms: %d kernels, %d compiled, %d from the disk cache%s",
+            self.name,
+            seconds * 1e3,
+            len(loaded.codes),
+            loaded.compiled,
+            loaded.from_disk,
+            f"; {account.reason}" if strides is not None and account.reason else "",
+        )
         return plan
 
     def run(self, inputs: tuple[np.ndarray, ...]) -> Any:

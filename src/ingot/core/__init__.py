@@ -66,6 +66,7 @@ from ingot.runtime.evaluate import *
 from ingot.runtime.files import *
 from ingot.runtime.memory import *
 from ingot.runtime.numerics import set_excess_precision as set_excess_precision
+from ingot.runtime.progress import set_compile_progress as set_compile_progress
 from ingot.runtime.threads import get_num_threads as get_num_threads
 from ingot.runtime.threads import set_num_threads as set_num_threads
 from ingot.transforms.checkpoint import *
