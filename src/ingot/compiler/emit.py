@@ -26,6 +26,7 @@ from ingot.graph.dtype import (
     is_inexact,
     is_unsigned_integer,
     uint32,
+    uint64,
 )
 
 __all__ = ["Element", "LLVMKernel"]
@@ -211,12 +212,7 @@ class LLVMKernel:
             widens = type == "double"
             return code.convert("fpext" if widens else "fptrunc", x.register, type)
         if is_inexact(x.dtype):
-            # By way of a wide integer, so that what does not fit wraps around instead of being
-            # undefined.
-            operation = "llvm.fptoui.sat" if dtype.name == "uint64" else "llvm.fptosi.sat"
-            suffix = "f64" if x.register.type == "double" else "f32"
-            wide = code.call("i64", f"{operation}.i64.{suffix}", x.register)
-            return code.convert("trunc", wide, type)
+            return self._integer(x.register, dtype)
         if is_inexact(dtype):
             operation = "uitofp" if _unsigned(x.dtype) else "sitofp"
             return code.convert(operation, x.register, type)
@@ -224,6 +220,26 @@ class LLVMKernel:
         if new < old:
             return code.convert("trunc", x.register, type)
         return code.convert("zext" if _unsigned(x.dtype) else "sext", x.register, type)
+
+    def _integer(self, x: Register, dtype: Dtype) -> Register:
+        """A float as an integer, by the rule of `graph/casts.py`."""
+        code = self.code
+        if dtype is not uint64:
+            way = "i64" if dtype.size == 8 or dtype is uint32 else "i32"
+            return code.convert("trunc", self._signed(x, way), register_type(dtype))
+        middle = code.constant(2.0**63, x)
+        high = code.compare("fcmp oge", x, middle)
+        near = self._signed(code.select(high, code.binary("fsub", x, middle), x), "i64")
+        return code.select(high, code.binary("xor", near, literal("i64", -(2**63))), near)
+
+    def _signed(self, x: Register, way: str) -> Register:
+        """A float rounded toward zero; the lowest integer for what is out of range, and for NaN."""
+        code = self.code
+        lowest = -(2.0 ** (int(way[1:]) - 1))
+        above = code.compare("fcmp oge", x, code.constant(lowest, x))
+        inside = code.binary("and", above, code.compare("fcmp olt", x, code.constant(-lowest, x)))
+        safe = code.select(inside, x, code.constant(lowest, x))
+        return code.convert("fptosi", safe, way)
 
     # Arithmetic
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, array, constant
+from ingot.graph.casts import converted
 from ingot.graph.dimension import Dimension
 from ingot.graph.dlpack import imported
 from ingot.graph.dtype import (
@@ -26,7 +27,6 @@ from ingot.graph.dtype import (
     from_numpy,
     int32,
     int64,
-    is_complex,
     is_integer,
     promote,
     uint64,
@@ -263,15 +263,13 @@ def _from_numpy(data: np.ndarray, dtype: Dtype | None) -> array:
 
 def _copied(data: np.ndarray, dtype: Dtype) -> array:
     """A copy of the data, in memory of ingot's own, as an array of `dtype`."""
-    if data.dtype.kind == "c" and not is_complex(dtype):
-        data = data.real
     token = _native.enter_numpy_memory()
     try:
         if data.dtype == dtype.numpy:
             copy = np.array(data, order="C")
         else:
             with np.errstate(all="ignore"):
-                copy = data.astype(dtype.numpy, order="C", subok=False)
+                copy = np.asarray(converted(data, dtype.numpy), order="C")
     finally:
         _native.leave_numpy_memory(token)
     return constant(copy, dtype)

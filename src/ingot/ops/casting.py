@@ -12,8 +12,9 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, array, make, wrap
+from ingot.graph.casts import converted
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import ALL_DTYPES, bool_, complex64, is_inexact
+from ingot.graph.dtype import ALL_DTYPES, is_inexact
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.op import Op, apply, no_rule
 from ingot.graph.shape import Shape, shape_text
@@ -61,9 +62,7 @@ class AsType(Op):
         return x.shape, self.dtype
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
-        if x.dtype.kind == "c" and self.dtype is not bool_ and self.dtype is not complex64:
-            x = x.real
-        return x.astype(self.dtype.numpy)
+        return converted(x, self.dtype.numpy)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
         return (astype(cotangent, x.dtype) if is_inexact(x.dtype) else None,)
@@ -95,7 +94,9 @@ def astype(a: array, dtype: Dtype, stream: StreamLike = None) -> array:
         stream: Where the work belongs.
 
     Returns:
-        The converted array. Floating-point numbers become integers by rounding toward zero.
+        The converted array. Floating-point numbers are rounded toward zero to integers; those that
+        an integer dtype cannot hold, infinities and NaN become what MLX on x86 gives, the same in
+        every way in which a cast can run (the table is in docs/numerics.md).
     """
     only_array("astype", a)
     if a.dtype is dtype:

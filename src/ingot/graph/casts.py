@@ -1,0 +1,73 @@
+"""Casts of NumPy arrays with one result, whatever the size, the memory layout and the processor.
+
+What C leaves undefined when a floating-point number is not in the range of an integer type, NumPy
+leaves to the compiler and the vector instructions that it chose. The rule here is that of MLX on
+x86, where casts go by way of a signed integer:
+
+| to | way | outside of the way's range, infinities and NaN |
+|---|---|---|
+| bool | | nonzero is true, NaN too |
+| int8, uint8, int16, uint16 | int32, modulo the width | 0 |
+| int32 | int32 | -2**31 |
+| uint32 | int64, modulo 2**32 | 0 |
+| int64 | int64 | -2**63 |
+| uint64 | int64, modulo 2**64, or from 2**63 the number itself | 0 from 2**64; else 2**63 |
+
+Complex numbers are cast by their real parts, to bool by both. Everything else is rounded once, to
+nearest, ties to even.
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+__all__ = ["converted"]
+
+_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
+_UINT64 = np.dtype(np.uint64)
+_BOOL = np.dtype(bool)
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
+def converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """A copy of `x` as elements of `dtype`, in row-major order if `x` is contiguous."""
+    if x.dtype.kind == "c" and dtype.kind != "c" and dtype != _BOOL:
+        x = x.real
+    if x.dtype == np.float64 and dtype == _BFLOAT16:
+        x = _single(x)
+    if dtype.kind not in "iu" or x.dtype.kind in "iub":
+        return x.astype(dtype, subok=False)
+    if x.dtype.itemsize == 2:
+        x = x.astype(np.float32)  # compares faster, and knows the limits
+    if dtype == _UINT64:
+        return _to_uint64(x)
+    way = _INT64 if dtype.itemsize == 8 or dtype == np.uint32 else _INT32
+    return _to_signed(x, way).astype(dtype, copy=False)
+
+
+def _single(x: np.ndarray) -> np.ndarray:
+    """Doubles as floats whose last bit tells that something was lost: rounding those again rounds
+    the doubles right.
+    """
+    single = x.astype(np.float32, order="C")
+    back = single.astype(np.float64)
+    bits = single.view(np.int32)
+    bits[np.abs(back) > np.abs(x)] -= 1
+    bits[(back != x) & (x == x)] |= 1
+    return single
+
+
+def _to_signed(x: np.ndarray, way: np.dtype) -> np.ndarray:
+    lowest = x.dtype.type(-(2.0 ** (8 * way.itemsize - 1)))
+    inside = (x >= lowest) & (x < -lowest)
+    return np.where(inside, x, lowest).astype(way)
+
+
+def _to_uint64(x: np.ndarray) -> np.ndarray:
+    """Numbers from 2**63 on by way of their distance to it."""
+    middle = x.dtype.type(2.0**63)
+    high = x >= middle
+    found = _to_signed(np.where(high, x - middle, x), _INT64).astype(_UINT64)
+    np.bitwise_xor(found, np.uint64(2**63), out=found, where=high)
+    return found
