@@ -1,4 +1,5 @@
-"""What all tests share: the same random numbers in every run, and how hard hypothesis searches.
+"""What all tests share: the same random numbers in every run, poisoned memory, and how hard
+hypothesis searches.
 
 `INGOT_HYPOTHESIS=long` searches for long; the default is quick enough for every change. Warnings
 are errors (pyproject.toml, [tool.pytest.ini_options]).
@@ -13,6 +14,9 @@ import zlib
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Memory that nobody wrote holds NaN, True and -1: what reads it is wrong in every run, not in some.
+os.environ.setdefault("INGOT_POISON_MEMORY", "1")
 
 # No deadline: on a shared machine a slow example says nothing about the code.
 # The same examples in each run, so that a change can only fail for what it changed.

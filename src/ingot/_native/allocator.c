@@ -39,6 +39,9 @@
 #define SMALL_CLASSES 56
 #define LARGE_CLASSES (32 * 16)
 
+/* What a debug setting fills new blocks with: NaN in every floating-point format, true, -1. */
+#define POISON 0xFF
+
 /* A free block up to this many classes above the wanted one is used rather than fresh memory. */
 #define CLASSES_ABOVE 2
 
@@ -62,6 +65,7 @@ static struct {
     size_t cache;  /* free large blocks, and chunks without a block in use */
     size_t mapped; /* all large blocks, free or not, chunks included */
     size_t cache_limit, memory_limit, reach;
+    bool poisons; /* whether blocks are filled with POISON before they are handed out */
     Chunk *with_room[SMALL_CLASSES];
     LargeBlock *bins[LARGE_CLASSES];
     LargeBlock *newest, *oldest;
@@ -82,6 +86,8 @@ static void start(void) {
     heap.memory_limit = memory / 5 * 4; /* MLX's default too */
     heap.cache_limit = memory / 4;
     heap.reach = (size_t)ingot_machine_reach();
+    const char *poison = getenv("INGOT_POISON_MEMORY");
+    heap.poisons = poison != NULL && strcmp(poison, "1") == 0;
     pthread_atfork(before_fork, after_fork, after_fork);
 }
 
@@ -320,6 +326,7 @@ static void count_active(size_t size) {
     }
 }
 
+/* `fresh` becomes whether the block is known to be zero. */
 static void *allocate(size_t size, bool *fresh) {
     void *address = NULL;
     *fresh = false;
@@ -341,7 +348,12 @@ static void *allocate(size_t size, bool *fresh) {
             count_active(block->size);
         }
     }
+    bool poisons = heap.poisons;
     unlock_heap();
+    if (poisons && address != NULL) {
+        memset(address, POISON, size);
+        *fresh = false;
+    }
     return address;
 }
 
@@ -461,6 +473,14 @@ size_t ingot_set_memory_limit(size_t bytes) {
     lock_heap();
     size_t old = heap.memory_limit;
     heap.memory_limit = bytes;
+    unlock_heap();
+    return old;
+}
+
+bool ingot_set_memory_poison(bool poisons) {
+    lock_heap();
+    bool old = heap.poisons;
+    heap.poisons = poisons;
     unlock_heap();
     return old;
 }

@@ -3,6 +3,7 @@
 #ifndef INGOT_ALLOCATOR_H
 #define INGOT_ALLOCATOR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,10 @@ void ingot_clear_cache(void);
 /* Both return the limit that held before. */
 size_t ingot_set_cache_limit(size_t bytes);
 size_t ingot_set_memory_limit(size_t bytes);
+
+/* Whether every block is filled with bytes of 0xFF before it is handed out, so that what reads memory that nobody wrote
+ * gives a result that is wrong each time. INGOT_POISON_MEMORY=1 switches it on at the start. Returns the old setting. */
+bool ingot_set_memory_poison(bool poisons);
 
 /* No more than this can ever be handed out: a request beyond it fails at once. */
 size_t ingot_memory_reach(void);

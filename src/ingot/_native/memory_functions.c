@@ -48,6 +48,11 @@ static PyObject *set_memory_limit(PyObject *Py_UNUSED(module), PyObject *number)
     return bytes < 0 ? NULL : PyLong_FromSize_t(ingot_set_memory_limit((size_t)bytes));
 }
 
+static PyObject *set_memory_poison(PyObject *Py_UNUSED(module), PyObject *argument) {
+    int poisons = PyObject_IsTrue(argument);
+    return poisons < 0 ? NULL : PyBool_FromLong(ingot_set_memory_poison(poisons));
+}
+
 static PyObject *limit_or_none(int64_t limit) {
     return limit == INGOT_NO_LIMIT ? Py_NewRef(Py_None) : PyLong_FromLongLong(limit);
 }
@@ -68,6 +73,8 @@ static PyMethodDef functions[] = {
     {"clear_cache", clear_cache, METH_NOARGS, "clear_cache(): gives the cache back to the system"},
     {"set_cache_limit", set_cache_limit, METH_O, "set_cache_limit(bytes): returns the old limit"},
     {"set_memory_limit", set_memory_limit, METH_O, "set_memory_limit(bytes): returns the old limit"},
+    {"set_memory_poison", set_memory_poison, METH_O,
+     "set_memory_poison(on): whether new blocks are filled with 0xFF, for tests; returns the old setting"},
     {"cgroup_limits", cgroup_limits, METH_O,
      "cgroup_limits(root): (bytes or None, CPUs or None); root goes before /proc and /sys, '' is the machine"},
     {NULL, NULL, 0, NULL},

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Layout", "contiguous"]
+from ingot.compiler.tape import Step
+from ingot.graph.shape import size_of
+
+__all__ = ["Layout", "contiguous", "layout_of_view"]
 
 
 @dataclass(frozen=True)
@@ -28,3 +31,15 @@ def contiguous(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
         strides[axis] = step
         step *= max(shape[axis], 1)
     return tuple(strides)
+
+
+def layout_of_view(step: Step, strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]] | None:
+    """Offset and strides in bytes of a view of a value with the given strides; None if only a copy
+    can be viewed so. An empty view is at its source's own address: where its first element would
+    be may lie outside of the source's memory.
+    """
+    if size_of(step.shape) == 0:
+        return 0, contiguous(step.shape, step.dtype.size)
+    assert step.op is not None
+    found: tuple[int, tuple[int, ...]] | None = step.op.layout(step.inputs[0].shape, strides)
+    return found

@@ -17,7 +17,7 @@ import numpy as np
 from ingot._native import NativeProgram
 from ingot.compiler.arena import Arena
 from ingot.compiler.kernels import LoadedKernels, load_kernels
-from ingot.compiler.layout import contiguous
+from ingot.compiler.layout import contiguous, layout_of_view
 from ingot.compiler.loops import Kernel, Lowered
 from ingot.compiler.materialise import copy_of
 from ingot.compiler.scatter import lower_scatter
@@ -192,12 +192,11 @@ class _Planner:
     def _view(self, step: Step) -> None:
         source = step.inputs[0]
         place = self.place[source]
-        assert step.op is not None
-        found = step.op.layout(source.shape, place.strides)
+        found = layout_of_view(step, place.strides)
         if found is None:
             copy = self._materialised(source)
             place = self.place[copy]
-            found = step.op.layout(source.shape, place.strides)
+            found = layout_of_view(step, place.strides)
         assert found is not None
         offset, strides = found
         self.place[step] = Place(place.slot, place.offset + offset, strides)

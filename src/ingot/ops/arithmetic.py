@@ -26,6 +26,7 @@ from ingot.graph.families import ANY, FLOATING, REAL, Elementwise, dtype_mask, l
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.op import Partial
 from ingot.ops.casting import astype, only_array
+from ingot.ops.complex_numbers import conj, imag
 
 __all__ = [
     "abs",
@@ -139,7 +140,9 @@ class FloorDivide(Elementwise):
         return in_float32(np.floor, np.asarray(in_float32(np.divide, x, y)))
 
     def partials(self, out: array, x: array, y: array) -> tuple[Partial, Partial]:
-        return None, None
+        if out.dtype is not complex64:
+            return None, None
+        return lambda: 1 / y, lambda: -out / y
 
     def emit(self, k: Kernel, x: Value, y: Value) -> Value:
         dtype = k.dtype(x)
@@ -244,8 +247,15 @@ class Sign(Elementwise):
             return np.where(x == 0, x, quotient(x, modulus(x).astype(x.dtype)))
         return in_float32(_floating_sign, x)
 
-    def partials(self, out: array, x: array) -> tuple[Partial]:
-        return (None,)
+    def vjp(self, cotangent: array, out: array, *inputs: array) -> tuple[array | None]:
+        # The turn of a complex number is its own adjoint in the real inner product.
+        return (_turn(cotangent, out, inputs[0]) if out.dtype is complex64 else None,)
+
+    def jvp(self, tangents: tuple[array | None, ...], out: array, *inputs: array) -> array | None:
+        tangent = tangents[0]
+        if tangent is None or out.dtype is not complex64:
+            return None
+        return _turn(tangent, out, inputs[0])
 
     def emit(self, k: Kernel, x: Value) -> Value:
         dtype = k.dtype(x)
@@ -258,6 +268,15 @@ class Sign(Elementwise):
         above = k.cast(k.greater(x, zero), dtype)
         below = k.cast(k.less(x, zero), dtype)
         return k.subtract(above, below)
+
+
+def _turn(change: array, sign: array, x: array) -> array:
+    """How the sign of complex x, which is on the unit circle, turns when x changes: by the part of
+    the change across x, divided by the modulus; not at 0, where there is no direction.
+    """
+    modulus = _abs(x)
+    across = imag(change * conj(sign))
+    return sign * 1j * (across / (modulus + (modulus == 0)))
 
 
 def _floating_sign(x: np.ndarray) -> Any:

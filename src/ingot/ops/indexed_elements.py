@@ -49,6 +49,8 @@ def _wrapped(index: np.ndarray, length: int) -> np.ndarray:
 
 def checked(build: Callable[..., Any], index: Any, length: int) -> Any:
     """An index in a compiled program that is used only once all of it is within the axis."""
+    if size_of(index.shape) == 0:
+        return index  # no flag: a check reads one, which nothing would write
     outside = build(IsOutside(length), index)
     if size_of(index.shape) > 1:
         outside = build(SomeOutside(tuple(range(len(index.shape)))), outside)
@@ -113,6 +115,7 @@ class CheckedIndex(_InPrograms):
     role = "check"
 
     def infer(self, index: array, is_outside: array) -> tuple[Shape, Dtype]:
+        assert size_of(is_outside.shape) == 1, "a check reads one flag"
         return index.shape, index.dtype
 
     def evaluate(self, index: np.ndarray, is_outside: np.ndarray) -> np.ndarray:

@@ -103,7 +103,7 @@ def between(a: array, axis: int, start: int, stop: int, stream: StreamLike = Non
 def _array_list(name: str, arrays: Any) -> list[array]:
     """A user's sequence of arrays as a list; an array stands for its rows."""
     if isinstance(arrays, array):
-        return list(unstack(arrays))
+        arrays = unstack(arrays)
     if not isinstance(arrays, (list, tuple)):
         raise TypeError(f"[{name}] takes a list of arrays, got {type(arrays).__name__}.")
     if not arrays:

@@ -11,7 +11,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import setitem
+from operator import gt, setitem
 from typing import Any
 
 import numpy as np
@@ -376,7 +376,7 @@ def slice_update(
     shape = a.shape
     missing = len(shape) - update.ndim
     sizes = tuple(1 if axis in places else shape[axis] for axis in range(missing)) + update.shape
-    if len(sizes) != len(shape) or any(map(int.__gt__, sizes, shape)):
+    if len(sizes) != len(shape) or any(map(gt, sizes, shape)):
         raise ValueError(
             f"[slice_update] an update of shape {shape_text(update.shape)} does not fit into shape "
             f"{shape_text(shape)}."
