@@ -7,33 +7,47 @@ import time
 
 from tests.fuzz.check import Difference, Statistics, check
 from tests.fuzz.grow import grow
+from tests.fuzz.stories import KINDS, tell_story
+from tests.fuzz.tell import check_story
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
-    parser.add_argument("--programs", type=int, default=3_000, help="how many at most")
+    parser.add_argument("--programs", type=int, default=3_000, help="how many of each kind at most")
     parser.add_argument("--seed", type=int, default=1_000_000, help="the first program's seed")
     parser.add_argument("--seconds", type=float, default=600, help="how long at most")
     parser.add_argument(
         "--every", type=int, default=100, help="how often to ask MLX's compile, which takes seconds"
     )
     parser.add_argument("--show", type=int, help="print the program of a seed and leave")
+    parser.add_argument("--story", type=int, help="print the story of a seed and leave")
+    parser.add_argument(
+        "--kinds", nargs="*", choices=["programs", *KINDS], help="what to check; all by default"
+    )
     options = parser.parse_args()
     if options.show is not None:
         print(grow(options.show).source())
         return 0
+    if options.story is not None:
+        kind = options.kinds[0] if options.kinds else None
+        print(tell_story(options.story, kind).source())
+        return 0
+    kinds = options.kinds or ["programs", *KINDS]
     statistics, failures = Statistics(), 0
     end = time.monotonic() + options.seconds
     for seed in range(options.seed, options.seed + options.programs):
         if time.monotonic() > end:
             break
-        try:
-            check(
-                grow(seed), statistics, with_mlx_compile=(seed - options.seed) % options.every == 0
-            )
-        except Difference as difference:
-            failures += 1
-            print(f"program {seed}: {difference}\n", flush=True)
+        for kind in kinds:
+            try:
+                if kind == "programs":
+                    number = seed - options.seed
+                    check(grow(seed), statistics, with_mlx_compile=number % options.every == 0)
+                else:
+                    check_story(tell_story(seed, kind), statistics)
+            except Difference as difference:
+                failures += 1
+                print(f"seed {seed}, {kind}: {difference}\n", flush=True)
     print(f"ingot: fuzz: {statistics}; {failures} failures")
     return 1 if failures else 0
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
 import mlx.core as mlx
@@ -13,7 +14,7 @@ from tests.fuzz.program import Program
 
 import ingot.core as mx
 
-__all__ = ["Difference", "Statistics", "check", "run"]
+__all__ = ["Difference", "Statistics", "check", "compare", "leaves_of", "run"]
 
 TOLERANCE = {"float16": 3e-2, "bfloat16": 2e-1}
 HALF = ("float16", "bfloat16")
@@ -35,6 +36,11 @@ class Statistics:
     refused: int = 0  # calls that raised, compiled as uncompiled
     compared_with_mlx: int = 0
     compared_with_mlx_compile: int = 0
+    stories: Counter[str] = field(default_factory=Counter)  # by kind
+    shown: int = 0  # values that stories showed
+    warned: int = 0  # stories with undeclared state that were told with a warning
+    refused_objects: int = 0  # stories that ended with the refusal of an object
+    stories_told_to_mlx: int = 0
 
     def __str__(self) -> str:
         return (
@@ -42,15 +48,24 @@ class Statistics:
             f"({self.refused} raised, compiled as eager): {self.shapeless} shapeless, "
             f"{self.with_state} with captured state, {self.nested} with transforms or compiled "
             f"functions inside; {self.compared_with_mlx} compared with MLX, "
-            f"{self.compared_with_mlx_compile} with its compile"
+            f"{self.compared_with_mlx_compile} with its compile. {self._about_stories()}"
+        )
+
+    def _about_stories(self) -> str:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.stories.items()))
+        return (
+            f"{self.stories.total()} stories with {self.shown} values ({kinds}): {self.warned} "
+            f"warned of undeclared state, {self.refused_objects} refused an object, "
+            f"{self.stories_told_to_mlx} told to MLX"
         )
 
 
-def _leaves(tree: Any) -> list[Any]:
+def leaves_of(tree: Any) -> list[Any]:
+    """The types of the containers, the keys, and the leaves, arrays as dtypes and values."""
     if isinstance(tree, dict):
-        return [leaf for key, item in tree.items() for leaf in (key, *_leaves(item))]
+        return [leaf for key, item in tree.items() for leaf in (key, *leaves_of(item))]
     if isinstance(tree, (list, tuple)):
-        return [type(tree).__name__, *(leaf for item in tree for leaf in _leaves(item))]
+        return [type(tree).__name__, *(leaf for item in tree for leaf in leaves_of(item))]
     if isinstance(tree, (mx.array, mlx.array)):
         dtype = str(tree.dtype).rsplit(".", 1)[-1]
         plain = tree.astype((mx if isinstance(tree, mx.array) else mlx).float32)
@@ -58,8 +73,8 @@ def _leaves(tree: Any) -> list[Any]:
     return [tree]
 
 
-def _compare(what: str, found: Any, expected: Any, uses_half: bool) -> None:
-    one, other = _leaves(found), _leaves(expected)
+def compare(what: str, one: list[Any], other: list[Any], uses_half: bool) -> None:
+    """Difference unless the leaves are equal, up to rounding."""
     if len(one) != len(other):
         raise Difference(f"{what}: {len(one)} leaves instead of {len(other)}")
     for x, y in zip(one, other, strict=True):
@@ -126,15 +141,17 @@ def _check(program: Program, statistics: Statistics, with_mlx_compile: bool) -> 
         if error is not None:
             statistics.refused += 1
             return  # what a function did to its state before it raised is its own affair
-        _compare(f"call {call}", found, expected, uses_half)
-        _compare(f"state after call {call}", states[1], states[0], uses_half)
+        seen, seen_state = leaves_of(found), leaves_of(states[1])
+        compare(f"call {call}", seen, leaves_of(expected), uses_half)
+        compare(f"state after call {call}", seen_state, leaves_of(states[0]), uses_half)
         for name, function, state in others:
             result, error = _call(function, program.arguments(mlx, call), mlx.eval, state)
             if error is not None:
                 others = [other for other in others if other[0] != name]
                 continue
-            _compare(f"call {call} against {name}", found, result, uses_half)
-            _compare(f"state after call {call} against {name}", states[1], state, uses_half)
+            compare(f"call {call} against {name}", seen, leaves_of(result), uses_half)
+            after = f"state after call {call} against {name}"
+            compare(after, seen_state, leaves_of(state), uses_half)
     for name, _, _ in others:
         statistics.compared_with_mlx += name == "MLX"
         statistics.compared_with_mlx_compile += name == "MLX's compile"

@@ -39,7 +39,7 @@ class Escapes:
         name: str,
         function: Callable[..., Any],
         others: dict[str, Any],
-        results: frozenset[int],
+        returned: frozenset[int],
     ) -> str | None:
         """What to tell the author of a function; None if nothing has escaped.
 
@@ -47,15 +47,15 @@ class Escapes:
             name: The function's name.
             function: The function.
             others: What else may hold such arrays, by name.
-            results: The identities of the nodes that the function returned: a list that it keeps
-                and returns is given to the caller with values.
+            returned: The identities of the containers that the function returned: a list that it
+                keeps and returns is given to the caller with values.
         """
         found = [
             (place, x) for place, x in reachable(function, others) if x._node.trace is self.recorder
         ]
-        places = [place for place, x in found if self._is_stranded(x, results)]
-        if places:  # beside what has no value, what calls will not update: a number of steps, say
-            places = [place for place, x in found if id(x._node) not in results]
+        kept = [(place, x) for place, x in found if place.holder not in returned]
+        # Beside what has no value, what calls will not update: a number of steps, say.
+        places = [place for place, _ in kept] if self._stranded([x for _, x in kept]) else []
         holders: Counter[str] = Counter()
         if self.count > self._explained([x for _, x in found]):
             gc.collect()  # what is left may be garbage
@@ -64,7 +64,7 @@ class Escapes:
                 holders.update(
                     _description(holder)
                     for holder, x in self._held()
-                    if id(x) not in known and self._is_stranded(x, results)
+                    if id(x) not in known and id(holder) not in returned and self._stranded([x])
                 )
         if not places and not holders:
             return None
@@ -76,12 +76,9 @@ class Escapes:
             f"the compiled function do not update them. {_way_out(function, places)}"
         )
 
-    def _is_stranded(self, x: array, results: frozenset[int]) -> bool:
-        """Whether an array has no value and will get none."""
-        node = x._node
-        if node.trace is not self.recorder or node.evaluated or id(node) in results:
-            return False
-        return any(below.op is None and not below.evaluated for below in topological([x]))
+    def _stranded(self, arrays: list[array]) -> bool:
+        """Whether some of these arrays have no values and will get none."""
+        return any(node.op is None and not node.evaluated for node in topological(arrays))
 
     def _explained(self, arrays: list[array]) -> int:
         """How many nodes of the trace these arrays hold."""

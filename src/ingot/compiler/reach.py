@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -42,10 +42,12 @@ class Place:
         path: The author's expression for it, such as `model.layers[0].weight`.
         container: The outermost container on the way, as `inputs=` and `outputs=` take it, such as
             `model.state`; None if a variable holds the array, or no variable leads there.
+        holder: The identity of the object that holds it.
     """
 
     path: str
     container: str | None
+    holder: int = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class _Found:
     path: str
     container: str | None
     is_variable: bool  # whether a variable leads there
+    holder: int
     depth: int
 
 
@@ -71,21 +74,22 @@ def reachable(
             kept.append(found.item)
             waiting.append(found)
 
-    add(_Found(function, "the function", None, False, 0))
+    add(_Found(function, "the function", None, False, 0, 0))
     for path, item in (others or {}).items():
-        add(_Found(item, path, None, False, 0))
+        add(_Found(item, path, None, False, 0, 0))
     while waiting:
         found = waiting.popleft()
         if isinstance(found.item, array):
-            yield Place(found.path, found.container), found.item
+            yield Place(found.path, found.container, found.holder), found.item
             continue
         container = found.container or _declared(found)
+        holder = id(found.item)
         for path, item in _children(found.item, found.path):
             if path != found.path and isinstance(found.item, _FUNCTIONS):  # a variable
-                add(_Found(item, path, None, True, found.depth + 1))
+                add(_Found(item, path, None, True, holder, found.depth + 1))
                 continue
             around = container or (_declared_around(found) if isinstance(item, array) else None)
-            add(_Found(item, path, around, found.is_variable, found.depth + 1))
+            add(_Found(item, path, around, found.is_variable, holder, found.depth + 1))
 
 
 def listed(texts: list[str]) -> str:

@@ -71,7 +71,7 @@ class Trace:
     followed: list[tuple[State, int]]  # the places of them that are inputs
     updates: list[tuple[State, int, int]]  # which places of them get which outputs
     guards: Guards
-    returned: frozenset[int]  # the identities that the nodes of the result had
+    returned: frozenset[int]  # the identities of the containers in what the function returned
     captures: Captures | None = None  # what calls check while INGOT_CHECK_CAPTURES is set
 
     @property
@@ -180,7 +180,7 @@ def trace(
         with followed_states(states):
             result = function(*args, **kwargs)
         outputs = arrays_in(result)
-        returned = frozenset(id(x._node) for x in outputs)
+        returned = frozenset(map(id, _containers(result)))
         result_count = len(outputs)
         template = Template.of(result)
         recipe = Recipe(snapshot, pointed, outputs)
@@ -218,6 +218,14 @@ def trace(
         returned,
         Captures(function, constants) if checks_captures() else None,
     )
+
+
+def _containers(tree: Any) -> Iterator[Any]:
+    """The lists, tuples and dicts of a tree."""
+    if isinstance(tree, (list, tuple, dict)):
+        yield tree
+        for item in tree.values() if isinstance(tree, dict) else tree:
+            yield from _containers(item)
 
 
 def _captured_arrays(captured: Any) -> list[array]:
