@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ingot.compiler import disk_cache
 from ingot.compiler.disk_cache import DiskCache
 
 SCRIPT = """
@@ -77,14 +76,77 @@ def test_entries_are_whole_or_not_there(tmp_path: Path) -> None:
     assert stat.S_ISREG((tmp_path / ("a" * 64 + ".o")).stat().st_mode)
 
 
-def test_the_size_is_bounded_and_the_oldest_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(disk_cache, "MOST_BYTES", 4000)
-    cache = DiskCache(tmp_path)
-    for number in range(6):
+def test_the_size_is_bounded_and_the_oldest_goes(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path, limit=6400)
+    for number in range(9):
         cache.write(f"{number:064}", bytes(1000))
         os.utime(tmp_path / f"{number:064}.o", (number, number))
-    assert cache.read(f"{0:064}") is None
-    assert cache.read(f"{5:064}") is not None
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 4000
+        if number == 5:
+            assert cache.read(f"{0:064}") is not None  # which makes it the latest
+    assert cache.read(f"{1:064}") is None
+    assert cache.read(f"{0:064}") is not None
+    assert cache.read(f"{8:064}") is not None
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 6400
+
+
+def test_the_limit_is_a_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("INGOT_CACHE_SIZE", "0.01")
+    cache = DiskCache(tmp_path)
+    for number in range(40):
+        cache.write(f"{number:064}", bytes(1000))
+    assert 0 < sum(path.stat().st_size for path in tmp_path.iterdir()) <= 0.01 * (1 << 20)
+    assert caplog.records == []
+    monkeypatch.setenv("INGOT_CACHE_SIZE", "plenty")
+    assert DiskCache(tmp_path)._limit == 256 << 20
+    assert "INGOT_CACHE_SIZE is a number of megabytes, got 'plenty'" in caplog.text
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.partial", tmp_path / "new.partial"
+    old.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    new.write_bytes(b"half")
+    DiskCache(tmp_path).write("a" * 64, b"code")
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_a_folder_that_is_only_read_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    DiskCache(tmp_path).write("a" * 64, b"code")
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(path)
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert DiskCache(tmp_path).read("a" * 64) == b"code"
+
+
+WRITES_MUCH = """
+import logging, sys
+from pathlib import Path
+from ingot.compiler.disk_cache import DiskCache
+logging.basicConfig(level=logging.INFO, stream=sys.stdout)
+cache = DiskCache(Path(sys.argv[1]), limit=20_000)
+for number in range(150):
+    key = f"{number * 7 % 60:064}"
+    found = cache.read(key)
+    assert found in (None, bytes(1000)), found
+    cache.write(key, bytes(1000))
+"""
+
+
+def test_processes_share_a_folder(tmp_path: Path) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITES_MUCH, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    outputs = [process.communicate()[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert outputs == ["", "", ""]
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 20_000 + 3 * 20_000 // 16

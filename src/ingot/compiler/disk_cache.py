@@ -1,7 +1,10 @@
 """The disk cache: object files by the hash of what they were made from.
 
 Entries are written to a temporary file and renamed, carry a checksum, and are bounded in total
-size, oldest first. A damaged, foreign or unwritable cache only costs time.
+size: where there is more, those that were used longest ago go. Several processes may use a folder
+at once: files that another one removed meanwhile are no error, and each process looks at the size
+when it first writes and again after every sixteenth of the limit. A damaged, foreign or unwritable
+cache only costs time.
 """
 
 from __future__ import annotations
@@ -9,18 +12,21 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from ingot.runtime.compile_log import log
 
-__all__ = ["DiskCache"]
+__all__ = ["DiskCache", "cache_folder"]
 
 _MAGIC = b"ingot-object-1\n"
-MOST_BYTES = 256 << 20
+MAX_MEGABYTES = 256  # unless INGOT_CACHE_SIZE says otherwise
+MAX_PARTIAL_AGE = 3600.0  # seconds after which whoever wrote a temporary file is gone
 _OFF = {"0", "off", "false", "no", ""}
 
 
-def _folder() -> Path | None:
+def cache_folder() -> Path | None:
     """Where entries are; None if the cache is switched off."""
     if os.environ.get("INGOT_CACHE", "1").lower() in _OFF:
         return None
@@ -31,22 +37,45 @@ def _folder() -> Path | None:
     return Path(base) / "ingot"
 
 
-class DiskCache:
-    """Object files in a folder that INGOT_CACHE_DIR names; INGOT_CACHE=off switches it off."""
+def _limit() -> int:
+    """The most bytes that entries may take."""
+    wanted = os.environ.get("INGOT_CACHE_SIZE", "")
+    try:
+        megabytes = float(wanted or MAX_MEGABYTES)
+    except ValueError:
+        megabytes = -1.0
+    if not 0 <= megabytes < 1 << 40:
+        log.warning(
+            "INGOT_CACHE_SIZE is a number of megabytes, got %r: it is %d", wanted, MAX_MEGABYTES
+        )
+        megabytes = MAX_MEGABYTES
+    return int(megabytes * (1 << 20))
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder if folder is not None else _folder()
+
+def _is_left_over(status: os.stat_result) -> bool:
+    """Whether a temporary file is so old that whoever wrote it must be gone."""
+    return time.time() - status.st_mtime > MAX_PARTIAL_AGE
+
+
+class DiskCache:
+    """Object files in a folder; without one, nothing is read and written."""
+
+    def __init__(self, folder: Path | None, limit: int | None = None) -> None:
+        self.folder = folder
+        self._limit = _limit() if limit is None else limit
+        self._written = self._limit  # bytes since this process looked at the size of the folder
 
     def read(self, key: str) -> bytes | None:
         """The entry for a key; None if there is none, or it is not what was written."""
-        if self._folder is None:
+        if self.folder is None:
             return None
-        path = self._folder / f"{key}.o"
+        path = self.folder / f"{key}.o"
         try:
             content = path.read_bytes()
-            os.utime(path)  # recently used entries are evicted last
         except OSError:
             return None
+        with suppress(OSError):  # a folder that is only read has no use for it
+            os.utime(path)  # recently used entries are evicted last
         head = len(_MAGIC)
         digest, data = content[head : head + 32], content[head + 32 :]
         if content[:head] != _MAGIC or hashlib.sha256(data).digest() != digest:
@@ -56,34 +85,48 @@ class DiskCache:
 
     def write(self, key: str, data: bytes) -> None:
         """Adds an entry, as a whole or not at all."""
-        if self._folder is None:
+        if self.folder is None:
             return
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self._folder, suffix=".partial")
+            self.folder.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".partial")
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(_MAGIC + hashlib.sha256(data).digest() + data)
-                os.replace(temporary, self._folder / f"{key}.o")
+                os.replace(temporary, self.folder / f"{key}.o")
             except OSError:
                 os.unlink(temporary)
                 raise
-            self._evict()
+            self._written += len(data)
+            if self._written >= self._limit // 16:
+                self._written = 0
+                self._evict(self.folder)
         except OSError as error:
             log.info("the disk cache cannot be written: %s", error)
 
-    def _evict(self) -> None:
-        assert self._folder is not None
+    def _evict(self, folder: Path) -> None:
+        """Removes what was used longest ago, to an eighth below the limit, so that it is a while
+        until the next time; and what processes that were killed left behind.
+        """
         entries = []
         total = 0
-        with os.scandir(self._folder) as found:
+        with os.scandir(folder) as found:
             for entry in found:
-                if entry.name.endswith(".o"):
+                with suppress(FileNotFoundError):  # another process removed it
                     status = entry.stat()
-                    entries.append((status.st_mtime, status.st_size, entry.path))
-                    total += status.st_size
+                    if entry.name.endswith(".o"):
+                        entries.append((status.st_mtime_ns, status.st_size, entry.path))
+                        total += status.st_size
+                    elif entry.name.endswith(".partial") and _is_left_over(status):
+                        os.unlink(entry.path)
+        if total <= self._limit:
+            return
+        removed = 0
         for _, size, path in sorted(entries):
-            if total <= MOST_BYTES:
-                return
-            os.unlink(path)
+            if total <= self._limit - self._limit // 8:
+                break
+            with suppress(FileNotFoundError):
+                os.unlink(path)
             total -= size
+            removed += 1
+        log.debug("the disk cache was over its limit: %d kernels removed", removed)

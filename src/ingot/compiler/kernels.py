@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from ingot._native import MachineCode
-from ingot.compiler.disk_cache import DiskCache
+from ingot.compiler.disk_cache import DiskCache, cache_folder
 from ingot.compiler.jit import code_version, compile_object, load_object
 from ingot.runtime.compile_log import log
 from ingot.runtime.progress import working
@@ -35,20 +35,26 @@ class _Kernels:
     def __init__(self) -> None:
         self.lock = threading.RLock()  # garbage collection may run code of users that compiles
         self.loaded: WeakValueDictionary[str, MachineCode] = WeakValueDictionary()
+        self._disk = DiskCache(None)
 
     def add(self, text: str, to: LoadedKernels) -> MachineCode:
         """The code of a kernel, whose text calls itself KERNEL."""
         with self.lock:
             found = self.loaded.get(text)
             if found is None:
-                found = self.loaded[text] = _load(text, to)
+                found = self.loaded[text] = _load(text, self._current_disk(), to)
             return found
 
+    def _current_disk(self) -> DiskCache:
+        folder = cache_folder()
+        if folder != self._disk.folder:
+            self._disk = DiskCache(folder)
+        return self._disk
 
-def _load(text: str, to: LoadedKernels) -> MachineCode:
+
+def _load(text: str, disk: DiskCache, to: LoadedKernels) -> MachineCode:
     digest = hashlib.sha256(f"{code_version()}\n{text}".encode()).hexdigest()
     name = f"ingot_{digest[:32]}"
-    disk = DiskCache()
     data = disk.read(digest)
     if data is not None:
         to.from_disk += 1
