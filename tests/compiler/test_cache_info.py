@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.parsed_html import ParsedHTML
 
 import ingot.core as mx
 from ingot.compiler import cache as cache_module
@@ -230,34 +230,6 @@ def test_threads_are_all_counted_and_time_is_charged_once(monkeypatch: pytest.Mo
     assert info.seconds <= time.perf_counter() - began
 
 
-class _Table(HTMLParser):
-    """The cells of a table, and whether tags are closed as they were opened."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.rows: list[list[str]] = []
-        self.tags: set[str] = set()
-        self.feed(text)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.open.append(tag)
-        self.tags.add(tag)
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th"):
-            self.rows[-1].append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] in ("td", "th"):
-            self.rows[-1][-1] += data
-
-
 def test_text_and_html_say_the_same() -> None:
     compiled = mx.compile(lambda x, k=None: x + 1)
     compiled(ones(2), k="<b>one</b>")
@@ -269,7 +241,7 @@ def test_text_and_html_say_the_same() -> None:
     assert text[1].startswith("2 entries, 0 evictions, ")
     assert text[2].split() == "compiling trace simplify fuse machine code reason".split()
     assert text[3].endswith("miss  the first call")
-    table = _Table(info._repr_html_())
+    table = ParsedHTML(info._repr_html_())
     assert table.tags <= {"table", "caption", "thead", "tbody", "tr", "th", "td"}
     headings, first, second = table.rows
     assert headings == ["compiling", *cache_info.PHASES, "", "reason"]

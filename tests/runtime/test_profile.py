@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.parsed_html import ParsedHTML
 
 import ingot
 import ingot.core as mx
@@ -252,7 +253,7 @@ def test_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "2.1 MB" in kernel
     assert "test_profile.py:" in kernel
     assert " in all: " in lines[-1]
-    assert repr(profile).startswith("<profile, ended, of ")
+    assert repr(profile) == str(profile)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     pytest.importorskip("rich")
     assert "Exp Add" in str(profile)
@@ -286,3 +287,22 @@ def test_a_broken_hook_does_not_break_the_computation(capsys: Any) -> None:
         _native.set_hook("ran_node", None)
         sys.unraisablehook = before
     assert unraised[0].exc_type is ZeroDivisionError
+
+
+def test_a_profile_in_a_notebook() -> None:
+    with ingot.profile() as profile:
+        assert "not begun" in repr(ingot.profile())
+        assert repr(profile).startswith("<profile, running, of ")
+
+        def strange(x: Any) -> Any:
+            return mx.exp(x) * 2
+
+        strange.__qualname__ = "<script>strange</script>"
+        mx.eval(mx.compile(strange)(mx.ones((30, 30))))
+    table = ParsedHTML(profile._repr_html_())
+    assert table.tags == {"table", "caption", "thead", "tbody", "tr", "th", "td"}
+    assert table.rows[0] == ["what", "", "calls", "time", "share", "data", "rate", "lines"]
+    kinds = {row[0] for row in table.rows[1:]}
+    assert {"kernel", "compile"} <= kinds
+    assert any(row[1].startswith("<script>strange</script>") for row in table.rows)
+    assert len(table.rows) == len(profile.rows) + 1

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import ingot.core as mx
+from ingot.nn.module_html import module_html
 from ingot.nn.substitution import Replacement, entries, lent, parameter_replacements, unchanged
 from ingot.nn.weights import check_weights, parameter_places
 from ingot.utils import tree_flatten
@@ -96,6 +97,9 @@ class Module(dict[str, Any]):
         ]
         head = f"{type(self).__name__}({self._extra_repr()}"
         return "\n".join([head, *lines, ")"]) if lines else f"{head})"
+
+    def _repr_html_(self) -> str:
+        return module_html(self)
 
     # Looking into the tree
 

@@ -14,6 +14,7 @@ from typing import Any
 import ingot.core as mx
 from ingot.graph.tree import sequence_like
 from ingot.nn.module import Module
+from ingot.optimizers.description import description_html, description_text
 from ingot.utils import tree_map
 
 __all__ = ["Optimizer"]
@@ -37,6 +38,12 @@ class Optimizer:
     def __init__(self, schedulers: dict[str, Schedule] | None = None) -> None:
         self._state: State = {"step": mx.array(0, mx.uint64)}
         self._schedulers: dict[str, Schedule] = dict(schedulers or {})
+
+    def __repr__(self) -> str:
+        return description_text(self)
+
+    def _repr_html_(self) -> str:
+        return description_html([self])
 
     def update(self, model: Any, gradients: Tree) -> Any:
         """Take one step.

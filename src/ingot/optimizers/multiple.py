@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import ingot.core as mx
 from ingot.optimizers.base import Optimizer, State
+from ingot.optimizers.description import description_html
 from ingot.utils import tree_flatten, tree_merge, tree_unflatten
 
 __all__ = ["MultiOptimizer"]
@@ -32,6 +34,13 @@ class MultiOptimizer(Optimizer):
             )
         self.optimizers = optimizers
         self.filters: list[Filter] = [*filters, lambda path, gradient: True]
+
+    def __repr__(self) -> str:
+        lines = [textwrap.indent(repr(optimizer), "  ") for optimizer in self.optimizers]
+        return "\n".join(["MultiOptimizer(", *lines, ")"])
+
+    def _repr_html_(self) -> str:
+        return description_html(list(self.optimizers))
 
     def _split(self, tree: dict[str, Any]) -> list[dict[str, Any]]:
         """The part of the tree that each optimizer takes."""

@@ -22,7 +22,7 @@ from ingot.graph.op import Output
 from ingot.graph.shape import size_of
 from ingot.graph.source import Source
 from ingot.runtime.evaluate import synchronize
-from ingot.runtime.profile_output import Row, Span, table_text, write_trace
+from ingot.runtime.profile_output import Row, Span, table_html, table_text, write_trace
 
 __all__ = ["Profile", "is_profiling", "profile", "profiled", "program_times", "set_graph_origins"]
 
@@ -103,8 +103,13 @@ class Profile:
         return table_text(self.rows, self.seconds, self._elsewhere())
 
     def __repr__(self) -> str:
-        state = "ended" if self._end else "running" if self._begin else "not begun"
+        if self._end:
+            return str(self)
+        state = "running" if self._begin else "not begun"
         return f"<profile, {state}, of {self.seconds:.3f} s>"
+
+    def _repr_html_(self) -> str:
+        return table_html(self.rows, self.seconds, self._elsewhere())
 
     def to_dict(self) -> dict[str, Any]:
         """The table as plain values."""

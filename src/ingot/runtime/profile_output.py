@@ -11,8 +11,9 @@ from typing import Any
 
 from ingot.graph.libraries import rich_library
 from ingot.graph.source import Source
+from ingot.graph.tables import amount_text, html_table, text_table, time_text
 
-__all__ = ["Row", "Span", "table_text", "write_trace"]
+__all__ = ["Row", "Span", "table_html", "table_text", "write_trace"]
 
 KINDS = {
     "kernel": "compiled loops",
@@ -23,6 +24,7 @@ KINDS = {
     "call": "starting programs and giving them memory",
     "compile": "tracing, optimising, machine code",
 }
+MAX_HTML_ROWS = 100
 MOST_LINES = 3  # of the user's program that a row of the table names
 
 
@@ -77,24 +79,35 @@ _HEADINGS = ("what", "", "calls", "time", "share", "data", "rate", "lines")
 _RIGHT = (False, False, True, True, True, True, True, False)
 
 
+def _summary(rows: Sequence[Row], seconds: float, elsewhere: float) -> str:
+    busy = sum(row.seconds for row in rows if row.kind != "compile")
+    compiling = sum(row.seconds for row in rows if row.kind == "compile")
+    return (
+        f"{time_text(seconds)} in all: {time_text(busy)} running, "
+        f"{time_text(compiling)} compiling, "
+        f"{time_text(elsewhere)} of this thread elsewhere (Python, building graphs, waiting)"
+    )
+
+
+def table_html(rows: Sequence[Row], seconds: float, elsewhere: float) -> str:
+    """The table for notebooks: the rows that took longest."""
+    cells = [_cells(row, seconds) for row in rows[:MAX_HTML_ROWS]]
+    more = len(rows) - MAX_HTML_ROWS
+    summary = _summary(rows, seconds, elsewhere) + (f"; {more} more rows" if more > 0 else "")
+    numbers = [column for column, right in enumerate(_RIGHT) if right]
+    return html_table(_HEADINGS, cells, summary, numbers)
+
+
 def table_text(rows: Sequence[Row], seconds: float, elsewhere: float) -> str:
     """The table: drawn by rich on a terminal where that is installed, plain text otherwise."""
     cells = [_cells(row, seconds) for row in rows]
-    busy = sum(row.seconds for row in rows if row.kind != "compile")
-    compiling = sum(row.seconds for row in rows if row.kind == "compile")
-    summary = (
-        f"{_time(seconds)} in all: {_time(busy)} running, {_time(compiling)} compiling, "
-        f"{_time(elsewhere)} of this thread elsewhere (Python, building graphs, waiting)"
-    )
+    summary = _summary(rows, seconds, elsewhere)
     rich = rich_library() if sys.stdout.isatty() else None
     if rich is not None:
         return _rich_text(rich, cells, summary)
-    widths = [
-        max(len(line[column]) for line in (_HEADINGS, *cells)) for column in range(len(_HEADINGS))
-    ]
-    lines = [_aligned(_HEADINGS, widths), "─" * (sum(widths) + 2 * len(widths) - 2)]
-    lines += [_aligned(line, widths) for line in cells]
-    return "\n".join([*lines, summary])
+    headings, *lines = text_table(_HEADINGS, cells, _RIGHT)
+    rule = "─" * max(map(len, (headings, *lines)))
+    return "\n".join([headings, rule, *lines, summary])
 
 
 def _cells(row: Row, seconds: float) -> tuple[str, ...]:
@@ -105,9 +118,9 @@ def _cells(row: Row, seconds: float) -> tuple[str, ...]:
         row.kind,
         row.name,
         f"{row.calls:,}",
-        _time(row.seconds),
+        time_text(row.seconds),
         share,
-        _amount(row.bytes, "B") if row.bytes else "",
+        amount_text(row.bytes, "B") if row.bytes else "",
         _rate(row),
         lines + (f" +{more}" if more > 0 else ""),
     )
@@ -117,16 +130,8 @@ def _rate(row: Row) -> str:
     if not row.nanoseconds:
         return ""
     if row.flops:
-        return _amount(row.flops / row.seconds, "flop/s")
-    return _amount(row.bytes / row.seconds, "B/s") if row.bytes else ""
-
-
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = [
-        cell.rjust(width) if right else cell.ljust(width)
-        for cell, width, right in zip(cells, widths, _RIGHT, strict=True)
-    ]
-    return "  ".join(padded).rstrip()
+        return amount_text(row.flops / row.seconds, "flop/s")
+    return amount_text(row.bytes / row.seconds, "B/s") if row.bytes else ""
 
 
 def _rich_text(rich: Any, cells: Sequence[Sequence[str]], summary: str) -> str:
@@ -143,20 +148,6 @@ def _rich_text(rich: Any, cells: Sequence[Sequence[str]], summary: str) -> str:
         console.print(summary, highlight=False)
     text: str = captured.get()
     return text.rstrip("\n")
-
-
-def _time(seconds: float) -> str:
-    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds * 1e9:.0f} ns"
-
-
-def _amount(number: float, unit: str) -> str:
-    for scale, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= scale:
-            return f"{number / scale:.3g} {letter}{unit}"
-    return f"{number:.0f} {unit}"
 
 
 def write_trace(
