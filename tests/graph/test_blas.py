@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+import ingot.core  # noqa: F401  # gives native code what it needs of NumPy
 from ingot import _native
 from ingot.graph import blas
 from ingot.graph.blas import matrix_product, product_of
@@ -53,6 +54,30 @@ def test_matrices_in_either_order(sides: tuple[int, int, int], dtype: type, thre
     _check(np.asfortranarray(left), right)
     _check(left, np.asfortranarray(right))
     _check(np.asfortranarray(left), np.asfortranarray(right))
+
+
+# More work than goes on without a look for signals: results and sums are cut.
+@pytest.mark.parametrize(
+    ("dtype", "sides"),
+    [
+        (np.float32, (1100, 2100, 1000)),
+        (np.complex64, (600, 1700, 610)),
+        (np.float64, (2100, 300, 900)),
+        (np.float32, (1, 4100, 4200)),
+        (np.float64, (18_000_000, 1, 1)),
+        (np.float32, (1, 17_000_000, 1)),
+        (np.complex64, (4200, 4100, 1)),
+    ],
+    ids=str,
+)
+def test_large_matrices_in_blocks(dtype: type, sides: tuple[int, int, int]) -> None:
+    m, k, n = sides
+    left, right = _random((m, k), dtype), _random((k, n), dtype, 1)
+    expected = np.matmul(left, right)
+    tolerance = np.sqrt(k) * (1e-14 if dtype is np.float64 else 1e-5)
+    for a in (left, np.asfortranarray(left)):
+        for b in (right, np.asfortranarray(right)):
+            np.testing.assert_allclose(matrix_product(a, b), expected, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,6 +1,8 @@
 /* Evaluation: orders the unevaluated part of a graph without recursion and runs each op's `evaluate` rule. */
 #include "native.h"
 
+#include "interrupt.h"
+
 /* How many transforms are running on this thread: while there are any, tracers keep their graphs. */
 static _Thread_local int tracing_depth;
 /* The context (NumPy's error state and allocator) in which this thread evaluates; entered once at a time. */
@@ -200,6 +202,7 @@ int evaluate_nodes(Node **outputs, Py_ssize_t count) {
     if (status == 0 && order.count > 0 && !inside_context) {
         status = enter_context();
         entered = status == 0;
+        ingot_start_polling();
     }
     if (status == 0 && worth_fusing(&order)) {
         int fused = evaluate_fused(&order, outputs, count);
@@ -215,6 +218,8 @@ int evaluate_nodes(Node **outputs, Py_ssize_t count) {
     }
     for (Py_ssize_t i = 0; i < order.count; i++) {
         Node *node = order.items[i];
+        if (status == 0 && i > 0 && ingot_should_stop())
+            status = -1;
         if (status == 0)
             status = run_node(node, outputs[0], computes_pending, tracing_depth > 0);
         if (status == 0)
@@ -253,10 +258,11 @@ static PyObject *evaluate(PyObject *Py_UNUSED(module), PyObject *arrays) {
 
 /* evaluate_pending(arrays): as evaluate, but computes nodes that are pending instead of waiting for them */
 static PyObject *evaluate_pending(PyObject *module, PyObject *arrays) {
-    bool outer = computes_pending;
+    bool outer = computes_pending, foreground = !ingot_set_background(true);
     computes_pending = true;
     PyObject *result = evaluate(module, arrays);
     computes_pending = outer;
+    ingot_set_background(!foreground);
     return result;
 }
 

@@ -37,6 +37,7 @@ typedef struct Node {
     PyObject *dtype;   /* Dtype; a tuple of them when the op has several outputs */
     PyObject *stream;
     PyObject *data;    /* numpy.ndarray, a tuple of them for several outputs, or NULL before evaluation */
+    PyObject *suspended; /* a run of a program, interrupted after it changed memory that was given to it, or NULL */
     PyObject *pending; /* callable that waits for an asynchronous evaluation and raises its error, or NULL */
     PyObject *source;  /* the user's line that made the node, recorded while compile traces, or NULL */
     PyCodeObject *code; /* of the user's line that made the node, or NULL; with `instruction` it gives the line */
@@ -45,6 +46,7 @@ typedef struct Node {
     bool tracer;
     int instruction;
     int running;       /* not 0: evaluated at this moment by a thread that has taken op and inputs out */
+    unsigned long runner; /* that thread */
 } Node;
 
 extern PyTypeObject *Node_Type;
@@ -114,14 +116,18 @@ int evaluate_nodes(Node **outputs, Py_ssize_t count);
 /* The node's NumPy array, evaluating first if needed: a new reference. */
 PyObject *node_view(Node *node);
 
-/* ---- compiled programs (program.c) ---- */
+/* ---- compiled programs (program.c, run_program.c) ---- */
 
 bool ingot_is_program(PyObject *object);
 /* Whether the program may put an output where this input is. */
 bool ingot_program_takes(PyObject *program, Py_ssize_t input);
 /* The results, a tuple of ndarrays; NotImplemented if an input is not laid out as the program was compiled for.
- * `donated` says which inputs nobody else will read: outputs may take their memory. NULL: none. */
-PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize_t count, const bool *donated);
+ * `donated` says which inputs nobody else will read: outputs may take their memory. NULL: none. If the run is interrupted
+ * when it has written there already, it cannot be begun again: `*suspended` gets what it takes to go on with it. */
+PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize_t count, const bool *donated,
+                            PyObject **suspended);
+/* The results; NULL if it is interrupted again, and may then be called again. */
+PyObject *ingot_resume_program(PyObject *suspended);
 
 /* ---- machine code (machine_code.c) ---- */
 
@@ -178,6 +184,8 @@ int ingot_add_evaluate(PyObject *module);
 int ingot_add_run_node(PyObject *module);
 int ingot_add_signature(PyObject *module);
 int ingot_add_program(PyObject *module);
+int ingot_add_run_program(PyObject *module);
+int ingot_add_interrupt(PyObject *module);
 int ingot_add_tree(PyObject *module);
 int ingot_add_use_counter(PyObject *module);
 int ingot_add_backward(PyObject *module);

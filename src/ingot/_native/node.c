@@ -41,6 +41,7 @@ Node *node_new_without_line(PyObject *op, PyObject *inputs, PyObject *shape, PyO
     node->dtype = Py_NewRef(dtype);
     node->stream = Py_NewRef(stream);
     node->data = NULL;
+    node->suspended = NULL;
     node->pending = NULL;
     node->source = NULL;
     node->trace = NULL;
@@ -49,6 +50,7 @@ Node *node_new_without_line(PyObject *op, PyObject *inputs, PyObject *shape, PyO
     node->mark = 0;
     node->tracer = false;
     node->running = 0;
+    node->runner = 0;
     if (inputs != NULL) {
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++)
             node->tracer |= ((Node *)PyTuple_GET_ITEM(inputs, i))->tracer;
@@ -117,6 +119,7 @@ static void node_dealloc(Node *self) {
     Py_XDECREF(self->source);
     Py_XDECREF(self->trace);
     Py_XDECREF(self->code);
+    Py_XDECREF(self->suspended);
     PyTypeObject *type = Py_TYPE(self);
     PyObject_Free(self);
     Py_DECREF(type);

@@ -49,7 +49,7 @@ typedef struct {
 static struct {
     ingot_loop_body body;
     void *context;
-    int64_t count, pieces;
+    int64_t begin, count, pieces;
     int threads;
 } loop;
 
@@ -142,7 +142,7 @@ static bool nobody_inside(unsigned value, unsigned before) {
 
 static int64_t piece_begin(int64_t piece) {
     int64_t size = loop.count / loop.pieces, larger = loop.count % loop.pieces;
-    return piece * size + (piece < larger ? piece : larger);
+    return loop.begin + piece * size + (piece < larger ? piece : larger);
 }
 
 static void work(int thread) {
@@ -295,7 +295,8 @@ static void wait_until_all_left(void) {
     }
 }
 
-void ingot_parallel_for(ingot_loop_body body, void *context, int64_t count, int64_t grain) {
+void ingot_parallel_range(ingot_loop_body body, void *context, int64_t begin, int64_t end, int64_t grain) {
+    int64_t count = end - begin;
     if (count <= 0) {
         return;
     }
@@ -304,7 +305,7 @@ void ingot_parallel_for(ingot_loop_body body, void *context, int64_t count, int6
     threads = most_pieces < threads ? (int)most_pieces : threads;
     bool free = false;
     if (threads <= 1 || inside_loop || !atomic_compare_exchange_strong(&taken, &free, true)) {
-        body(context, 0, count, 0);
+        body(context, begin, end, 0);
         return;
     }
     if (started < threads) {
@@ -314,6 +315,7 @@ void ingot_parallel_for(ingot_loop_body body, void *context, int64_t count, int6
     int64_t pieces = (int64_t)threads * PIECES_PER_THREAD;
     loop.body = body;
     loop.context = context;
+    loop.begin = begin;
     loop.count = count;
     loop.pieces = pieces < most_pieces ? pieces : most_pieces;
     loop.threads = threads;
@@ -327,4 +329,8 @@ void ingot_parallel_for(ingot_loop_body body, void *context, int64_t count, int6
     inside_loop = false;
     wait_until_all_left();
     atomic_store(&taken, false);
+}
+
+void ingot_parallel_for(ingot_loop_body body, void *context, int64_t count, int64_t grain) {
+    ingot_parallel_range(body, context, 0, count, grain);
 }

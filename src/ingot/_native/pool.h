@@ -17,6 +17,9 @@ typedef void (*ingot_loop_body)(void *context, int64_t begin, int64_t end, int t
 /* Calls `body` on pieces that cover 0 <= i < count, each of at least `grain` (or all of `count`, if that is less). */
 void ingot_parallel_for(ingot_loop_body body, void *context, int64_t count, int64_t grain);
 
+/* The same for begin <= i < end. */
+void ingot_parallel_range(ingot_loop_body body, void *context, int64_t begin, int64_t end, int64_t grain);
+
 int ingot_num_threads(void);
 void ingot_set_num_threads(int threads); /* 1 to INGOT_MAXIMUM_THREADS */
 

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include "interrupt.h"
 #include "ndarray.h"
 #include "pool.h"
 
@@ -28,6 +29,13 @@ static struct {
 #define PIECE_ALIGNMENT 16       /* a piece begins at a multiple of what vector registers hold */
 #define LONG_SIDE 1024           /* of a piece that is better cut again, so that threads which are held up have less left */
 #define WORTH_A_THREAD (1 << 18) /* multiplications that take longer than calling a thread */
+
+/* One call of BLAS cannot be interrupted. Multiplications of one block, between which signals are looked for:
+ * a twentieth of a second of one core for float32. Products with a vector wait for memory and take longer for each. */
+#define BLOCK_WORK ((double)(INT64_C(1) << 31))
+#define VECTOR_BLOCK_WORK ((double)(1 << 24))
+#define BLOCK_SIDE 1024 /* of a result: cut no further, BLAS is as quick as for whole matrices */
+#define BLOCK_DEPTH 1024
 
 /* ---- keeping BLAS on the calling thread ---- */
 
@@ -68,6 +76,7 @@ typedef struct {
     const Product *product;
     char *operands[3];
     int64_t across, along; /* how many pieces each result is cut into: of its m rows and of its n columns */
+    bool adds;             /* to what is there: a later block of the sums */
 } Sharing;
 
 static int64_t piece_begin(int64_t piece, int64_t pieces, int64_t length) {
@@ -98,7 +107,8 @@ static void multiply_piece(const Sharing *sharing, int64_t place, int64_t row, i
     pointers[0] += size * top * (product->transpose[0] == 'N' ? 1 : product->lda);
     pointers[1] += size * left * (product->transpose[1] == 'N' ? product->ldb : 1);
     pointers[2] += size * (top + left * product->ldc);
-    const void *one = wide ? (const void *)&one_double : one_float, *zero = wide ? (const void *)&zero_double : zero_float;
+    const void *one = wide ? (const void *)&one_double : one_float;
+    const void *zero = sharing->adds ? one : wide ? (const void *)&zero_double : zero_float; /* what c is multiplied with */
     Gemv gemv = wide ? blas.twice_vector : product->element == 's' ? blas.single_vector : blas.complex_vector;
     const char *transpose = product->transpose;
     const int64_t next = 1;
@@ -145,26 +155,114 @@ static void cut(Sharing *sharing, int64_t pieces) {
     }
 }
 
-void ingot_multiply(const Product *product, char *a, char *b, char *c) {
-    Sharing sharing = {product, {a, b, c}, 1, 1};
-    int64_t stack = 1;
+static int64_t stack_size(const Product *product) {
+    int64_t size = 1;
     for (int axis = 0; axis < product->stack_axes; axis++)
-        stack *= product->lengths[axis];
-    double work = (double)product->m * (double)product->n * (double)product->k;
+        size *= product->lengths[axis];
+    return size;
+}
+
+static double work_of(const Product *product) {
+    return (double)product->m * (double)product->n * (double)product->k;
+}
+
+/* How each result is cut, so that all threads have a piece of it. */
+static Sharing share(const Product *product, char *const operands[3], int64_t stack) {
+    Sharing sharing = {product, {operands[0], operands[1], operands[2]}, 1, 1, false};
     int64_t threads = blas.set_threads == NULL ? 1 : ingot_num_threads();
-    if (threads > 1 && stack < threads && work * (double)stack >= 2.0 * WORTH_A_THREAD) {
+    if (threads > 1 && stack < threads && work_of(product) * (double)stack >= 2.0 * WORTH_A_THREAD) {
         int64_t pieces = (threads + stack - 1) / stack;
         int64_t longer = product->m > product->n ? product->m : product->n;
         cut(&sharing, longer / pieces >= LONG_SIDE ? 2 * pieces : pieces);
     }
-    int64_t pieces = sharing.across * sharing.along;
-    int64_t grain = pieces > 1 ? 1 : (int64_t)(WORTH_A_THREAD / (work + 1)) + 1;
+    return sharing;
+}
+
+/* Matrices each of which is quickly multiplied, if perhaps not all of them. */
+static bool multiply_stack(const Product *product, char *const operands[3], Progress *progress) {
+    int64_t stack = stack_size(product);
+    Sharing sharing = share(product, operands, stack);
+    if (progress->across > 0) { /* it was interrupted: the number of threads may have changed meanwhile */
+        sharing.across = progress->across;
+        sharing.along = progress->along;
+    }
+    progress->across = sharing.across;
+    progress->along = sharing.along;
+    int64_t pieces = sharing.across * sharing.along, count = stack * pieces;
+    double work = work_of(product) + 1, fitting = BLOCK_WORK / 4 * (double)pieces / work;
+    int64_t grain = pieces > 1 ? 1 : (int64_t)(WORTH_A_THREAD / work) + 1;
+    int64_t first = fitting < (double)count ? (int64_t)fitting : count;
+    if (blas.set_threads == NULL)
+        grain = count; /* on this thread: BLAS has threads of its own */
+    else if (first < ingot_num_threads())
+        first = ingot_num_threads();
+    progress->done = ingot_interruptible_for(multiply_pieces, &sharing, progress->done, count, grain, first);
+    return progress->done == count;
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Lengths of blocks of at most as much work as may go on without a look for signals. They depend on the product alone, so
+ * that sums have one order whatever the number of threads. */
+static void choose_block(const Product *product, int64_t block[3]) {
+    bool vector = product->m == 1 || product->n == 1;
+    double most = vector ? VECTOR_BLOCK_WORK : product->element == 's' ? BLOCK_WORK : BLOCK_WORK / 4;
+    block[0] = product->m, block[1] = product->n, block[2] = product->k;
+    while ((double)block[0] * (double)block[1] * (double)block[2] > most) {
+        int longer = block[1] > block[0];
+        int axis = block[longer] > BLOCK_SIDE || block[2] <= BLOCK_DEPTH ? longer : 2;
+        block[axis] = ((block[axis] + 1) / 2 + PIECE_ALIGNMENT - 1) / PIECE_ALIGNMENT * PIECE_ALIGNMENT;
+    }
+}
+
+/* Large matrices, block by block: of each result, and of the sums that it is made of. */
+static bool multiply_in_blocks(const Product *whole, char *const operands[3], const int64_t block[3], Progress *progress) {
+    int64_t size = whole->element == 's' ? 4 : 8;
+    int64_t rows = (whole->m + block[0] - 1) / block[0], columns = (whole->n + block[1] - 1) / block[1];
+    int64_t depths = (whole->k + block[2] - 1) / block[2];
+    int64_t count = stack_size(whole) * rows * columns * depths;
+    for (; progress->done < count; progress->done++) {
+        if (progress->done > 0 && ingot_should_stop())
+            return false;
+        int64_t rest = progress->done, depth = rest % depths * block[2];
+        rest /= depths;
+        int64_t left = rest % columns * block[1];
+        rest /= columns;
+        int64_t top = rest % rows * block[0], place = rest / rows;
+        Product part = *whole;
+        part.stack_axes = 0;
+        part.m = smaller(block[0], whole->m - top);
+        part.n = smaller(block[1], whole->n - left);
+        part.k = smaller(block[2], whole->k - depth);
+        char *pointers[3] = {operands[0], operands[1], operands[2]};
+        for (int axis = whole->stack_axes - 1; axis >= 0; axis--) {
+            for (int operand = 0; operand < 3; operand++)
+                pointers[operand] += place % whole->lengths[axis] * whole->strides[operand][axis];
+            place /= whole->lengths[axis];
+        }
+        bool plain_a = whole->transpose[0] == 'N', plain_b = whole->transpose[1] == 'N';
+        pointers[0] += size * (top * (plain_a ? 1 : whole->lda) + depth * (plain_a ? whole->lda : 1));
+        pointers[1] += size * (left * (plain_b ? whole->ldb : 1) + depth * (plain_b ? 1 : whole->ldb));
+        pointers[2] += size * (top + left * whole->ldc);
+        Sharing sharing = share(&part, pointers, 1);
+        sharing.adds = depth > 0;
+        ingot_parallel_for(multiply_pieces, &sharing, sharing.across * sharing.along, 1);
+    }
+    return true;
+}
+
+bool ingot_multiply(const Product *product, char *a, char *b, char *c, Progress *progress) {
+    char *const operands[3] = {a, b, c};
+    int64_t block[3];
+    choose_block(product, block);
     ingot_hold_blas_threads();
-    if (threads > 1)
-        ingot_parallel_for(multiply_pieces, &sharing, stack * pieces, grain);
-    else
-        multiply_pieces(&sharing, 0, stack, 0);
+    bool whole = block[0] == product->m && block[1] == product->n && block[2] == product->k;
+    bool done = whole ? multiply_stack(product, operands, progress)
+                      : multiply_in_blocks(product, operands, block, progress);
     ingot_release_blas_threads();
+    return done;
 }
 
 /* ---- Python ---- */
@@ -209,10 +307,13 @@ static PyObject *multiply(PyObject *Py_UNUSED(module), PyObject *const *argument
     Product product;
     if (ingot_read_product(arguments[0], &product) < 0)
         return NULL;
+    Progress progress = {0};
     PyThreadState *state = PyEval_SaveThread();
-    ingot_multiply(&product, ((NumpyArray *)arguments[1])->data, ((NumpyArray *)arguments[2])->data,
-                   ((NumpyArray *)arguments[3])->data);
+    bool done = ingot_multiply(&product, ((NumpyArray *)arguments[1])->data, ((NumpyArray *)arguments[2])->data,
+                               ((NumpyArray *)arguments[3])->data, &progress);
     PyEval_RestoreThread(state);
+    if (!done)
+        return NULL;
     Py_RETURN_NONE;
 }
 

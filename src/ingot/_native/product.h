@@ -18,8 +18,15 @@ typedef struct {
 
 /* From (element, transposes, m, n, k, lda, ldb, ldc, lengths, (strides of a, of b, of c)); -1 with an error set. */
 int ingot_read_product(PyObject *tuple, Product *product);
-/* Needs no GIL. `use_blas` must have been called before. */
-void ingot_multiply(const Product *product, char *a, char *b, char *c);
+/* How much of a product is done; all zeros at its beginning. */
+typedef struct {
+    int64_t done;          /* blocks, or chunks of all the stack */
+    int64_t across, along; /* into how many chunks each result is cut, of its m rows and of its n columns */
+} Progress;
+
+/* Needs no GIL. `use_blas` must have been called before. False, with an exception, if it was interrupted: called again with
+ * the same progress it goes on where it stopped. */
+bool ingot_multiply(const Product *product, char *a, char *b, char *c, Progress *progress);
 
 /* Between the two, BLAS stays on the thread that calls it. */
 void ingot_hold_blas_threads(void);

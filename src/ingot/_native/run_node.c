@@ -138,6 +138,7 @@ static void after_fork_in_child(void) {
 
 static void take_out(Node *node) {
     node->running = process;
+    node->runner = PyThread_get_thread_ident();
     Py_CLEAR(node->op);
     Py_CLEAR(node->inputs);
 }
@@ -177,10 +178,15 @@ static PyObject *run_program(Node *node, Call *call) {
     }
     if (any)
         take_out(node);
-    PyObject *result = ingot_program_run(native, call->values + 1, call->count, any ? call->donated : NULL);
+    PyObject *suspended = NULL;
+    PyObject *result = ingot_program_run(native, call->values + 1, call->count, any ? call->donated : NULL, &suspended);
     Py_DECREF(native);
-    if (result == NULL || result == Py_NotImplemented)
+    if (suspended != NULL) {
+        node->suspended = suspended; /* the inputs are not what they were: the node goes on with it, not with its op */
+        node->running = 0;
+    } else if (result == NULL || result == Py_NotImplemented) {
         put_back(node, call);
+    }
     return result;
 }
 
@@ -270,6 +276,11 @@ static int wait_while_running(Node *node) {
                                                 "and does not run here; evaluate it before forking.");
             return -1;
         }
+        if (node->runner == PyThread_get_thread_ident()) {
+            PyErr_SetString(PyExc_RuntimeError, "[eval] this array is being computed by the evaluation that a signal has "
+                                                "interrupted: its handler cannot have the value before it returns.");
+            return -1;
+        }
         PyThreadState *state = PyEval_SaveThread();
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
         PyEval_RestoreThread(state);
@@ -279,7 +290,34 @@ static int wait_while_running(Node *node) {
     return 0;
 }
 
-int run_node(Node *node, Node *wanted, bool computes_pending, bool tracing) {
+/* Takes over the reference to the result. */
+static void set_result(Node *node, PyObject *result) {
+    node->running = 0;
+    if (node->data == NULL)
+        node->data = result;
+    else
+        Py_DECREF(result);
+}
+
+/* Goes on with a program that was interrupted. */
+static int resume(Node *node) {
+    PyObject *suspended = node->suspended;
+    node->suspended = NULL;
+    node->running = process;
+    node->runner = PyThread_get_thread_ident();
+    PyObject *result = ingot_resume_program(suspended);
+    if (result == NULL) {
+        node->suspended = suspended;
+        node->running = 0;
+        return -1;
+    }
+    Py_DECREF(suspended);
+    set_result(node, result);
+    return 0;
+}
+
+/* Waits for whoever computes the node: 1 if the value is there, 0 if it is to be computed, -1 on error. */
+static int wait_for_others(Node *node, bool computes_pending) {
     if (node->pending != NULL && node->data == NULL && !computes_pending) {
         PyObject *wait = Py_NewRef(node->pending); /* whoever computes the node drops its reference */
         PyObject *waited = PyObject_CallNoArgs(wait);
@@ -290,8 +328,15 @@ int run_node(Node *node, Node *wanted, bool computes_pending, bool tracing) {
     }
     if (node->running && wait_while_running(node) < 0)
         return -1;
-    if (node->data != NULL)
-        return 0;
+    if (node->suspended != NULL && node->data == NULL && resume(node) < 0)
+        return -1;
+    return node->data != NULL;
+}
+
+int run_node(Node *node, Node *wanted, bool computes_pending, bool tracing) {
+    int found = wait_for_others(node, computes_pending);
+    if (found != 0)
+        return found < 0 ? -1 : 0;
     if (node->op == NULL) {
         if (require_hook(hooks.placeholder_error, "placeholder_error") != NULL)
             Py_XDECREF(PyObject_CallFunctionObjArgs(hooks.placeholder_error, (PyObject *)node, (PyObject *)wanted, NULL));
@@ -302,11 +347,7 @@ int run_node(Node *node, Node *wanted, bool computes_pending, bool tracing) {
     PyObject *result = compute(node, !(node->tracer && tracing));
     if (result == NULL)
         return -1;
-    node->running = 0;
-    if (node->data == NULL)
-        node->data = result;
-    else
-        Py_DECREF(result);
+    set_result(node, result);
     return 0;
 }
 

@@ -78,15 +78,17 @@ class _Job:
         try:
             _native.evaluate_pending(self.arrays)
         except BaseException as error:  # every error belongs to the one who waits
+            if _worker.stopped and threading.current_thread() is _worker.thread:
+                self.orphaned = True
+                return
             self.error = error
         self.arrays = []  # the nodes refer to this job: without this, they would live for ever
         self.done.set()
 
     def __call__(self) -> None:
-        if self.orphaned:
+        while not self.done.wait(0 if self.orphaned else None):
             self.orphaned = False
             self.run()
-        self.done.wait()
         if self.error is not None:
             raise self.error.with_traceback(None)
 
@@ -129,7 +131,9 @@ class _Worker:
             job.done.wait()
 
     def stop(self) -> None:
-        """Ends the thread after the job it runs: the interpreter must not go while it works."""
+        """Ends the thread: the interpreter must not go while it works. What it runs is cut off;
+        whoever still needs that computes it.
+        """
         with self.lock:
             self.stopped = True
             thread = self.thread
@@ -138,6 +142,7 @@ class _Worker:
         with contextlib.suppress(queue.Empty):
             while (job := self.jobs.get_nowait()) is not None:
                 job.orphaned = True
+        _native.stop_background()
         self.jobs.put(None)
         thread.join()
 
@@ -163,3 +168,4 @@ def _make_context() -> contextvars.Context:
 
 
 _native.set_hook("make_context", _make_context)
+_native.set_main_thread(threading.main_thread().ident or 0)
