@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import mlx.core as mlx
@@ -33,6 +34,7 @@ class Statistics:
     shapeless: int = 0
     with_state: int = 0
     nested: int = 0
+    compared_bits: int = 0
     refused: int = 0  # calls that raised, compiled as uncompiled
     compared_with_mlx: int = 0
     compared_with_mlx_compile: int = 0
@@ -46,7 +48,8 @@ class Statistics:
         return (
             f"{self.programs} programs, {self.calls} calls "
             f"({self.refused} raised, compiled as eager): {self.shapeless} shapeless, "
-            f"{self.with_state} with captured state, {self.nested} with transforms or compiled "
+            f"{self.with_state} with captured state, {self.compared_bits} compared bit by bit, "
+            f"{self.nested} with transforms or compiled "
             f"functions inside; {self.compared_with_mlx} compared with MLX, "
             f"{self.compared_with_mlx_compile} with its compile. {self._about_stories()}"
         )
@@ -73,8 +76,10 @@ def leaves_of(tree: Any) -> list[Any]:
     return [tree]
 
 
-def compare(what: str, one: list[Any], other: list[Any], uses_half: bool) -> None:
-    """Difference unless the leaves are equal, up to rounding."""
+def compare(
+    what: str, one: list[Any], other: list[Any], uses_half: bool, exactly: bool = False
+) -> None:
+    """Difference unless the leaves are equal, up to rounding or, but for signs of 0, exactly."""
     if len(one) != len(other):
         raise Difference(f"{what}: {len(one)} leaves instead of {len(other)}")
     for x, y in zip(one, other, strict=True):
@@ -86,7 +91,7 @@ def compare(what: str, one: list[Any], other: list[Any], uses_half: bool) -> Non
             raise Difference(f"{what}: {x[0]}{x[1].shape} instead of {y[0]}{y[1].shape}")
         tolerance = TOLERANCE["bfloat16"] if uses_half else TOLERANCE.get(x[0], 2e-4)
         scale = 1 + np.abs(y[1][np.isfinite(y[1])]).max(initial=0)
-        if x[0].startswith(("int", "uint", "bool")):
+        if exactly or x[0].startswith(("int", "uint", "bool")):
             tolerance = 0
         if not np.allclose(x[1], y[1], rtol=tolerance, atol=tolerance * scale, equal_nan=True):
             worst = np.abs(x[1] - y[1]).max()
@@ -125,6 +130,8 @@ def _check(program: Program, statistics: Statistics, with_mlx_compile: bool) -> 
     )
     types = {given.dtype for given in program.inputs}
     uses_half = any(name in text or name in types for name in HALF)
+    agree = partial(compare, uses_half=uses_half, exactly=program.has_exact_bits)
+    statistics.compared_bits += program.has_exact_bits
     states = [program.make_state(mx) for _ in range(2)]
     eager = program.make(mx, states[0])
     compiled = program.compile(mx, program.make(mx, states[1]), states[1])
@@ -142,16 +149,15 @@ def _check(program: Program, statistics: Statistics, with_mlx_compile: bool) -> 
             statistics.refused += 1
             return  # what a function did to its state before it raised is its own affair
         seen, seen_state = leaves_of(found), leaves_of(states[1])
-        compare(f"call {call}", seen, leaves_of(expected), uses_half)
-        compare(f"state after call {call}", seen_state, leaves_of(states[0]), uses_half)
+        agree(f"call {call}", seen, leaves_of(expected))
+        agree(f"state after call {call}", seen_state, leaves_of(states[0]))
         for name, function, state in others:
             result, error = _call(function, program.arguments(mlx, call), mlx.eval, state)
             if error is not None:
                 others = [other for other in others if other[0] != name]
                 continue
-            compare(f"call {call} against {name}", seen, leaves_of(result), uses_half)
-            after = f"state after call {call} against {name}"
-            compare(after, seen_state, leaves_of(state), uses_half)
+            agree(f"call {call} against {name}", seen, leaves_of(result))
+            agree(f"state after call {call} against {name}", seen_state, leaves_of(state))
     for name, _, _ in others:
         statistics.compared_with_mlx += name == "MLX"
         statistics.compared_with_mlx_compile += name == "MLX's compile"

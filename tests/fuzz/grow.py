@@ -59,6 +59,16 @@ CONTINUOUS = [
     "{} + 1", "3 - {}", "{} / 4", "{} * k", "mx.maximum({}, 0)", "mx.clip({}, -1.0, 1.5)",
     "mx.sinh(mx.clip({}, -2, 2))", "{} ** 2", "mx.stop_gradient({})", "mx.logaddexp({}, 0.5)",
 ]  # fmt: skip
+# Every engine must give the same bits for these, in every dtype.
+ARITHMETIC = [
+    "-{}", "mx.abs({})", "mx.square({})", "{} * 0.3", "{} + 1", "3 - {}", "{} / 3", "{} * k",
+    "mx.maximum({}, 0.1)", "mx.clip({}, -1.0, 1.5)", "({0} * 1.1 + 0.3) * {0}",
+    "(({0} * 1.1 + 0.3) * {0} - 0.7) * {0} + 2.3", "{0} - {0} * 0.7",
+]  # fmt: skip
+ARITHMETIC_PAIRS = [
+    "{} + {}", "{} - {}", "{} * {}", "{} / (mx.abs({}) + 1)", "mx.maximum({}, {})",
+    "mx.minimum({}, {})", "mx.where({} > 100, 0, {})", "{0} * {1} + {0}", "{0} * {0} - {1} * {1}",
+]  # fmt: skip
 PAIRS = [
     "{} + {}", "{} - {}", "{} * {}", "{} / (mx.abs({}) + 1)", "mx.maximum({}, {})",
     "mx.minimum({}, {})", "mx.logaddexp({}, {})", "mx.arctan2({}, mx.abs({}) + 1)",
@@ -95,6 +105,7 @@ class Grower:
     def grow(self) -> Program:
         self.program.shapeless = self.chance(0.3)
         self.program.captures = self.chance(0.3)
+        self.program.has_exact_bits = self.chance(0.2)
         self.is_large = self.chance(0.08)  # enough for several threads, and for rows in parts
         self.large_axis = self.choose("nmp")
         self.large_length = int(self.choose([65, 257, 1031, 40_000]))
@@ -162,6 +173,9 @@ class Grower:
         if self.program.captures and self.chance(0.2):
             self.update_state()
             return
+        if self.program.has_exact_bits:
+            inexact = (self.product, self.symbolic, self.nested, self.random_numbers)
+            kinds = [(weight, make) for weight, make in kinds if make not in inexact]
         weights = np.array([weight for weight, _ in kinds])
         position = int(self.random.choice(len(kinds), p=weights / weights.sum()))
         found = kinds[position][1]()
@@ -203,7 +217,8 @@ class Grower:
 
     def elementwise(self) -> tuple[str, bool] | None:
         x = self.pick(lambda v: v.is_float)
-        return None if x is None else (self.choose(CONTINUOUS).format(x.name), False)
+        choices = ARITHMETIC if self.program.has_exact_bits else CONTINUOUS
+        return None if x is None else (self.choose(choices).format(x.name), False)
 
     def pair(self) -> tuple[str, bool] | None:
         if self.chance(0.2):
@@ -213,7 +228,8 @@ class Grower:
         x, y = self.pick(lambda v: v.is_float), self.pick(lambda v: v.is_float)
         if x is None or y is None:
             return None
-        return self.choose(PAIRS).format(x.name, y.name), False
+        choices = ARITHMETIC_PAIRS if self.program.has_exact_bits else PAIRS
+        return self.choose(choices).format(x.name, y.name), False
 
     def axis(self, x: Variable) -> str:
         if x.ndim == 0 or self.chance(0.2):
@@ -228,6 +244,8 @@ class Grower:
             return None
         axis, keep = self.axis(x), self.chance(0.4)
         kind = self.choose([*REDUCTIONS, "softmax", "cumsum"])
+        if self.program.has_exact_bits:
+            kind = self.choose(["max", "min"])
         if kind == "softmax":
             return f"mx.softmax({x.name}, axis={axis})", False
         if kind == "cumsum":

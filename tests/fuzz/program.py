@@ -42,6 +42,7 @@ class Program:
     result: str = "None"
     shapeless: bool = False
     captures: bool = False
+    has_exact_bits: bool = False  # made of ops whose results have the same bits everywhere
     draws_numbers: bool = False  # from the random state, which MLX's compile does not follow
     calls: list[dict[str, int]] = field(default_factory=list)  # the lengths of the axes
     constants: list[float] = field(default_factory=list)  # the value of `k` in each call
