@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 
 import ingot.core as mx
+from ingot.compiler.call import Call
+from ingot.compiler.describe import contents_of
+from ingot.compiler.trace import Trace, trace
 
 
 def exp_plus(x: Any, y: Any) -> Any:
@@ -20,3 +23,22 @@ EXPECTED = np.exp(-np.array(X)) + np.array(Y)
 
 def check(found: Any, expected: Any) -> None:
     np.testing.assert_allclose(np.array(found), np.array(expected), rtol=1e-5, atol=1e-6)
+
+
+def call_of(function: Any, *args: Any, **options: Any) -> Call:
+    """A call without captured containers; `options` are other fields of it."""
+    given = {"kwargs": {}, "inputs": None, "outputs": None, "bound": None, "has_receiver": False}
+    return Call(function, args, **{**given, **options})
+
+
+def traced(function: Any, *args: Any, shapeless: bool = False, word: str = "argument") -> Trace:
+    """The trace of a call whose inputs are called by a word and their positions."""
+    call = call_of(function, *args)
+    contents = contents_of(call)
+    contents.arrays = [
+        (f"{word} {position}", *found[1:])  # type: ignore[misc]
+        for position, found in enumerate(contents.arrays)
+    ]
+    found = trace(call, contents, shapeless)
+    assert found is not None
+    return found

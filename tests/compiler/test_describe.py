@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.compiler.compiled_calls import call_of
+
 import ingot.core as mx
-from ingot.compiler.describe import ArrayLeaf, describe, difference, input_names, short_text
+from ingot.compiler.describe import ArrayLeaf, contents_of, describe, difference
+from ingot.compiler.structure import short_text
 
 A = mx.zeros((2, 3))
 B = mx.zeros((), mx.int8)
@@ -15,10 +18,17 @@ def function(x: Any, y: Any, *rest: Any, key: Any = None) -> Any:
     return None
 
 
+def input_names(*args: Any, **options: Any) -> list[str]:
+    return [str(name) for name, _, _ in contents_of(call_of(*args, **options)).arrays]
+
+
+def described(*args: Any) -> Any:
+    return describe(call_of(function, *args), {})
+
+
 def test_names_of_inputs() -> None:
     args = ([A, 1], {"w": B}, A, B)
-    names = input_names(function, args, {"key": (A,)}, {"state": [B]})
-    assert names == [
+    assert input_names(function, *args, kwargs={"key": (A,)}, inputs={"state": [mx.array(1)]}) == [
         "argument `x`[0]",
         "argument `y`['w']",
         "argument 2",
@@ -26,12 +36,13 @@ def test_names_of_inputs() -> None:
         "argument `key`[0]",
         "captured inputs['state'][0]",
     ]
-    assert input_names(max, (A, B), {}, None) == ["argument 0", "argument 1"]
-    assert input_names(len, (A,), {}, None) == ["argument `obj`"]
+    assert input_names(max, A, B) == ["argument 0", "argument 1"]
+    assert input_names(len, A) == ["argument `obj`"]
 
 
 def test_descriptions() -> None:
-    found = describe(function, (A, [1, "text", {}]), {}, None, [B, 3], {"the mode": "enabled"})
+    call = call_of(function, A, [1, "text", {}], outputs=[B, 3])
+    found = describe(call, {"the mode": "enabled"})
     assert found == {
         "argument `x`": ArrayLeaf("float32", (2, 3)),
         "argument `y`[0]": "1",
@@ -44,22 +55,21 @@ def test_descriptions() -> None:
     assert str(found["argument `x`"]) == "float32(2, 3)"
 
 
-def test_objects_that_look_like_arrays_in_texts() -> None:
-    class Odd:
+def test_constants_that_look_like_arrays_in_texts() -> None:
+    class Odd(str):
         def __repr__(self) -> str:
             return "float32(2, 3)"
 
-    first = describe(function, (Odd(),), {}, None, None, {})
-    second = describe(function, (A,), {}, None, None, {})
+    first, second = described(Odd("")), described(A)
     assert difference([first], second) == "argument `x`: float32(2, 3) → float32(2, 3)"
 
 
 def test_the_nearest_signature_is_named() -> None:
     before = [
-        describe(function, (A, 1), {}, None, None, {}),
-        describe(function, (B, 2), {}, None, None, {}),
+        described(A, 1),
+        described(B, 2),
     ]
-    now = describe(function, (B, 3), {}, None, None, {})
+    now = described(B, 3)
     assert difference(before, now) == "constant `y` 2 → 3"
     assert difference([], now) == "the first call"
 

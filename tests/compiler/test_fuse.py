@@ -6,21 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.compiler.compiled_calls import traced
 
 import ingot.core as mx
 from ingot.compiler import fuse as fuse_module
 from ingot.compiler.fuse import fuse, separate
 from ingot.compiler.schedule import Group, Schedule
 from ingot.compiler.simplify import simplify
-from ingot.compiler.trace import trace
 
 
 def fused(function: Any, *shapes: tuple[int, ...]) -> Schedule:
     args = tuple(mx.ones(shape) for shape in shapes)
-    names = [f"argument {position}" for position in range(len(args))]
-    traced = trace(function, args, {}, None, None, names, False)
-    assert traced is not None
-    schedule = fuse(simplify(traced.tape)[0])
+    schedule = fuse(simplify(traced(function, *args).tape)[0])
     schedule.verify()
     return schedule
 

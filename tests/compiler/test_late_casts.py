@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from tests.compiler.compiled_calls import traced
 
 import ingot.core as mx
 import ingot.nn as nn
@@ -12,7 +13,6 @@ from ingot.compiler.fuse import fuse
 from ingot.compiler.late_casts import late_casts
 from ingot.compiler.simplify import simplify
 from ingot.compiler.tape import Step
-from ingot.compiler.trace import trace
 from ingot.utils import tree_flatten
 
 
@@ -22,9 +22,7 @@ def normal(*shape: int) -> mx.array:
 
 def written_between(function: Any, *args: Any) -> list[Step]:
     """What kernels leave in memory for other steps."""
-    traced = trace(function, args, {}, None, None, [""] * len(args), False)
-    assert traced is not None
-    tape = late_casts(simplify(traced.tape)[0])
+    tape = late_casts(simplify(traced(function, *args).tape)[0])
     tape.verify()
     schedule = fuse(tape)
     schedule.verify()

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.compiler.compiled_calls import traced
 
 import ingot.core as mx
 from ingot.compiler.fuse import fuse
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.simplify import simplify
 from ingot.compiler.tape import Tape
-from ingot.compiler.trace import trace
 from ingot.graph.tree import arrays_in
 from ingot.runtime.compile_mode import CompileMode
 
@@ -132,10 +132,7 @@ FUNCTIONS: dict[Any, tuple[Any, ...]] = {
 
 
 def tape_of_call(function: Any, args: tuple[Any, ...]) -> Tape:
-    names = [f"number {position}" for position in range(len(arrays_in(args)))]
-    traced = trace(function, args, {}, None, None, names, False)
-    assert traced is not None
-    return traced.tape
+    return traced(function, *args, word="number").tape
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)

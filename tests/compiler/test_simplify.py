@@ -6,20 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.compiler.compiled_calls import traced
 
 import ingot.core as mx
 from ingot.compiler.simplify import SimplifyReport, simplify
 from ingot.compiler.tape import Step, Tape
-from ingot.compiler.trace import trace
 from ingot.ops.arithmetic import Add
 from ingot.ops.creation import Arange
 
 
 def simplified(function: Any, *args: Any) -> tuple[Tape, SimplifyReport]:
-    names = [f"argument {position}" for position in range(len(args))]
-    traced = trace(function, args, {}, None, None, names, False)
-    assert traced is not None
-    tape, report = simplify(traced.tape)
+    tape, report = simplify(traced(function, *args).tape)
     tape.verify()
     return tape, report
 

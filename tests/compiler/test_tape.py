@@ -6,20 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.compiler.compiled_calls import traced
 
 import ingot.core as mx
 from ingot.compiler.tape import Step, Tape, parameters, tape_of
-from ingot.compiler.trace import trace
 from ingot.graph.source import Source
 from ingot.ops.arithmetic import Add, Multiply
 from ingot.ops.movement import Reshape
 
 
 def tape_of_call(function: Any, *args: Any) -> Tape:
-    names = [f"argument {position}" for position in range(len(args))]
-    traced = trace(function, args, {}, None, None, names, False)
-    assert traced is not None
-    return traced.tape
+    return traced(function, *args).tape
 
 
 def test_inputs_come_first_and_each_step_follows_its_inputs() -> None:

@@ -8,18 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.compiler.compiled_calls import call_of, traced
 
 import ingot.core as mx
 from ingot.compiler.template import Template
-from ingot.compiler.trace import Trace, trace, with_arrays
 from ingot.graph.dimension import Guards, symbolic_shape
-
-
-def traced(function: Any, *args: Any, **options: Any) -> Trace:
-    names = [f"argument {position}" for position in range(len(args))]
-    found = trace(function, args, {}, None, None, names, **{"shapeless": False, **options})
-    assert found is not None
-    return found
 
 
 def test_a_trace_calls_the_function_once_with_placeholders() -> None:
@@ -107,8 +100,9 @@ def test_templates() -> None:
 
 def test_numpy_arrays_become_arrays() -> None:
     tree = {"a": np.ones(2), "b": [1, mx.array(1.0)]}
-    assert with_arrays(tree["b"]) is tree["b"]
-    found = with_arrays(tree)
+    call = call_of(lambda x: x, tree["b"])
+    assert call.with_arrays() is call
+    (found,) = call_of(lambda x: x, tree).with_arrays().args
     assert isinstance(found["a"], mx.array)
     assert found["b"][1] is tree["b"][1]
 

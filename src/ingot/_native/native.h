@@ -153,6 +153,8 @@ typedef struct {
     PyObject *as_ndarray;        /* numpy.asarray */
     PyObject *ndarray_type;      /* numpy.ndarray */
     PyObject *make_context;      /* () -> contextvars.Context in which evaluation runs */
+    PyObject *enum_metatype;     /* enum.EnumMeta */
+    PyObject *partial_type;      /* functools.partial */
     PyObject *operand_error;     /* (operator name, left, right) -> raises */
     PyObject *compiled_type;     /* the op of a compiled function, with its program in `program.native` */
     PyObject *output_type;       /* the op of one of several outputs, with its number in `index` */
@@ -182,7 +184,10 @@ int ingot_add_array(PyObject *module);
 int ingot_add_lift(PyObject *module);
 int ingot_add_evaluate(PyObject *module);
 int ingot_add_run_node(PyObject *module);
+int ingot_add_structure(PyObject *module);
 int ingot_add_signature(PyObject *module);
+int ingot_add_guards(PyObject *module);
+int ingot_add_fast_call(PyObject *module);
 int ingot_add_program(PyObject *module);
 int ingot_add_run_program(PyObject *module);
 int ingot_add_interrupt(PyObject *module);

@@ -8,23 +8,24 @@ that miss wait, so equal signatures compile once.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
-from ingot._native import UseCounter
+from ingot._native import UseCounter, array
 from ingot.compiler.cache_info import CacheInfo, Counts
 from ingot.compiler.describe import Description
 from ingot.compiler.program import Compiled
 from ingot.compiler.template import Template
 from ingot.compiler.trace import Trace
-from ingot.runtime.belongings import Belongings, belongings
+from ingot.runtime.belongings import belongings
 
 __all__ = [
     "Entry",
     "FunctionCache",
     "Instance",
+    "Known",
     "Shapes",
     "Variant",
     "cache_of",
@@ -33,8 +34,19 @@ __all__ = [
 MOST_ENTRIES = 256
 MOST_INSTANCES = 256  # of one trace for all shapes
 MAX_FAST_ENTRIES = 512
+MAX_GUARDED_ENTRIES = 8  # for one signature, by what attributes were
 
 Shapes = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a call before anything runs."""
+
+    key: tuple[Any, ...]
+    shapes: Shapes  # of the arrays, if those are not part of the key
+    arrays: list[array]
+    objects: list[Any]
 
 
 @dataclass
@@ -43,7 +55,7 @@ class Instance:
 
     trace: Trace
     op: Compiled
-    result: Template
+    result: Template | None  # None if the trace's recipe builds it
     values: list[Any]  # of the trace's dimensions
     uses: UseCounter = field(default_factory=UseCounter)  # also by the fast path
     fast_keys: set[Hashable] = field(default_factory=set)  # under which that knows it
@@ -73,8 +85,8 @@ class Variant:
 
 @dataclass
 class Entry:
-    """What a signature leads to: several variants if sizes that guards or implicit states depend on
-    changed.
+    """What a signature leads to: several variants if sizes, attributes of objects or implicit
+    states that the function depends on changed.
     """
 
     described: Description
@@ -106,6 +118,14 @@ def _drop_oldest(kept: dict[Any, Any], most: int) -> list[Any]:
     return dropped
 
 
+def _shortened(entry: tuple[Any, ...], count: int) -> tuple[Any, ...] | None:
+    """A chain of entries for the fast path, with at most `count` of them."""
+    if count == 0:
+        return None
+    *rest, older = entry
+    return (*rest, older and _shortened(older, count - 1))
+
+
 class FunctionCache:
     """All that is compiled of one function with the same captured containers.
 
@@ -123,14 +143,14 @@ class FunctionCache:
         self.counts = Counts(self.fast_hits)
         self.has_warned = False  # of state that was not declared
 
-    def get(self, key: Hashable, shapes: Shapes) -> Instance | None:
+    def get(self, known: Known) -> Instance | None:
         """What to run for a signature and shapes; None if that has to be made first."""
-        entry = self.entries.get(key)
+        entry = self.entries.get(known.key)
         if entry is None:
             return None
         for variant in tuple(entry.variants):
-            instance = variant.instances.get(shapes)
-            if instance is not None and variant.trace.fits_states():
+            instance = variant.instances.get(known.shapes)
+            if instance is not None and variant.trace.fits(known.arrays, known.objects):
                 instance.uses.used()
                 return instance
         return None
@@ -164,7 +184,10 @@ class FunctionCache:
                 return
             if len(self.fast_entries) >= MAX_FAST_ENTRIES:
                 self.fast_entries.clear()
-            self.fast_entries[fast_key] = (*call, instance.uses)
+            guards = instance.trace.attributes.guards or None
+            older = None if guards is None else self.fast_entries.get(fast_key)
+            shortened = older and _shortened(older, MAX_GUARDED_ENTRIES - 1)
+            self.fast_entries[fast_key] = (*call, instance.uses, guards, shortened)
             instance.fast_keys.add(fast_key)
 
     def described(self) -> list[Description]:
@@ -190,28 +213,21 @@ class _Caches:
 
     def __init__(self) -> None:
         self.plain = {False: FunctionCache(), True: FunctionCache()}  # True: shapeless
-        self.methods = Belongings()  # of an object: by the function behind them
         # These live as long as a compiled function that uses them: if they belonged to the
         # function, they could keep it, by way of the captured containers.
         self.captured: WeakValueDictionary[Hashable, FunctionCache] = WeakValueDictionary()
 
 
 def cache_of(
-    function: Callable[..., Any], inputs: Any = None, outputs: Any = None, shapeless: bool = False
+    owner: Any, inputs: Any = None, outputs: Any = None, shapeless: bool = False
 ) -> FunctionCache:
     """The cache of a function with these captured containers, which is gone with the function; that
     of traces for all shapes is another.
 
-    Bound methods are made anew at each access, so theirs belong to the object. A callable that
-    cannot be weakly referenced gets a cache of its own each time.
+    An owner that cannot be weakly referenced gets a cache of its own each time.
     """
-    owner = getattr(function, "__self__", None)
-    code = getattr(function, "__func__", None)
     try:
-        if owner is not None and code is not None:
-            caches = belongings.of(owner, _Caches).methods.of(code, _Caches)
-        else:
-            caches = belongings.of(function, _Caches)
+        caches = belongings.of(owner, _Caches)
     except TypeError:
         caches = _Caches()
     if inputs is None and outputs is None:

@@ -6,21 +6,36 @@ Only calls that miss the cache need words, so nothing here has to be fast.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from reprlib import Repr
+from functools import partial
+from types import MethodType
 from typing import Any
 
 from ingot._native import array
+from ingot.compiler.call import Call
+from ingot.compiler.structure import (
+    ARGUMENT,
+    BOUND,
+    CAPTURED,
+    INSIDE,
+    RECEIVER,
+    Contents,
+    Name,
+    short_text,
+)
 from ingot.graph.shape import shape_text
 
-__all__ = ["ArrayLeaf", "Description", "describe", "difference", "input_names", "short_text"]
+__all__ = [
+    "ArrayLeaf",
+    "Description",
+    "contents_of",
+    "describe",
+    "difference",
+    "foreign_argument",
+]
 
-_texts = Repr()
-_texts.maxstring = _texts.maxother = 60
-short_text = _texts.repr  # of constants, which may be long
-
-CAPTURED = "captured"  # what the names of captured arrays begin with
+CAPTURED_PREFIX = "captured "  # what the names of captured arrays begin with
 MOST_CHANGES_NAMED = 4  # in one reason; the others are counted
 
 
@@ -38,79 +53,82 @@ class ArrayLeaf:
 Description = dict[str, ArrayLeaf | str]  # what each part of a signature is called, and what it is
 
 
-def _named_arguments(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> list[tuple[str, Any]]:
-    """The arguments with the names of their parameters where those are known."""
-    names: list[str] = []
+def contents_of(call: Call) -> Contents:
+    """What is in the arguments, the captured inputs and what the function is bound to, by name."""
+    contents = Contents()
+    names = _parameter_names(call.function)
+    for position, value in enumerate(call.args):
+        name = Name(names[position] if position < len(names) else str(position))
+        contents.add(value, name, RECEIVER if call.has_receiver and position == 0 else ARGUMENT)
+    for keyword, value in call.kwargs.items():
+        contents.add(value, Name(keyword), ARGUMENT)
+    if call.inputs is not None:
+        contents.add(call.inputs, Name("inputs", prefix=CAPTURED_PREFIX), CAPTURED)
+    if call.bound is not None:
+        _add_bound(contents, call.bound)
+    return contents
+
+
+def _add_bound(contents: Contents, bound: Any) -> None:
+    if isinstance(bound, MethodType):
+        receiver = next(iter(_parameter_names(bound.__func__)), "self")
+        contents.add(bound.__func__, Name("function"), BOUND)
+        contents.add(bound.__self__, Name(receiver), BOUND)
+        return
+    contents.add(bound, Name("function" if isinstance(bound, partial) else "self"), BOUND)
+
+
+def _parameter_names(function: Callable[..., Any]) -> list[str]:
+    """The names of the parameters that positions reach."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        parameters = ()  # type: ignore[assignment]
-    for parameter in parameters:
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            names.append(f"`{parameter.name}`")
-    named = [
-        (names[position] if position < len(names) else str(position), value)
-        for position, value in enumerate(args)
-    ]
-    return named + [(f"`{name}`", value) for name, value in kwargs.items()]
+        return []
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [parameter.name for parameter in parameters if parameter.kind in positional]
 
 
-def _leaves(tree: Any, name: str) -> list[tuple[str, Any]]:
-    """Every leaf of a tree with a name such as `params`["w"][0]; empty containers are leaves."""
-    if isinstance(tree, dict) and tree:
-        return [
-            leaf
-            for key, value in tree.items()
-            for leaf in _leaves(value, f"{name}[{short_text(key)}]")
-        ]
-    if isinstance(tree, (list, tuple)) and tree:
-        return [leaf for i, value in enumerate(tree) for leaf in _leaves(value, f"{name}[{i}]")]
-    return [(name, tree)]
+def foreign_argument(call: Call) -> ValueError:
+    """What to raise for arguments that are no trees of arrays and constants."""
+    refused = contents_of(call).refused
+    if not refused:
+        return ValueError("[compile] an argument changed while it was read.")
+    name, value = refused[0]
+    if isinstance(value, Iterator):
+        way_out = "it is used up by the first call, so pass a list of its items"
+    elif isinstance(value, (set, bytearray)):
+        way_out = f"pass a {'frozenset or a list' if isinstance(value, set) else 'bytes object'}"
+    else:
+        way_out = (
+            "a change in it would go unnoticed, so pass its arrays and numbers, make it a "
+            "dataclass or an nn.Module, or close over it"
+        )
+    return ValueError(
+        f"[compile] arguments are trees of arrays and constants, and {name}, which is a "
+        f"{type(value).__name__}, is neither: {way_out}."
+    )
 
 
-def _argument_leaves(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], inputs: Any
-) -> list[tuple[str, Any]]:
-    leaves = [
-        leaf
-        for name, value in _named_arguments(function, args, kwargs)
-        for leaf in _leaves(value, f"argument {name}")
-    ]
-    return leaves if inputs is None else leaves + _leaves(inputs, f"{CAPTURED} inputs")
-
-
-def input_names(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], inputs: Any
-) -> list[str]:
-    """What each input array is, in the order in which signatures list them."""
-    leaves = _argument_leaves(function, args, kwargs, inputs)
-    return [name for name, leaf in leaves if isinstance(leaf, array)]
-
-
-def describe(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    inputs: Any,
-    outputs: Any,
-    circumstances: dict[str, str],
-) -> Description:
+def describe(call: Call, circumstances: dict[str, str]) -> Description:
     """What a signature is made of: shapes and dtypes or values of leaves, and `circumstances`."""
-    described: Description = {
-        name: _described(leaf) for name, leaf in _argument_leaves(function, args, kwargs, inputs)
-    }
-    if outputs is not None and outputs is not inputs:
-        for name, leaf in _leaves(outputs, f"{CAPTURED} outputs"):
-            described[name] = "an array" if isinstance(leaf, array) else short_text(leaf)
+    contents = contents_of(call)
+    described: Description = {}
+    for name, leaf, _ in contents.arrays:
+        described[str(name)] = _described(leaf)
+    for other, constant in contents.constants:
+        described[str(other)] = short_text(constant)
+    for name, item in contents.objects:
+        described[f"the type of {name.short}"] = type(item).__qualname__
+    if call.outputs is not None and call.outputs is not call.inputs:
+        outputs = Contents()
+        outputs.add(call.outputs, Name("outputs", prefix=CAPTURED_PREFIX), INSIDE)
+        described |= {str(name): "an array" for name, _, _ in outputs.arrays}
+        described |= {str(name): short_text(leaf) for name, leaf in outputs.constants}
     return described | circumstances
 
 
-def _described(leaf: Any) -> ArrayLeaf | str:
-    if isinstance(leaf, array):
-        return ArrayLeaf(leaf.dtype.name, leaf.shape)
-    return short_text(leaf)
+def _described(leaf: array) -> ArrayLeaf:
+    return ArrayLeaf(leaf.dtype.name, leaf.shape)
 
 
 def difference(before: Sequence[Description], now: Description) -> str:
@@ -121,7 +139,7 @@ def difference(before: Sequence[Description], now: Description) -> str:
     if len(nearest) > MOST_CHANGES_NAMED + 1:
         # The first step of an optimizer adds state for each parameter of a model. What the caller
         # passed is told before that.
-        nearest.sort(key=lambda change: change.startswith(CAPTURED))
+        nearest.sort(key=lambda change: change.startswith(CAPTURED_PREFIX))
         left_out = len(nearest) - MOST_CHANGES_NAMED
         nearest[MOST_CHANGES_NAMED:] = [f"and {left_out} more changes"]
     return "; ".join(nearest) if nearest else "the arguments are nested or shared in another way"

@@ -7,27 +7,27 @@ import inspect
 import time
 import warnings
 from collections.abc import Callable, Hashable
-from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial, update_wrapper
-from types import MethodType
+from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
 from ingot import _native
-from ingot._native import FastCall, array, signature
-from ingot.compiler.cache import Instance, Shapes, Variant, cache_of
+from ingot._native import FastCall, ForeignArgument, array, register_constant_type, structure
+from ingot.compiler.binding import CompiledMethod, Target, name_of, target_of
+from ingot.compiler.cache import Instance, Known, Shapes, Variant, cache_of
 from ingot.compiler.cache_info import Account, CacheInfo
+from ingot.compiler.call import Call
 from ingot.compiler.capture import Snapshot
-from ingot.compiler.describe import describe, difference, input_names
+from ingot.compiler.describe import contents_of, describe, difference, foreign_argument
 from ingot.compiler.escapes import Escapes
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.program import Compiled
-from ingot.compiler.trace import Trace, trace, with_arrays
+from ingot.compiler.structure import Contents
+from ingot.compiler.trace import SIZES_CHANGED, Trace, trace
 from ingot.compiler.verify import compare, flat_values
 from ingot.graph.op import Output, apply_multiple
 from ingot.graph.source import depth_of_user
 from ingot.graph.state import implicit_states, state_lock
-from ingot.graph.tree import arrays_in
 from ingot.runtime.belongings import capture_lock
 from ingot.runtime.compile_log import log
 from ingot.runtime.compile_mode import (
@@ -47,6 +47,8 @@ __all__ = ["CompiledFunction", "compile"]
 
 MAX_SHAPES_NAMED = 6
 WARN_AFTER_MISSES = 16  # in a row: whoever recompiles on every call should hear of it
+
+Signature = tuple[tuple[Any, ...], list[array], list[Any]]  # key, arrays, objects
 
 
 def compile(
@@ -72,11 +74,7 @@ def compile(
     Returns:
         The compiled function, with the methods `cache_info`, `cache_clear` and `explain`.
     """
-    if not callable(fun):
-        raise TypeError(
-            f"[compile] fun must be callable, got {type(fun).__name__}: {fun!r}. "
-            "Pass the function itself, not its result."
-        )
+    target = target_of(fun)
     for name, captured in (("inputs", inputs), ("outputs", outputs)):
         if captured is not None and not isinstance(captured, (list, dict, tuple, array)):
             raise TypeError(
@@ -88,8 +86,8 @@ def compile(
             f'[compile] on_recompile is "warn", "error" or None, got {on_recompile!r}.'
         )
     options = _Options(inputs, outputs, bool(shapeless), on_recompile, bool(verify))
-    compiled = CompiledFunction(fun, options)
-    update_wrapper(compiled, fun, updated=())
+    compiled = CompiledFunction(target, options)
+    update_wrapper(compiled, target.function, updated=())
     return compiled
 
 
@@ -104,12 +102,6 @@ class _Options:
     verify: bool
 
 
-def _name_of(function: Callable[..., Any]) -> str:
-    if isinstance(function, partial):
-        return f"partial({_name_of(function.func)})"
-    return getattr(function, "__qualname__", None) or type(function).__qualname__
-
-
 def _takes_any_keywords(function: Callable[..., Any]) -> bool:
     """Whether the order of keyword arguments can show: in a function's **kwargs it does."""
     try:
@@ -119,6 +111,7 @@ def _takes_any_keywords(function: Callable[..., Any]) -> bool:
     return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
+@register_constant_type
 class CompiledFunction(FastCall):
     """A function that compiles itself when it is called. Made by `compile`.
 
@@ -126,16 +119,32 @@ class CompiledFunction(FastCall):
     others reach `slow_call`.
     """
 
-    def __init__(self, fun: Callable[..., Any], options: _Options) -> None:
-        self._function = fun
+    def __init__(self, target: Target, options: _Options) -> None:
+        self._target = target
+        self._function = target.function
+        self._name = name_of(target.function)
         self._options = options
-        self._cache = cache = cache_of(fun, options.inputs, options.outputs, options.shapeless)
-        self._is_method = False
+        self._cache = cache = cache_of(
+            target.owner, options.inputs, options.outputs, options.shapeless
+        )
+        self._method_of: type | None = None
         if options.outputs is None and not options.verify:
-            self.prepare(cache.fast_entries, options.inputs, cache.fast_hits, True)
+            self.prepare(
+                cache.fast_entries,
+                options.inputs,
+                target.bound,
+                cache.fast_hits,
+                True,
+                target.has_receiver,
+            )
+
+    @property
+    def bound(self) -> Any:
+        """The method, partial or callable object that was compiled; None if it was a function."""
+        return self._target.bound
 
     def __repr__(self) -> str:
-        return f"<compiled {_name_of(self._function)}>"
+        return f"<compiled {self._name}>"
 
     # Copies are the function itself, and it is pickled by its name, as other functions are.
 
@@ -146,22 +155,18 @@ class CompiledFunction(FastCall):
         return self
 
     def __reduce__(self) -> str:
-        return _name_of(self._function)
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        # As in MLX, a compiled function is no method only because it is kept in a class; one that
-        # is defined there, with the decorator, is.
-        own_name = getattr(self._function, "__name__", "<lambda>")
-        qualified = getattr(self._function, "__qualname__", "")
-        self._is_method = qualified == f"{owner.__qualname__}.{own_name}" and "<" not in own_name
+        return self._name
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        if instance is None or not self._is_method:
+        if instance is None:
             return self
-        # Each object has caches of its own, which die with it, or else is an argument like others.
-        if type(instance).__weakrefoffset__ == 0 or not hasattr(self._function, "__get__"):
-            return MethodType(self, instance)
-        return CompiledFunction(self._function.__get__(instance, owner), self._options)
+        if owner is not self._method_of or owner is None:
+            # As in MLX, a compiled function is no method only because it is kept in a class; one
+            # that is defined there is. A classmethod binds what it wraps to its class.
+            if not self._target.is_method_of(type(instance)) and instance is not owner:
+                return self
+            self._method_of = owner
+        return CompiledMethod(self, instance)
 
     def cache_info(self) -> CacheInfo:
         """How many calls there were, which of them compiled and why, and what that took.
@@ -183,27 +188,27 @@ class CompiledFunction(FastCall):
             writes it as a page with drawn graphs; `to_dict()` is for programs.
         """
         explain: Any = importlib.import_module("ingot.compiler.explain")  # few programs need it
-        args, kwargs = with_arrays((args, kwargs))
-        with self._captured_alone():
+        call = self._call_with(args, kwargs).with_arrays()
+        with capture_lock:
             started = time.perf_counter()
-            traced = self._trace(args, kwargs)
+            _, arrays, _ = self._signature(call)
+            traced = self._trace(call)
             seconds = time.perf_counter() - started
             if traced is None:
                 raise ValueError(
                     "[explain] the function depends on a transform that is running: "
                     "explain it outside."
                 )
-            arrays = arrays_in((args, kwargs, self._options.inputs))
             shapes = self._shapes(arrays)
             states = [state[place] for state, place in traced.followed]
         values = traced.guards.values(shapes)
         mode = compile_mode()
         if mode is CompileMode.disabled:
             mode = CompileMode.enabled
-        stages = run_pipeline(traced.for_values(values or ()), mode, _name_of(self._function))
+        stages = run_pipeline(traced.for_values(values or ()), mode, self._name)
         inputs = [x._node for x in (*arrays, *states)]
         cache = explain.CacheReport(self._cache.info(), self._cache.described())
-        name = _name_of(self._function)
+        name = self._name
         explanation = explain.Explanation(name, stages, traced, inputs, cache)
         code_seconds = stages.program.account.phases["machine code"]
         stages.seconds = {"trace": seconds, **stages.seconds, "machine code": code_seconds}
@@ -214,28 +219,45 @@ class CompiledFunction(FastCall):
         mode = compile_mode()
         if mode is CompileMode.disabled or _native.recording():
             return self._function(*args, **kwargs)  # the outermost trace sees the whole graph
-        with self._captured_alone():
-            return self._call(args, kwargs, mode, fast_key)
-
-    def _captured_alone(self) -> Any:
-        """Keeps other threads from captured containers; reading and updating them is one thing."""
-        if self._options.inputs is None and self._options.outputs is None:
-            return nullcontext()
-        return capture_lock
-
-    def _call(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: CompileMode, fast_key: Hashable
-    ) -> Any:
         if len(kwargs) > 1:
             kwargs = self._in_order(kwargs)
-        options = self._options
-        key, arrays = signature((args, kwargs, options.inputs), not options.shapeless, True)
+        call = self._call_with(args, kwargs)
+        if call.inputs is None and call.outputs is None:
+            signature = self._signature(call)
+            if not signature[-1]:
+                return self._call(call, signature, mode, fast_key)
+        # Objects and captured containers are read, replaced by placeholders or updated by one
+        # thread at a time, and what another has put there meanwhile has to be seen.
+        with capture_lock:
+            return self._call(call, self._signature(call), mode, fast_key)
+
+    def _call_with(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        options, target = self._options, self._target
+        return Call(
+            target.function,
+            args,
+            kwargs,
+            options.inputs,
+            options.outputs,
+            target.bound,
+            target.has_receiver,
+        )
+
+    def _signature(self, call: Call) -> Signature:
+        try:
+            return call.signature(not self._options.shapeless)
+        except ForeignArgument:
+            raise foreign_argument(call) from None
+
+    def _call(self, call: Call, signature: Signature, mode: CompileMode, fast_key: Hashable) -> Any:
+        key, arrays, objects = signature
         if _native.in_tracing() and any(x._node.tracer for x in arrays):
-            return self._function(*args, **kwargs)  # the transform that runs follows its arrays
-        full_key = (key, self._circumstances(arrays), mode)
-        if options.verify:
-            return self._verified(full_key, arrays, args, kwargs)
-        return self._run(full_key, arrays, args, kwargs, fast_key)
+            return call.run()  # the transform that runs follows its arrays
+        full_key = (key, self._circumstances(), mode)
+        known = Known(full_key, self._shapes(arrays), arrays, objects)
+        if self._options.verify:
+            return self._verified(call, known)
+        return self._run(call, known, fast_key)
 
     def _in_order(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """Keyword arguments sorted, if the function cannot tell."""
@@ -243,50 +265,40 @@ class CompiledFunction(FastCall):
             self._cache.keeps_keyword_order = _takes_any_keywords(self._function)
         return kwargs if self._cache.keeps_keyword_order else dict(sorted(kwargs.items()))
 
-    def _circumstances(self, arrays: list[array]) -> Hashable:
-        """What an entry is for besides arguments: stream, containers to update, shared arrays."""
+    def _circumstances(self) -> Hashable:
+        """What an entry is for besides arguments: the stream, and containers to update."""
         options = self._options
         stream: Hashable = (_native.current_stream(), excess_precision())
-        if options.inputs is None and options.outputs is None:
+        if options.outputs is None or options.outputs is options.inputs:
             return stream
-        containers: Hashable = None
-        if options.outputs is not None and options.outputs is not options.inputs:
-            containers = signature(options.outputs, False, False)[0]
-        return stream, containers, _shared(arrays)
+        return stream, structure(options.outputs)
 
-    def _run(
-        self,
-        key: tuple[Any, ...],
-        arrays: list[array],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        fast_key: Hashable,
-    ) -> Any:
-        shapes = self._shapes(arrays)
-        instance = self._cache.get(key, shapes)
+    def _run(self, call: Call, known: Known, fast_key: Hashable) -> Any:
+        instance = self._cache.get(known)
         if instance is None:
-            instance = self._compile(key, shapes, args, kwargs)
+            instance = self._compile(call, known)
             if instance is None:
-                return self._function(*args, **kwargs)
+                return call.run()
         else:
             self._cache.counts.add_hit()
             if instance.trace.captures is not None:
-                message = instance.trace.captures.warning(_name_of(self._function))
+                message = instance.trace.captures.warning(self._name)
                 if message is not None:
                     warnings.warn(message, UndeclaredStateWarning, stacklevel=depth_of_user())
         if not instance.trace.is_pure:
             with state_lock:
                 if instance.trace.fits_states():
-                    return self._run_with_state(instance, arrays)
+                    return self._run_with_state(call, instance, known.arrays)
             # Another thread changed a state in the meantime: what fits it now has to be found. The
             # call is counted once.
             self._cache.counts.add_hit(-1)
-            return self._run(key, arrays, args, kwargs, fast_key)
+            return self._run(call, known, fast_key)
+        assert instance.result is not None
         if not instance.trace.tape.outputs:
             return instance.result.filled(())
         if fast_key is not None:
             self._remember(fast_key, instance)
-        return instance.result.filled(apply_multiple(instance.op, *arrays))
+        return instance.result.filled(apply_multiple(instance.op, *known.arrays))
 
     def _shapes(self, arrays: list[array]) -> Shapes:
         return tuple([x.shape for x in arrays]) if self._options.shapeless else ()
@@ -296,10 +308,11 @@ class CompiledFunction(FastCall):
         op = instance.op
         shapes, dtypes = zip(*op.program.results, strict=True)
         picks = tuple(Output(index) for index in range(len(shapes)))
+        assert instance.result is not None
         builder = None if instance.result.is_array else instance.result.filled
         self._cache.remember(fast_key, instance, (op, shapes, dtypes, picks, builder))
 
-    def _run_with_state(self, instance: Instance, arrays: list[array]) -> Any:
+    def _run_with_state(self, call: Call, instance: Instance, arrays: list[array]) -> Any:
         traced = instance.trace
         states = [state[place] for state, place in traced.followed]
         results: tuple[array, ...] = ()
@@ -307,131 +320,112 @@ class CompiledFunction(FastCall):
             results = apply_multiple(instance.op, *arrays, *states)
         for state, place, output in traced.updates:
             state[place] = results[output]
+        result = None
         if traced.recipe is not None:
-            options = self._options
-            traced.recipe.replay([options.inputs, options.outputs], results, instance.values)
+            result = traced.recipe.replay(call.roots, results, instance.values)
+        if instance.result is None:
+            return result
         return instance.result.filled(results[: traced.result_count])
 
-    def _compile(
-        self, key: tuple[Any, ...], shapes: Shapes, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Instance | None:
+    def _compile(self, call: Call, known: Known) -> Instance | None:
         """What to run for a signature, made now; None if only a transform around can follow it."""
         cache = self._cache
-        mode = key[-1]
-        with cache.lock, compiling(_name_of(self._function)):
-            found = cache.get(key, shapes)  # another thread may have been first
+        mode = known.key[-1]
+        with cache.lock, compiling(self._name):
+            found = cache.get(known)  # another thread may have been first
             if found is not None:
                 cache.counts.add_hit()
                 return found
             account = Account()
             started = time.perf_counter()
-            entry = cache.entries.get(key)
-            broken: list[str] = []
-            for variant in entry.variants if entry is not None else ():
-                if not variant.trace.fits_states():
-                    broken.append("those of a state that it reads")
+            problems: list[str] = []
+            for variant in self._variants(known):
+                problem = variant.trace.problem(known.arrays, known.objects)
+                if problem is not None:
+                    problems.append(problem)
                     continue
-                values = variant.trace.guards.values(shapes)
-                problem = variant.trace.guards.broken_by(values)
-                if problem is None:
-                    account.reason = f"the trace had not run for {_shapes_text(shapes)}"
-                    made = self._instantiate(variant, shapes, values or [], mode, account, started)
+                values = variant.trace.guards.values(known.shapes)
+                size = variant.trace.guards.broken_by(values)
+                if size is None:
+                    account.reason = f"the trace had not run for {_shapes_text(known.shapes)}"
+                    made = self._instantiate(variant, known, values or [], account, started)
                     cache.counts.add_shapes(account)
                     self._log(account)
                     return made
-                broken.append(problem)
-            args, kwargs = with_arrays((args, kwargs))
-            described = self._describe(args, kwargs, mode)
-            if broken:
-                reason = (
-                    f"the function depends on sizes that changed: {', '.join(sorted(set(broken)))}"
-                )
-            else:
-                reason = difference(cache.described(), described)
-            self._complain(reason)
-            traced = self._trace(args, kwargs)
+                problems.append(f"{SIZES_CHANGED}{size}")
+            call = call.with_arrays()
+            described = self._describe(call, mode)
+            account.reason = _joined(problems) or difference(cache.described(), described)
+            self._complain(account.reason)
+            traced = self._trace(call)
             if traced is None:
                 return None
             variant = Variant(traced)
-            values = traced.guards.values(shapes) or []
-            account.reason = reason
-            instance = self._instantiate(variant, shapes, values, mode, account, started)
-            cache.add_variant(key, variant, described)
+            values = traced.guards.values(known.shapes) or []
+            instance = self._instantiate(variant, known, values, account, started)
+            cache.add_variant(known.key, variant, described)
             cache.counts.add_miss(account)
             self._log(account)
             return instance
 
+    def _variants(self, known: Known) -> list[Variant]:
+        entry = self._cache.entries.get(known.key)
+        return [] if entry is None else entry.variants
+
     def _instantiate(
-        self,
-        variant: Variant,
-        shapes: Shapes,
-        values: list[Any],
-        mode: CompileMode,
-        account: Account,
-        started: float,
+        self, variant: Variant, known: Known, values: list[Any], account: Account, started: float
     ) -> Instance:
         """A program for shapes that a trace covers; `started` is when the work on it began."""
         traced = variant.trace
         tape = traced.for_values(values) if self._options.shapeless else traced.tape
-        name = _name_of(self._function)
         account.spend("trace", time.perf_counter() - started)
-        with profiled("compile", f"{name}: simplify, fuse"):
-            program = run_pipeline(tape, mode, name, account).program
-        instance = Instance(traced, Compiled(program), traced.result.resolved(values), values)
-        self._cache.add_instance(variant, shapes, instance)
+        with profiled("compile", f"{self._name}: simplify, fuse"):
+            program = run_pipeline(tape, known.key[-1], self._name, account).program
+        result = traced.result and traced.result.resolved(values)
+        instance = Instance(traced, Compiled(program), result, values)
+        self._cache.add_instance(variant, known.shapes, instance)
         return instance
 
     def _log(self, account: Account) -> None:
-        name, milliseconds = _name_of(self._function), account.seconds * 1e3
-        log.info("compiled %s in %.1f ms: %s", name, milliseconds, account.reason)
+        milliseconds = account.seconds * 1e3
+        log.info("compiled %s in %.1f ms: %s", self._name, milliseconds, account.reason)
 
-    def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace | None:
-        options = self._options
-        function = self._function
-        names = input_names(function, args, kwargs, options.inputs)
-        escapes = Escapes()
+    def _trace(self, call: Call) -> Trace | None:
+        contents = contents_of(call)
         working("tracing")
-        with profiled("compile", f"{_name_of(function)}: trace"):
-            traced = trace(
-                function,
-                args,
-                kwargs,
-                options.inputs,
-                options.outputs,
-                names,
-                options.shapeless,
-                escapes.recorder,
-            )
+        with profiled("compile", f"{self._name}: trace"):
+            traced, escapes = self._traced(call, contents, False)
+            if traced is not None and traced.depends_on_sharing:
+                traced, escapes = self._traced(call, contents, True)
         if traced is not None and escapes.count > 0 and not self._cache.has_warned:
-            self._warn_of(escapes, traced, args, kwargs)
+            self._warn_of(escapes, traced, call)
         return traced
 
-    def _warn_of(
-        self, escapes: Escapes, traced: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
+    def _traced(self, call: Call, contents: Contents, shared: bool) -> tuple[Trace | None, Escapes]:
+        escapes = Escapes()
+        return trace(call, contents, self._options.shapeless, shared, escapes.recorder), escapes
+
+    def _warn_of(self, escapes: Escapes, traced: Trace, call: Call) -> None:
         """Tells the user, once for each function, of traced arrays that it left somewhere."""
-        others = {"the arguments": (args, kwargs), "the result": traced.result.constants}
-        function = self._function
-        message = escapes.warning(_name_of(function), function, others, traced.returned)
+        constants = traced.result.constants if traced.result is not None else None
+        others = {"the arguments": (call.args, call.kwargs), "the result": constants}
+        message = escapes.warning(self._name, call.function, others, traced.returned)
         if message is not None:
             self._cache.has_warned = True
             warnings.warn(message, UndeclaredStateWarning, stacklevel=depth_of_user())
 
-    def _describe(self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: CompileMode) -> Any:
-        options = self._options
+    def _describe(self, call: Call, mode: CompileMode) -> Any:
         circumstances = {
             "the stream": str(_native.current_stream()),
             "the mode": mode.value,
             "excess precision": str(excess_precision()),
         }
-        return describe(
-            self._function, args, kwargs, options.inputs, options.outputs, circumstances
-        )
+        return describe(call, circumstances)
 
     def _complain(self, reason: str) -> None:
         if self._cache.counts.misses == 0:
             return
-        message = f"[compile] {_name_of(self._function)} is compiled again: {reason}."
+        message = f"[compile] {self._name} is compiled again: {reason}."
         on_recompile = self._options.on_recompile
         if on_recompile == "error":
             raise RuntimeError(message)
@@ -446,40 +440,28 @@ class CompiledFunction(FastCall):
                 stacklevel=depth_of_user(),
             )
 
-    def _verified(
-        self,
-        key: tuple[Any, ...],
-        arrays: list[array],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def _verified(self, call: Call, known: Known) -> Any:
         """Runs uncompiled and compiled from the same state and compares what comes out."""
         states = [*implicit_states(), self._options.inputs, self._options.outputs]
-        snapshot = Snapshot([states, args, kwargs])
+        snapshot = Snapshot([states, *call.roots])
         try:
-            expected = flat_values((self._function(*args, **kwargs), states))
+            expected = flat_values((call.run(), states))
         finally:
             snapshot.restore()
-        result = self._run(key, arrays, args, kwargs, None)
-        compare(_name_of(self._function), expected, flat_values((result, states)))
+        result = self._run(call, known, None)
+        compare(self._name, expected, flat_values((result, states)))
         return result
+
+
+def _joined(problems: list[str]) -> str:
+    """Why no trace fits, from the latest; sizes are named together."""
+    sizes = sorted({x.removeprefix(SIZES_CHANGED) for x in problems if x.startswith(SIZES_CHANGED)})
+    if problems and problems[0].startswith(SIZES_CHANGED):
+        return SIZES_CHANGED + ", ".join(sizes)
+    return problems[0] if problems else ""
 
 
 def _shapes_text(shapes: Shapes) -> str:
     known = ", ".join(map(str, shapes[:MAX_SHAPES_NAMED]))
     more = len(shapes) - MAX_SHAPES_NAMED
     return f"inputs of shape {known}" + (f" and {more} more" if more > 0 else "")
-
-
-def _shared(arrays: list[array]) -> tuple[tuple[int, int], ...]:
-    """Pairs of positions that hold the same array: what updates one updates the other."""
-    if len({id(x) for x in arrays}) == len(arrays):
-        return ()
-    first: dict[int, int] = {}
-    pairs = []
-    for position, x in enumerate(arrays):
-        if id(x) in first:
-            pairs.append((first[id(x)], position))
-        else:
-            first[id(x)] = position
-    return tuple(pairs)

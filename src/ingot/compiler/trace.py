@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,17 +10,23 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, Node, array, placeholder, topological
-from ingot.compiler.capture import Recipe, Snapshot
+from ingot.compiler.attributes import AttributeGuards, AttributeReads
+from ingot.compiler.call import Call
+from ingot.compiler.capture import Recipe, Snapshot, is_plain
 from ingot.compiler.captures import Captures, constants_of
+from ingot.compiler.structure import STRUCTURAL, Contents, children, copied, kind
 from ingot.compiler.tape import Step, Tape, parameters, tape_of
 from ingot.compiler.template import Template
 from ingot.graph.dimension import Dimension, Guards, resolve, symbolic_shape
 from ingot.graph.source import SourceRecorder
 from ingot.graph.state import State, followed_states
-from ingot.graph.tree import arrays_in, tree_leaves, tree_map
+from ingot.graph.tree import arrays_in, tree_leaves
 from ingot.runtime.compile_mode import checks_captures
+from ingot.runtime.watched import observed_attributes
 
-__all__ = ["Trace", "trace", "with_arrays"]
+__all__ = ["SIZES_CHANGED", "Trace", "sharing", "trace"]
+
+SIZES_CHANGED = "the function depends on sizes that changed: "  # how such reasons begin
 
 
 Layout = tuple[tuple[Any, Dtype], ...]  # shapes and dtypes
@@ -64,20 +70,41 @@ class Trace:
     """A traced function: its tape, how to build its result, and what it does to captured state."""
 
     tape: Tape  # inputs: arrays in arguments and captured inputs, then places of implicit states
-    result: Template
+    result: Template | None  # None if the recipe builds it
     result_count: int  # how many outputs of the tape belong to the result; the others are for state
-    recipe: Recipe | None  # what happens to captured containers; None: nothing
+    recipe: Recipe | None  # what happens to containers and objects; None: nothing
     states: list[tuple[State, Layout]]  # the implicit states that the function reads
     followed: list[tuple[State, int]]  # the places of them that are inputs
     updates: list[tuple[State, int, int]]  # which places of them get which outputs
     guards: Guards
-    returned: frozenset[int]  # the identities of the containers in what the function returned
+    attributes: AttributeGuards  # what the function read of objects
+    sharing: tuple[int, ...] | None  # which arrays have to be the same, if that matters
+    returned: frozenset[int]  # the identities of what holds the arrays in the result
     captures: Captures | None = None  # what calls check while INGOT_CHECK_CAPTURES is set
 
     @property
     def is_pure(self) -> bool:
         """Whether calls touch nothing but their arguments and results."""
         return self.recipe is None and not self.states
+
+    def fits(self, arrays: list[array], objects: list[Any]) -> bool:
+        """Whether attributes, implicit states and shared arrays are as they were traced."""
+        if self.sharing is not None and self.sharing != sharing(arrays):
+            return False
+        return self.attributes.hold(objects) and self.fits_states()
+
+    def problem(self, arrays: list[array], objects: list[Any]) -> str | None:
+        """Why the trace does not fit, in words; None if it does."""
+        if self.sharing is not None and self.sharing != sharing(arrays):
+            return "arrays among the arguments are shared in another way"
+        if not self.fits_states():
+            return f"{SIZES_CHANGED}those of a state that it reads"
+        return self.attributes.broken(objects) or None
+
+    @property
+    def depends_on_sharing(self) -> bool:
+        """Whether arrays that were traced apart are the same, and the function changes some."""
+        return self.sharing is not None and self.sharing != tuple(range(len(self.sharing)))
 
     def fits_states(self) -> bool:
         """Whether the implicit states still have the shapes and dtypes that were traced."""
@@ -130,60 +157,60 @@ def _holds_dimension(value: Any) -> bool:
     return type(value) is Dimension
 
 
-def with_arrays(tree: Any) -> Any:
-    """The tree with NumPy's arrays replaced by ours: they are inputs as well."""
-    if not any(isinstance(leaf, np.ndarray) for leaf in tree_leaves(tree)):
-        return tree
-    return tree_map(lambda leaf: array(leaf) if isinstance(leaf, np.ndarray) else leaf, tree)
-
-
 def trace(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    captured_inputs: Any,
-    captured_outputs: Any,
-    names: Sequence[str],
+    call: Call,
+    contents: Contents,
     shapeless: bool,
+    shared: bool = False,
     recorder: SourceRecorder | None = None,
 ) -> Trace | None:
-    """Runs `function` on placeholders for the arrays in its arguments and captured inputs.
+    """Runs a function on placeholders for the arrays in its arguments and captured inputs.
 
     None if it closes over something that another transform, which is running, follows: only the
-    transform can see through it. Placeholders and the nodes that are made hold `recorder`.
+    transform can see through it.
+
+    Args:
+        call: The function and its arguments, without NumPy's arrays.
+        contents: What is in them.
+        shapeless: Whether lengths stay symbolic.
+        shared: Whether an array that is there several times is one to the function, which is what
+            a function that changes arguments needs, and right only for calls that share it too.
+        recorder: What placeholders and the nodes that are made hold.
     """
     recorder = recorder or SourceRecorder()
+    _refuse_numpy(call.inputs)
+    names = [str(name) for name, _, _ in contents.arrays]
+    values = [value for _, value, _ in contents.arrays]
     guards = Guards(names)
-    arguments = arrays_in((args, kwargs))
-    captured = _captured_arrays(captured_inputs)
-    snapshot = Snapshot([captured_inputs, captured_outputs])  # 0: the inputs, see below
     stand_ins = [
         _stand_in(position, value, names[position], guards if shapeless else None, recorder)
-        for position, value in enumerate([*arguments, *captured])
+        for position, value in enumerate(values)
     ]
     input_nodes = [x._node for x in stand_ins]  # the function may re-point the handles
+    inside = {
+        id(handle): (handle, node)
+        for (_, handle, is_inside), node in zip(contents.arrays, input_nodes, strict=True)
+        if is_inside
+    }
+    args, kwargs = _with_stand_ins(call, contents, stand_ins, shared)
+    snapshot = Snapshot([*call.roots[:3], args, kwargs], values=(3, 4))  # 0: the inputs, see below
     states = _States(snapshot, recorder)
-    handle_of = {id(handle): handle for handle in captured}
-    replacements = iter(stand_ins)
-
-    def placed(leaf: Any) -> Any:
-        if not isinstance(leaf, array):
-            return leaf
-        # An argument that is captured as well stays the captured handle: updates show in both.
-        return handle_of.get(id(leaf), next(replacements))
-
-    args, kwargs = tree_map(placed, (args, kwargs))
+    reads = AttributeReads(contents.objects)
     _native.begin_tracing()
     recorder_before = _native.set_source_recorder(recorder)
     try:
-        pointed = _point(captured, input_nodes[len(arguments) :])
-        with followed_states(states):
-            result = function(*args, **kwargs)
-        outputs = arrays_in(result)
-        returned = frozenset(map(id, _containers(result)))
+        for handle, node in inside.values():
+            handle._node = node
+        with followed_states(states), observed_attributes(reads) as reads.watch:
+            reads.watch_classes(contents.objects)
+            result = call.function(*args, **kwargs)
+        returned = frozenset(_holders(result, set()))
+        plain = is_plain(result, snapshot)
+        outputs = arrays_in(result) if plain else []
         result_count = len(outputs)
-        template = Template.of(result)
-        recipe = Recipe(snapshot, pointed, outputs)
+        template = Template.of(result) if plain else None
+        placeholders = {identity: node for identity, (_, node) in inside.items()}
+        recipe = Recipe(snapshot, placeholders, outputs, None if plain else result)
     finally:
         _native.set_source_recorder(recorder_before)
         snapshot.restore()
@@ -198,7 +225,7 @@ def trace(
     if _native.in_tracing() and _reaches_outside(nodes):
         return None
     constants = constants_of(nodes, outputs, recorder)
-    _refuse_uncaptured(constants, [*arguments, *captured], names)
+    _refuse_uncaptured(constants, values, names)
     used = set(nodes)
     followed = [found for found in states.places() if found[2] in used]
     tape = tape_of(
@@ -210,32 +237,63 @@ def trace(
         tape,
         template,
         result_count,
-        recipe if recipe.changes else None,
+        recipe if recipe.changes or template is None else None,
         states.layouts(),
         [(state, place) for state, place, *_ in followed],
         updates,
         guards,
+        reads.guards(),
+        sharing(values) if recipe.changes else None,
         returned,
-        Captures(function, constants) if checks_captures() else None,
+        Captures(call.function, constants) if checks_captures() else None,
     )
 
 
-def _containers(tree: Any) -> Iterator[Any]:
-    """The lists, tuples and dicts of a tree."""
-    if isinstance(tree, (list, tuple, dict)):
-        yield tree
-        for item in tree.values() if isinstance(tree, dict) else tree:
-            yield from _containers(item)
+def _holders(tree: Any, found: set[int]) -> set[int]:
+    """The identities of the containers and objects of a tree."""
+    if id(tree) not in found and kind(tree) in STRUCTURAL and not isinstance(tree, array):
+        found.add(id(tree))
+        for _, child in children(tree):
+            _holders(child, found)
+    return found
 
 
-def _captured_arrays(captured: Any) -> list[array]:
+def sharing(arrays: Sequence[array]) -> tuple[int, ...]:
+    """Which arrays are the same: for each the position of the first."""
+    first: dict[int, int] = {}
+    return tuple(first.setdefault(id(value), position) for position, value in enumerate(arrays))
+
+
+def _with_stand_ins(
+    call: Call, contents: Contents, stand_ins: list[array], shared: bool
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with placeholders for arrays; objects, and arrays that are in them, stay."""
+    inside = {id(handle): handle for _, handle, is_inside in contents.arrays if is_inside}
+    outside = iter(
+        stand_in
+        for stand_in, (_, _, is_inside) in zip(stand_ins, contents.arrays, strict=True)
+        if not is_inside
+    )
+    known: dict[int, array] = {}
+
+    def placed(leaf: Any) -> Any:
+        stand_in = next(outside)
+        # An argument that is in an object as well stays that very array: updates show in both.
+        if id(leaf) in inside:
+            return inside[id(leaf)]
+        return known.setdefault(id(leaf), stand_in) if shared else stand_in
+
+    args, kwargs = copied((call.args, call.kwargs), placed, {})
+    return args, kwargs
+
+
+def _refuse_numpy(captured: Any) -> None:
     for leaf in tree_leaves(captured):
         if isinstance(leaf, np.ndarray):
             raise ValueError(
                 f"[compile] inputs= holds a NumPy array of shape {leaf.shape}, whose changes would "
                 "go unnoticed: make an array of it with mx.array(...)."
             )
-    return arrays_in(captured)
 
 
 def _stand_in(
@@ -250,16 +308,6 @@ def _placeholder(shape: Any, dtype: Dtype, name: str, recorder: SourceRecorder) 
     made._node.source = name
     made._node.trace = recorder
     return made
-
-
-def _point(handles: list[array], nodes: list[Node]) -> dict[int, Node]:
-    """Points each handle at its placeholder; one that is there twice keeps the first."""
-    pointed: dict[int, Node] = {}
-    for handle, node in zip(handles, nodes, strict=True):
-        if id(handle) not in pointed:
-            pointed[id(handle)] = node
-            handle._node = node
-    return pointed
 
 
 def _reaches_outside(nodes: list[Node]) -> bool:

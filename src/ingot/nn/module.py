@@ -16,6 +16,7 @@ import ingot.core as mx
 from ingot.nn.module_html import module_html
 from ingot.nn.substitution import Replacement, entries, lent, parameter_replacements, unchanged
 from ingot.nn.weights import check_weights, parameter_places
+from ingot.runtime.watched import watch_always
 from ingot.utils import tree_flatten
 
 __all__ = ["Module"]
@@ -24,6 +25,7 @@ __all__ = ["Module"]
 Filter = Callable[["Module", str, Any], bool]
 
 
+@watch_always
 class Module(dict[str, Any]):
     """The base class of layers and models.
 

@@ -35,6 +35,8 @@ class Optimizer:
         schedulers: Functions of the step by the name of what they change in the state.
     """
 
+    _is_tree = True  # compiled functions look into optimizers that they are given
+
     def __init__(self, schedulers: dict[str, Schedule] | None = None) -> None:
         self._state: State = {"step": mx.array(0, mx.uint64)}
         self._schedulers: dict[str, Schedule] = dict(schedulers or {})

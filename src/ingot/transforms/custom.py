@@ -7,12 +7,14 @@ from dataclasses import replace
 from functools import partial, update_wrapper
 from typing import Any
 
+from ingot._native import register_constant_type
 from ingot.transforms.custom_op import Rules, call_with_rules
 from ingot.transforms.tracing import check_callable
 
 __all__ = ["custom_function"]
 
 
+@register_constant_type
 class custom_function:
     """A function whose derivative or vectorisation is given instead of followed.
 

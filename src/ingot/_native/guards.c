@@ -1,0 +1,131 @@
+/* guards: attributes that a traced function read of objects, and whether they are still what they were.
+ *
+ * A guard is a tuple (object, source, name, expected, key):
+ *   object    the number of an object of the signature, a weak reference, or an object
+ *   source    where the attribute was found, see below
+ *   expected  the value: if it is still that very object the guard holds, unless it can change; MUTABLE then.
+ *             A weak reference stands for what it refers to
+ *   key       what `value_key` made of the value; None if only the very same object will do */
+#include "structure.h"
+
+enum { IN_INSTANCE, IN_CLASS, IN_SLOT, WHOLE_DICT, NOWHERE };
+
+static PyObject *mutable_mark;
+
+static PyObject *referent(PyObject *reference) { /* borrowed */
+    return PyWeakref_Check(reference) ? PyWeakref_GET_OBJECT(reference) : reference;
+}
+
+/* What the attribute is now: a new reference; NULL, without an error, if it is gone. */
+static PyObject *current_value(PyObject *object, long source, PyObject *name) {
+    PyObject *dict = instance_dict(object), *value = NULL;
+    if (source == WHOLE_DICT)
+        return Py_XNewRef(dict);
+    if (dict != NULL)
+        value = PyDict_GetItemWithError(dict, name);
+    if (source == IN_INSTANCE || value != NULL || PyErr_Occurred())
+        return source == IN_INSTANCE ? Py_XNewRef(value) : NULL; /* it hides what the class has */
+    if (source == IN_CLASS)
+        return Py_XNewRef(_PyType_Lookup(Py_TYPE(object), name));
+    value = PyObject_GenericGetAttr(object, name);
+    if (value == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
+        PyErr_Clear();
+    return value;
+}
+
+static int is_absent(PyObject *object, PyObject *name) {
+    PyObject *dict = instance_dict(object);
+    int is_there = dict == NULL ? 0 : PyDict_Contains(dict, name);
+    if (is_there != 0)
+        return is_there < 0 ? -1 : 0;
+    PyObject *in_class = _PyType_Lookup(Py_TYPE(object), name);
+    if (in_class == NULL || Py_TYPE(in_class) != &PyMemberDescr_Type)
+        return in_class == NULL;
+    PyObject *value = current_value(object, IN_SLOT, name);
+    Py_XDECREF(value);
+    return value == NULL && !PyErr_Occurred();
+}
+
+static int has_key(PyObject *value, PyObject *expected) {
+    PyObject *key = value_key(value);
+    if (key == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_ValueError))
+            return -1;
+        PyErr_Clear(); /* foreign, or with a cycle: it was not when the function was traced */
+        return 0;
+    }
+    int is_equal = PyObject_RichCompareBool(key, expected, Py_EQ);
+    Py_DECREF(key);
+    return is_equal;
+}
+
+static int guard_holds(PyObject *guard, PyObject *objects) {
+    PyObject *object = PyTuple_GET_ITEM(guard, 0), *name = PyTuple_GET_ITEM(guard, 2);
+    PyObject *expected = PyTuple_GET_ITEM(guard, 3), *key = PyTuple_GET_ITEM(guard, 4);
+    long source = PyLong_AsLong(PyTuple_GET_ITEM(guard, 1));
+    if (PyLong_CheckExact(object)) {
+        Py_ssize_t number = PyLong_AsSsize_t(object);
+        if (objects == NULL || number >= PyList_GET_SIZE(objects))
+            return 0;
+        object = PyList_GET_ITEM(objects, number);
+    } else if ((object = referent(object)) == Py_None) {
+        return 0;
+    }
+    Py_INCREF(object);
+    int holds;
+    if (source == NOWHERE) {
+        holds = is_absent(object, name);
+    } else {
+        PyObject *value = current_value(object, source, name);
+        if (value == NULL)
+            holds = PyErr_Occurred() ? -1 : 0;
+        else if (value == referent(expected))
+            holds = 1;
+        else
+            holds = key == Py_None ? 0 : has_key(value, key);
+        Py_XDECREF(value);
+    }
+    Py_DECREF(object);
+    return holds;
+}
+
+int guards_hold(PyObject *guards, PyObject *objects) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(guards); i++) {
+        int holds = guard_holds(PyTuple_GET_ITEM(guards, i), objects);
+        if (holds != 1)
+            return holds;
+    }
+    return 1;
+}
+
+/* broken_guard(guards, objects) -> the first that does not hold, or None */
+static PyObject *broken_guard(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    PyObject *guards, *objects;
+    if (!PyArg_ParseTuple(arguments, "O!O!:broken_guard", &PyTuple_Type, &guards, &PyList_Type, &objects))
+        return NULL;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(guards); i++) {
+        int holds = guard_holds(PyTuple_GET_ITEM(guards, i), objects);
+        if (holds < 0)
+            return NULL;
+        if (!holds)
+            return Py_NewRef(PyTuple_GET_ITEM(guards, i));
+    }
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"broken_guard", broken_guard, METH_VARARGS, "broken_guard(guards, objects) -> the first that does not hold, or None"},
+    {NULL, NULL, 0, NULL},
+};
+
+int ingot_add_guards(PyObject *module) {
+    mutable_mark = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
+    if (mutable_mark == NULL || PyModule_AddObjectRef(module, "MUTABLE", mutable_mark) < 0 ||
+        PyModule_AddIntConstant(module, "IN_INSTANCE", IN_INSTANCE) < 0 ||
+        PyModule_AddIntConstant(module, "IN_CLASS", IN_CLASS) < 0 ||
+        PyModule_AddIntConstant(module, "IN_SLOT", IN_SLOT) < 0 ||
+        PyModule_AddIntConstant(module, "WHOLE_DICT", WHOLE_DICT) < 0 ||
+        PyModule_AddIntConstant(module, "NOWHERE", NOWHERE) < 0)
+        return -1;
+    return PyModule_AddFunctions(module, functions);
+}

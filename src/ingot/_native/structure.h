@@ -1,0 +1,81 @@
+/* What compiled functions see in Python objects: which are trees, which are constants, and the attributes of instances. */
+#ifndef INGOT_STRUCTURE_H
+#define INGOT_STRUCTURE_H
+#include "native.h"
+
+typedef enum {
+    KIND_ARRAY,
+    KIND_SEQUENCE, /* lists and tuples, also of subclasses */
+    KIND_DICT,     /* also of subclasses, such as modules */
+    KIND_OBJECT,   /* an instance of a class written in Python, with attributes in its dict or slots */
+    KIND_METHOD,   /* a bound method: a function and an object */
+    KIND_PARTIAL,  /* functools.partial: a function and a tree of arguments */
+    KIND_CONSTANT, /* equal values have equal keys, and it cannot change */
+    KIND_SET,
+    KIND_NDARRAY,
+    KIND_FOREIGN, /* anything else: nobody knows what is in it */
+} Kind;
+
+Kind kind_of(PyObject *object); /* never fails */
+/* Whether an instance has attributes of its own that can change: those of KIND_OBJECT, modules, subclasses of dict and list. */
+bool has_attributes(PyObject *object);
+/* Whether an object is a tree wherever it is found: dataclasses and classes that say so with `_is_tree`. */
+bool is_tree_type(PyTypeObject *type);
+/* The instance's dict: borrowed, NULL without an error where there is none. */
+PyObject *instance_dict(PyObject *object);
+/* Names of slots with values, of all classes: a new list; NULL with an error. */
+PyObject *slot_names(PyTypeObject *type);
+
+/* Numbers for pointers, in the order in which they are added. */
+typedef struct {
+    void *pointer;
+    Py_ssize_t number;
+    Py_ssize_t position; /* of an array among the arrays; -1 for others */
+    bool is_open;        /* being looked into: finding it again is a cycle */
+} Seen;
+
+#define SEEN_INLINE 8
+
+typedef struct {
+    Seen inline_table[SEEN_INLINE];
+    Seen *table; /* a hash table once there are more than fit inline; NULL before */
+    Py_ssize_t count, capacity;
+} SeenSet;
+
+void seen_begin(SeenSet *set);
+void seen_end(SeenSet *set);
+Seen *seen_find(SeenSet *set, void *pointer);
+int seen_add(SeenSet *set, void *pointer, Py_ssize_t position); /* -1 with MemoryError */
+void seen_close(SeenSet *set, void *pointer);
+
+/* The key of a value by which guards compare: constants and containers by value, objects by identity. */
+PyObject *value_key(PyObject *value);
+/* Whether all guards hold; -1 with an error. `objects` is the list of a signature, or NULL. */
+int guards_hold(PyObject *guards, PyObject *objects);
+
+typedef struct {
+    PyObject *key;     /* list, made a tuple at the end */
+    PyObject *arrays;  /* list */
+    PyObject *objects; /* list of instances with attributes, or NULL while there are none */
+    SeenSet seen;
+    bool shapes;   /* whether the key holds shapes, or only numbers of axes */
+    bool values;   /* whether arrays are inputs, or only places in a structure */
+    bool in_place; /* inside of objects and captured containers: arrays are found again by identity */
+    bool lenient;  /* inside of objects: what is foreign is an error only where it is read */
+    bool any_object; /* what a method or partial is bound to: objects of all classes are looked into */
+    bool by_identity; /* objects count by identity and are not looked into: for guards */
+    Py_ssize_t outside, inside; /* how many arrays are outside of objects and captured containers, and inside */
+} Signature;
+
+bool begin_signature(Signature *self, bool shapes, bool values);
+void end_signature(Signature *self);
+/* The arguments of a call; `has_receiver`: the first may be an object of any class. */
+int add_arguments(Signature *self, PyObject *arguments, bool has_receiver);
+int add_captured(Signature *self, PyObject *tree, bool any_object);
+int add_keywords(Signature *self, PyObject *keywords);
+/* The key as a tuple, once everything is added: a new reference. */
+PyObject *finished_key(Signature *self);
+
+extern PyObject *ForeignArgument;
+
+#endif

@@ -1,0 +1,97 @@
+"""Attributes of objects, watched while a function is traced.
+
+A class is watched by replacing its `__getattribute__`, `__setattr__` and `__delattr__` for as long
+as some trace wants it; otherwise objects cost what they always cost. Only the thread that traces
+is told.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["Observer", "observed_attributes", "watch_always"]
+
+_HOOKS = ("__getattribute__", "__setattr__", "__delattr__")
+
+# Called with an object and the name of an attribute before it is read (False) or changed (True).
+Observer = Callable[[Any, str, bool], None]
+
+_thread = threading.local()
+_lock = threading.RLock()
+_always: list[type] = []  # watched by every trace, because functions may close over instances
+_counts: dict[type, int] = {}
+
+
+def watch_always(watched: type) -> type:
+    """Watches the instances of a class, and of its subclasses, in every trace; returns it."""
+    _always.append(watched)
+    return watched
+
+
+@contextmanager
+def observed_attributes(observer: Observer) -> Iterator[Callable[[type], None]]:
+    """Lets `observer` know of this thread's uses of attributes; gives a function to watch a class.
+
+    What the observer does itself is not reported.
+    """
+    watched: set[type] = set()
+
+    def watch(more: type) -> None:
+        if more not in watched and watched.isdisjoint(more.__mro__):
+            watched.add(more)
+            _install(more)
+
+    before = getattr(_thread, "observer", None)
+    try:
+        for one in _always:
+            watch(one)
+        _thread.observer = observer
+        yield watch
+    finally:
+        _thread.observer = before
+        for one in watched:
+            _remove(one)
+
+
+def _install(watched: type) -> None:
+    with _lock:
+        _counts[watched] = _counts.get(watched, 0) + 1
+        if _counts[watched] > 1:
+            return
+        for name in _HOOKS:
+            setattr(watched, name, _hook(getattr(watched, name), watched.__dict__.get(name)))
+
+
+def _remove(watched: type) -> None:
+    with _lock:
+        _counts[watched] -= 1
+        if _counts[watched]:
+            return
+        del _counts[watched]
+        for name in _HOOKS:
+            own = getattr(watched, name).own
+            if own is None:
+                delattr(watched, name)
+            else:
+                setattr(watched, name, own)
+
+
+def _hook(usual: Callable[..., Any], own: Any) -> Callable[..., Any]:
+    """What stands for the method `usual`, which the class itself has as `own` or inherits."""
+    changes = getattr(usual, "__name__", "") != "__getattribute__"
+
+    def hook(instance: Any, name: str, *value: Any) -> Any:
+        observer = getattr(_thread, "observer", None)
+        if observer is not None:
+            _thread.observer = None
+            try:
+                observer(instance, name, changes)
+            finally:
+                _thread.observer = observer
+        return usual(instance, name, *value)
+
+    hook.own = own  # type: ignore[attr-defined]
+    return hook
