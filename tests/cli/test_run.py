@@ -249,3 +249,37 @@ def test_options_that_hide_the_environment(arguments: list[str], option: str | N
 def test_isolation_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run.start(["-I", "x.py"]) == 2
     assert "Python's option -I hides the environment" in capsys.readouterr().err
+
+
+NAN = """
+import subprocess, sys
+import mlx.core as mx
+
+@mx.compile
+def ratio(x):
+    return x / (x - x)
+
+if len(sys.argv) > 1:
+    sys.exit(subprocess.call([sys.executable, __file__]))
+print(ratio(mx.ones(3)).tolist())
+"""
+
+
+def test_check_nan_stops_at_the_operation(tmp_path: Path) -> None:
+    path = tmp_path / "ratio.py"
+    path.write_text(NAN)
+    for arguments in ([], ["child"]):  # processes that the program starts are checked too
+        plain = command("run", path, *arguments)
+        assert plain.returncode == 0
+        assert plain.stdout.split() == ["[inf,", "inf,", "inf]"]
+        found = command("run", "--check-nan", "-X", "utf8", path, *arguments)
+        assert found.returncode == 1
+        assert "FloatingPointError" in found.stderr
+        assert "Divide(float32[3], float32[3]), made at ratio.py:7" in found.stderr
+        assert "float32[3], from 1 to 1, all finite" in found.stderr
+
+
+def test_check_nan_is_in_the_help_and_only_in_front() -> None:
+    assert "--check-nan" in command("run", "--help").stdout
+    later = command("run", "-c", "import sys; print(sys.argv)", "--check-nan")
+    assert later.stdout == "['-c', '--check-nan']\n"

@@ -298,6 +298,20 @@ static PyObject *shares_of_partials(Walk *walk, Step *step, PyObject *cotangent,
     return shares;
 }
 
+/* What one node passes on to its inputs: 0, or -1 on error. */
+static int walk_node(Walk *walk, Step *step, Node *node, PyObject *cotangent, PyObject *outputs_of) {
+    PyObject *out = PyList_Check(cotangent) ? PyObject_CallOneArg(outputs_of, (PyObject *)node)
+                                            : array_from_node((Node *)Py_NewRef(node));
+    PyObject *shares = NULL;
+    int by_partials = out == NULL ? -1 : is_stated_by_partials(step->op);
+    if (by_partials >= 0)
+        shares = by_partials ? shares_of_partials(walk, step, cotangent, out) : call_rule(step, cotangent, out);
+    Py_XDECREF(out);
+    int status = shares == NULL ? -1 : distribute(walk, step, shares);
+    Py_XDECREF(shares);
+    return status;
+}
+
 static int walk_back(Walk *walk, PyObject *output_type, PyObject *outputs_of) {
     for (Py_ssize_t i = walk->order.count - 1; i >= 0; i--) {
         PyObject **slot = &walk->slots[walk->leaves.count + i];
@@ -312,16 +326,11 @@ static int walk_back(Walk *walk, PyObject *output_type, PyObject *outputs_of) {
                 return -1;
             continue;
         }
-        PyObject *out = PyList_Check(cotangent) ? PyObject_CallOneArg(outputs_of, (PyObject *)node)
-                                                : array_from_node((Node *)Py_NewRef(node));
-        PyObject *shares = NULL;
-        int by_partials = out == NULL ? -1 : is_stated_by_partials(step->op);
-        if (by_partials >= 0)
-            shares = by_partials ? shares_of_partials(walk, step, cotangent, out) : call_rule(step, cotangent, out);
-        Py_XDECREF(out);
+        Node *before = ingot_take_line_of(node);
+        int status = walk_node(walk, step, node, cotangent, outputs_of);
+        Py_XDECREF(ingot_take_line_of(before));
+        Py_XDECREF(before);
         Py_DECREF(cotangent);
-        int status = shares == NULL ? -1 : distribute(walk, step, shares);
-        Py_XDECREF(shares);
         if (status < 0)
             return -1;
         if ((i & 0x3ff) == 0 && PyErr_CheckSignals() < 0)

@@ -104,7 +104,7 @@ static bool is_view(Node *node) {
 }
 
 static bool worth_fusing(NodeList *order) {
-    if (hooks.fuse == NULL || order->count < 2)
+    if (hooks.fuse == NULL || hooks.run_checked != NULL || order->count < 2)
         return false;
     bool large = false;
     double total = 0;

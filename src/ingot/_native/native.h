@@ -70,6 +70,10 @@ void advance_marks(uint64_t count);
 /* The code of the nearest frame outside of the package, a new reference, and the offset of the instruction that runs;
  * NULL if there is none. Never fails. */
 PyCodeObject *ingot_user_code(int *instruction);
+/* The node whose line new nodes of this thread take, because a transform applies its rule: borrowed, or NULL. */
+Node *ingot_line_of(void);
+/* Makes it `node`, or nothing if that is NULL; returns what it was, an owned reference or NULL. */
+Node *ingot_take_line_of(Node *node);
 
 /* ---- lists of nodes (node_list.c) ---- */
 
@@ -159,6 +163,7 @@ typedef struct {
     PyObject *compiled_type;     /* the op of a compiled function, with its program in `program.native` */
     PyObject *output_type;       /* the op of one of several outputs, with its number in `index` */
     PyObject *fuse;              /* (nodes, outputs) -> bool: evaluates a large graph as a whole, or declines */
+    PyObject *run_checked;       /* (node, op, values) -> what `evaluate` returns; set while results are checked, else NULL */
     PyObject *source_of;         /* (code, instruction) -> the user's line */
     /* Set while a profile runs; times are nanoseconds of the monotonic clock. */
     PyObject *ran_node;          /* (node, begin, end): a node was evaluated by its op's rule */

@@ -56,7 +56,9 @@ Node *node_new_without_line(PyObject *op, PyObject *inputs, PyObject *shape, PyO
             node->tracer |= ((Node *)PyTuple_GET_ITEM(inputs, i))->tracer;
     }
     if (source_recorder != NULL && op != NULL) {
-        node->source = PyObject_CallNoArgs(source_recorder);
+        Node *same = ingot_line_of();
+        bool known = same != NULL && same->trace == source_recorder;
+        node->source = known ? Py_NewRef(same->source) : PyObject_CallNoArgs(source_recorder);
         if (node->source == NULL) {
             Py_DECREF(node);
             return NULL;
@@ -68,8 +70,15 @@ Node *node_new_without_line(PyObject *op, PyObject *inputs, PyObject *shape, PyO
 
 Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype, PyObject *stream) {
     Node *node = node_new_without_line(op, inputs, shape, dtype, stream);
-    if (node != NULL && op != NULL && node->source == NULL)
+    if (node == NULL || op == NULL || node->source != NULL)
+        return node;
+    Node *same = ingot_line_of();
+    if (same != NULL && same->code != NULL) {
+        node->code = (PyCodeObject *)Py_NewRef(same->code);
+        node->instruction = same->instruction;
+    } else {
         node->code = ingot_user_code(&node->instruction);
+    }
     return node;
 }
 

@@ -234,6 +234,21 @@ static PyObject *run_rule(Node *node, Call *call) {
     return result;
 }
 
+/* The value of a node from Python, which looks at it, and at what a compiled function computes in between. */
+static PyObject *run_checked(Node *node, const Call *call) {
+    PyObject *hook = Py_NewRef(hooks.run_checked); /* another thread may switch the check off */
+    PyObject *values = PyTuple_New(call->count), *result = NULL;
+    for (Py_ssize_t i = 0; values != NULL && i < call->count; i++)
+        PyTuple_SET_ITEM(values, i, Py_NewRef(call->values[i + 1]));
+    if (values != NULL)
+        result = PyObject_CallFunctionObjArgs(hook, (PyObject *)node, call->op, values, NULL);
+    Py_XDECREF(values);
+    Py_DECREF(hook);
+    if (result != NULL)
+        Py_SETREF(result, checked_results(call->op, result, node));
+    return result;
+}
+
 static PyObject *take_output(Node *node) {
     static PyObject *index_name;
     if (index_name == NULL && (index_name = PyUnicode_InternFromString("index")) == NULL)
@@ -254,11 +269,13 @@ static PyObject *compute(Node *node, bool may_donate) {
     if (Py_IS_TYPE(node->op, (PyTypeObject *)hooks.output_type))
         return take_output(node);
     Call call;
-    if (begin_call(&call, node, may_donate) < 0)
+    if (begin_call(&call, node, may_donate && hooks.run_checked == NULL) < 0)
         return NULL;
     int64_t begin = hooks.ran_node == NULL ? 0 : ingot_now();
     PyObject *result = Py_NewRef(Py_NotImplemented);
-    if (Py_IS_TYPE(call.op, (PyTypeObject *)hooks.compiled_type))
+    if (hooks.run_checked != NULL)
+        Py_SETREF(result, run_checked(node, &call));
+    else if (Py_IS_TYPE(call.op, (PyTypeObject *)hooks.compiled_type))
         Py_SETREF(result, run_program(node, &call));
     if (result == Py_NotImplemented)
         Py_SETREF(result, run_rule(node, &call));

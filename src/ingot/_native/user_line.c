@@ -64,6 +64,27 @@ PyCodeObject *ingot_user_code(int *instruction) {
 }
 #endif
 
+static _Thread_local Node *line_of;
+
+Node *ingot_line_of(void) {
+    return line_of;
+}
+
+Node *ingot_take_line_of(Node *node) {
+    Node *before = line_of;
+    line_of = (Node *)Py_XNewRef(node);
+    return before;
+}
+
+/* take_line_of(node or None) -> what it was before */
+static PyObject *take_line_of(PyObject *Py_UNUSED(module), PyObject *argument) {
+    Node *node = argument == Py_None ? NULL : as_node(argument);
+    if (node == NULL && argument != Py_None)
+        return NULL;
+    Node *before = ingot_take_line_of(node);
+    return before == NULL ? Py_NewRef(Py_None) : (PyObject *)before;
+}
+
 /* set_package(folder, programs) */
 static PyObject *set_package(PyObject *Py_UNUSED(module), PyObject *arguments) {
     PyObject *folder, *exempt;
@@ -88,6 +109,8 @@ static PyObject *is_own_code(PyObject *Py_UNUSED(module), PyObject *code) {
 static PyMethodDef functions[] = {
     {"set_package", set_package, METH_VARARGS,
      "set_package(folder, programs): files in the folder are not the user's, except for those that begin with programs"},
+    {"take_line_of", take_line_of, METH_O,
+     "take_line_of(node or None): new nodes of this thread have its line, not that of the running frame; returns the old one"},
     {"is_own_code", is_own_code, METH_O, "is_own_code(code) -> whether the code object is of the package's own files"},
     {NULL, NULL, 0, NULL},
 };

@@ -1,4 +1,4 @@
-"""The command `ingot`. `ingot run` has no options to parse and starts without a parser."""
+"""The command `ingot`. `ingot run` leaves its options to Python and starts without a parser."""
 
 from __future__ import annotations
 

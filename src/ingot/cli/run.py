@@ -4,6 +4,9 @@ What follows `ingot run` is what would follow `python`: a script, `-m module`, `
 standard input, after options of Python if need be, and then the program's own arguments. Nothing
 follows: an interactive session.
 
+`ingot run --check-nan script.py` stops at the first operation that makes a NaN or an infinity of
+finite numbers, with the operation, its inputs' ranges and the line (`mx.debug_nans`).
+
 Nothing is changed outside of these processes. A process that the program starts without its
 environment variable PYTHONPATH, or with Python's options -E, -I or -S, sees mlx as it is installed.
 """
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+_CHECK_NAN = "--check-nan"  # ours, in front of Python's own options
+
 # Options of Python that have their value in the next argument, if it is not right behind them.
 _WITH_VALUE = "cmWX"
 # Those that end the options: what follows is the program's.
@@ -30,7 +35,14 @@ _ISOLATING = "EIS"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Only `--help` comes here; `start` gets everything else as it is."""
-    parser.usage = "ingot run [PYTHON OPTIONS] [SCRIPT | -m MODULE | -c CODE | -] [ARGUMENTS]"
+    parser.usage = (
+        "ingot run [--check-nan] [PYTHON OPTIONS] [SCRIPT | -m MODULE | -c CODE | -] [ARGUMENTS]"
+    )
+    parser.add_argument(
+        _CHECK_NAN,
+        action="store_true",
+        help="stop at the first operation that makes a NaN or an infinity of finite numbers",
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -40,6 +52,9 @@ def main(arguments: argparse.Namespace) -> int:
 
 def start(argv: Sequence[str]) -> int:
     """Turns this process into Python with these arguments; returns only if it cannot."""
+    checks_nan = list(argv[:1]) == [_CHECK_NAN]
+    if checks_nan:
+        argv = argv[1:]
     isolating = _isolating_option(argv)
     if isolating:
         print(
@@ -52,16 +67,19 @@ def start(argv: Sequence[str]) -> int:
     if not sys.executable:
         print("ingot run: cannot find the Python interpreter that runs this.", file=sys.stderr)
         return 2
-    os.execve(sys.executable, [sys.executable, *argv], environment())
+    os.execve(sys.executable, [sys.executable, *argv], environment(checks_nan))
 
 
-def environment() -> dict[str, str]:
-    """The environment of this process, changed so that mlx is ingot in a Python started with it."""
+def environment(checks_nan: bool = False) -> dict[str, str]:
+    """The environment of this process, changed so that mlx is ingot in a Python started with it,
+    and perhaps that it looks for NaN.
+    """
     startup = os.path.join(os.path.dirname(os.path.abspath(ingot.__file__)), "drop_in", "startup")
     before = os.environ.get("PYTHONPATH")
     folders = [] if not before else before.split(os.pathsep)
     path = [startup, *(folder for folder in folders if folder != startup)]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    check = {"INGOT_DEBUG_NANS": "1"} if checks_nan else {}
+    return {**os.environ, **check, "PYTHONPATH": os.pathsep.join(path)}
 
 
 def _isolating_option(argv: Sequence[str]) -> str | None:

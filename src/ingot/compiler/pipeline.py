@@ -62,6 +62,6 @@ def run_pipeline(
         schedule = fuse(simplified)
     for group in schedule.groups:
         group.excess_precision = excess_precision()
-    program = Program(schedule, name, account)
+    program = Program(schedule, name, account, tape)
     finished("fuse")
     return Stages(tape, simplified, schedule, program, report, seconds)

@@ -14,6 +14,8 @@ from ingot._native import Dtype, NativeProgram, array
 from ingot.compiler.cache_info import Account
 from ingot.compiler.plan import Plan, build_plan
 from ingot.compiler.schedule import Schedule
+from ingot.compiler.step_by_step import Check, run_step_by_step
+from ingot.compiler.tape import Tape
 from ingot.compiler.work import About
 from ingot.graph.op import Op, no_rule
 from ingot.graph.shape import Shape
@@ -40,9 +42,14 @@ class Program:
     """A schedule that runs: on native code, planned for the layout of the inputs it is given."""
 
     def __init__(
-        self, schedule: Schedule, name: str = "graph", account: Account | None = None
+        self,
+        schedule: Schedule,
+        name: str = "graph",
+        account: Account | None = None,
+        traced: Tape | None = None,
     ) -> None:
         self.schedule = schedule
+        self.traced = traced or schedule.tape  # what the user wrote, op by op
         self.name = name
         self.account = account or Account()  # charged with plans and machine code
         tape = schedule.tape
@@ -158,6 +165,10 @@ class Compiled(Op):
 
     def evaluate(self, *inputs: Any) -> Any:
         return self.program.run(inputs)
+
+    def step_by_step(self, inputs: tuple[np.ndarray, ...], check: Check) -> Any:
+        """The results, by the ops that were traced; `check` is told of each."""
+        return run_step_by_step(self.program.traced, inputs, check)
 
     vjp = no_rule(_TRACED_THROUGH)
     jvp = no_rule(_TRACED_THROUGH)

@@ -62,6 +62,7 @@ from ingot.runtime.compile_mode import UndeclaredStateWarning as UndeclaredState
 from ingot.runtime.compile_mode import disable_compile as disable_compile
 from ingot.runtime.compile_mode import enable_compile as enable_compile
 from ingot.runtime.compile_mode import set_compile_mode as set_compile_mode
+from ingot.runtime.debug_nans import debug_nans as debug_nans
 from ingot.runtime.evaluate import *
 from ingot.runtime.files import *
 from ingot.runtime.memory import *

@@ -93,6 +93,7 @@ class Op:
     # The dtypes, as the bits of `dtype_mask`, for which it is a math function: what NumPy and what
     # kernels give may differ in the last places. Else both give the same bits.
     approximate: ClassVar[int] = 0
+    takes_bits: ClassVar[bool] = False  # reads bits as numbers, which may be NaN, and computes none
     sums: ClassVar[bool] = False  # a reduction whose partial results want more precision
     contracts: ClassVar[bool] = False  # a product of stacks of matrices, which BLAS can compute
 

@@ -179,6 +179,7 @@ class View(Op):
     dtype: Dtype
 
     why_single = "elements of another size are at other places"
+    takes_bits = True
 
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         old, new = x.dtype.size, self.dtype.size

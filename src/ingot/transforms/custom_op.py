@@ -84,7 +84,8 @@ class CustomFunction(Op):
         nothing = (None,) * len(outs)
         if self.rules.vjp is None:
             return (*self.followed_back(cotangents, inputs), *nothing)
-        shares = self.rules.vjp(
+        shares = _call_of_user(
+            self.rules.vjp,
             _filled(self.arguments, inputs[: self.count]),
             _filled(self.outputs, _zeros_for_none(cotangents, outs)),
             _filled(self.outputs, outs),
@@ -120,8 +121,10 @@ class CustomFunction(Op):
                 "pass what is differentiated by position."
             )
         filled = _zeros_for_none(tangents[: self.positional], inputs[: self.positional])
-        result = self.rules.jvp(
-            _filled(self.arguments, inputs[: self.count]), _filled(self.arguments[0], filled)
+        result = _call_of_user(
+            self.rules.jvp,
+            _filled(self.arguments, inputs[: self.count]),
+            _filled(self.arguments[0], filled),
         )
         return tuple(self.like_outputs("jvp", result, [out.shape for out in outs], outs))
 
@@ -155,7 +158,7 @@ class CustomFunction(Op):
         axes = [0 if is_batched else None for is_batched in batched[: self.positional]]
         arguments = _filled(self.arguments, inputs[: self.count])
         marks = tree_map(lambda leaf: leaf if leaf is _MARK else None, self.arguments[0])
-        result = self.rules.vmap(arguments, _filled(marks, axes))  # type: ignore[misc]
+        result = _call_of_user(self.rules.vmap, arguments, _filled(marks, axes))
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise ValueError(
                 "[custom_function] the vmap rule must return the outputs and their axes, "
@@ -325,6 +328,15 @@ def _mapped(rule: Callable[..., Any] | None, within: Batch) -> Callable[..., Any
         return _filled(_structure(result), rebuilt)
 
     return batched_rule
+
+
+def _call_of_user(rule: Any, *arguments: Any) -> Any:
+    """What a user's rule returns: what it makes has its own lines, not that of the function."""
+    line = _native.take_line_of(None)
+    try:
+        return rule(*arguments)
+    finally:
+        _native.take_line_of(line)
 
 
 def call_with_rules(

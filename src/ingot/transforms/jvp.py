@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ingot import _native
 from ingot._native import Node, array, between, replace_leaves, wrap
 from ingot.graph.dtype import is_inexact
 from ingot.graph.op import Output, outputs_of
@@ -24,17 +25,22 @@ def forward(
     """The tangents of `outputs`: None where one does not vary."""
     known: dict[Node, Any] = dict(zip(leaves, tangents, strict=True))
     tangent_of = known.get
-    for node in between(outputs, leaves):
-        inputs = node.inputs
-        incoming: tuple[Any, ...] = tuple([tangent_of(source) for source in inputs])
-        if all(tangent is None for tangent in incoming):
-            continue
-        op = node.op
-        if type(op) is Output:
-            known[node] = incoming[0][op.index]
-            continue
-        out = outputs_of(node) if op.several_outputs else wrap(node)
-        known[node] = op.jvp(incoming, out, *map(wrap, inputs))
+    line = _native.take_line_of(None)
+    try:
+        for node in between(outputs, leaves):
+            inputs = node.inputs
+            incoming: tuple[Any, ...] = tuple([tangent_of(source) for source in inputs])
+            if all(tangent is None for tangent in incoming):
+                continue
+            op = node.op
+            if type(op) is Output:
+                known[node] = incoming[0][op.index]
+                continue
+            out = outputs_of(node) if op.several_outputs else wrap(node)
+            _native.take_line_of(node)
+            known[node] = op.jvp(incoming, out, *map(wrap, inputs))
+    finally:
+        _native.take_line_of(line)
     return [known.get(output._node) for output in outputs]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ingot import _native
 from ingot._native import (
     Node,
     array,
@@ -54,6 +55,7 @@ def batch(outputs: Sequence[array], over: Batch) -> list[array | None]:
     known: dict[Node, Any] = dict(zip(over.leaves, over.values, strict=True))
     before = _running.batches
     _running.batches = (*before, over)
+    line = _native.take_line_of(None)
     try:
         for node in between(outputs, over.leaves):
             op = node.op
@@ -63,8 +65,10 @@ def batch(outputs: Sequence[array], over: Batch) -> list[array | None]:
                 continue
             batched = tuple([source in known for source in inputs])
             values = [known[source] if source in known else wrap(source) for source in inputs]
+            _native.take_line_of(node)  # it is the user's op, for all examples
             known[node] = op.vmap(over.size, batched, *values)
     finally:
+        _native.take_line_of(line)
         _running.batches = before
     return [known.get(output._node) for output in outputs]
 
