@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.poison import poisoned_memory
+from tests.transforms.example import Example
+from tests.transforms.rule_examples import EXAMPLES
 
 import ingot.core as mx
 from ingot import _native
@@ -170,6 +172,53 @@ def test_scatters_without_indices_leave_the_array(mode: str, shape: tuple[int, i
         for subscript in subscripts:
             compiled = mx.compile(lambda x, i, s=subscript: getattr(x.at[s(i)], mode)(7.0))
             np.testing.assert_array_equal(np.array(compiled(mx.array(x), index)), x)
+
+
+def emptied(inputs: list[np.ndarray]) -> Iterator[list[np.ndarray]]:
+    """One axis of one input empty in turn, then each length everywhere; each choice once."""
+    shapes = [x.shape for x in inputs]
+    choices = [
+        [*shapes[:k], along(x, axis), *shapes[k + 1 :]]
+        for k, x in enumerate(inputs)
+        for axis in range(x.ndim)
+    ]
+    for length in sorted({n for shape in shapes for n in shape}):
+        choices.append([tuple(0 if n == length else n for n in shape) for shape in shapes])
+    for choice in dict.fromkeys(map(tuple, choices)):
+        yield [
+            x if x.shape == shape else np.zeros(shape, x.dtype)
+            for x, shape in zip(inputs, choice, strict=True)
+        ]
+
+
+def outcome(function: Function, inputs: list[np.ndarray]) -> Any:
+    try:
+        found = function(*[mx.array(x) for x in inputs])
+        results = list(found) if isinstance(found, (list, tuple)) else [found]
+        return [np.array(x) for x in results]
+    except (ValueError, TypeError, IndexError) as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if e.mlx is not None], ids=str)
+def test_registered_ops_over_nothing(example: Example) -> None:
+    """Compiled as uncompiled: the same values, or the same sentence of ours."""
+    assert example.mlx is not None
+    call = example.mlx
+
+    def function(*inputs: mx.array) -> Any:
+        return call(mx, *inputs)
+
+    compiled = mx.compile(function)
+    for inputs in emptied(example.primals(1)):
+        found, expected = outcome(compiled, inputs), outcome(function, inputs)
+        shapes = [x.shape for x in inputs]
+        if isinstance(expected, str):
+            assert found == expected, shapes
+            assert expected.startswith("["), shapes
+            continue
+        for ours, plain in zip(found, expected, strict=True):
+            np.testing.assert_allclose(ours, plain, rtol=1e-6, err_msg=str(shapes))
 
 
 def test_memory_is_poisoned_at_each_allocation() -> None:
