@@ -79,6 +79,7 @@ fi
 echo "sanitize: addresses and undefined behaviour"
 build memory "-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 check memory asan tests/native tests/compiler/test_donation.py tests/compiler/test_interruption.py \
+    tests/compiler/test_machine_code.py \
     tests/runtime/test_profile.py tests/graph/test_blas.py tests/search/test_flat.py "$@"
 
 echo "sanitize: threads"
