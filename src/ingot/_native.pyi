@@ -421,6 +421,14 @@ class UseCounter:
     last_used: int
     def used(self) -> None: ...
 
+class Checked:
+    __wrapped__: Any
+    __module__: str
+    title: str
+    converts: bool
+    def __init__(self, function: Callable[..., Any], /) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
 class FastCall:
     def prepare(
         self,

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from itertools import zip_longest
 from typing import Any
 
+from ingot.graph.boundary import check_functions as _check_functions
+from ingot.graph.errors import type_name, value_text
 from ingot.graph.tree import sequence_like
 
 __all__ = [
@@ -37,22 +39,66 @@ def tree_map(fn: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | No
         >>> tree_map(lambda x, y: x + y, {"a": 1, "b": [2, 3]}, {"a": 10, "b": [20, 30]})
         {'a': 11, 'b': [22, 33]}
     """
+    try:
+        return _mapped(fn, tree, rest, is_leaf)
+    except RecursionError:
+        refuse_endless("tree_map", tree)
+        raise
+
+
+def _mapped(fn: Callable[..., Any], tree: Any, rest: Iterable[Any], is_leaf: IsLeaf | None) -> Any:
     if is_leaf is not None and is_leaf(tree):
         return fn(tree, *rest)
     if isinstance(tree, dict):
         return {
-            key: tree_map(fn, child, *(other[key] for other in rest), is_leaf=is_leaf)
+            key: _mapped(fn, child, [_child("tree_map", one, key) for one in rest], is_leaf)
             for key, child in tree.items()
         }
     if isinstance(tree, (list, tuple)):
         return sequence_like(
             tree,
             [
-                tree_map(fn, child, *(other[position] for other in rest), is_leaf=is_leaf)
+                _mapped(fn, child, [_child("tree_map", one, position) for one in rest], is_leaf)
                 for position, child in enumerate(tree)
             ],
         )
     return fn(tree, *rest)
+
+
+class TreeError(ValueError, KeyError, IndexError):
+    """Trees that differ: MLX raises what looking up the missing part raises."""
+
+    __str__ = Exception.__str__  # a KeyError shows its text as a value
+
+
+def _child(name: str, tree: Any, key: Any) -> Any:
+    """What another tree has where the first one has `key`."""
+    try:
+        return tree[key]
+    except (LookupError, TypeError):
+        raise TreeError(
+            f"[{name}] the trees differ: the first has something at {key!r}, and another one has "
+            f"{type_name(tree)}: {value_text(tree)} there."
+        ) from None
+
+
+MAX_DEPTH = 300  # of trees that are told from endless ones
+
+
+def refuse_endless(name: str, tree: Any) -> None:
+    """Raises ValueError if a tree is too deep to be followed, as those that hold themselves are."""
+    waiting = [(tree, 0)]
+    while waiting:
+        part, depth = waiting.pop()
+        if depth > MAX_DEPTH:
+            raise ValueError(
+                f"[{name}] a tree has at most {MAX_DEPTH} levels, and this one holds itself or has "
+                "more."
+            ) from None
+        if isinstance(part, dict):
+            waiting += [(child, depth + 1) for child in part.values()]
+        elif isinstance(part, (list, tuple)):
+            waiting += [(child, depth + 1) for child in part]
 
 
 def tree_map_with_path(
@@ -75,6 +121,16 @@ def tree_map_with_path(
         >>> tree_map_with_path(lambda path, x: f"{path}={x}", {"a": [1, 2]})
         {'a': ['a.0=1', 'a.1=2']}
     """
+    try:
+        return _mapped_with_path(fn, tree, rest, is_leaf, path)
+    except RecursionError:
+        refuse_endless("tree_map_with_path", tree)
+        raise
+
+
+def _mapped_with_path(
+    fn: Callable[..., Any], tree: Any, rest: Iterable[Any], is_leaf: IsLeaf | None, path: Any
+) -> Any:
     if is_leaf is not None and is_leaf(tree):
         return fn(path, tree, *rest)
     if not isinstance(tree, (dict, list, tuple)):
@@ -82,8 +138,8 @@ def tree_map_with_path(
     prefix = f"{path}." if path else ""
 
     def mapped(key: Any, child: Any) -> Any:
-        others = (other[key] for other in rest)
-        return tree_map_with_path(fn, child, *others, is_leaf=is_leaf, path=f"{prefix}{key}")
+        others = [_child("tree_map_with_path", other, key) for other in rest]
+        return _mapped_with_path(fn, child, others, is_leaf, f"{prefix}{key}")
 
     if isinstance(tree, dict):
         return {key: mapped(key, child) for key, child in tree.items()}
@@ -94,7 +150,7 @@ def tree_flatten(
     tree: Any,
     prefix: str = "",
     is_leaf: IsLeaf | None = None,
-    destination: list[tuple[str, Any]] | dict[str, Any] | None = None,
+    destination: Any = None,
 ) -> Any:
     """The flat form of a tree: pairs of path and leaf, in order.
 
@@ -120,13 +176,22 @@ def tree_flatten(
             "[tree_flatten] the destination must be a list, a dict or None, "
             f"got {type(destination).__name__}."
         )
-    leaves: list[tuple[str, Any]] = []
-    _gather(tree, prefix, is_leaf, leaves)
+    leaves = _leaves("tree_flatten", tree, prefix, is_leaf)
     if isinstance(destination, dict):
         destination.update(leaves)
     else:
         destination.extend(leaves)
     return destination
+
+
+def _leaves(name: str, tree: Any, prefix: str, is_leaf: IsLeaf | None) -> list[tuple[str, Any]]:
+    leaves: list[tuple[str, Any]] = []
+    try:
+        _gather(tree, prefix, is_leaf, leaves)
+    except RecursionError:
+        refuse_endless(name, tree)
+        raise
+    return leaves
 
 
 def _gather(tree: Any, path: str, is_leaf: IsLeaf | None, leaves: list[tuple[str, Any]]) -> None:
@@ -153,7 +218,10 @@ def tree_unflatten(tree: list[tuple[str, Any]] | dict[str, Any]) -> Any:
         >>> tree_unflatten([("a.0", 1), ("a.1", 2)])
         {'a': [1, 2]}
     """
-    pairs = list(tree.items() if isinstance(tree, dict) else tree)
+    return _unflattened(list(tree.items() if isinstance(tree, dict) else tree))
+
+
+def _unflattened(pairs: list[tuple[str, Any]]) -> Any:
     if len(pairs) == 1 and pairs[0][0] == "":
         return pairs[0][1]
     branches: dict[str, list[tuple[str, Any]]] = {}
@@ -162,11 +230,11 @@ def tree_unflatten(tree: list[tuple[str, Any]] | dict[str, Any]) -> Any:
         branches.setdefault(key, []).append((remaining, leaf))
     positions = _positions(branches)
     if positions is None:
-        return {key: tree_unflatten(branch) for key, branch in branches.items()}
+        return {key: _unflattened(branch) for key, branch in branches.items()}
     items: list[Any] = []
     for position in sorted(positions):
         items.extend({} for _ in range(position - len(items)))
-        items.append(tree_unflatten(branches[positions[position]]))
+        items.append(_unflattened(branches[positions[position]]))
     return items
 
 
@@ -199,8 +267,7 @@ def tree_reduce(
         >>> tree_reduce(lambda total, x: total + x, {"a": [1, 2], "b": 3}, 0)
         6
     """
-    leaves: list[tuple[str, Any]] = []
-    _gather(tree, "", is_leaf, leaves)
+    leaves = _leaves("tree_reduce", tree, "", is_leaf)
     accumulated = initializer
     for _, leaf in leaves:
         accumulated = leaf if accumulated is None else fn(accumulated, leaf)
@@ -219,6 +286,14 @@ def tree_merge(tree_a: Any, tree_b: Any, merge_fn: Callable[[Any, Any], Any] | N
         >>> tree_merge({"a": [1]}, {"b": 2})
         {'a': [1], 'b': 2}
     """
+    try:
+        return _merged(tree_a, tree_b, merge_fn)
+    except RecursionError:
+        refuse_endless("tree_merge", tree_a)
+        raise
+
+
+def _merged(tree_a: Any, tree_b: Any, merge_fn: Callable[[Any, Any], Any] | None) -> Any:
     if _is_empty(tree_a) and _is_empty(tree_b):
         if type(tree_a) is not type(tree_b):
             raise ValueError(
@@ -236,15 +311,15 @@ def tree_merge(tree_a: Any, tree_b: Any, merge_fn: Callable[[Any, Any], Any] | N
         return tree_a
     if isinstance(tree_a, dict) and isinstance(tree_b, dict):
         return {
-            key: tree_merge(tree_a.get(key), tree_b.get(key), merge_fn)
-            for key in {**tree_a, **tree_b}
+            key: _merged(tree_a.get(key), tree_b.get(key), merge_fn) for key in {**tree_a, **tree_b}
         }
     if isinstance(tree_a, (list, tuple)) and isinstance(tree_b, (list, tuple)):
         pairs = zip_longest(tree_a, tree_b)
-        return sequence_like(tree_a, [tree_merge(a, b, merge_fn) for a, b in pairs])
+        return sequence_like(tree_a, [_merged(a, b, merge_fn) for a, b in pairs])
     if merge_fn is None:
         raise ValueError(
-            f"[tree_merge] both trees have something at the same place, {tree_a!r} and {tree_b!r}: "
+            "[tree_merge] both trees have something at the same place, "
+            f"{value_text(tree_a)} and {value_text(tree_b)}: "
             "give a merge_fn that says which to take."
         )
     return merge_fn(tree_a, tree_b)
@@ -252,3 +327,6 @@ def tree_merge(tree_a: Any, tree_b: Any, merge_fn: Callable[[Any, Any], Any] | N
 
 def _is_empty(tree: Any) -> bool:
     return isinstance(tree, (dict, list, tuple)) and len(tree) == 0
+
+
+_check_functions(globals(), __all__)

@@ -139,7 +139,7 @@ def test_print_options() -> None:
     assert str(third) == "array(0.333, dtype=float32)"
     assert mx.PrintOptions(precision=4).precision == 4
     for wrong in ("a", None, 1.5):
-        with pytest.raises(TypeError, match="the precision is an int"):
+        with pytest.raises(TypeError, match="precision must be an int"):
             mx.set_printoptions(precision=wrong)  # type: ignore[arg-type]
 
 

@@ -156,7 +156,7 @@ def test_dimensions_stay_symbolic() -> None:
 def test_shapes_beyond_all_memory_are_refused() -> None:
     with pytest.raises(OverflowError, match=r"\[zeros\] an array of shape .* has more elements"):
         mx.zeros((2**62, 4))
-    with pytest.raises(OverflowError, match="more elements than memory has addresses"):
+    with pytest.raises(OverflowError, match=r"\[ones\] shape does not fit into 64 bits"):
         mx.ones((2**70,))
     with pytest.raises(ValueError, match=r"\[ones\] an array has at most 64 axes, got 65"):
         mx.ones((1,) * 65)

@@ -128,7 +128,7 @@ def test_positive_does_no_work() -> None:
         ("add", (X, I8), "[add]"),
         ("add", (X, "a"), "[add] takes arrays and numbers, got str."),
         ("abs", ([1, 2],), "[abs] takes arrays and numbers, got list."),
-        ("positive", (3,), "[positive] takes an array, got int."),
+        ("positive", (3,), "[positive] a must be an array, got int: 3."),
         ("add", (1,), "add()"),
         ("add", (1, 2, None), "add()"),
     ],

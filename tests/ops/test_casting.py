@@ -134,11 +134,11 @@ def test_views_have_no_derivative() -> None:
             "the 3 bytes of its last axis do not divide by 4.",
         ),
         ("view", (1.0, "uint8"), "[view] a scalar of dtype"),
-        ("stop_gradient", (3,), "[stop_gradient] takes an array, got int."),
-        ("contiguous", (3,), "[contiguous] takes an array, got int."),
-        ("astype", (3, "float32"), "[astype] takes an array, got int."),
-        ("astype", (([1], "int32"), float), "[astype] takes a dtype such as mx.float32, got type"),
-        ("view", (([1], "int32"), np.int8), "[view] takes a dtype such as mx.float32, got type"),
+        ("stop_gradient", (3,), "[stop_gradient] a must be an array, got int: 3."),
+        ("contiguous", (3,), "[contiguous] a must be an array, got int: 3."),
+        ("astype", (3, "float32"), "[astype] a must be an array, got int: 3."),
+        ("astype", (([1], "int32"), float), "[astype] dtype must be a dtype, got type"),
+        ("view", (([1], "int32"), np.int8), "[view] dtype must be a dtype, got type"),
     ],
 )
 def test_refusals(name: str, arguments: Any, match: str) -> None:

@@ -122,7 +122,7 @@ def test_isclose(a: Any, b: Any) -> None:
 
 
 def test_refusals() -> None:
-    assert_same_error("isclose", 1, 2, match="[isclose] takes an array, got int.")
+    assert_same_error("isclose", 1, 2, match="[isclose] a must be an array, got int: 1.")
     assert_same_error("isnan", "a", match="[isnan] takes arrays and numbers, got str.")
     assert_same_error("isnan", None, match="[isnan] takes arrays and numbers, got NoneType.")
     assert_same_error("where", YES, ([1, 2], "int32"), ([1, 2, 3], "int32"), match="[where]")

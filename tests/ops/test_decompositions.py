@@ -199,4 +199,4 @@ def test_refusals() -> None:
         "[linalg.lu] takes matrices, arrays with at least two axes, got shape (3).",
         lambda: mx.linalg.lu(mx.ones(3)),
     )
-    refuses(TypeError, "[linalg.lu_factor] takes an array", lambda: mx.linalg.lu_factor(None))
+    refuses(TypeError, "[linalg.lu_factor] a must be an array", lambda: mx.linalg.lu_factor(None))

@@ -92,7 +92,7 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
         ValueError,
         "[diag] takes an array with 1 or 2 axes, got shape ().",
     ),
-    (lambda: mx.diag(M, 1.0), TypeError, "[diag] k is an int, got 1.0."),
+    (lambda: mx.diag(M, 1.0), TypeError, "[diag] k must be an int, got float: 1.0."),
     (lambda: mx.diagonal(V), ValueError, "[diagonal] needs at least 2 axes, got shape (3)."),
     (
         lambda: mx.diagonal(M, 0, 1, -1),
@@ -109,7 +109,7 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: mx.tri(2.0),
         TypeError,
-        "[tri] takes ints for rows, columns and diagonal, got 2.0.",
+        "[tri] n must be an int, got float: 2.0.",
     ),
 ]
 

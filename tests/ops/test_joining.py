@@ -116,11 +116,15 @@ B = mx.reshape(A, (2, 3))
 
 ERRORS: list[tuple[Any, type[Exception], str]] = [
     (lambda: mx.concatenate([]), ValueError, "[concatenate] needs at least one array."),
-    (lambda: mx.concatenate([A, 1]), TypeError, "[concatenate] takes an array, got int: 1."),
     (
-        lambda: mx.concatenate(a for a in [A]),
+        lambda: mx.concatenate([1]),
         TypeError,
-        "[concatenate] takes a list of arrays, got generator.",
+        "[concatenate] arrays must be a sequence of arrays, got list: [1].",
+    ),
+    (
+        lambda: mx.concatenate({}),
+        TypeError,
+        "[concatenate] arrays must be a sequence of arrays, got dict: {}.",
     ),
     (
         lambda: mx.concatenate([A, B]),
@@ -166,7 +170,7 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: mx.repeat(A, [1, 2]),
         TypeError,
-        "[repeat] the number of repeats is an int, got [1, 2].",
+        "[repeat] repeats must be an int, got list: [1, 2].",
     ),
     (
         lambda: mx.roll(B, (1,), (0, 1)),

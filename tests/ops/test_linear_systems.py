@@ -220,7 +220,7 @@ def test_refusals() -> None:
         "[linalg.tri_inv] takes matrices, arrays with at least two axes, got shape (3).",
         lambda: linalg.tri_inv(mx.ones(3)),
     )
-    refuses(TypeError, "[linalg.inv] takes an array, got list", lambda: linalg.inv([[1.0]]))
+    refuses(TypeError, "[linalg.inv] a must be an array, got list", lambda: linalg.inv([[1.0]]))
     refuses(
         ValueError,
         "[linalg.solve] cannot solve matrices of shape (3, 3) for right sides of shape (2): "

@@ -158,10 +158,10 @@ def test_derivatives_of_cross_products(axis: int) -> None:
 def test_refusals() -> None:
     norm, cross = mx.linalg.norm, mx.linalg.cross
     vector, matrix = mx.ones(3), mx.ones((2, 3))
-    refuses(TypeError, "[linalg.norm] takes an array, got list", lambda: norm([1.0]))
+    refuses(TypeError, "[linalg.norm] a must be an array, got list", lambda: norm([1.0]))
     refuses(
         TypeError,
-        "[linalg.norm] ord is a real number, a string or None, got 1j.",
+        "[linalg.norm] ord must be a number, a string or None, got complex: 1j.",
         lambda: norm(vector, 1j),
     )
     refuses(
@@ -194,5 +194,5 @@ def test_refusals() -> None:
         lambda: cross(vector, mx.ones(4)),
     )
     refuses(IndexError, "[linalg.cross] axis 1 is out of range", lambda: cross(vector, vector, 1))
-    refuses(TypeError, "[linalg.cross] takes an array", lambda: cross([1.0, 2.0], vector))
-    refuses(TypeError, "[linalg.cross] an axis is an int", lambda: cross(vector, vector, 1.5))
+    refuses(TypeError, "[linalg.cross] a must be an array", lambda: cross([1.0, 2.0], vector))
+    refuses(TypeError, "[linalg.cross] axis must be an int", lambda: cross(vector, vector, 1.5))

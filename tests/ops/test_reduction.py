@@ -65,7 +65,7 @@ def test_extremes_of_nothing_raise(name: str) -> None:
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_wrong_arguments(name: str) -> None:
     reduce, x = getattr(mx, name), mx.ones((2, 3))
-    with pytest.raises(TypeError, match=rf"\[{name}\] takes an array, got list"):
+    with pytest.raises(TypeError, match=rf"\[{name}\] a must be an array, got list"):
         reduce([1, 2])
     with pytest.raises(IndexError, match=rf"\[{name}\] axis 2 is out of range for an array with 2"):
         reduce(x, 2)

@@ -82,8 +82,8 @@ def test_derivatives_are_zero() -> None:
         ("floor", (([1j], "complex64"),), "[floor] does not take arrays of dtype"),
         ("ceil", (([1j], "complex64"),), "[ceil] does not take arrays of dtype"),
         ("trunc", (([1j], "complex64"),), "[trunc] does not take arrays of dtype"),
-        ("trunc", (1.5,), "[trunc] takes an array, got float."),
-        ("round", (([1.5], "float32"), 1.5), "[round] decimals is an int, got float 1.5."),
+        ("trunc", (1.5,), "[trunc] a must be an array, got float: 1.5."),
+        ("round", (([1.5], "float32"), 1.5), "[round] decimals must be an int, got float: 1.5."),
     ],
 )
 def test_refusals(name: str, arguments: Any, match: str) -> None:

@@ -38,7 +38,7 @@ def test_degrees_of_freedom() -> None:
     assert mx.var(a, ddof=1, correction=0).item() == pytest.approx(x.var())
     assert mx.var(a, ddof=4).item() == np.inf
     assert np.isnan(mx.var(a[:1], ddof=1).item())
-    with pytest.raises(TypeError, match=r"\[var\] ddof must be an int, got 0.5"):
+    with pytest.raises(TypeError, match=r"\[var\] ddof must be an int, got float: 0.5"):
         mx.var(a, ddof=0.5)
 
 
@@ -120,7 +120,7 @@ def test_logsumexp_and_softmax_refuse() -> None:
         mx.softmax(mx.array(1.0), 0)
     with pytest.raises(IndexError, match=r"\[softmax\] axis 1 is out of range"):
         mx.softmax(mx.zeros((3,)), 1)
-    with pytest.raises(TypeError, match=r"\[softmax\] takes an array, got float"):
+    with pytest.raises(TypeError, match=r"\[softmax\] a must be an array, got float"):
         mx.softmax(1.0)
     assert mx.softmax(mx.zeros((0, 3))).shape == (0, 3)
 

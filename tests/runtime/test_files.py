@@ -303,7 +303,7 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         mx.save_safetensors(path, {"x": [1]})  # type: ignore[dict-item]
     with pytest.raises(RuntimeError, match="the name of an array is a string, got 1"):
         mx.save_safetensors(path, {1: x})  # type: ignore[dict-item]
-    with pytest.raises(TypeError, match="arrays is a dict of arrays, got list"):
+    with pytest.raises(TypeError, match="arrays must be a dict, got list"):
         mx.save_safetensors(path, [x])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'__metadata__' cannot be the name"):
         mx.save_safetensors(path, {"__metadata__": x})

@@ -43,9 +43,9 @@ def test_descriptions_that_mean_nothing(description: str) -> None:
 
 
 def test_arguments() -> None:
-    with pytest.raises(TypeError, match=r"\[index_factory\] d is an int, got str"):
+    with pytest.raises(TypeError, match=r"\[index_factory\] d must be an int, got str"):
         index_factory("Flat", 8)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"a description is a string, got int"):
+    with pytest.raises(TypeError, match=r"description must be a string, got int"):
         index_factory(8, 8)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"cannot cut vectors of length 10 into M=4 equal parts"):
         index_factory(10, "IVF8,PQ4")

@@ -307,7 +307,7 @@ def test_a_lazy_search_sees_what_was_there_when_it_was_made() -> None:
         (
             lambda index: index.search(np.ones((1, 3)), 2.5),
             TypeError,
-            "[search] k is an int, got float.",
+            "[search] k must be an int, got float: 2.5.",
         ),
         (
             lambda index: index.search(mx.ones((1, 3)).astype(mx.complex64), 1),
@@ -348,7 +348,7 @@ def test_a_lazy_search_sees_what_was_there_when_it_was_made() -> None:
         (
             lambda index: index.range_search(np.ones((1, 3)), "wide"),
             TypeError,
-            "[range_search] radius is a number, got str.",
+            "[range_search] radius must be a number, got str: 'wide'.",
         ),
         (lambda _: FlatIndex(0), ValueError, "[FlatIndex] d must be 1 or more, got 0."),
         (

@@ -184,5 +184,5 @@ class TestMemory:
 
 @pytest.mark.parametrize("value", [3, None, "text"])
 def test_something_that_is_no_function(value: Any) -> None:
-    with pytest.raises(TypeError, match=r"^\[checkpoint\] expected a function to transform"):
+    with pytest.raises(TypeError, match=r"^\[checkpoint\] fun must be a function"):
         mx.checkpoint(value)

@@ -178,7 +178,7 @@ class TestBeyondMlx:
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
-        (lambda x: mx.vmap(3), TypeError, r"expected a function to transform, got int"),
+        (lambda x: mx.vmap(3), TypeError, r"fun must be a function, got int"),
         (lambda x: mx.vmap(abs, in_axes=None), TypeError, r"in_axes is an int or a tree .* None"),
         (lambda x: mx.vmap(abs, out_axes=None), TypeError, r"out_axes is an int or a tree"),
         (lambda x: mx.vmap(abs, in_axes=(None,))(x), ValueError, r"no argument is mapped"),

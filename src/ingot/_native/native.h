@@ -162,6 +162,8 @@ typedef struct {
     PyObject *operand_error;     /* (operator name, left, right) -> raises */
     PyObject *compiled_type;     /* the op of a compiled function, with its program in `program.native` */
     PyObject *output_type;       /* the op of one of several outputs, with its number in `index` */
+    PyObject *parameter_kinds;   /* (checked) -> names, positions, kinds, others: what its parameters take, see checked.c */
+    PyObject *taken_arguments;   /* (checked, args, kwargs) -> args, kwargs as its annotations have them, or raises */
     PyObject *fuse;              /* (nodes, outputs) -> bool: evaluates a large graph as a whole, or declines */
     PyObject *run_checked;       /* (node, op, values) -> what `evaluate` returns; set while results are checked, else NULL */
     PyObject *source_of;         /* (code, instruction) -> the user's line */
@@ -208,5 +210,6 @@ int ingot_add_pool(PyObject *module);
 int ingot_add_top_k(PyObject *module);
 int ingot_add_list_search(PyObject *module);
 int ingot_add_product(PyObject *module);
+int ingot_add_checked(PyObject *module);
 
 #endif

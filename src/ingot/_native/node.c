@@ -31,7 +31,40 @@ PyObject *resolve_stream(PyObject *requested) {
     return stream;
 }
 
+#define MAX_ELEMENTS ((int64_t)1 << 59) /* as in graph/shape.py: what addresses can reach, with room for sums */
+#define MAX_AXES 64                     /* NumPy's */
+
+/* Refuses shapes that no memory could hold, whatever op made them. Dimensions are looked at when they are numbers. */
+static int check_shape(PyObject *op, PyObject *shape) {
+    Py_ssize_t axes = PyTuple_GET_SIZE(shape);
+    int64_t elements = 1;
+    bool fits = true;
+    for (Py_ssize_t i = 0; i < axes && fits; i++) {
+        PyObject *item = PyTuple_GET_ITEM(shape, i);
+        if (PyTuple_CheckExact(item)) { /* the shape of one of several outputs */
+            if (check_shape(op, item) < 0)
+                return -1;
+            continue;
+        }
+        if (!PyLong_CheckExact(item))
+            return 0; /* a dimension */
+        int overflow;
+        int64_t length = PyLong_AsLongLongAndOverflow(item, &overflow);
+        fits = !overflow && !__builtin_mul_overflow(elements, length > 1 ? length : 1, &elements) && elements <= MAX_ELEMENTS;
+    }
+    if (fits && axes <= MAX_AXES)
+        return 0;
+    const char *name = op == NULL ? "array" : Py_TYPE(op)->tp_name;
+    if (axes > MAX_AXES)
+        PyErr_Format(PyExc_ValueError, "[%s] an array has at most %d axes, got %zd.", name, MAX_AXES, axes);
+    else
+        PyErr_Format(PyExc_OverflowError, "[%s] an array of shape %R has more elements than memory has addresses.", name, shape);
+    return -1;
+}
+
 Node *node_new_without_line(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype, PyObject *stream) {
+    if (check_shape(op, shape) < 0)
+        return NULL;
     Node *node = PyObject_New(Node, Node_Type);
     if (node == NULL)
         return NULL;

@@ -358,8 +358,11 @@ static int add_tree(Signature *self, PyObject *tree) {
         return add_type(self, tree) < 0 ? -1 : add_borrowed(self, tree);
     if (PyFloat_CheckExact(tree))
         return add_type(self, tree) < 0 ? -1 : add_bits(self, PyFloat_AS_DOUBLE(tree));
-    if (Py_EnterRecursiveCall(" while reading the arguments of a compiled function") != 0)
+    if (Py_EnterRecursiveCall(" while reading the arguments of a compiled function") != 0) {
+        if (PyErr_ExceptionMatches(PyExc_RecursionError))
+            PyErr_SetString(PyExc_ValueError, "[compile] a container contains itself, or is nested deeper than Python can follow.");
         return -1;
+    }
     bool is_container = PyList_Check(tree) || PyTuple_Check(tree) || PyDict_Check(tree);
     int status = is_container ? add_container(self, tree) : add_other(self, tree);
     Py_LeaveRecursiveCall();

@@ -16,6 +16,7 @@ from ingot.core import random as random
 from ingot.core.array import array as array
 from ingot.core.array import attach_functions
 from ingot.core.compilation import *
+from ingot.graph.boundary import check_functions as _check_functions
 from ingot.graph.construct import *
 from ingot.graph.device import *
 from ingot.graph.dlpack import *
@@ -77,4 +78,8 @@ from ingot.transforms.jvp import jvp as jvp
 from ingot.transforms.vjp import vjp as vjp
 from ingot.transforms.vmap import vmap as vmap
 
+for _module in (distributed, fast, fft, metal, random):
+    _check_functions(vars(_module), _module.__all__)
+_check_functions(vars(linalg), linalg.__all__, "linalg.")
+_check_functions(globals(), [_name for _name in globals() if not _name.startswith("_")])
 attach_functions(globals())

@@ -8,6 +8,7 @@ from typing import Any
 
 from ingot._native import array
 from ingot.graph import construct, conversion, dlpack, printing
+from ingot.graph.boundary import check_function
 from ingot.ops import complex_numbers, movement, reduction, subscript
 from ingot.ops.arithmetic import positive
 from ingot.ops.joining import stack
@@ -22,7 +23,7 @@ SHARED = (
 ).split()
 
 
-def _namespace(a: array, *, api_version: str | None = None) -> Any:
+def array_namespace(a: array, *, api_version: str | None = None) -> Any:
     """The module that has the functions of arrays, as the array API standard asks for it."""
     if api_version is not None:
         raise ValueError(
@@ -34,7 +35,7 @@ def _namespace(a: array, *, api_version: str | None = None) -> Any:
 OWN: dict[str, Any] = {
     "T": property(movement.transpose_method, doc="The array with its axes in reverse order."),
     "__array__": conversion.as_numpy,
-    "__array_namespace__": _namespace,
+    "__array_namespace__": array_namespace,
     "__bool__": conversion.as_bool,
     "__bytes__": conversion.as_bytes,
     "__complex__": conversion.as_complex,
@@ -42,7 +43,7 @@ OWN: dict[str, Any] = {
     "__copy__": conversion.shallow_copy,
     "__deepcopy__": conversion.deep_copy,
     "__div__": array.__truediv__,
-    "__dlpack__": dlpack.dlpack,
+    "__dlpack__": check_function(dlpack.dlpack, "dlpack"),
     "__dlpack_device__": dlpack.dlpack_device,
     "__float__": conversion.as_float,
     "__format__": printing.format_array,

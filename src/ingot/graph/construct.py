@@ -227,6 +227,8 @@ def _from_ints(numbers: list[int], dtype: Dtype | None) -> array:
 
 def _from_other_library(value: Any, dtype: Dtype | None) -> array | None:
     """An object of NumPy or another library as an array; None if it does not show its elements."""
+    if isinstance(value, type):
+        return None  # it has what its instances have
     if isinstance(value, (np.ndarray, np.generic)):
         return _from_numpy(np.asarray(value), dtype)
     if hasattr(value, "__mlx_array__"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -9,13 +10,25 @@ from ingot import _native
 from ingot._native import Node, array
 from ingot.graph.source import Source
 
-__all__ = ["ConversionError", "operand_error", "operation_text", "placeholder_error", "type_name"]
+__all__ = [
+    "ConversionError",
+    "RangeError",
+    "operand_error",
+    "operation_text",
+    "placeholder_error",
+    "type_name",
+    "value_text",
+]
 
 MAX_INPUTS = 4  # that a sentence lists
 
 
 class ConversionError(ValueError, RuntimeError):
     """A value that no array can hold: MLX raises RuntimeError, Python's own is ValueError."""
+
+
+class RangeError(TypeError, OverflowError):
+    """An int that no parameter can hold: MLX raises TypeError or OverflowError."""
 
 
 def type_name(value: object) -> str:
@@ -39,19 +52,37 @@ def operation_text(op: Any, inputs: Sequence[Any], source: Any) -> str:
             else stands for a line that is not known, and nothing is said of it.
     """
     name = op if isinstance(op, str) else op.title
-    listed = [_value_text(x) for x in inputs[:MAX_INPUTS]]
+    listed = [_kind_text(x) for x in inputs[:MAX_INPUTS]]
     if len(inputs) > MAX_INPUTS:
         listed.append(f"{len(inputs) - MAX_INPUTS} more")
     made = f", made at {source.quoted}" if isinstance(source, Source) else ""
     return f"{name}({', '.join(listed)}){made}"
 
 
-def _value_text(value: Any) -> str:
+def _kind_text(value: Any) -> str:
     """A dtype and a shape: float32[2, 3]."""
     if isinstance(value.dtype, tuple):
         pairs = zip(value.dtype, value.shape, strict=True)
         return "(" + ", ".join(f"{dtype.name}{list(shape)}" for dtype, shape in pairs) + ")"
     return f"{value.dtype.name}{list(value.shape)}"
+
+
+class _Short(reprlib.Repr):
+    """Values shortened, also those inside others; arrays are not evaluated."""
+
+    def repr1(self, x: Any, level: int) -> str:
+        if isinstance(x, array):
+            return f"array of shape {x.shape}, {x.dtype.name}"
+        if isinstance(x, int) and abs(x) > 10**40:
+            return f"an int of {x.bit_length()} bits"
+        return super().repr1(x, level)
+
+
+def value_text(value: Any) -> str:
+    """A value in a sentence: short, and without evaluating anything."""
+    if isinstance(value, array):
+        return f"shape {value.shape}, {value.dtype.name}"
+    return _Short().repr(value)
 
 
 def operand_error(name: str, left: Any, right: Any) -> NoReturn:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from operator import index
 
+from ingot.graph.errors import value_text
+
 Shape = tuple[int, ...]
 
 __all__ = [
@@ -54,7 +56,9 @@ def as_lengths(name: str, value: Iterable[int]) -> Shape:
     try:
         return tuple([length if isinstance(length, int) else index(length) for length in value])
     except TypeError:
-        raise TypeError(f"[{name}] a shape is a sequence of ints, got {value!r}.") from None
+        raise TypeError(
+            f"[{name}] a shape is a sequence of ints, got {value_text(value)}."
+        ) from None
 
 
 def as_shape(name: str, value: int | Sequence[int]) -> Shape:

@@ -56,7 +56,7 @@ def _category(dtype: Dtype) -> DtypeCategory:
     return DtypeCategory.complexfloating if is_complex(dtype) else DtypeCategory.generic
 
 
-def issubdtype(arg1: Dtype | DtypeCategory, arg2: Dtype | DtypeCategory) -> bool:
+def issubdtype(arg1: Any, arg2: Any) -> bool:
     """Whether a dtype or category is `arg2` or belongs to it."""
     for position, value in (("first", arg1), ("second", arg2)):
         if not isinstance(value, (Dtype, DtypeCategory)):
@@ -72,7 +72,7 @@ def issubdtype(arg1: Dtype | DtypeCategory, arg2: Dtype | DtypeCategory) -> bool
     return category is arg2
 
 
-def isdtype(dtype: Dtype, kind: Dtype | str | tuple[Dtype | str, ...]) -> bool:
+def isdtype(dtype: Dtype, kind: Any) -> bool:
     """Whether a dtype is of a kind: a dtype, a name of a kind, or a tuple of these.
 
     Names are "bool", "signed integer", "unsigned integer", "integral", "real floating",
@@ -95,7 +95,7 @@ def _is_kind(dtype: Dtype, kind: Any) -> bool:
     return _KINDS[kind](dtype)
 
 
-def result_type(*arrays_and_dtypes: array | Dtype) -> Dtype:
+def result_type(*arrays_and_dtypes: Any) -> Dtype:
     """The dtype that arrays and dtypes promote to together."""
     if not arrays_and_dtypes:
         raise ValueError("[result_type] takes at least one array or dtype.")
@@ -106,7 +106,7 @@ def result_type(*arrays_and_dtypes: array | Dtype) -> Dtype:
     return result
 
 
-def can_cast(from_: array | Dtype, to: Dtype) -> bool:
+def can_cast(from_: Any, to: Dtype) -> bool:
     """Whether promotion of the two together gives `to`."""
     if not isinstance(to, Dtype):
         raise TypeError(f"[can_cast] `to` must be a dtype, got {type_name(to)}.")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Literal
 
 import ingot.core as mx
+from ingot.graph.boundary import check_function
 
 __all__ = [
     "constant",
@@ -36,7 +37,7 @@ def constant(value: float, dtype: mx.Dtype = mx.float32) -> Initializer:
     def initializer(a: mx.array) -> mx.array:
         return mx.full(a.shape, value, dtype=dtype)
 
-    return initializer
+    return check_function(initializer, "init.constant", converts=True)
 
 
 def normal(mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
@@ -51,7 +52,7 @@ def normal(mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32) ->
     def initializer(a: mx.array) -> mx.array:
         return mx.random.normal(a.shape, dtype=dtype, loc=mean, scale=std)
 
-    return initializer
+    return check_function(initializer, "init.normal", converts=True)
 
 
 def uniform(low: float = 0.0, high: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
@@ -66,7 +67,7 @@ def uniform(low: float = 0.0, high: float = 1.0, dtype: mx.Dtype = mx.float32) -
     def initializer(a: mx.array) -> mx.array:
         return mx.random.uniform(low, high, a.shape, dtype=dtype)
 
-    return initializer
+    return check_function(initializer, "init.uniform", converts=True)
 
 
 def identity(dtype: mx.Dtype = mx.float32) -> Initializer:
@@ -81,7 +82,7 @@ def identity(dtype: mx.Dtype = mx.float32) -> Initializer:
             raise ValueError(f"[init.identity] expected a square matrix, got shape {a.shape}.")
         return mx.eye(a.shape[0], dtype=dtype)
 
-    return initializer
+    return check_function(initializer, "init.identity", converts=True)
 
 
 def _fans(name: str, a: mx.array) -> tuple[int, int]:
@@ -91,7 +92,8 @@ def _fans(name: str, a: mx.array) -> tuple[int, int]:
             f"[init.{name}] expected an array with at least 2 dimensions, got shape {a.shape}."
         )
     outputs, *between, inputs = a.shape
-    return inputs * math.prod(between), outputs * math.prod(between)
+    positions = math.prod(between)
+    return max(inputs * positions, 1), max(outputs * positions, 1)  # of no weights, any will do
 
 
 def _chosen_fan(name: str, a: mx.array, mode: str) -> int:
@@ -117,7 +119,7 @@ def glorot_normal(dtype: mx.Dtype = mx.float32) -> Callable[..., mx.array]:
         std = gain * math.sqrt(2.0 / sum(_fans("glorot_normal", a)))
         return mx.random.normal(a.shape, dtype=dtype, scale=std)
 
-    return initializer
+    return check_function(initializer, "init.glorot_normal", converts=True)
 
 
 def glorot_uniform(dtype: mx.Dtype = mx.float32) -> Callable[..., mx.array]:
@@ -134,7 +136,7 @@ def glorot_uniform(dtype: mx.Dtype = mx.float32) -> Callable[..., mx.array]:
         limit = gain * math.sqrt(6.0 / sum(_fans("glorot_uniform", a)))
         return mx.random.uniform(-limit, limit, a.shape, dtype=dtype)
 
-    return initializer
+    return check_function(initializer, "init.glorot_uniform", converts=True)
 
 
 def he_normal(dtype: mx.Dtype = mx.float32) -> Callable[..., mx.array]:
@@ -152,7 +154,7 @@ def he_normal(dtype: mx.Dtype = mx.float32) -> Callable[..., mx.array]:
         std = gain / math.sqrt(_chosen_fan("he_normal", a, mode))
         return mx.random.normal(a.shape, dtype=dtype, scale=std)
 
-    return initializer
+    return check_function(initializer, "init.he_normal", converts=True)
 
 
 def he_uniform(dtype: mx.Dtype = mx.float32) -> Callable[..., mx.array]:
@@ -170,7 +172,7 @@ def he_uniform(dtype: mx.Dtype = mx.float32) -> Callable[..., mx.array]:
         limit = gain * math.sqrt(3.0 / _chosen_fan("he_uniform", a, mode))
         return mx.random.uniform(-limit, limit, a.shape, dtype=dtype)
 
-    return initializer
+    return check_function(initializer, "init.he_uniform", converts=True)
 
 
 def sparse(
@@ -195,7 +197,7 @@ def sparse(
         values[mx.arange(rows)[:, None], zeroed] = 0
         return values
 
-    return initializer
+    return check_function(initializer, "init.sparse", converts=True)
 
 
 def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
@@ -216,4 +218,4 @@ def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
         q = q * mx.sign(mx.diag(r))
         return (q[:rows, :columns] * gain).astype(dtype)
 
-    return initializer
+    return check_function(initializer, "init.orthogonal", converts=True)

@@ -6,6 +6,8 @@ import math
 from typing import Literal
 
 import ingot.core as mx
+from ingot.graph.boundary import Size
+from ingot.graph.shape import normalize_axis
 
 __all__ = [
     "binary_cross_entropy",
@@ -90,7 +92,7 @@ def cross_entropy(
     as_probabilities = targets.ndim == logits.ndim
     expected = list(logits.shape)
     if not as_probabilities:
-        expected.pop(axis)
+        expected.pop(normalize_axis("cross_entropy", axis, logits.ndim))
     if targets.shape != tuple(expected):
         raise ValueError(
             f"[cross_entropy] targets of shape {targets.shape} do not fit logits of shape "
@@ -243,7 +245,7 @@ def triplet_loss(
     positives: mx.array,
     negatives: mx.array,
     axis: int = -1,
-    p: int = 2,
+    p: Size = 2,
     margin: float = 1.0,
     eps: float = 1e-6,
     reduction: Reduction = "none",

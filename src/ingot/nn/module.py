@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import ingot.core as mx
+from ingot.graph.errors import type_name
 from ingot.nn.module_html import module_html
 from ingot.nn.substitution import Replacement, entries, lent, parameter_replacements, unchanged
 from ingot.nn.weights import check_weights, parameter_places
@@ -199,7 +200,7 @@ class Module(dict[str, Any]):
 
     # Changing it
 
-    def update(self, parameters: dict[str, Any], strict: bool = True) -> Self:  # type: ignore[override]
+    def update(self, parameters: Any, strict: bool = True) -> Self:  # type: ignore[override]
         """Replace parameters.
 
         Args:
@@ -213,7 +214,7 @@ class Module(dict[str, Any]):
         _replace(parameter_replacements(self, parameters, strict))
         return self
 
-    def update_modules(self, modules: dict[str, Any], strict: bool = True) -> Self:
+    def update_modules(self, modules: Any, strict: bool = True) -> Self:
         """Replace modules in this one.
 
         Args:
@@ -246,6 +247,11 @@ class Module(dict[str, Any]):
         if isinstance(map_fn, (dict, list)) and not self.is_module(map_fn):
             with unchanged(self), lent(self, map_fn):
                 return self(*inputs, **keywords)
+        if len(inputs) > 1 or set(keywords) - {"filter_fn"}:
+            raise TypeError(
+                "[apply] takes a function and a filter, or parameters and what the module is "
+                f"called with; got {type_name(map_fn)} and further arguments."
+            )
         return self._map_parameters(map_fn, *inputs, **keywords)
 
     def _map_parameters(
@@ -363,7 +369,7 @@ class Module(dict[str, Any]):
 
     def load_weights(
         self,
-        file_or_weights: str | os.PathLike[str] | Sequence[tuple[str, mx.array]],
+        file_or_weights: str | os.PathLike[str] | Sequence[tuple[str, Any]],
         strict: bool = True,
     ) -> Self:
         """Replace parameters by those of a file or a list. An error leaves the module as it was.

@@ -27,6 +27,7 @@ from ingot.graph.dtype import (
     is_inexact,
     is_integer,
 )
+from ingot.graph.errors import value_text
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.op import Op, apply, no_rule
 from ingot.graph.shape import Shape, as_shape
@@ -406,8 +407,8 @@ def linspace(
 def _real(name: str, value: Any) -> float:
     """A Python or NumPy number or an array of one element as a float."""
     if isinstance(value, complex):
-        raise TypeError(f"[{name}] takes real numbers, got {value!r}.")
+        raise TypeError(f"[{name}] takes real numbers, got {value_text(value)}.")
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"[{name}] takes real numbers, got {value!r}.") from None
+        raise TypeError(f"[{name}] takes real numbers, got {value_text(value)}.") from None

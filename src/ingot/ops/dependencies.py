@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +54,7 @@ class Depends(Op):
     emit = no_rule("it orders the evaluation of others and computes nothing")
 
 
-def depends(inputs: array | Sequence[array], dependencies: array | Sequence[array]) -> Any:
+def depends(inputs: Any, dependencies: Any) -> Any:
     """The inputs unchanged, but computed only after the dependencies.
 
     Args:

@@ -129,7 +129,7 @@ def rope(
     traditional: bool,
     base: float | None,
     scale: float,
-    offset: int | array,
+    offset: Any,
     freqs: array | None = None,
     stream: StreamLike = None,
 ) -> array:
@@ -172,6 +172,8 @@ def rope(
 def _base(base: float | None) -> float:
     if base is None:
         raise ValueError("[rope] needs either base or freqs, got neither.")
+    if not base > 0:
+        raise ValueError(f"[rope] base must be positive, got {base}.")
     return float(base)
 
 

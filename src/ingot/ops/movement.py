@@ -19,7 +19,7 @@ from ingot.graph import shape as shapes
 from ingot.graph.construct import coerce, scalar
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bool_, complex64, float32, int32, int64, is_floating
-from ingot.graph.errors import ConversionError
+from ingot.graph.errors import ConversionError, value_text
 from ingot.graph.families import Linear
 from ingot.graph.op import apply, no_rule
 from ingot.graph.shape import (
@@ -223,7 +223,7 @@ def as_array(name: str, value: Any, dtype: Dtype | None = None) -> array:
     converted: array = coerce(value, dtype)
     if converted is NotImplemented:
         raise ValueError(
-            f"[{name}] takes a number or an array, got {type(value).__name__}: {value!r}."
+            f"[{name}] takes a number or an array, got {type(value).__name__}: {value_text(value)}."
         )
     return converted
 

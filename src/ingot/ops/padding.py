@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from operator import index
 from typing import Any
 
@@ -23,7 +23,7 @@ Widths = tuple[tuple[int, int], ...]
 
 def pad(
     a: array,
-    pad_width: int | tuple[int] | tuple[int, int] | Sequence[tuple[int, int]],
+    pad_width: Any,
     mode: str = "constant",
     constant_values: Any = 0,
     *,

@@ -16,6 +16,7 @@ import numpy as np
 
 from ingot._native import array, make, wrap
 from ingot.graph.dtype import bool_
+from ingot.graph.errors import value_text
 from ingot.graph.op import apply
 from ingot.graph.shape import Shape, shape_text
 from ingot.ops.arithmetic import add, multiply, reciprocal
@@ -234,7 +235,9 @@ def _bounds(name: str, entry: slice, length: int) -> tuple[int, int, int]:
         start = last if entry.start is None else _clamped(entry.start, -1, last, length)
         stop = -1 if entry.stop is None else _clamped(entry.stop, -1, last, length)
     except TypeError:
-        raise ValueError(f"[{name}] the parts of a slice are ints or None, got {entry}.") from None
+        raise ValueError(
+            f"[{name}] the parts of a slice are ints or None, got {value_text(entry)}."
+        ) from None
     if stride == 0:
         raise ValueError(f"[{name}] the step of a slice cannot be 0.")
     return (start, stop, stride) if start > stop else (0, 0, 1)

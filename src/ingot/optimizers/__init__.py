@@ -1,5 +1,7 @@
 """ingot.optimizers: optimizers, schedules of learning rates and clipping, like `mlx.optimizers`."""
 
+from ingot.graph.boundary import check_classes as _check_classes
+from ingot.graph.boundary import check_functions as _check_functions
 from ingot.optimizers.adafactor import *
 from ingot.optimizers.adaptive import *
 from ingot.optimizers.base import *
@@ -7,3 +9,7 @@ from ingot.optimizers.clipping import *
 from ingot.optimizers.momentum import *
 from ingot.optimizers.multiple import *
 from ingot.optimizers.schedulers import *
+
+_public = [_name for _name in globals() if not _name.startswith("_")]
+_check_functions(globals(), _public)
+_check_classes(globals(), _public, "__init__ apply_gradients init update")

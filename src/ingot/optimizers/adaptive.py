@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import ingot.core as mx
 from ingot.optimizers.base import (
     Optimizer,
@@ -110,7 +108,7 @@ class Adam(Optimizer):
     def __init__(
         self,
         learning_rate: Rate,
-        betas: Sequence[float] = (0.9, 0.999),
+        betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         bias_correction: bool = False,
     ) -> None:
@@ -154,7 +152,7 @@ class AdamW(Adam):
     def __init__(
         self,
         learning_rate: Rate,
-        betas: Sequence[float] = (0.9, 0.999),
+        betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0.01,
         bias_correction: bool = False,
@@ -177,7 +175,7 @@ class Adamax(Adam):
     """
 
     def __init__(
-        self, learning_rate: Rate, betas: Sequence[float] = (0.9, 0.999), eps: float = 1e-8
+        self, learning_rate: Rate, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
     ) -> None:
         super().__init__(learning_rate, betas, eps)
 

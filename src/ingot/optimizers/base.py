@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import ingot.core as mx
+from ingot.graph.errors import type_name, value_text
 from ingot.graph.tree import sequence_like
 from ingot.nn.module import Module
 from ingot.optimizers.description import description_html, description_text
-from ingot.utils import tree_map
+from ingot.utils import refuse_endless, tree_map
 
 __all__ = ["Optimizer"]
 
@@ -71,7 +72,11 @@ class Optimizer:
         Args:
             parameters: A tree of parameters.
         """
-        self.init_tree(_named(parameters))
+        try:
+            self.init_tree(_named(parameters))
+        except RecursionError:
+            refuse_endless(type(self).__name__, parameters)
+            raise
 
     def apply_gradients(self, gradients: Tree, parameters: Tree) -> Tree:
         """Take one step, without changing the parameters.
@@ -112,6 +117,11 @@ class Optimizer:
             for position, child in enumerate(parameters):
                 known[position] = self._completed(child, known[position])
             return known
+        if not isinstance(parameters, mx.array):
+            raise TypeError(
+                f"[{type(self).__name__}] parameters and gradients are trees of arrays, and one "
+                f"has {type_name(parameters)}: {value_text(parameters)} in it."
+            )
         leaf: State = state if isinstance(state, dict) else {}
         if not leaf:
             self.init_single(parameters, leaf)
@@ -119,9 +129,9 @@ class Optimizer:
 
     def apply_tree(self, gradients: dict[str, Any], parameters: Any) -> dict[str, Any]:
         """The new parameters, once schedules and the step have moved on."""
-        self.init_tree(gradients)
+        self.init(gradients)
         for name, schedule in self._schedulers.items():
-            self.state[name] = schedule(self.step)
+            self.state[name] = self._scheduled(schedule)
         self.state["step"] = self.step + 1
         updated: dict[str, Any] = tree_map(self.apply_single, gradients, parameters, self.state)
         return updated
@@ -177,9 +187,13 @@ class Optimizer:
         """Keeps a number in the state, or what a schedule makes of the step."""
         if callable(parameter):
             self._schedulers[name] = parameter
-            self.state[name] = parameter(self.step)
+            self.state[name] = self._scheduled(parameter)
         else:
             self.state[name] = mx.array(parameter)
+
+    def _scheduled(self, schedule: Schedule) -> mx.array:
+        value = schedule(self.step)
+        return value if isinstance(value, mx.array) else mx.array(value)
 
     def _rate_for(self, gradient: mx.array) -> mx.array:
         """The learning rate in the gradient's dtype."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import ingot.core as mx
+from ingot.graph.errors import type_name, value_text
 from ingot.utils import tree_map, tree_reduce
 
 __all__ = ["clip_grad_norm"]
@@ -28,7 +29,12 @@ def clip_grad_norm(grads: Any, max_norm: float) -> tuple[Any, mx.array]:
     return tree_map(lambda g: _scaled(g, factor), grads), norm
 
 
-def _squared_norm(gradient: mx.array) -> mx.array:
+def _squared_norm(gradient: Any) -> mx.array:
+    if not isinstance(gradient, mx.array):
+        raise TypeError(
+            "[clip_grad_norm] grads is a tree of arrays, and has "
+            f"{type_name(gradient)}: {value_text(gradient)} in it."
+        )
     # The squares of numbers above 256 are too large for float16.
     wide = gradient.astype(mx.float32) if gradient.dtype == mx.float16 else gradient
     return wide.square().sum()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import ingot.core as mx
 from ingot.optimizers.base import Optimizer, Rate, State, check_betas
 
@@ -77,7 +75,7 @@ class Lion(Optimizer):
     def __init__(
         self,
         learning_rate: Rate,
-        betas: Sequence[float] = (0.9, 0.99),
+        betas: tuple[float, float] = (0.9, 0.99),
         weight_decay: float = 0.0,
     ) -> None:
         super().__init__()

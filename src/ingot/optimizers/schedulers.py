@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import ingot.core as mx
+from ingot.graph.boundary import check_function
 
 __all__ = [
     "cosine_decay",
@@ -16,6 +17,7 @@ __all__ = [
     "step_decay",
 ]
 
+Step = float | mx.array
 Schedule = Callable[[Any], Any]  # of a step, an array or an int
 
 
@@ -32,10 +34,10 @@ def exponential_decay(init: float, decay_rate: float) -> Schedule:
         decay_rate: The factor.
     """
 
-    def schedule(step: Any) -> Any:
+    def schedule(step: Step) -> Any:
         return init * decay_rate**step
 
-    return schedule
+    return check_function(schedule, "exponential_decay")
 
 
 def step_decay(init: float, decay_rate: float, step_size: int) -> Schedule:
@@ -48,10 +50,10 @@ def step_decay(init: float, decay_rate: float, step_size: int) -> Schedule:
     """
     _check_steps("step_decay", "step_size", step_size)
 
-    def schedule(step: Any) -> Any:
+    def schedule(step: Step) -> Any:
         return init * decay_rate ** (step // step_size)
 
-    return schedule
+    return check_function(schedule, "step_decay")
 
 
 def cosine_decay(init: float, decay_steps: int, end: float = 0.0) -> Schedule:
@@ -64,11 +66,11 @@ def cosine_decay(init: float, decay_steps: int, end: float = 0.0) -> Schedule:
     """
     _check_steps("cosine_decay", "decay_steps", decay_steps)
 
-    def schedule(step: Any) -> mx.array:
+    def schedule(step: Step) -> mx.array:
         angle = (math.pi / decay_steps) * mx.minimum(step, decay_steps)
         return end + 0.5 * (1.0 + mx.cos(angle)) * (init - end)
 
-    return schedule
+    return check_function(schedule, "cosine_decay")
 
 
 def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> Schedule:
@@ -86,13 +88,13 @@ def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> 
             f"got {len(boundaries)}."
         )
 
-    def schedule(step: Any) -> Any:
+    def schedule(step: Step) -> Any:
         value = schedules[0](step)
         for boundary, later in zip(boundaries, schedules[1:], strict=True):
             value = mx.where(step < boundary, value, later(step - boundary))
         return value
 
-    return schedule
+    return check_function(schedule, "join_schedules")
 
 
 def linear_schedule(init: float, end: float, steps: int) -> Schedule:
@@ -105,7 +107,7 @@ def linear_schedule(init: float, end: float, steps: int) -> Schedule:
     """
     _check_steps("linear_schedule", "steps", steps)
 
-    def schedule(step: Any) -> mx.array:
+    def schedule(step: Step) -> mx.array:
         return mx.minimum(step, steps) * ((end - init) / steps) + init
 
-    return schedule
+    return check_function(schedule, "linear_schedule")

@@ -33,7 +33,10 @@ class FileError(ValueError, RuntimeError):
 def path_of(name: str, file: Any) -> Path | None:
     """The path that a user gave; None for an open file."""
     if isinstance(file, (str, os.PathLike)):
-        return Path(os.fsdecode(file))
+        path = Path(os.fsdecode(file))
+        if not path.name or "\0" in path.name:
+            raise FileError(f"[{name}] {os.fsdecode(file)!r} is no name of a file.")
+        return path
     if hasattr(file, "read") or hasattr(file, "write"):
         return None
     raise ValueError(f"[{name}] a file is a path or an open file, got {type(file).__name__}.")

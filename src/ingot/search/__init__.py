@@ -1,5 +1,7 @@
 """ingot.search: vector search on arrays, with faiss's conventions."""
 
+from ingot.graph.boundary import check_classes as _check_classes
+from ingot.graph.boundary import check_functions as _check_functions
 from ingot.search.factory import index_factory
 from ingot.search.flat import FlatIndex
 from ingot.search.inverted_index import (
@@ -19,3 +21,7 @@ from ingot.search.metrics import (
 )
 from ingot.search.svd import topk_svd
 from ingot.search.top_k import nearest
+
+_public = [_name for _name in globals() if not _name.startswith("_")]
+_check_functions(globals(), _public)
+_check_classes(globals(), _public, "__init__ train search range_search reconstruct save")

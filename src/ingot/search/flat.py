@@ -9,13 +9,13 @@ import numpy as np
 
 import ingot.core as mx
 from ingot._native import constant
-from ingot.graph.errors import type_name
+from ingot.graph.errors import type_name, value_text
 from ingot.graph.shape import shape_text
 from ingot.ops.nearest_evaluation import rows_within
 from ingot.runtime.file_access import File
 from ingot.search.metrics import MetricType, as_metric
 from ingot.search.storage import VectorStorage, refuse_in_trace
-from ingot.search.storage_files import load_index, save_index
+from ingot.search.storage_files import Part, load_index, save_index
 from ingot.search.top_k import as_count, as_rows, as_vectors, nearest_of
 
 __all__ = ["FlatIndex", "as_ids", "as_number"]
@@ -185,16 +185,24 @@ class FlatIndex:
     @classmethod
     def load(cls, file: File) -> FlatIndex:
         """The index that was saved in a file; its searches give the same results."""
-        settings, arrays = load_index(file, "FlatIndex")
-        made = cls(settings["d"], settings["metric"])
-        ids = arrays.get("ids")
-        made._storage.append("load", arrays["vectors"]._data, None if ids is None else ids._data)
+        found = load_index(file, "FlatIndex")
+        found.require(set(found.settings) == {"d", "metric"}, "its settings are not d and metric")
+        arguments = {"d": found.settings["d"], "metric_type": found.settings["metric"]}
+        made: FlatIndex = found.make(cls, arguments)
+        rows = Part(np.dtype(np.float32), ("vectors", made.d))
+        found.check({"vectors": rows, "ids": Part(np.dtype(np.int64), ("vectors",), optional=True)})
+        ids = found.arrays.get("ids")
+        found.require(ids is None or not (ids == -1).any(), "-1 is among the ids, and is none")
+        made._storage.append("load", found.arrays["vectors"], ids)
         return made
 
 
 def as_ids(name: str, ids: Any) -> np.ndarray:
     """Ids that a user gave."""
-    numbers = ids._data if isinstance(ids, mx.array) else np.asarray(ids)
+    try:
+        numbers = ids._data if isinstance(ids, mx.array) else np.asarray(ids)
+    except (TypeError, ValueError):
+        raise TypeError(f"[{name}] ids are integers, got {value_text(ids)}.") from None
     if numbers.size == 0:
         numbers = numbers.astype(np.int64)
     if numbers.dtype.kind not in "iu":

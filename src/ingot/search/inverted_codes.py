@@ -65,8 +65,15 @@ class Codec(Protocol):
     def arrays(self) -> dict[str, np.ndarray]:
         """What was learnt, by name."""
 
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Takes back what `arrays` gave."""
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of what is learnt, float32 arrays, by name."""
+
+    def restore(self, arrays: dict[str, np.ndarray], codes: np.ndarray) -> str | None:
+        """Takes back what `arrays` gave, of the right shapes.
+
+        Returns:
+            Why that or the codes cannot be right; None if they can.
+        """
 
 
 class WholeVectors:
@@ -98,5 +105,10 @@ class WholeVectors:
         """Nothing was learnt."""
         return {}
 
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Nothing is learnt."""
+        return {}
+
+    def restore(self, arrays: dict[str, np.ndarray], codes: np.ndarray) -> str | None:
         """There is nothing to take back."""
+        return None

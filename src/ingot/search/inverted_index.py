@@ -18,6 +18,7 @@ from ingot.ops.nearest_evaluation import nearest_rows
 from ingot.runtime.file_access import File
 from ingot.search.flat import as_ids, as_number
 from ingot.search.inverted_codes import Codec, WholeVectors
+from ingot.search.inverted_files import load_coded, save_coded
 from ingot.search.inverted_lists import InvertedLists, Lists
 from ingot.search.inverted_search import (
     search_decoded,
@@ -30,7 +31,6 @@ from ingot.search.metrics import MetricType, as_metric
 from ingot.search.product_quantizer import ProductQuantizer
 from ingot.search.scalar_quantizer import ScalarQuantizer
 from ingot.search.storage import refuse_in_trace
-from ingot.search.storage_files import load_index, save_index
 from ingot.search.top_k import as_count, as_rows, as_vectors
 
 __all__ = [
@@ -278,34 +278,12 @@ class CodedIndex:
             file: A path, to which .safetensors is added if it is missing, or an open file.
         """
         refuse_in_trace("save", _RUNS_ONCE)
-        state = {
-            "nprobe": self.nprobe,
-            "seed": self.seed,
-            "next_id": self._next_id,
-            "numbered": self._numbered,
-        }
-        contents = dict(self._lists.read()._asdict())
-        if self._centroids is not None:
-            contents["centroids"] = self._centroids
-        contents |= {f"codec.{name}": value for name, value in self._codec.arrays().items()}
-        arrays = {name: array(value) for name, value in contents.items()}
-        save_index(file, self._name, {"arguments": self._settings(), "state": state}, arrays)
+        save_coded(self, file)
 
     @classmethod
     def load(cls, file: File) -> Self:
         """The index that was saved in a file; its searches give the same results."""
-        settings, arrays = load_index(file, cls.__name__)
-        made = cls(**settings["arguments"])
-        state = settings["state"]
-        made.nprobe, made.seed = state["nprobe"], state["seed"]
-        made._next_id, made._numbered = state["next_id"], state["numbered"]
-        contents = {name: value._data for name, value in arrays.items()}
-        made._centroids = contents.get("centroids")
-        prefix = "codec."
-        made._codec.restore(
-            {name.removeprefix(prefix): x for name, x in contents.items() if prefix in name}
-        )
-        made._lists.replace(Lists(contents["codes"], contents["ids"], contents["limits"]))
+        made: Self = load_coded(cls, file)
         return made
 
     # What the methods are made of

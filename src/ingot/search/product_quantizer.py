@@ -19,6 +19,9 @@ from ingot.search.top_k import as_count
 __all__ = ["ProductQuantizer"]
 
 
+MAX_TRIED = 4096  # numbers of parts that a sentence may propose
+
+
 class ProductQuantizer:
     """Codes of one byte for each part of a vector.
 
@@ -38,10 +41,12 @@ class ProductQuantizer:
         if self.nbits > 8:
             raise ValueError(f"[{name}] codes have at most 8 bits a part, got nbits={nbits}.")
         if d % self.code_size != 0:
+            divisors = [str(m) for m in range(1, min(d, MAX_TRIED) + 1) if d % m == 0]
             raise ValueError(
                 f"[{name}] cannot cut vectors of length {d} into M={M} equal parts: choose M among "
-                f"{', '.join(str(m) for m in range(1, d + 1) if d % m == 0)}."
+                f"{', '.join(divisors)}."
             )
+        self._length = d // self.code_size
         self.codebooks: np.ndarray | None = None  # (M, 2**nbits, d / M)
         self._columns: tuple[np.ndarray, np.ndarray] | None = None  # codebooks, and transposed
 
@@ -89,9 +94,17 @@ class ProductQuantizer:
         """The codebooks."""
         return {} if self.codebooks is None else {"codebooks": self.codebooks}
 
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Those of the codebooks."""
+        return {"codebooks": (self.code_size, 1 << self.nbits, self._length)}
+
+    def restore(self, arrays: dict[str, np.ndarray], codes: np.ndarray) -> str | None:
         """Takes the codebooks."""
         self.codebooks = arrays.get("codebooks")
+        most = int(codes.max(initial=0))
+        if most >= 1 << self.nbits:
+            return f"there is a code {most}, and codebooks have {1 << self.nbits} entries"
+        return None
 
     def _parts(self, vectors: np.ndarray) -> np.ndarray:
         """The parts (M, number, d / M) of vectors."""

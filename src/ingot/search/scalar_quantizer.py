@@ -108,7 +108,14 @@ class ScalarQuantizer:
             return {}
         return {"lowest": self._lowest, "range": self._range}
 
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Those of the ranges."""
+        return {} if self.qtype == "fp16" else {"lowest": (self.d,), "range": (self.d,)}
+
+    def restore(self, arrays: dict[str, np.ndarray], codes: np.ndarray) -> str | None:
         """Takes the ranges."""
         self._lowest = arrays.get("lowest")
         self._range = arrays.get("range")
+        if self._range is not None and (self._range < 0).any():
+            return "the range of a component is negative"
+        return None

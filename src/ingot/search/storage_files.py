@@ -1,6 +1,8 @@
 """Files of indexes: arrays and settings in one .safetensors file, with a checksum.
 
-Nothing in a file is ever executed. Files are written as a whole or not at all.
+Nothing in a file is ever executed. Files are written as a whole or not at all. An index says what
+the parts of its file must be (`Part`), and a file whose parts contradict that or each other is
+refused when it is read.
 """
 
 from __future__ import annotations
@@ -8,16 +10,18 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ingot._native import array
+from ingot.graph.errors import value_text
 from ingot.runtime.file_access import File, FileError, as_bytes, path_of
 from ingot.runtime.files import load, save_safetensors
 
-__all__ = ["load_index", "save_index"]
+__all__ = ["IndexFile", "Part", "load_index", "save_index"]
 
 _SUFFIX = ".safetensors"
 _VERSION = 1
@@ -41,7 +45,100 @@ def save_index(
     save_safetensors(file, dict(arrays), metadata)
 
 
-def load_index(file: File, kind: str) -> tuple[dict[str, Any], dict[str, array]]:
+@dataclass(frozen=True)
+class Part:
+    """What an array of a file must be.
+
+    Attributes:
+        dtype: Its dtype.
+        shape: Its lengths. A name stands for any length, which is the same for all parts.
+        trained: Whether only trained indexes have it.
+        optional: Whether it may be missing.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int | str, ...]
+    trained: bool = False
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class IndexFile:
+    """The contents of a file of an index.
+
+    Attributes:
+        shown: What sentences call the file.
+        settings: Numbers, strings and the like, by name.
+        arrays: The arrays by name.
+    """
+
+    shown: str
+    settings: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Raises FileError: the parts of the file contradict each other."""
+        raise FileError(f"[load] {self.shown} contradicts itself: {reason}.")
+
+    def require(self, holds: bool, reason: str) -> None:
+        """FileError with the reason unless something holds."""
+        if not holds:
+            self.refuse(reason)
+
+    def integer(
+        self, settings: Mapping[str, Any], name: str, least: int, most: int = 2**63 - 1
+    ) -> int:
+        """The setting of that name, which must be an int from `least` up to `most`."""
+        value = settings.get(name)
+        if type(value) is not int or not least <= value <= most:
+            self.refuse(f"{name} must be an int from {least} to {most}, got {value_text(value)}")
+        return value
+
+    def make(self, kind: Any, arguments: Any) -> Any:
+        """An index of the class, made with arguments from the file."""
+        if not isinstance(arguments, dict):
+            self.refuse(f"the arguments of {kind.__name__} are a dict, got {value_text(arguments)}")
+        try:
+            return kind(**arguments)
+        except (TypeError, ValueError) as error:
+            self.refuse(f"its settings make no {kind.__name__}: {str(error).rstrip('.')}")
+
+    def check(self, expected: Mapping[str, Part]) -> None:
+        """FileError unless the arrays are what an index expects, and finite."""
+        for name in self.arrays:
+            self.require(name in expected, f"an index of this class has no {name}")
+        lengths: dict[str, tuple[int, str]] = {}
+        for name, part in expected.items():
+            found = self.arrays.get(name)
+            if found is None:
+                self.require(part.trained or part.optional, f"{name} is missing")
+                continue
+            self._check_part(name, part, found, lengths)
+        trained = [name for name, part in expected.items() if part.trained]
+        there = [name for name in trained if name in self.arrays]
+        missing = [name for name in trained if name not in self.arrays]
+        if missing and (there or len(self.arrays.get("ids", ())) > 0):
+            self.refuse(f"{missing[0]} is missing, without which there is nothing trained")
+
+    def _check_part(
+        self, name: str, part: Part, found: np.ndarray, lengths: dict[str, tuple[int, str]]
+    ) -> None:
+        if found.dtype != part.dtype:
+            self.refuse(f"{name} must be of dtype {part.dtype}, got {found.dtype}")
+        if found.ndim != len(part.shape):
+            self.refuse(f"{name} must have {len(part.shape)} axes, got shape {found.shape}")
+        for length, wanted in zip(found.shape, part.shape, strict=True):
+            if isinstance(wanted, str):
+                known, owner = lengths.setdefault(wanted, (length, name))
+                if length != known:
+                    self.refuse(f"{owner} has {known} rows, and {name} has {length}")
+            elif length != wanted:
+                self.refuse(f"{name} must have the shape {part.shape}, got {found.shape}")
+        if found.dtype.kind == "f" and not np.isfinite(found).all():
+            self.refuse(f"{name} has NaN or infinity in it")
+
+
+def load_index(file: File, kind: str) -> IndexFile:
     """The settings and the arrays of an index that `save_index` saved.
 
     Raises:
@@ -51,7 +148,7 @@ def load_index(file: File, kind: str) -> tuple[dict[str, Any], dict[str, array]]
     path = path_of("load", file)
     if path is not None:
         where = path if path.suffix == _SUFFIX else path.with_name(path.name + _SUFFIX)
-    shown = str(where) if isinstance(where, Path) else getattr(file, "name", "the file")
+    shown = str(where) if isinstance(where, Path) else str(getattr(file, "name", "the file"))
     arrays, metadata = load(where, "safetensors", True)
     header = metadata.get("ingot.search")
     if header is None:
@@ -60,7 +157,7 @@ def load_index(file: File, kind: str) -> tuple[dict[str, Any], dict[str, array]]
         raise FileError(
             f"[load] {shown} is damaged: its contents do not have the checksum that was saved."
         )
-    found = json.loads(header)
+    found = _parsed(shown, header)
     if found["version"] != _VERSION:
         raise FileError(
             f"[load] {shown} has version {found['version']} of the format; this ingot reads "
@@ -71,7 +168,22 @@ def load_index(file: File, kind: str) -> tuple[dict[str, Any], dict[str, array]]
             f"[load] {shown} holds an index of the class {found['kind']}, not {kind}: "
             f"use {found['kind']}.load."
         )
-    return found["settings"], arrays
+    values = {name: value._data for name, value in arrays.items()}
+    return IndexFile(shown, found["settings"], values)
+
+
+def _parsed(shown: str, header: str) -> dict[str, Any]:
+    try:
+        found = json.loads(header)
+    except (ValueError, RecursionError):
+        found = None
+    if (
+        not isinstance(found, dict)
+        or set(found) != {"version", "kind", "settings"}
+        or not isinstance(found["settings"], dict)
+    ):
+        raise FileError(f"[load] {shown} is damaged: its settings cannot be read.")
+    return found
 
 
 def _checksum(header: str, arrays: Mapping[str, array]) -> str:

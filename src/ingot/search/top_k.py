@@ -9,7 +9,7 @@ import numpy as np
 
 import ingot.core as mx
 from ingot.graph.device import StreamLike
-from ingot.graph.errors import type_name
+from ingot.graph.errors import type_name, value_text
 from ingot.graph.op import apply_multiple
 from ingot.graph.shape import shape_text
 from ingot.ops.nearest import Nearest
@@ -61,6 +61,8 @@ def nearest(
         )
     if mx.float64 in (x.dtype, y.dtype):
         x, y = x.astype(mx.float64), y.astype(mx.float64)
+    if count is not None and (count.ndim != 0 or not mx.issubdtype(count.dtype, mx.integer)):
+        raise ValueError(f"[{name}] count is an integer without axes, got {value_text(count)}.")
     limit = mx.array(y.shape[0], mx.int64) if count is None else count
     return nearest_of(x, y, limit, as_count(name, "k", k), kind, stream)
 
@@ -80,6 +82,9 @@ def nearest_of(
     return distances, positions
 
 
+MAX_COUNT = 2**31 - 1  # of lists, of coordinates and of neighbours, as in faiss
+
+
 def as_count(name: str, what: str, value: Any) -> int:
     """A number of things that a user asks for, which is 1 or more."""
     try:
@@ -88,6 +93,8 @@ def as_count(name: str, what: str, value: Any) -> int:
         raise TypeError(f"[{name}] {what} is an int, got {type_name(value)}.") from None
     if number < 1:
         raise ValueError(f"[{name}] {what} must be 1 or more, got {number}.")
+    if number > MAX_COUNT:
+        raise ValueError(f"[{name}] {what} must be {MAX_COUNT} or less, got {number}.")
     return number
 
 

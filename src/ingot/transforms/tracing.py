@@ -14,6 +14,7 @@ from typing import Any
 
 from ingot import _native
 from ingot._native import array, wrap
+from ingot.graph.errors import value_text
 from ingot.ops.casting import Copy
 
 __all__ = [
@@ -52,7 +53,9 @@ def check_callable(name: str, function: Any) -> None:
     """TypeError unless `function` can be called."""
     if not callable(function):
         kind = type(function).__name__
-        raise TypeError(f"[{name}] expected a function to transform, got {kind}: {function!r}.")
+        raise TypeError(
+            f"[{name}] expected a function to transform, got {kind}: {value_text(function)}."
+        )
 
 
 def check_arrays(name: str, what: str, values: Sequence[Any], refusal: type[Exception]) -> None:

@@ -21,6 +21,7 @@ from ingot._native import (
     replace_leaves,
     wrap,
 )
+from ingot.graph.errors import value_text
 from ingot.graph.op import Output
 from ingot.graph.shape import shape_text
 from ingot.ops.movement import broadcast_to, expand_dims, moveaxis
@@ -156,9 +157,11 @@ def spread(name: str, axes: Any, tree: Any) -> list[int | None]:
     ):
         pairs = list(zip(axes, tree, strict=True))
     elif isinstance(axes, (list, tuple, dict)):
-        raise ValueError(f"[vmap] {name} {axes!r} does not match the structure of what it is for.")
+        raise ValueError(
+            f"[vmap] {name} {value_text(axes)} does not match the structure of what it is for."
+        )
     else:
-        raise ValueError(f"[vmap] an axis is an int or None, got {axes!r} in {name}.")
+        raise ValueError(f"[vmap] an axis is an int or None, got {value_text(axes)} in {name}.")
     return [axis for part, subtree in pairs for axis in spread(name, part, subtree)]
 
 

@@ -17,7 +17,7 @@ class Sequential(Module):
         modules: The modules and functions in order.
     """
 
-    def __init__(self, *modules: Callable[[Any], Any]) -> None:
+    def __init__(self, *modules: Module | Callable[[Any], Any]) -> None:
         super().__init__()
         self.layers = list(modules)
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import ingot.core as mx
+from ingot.graph.boundary import Size
 from ingot.nn.module import Module
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
 ]
 
 Lengths = int | tuple[int, ...]
+Sizes = Size | tuple[Size, ...]
 
 
 def _for_each_axis(lengths: Lengths, count: int) -> tuple[int, ...]:
@@ -35,7 +37,7 @@ class _Convolution(Module):
     _options: tuple[str, ...] = ("stride", "padding", "dilation")
 
     def _make_parameters(
-        self, in_channels: int, out_channels: int, sizes: tuple[int, ...], bias: bool
+        self, in_channels: Size, out_channels: int, sizes: tuple[int, ...], bias: bool
     ) -> None:
         scale = math.sqrt(1 / (in_channels * math.prod(sizes)))
         self.weight = mx.random.uniform(-scale, scale, (out_channels, *sizes, in_channels))
@@ -56,7 +58,7 @@ class _Convolution(Module):
         return y + self.bias if "bias" in self else y
 
 
-def _inputs_of_a_group(name: str, in_channels: int, groups: int) -> int:
+def _inputs_of_a_group(name: str, in_channels: Size, groups: Size) -> int:
     if in_channels % groups != 0:
         raise ValueError(
             f"[{name}] the number of input channels must be a multiple of the number of groups, "
@@ -83,13 +85,13 @@ class Conv1d(_Convolution):
 
     def __init__(
         self,
-        in_channels: int,
+        in_channels: Size,
         out_channels: int,
-        kernel_size: int,
+        kernel_size: Size,
         stride: int = 1,
         padding: int = 0,
         dilation: int = 1,
-        groups: int = 1,
+        groups: Size = 1,
         bias: bool = True,
     ) -> None:
         super().__init__()
@@ -123,13 +125,13 @@ class Conv2d(_Convolution):
 
     def __init__(
         self,
-        in_channels: int,
+        in_channels: Size,
         out_channels: int,
-        kernel_size: Lengths,
+        kernel_size: Sizes,
         stride: Lengths = 1,
         padding: Lengths = 0,
         dilation: Lengths = 1,
-        groups: int = 1,
+        groups: Size = 1,
         bias: bool = True,
     ) -> None:
         super().__init__()
@@ -160,9 +162,9 @@ class Conv3d(_Convolution):
 
     def __init__(
         self,
-        in_channels: int,
+        in_channels: Size,
         out_channels: int,
-        kernel_size: Lengths,
+        kernel_size: Sizes,
         stride: Lengths = 1,
         padding: Lengths = 0,
         dilation: Lengths = 1,
@@ -186,9 +188,9 @@ class _TransposedConvolution(_Convolution):
 
     def __init__(
         self,
-        in_channels: int,
+        in_channels: Size,
         out_channels: int,
-        kernel_size: Lengths,
+        kernel_size: Sizes,
         stride: Any = 1,
         padding: Any = 0,
         dilation: Any = 1,

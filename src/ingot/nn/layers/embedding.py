@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import ingot.core as mx
+from ingot.graph.boundary import Size
 from ingot.nn.layers.quantized import QuantizedEmbedding
 from ingot.nn.module import Module
 
@@ -21,7 +22,7 @@ class Embedding(Module):
         dims: The length of the vectors.
     """
 
-    def __init__(self, num_embeddings: int, dims: int) -> None:
+    def __init__(self, num_embeddings: int, dims: Size) -> None:
         super().__init__()
         self.weight = mx.random.normal((num_embeddings, dims), scale=math.sqrt(1 / dims))
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import ingot.core as mx
+from ingot.graph.boundary import Size
 from ingot.nn.layers.quantized import QQLinear, QuantizedLinear
 from ingot.nn.module import Module
 
@@ -38,7 +39,7 @@ class Linear(Module):
         bias: Whether there is a translation.
     """
 
-    def __init__(self, input_dims: int, output_dims: int, bias: bool = True) -> None:
+    def __init__(self, input_dims: Size, output_dims: int, bias: bool = True) -> None:
         super().__init__()
         scale = math.sqrt(1.0 / input_dims)
         self.weight = mx.random.uniform(-scale, scale, (output_dims, input_dims))
@@ -91,7 +92,7 @@ class Bilinear(Module):
     """
 
     def __init__(
-        self, input1_dims: int, input2_dims: int, output_dims: int, bias: bool = True
+        self, input1_dims: Size, input2_dims: Size, output_dims: int, bias: bool = True
     ) -> None:
         super().__init__()
         scale = math.sqrt(1.0 / input1_dims)

@@ -146,6 +146,8 @@ class GroupNorm(Module):
         )
 
     def __call__(self, x: mx.array) -> mx.array:
+        if x.ndim < 2:
+            raise ValueError(f"[GroupNorm] x must have the shape (N, ..., C), got shape {x.shape}.")
         y = self._neighbours_grouped(x) if self.pytorch_compatible else self._every_nth_grouped(x)
         return self.weight * y + self.bias if "weight" in self else y
 

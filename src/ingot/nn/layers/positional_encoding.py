@@ -77,6 +77,11 @@ class SinusoidalPositionalEncoding(Module):
                 "[SinusoidalPositionalEncoding] dims must be positive and even, for sines and "
                 f"cosines go together, got {dims}."
             )
+        if not (min_freq > 0 and max_freq > 0):
+            raise ValueError(
+                "[SinusoidalPositionalEncoding] min_freq and max_freq must be positive, got "
+                f"{min_freq} and {max_freq}."
+            )
         half = dims // 2
         descent = mx.array([1.0]) if half == 1 else 1 - mx.arange(half) / (half - 1)
         lowest = math.log(min_freq)
@@ -142,6 +147,11 @@ class ALiBi(Module):
             offset: The position of the first query.
             mask: Numbers to add, besides.
         """
+        if attention_scores.ndim != 4:
+            raise ValueError(
+                "[ALiBi] attention_scores must have the shape (B, heads, queries, keys), "
+                f"got shape {attention_scores.shape}."
+            )
         _, num_heads, queries, keys = attention_scores.shape
         biases = self.create_alibi_matrix(
             queries + offset, keys, num_heads, offset, attention_scores.dtype

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import ingot.core as mx
+from ingot.graph.boundary import Size
 from ingot.nn.module import Module
 from ingot.utils import tree_map_with_path
 
@@ -119,7 +120,7 @@ class QuantizedEmbedding(QuantizedWeight):
     def __init__(
         self,
         num_embeddings: int,
-        dims: int,
+        dims: Size,
         group_size: int | None = None,
         bits: int | None = None,
         mode: str = "affine",
@@ -182,7 +183,7 @@ class QuantizedLinear(QuantizedWeight):
 
     def __init__(
         self,
-        input_dims: int,
+        input_dims: Size,
         output_dims: int,
         bias: bool = True,
         group_size: int | None = None,
@@ -247,7 +248,7 @@ class QQLinear(QuantizedWeight):
 
     def __init__(
         self,
-        input_dims: int,
+        input_dims: Size,
         output_dims: int,
         group_size: int | None = None,
         bits: int | None = None,

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 
 import ingot.core as mx
+from ingot.graph.boundary import Size
 from ingot.nn.layers.activations import tanh
 from ingot.nn.module import Module
 
@@ -26,6 +27,10 @@ def _steps(x: mx.array) -> list[mx.array]:
     It is cut into halves again and again: a cotangent is then widened to the length of the part
     that its element was cut from, step by step, and not for each element to that of the sequence.
     """
+    if x.ndim < 2:
+        raise ValueError(
+            f"[recurrent] a sequence has the shape (..., steps, features), got shape {x.shape}."
+        )
     length = x.shape[-2]
     if length <= 1:
         return [x.squeeze(-2)] * length
@@ -46,7 +51,7 @@ class RNN(Module):
     def __init__(
         self,
         input_size: int,
-        hidden_size: int,
+        hidden_size: Size,
         bias: bool = True,
         nonlinearity: Callable[[mx.array], mx.array] | None = None,
     ) -> None:
@@ -94,7 +99,7 @@ class GRU(Module):
         bias: Whether there are biases.
     """
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True) -> None:
+    def __init__(self, input_size: int, hidden_size: Size, bias: bool = True) -> None:
         super().__init__()
         scale = 1.0 / math.sqrt(hidden_size)
         self.hidden_size = hidden_size
@@ -151,7 +156,7 @@ class LSTM(Module):
         bias: Whether there is a bias.
     """
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True) -> None:
+    def __init__(self, input_size: int, hidden_size: Size, bias: bool = True) -> None:
         super().__init__()
         scale = 1.0 / math.sqrt(hidden_size)
         self.hidden_size = hidden_size

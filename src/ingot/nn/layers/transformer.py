@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import ingot.core as mx
+from ingot.graph.boundary import Number, Size
 from ingot.nn.layers.activations import relu
 from ingot.nn.layers.dropout import Dropout
 from ingot.nn.layers.linear import Linear
@@ -44,8 +45,8 @@ class MultiHeadAttention(Module):
 
     def __init__(
         self,
-        dims: int,
-        num_heads: int,
+        dims: Size,
+        num_heads: Size,
         query_input_dims: int | None = None,
         key_input_dims: int | None = None,
         value_input_dims: int | None = None,
@@ -121,8 +122,8 @@ class TransformerEncoderLayer(Module):
 
     def __init__(
         self,
-        dims: int,
-        num_heads: int,
+        dims: Size,
+        num_heads: Size,
         mlp_dims: int | None = None,
         dropout: float = 0.0,
         activation: Activation = relu,
@@ -170,9 +171,9 @@ class TransformerEncoder(Module):
 
     def __init__(
         self,
-        num_layers: int,
-        dims: int,
-        num_heads: int,
+        num_layers: Number,
+        dims: Size,
+        num_heads: Size,
         mlp_dims: int | None = None,
         dropout: float = 0.0,
         activation: Activation = relu,
@@ -208,8 +209,8 @@ class TransformerDecoderLayer(Module):
 
     def __init__(
         self,
-        dims: int,
-        num_heads: int,
+        dims: Size,
+        num_heads: Size,
         mlp_dims: int | None = None,
         dropout: float = 0.0,
         activation: Activation = relu,
@@ -268,9 +269,9 @@ class TransformerDecoder(Module):
 
     def __init__(
         self,
-        num_layers: int,
-        dims: int,
-        num_heads: int,
+        num_layers: Number,
+        dims: Size,
+        num_heads: Size,
         mlp_dims: int | None = None,
         dropout: float = 0.0,
         activation: Activation = relu,
@@ -317,15 +318,15 @@ class Transformer(Module):
 
     def __init__(
         self,
-        dims: int = 512,
-        num_heads: int = 8,
-        num_encoder_layers: int = 6,
-        num_decoder_layers: int = 6,
+        dims: Size = 512,
+        num_heads: Size = 8,
+        num_encoder_layers: Number = 6,
+        num_decoder_layers: Number = 6,
         mlp_dims: int | None = None,
         dropout: float = 0.0,
         activation: Activation = relu,
-        custom_encoder: Any | None = None,
-        custom_decoder: Any | None = None,
+        custom_encoder: Callable[..., Any] | None = None,
+        custom_decoder: Callable[..., Any] | None = None,
         norm_first: bool = True,
         checkpoint: bool = False,
     ) -> None:

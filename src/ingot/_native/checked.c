@@ -1,0 +1,258 @@
+/* Checked: a public function whose arguments are looked at before it is called.
+ *
+ * Which kinds of values each parameter takes is a set of bits, made from the function's annotations by graph/boundary.py at
+ * the first call. Values of the usual kinds are recognised here, in nanoseconds; about anything else Python decides (the hook
+ * taken_arguments): it converts what stands for such a value, and raises a sentence that names the parameter otherwise. */
+#include "native.h"
+#include <structmember.h>
+
+/* The order is that of KINDS in graph/boundary.py. */
+enum { NONE = 1, FLAG = 2, INTEGER = 4, REAL = 8, TEXT = 16, ARRAY = 32, DTYPE = 64, INTEGERS = 128, FUNCTION = 256, ANYTHING = 512 };
+
+#define MAX_PARAMETERS 24
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *function;
+    PyObject *names;     /* a tuple of the parameters that have a name, those that may be given by position first; NULL before the first call */
+    Py_ssize_t positions; /* how many of them may be given by position */
+    unsigned kinds[MAX_PARAMETERS];
+    unsigned others;     /* the kinds of further positional arguments */
+    PyObject *dictionary;
+    PyObject *weak_references;
+    vectorcallfunc vectorcall;
+} Checked;
+
+static PyTypeObject *Checked_Type;
+
+/* Whether an int has a place in 64 bits: anything longer is left to Python. */
+static bool is_plain_int(PyObject *value) {
+    if (!PyLong_CheckExact(value))
+        return false;
+    int overflow;
+    PyLong_AsLongLongAndOverflow(value, &overflow);
+    return overflow == 0;
+}
+
+static bool is_plain_ints(PyObject *value) {
+    PyObject **items;
+    Py_ssize_t count;
+    if (PyTuple_CheckExact(value)) {
+        items = ((PyTupleObject *)value)->ob_item;
+        count = PyTuple_GET_SIZE(value);
+    } else if (PyList_CheckExact(value)) {
+        items = ((PyListObject *)value)->ob_item;
+        count = PyList_GET_SIZE(value);
+    } else {
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (!is_plain_int(items[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool is_usual(PyObject *value, unsigned kinds) {
+    return (kinds & ANYTHING) || (kinds & ARRAY && is_array(value)) || (kinds & NONE && value == Py_None) ||
+           (kinds & INTEGER && is_plain_int(value)) || (kinds & FLAG && PyBool_Check(value)) ||
+           (kinds & REAL && PyFloat_CheckExact(value)) || (kinds & INTEGERS && is_plain_ints(value)) ||
+           (kinds & TEXT && PyUnicode_CheckExact(value)) || (kinds & DTYPE && Py_IS_TYPE(value, Dtype_Type)) ||
+           (kinds & FUNCTION && PyFunction_Check(value));
+}
+
+static unsigned kinds_of_keyword(Checked *self, PyObject *name) {
+    Py_ssize_t count = PyTuple_GET_SIZE(self->names);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (PyTuple_GET_ITEM(self->names, i) == name)
+            return self->kinds[i];
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (PyUnicode_Compare(PyTuple_GET_ITEM(self->names, i), name) == 0)
+            return self->kinds[i];
+    }
+    return ANYTHING; /* The function says that it has no such parameter, or takes any. */
+}
+
+static bool all_usual(Checked *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (!is_usual(arguments[i], i < self->positions ? self->kinds[i] : self->others))
+            return false;
+    }
+    Py_ssize_t named = keywords == NULL ? 0 : PyTuple_GET_SIZE(keywords);
+    for (Py_ssize_t i = 0; i < named; i++) {
+        if (!is_usual(arguments[count + i], kinds_of_keyword(self, PyTuple_GET_ITEM(keywords, i))))
+            return false;
+    }
+    return true;
+}
+
+/* Reads what the hook parameter_kinds gives: names, how many of them have positions, their kinds, the kinds of further ones. */
+static int learn(Checked *self) {
+    if (require_hook(hooks.parameter_kinds, "parameter_kinds") == NULL)
+        return -1;
+    PyObject *answer = PyObject_CallOneArg(hooks.parameter_kinds, (PyObject *)self);
+    if (answer == NULL)
+        return -1;
+    PyObject *names, *kinds;
+    Py_ssize_t positions;
+    unsigned others;
+    int result = -1;
+    if (!PyArg_ParseTuple(answer, "O!nO!I:parameter_kinds", &PyTuple_Type, &names, &positions, &PyTuple_Type, &kinds, &others))
+        goto done;
+    Py_ssize_t count = PyTuple_GET_SIZE(names);
+    if (count > MAX_PARAMETERS || positions > count || PyTuple_GET_SIZE(kinds) != count) {
+        PyErr_Format(PyExc_ValueError, "a checked function has at most %d parameters, not %zd.", MAX_PARAMETERS, count);
+        goto done;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        unsigned long bits = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(kinds, i));
+        if (bits == (unsigned long)-1 && PyErr_Occurred())
+            goto done;
+        self->kinds[i] = (unsigned)bits;
+    }
+    self->positions = positions;
+    self->others = others;
+    Py_XSETREF(self->names, Py_NewRef(names));
+    result = 0;
+done:
+    Py_DECREF(answer);
+    return result;
+}
+
+/* Calls the function with the arguments that Python makes of those that are not all of the usual kinds. */
+static PyObject *call_with_taken(Checked *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+    if (require_hook(hooks.taken_arguments, "taken_arguments") == NULL)
+        return NULL;
+    Py_ssize_t named = keywords == NULL ? 0 : PyTuple_GET_SIZE(keywords);
+    PyObject *positional = PyTuple_New(count);
+    PyObject *by_name = positional == NULL ? NULL : PyDict_New();
+    PyObject *taken = NULL, *result = NULL;
+    if (by_name == NULL)
+        goto done;
+    for (Py_ssize_t i = 0; i < count; i++)
+        PyTuple_SET_ITEM(positional, i, Py_NewRef(arguments[i]));
+    for (Py_ssize_t i = 0; i < named; i++) {
+        if (PyDict_SetItem(by_name, PyTuple_GET_ITEM(keywords, i), arguments[count + i]) < 0)
+            goto done;
+    }
+    taken = PyObject_CallFunctionObjArgs(hooks.taken_arguments, (PyObject *)self, positional, by_name, NULL);
+    if (taken == NULL)
+        goto done;
+    PyObject *first, *rest;
+    if (PyArg_ParseTuple(taken, "O!O!:taken_arguments", &PyTuple_Type, &first, &PyDict_Type, &rest))
+        result = PyObject_Call(self->function, first, rest);
+done:
+    Py_XDECREF(positional);
+    Py_XDECREF(by_name);
+    Py_XDECREF(taken);
+    return result;
+}
+
+static PyObject *checked_call(PyObject *object, PyObject *const *arguments, size_t flagged, PyObject *keywords) {
+    Checked *self = (Checked *)object;
+    Py_ssize_t count = PyVectorcall_NARGS(flagged);
+    if (self->names == NULL && learn(self) < 0)
+        return NULL;
+    if (!all_usual(self, arguments, count, keywords))
+        return call_with_taken(self, arguments, count, keywords);
+    return PyObject_Vectorcall(self->function, arguments, flagged, keywords);
+}
+
+static PyObject *checked_get(PyObject *self, PyObject *instance, PyObject *Py_UNUSED(type)) {
+    return instance == NULL || instance == Py_None ? Py_NewRef(self) : PyMethod_New(self, instance);
+}
+
+static PyObject *checked_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords)) {
+    PyObject *function;
+    if (!PyArg_ParseTuple(arguments, "O:Checked", &function))
+        return NULL;
+    if (!PyFunction_Check(function)) {
+        PyErr_Format(PyExc_TypeError, "Checked takes a Python function, got %s.", Py_TYPE(function)->tp_name);
+        return NULL;
+    }
+    Checked *self = (Checked *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->function = Py_NewRef(function);
+    self->vectorcall = checked_call;
+    return (PyObject *)self;
+}
+
+static int checked_traverse(Checked *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->function);
+    Py_VISIT(self->names);
+    Py_VISIT(self->dictionary);
+    return 0;
+}
+
+static int checked_clear(Checked *self) {
+    Py_CLEAR(self->function);
+    Py_CLEAR(self->names);
+    Py_CLEAR(self->dictionary);
+    return 0;
+}
+
+static void checked_dealloc(Checked *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    if (self->weak_references != NULL)
+        PyObject_ClearWeakRefs((PyObject *)self);
+    checked_clear(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *checked_repr(Checked *self) {
+    return PyObject_Repr(self->function);
+}
+
+/* Pickled by name, as functions are. */
+static PyObject *checked_reduce(Checked *self, PyObject *Py_UNUSED(unused)) {
+    return PyObject_GetAttrString((PyObject *)self, "__qualname__");
+}
+
+static PyMethodDef methods[] = {
+    {"__reduce__", (PyCFunction)checked_reduce, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"__wrapped__", T_OBJECT, offsetof(Checked, function), READONLY, "The function without the check."},
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Checked, vectorcall), READONLY, NULL},
+    {"__dictoffset__", T_PYSSIZET, offsetof(Checked, dictionary), READONLY, NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Checked, weak_references), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef computed[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, checked_new},
+    {Py_tp_dealloc, checked_dealloc},
+    {Py_tp_traverse, checked_traverse},
+    {Py_tp_clear, checked_clear},
+    {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_descr_get, checked_get},
+    {Py_tp_repr, checked_repr},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {Py_tp_getset, computed},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "ingot._native.Checked",
+    .basicsize = sizeof(Checked),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .slots = slots,
+};
+
+int ingot_add_checked(PyObject *module) {
+    Checked_Type = (PyTypeObject *)PyType_FromSpec(&spec);
+    return Checked_Type == NULL ? -1 : PyModule_AddObjectRef(module, "Checked", (PyObject *)Checked_Type);
+}
