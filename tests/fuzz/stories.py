@@ -195,7 +195,9 @@ class Teller:
         ]  # fmt: skip
         if self.chance(0.5):
             self.add("function = compile(model)", "method = compile(model.other)")
-            calls += ["function({x})", "method({x})", "compile(lambda x: function(x) * 2)({x})"]
+            calls += ["function({x})", "method({x})"]
+            if "total" not in self.story.definitions:  # which the lambda would have to declare
+                calls.append("compile(lambda x: function(x) * 2)({x})")
         if self.chance(0.4):
             self.add("second = Model(n)")
             calls.append("second({x})")

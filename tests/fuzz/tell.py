@@ -90,11 +90,15 @@ class Telling:
     warned_at: int | None = None  # how many values had been shown
 
 
-def _evaluated(value: Any) -> Any:
-    """A value as it is now."""
+def _plain(value: Any) -> Any:
+    """The value with dicts in place of dataclasses, and what else it is in front of it."""
     if is_dataclass(value) and not isinstance(value, type):
-        value = {f.name: getattr(value, f.name) for f in fields(value)}
-    return leaves_of(value)
+        return [type(value).__name__, {f.name: getattr(value, f.name) for f in fields(value)}]
+    if isinstance(value, Tagged):
+        return [*value, value.tag]
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
+    return value
 
 
 def _names(core: Any, layers: Any, steps: Any, tree_tools: Any, compiled: bool) -> dict[str, Any]:
@@ -126,7 +130,7 @@ def _names(core: Any, layers: Any, steps: Any, tree_tools: Any, compiled: bool) 
 
 def _tell(story: Story, names: dict[str, Any]) -> Telling:
     telling = Telling()
-    names["show"] = lambda value: telling.shown.append(_evaluated(value))
+    names["show"] = lambda value: telling.shown.append(leaves_of(_plain(value)))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", mx.UndeclaredStateWarning)
