@@ -18,7 +18,7 @@ from ingot.compiler.escapes import Escapes
 
 PARTS = 6  # so that they can run side by side
 PROGRAMS_IN_A_PART = 50
-STORIES_OF_A_KIND = 30
+STORIES_OF_A_KIND = 20
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -32,7 +32,17 @@ def test_compiled_equals_eager_and_mlx(part: int, capsys: pytest.CaptureFixture[
     assert statistics.compared_with_mlx > PROGRAMS_IN_A_PART // 2
 
 
-@pytest.mark.parametrize("kind", ["leaks", "changed containers"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "methods",
+        "modules as arguments",
+        "objects as arguments",
+        "training",
+        "leaks",
+        "changed containers",
+    ],
+)
 def test_stories_do_not_differ_in_silence(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     statistics = Statistics()
     for seed in range(STORIES_OF_A_KIND):
@@ -40,7 +50,7 @@ def test_stories_do_not_differ_in_silence(kind: str, capsys: pytest.CaptureFixtu
     with capsys.disabled():
         print(f"\nfuzz, stories: {statistics}")
     assert statistics.stories[kind] == STORIES_OF_A_KIND
-    assert statistics.stories_told_to_mlx > STORIES_OF_A_KIND // 4
+    assert statistics.stories_told_to_mlx >= STORIES_OF_A_KIND // 4
 
 
 def test_stories_depend_on_their_seeds_only() -> None:

@@ -41,7 +41,7 @@ typedef struct Node {
     PyObject *pending; /* callable that waits for an asynchronous evaluation and raises its error, or NULL */
     PyObject *source;  /* the user's line that made the node, recorded while compile traces, or NULL */
     PyCodeObject *code; /* of the user's line that made the node, or NULL; with `instruction` it gives the line */
-    PyObject *trace;   /* the recorder of the trace that made the node, or NULL */
+    PyObject *trace;   /* the recorder of the trace that made the node; something else for shared scalars; or NULL */
     uint64_t mark;     /* the last walk that saw this node */
     bool tracer;
     int instruction;

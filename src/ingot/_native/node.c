@@ -77,7 +77,7 @@ Node *node_new_without_line(PyObject *op, PyObject *inputs, PyObject *shape, PyO
     node->suspended = NULL;
     node->pending = NULL;
     node->source = NULL;
-    node->trace = NULL;
+    node->trace = Py_XNewRef(source_recorder);
     node->code = NULL;
     node->instruction = 0;
     node->mark = 0;
@@ -90,13 +90,12 @@ Node *node_new_without_line(PyObject *op, PyObject *inputs, PyObject *shape, PyO
     }
     if (source_recorder != NULL && op != NULL) {
         Node *same = ingot_line_of();
-        bool known = same != NULL && same->trace == source_recorder;
+        bool known = same != NULL && same->trace == source_recorder && same->source != NULL;
         node->source = known ? Py_NewRef(same->source) : PyObject_CallNoArgs(source_recorder);
         if (node->source == NULL) {
             Py_DECREF(node);
             return NULL;
         }
-        node->trace = Py_NewRef(source_recorder);
     }
     return node;
 }

@@ -4,7 +4,8 @@ A function that stores traced arrays in a model or a list which is not among its
 placeholders there, and calls that follow do not update it. Every node that a trace makes holds the
 trace's recorder, so a count of references tells for next to nothing whether some are left. Only
 then are they looked for, and the author of the function hears where they are. Arrays that were made
-while tracing but depend on no placeholder, such as a mask that is kept for later, are fine.
+while tracing but neither depend on a placeholder nor replace another array, such as a mask that is
+kept for later, are fine.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from ingot.compiler.reach import Place, listed, reachable
 from ingot.graph.source import SourceRecorder
 
 __all__ = ["Escapes"]
+
+_NO_VALUES = "These have no values, and reading them raises an error. "
 
 
 class Escapes:
@@ -54,8 +57,9 @@ class Escapes:
             (place, x) for place, x in reachable(function, others) if x._node.trace is self.recorder
         ]
         kept = [(place, x) for place, x in found if place.holder not in returned]
-        # Beside what has no value, what calls will not update: a number of steps, say.
-        places = [place for place, _ in kept] if self._stranded([x for _, x in kept]) else []
+        arrays = [x for _, x in kept]
+        is_stranded = _is_stranded(arrays)
+        places = [place for place, _ in kept] if is_stranded or _replace_others(arrays) else []
         holders: Counter[str] = Counter()
         if self.count > self._explained([x for _, x in found]):
             gc.collect()  # what is left may be garbage
@@ -64,7 +68,7 @@ class Escapes:
                 holders.update(
                     _description(holder)
                     for holder, x in self._held()
-                    if id(x) not in known and id(holder) not in returned and self._stranded([x])
+                    if id(x) not in known and id(holder) not in returned and _is_stranded([x])
                 )
         if not places and not holders:
             return None
@@ -72,13 +76,9 @@ class Escapes:
         texts += [what if times == 1 else f"{what} ({times})" for what, times in holders.items()]
         return (
             f"[compile] {name} stores arrays that it was traced with where nobody declared it: in "
-            f"{listed(texts)}. These have no values: reading them raises an error, and calls of "
-            f"the compiled function do not update them. {_way_out(function, places)}"
+            f"{listed(texts)}. {_NO_VALUES if is_stranded or holders else ''}Calls of the compiled "
+            f"function do not update them. {_way_out(function, places)}"
         )
-
-    def _stranded(self, arrays: list[array]) -> bool:
-        """Whether some of these arrays have no values and will get none."""
-        return any(node.op is None and not node.evaluated for node in topological(arrays))
 
     def _explained(self, arrays: list[array]) -> int:
         """How many nodes of the trace these arrays hold."""
@@ -90,6 +90,21 @@ class Escapes:
             for item in _referents(holder):
                 if isinstance(item, array) and item._node.trace is self.recorder:
                     yield holder, item
+
+
+def _is_stranded(arrays: list[array]) -> bool:
+    """Whether some of these arrays have no values and will get none."""
+    return any(node.op is None and not node.evaluated for node in topological(arrays))
+
+
+def _replace_others(arrays: list[array]) -> bool:
+    """Whether some of these arrays were made of older ones that nobody else has any more: a number
+    of steps, say, that was counted up.
+    """
+    nodes = topological(arrays)
+    uses = Counter(id(source) for node in nodes for source in node.inputs)
+    # The list, the variable and the call hold a node as well.
+    return any(node.trace is None and sys.getrefcount(node) == uses[id(node)] + 3 for node in nodes)
 
 
 def _referents(holder: Any) -> Iterator[Any]:

@@ -131,7 +131,9 @@ def scalar(value: Any, dtype: Dtype) -> array:
             )
     data = _number_data(value, dtype)
     data.setflags(write=False)
-    return constant(data, dtype)
+    made = constant(data, dtype)
+    made._node.trace = scalar  # kept for later, it belongs to no trace and replaces no user's array
+    return made
 
 
 def _number_data(value: Any, dtype: Dtype) -> np.ndarray:
