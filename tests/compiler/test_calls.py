@@ -267,3 +267,10 @@ def test_uncaptured_inputs_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="uncaptured inputs"):
         mlx.compile(lambda first: first * other)(other)
     assert mx.compile(lambda first: first * mx.ones(()))(mx.ones(())).item() == 1.0
+
+
+def test_a_hundred_results() -> None:
+    compiled = mx.compile(lambda x: [x + number for number in range(100)])
+    for _ in range(2):
+        assert [y.item() for y in compiled(mx.array(1.0))] == [1.0 + n for n in range(100)]
+    assert len(mx.split(mx.arange(200), 100)) == 100

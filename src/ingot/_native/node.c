@@ -41,9 +41,11 @@ static int check_shape(PyObject *op, PyObject *shape) {
     bool fits = true;
     for (Py_ssize_t i = 0; i < axes && fits; i++) {
         PyObject *item = PyTuple_GET_ITEM(shape, i);
-        if (PyTuple_CheckExact(item)) { /* the shape of one of several outputs */
+        if (PyTuple_CheckExact(item)) { /* the shape of one of several outputs, of which there may be any number */
             if (check_shape(op, item) < 0)
                 return -1;
+            if (i == axes - 1)
+                return 0;
             continue;
         }
         if (!PyLong_CheckExact(item))
