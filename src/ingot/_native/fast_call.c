@@ -104,22 +104,21 @@ static PyObject *fast_call(FastCall *self, PyObject *arguments, PyObject *keywor
     if (!fast_calls_enabled || !plain || self->entries == NULL || recording_sources())
         return slow_call(self, arguments, keywords, NULL);
     Signature signature;
-    PyObject *key = NULL, *result = NULL;
+    PyObject *key = NULL, *entry = NULL, *result = NULL;
     if (fast_signature(self, arguments, &signature) == 0)
         key = finished_key(&signature);
-    if (key != NULL) {
-        PyObject *entry = fitting_entry(self, key, signature.objects);
-        if (entry != NULL && !follows_transform(signature.arrays))
-            result = run_entry(self, entry, signature.arrays);
-        else if (!PyErr_Occurred())
-            result = slow_call(self, arguments, keywords, key);
-        Py_XDECREF(entry);
-        Py_DECREF(key);
-    } else if (PyErr_ExceptionMatches(ForeignArgument)) {
+    if (key != NULL)
+        entry = fitting_entry(self, key, signature.objects);
+    bool is_known = entry != NULL && !follows_transform(signature.arrays);
+    if (is_known)
+        result = run_entry(self, entry, signature.arrays);
+    Py_XDECREF(entry);
+    end_signature(&signature); /* the slow way may have to wait, and should not hold arrays that another thread traces */
+    if (key == NULL && PyErr_ExceptionMatches(ForeignArgument))
         PyErr_Clear(); /* the slow way raises it again, and knows what the argument is called */
-        result = slow_call(self, arguments, keywords, NULL);
-    }
-    end_signature(&signature);
+    if (!is_known && !PyErr_Occurred())
+        result = slow_call(self, arguments, keywords, key);
+    Py_XDECREF(key);
     return result;
 }
 
