@@ -27,7 +27,7 @@ def _eager() -> Any:
 
 
 def compile(
-    fun: Callable[..., Any],
+    fun: Any,
     inputs: Any = None,
     outputs: Any = None,
     shapeless: bool = False,
@@ -38,7 +38,9 @@ def compile(
     """Compile a function: trace it once, then run one optimised program for each kind of arguments.
 
     Args:
-        fun: A function of arrays, trees of arrays and constants. It should be pure.
+        fun: A function of arrays, trees of arrays and constants; trees may hold modules,
+            dataclasses and optimizers. Methods take their object as an input. What it changes in
+            its arguments and captured containers is followed; otherwise it should be pure.
         inputs: A list, dict or tree of arrays that the function reads besides its arguments.
         outputs: A list, dict or tree of arrays that the function updates besides what it returns.
         shapeless: Whether one trace serves all shapes of the inputs. Sizes stay symbolic; where the
