@@ -235,7 +235,7 @@ class Recipe:
             if id(handle) in snapshot.own or handle._node is placeholders.get(id(handle), node):
                 continue
             self._updated.append((path, len(outputs)))
-            outputs.append(wrap(handle))  # the handle itself is about to be put back
+            outputs.append(wrap(handle))
         # (path of the container, its new items)
         self._changed: list[tuple[Path, Any]] = [
             (path, self._read_items(container))
@@ -264,7 +264,7 @@ class Recipe:
         if id(item) in self._new:
             return self._new[id(item)][1]
         if isinstance(item, array):
-            self._outputs.append(item)
+            self._outputs.append(wrap(item))  # the handle itself is about to be put back
             made: Any = _Output(len(self._outputs) - 1)
             self._new[id(item)] = item, made
             return made

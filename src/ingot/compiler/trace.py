@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ingot import _native
-from ingot._native import Dtype, Node, array, placeholder, topological
+from ingot._native import Dtype, Node, array, placeholder, topological, wrap
 from ingot.compiler.attributes import AttributeGuards, AttributeReads
 from ingot.compiler.call import Call
 from ingot.compiler.capture import Recipe, Snapshot, is_plain
@@ -206,7 +206,8 @@ def trace(
             result = call.function(*args, **kwargs)
         returned = frozenset(_holders(result, set()))
         plain = is_plain(result, snapshot)
-        outputs = arrays_in(result) if plain else []
+        # The handles themselves are about to be put back.
+        outputs = [wrap(x) for x in arrays_in(result)] if plain else []
         result_count = len(outputs)
         template = Template.of(result) if plain else None
         placeholders = {identity: node for identity, (_, node) in inside.items()}
