@@ -461,6 +461,7 @@ MUTABLE: object
 IN_INSTANCE: int
 IN_CLASS: int
 IN_SLOT: int
+IN_ITEMS: int
 WHOLE_DICT: int
 NOWHERE: int
 

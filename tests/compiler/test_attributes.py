@@ -145,7 +145,58 @@ def test_eval_of_a_model_that_is_only_closed_over() -> None:
     assert 0.0 in compiled(x).tolist()
     info = compiled.cache_info()
     assert info.misses == 2
-    assert info.reasons[-1].reason == "`Dropout._training` True → False"
+    assert info.reasons[-1].reason == "`Model.dropout._training` True → False"
+
+
+class Nested(nn.Module):
+    """Everything that a module keeps as items: containers with plain values, layers, lists."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = {"w": mx.ones(2), "k": 2}
+        self.pair = (1, 2)
+        self.settings = {"a": [1, {"b": 2}]}
+        self.layers = [nn.Linear(2, 2), nn.ReLU()]
+        self.last = nn.Linear(2, 2)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        for layer in self.layers:
+            x = layer(x)
+        scale = self.table["k"] * self.pair[1]
+        return self.last(x) * scale * self.table["w"] + self.settings["a"][1]["b"]
+
+
+def test_items_of_a_model_that_is_only_closed_over() -> None:
+    model = Nested()
+    compiled = mx.compile(lambda x: model(x))
+
+    def check_once_more() -> None:
+        np.testing.assert_allclose(np.array(compiled(X)), np.array(model(X)), rtol=1e-6)
+
+    def change(number: int) -> None:
+        if number == 0:
+            model.table["k"] = 5
+        elif number == 1:
+            model.pair = (1, 7)
+        elif number == 2:
+            model.settings["a"][1]["b"] = 9
+        elif number == 3:
+            model.layers.append(nn.Linear(2, 2))
+        elif number == 4:
+            model.layers[0] = nn.Linear(2, 2)
+        else:
+            model.last = nn.Linear(2, 2)
+
+    check_once_more()
+    for number in range(6):
+        change(number)
+        check_once_more()
+        misses = compiled.cache_info().misses
+        check_once_more()
+        assert compiled.cache_info().misses == misses == number + 2
+    reasons = [miss.reason for miss in compiled.cache_info().reasons]
+    assert reasons[1] == "`Nested.table` {'k': 2, 'w': float32(2)} → {'k': 5, 'w': float32(2)}"
+    assert reasons[5] == ("`Nested.layers` [Linear, ReLU, Linear] → [Linear, ReLU, Linear]")
 
 
 def test_reasons_name_the_attribute() -> None:

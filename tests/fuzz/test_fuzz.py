@@ -32,17 +32,7 @@ def test_compiled_equals_eager_and_mlx(part: int, capsys: pytest.CaptureFixture[
     assert statistics.compared_with_mlx > PROGRAMS_IN_A_PART // 2
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "methods",
-        "modules as arguments",
-        "objects as arguments",
-        "training",
-        "leaks",
-        "changed containers",
-    ],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_stories_do_not_differ_in_silence(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     statistics = Statistics()
     for seed in range(STORIES_OF_A_KIND):

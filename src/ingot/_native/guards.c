@@ -8,7 +8,7 @@
  *   key       what `value_key` made of the value; None if only the very same object will do */
 #include "structure.h"
 
-enum { IN_INSTANCE, IN_CLASS, IN_SLOT, WHOLE_DICT, NOWHERE };
+enum { IN_INSTANCE, IN_CLASS, IN_SLOT, IN_ITEMS, WHOLE_DICT, NOWHERE };
 
 static PyObject *mutable_mark;
 
@@ -21,6 +21,8 @@ static PyObject *current_value(PyObject *object, long source, PyObject *name) {
     PyObject *dict = instance_dict(object), *value = NULL;
     if (source == WHOLE_DICT)
         return Py_XNewRef(dict);
+    if (source == IN_ITEMS) /* of a module, which is a dict */
+        return Py_XNewRef(PyDict_GetItemWithError(object, name));
     if (dict != NULL)
         value = PyDict_GetItemWithError(dict, name);
     if (source == IN_INSTANCE || value != NULL || PyErr_Occurred())
@@ -124,6 +126,7 @@ int ingot_add_guards(PyObject *module) {
         PyModule_AddIntConstant(module, "IN_INSTANCE", IN_INSTANCE) < 0 ||
         PyModule_AddIntConstant(module, "IN_CLASS", IN_CLASS) < 0 ||
         PyModule_AddIntConstant(module, "IN_SLOT", IN_SLOT) < 0 ||
+        PyModule_AddIntConstant(module, "IN_ITEMS", IN_ITEMS) < 0 ||
         PyModule_AddIntConstant(module, "WHOLE_DICT", WHOLE_DICT) < 0 ||
         PyModule_AddIntConstant(module, "NOWHERE", NOWHERE) < 0)
         return -1;

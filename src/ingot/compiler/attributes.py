@@ -16,7 +16,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingot import _native
-from ingot._native import IN_CLASS, IN_INSTANCE, IN_SLOT, MUTABLE, NOWHERE, WHOLE_DICT
+from ingot._native import (
+    IN_CLASS,
+    IN_INSTANCE,
+    IN_ITEMS,
+    IN_SLOT,
+    MUTABLE,
+    NOWHERE,
+    WHOLE_DICT,
+)
 from ingot.compiler.structure import (
     INSIDE,
     STRUCTURAL,
@@ -35,6 +43,9 @@ __all__ = ["AttributeGuards", "AttributeReads"]
 Guard = tuple[Any, int, str, Any, Any]
 
 _NOTHING = object()
+
+# Where the attributes of arguments are that belong to the signature, if they have structure.
+IN_SIGNATURE = (IN_INSTANCE, IN_SLOT, IN_ITEMS)
 
 
 @dataclass
@@ -67,7 +78,10 @@ def _referent(held: Any) -> Any:
 def _value_text(holder: Any, source: int, name: str) -> str:
     if source == WHOLE_DICT:
         return "other attributes"
-    value = attributes_of(holder).get(name, _NOTHING)
+    if source == IN_ITEMS:
+        value = dict.get(holder, name, _NOTHING)
+    else:
+        value = attributes_of(holder).get(name, _NOTHING)
     if value is _NOTHING:
         value = _in_class(type(holder), name)
     return "nothing" if value is _NOTHING else short_text(value)
@@ -115,14 +129,12 @@ class AttributeReads:
         source, value = _found(instance, name)
         text = self._names[id(instance)].then(instance, Attribute(name)).short
         if source is None:
-            if id(instance) in self._numbers:
-                self._refuse_foreign(value, instance, name)
             return None, ""
         number = self._numbers.get(id(instance))
         place = number if number is not None else _weakly(instance)
         if source == NOWHERE:
             return (place, source, name, None, None), f"{text} nothing"
-        if number is not None and source in (IN_INSTANCE, IN_SLOT) and kind(value) in STRUCTURAL:
+        if number is not None and source in IN_SIGNATURE and kind(value) in STRUCTURAL:
             self._refuse_foreign(value, instance, name)
             return None, ""
         if source == WHOLE_DICT:
@@ -198,7 +210,7 @@ def _weakly(instance: Any) -> Any:
 
 
 def _found(instance: Any, name: str) -> tuple[int | None, Any]:
-    """Where an attribute is, and what; None if it is computed, or an item of a module."""
+    """Where an attribute is, and what; None if it is computed."""
     if name == "__dict__":
         return WHOLE_DICT, None
     in_class = _in_class(type(instance), name)
@@ -213,7 +225,7 @@ def _found(instance: Any, name: str) -> tuple[int | None, Any]:
     if in_class is not _NOTHING:
         return IN_CLASS, in_class
     if isinstance(instance, dict) and name in instance:
-        return None, dict.__getitem__(instance, name)
+        return IN_ITEMS, dict.__getitem__(instance, name)
     return NOWHERE, None
 
 

@@ -31,6 +31,7 @@ from ingot import _native
 from ingot._native import Dtype, array, tuple_like
 from ingot.graph.device import Device, Stream
 from ingot.graph.dimension import Dimension
+from ingot.graph.shape import shape_text
 
 __all__ = [
     "ARGUMENT",
@@ -69,9 +70,21 @@ class Kind(enum.IntEnum):
     FOREIGN = 9  # nobody knows what is in it
 
 
-_texts = Repr()
+class _ShortRepr(Repr):
+    """Texts of values that may be long. They must not evaluate arrays or print whole models."""
+
+    def repr1(self, x: Any, level: int) -> str:
+        """The text of a value inside of others."""
+        if isinstance(x, array):
+            return f"{x.dtype.name}{shape_text(x.shape)}"
+        if _native.has_attributes(x):
+            return type(x).__name__
+        return super().repr1(x, level)
+
+
+_texts = _ShortRepr()
 _texts.maxstring = _texts.maxother = 60
-short_text = _texts.repr  # of constants, which may be long
+short_text = _texts.repr
 
 for _constant in (
     *(type(np.dtype(code)) for code in np.typecodes["All"]),
