@@ -446,6 +446,10 @@ size_t ingot_memory_reach(void) {
     return read_counter(&heap.reach);
 }
 
+size_t ingot_memory_limit(void) {
+    return read_counter(&heap.memory_limit);
+}
+
 void ingot_reset_peak_memory(void) {
     lock_heap();
     heap.peak = 0; /* as in MLX: the next allocation raises it to what is then active */

@@ -41,5 +41,6 @@ bool ingot_set_memory_poison(bool poisons);
 
 /* No more than this can ever be handed out: a request beyond it fails at once. */
 size_t ingot_memory_reach(void);
+size_t ingot_memory_limit(void); /* as ingot_set_memory_limit set it */
 
 #endif

@@ -35,8 +35,10 @@ static PyObject *array_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     if (require_hook(hooks.construct, "construct") == NULL)
         return NULL;
     PyObject *made = PyObject_CallFunctionObjArgs(hooks.construct, value, dtype, NULL);
-    if (made == NULL)
+    if (made == NULL) {
+        ingot_shorten_traceback();
         return NULL;
+    }
     Node *node = as_node(made);
     Array *self = node == NULL ? NULL : (Array *)type->tp_alloc(type, 0);
     if (self != NULL)
@@ -82,7 +84,7 @@ static PyObject *call_operator(int which, PyObject *left, PyObject *right) {
     return PyObject_Vectorcall(function, operands, right == NULL ? 1 : 2, NULL);
 }
 
-static PyObject *binary(int which, PyObject *left, PyObject *right) {
+static PyObject *apply_operator(int which, PyObject *left, PyObject *right) {
     if (is_operand(left) && is_operand(right))
         return call_operator(which, left, right);
     PyObject *result = NULL;
@@ -96,6 +98,13 @@ static PyObject *binary(int which, PyObject *left, PyObject *right) {
         result = PyObject_CallFunction(hooks.operand_error, "sOO", operator_names[which], left, right);
     Py_XDECREF(a);
     Py_XDECREF(b);
+    return result;
+}
+
+static PyObject *binary(int which, PyObject *left, PyObject *right) {
+    PyObject *result = apply_operator(which, left, right);
+    if (result == NULL)
+        ingot_shorten_traceback();
     return result;
 }
 

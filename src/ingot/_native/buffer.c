@@ -26,16 +26,44 @@ static void describe_bytes(size_t bytes, char *text, size_t room) {
     snprintf(text, room, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
 }
 
-PyObject *ingot_no_memory(size_t size) {
-    char wanted[32], active[32], reach[32], text[200];
+static PyObject *memory_text(size_t size) {
+    char wanted[32], active[32], reach[32], cache[32], peak[32], limit[32], text[512];
     describe_bytes(size, wanted, sizeof wanted);
     describe_bytes(ingot_active_memory(), active, sizeof active);
     describe_bytes(ingot_memory_reach(), reach, sizeof reach);
-    snprintf(text, sizeof text, "[malloc] cannot allocate %s: %s are in use and this process may use %s in all.",
-             wanted, active, reach);
-    PyErr_SetString(PyExc_MemoryError, text);
+    describe_bytes(ingot_cache_memory(), cache, sizeof cache);
+    describe_bytes(ingot_peak_memory(), peak, sizeof peak);
+    describe_bytes(ingot_memory_limit(), limit, sizeof limit);
+    snprintf(text, sizeof text,
+             "[malloc] cannot allocate %s: %s are in use and this process may use %s in all. The most in use so far was %s, "
+             "%s are kept for reuse, and mx.set_memory_limit is at %s.",
+             wanted, active, reach, peak, cache, limit);
+    return PyUnicode_FromString(text);
+}
+
+PyObject *ingot_no_memory(size_t size) {
+    PyObject *text = memory_text(size);
+    if (text != NULL)
+        PyErr_SetObject(PyExc_MemoryError, text);
+    Py_XDECREF(text);
     return NULL;
 }
+
+/* memory_text(nbytes) -> the sentence of a request for so much memory that failed */
+static PyObject *memory_text_function(PyObject *Py_UNUSED(module), PyObject *number) {
+    size_t size = PyLong_AsSize_t(number);
+    return size == (size_t)-1 && PyErr_Occurred() ? NULL : memory_text(size);
+}
+
+static PyObject *memory_reach(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
+    return PyLong_FromSize_t(ingot_memory_reach());
+}
+
+static PyMethodDef functions[] = {
+    {"memory_text", memory_text_function, METH_O, "memory_text(nbytes) -> the sentence of a request that failed"},
+    {"memory_reach", memory_reach, METH_NOARGS, "The bytes that this process may use in all."},
+    {NULL, NULL, 0, NULL},
+};
 
 static PyObject *make_buffer(PyTypeObject *type, size_t nbytes) {
     void *data = ingot_allocate(nbytes);
@@ -136,5 +164,7 @@ static PyTypeObject Buffer_Type = {
 };
 
 int ingot_add_buffer(PyObject *module) {
+    if (PyModule_AddFunctions(module, functions) < 0)
+        return -1;
     return PyModule_AddType(module, &Buffer_Type);
 }

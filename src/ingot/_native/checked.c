@@ -152,11 +152,13 @@ done:
 static PyObject *checked_call(PyObject *object, PyObject *const *arguments, size_t flagged, PyObject *keywords) {
     Checked *self = (Checked *)object;
     Py_ssize_t count = PyVectorcall_NARGS(flagged);
-    if (self->names == NULL && learn(self) < 0)
-        return NULL;
-    if (!all_usual(self, arguments, count, keywords))
-        return call_with_taken(self, arguments, count, keywords);
-    return PyObject_Vectorcall(self->function, arguments, flagged, keywords);
+    PyObject *result = NULL;
+    if (self->names != NULL || learn(self) == 0)
+        result = all_usual(self, arguments, count, keywords) ? PyObject_Vectorcall(self->function, arguments, flagged, keywords)
+                                                             : call_with_taken(self, arguments, count, keywords);
+    if (result == NULL)
+        ingot_shorten_traceback(); /* this is where errors leave the package */
+    return result;
 }
 
 static PyObject *checked_get(PyObject *self, PyObject *instance, PyObject *Py_UNUSED(type)) {

@@ -231,6 +231,8 @@ int evaluate_nodes(Node **outputs, Py_ssize_t count) {
         forget_graph(outputs[i]);
     if (entered)
         leave_context();
+    if (entered && status < 0)
+        ingot_shorten_traceback();
     PyMem_Free(order.items);
     return status;
 }

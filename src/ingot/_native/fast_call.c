@@ -72,6 +72,8 @@ static PyObject *slow_call(FastCall *self, PyObject *arguments, PyObject *keywor
         result = PyObject_CallFunctionObjArgs(method, arguments, empty, key == NULL ? Py_None : key, NULL);
     Py_XDECREF(method);
     Py_XDECREF(empty);
+    if (result == NULL)
+        ingot_shorten_traceback();
     return result;
 }
 

@@ -19,8 +19,8 @@ static const struct {
     HOOK(construct), HOOK(coerce), HOOK(scalar), HOOK(astype), HOOK(broadcast), HOOK(broadcast_shapes),
     HOOK(resolve_stream), HOOK(placeholder_error), HOOK(as_ndarray), HOOK(ndarray_type), HOOK(make_context),
     HOOK(operand_error), HOOK(enum_metatype), HOOK(partial_type), HOOK(compiled_type), HOOK(output_type), HOOK(fuse),
-    HOOK(run_checked), HOOK(source_of), HOOK(ran_node), HOOK(ran_program),
-    HOOK(parameter_kinds), HOOK(taken_arguments),
+    HOOK(run_checked), HOOK(source_of), HOOK(ran_node), HOOK(ran_program), HOOK(parameter_kinds), HOOK(taken_arguments),
+    HOOK(explain_node), HOOK(explain_instruction), HOOK(shorten),
 };
 
 /* set_hook(name, function); None removes it */
@@ -57,7 +57,7 @@ PyMODINIT_FUNC PyInit__native(void) {
     static int (*const parts[])(PyObject *) = {
         ingot_add_dtype, ingot_add_node, ingot_add_user_line, ingot_add_array, ingot_add_lift, ingot_add_evaluate, ingot_add_run_node,
         ingot_add_structure, ingot_add_signature, ingot_add_guards, ingot_add_fast_call, ingot_add_tree, ingot_add_backward,
-        ingot_add_program, ingot_add_run_program, ingot_add_interrupt, ingot_add_allocator,
+        ingot_add_program, ingot_add_run_program, ingot_add_interrupt, ingot_add_failure, ingot_add_allocator,
         ingot_add_buffer, ingot_add_numpy_memory, ingot_add_pack, ingot_add_pool, ingot_add_top_k, ingot_add_list_search,
         ingot_add_product, ingot_add_machine_code, ingot_add_use_counter, ingot_add_checked,
     };

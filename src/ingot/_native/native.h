@@ -167,6 +167,9 @@ typedef struct {
     PyObject *fuse;              /* (nodes, outputs) -> bool: evaluates a large graph as a whole, or declines */
     PyObject *run_checked;       /* (node, op, values) -> what `evaluate` returns; set while results are checked, else NULL */
     PyObject *source_of;         /* (code, instruction) -> the user's line */
+    PyObject *explain_node;      /* (error, node) -> the error to raise instead: a node could not be computed */
+    PyObject *explain_instruction; /* (error, about, number): the same for an instruction of a program; -1: its memory */
+    PyObject *shorten;           /* (error): takes frames of our own out of its traceback */
     /* Set while a profile runs; times are nanoseconds of the monotonic clock. */
     PyObject *ran_node;          /* (node, begin, end): a node was evaluated by its op's rule */
     PyObject *ran_program;       /* (about, times): begin and end of a program and of each instruction, int64 in bytes */
@@ -176,6 +179,13 @@ extern Hooks hooks;
 
 /* Reports a missing hook instead of crashing when the extension is used without the package. */
 PyObject *require_hook(PyObject *hook, const char *name);
+
+/* ---- errors (failure.c) ---- */
+
+/* Each of these changes the exception that is set. */
+void ingot_explain_node(Node *node);
+void ingot_explain_instruction(PyObject *about, Py_ssize_t number);
+void ingot_shorten_traceback(void);
 
 /* ---- profiles (profile.c) ---- */
 
@@ -198,6 +208,7 @@ int ingot_add_fast_call(PyObject *module);
 int ingot_add_program(PyObject *module);
 int ingot_add_run_program(PyObject *module);
 int ingot_add_interrupt(PyObject *module);
+int ingot_add_failure(PyObject *module);
 int ingot_add_tree(PyObject *module);
 int ingot_add_use_counter(PyObject *module);
 int ingot_add_backward(PyObject *module);

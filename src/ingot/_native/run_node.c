@@ -362,8 +362,10 @@ int run_node(Node *node, Node *wanted, bool computes_pending, bool tracing) {
         return -1;
     }
     PyObject *result = compute(node, !(node->tracer && tracing));
-    if (result == NULL)
+    if (result == NULL) {
+        ingot_explain_node(node);
         return -1;
+    }
     set_result(node, result);
     return 0;
 }

@@ -339,12 +339,20 @@ PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize
         result = Py_NewRef(Py_NotImplemented);
     /* Results are made as soon as all memory is there: what can fail, if only by a signal that arrives in Python code,
      * comes before donated inputs are overwritten. */
-    if (status != 1 || run_instructions(&run, self->host_count) < 0)
+    if (status < 0)
+        ingot_explain_instruction(self->about, -1);
+    if (status != 1)
         goto done;
+    if (run_instructions(&run, self->host_count) < 0) {
+        ingot_explain_instruction(self->about, run.instruction);
+        goto done;
+    }
     result = self->finish == Py_None ? Py_NewRef(run.outputs) : PyObject_CallOneArg(self->finish, run.owners);
     if (result != NULL && run_instructions(&run, self->instruction_count) < 0) {
         run.result = result; /* kept with the rest of the run, or dropped */
         result = NULL;
+        if (run.instruction < self->instruction_count)
+            ingot_explain_instruction(self->about, run.instruction);
         if (has_overwritten(&run, donated) && (*suspended = suspend(&run, inputs, count)) != NULL)
             return NULL;
         Py_CLEAR(run.result);

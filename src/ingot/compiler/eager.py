@@ -24,6 +24,7 @@ from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.program import Program
 from ingot.compiler.tape import Step, Tape, only_carries_rules, passed_input
 from ingot.runtime.compile_mode import CompileMode
+from ingot.runtime.failures import evaluating
 from ingot.runtime.numerics import excess_precision
 from ingot.runtime.profile import is_profiling, profiled, set_graph_origins
 from ingot.runtime.progress import compiling
@@ -140,7 +141,8 @@ def evaluate_whole(nodes: list[Node], wanted: list[int]) -> bool:
     program, leaves = found
     if is_profiling():
         set_graph_origins(nodes)
-    results = program.run(tuple([leaf.data for leaf in leaves]))
+    with evaluating(nodes):
+        results = program.run(tuple([leaf.data for leaf in leaves]))
     for position, result in zip(wanted, results, strict=True):
         try:
             _native.set_data(nodes[position], result)

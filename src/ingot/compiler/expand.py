@@ -55,6 +55,7 @@ class _Expander:
                 return inputs[0]
             shape, dtype = op.infer(*inputs)
             made = Step(op, inputs, shape, dtype, origin.stream, origin.source)
+            made.expanded_from = origin.expanded_from or origin
             found = self._expanded(made)
             self.made[identity] = found
         return found

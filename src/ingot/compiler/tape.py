@@ -22,7 +22,7 @@ __all__ = ["Step", "Tape", "only_carries_rules", "parameters", "passed_input", "
 class Step:
     """One value of a tape: an input, a constant (it has a `value`), or an op over earlier steps."""
 
-    __slots__ = ("dtype", "inputs", "op", "shape", "source", "stream", "value")
+    __slots__ = ("dtype", "expanded_from", "inputs", "op", "shape", "source", "stream", "value")
 
     def __init__(
         self,
@@ -42,6 +42,7 @@ class Step:
         # the user's line; in graphs that were not traced, the position of the node it is for
         self.source = source
         self.value = value
+        self.expanded_from: Step | None = None  # what the user's program has instead
 
     @property
     def is_constant(self) -> bool:
@@ -69,7 +70,9 @@ class Step:
         """The same step over other inputs; itself if they are the same."""
         if all(new is old for new, old in zip(inputs, self.inputs, strict=True)):
             return self
-        return Step(self.op, inputs, self.shape, self.dtype, self.stream, self.source, self.value)
+        made = Step(self.op, inputs, self.shape, self.dtype, self.stream, self.source, self.value)
+        made.expanded_from = self.expanded_from
+        return made
 
 
 def _bytes(shape: Iterable[int], dtype: Dtype) -> int:

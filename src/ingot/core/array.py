@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from types import FunctionType
 from typing import Any
 
 from ingot._native import array
 from ingot.graph import construct, conversion, dlpack, printing
-from ingot.graph.boundary import check_function
+from ingot.graph.boundary import at_boundary, check_function
 from ingot.ops import complex_numbers, movement, reduction, subscript
 from ingot.ops.arithmetic import positive
 from ingot.ops.joining import stack
@@ -70,7 +71,8 @@ OWN: dict[str, Any] = {
 }
 
 for _name, _method in OWN.items():
-    setattr(array, _name, _method)
+    _is_function = isinstance(_method, FunctionType)
+    setattr(array, _name, at_boundary(_method, f"array.{_name}") if _is_function else _method)
 array.__doc__ = construct.DESCRIPTION
 
 

@@ -31,7 +31,15 @@ from ingot.graph.dimension import Dimension
 from ingot.graph.dtype import is_complex, is_integer
 from ingot.graph.errors import RangeError, type_name, value_text
 
-__all__ = ["Between", "Number", "Size", "check_classes", "check_function", "check_functions"]
+__all__ = [
+    "Between",
+    "Number",
+    "Size",
+    "at_boundary",
+    "check_classes",
+    "check_function",
+    "check_functions",
+]
 
 # Bits of the kinds that C recognises; the order is that of the enum in _native/checked.c.
 NONE, FLAG, INTEGER, REAL_BIT, TEXT, ARRAY, DTYPE, INTEGERS, FUNCTION, ANYTHING = (
@@ -388,8 +396,11 @@ def check_function(function: Any, title: str, converts: bool = False) -> Any:
         for name, text in function.__annotations__.items()
         if name != "return"
     )
-    if not checks:
-        return function
+    return at_boundary(function, title, converts) if checks else function
+
+
+def at_boundary(function: Any, title: str, converts: bool = False) -> Any:
+    """The function as users call it, whether or not it has arguments to check."""
     made = Checked(function)
     made.__dict__.update(
         __module__=function.__module__,

@@ -23,6 +23,7 @@ from ingot._native import Node
 from ingot.graph.errors import operation_text
 from ingot.graph.op import Op
 from ingot.graph.source import Source
+from ingot.runtime.failures import named
 
 __all__ = ["debug_nans"]
 
@@ -105,7 +106,7 @@ def _check(op: Op, source: Source | None, inputs: Sequence[np.ndarray], results:
             continue
         wrong = ~finite & _from_finite(op, inputs, values.shape)
         if wrong.any():
-            raise FloatingPointError(_message(op, source, inputs, values, wrong))
+            raise named(FloatingPointError(_message(op, source, inputs, values, wrong)))
 
 
 def _can_be_infinite(dtype: np.dtype[Any]) -> bool:

@@ -23,6 +23,7 @@ from ingot import _native
 from ingot._native import array
 from ingot.graph.device import StreamLike, resolve_stream
 from ingot.graph.tree import arrays_in
+from ingot.runtime import failures
 
 __all__ = ["async_eval", "eval", "synchronize"]
 
@@ -168,4 +169,5 @@ def _make_context() -> contextvars.Context:
 
 
 _native.set_hook("make_context", _make_context)
+failures.install()
 _native.set_main_thread(threading.main_thread().ident or 0)

@@ -45,8 +45,18 @@ def follow(values: list[array]) -> list[array]:
 
 
 def named_after(fun: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
-    """`wrapper` with the name and the docstring of `fun`."""
-    return wraps(fun)(wrapper) if hasattr(fun, "__name__") else wrapper
+    """`wrapper` with the name and the docstring of `fun`, which users call: errors that leave it
+    show the frames of their functions only.
+    """
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return wrapper(*args, **kwargs)
+        except BaseException as error:
+            _native.shorten_traceback(error)
+            raise
+
+    return wraps(fun)(called) if hasattr(fun, "__name__") else called
 
 
 def check_callable(name: str, function: Any) -> None:

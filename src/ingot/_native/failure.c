@@ -1,0 +1,61 @@
+/* Exceptions that leave an evaluation: Python adds what failed and for which line (runtime/failures.py), and takes our own
+ * frames out of the traceback. Only reached when something has failed. */
+#include "native.h"
+
+/* Calls a hook with the exception that is set and two more arguments, or fewer where they are NULL; the exception that it
+ * returns is set instead, if it returns one. If the hook itself fails, that is only printed. */
+static void transform_error(PyObject *hook, PyObject *first, PyObject *second) {
+    PyObject *type, *error, *traceback;
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    if (traceback != NULL)
+        PyException_SetTraceback(error, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    PyObject *told = PyObject_CallFunctionObjArgs(hook, error, first, second, NULL);
+    if (told == NULL)
+        PyErr_WriteUnraisable(hook);
+    else if (PyExceptionInstance_Check(told))
+        Py_SETREF(error, Py_NewRef(told));
+    Py_XDECREF(told);
+    traceback = PyException_GetTraceback(error);
+    PyErr_Restore(Py_NewRef(Py_TYPE(error)), error, traceback);
+}
+
+void ingot_explain_node(Node *node) {
+    if (hooks.explain_node != NULL && PyErr_ExceptionMatches(PyExc_Exception))
+        transform_error(hooks.explain_node, (PyObject *)node, NULL);
+}
+
+void ingot_explain_instruction(PyObject *about, Py_ssize_t number) {
+    if (hooks.explain_instruction == NULL || !PyErr_ExceptionMatches(PyExc_Exception))
+        return;
+    PyObject *type, *error, *traceback;
+    PyErr_Fetch(&type, &error, &traceback);
+    PyObject *boxed = PyLong_FromSsize_t(number);
+    if (boxed == NULL)
+        PyErr_Clear(); /* the error itself matters more than where it is from */
+    PyErr_Restore(type, error, traceback);
+    if (boxed != NULL)
+        transform_error(hooks.explain_instruction, about, boxed);
+    Py_XDECREF(boxed);
+}
+
+/* shorten_traceback(error) */
+static PyObject *shorten_traceback(PyObject *Py_UNUSED(module), PyObject *error) {
+    return hooks.shorten == NULL ? Py_NewRef(Py_None) : PyObject_CallOneArg(hooks.shorten, error);
+}
+
+static PyMethodDef functions[] = {
+    {"shorten_traceback", shorten_traceback, METH_O, "shorten_traceback(error): takes the package's frames out of its traceback"},
+    {NULL, NULL, 0, NULL},
+};
+
+int ingot_add_failure(PyObject *module) {
+    return PyModule_AddFunctions(module, functions);
+}
+
+void ingot_shorten_traceback(void) {
+    if (hooks.shorten != NULL)
+        transform_error(hooks.shorten, NULL, NULL);
+}

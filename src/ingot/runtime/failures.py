@@ -1,0 +1,162 @@
+"""Errors of evaluation: which op failed, on what, and which line of the user's asked for it.
+
+In: an exception that an op's rule or an instruction of a program raised, with the node or the
+instruction, from native code (`_native/failure.c`). Out: the exception to raise instead, mostly the
+same one with a sentence added. Its type stays, except that what no memory can hold is always a
+MemoryError. Tracebacks lose ingot's own frames, unless INGOT_TRACEBACK=full.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from ingot import _native
+from ingot._native import Dtype, Node
+from ingot.graph.errors import operation_text
+from ingot.graph.shape import size_of
+
+__all__ = ["evaluating", "install", "named"]
+
+ADVICE = "Compute in smaller pieces, or drop arrays that are not needed any more."
+
+
+class _Thread(threading.local):
+    nodes: Sequence[Node] = ()  # of the graph that is evaluated as a whole
+
+
+_thread = _Thread()
+
+
+@contextmanager
+def evaluating(nodes: Sequence[Node]) -> Iterator[None]:
+    """While a graph is evaluated as a whole: steps of its program name nodes by their positions."""
+    before, _thread.nodes = _thread.nodes, nodes
+    try:
+        yield
+    finally:
+        _thread.nodes = before
+
+
+# What failed
+
+
+def _explain_node(error: BaseException, node: Node) -> BaseException:
+    """For a node that was evaluated by its op's rule, or a compiled function as a whole."""
+    op = node.op
+    if op is None:
+        return error  # another thread was faster, and the node forgot what it was
+    return _explained(error, operation_text(op, node.inputs, node.origin), _nbytes(node))
+
+
+def _explain_instruction(error: BaseException, about: Any, number: int) -> BaseException:
+    """For an instruction of a program; a number below 0 stands for the memory of all of it."""
+    if about is None:
+        return error
+    if number < 0:
+        largest = max(
+            (step for work in about.work for step in work.writes if _has_size(step)),
+            key=lambda step: step.nbytes,
+            default=None,
+        )
+        text = f"the values of {about.name}, compiled as a whole"
+        if largest is None:
+            return _explained(error, text, 0)
+        text += f"; the largest is of {_step_text(largest)}"
+        return _explained(error, text, largest.nbytes)
+    work = about.work[number]
+    text = _step_text(work.steps[0]) if len(work.steps) == 1 else work.name
+    return _explained(error, text, max((s.nbytes for s in work.steps if _has_size(s)), default=0))
+
+
+def _step_text(step: Any) -> str:
+    """The op that the user's program has; programs have others in its place."""
+    step = step.expanded_from or step
+    source = step.source
+    if isinstance(source, int):  # the position of a node in a graph that was not traced
+        source = _thread.nodes[source].origin if source < len(_thread.nodes) else None
+    return operation_text(step.op, step.inputs, source)
+
+
+def _explained(error: BaseException, operation: str, nbytes: int) -> BaseException:
+    """The error with a sentence that names the operation; errors that have one stay."""
+    if getattr(error, "names_operation", False):
+        return error
+    told: BaseException = _of_memory(error, operation, nbytes) or error
+    if told is error:
+        sentence = f"Raised by {operation}."
+        if len(error.args) == 1 and isinstance(error.args[0], str):
+            text = error.args[0].rstrip()
+            end = "" if text.endswith((".", "!", "?")) else "."
+            error.args = (f"{text}{end} {sentence}",)
+        else:
+            error.add_note(sentence)
+    return named(told)
+
+
+def named(error: BaseException) -> BaseException:
+    """The error, marked as one that names its operation, so that no other one is added."""
+    error.names_operation = True  # type: ignore[attr-defined]
+    return error
+
+
+def _of_memory(error: BaseException, operation: str, nbytes: int) -> MemoryError | None:
+    """A MemoryError that says who asked for how much; None for other errors."""
+    shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
+    if isinstance(error, MemoryError):
+        text = str(error)
+        if shape is not None and dtype is not None:  # NumPy's
+            text = _native.memory_text(min(size_of(shape) * dtype.itemsize, sys.maxsize))
+        elif not text.startswith("[malloc]"):
+            text = _native.memory_text(min(nbytes, sys.maxsize))
+    elif isinstance(error, ValueError | OverflowError) and nbytes > _native.memory_reach():
+        text = _native.memory_text(min(nbytes, sys.maxsize))  # NumPy calls such shapes wrong values
+    else:
+        return None
+    told = MemoryError(f"{text} It was for {operation}. {ADVICE}")
+    told.__traceback__, told.__suppress_context__ = error.__traceback__, True
+    return told
+
+
+def _has_size(step: Any) -> bool:
+    return isinstance(step.dtype, Dtype)
+
+
+def _nbytes(node: Node) -> int:
+    if isinstance(node.dtype, Dtype):
+        return size_of(node.shape) * node.dtype.size
+    return sum(size_of(s) * d.size for s, d in zip(node.shape, node.dtype, strict=True))
+
+
+# Where it was raised
+
+
+def _shorten(error: BaseException) -> None:
+    """Takes ingot's own frames out of the traceback of an error that leaves ingot.
+
+    What is in it so far lies inside of ingot: its own functions, and those of the user's that it
+    called, which stay.
+    """
+    kept = []
+    entry = error.__traceback__
+    while entry is not None:
+        if not _native.is_own_code(entry.tb_frame.f_code):
+            kept.append(entry)
+        entry = entry.tb_next
+    shown = None
+    for each in reversed(kept):
+        shown = TracebackType(shown, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    error.__traceback__ = shown
+
+
+def install() -> None:
+    """Lets native code ask this module whenever an evaluation fails."""
+    _native.set_hook("explain_node", _explain_node)
+    _native.set_hook("explain_instruction", _explain_instruction)
+    if os.environ.get("INGOT_TRACEBACK", "") != "full":
+        _native.set_hook("shorten", _shorten)
