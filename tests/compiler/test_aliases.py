@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as reference
@@ -92,3 +93,44 @@ def test_captured_arrays_are_returned() -> None:
     check(mx.compile(lambda: state[0], inputs=state)(), [1.0])
     compiled = mx.compile(step, inputs=state, outputs=state)
     assert [compiled().item() for _ in range(3)] == [2.0, 3.0, 4.0]
+
+
+@dataclass
+class Holder:
+    items: list[Any]
+    total: Any
+
+    def add_to(self, items: list[Any], x: Any, single: Any = None) -> Any:
+        items.append(x * len(self.items))
+        self.total = self.total + sum(items) + (0 if single is None else single)
+        return self.total * len(self.items)
+
+
+def _add_first(items: list[Any], holder: Holder, x: Any, single: Any = None) -> Any:
+    return holder.add_to(items, x, single)
+
+
+def _add_nested(tree: dict[str, Any], holder: Holder, x: Any, single: Any = None) -> Any:
+    return holder.add_to(tree["items"][0], x, single)
+
+
+def _shared_calls(function: Any, kind: str) -> list[Any]:
+    """What calls give with lists that are in the object, too, and with others by turns."""
+    x, first, second = (mx.array([value, 1.0]) for value in (1.0, 2.0, 3.0))
+    holder = Holder([first, first], mx.array([0.0, 0.0]))
+    found = []
+    for number in range(6):
+        if number == 3:
+            holder.items[1:] = [second, *holder.items[2:]]  # no longer the same twice
+        items = holder.items if number % 2 == 0 else [first, second]
+        single = [None, first, holder.items[-1]][number % 3]
+        given = {"items": (items,)} if kind == "nested" else items
+        order = (holder, given) if kind == "method" else (given, holder)
+        found += [function(*order, x, single), holder.total, *holder.items, *items]
+    return [value.tolist() for value in found]
+
+
+@pytest.mark.parametrize("kind", ["method", "first", "nested"])
+def test_a_list_that_is_an_argument_and_in_an_object_is_one_list(kind: str) -> None:
+    function = {"method": Holder.add_to, "first": _add_first, "nested": _add_nested}[kind]
+    assert _shared_calls(mx.compile(function), kind) == _shared_calls(function, kind)

@@ -5,10 +5,19 @@
  *   source    where the attribute was found, see below
  *   expected  the value: if it is still that very object the guard holds, unless it can change; MUTABLE then.
  *             A weak reference stands for what it refers to
- *   key       what `value_key` made of the value; None if only the very same object will do */
+ *   key       what `value_key` made of the value; None if only the very same object will do
+ * Whatever a guard says of an object that it holds weakly, it fails once the object is gone: another may have its address. */
 #include "structure.h"
 
-enum { IN_INSTANCE, IN_CLASS, IN_SLOT, IN_ITEMS, WHOLE_DICT, NOWHERE };
+enum {
+    IN_INSTANCE,
+    IN_CLASS,
+    IN_SLOT,
+    IN_ITEMS, /* of a dict whose items are attributes, as those of modules are */
+    WHOLE_DICT,
+    NOWHERE,
+    IS_THERE, /* no attribute: the object itself */
+};
 
 static PyObject *mutable_mark;
 
@@ -21,8 +30,8 @@ static PyObject *current_value(PyObject *object, long source, PyObject *name) {
     PyObject *dict = instance_dict(object), *value = NULL;
     if (source == WHOLE_DICT)
         return Py_XNewRef(dict);
-    if (source == IN_ITEMS) /* of a module, which is a dict */
-        return Py_XNewRef(PyDict_GetItemWithError(object, name));
+    if (source == IN_ITEMS)
+        return PyDict_Check(object) ? Py_XNewRef(PyDict_GetItemWithError(object, name)) : NULL;
     if (dict != NULL)
         value = PyDict_GetItemWithError(dict, name);
     if (source == IN_INSTANCE || value != NULL || PyErr_Occurred())
@@ -38,6 +47,8 @@ static PyObject *current_value(PyObject *object, long source, PyObject *name) {
 static int is_absent(PyObject *object, PyObject *name) {
     PyObject *dict = instance_dict(object);
     int is_there = dict == NULL ? 0 : PyDict_Contains(dict, name);
+    if (is_there == 0 && PyDict_Check(object))
+        is_there = PyDict_Contains(object, name);
     if (is_there != 0)
         return is_there < 0 ? -1 : 0;
     PyObject *in_class = _PyType_Lookup(Py_TYPE(object), name);
@@ -48,8 +59,11 @@ static int is_absent(PyObject *object, PyObject *name) {
     return value == NULL && !PyErr_Occurred();
 }
 
-static int has_key(PyObject *value, PyObject *expected) {
-    PyObject *key = value_key(value);
+/* Arrays of objects are inputs or constants; those that are kept in a class are followed by nobody else. */
+static PyObject *key_of(PyObject *value, long source) { return value_key(value, source == IN_CLASS); }
+
+static int has_key(PyObject *value, long source, PyObject *expected) {
+    PyObject *key = key_of(value, source);
     if (key == NULL) {
         if (!PyErr_ExceptionMatches(PyExc_ValueError))
             return -1;
@@ -59,6 +73,12 @@ static int has_key(PyObject *value, PyObject *expected) {
     int is_equal = PyObject_RichCompareBool(key, expected, Py_EQ);
     Py_DECREF(key);
     return is_equal;
+}
+
+static bool is_same(PyObject *value, PyObject *expected) {
+    if (!PyWeakref_Check(expected))
+        return value == expected;
+    return value != Py_None && value == referent(expected); /* None: what was expected is gone */
 }
 
 static int guard_holds(PyObject *guard, PyObject *objects) {
@@ -75,16 +95,18 @@ static int guard_holds(PyObject *guard, PyObject *objects) {
     }
     Py_INCREF(object);
     int holds;
-    if (source == NOWHERE) {
+    if (source == IS_THERE) {
+        holds = 1;
+    } else if (source == NOWHERE) {
         holds = is_absent(object, name);
     } else {
         PyObject *value = current_value(object, source, name);
         if (value == NULL)
             holds = PyErr_Occurred() ? -1 : 0;
-        else if (value == referent(expected))
+        else if (is_same(value, expected))
             holds = 1;
         else
-            holds = key == Py_None ? 0 : has_key(value, key);
+            holds = key == Py_None ? 0 : has_key(value, source, key);
         Py_XDECREF(value);
     }
     Py_DECREF(object);
@@ -115,7 +137,15 @@ static PyObject *broken_guard(PyObject *Py_UNUSED(module), PyObject *arguments) 
     Py_RETURN_NONE;
 }
 
+/* guard_key(value, source) -> the key of an attribute's value */
+static PyObject *guard_key(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    PyObject *value;
+    long source;
+    return PyArg_ParseTuple(arguments, "Ol:guard_key", &value, &source) ? key_of(value, source) : NULL;
+}
+
 static PyMethodDef functions[] = {
+    {"guard_key", guard_key, METH_VARARGS, "guard_key(value, source) -> key of an attribute's value; objects by identity"},
     {"broken_guard", broken_guard, METH_VARARGS, "broken_guard(guards, objects) -> the first that does not hold, or None"},
     {NULL, NULL, 0, NULL},
 };
@@ -126,7 +156,7 @@ int ingot_add_guards(PyObject *module) {
         PyModule_AddIntConstant(module, "IN_INSTANCE", IN_INSTANCE) < 0 ||
         PyModule_AddIntConstant(module, "IN_CLASS", IN_CLASS) < 0 ||
         PyModule_AddIntConstant(module, "IN_SLOT", IN_SLOT) < 0 ||
-        PyModule_AddIntConstant(module, "IN_ITEMS", IN_ITEMS) < 0 ||
+        PyModule_AddIntConstant(module, "IN_ITEMS", IN_ITEMS) < 0 || PyModule_AddIntConstant(module, "IS_THERE", IS_THERE) < 0 ||
         PyModule_AddIntConstant(module, "WHOLE_DICT", WHOLE_DICT) < 0 ||
         PyModule_AddIntConstant(module, "NOWHERE", NOWHERE) < 0)
         return -1;

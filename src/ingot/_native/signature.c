@@ -52,12 +52,12 @@ static int note_inside(Signature *self, PyObject *array, bool *is_known) {
     if (seen != NULL)
         return add_again(self, seen);
     self->inside++;
-    return seen_add(&self->seen, array, PyList_GET_SIZE(self->arrays));
+    return seen_add(&self->seen, array, PyList_GET_SIZE(self->arrays), true);
 }
 
 static int add_array(Signature *self, PyObject *array) {
     if (!self->values)
-        return add_borrowed(self, (PyObject *)Array_Type);
+        return add_borrowed(self, self->nodes ? (PyObject *)((Array *)array)->node : (PyObject *)Array_Type);
     if (self->in_place) {
         bool is_known;
         if (note_inside(self, array, &is_known) < 0)
@@ -279,7 +279,7 @@ static int add_object(Signature *self, PyObject *object) {
         return refuse(object);
     if (self->objects == NULL && (self->objects = PyList_New(0)) == NULL)
         return -1;
-    if (PyList_Append(self->objects, object) < 0 || seen_add(&self->seen, object, -1) < 0)
+    if (PyList_Append(self->objects, object) < 0 || seen_add(&self->seen, object, -1, true) < 0)
         return -1;
     bool in_place = self->in_place, lenient = self->lenient;
     self->in_place = self->lenient = true;
@@ -302,9 +302,11 @@ static int add_container(Signature *self, PyObject *container) {
                      Py_TYPE(container)->tp_name);
         return -1;
     }
-    if (seen != NULL)
+    if (seen != NULL) {
+        self->shares_containers |= self->in_place && !seen->in_place;
         return add_again(self, seen);
-    if (seen_add(&self->seen, container, -1) < 0)
+    }
+    if (seen_add(&self->seen, container, -1, self->in_place) < 0)
         return -1;
     int status = PyList_Check(container) ? add_items(self, container) : add_dict(self, container);
     seen_close(&self->seen, container);
@@ -378,7 +380,8 @@ bool begin_signature(Signature *self, bool shapes, bool values) {
     seen_begin(&self->seen);
     self->shapes = shapes;
     self->values = values;
-    self->in_place = self->lenient = self->any_object = self->by_identity = false;
+    self->in_place = self->lenient = self->any_object = self->by_identity = self->nodes = false;
+    self->shares_containers = false;
     self->outside = self->inside = 0;
     return self->key != NULL && self->arrays != NULL;
 }
@@ -427,17 +430,32 @@ static int add_sharing(Signature *self) {
     return 0;
 }
 
+/* Where arrays of the arguments turned out to be inside of objects, which of them are the same. */
+static int add_all_sharing(Signature *self) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(self->arrays); i++) {
+        Py_ssize_t first = 0;
+        while (PyList_GET_ITEM(self->arrays, first) != PyList_GET_ITEM(self->arrays, i))
+            first++;
+        if (add(self, PyLong_FromSsize_t(first)) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 PyObject *finished_key(Signature *self) {
+    if (self->shares_containers && add_all_sharing(self) < 0)
+        return NULL;
     if (self->outside > 0 && self->inside > 0 && add_sharing(self) < 0)
         return NULL;
     return PyList_AsTuple(self->key);
 }
 
-PyObject *value_key(PyObject *value) {
+PyObject *value_key(PyObject *value, bool arrays) {
     Signature self;
     PyObject *key = NULL;
     bool begun = begin_signature(&self, true, false);
     self.by_identity = true;
+    self.nodes = arrays;
     if (begun && explained(add_tree(&self, value)) == 0)
         key = finished_key(&self);
     end_signature(&self);
@@ -478,14 +496,11 @@ static PyObject *structure(PyObject *Py_UNUSED(module), PyObject *tree) {
     return key;
 }
 
-static PyObject *value_key_function(PyObject *Py_UNUSED(module), PyObject *value) { return value_key(value); }
-
 static PyMethodDef functions[] = {
     {"signature", (PyCFunction)(void (*)(void))signature, METH_FASTCALL,
      "signature(args, kwargs, captured, bound, shapes, has_receiver) -> (key, arrays, objects): a hashable key of everything "
      "but the values of arrays and the plain attributes of objects"},
     {"structure", structure, METH_O, "structure(tree) -> key of a tree in which arrays are only places"},
-    {"value_key", value_key_function, METH_O, "value_key(value) -> key of an attribute's value; objects by identity"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -82,7 +82,10 @@ static bool is_numpy_number(PyObject *object) {
 }
 
 static bool is_registered(PyTypeObject *type) {
-    return constant_types != NULL && PySet_Contains(constant_types, (PyObject *)type) == 1;
+    int found = constant_types == NULL ? 0 : PySet_Contains(constant_types, (PyObject *)type);
+    if (found < 0)
+        PyErr_Clear(); /* a class whose metaclass is not hashable */
+    return found == 1;
 }
 
 static bool is_instance_of_hook(PyObject *object, PyObject *type) {
@@ -174,12 +177,12 @@ static int seen_grow(SeenSet *set) {
     return 0;
 }
 
-int seen_add(SeenSet *set, void *pointer, Py_ssize_t position) {
+int seen_add(SeenSet *set, void *pointer, Py_ssize_t position, bool in_place) {
     bool is_full = set->table == NULL ? set->count == SEEN_INLINE : set->count * 2 >= set->capacity;
     if (is_full && seen_grow(set) < 0)
         return -1;
     Seen *slot = set->table == NULL ? &set->inline_table[set->count] : seen_slot(set->table, set->capacity, pointer);
-    *slot = (Seen){pointer, set->count++, position, true};
+    *slot = (Seen){pointer, set->count++, position, true, in_place};
     return 0;
 }
 

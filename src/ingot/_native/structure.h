@@ -32,6 +32,7 @@ typedef struct {
     Py_ssize_t number;
     Py_ssize_t position; /* of an array among the arrays; -1 for others */
     bool is_open;        /* being looked into: finding it again is a cycle */
+    bool in_place;       /* found inside of an object or a captured container */
 } Seen;
 
 #define SEEN_INLINE 8
@@ -45,11 +46,12 @@ typedef struct {
 void seen_begin(SeenSet *set);
 void seen_end(SeenSet *set);
 Seen *seen_find(SeenSet *set, void *pointer);
-int seen_add(SeenSet *set, void *pointer, Py_ssize_t position); /* -1 with MemoryError */
+int seen_add(SeenSet *set, void *pointer, Py_ssize_t position, bool in_place); /* -1 with MemoryError */
 void seen_close(SeenSet *set, void *pointer);
 
-/* The key of a value by which guards compare: constants and containers by value, objects by identity. */
-PyObject *value_key(PyObject *value);
+/* The key of a value by which guards compare: constants and containers by value, objects by identity; arrays too, or they are
+ * only places. */
+PyObject *value_key(PyObject *value, bool arrays);
 /* Whether all guards hold; -1 with an error. `objects` is the list of a signature, or NULL. */
 int guards_hold(PyObject *guards, PyObject *objects);
 
@@ -64,6 +66,8 @@ typedef struct {
     bool lenient;  /* inside of objects: what is foreign is an error only where it is read */
     bool any_object; /* what a method or partial is bound to: objects of all classes are looked into */
     bool by_identity; /* objects count by identity and are not looked into: for guards */
+    bool nodes;       /* what arrays point at is part of the key: for guards */
+    bool shares_containers; /* a list or dict of the arguments is inside of an object, too */
     Py_ssize_t outside, inside; /* how many arrays are outside of objects and captured containers, and inside */
 } Signature;
 

@@ -9,6 +9,7 @@ attributes but arrays, which stay constants. A guard says what an attribute was.
 
 from __future__ import annotations
 
+import copyreg
 import types
 import weakref
 from collections.abc import Callable, Sequence
@@ -21,9 +22,11 @@ from ingot._native import (
     IN_INSTANCE,
     IN_ITEMS,
     IN_SLOT,
+    IS_THERE,
     MUTABLE,
     NOWHERE,
     WHOLE_DICT,
+    guard_key,
 )
 from ingot.compiler.structure import (
     INSIDE,
@@ -34,9 +37,11 @@ from ingot.compiler.structure import (
     Name,
     attributes_of,
     children,
+    is_constant_key,
     kind,
     short_text,
 )
+from ingot.runtime.watched import usual_method
 
 __all__ = ["AttributeGuards", "AttributeReads"]
 
@@ -102,6 +107,7 @@ class AttributeReads:
         self._numbers = {id(item): number for number, (_, item) in enumerate(objects)}
         self._new: dict[int, Any] = {}  # objects that the function itself makes
         self._guards: dict[tuple[int, str], tuple[Any, Guard | None, str]] = {}
+        self._held: dict[int, tuple[Guard, str]] = {}  # objects that guards compare by identity
         self.watch: Callable[[type], None] = lambda _: None
 
     def watch_classes(self, objects: Sequence[tuple[Name, Any]]) -> None:
@@ -111,9 +117,17 @@ class AttributeReads:
 
     def __call__(self, instance: Any, name: str, changes: bool) -> None:
         """Notes that an attribute is about to be read or changed."""
-        if name.startswith("__") and name != "__dict__":
+        if id(instance) in self._new:
             return
-        if id(instance) in self._new or (id(instance), name) in self._guards:
+        if name in _WHOLE_STATE:
+            name = "__dict__"  # all of it is copied; slots are read by their names
+        self._note(instance, name, changes)
+        if not changes and _looks_up_itself(type(instance)):
+            for each in ("__dict__", *copyreg._slotnames(type(instance))):  # type: ignore[attr-defined]
+                self._note(instance, each, False)  # whatever the class makes of the name
+
+    def _note(self, instance: Any, name: str, changes: bool) -> None:
+        if (id(instance), name) in self._guards:
             return
         if id(instance) not in self._numbers:
             if changes and not attributes_of(instance) and not _items(instance):
@@ -138,9 +152,10 @@ class AttributeReads:
             self._refuse_foreign(value, instance, name)
             return None, ""
         if source == WHOLE_DICT:
-            value = _native.instance_dict(instance)
             self._refuse_foreign(value, instance, name)
-            return (place, source, name, MUTABLE, _native.value_key(value)), f"{text} changed"
+            if number is None:
+                self._watch_inside(value, self._names[id(instance)])
+            return (place, source, name, MUTABLE, guard_key(value, source)), f"{text} changed"
         made = self._value_guard(value, instance, name, source)
         return made and (place, source, name, *made), f"{text} {short_text(value)}"
 
@@ -150,7 +165,7 @@ class AttributeReads:
         """The expected value and its key."""
         found = kind(value)
         where = self._names[id(instance)].then(instance, Attribute(name))
-        if found is Kind.ARRAY:
+        if found is Kind.ARRAY and source != IN_CLASS:
             return None  # a constant, as all arrays that a function closes over
         if source == IN_CLASS and (found is Kind.FOREIGN or callable(value)):
             return value, None  # descriptors and the like: they belong to the code
@@ -161,7 +176,7 @@ class AttributeReads:
             self.watch(type(value))
             return _weakly(value), None
         self._refuse_foreign(value, instance, name)
-        key = _native.value_key(value)
+        key = guard_key(value, source)
         if found is Kind.CONSTANT:
             return value, key
         self._watch_inside(value, where)
@@ -175,27 +190,40 @@ class AttributeReads:
         for inner, item in contents.objects:
             self._names.setdefault(id(item), inner)
             self.watch(type(item))
+            guard = (_weakly(item), IS_THERE, "", None, None)
+            self._held.setdefault(id(item), (guard, f"{inner.short} {short_text(item)}"))
 
     def _refuse_foreign(self, value: Any, instance: Any, name: str) -> None:
         """ValueError if an attribute is, or directly holds, something that nobody can look into."""
         at = self._names[id(instance)].then(instance, Attribute(name))
         found = _first_foreign(value, at, set())
         if found is not None:
-            where, what = found
+            where, relation, what = found
             raise ValueError(
-                f"[compile] the function reads {where.short}, which is a {type(what).__name__}: a "
-                "change in it would go unnoticed. Keep its arrays and numbers as attributes or in "
-                "a dataclass or nn.Module, pass them as arguments, or close over it."
+                f"[compile] the function reads {where.short}, which {relation} a "
+                f"{type(what).__name__}: a change in it would go unnoticed. Keep its arrays and "
+                "numbers as attributes or in a dataclass or nn.Module, pass them as arguments, or "
+                "close over it."
             )
 
     def guards(self) -> AttributeGuards:
         """What has to hold for the trace to be right, asked when it is over."""
         made = [(guard, text) for _, guard, text in self._guards.values() if guard is not None]
+        made += self._held.values()
         self._guards.clear()
         self._new.clear()
         # Objects that are gone by now were made by the function.
         alive = [found for found in made if _referent(found[0][0]) is not None]
         return AttributeGuards(tuple(guard for guard, _ in alive), tuple(text for _, text in alive))
+
+
+# What copies and pickles of an object ask for.
+_WHOLE_STATE = ("__getstate__", "__reduce__", "__reduce_ex__")
+
+
+def _looks_up_itself(cls: type) -> bool:
+    """Whether a class has a `__getattribute__` of its own, which may read what it likes."""
+    return not isinstance(usual_method(cls, "__getattribute__"), types.WrapperDescriptorType)
 
 
 def _items(instance: Any) -> bool:
@@ -212,7 +240,8 @@ def _weakly(instance: Any) -> Any:
 def _found(instance: Any, name: str) -> tuple[int | None, Any]:
     """Where an attribute is, and what; None if it is computed."""
     if name == "__dict__":
-        return WHOLE_DICT, None
+        own = _native.instance_dict(instance)
+        return (NOWHERE, None) if own is None else (WHOLE_DICT, own)
     in_class = _in_class(type(instance), name)
     if isinstance(in_class, types.MemberDescriptorType):
         slots = attributes_of(instance)
@@ -224,21 +253,25 @@ def _found(instance: Any, name: str) -> tuple[int | None, Any]:
         return IN_INSTANCE, own[name]
     if in_class is not _NOTHING:
         return IN_CLASS, in_class
-    if isinstance(instance, dict) and name in instance:
+    if isinstance(instance, dict) and dict.__contains__(instance, name):
         return IN_ITEMS, dict.__getitem__(instance, name)
     return NOWHERE, None
 
 
-def _first_foreign(value: Any, name: Name, seen: set[int]) -> tuple[Name, Any] | None:
-    """What is foreign in a value; objects inside are watched themselves."""
+def _first_foreign(value: Any, name: Name, seen: set[int]) -> tuple[Name, str, Any] | None:
+    """What is foreign in a value: where it is, "is" or "holds", and what. Objects inside are
+    watched themselves, but not as keys or elements of sets.
+    """
     found = kind(value)
-    if found is Kind.FOREIGN:
-        return name, value
+    if found is Kind.FOREIGN or (found is Kind.NDARRAY and value.dtype.hasobject):
+        return name, "is", value
     if id(value) in seen or _native.has_attributes(value):
         return None
     seen.add(id(value))
-    inner = enumerate(value) if isinstance(value, (set, frozenset)) else children(value)
-    for step, child in inner:
+    for key in value if isinstance(value, (set, frozenset, dict)) else ():
+        if not is_constant_key(key):
+            return name, "holds", key
+    for step, child in children(value):
         foreign = _first_foreign(child, name.then(value, step), seen)
         if foreign is not None:
             return foreign

@@ -93,7 +93,7 @@ def foreign_argument(call: Call) -> ValueError:
     refused = contents_of(call).refused
     if not refused:
         return ValueError("[compile] an argument changed while it was read.")
-    name, value = refused[0]
+    name, relation, value = refused[0]
     if isinstance(value, Iterator):
         way_out = "it is used up by the first call, so pass a list of its items"
     elif isinstance(value, (set, bytearray)):
@@ -104,7 +104,7 @@ def foreign_argument(call: Call) -> ValueError:
             "dataclass or an nn.Module, or close over it"
         )
     return ValueError(
-        f"[compile] arguments are trees of arrays and constants, and {name}, which is a "
+        f"[compile] arguments are trees of arrays and constants, and {name}, which {relation} a "
         f"{type(value).__name__}, is neither: {way_out}."
     )
 

@@ -48,6 +48,7 @@ __all__ = [
     "attributes_of",
     "children",
     "copied",
+    "is_constant_key",
     "item_at",
     "items_of",
     "kind",
@@ -232,7 +233,8 @@ class Contents:
     arrays: list[tuple[Name, array, bool]] = field(default_factory=list)  # True: inside of objects
     objects: list[tuple[Name, Any]] = field(default_factory=list)
     constants: list[tuple[Name, Any]] = field(default_factory=list)
-    refused: list[tuple[Name, Any]] = field(default_factory=list)  # what makes it no tree
+    refused: list[tuple[Name, str, Any]] = field(default_factory=list)  # it "is" or "holds" what
+    kept: dict[int, Any] = field(default_factory=dict)  # lists and dicts inside of objects
     _seen: set[int] = field(default_factory=set)
 
     def add(self, item: Any, name: Name, mode: Mode) -> None:
@@ -251,7 +253,9 @@ class Contents:
                 self.add(child, name.then(item, step), inner)
         elif found in (Kind.FOREIGN, Kind.SET):
             if not mode.lenient:
-                self.refused.append((name, item))
+                self.refused.append((name, "is", item))
+        elif isinstance(item, frozenset) and not is_constant_key(item):
+            self.refused += [(name, "holds", each) for each in item if not is_constant_key(each)]
         elif found is Kind.NDARRAY and not mode.in_place:
             self._add_array(array(item), name, False)
         else:
@@ -269,7 +273,7 @@ class Contents:
             return
         is_tree = isinstance(item, (dict, list, tuple)) or _native.is_tree_instance(item)
         if not (is_tree or mode.lenient or mode.any_object):
-            self.refused.append((name, item))
+            self.refused.append((name, "is", item))
             return
         self._seen.add(id(item))
         self.objects.append((name, item))
@@ -279,19 +283,36 @@ class Contents:
     def _add_container(self, item: Any, name: Name, mode: Mode) -> None:
         if not isinstance(item, tuple):
             if id(item) in self._seen:
+                if mode.in_place:
+                    self._keep(item)
                 return
             self._seen.add(id(item))
+            if mode.in_place:
+                self.kept[id(item)] = item
         if not item:
             self.constants.append((name, item))
         for step, child in children(item):
-            if isinstance(item, dict) and not mode.lenient and not _is_constant_key(step):
-                self.refused.append((name, step))
+            if isinstance(item, dict) and not mode.lenient and not is_constant_key(step):
+                self.refused.append((name, "holds", step))
             self.add(child, name.then(item, step), mode)
 
+    def _keep(self, item: Any) -> None:
+        """Notes that a container of the arguments is inside of an object, too, with all in it."""
+        if isinstance(item, array):
+            self.arrays = [
+                (name, value, is_inside or value is item) for name, value, is_inside in self.arrays
+            ]
+        elif id(item) not in self.kept and not _native.has_attributes(item):
+            if isinstance(item, (list, dict)):
+                self.kept[id(item)] = item
+            for _, child in children(item):
+                self._keep(child)
 
-def _is_constant_key(key: Any) -> bool:
-    if isinstance(key, tuple):
-        return all(map(_is_constant_key, key))
+
+def is_constant_key(key: Any) -> bool:
+    """Whether a key of a dict or an element of a set is a constant with all that is in it."""
+    if isinstance(key, (tuple, frozenset)):
+        return all(map(is_constant_key, key))
     return kind(key) is Kind.CONSTANT
 
 

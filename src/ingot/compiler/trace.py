@@ -268,23 +268,23 @@ def sharing(arrays: Sequence[array]) -> tuple[int, ...]:
 def _with_stand_ins(
     call: Call, contents: Contents, stand_ins: list[array], shared: bool
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with placeholders for arrays; objects, and arrays that are in them, stay."""
+    """The arguments with placeholders for arrays; objects, and what is in them, stay."""
     inside = {id(handle): handle for _, handle, is_inside in contents.arrays if is_inside}
     outside = iter(
         stand_in
-        for stand_in, (_, _, is_inside) in zip(stand_ins, contents.arrays, strict=True)
-        if not is_inside
+        for stand_in, (_, handle, _) in zip(stand_ins, contents.arrays, strict=True)
+        if id(handle) not in inside
     )
     known: dict[int, array] = {}
 
     def placed(leaf: Any) -> Any:
-        stand_in = next(outside)
         # An argument that is in an object as well stays that very array: updates show in both.
         if id(leaf) in inside:
             return inside[id(leaf)]
+        stand_in = next(outside)
         return known.setdefault(id(leaf), stand_in) if shared else stand_in
 
-    args, kwargs = copied((call.args, call.kwargs), placed, {})
+    args, kwargs = copied((call.args, call.kwargs), placed, dict(contents.kept))
     return args, kwargs
 
 

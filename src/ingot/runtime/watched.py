@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Observer", "observed_attributes", "watch_always"]
+__all__ = ["Observer", "observed_attributes", "usual_method", "watch_always"]
 
 _HOOKS = ("__getattribute__", "__setattr__", "__delattr__")
 
@@ -79,6 +79,14 @@ def _remove(watched: type) -> None:
                 setattr(watched, name, own)
 
 
+def usual_method(cls: type, name: str) -> Any:
+    """A method of a class as it is while nobody watches."""
+    found = getattr(cls, name)
+    while hasattr(found, "usual"):
+        found = found.usual
+    return found
+
+
 def _hook(usual: Callable[..., Any], own: Any) -> Callable[..., Any]:
     """What stands for the method `usual`, which the class itself has as `own` or inherits."""
     changes = getattr(usual, "__name__", "") != "__getattribute__"
@@ -94,4 +102,5 @@ def _hook(usual: Callable[..., Any], own: Any) -> Callable[..., Any]:
         return usual(instance, name, *value)
 
     hook.own = own  # type: ignore[attr-defined]
+    hook.usual = usual  # type: ignore[attr-defined]
     return hook
