@@ -106,7 +106,7 @@ def tree_map_with_path(
     tree: Any,
     *rest: Any,
     is_leaf: IsLeaf | None = None,
-    path: Any | None = None,
+    path: str | None = None,
 ) -> Any:
     """As `tree_map`, with a function that gets the leaf's path first.
 

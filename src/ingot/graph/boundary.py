@@ -181,7 +181,7 @@ def kind_of(annotation: Any, converts: bool = False) -> Kind:
     if origin is tuple and arguments[-1:] != (...,):
         return _tuple([kind_of(one, converts) for one in arguments])
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return _mapping(kind_of(arguments[1], converts))
+        return _mapping(kind_of(arguments[0], converts), kind_of(arguments[1], converts))
     if isinstance(origin, type) and issubclass(origin, Sequence):
         return _sequence(kind_of(arguments[0], converts))
     expected = origin or annotation
@@ -263,11 +263,13 @@ def _tuple(kinds: list[Kind]) -> Kind:
     return Kind(f"a tuple of {len(kinds)} {plural}", take, 0, f"tuples of {len(kinds)} {plural}")
 
 
-def _mapping(item: Kind) -> Kind:
+def _mapping(key: Kind, item: Kind) -> Kind:
     def take(value: Any) -> Any:
         if not isinstance(value, Mapping):
             return REFUSED
-        refused = any(item.take(one) is REFUSED for one in value.values())
+        refused = any(
+            key.take(name) is REFUSED or item.take(one) is REFUSED for name, one in value.items()
+        )
         return REFUSED if refused else value
 
     plural = f" of {item.plural}" if item.plural else ""

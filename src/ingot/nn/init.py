@@ -186,6 +186,8 @@ def sparse(
         std: The standard deviation.
         dtype: The dtype of the new arrays.
     """
+    if not 0 <= sparsity <= 1:
+        raise ValueError(f"[init.sparse] sparsity must be from 0 to 1, got {sparsity}.")
 
     def initializer(a: mx.array) -> mx.array:
         if a.ndim != 2:

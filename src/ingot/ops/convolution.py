@@ -67,9 +67,16 @@ def _convolved(
     return apply(op, astype(x, dtype, stream), astype(filters, dtype, stream), stream=stream)
 
 
+MAX_STEP = 2**31 - 1  # of strides and dilations: products with lengths in bytes stay in 64 bits
+
+
 def _check_positive(name: str, parameter: str, lengths: Shape) -> None:
     if any(length < 1 for length in lengths):
         raise ValueError(f"[{name}] {parameter} must be positive, got {shape_text(lengths)}.")
+    if any(length > MAX_STEP for length in lengths):
+        raise ValueError(
+            f"[{name}] {parameter} must be {MAX_STEP} or less, got {shape_text(lengths)}."
+        )
 
 
 def _check_channels(name: str, shape: Shape, filters: Shape, groups: int) -> None:

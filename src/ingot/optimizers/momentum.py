@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import ingot.core as mx
+from ingot.graph.boundary import Between
 from ingot.optimizers.base import Optimizer, Rate, State, check_betas
 
 __all__ = ["SGD", "Lion", "Muon"]
 
 # The polynomial a x + b x^3 + c x^5 brings singular values near 1 within a few repetitions.
 _TOWARDS_ONE = (3.4445, -4.7750, 2.0315)
+MAX_STEPS = 1000  # of these repetitions, of which a graph is made
 
 
 class SGD(Optimizer):
@@ -118,7 +122,7 @@ class Muon(Optimizer):
         momentum: float = 0.95,
         weight_decay: float = 0.01,
         nesterov: bool = True,
-        ns_steps: int = 5,
+        ns_steps: Annotated[int, Between(0, MAX_STEPS)] = 5,
     ) -> None:
         super().__init__()
         self._maybe_schedule("learning_rate", learning_rate)

@@ -100,7 +100,7 @@ def _save_archive(
     write_file(name, file, ".npz", write)
 
 
-def save_safetensors(file: File, arrays: dict[str, Any], metadata: Any = None) -> None:
+def save_safetensors(file: File, arrays: dict[Any, Any], metadata: Any = None) -> None:
     """Save arrays by name in the .safetensors format.
 
     Args:
@@ -184,7 +184,7 @@ def load(
 
 
 def _load_archive(stream: IO[bytes], where: str) -> dict[str, array]:
-    arrays: dict[str, Any] = {}
+    arrays: dict[Any, Any] = {}
     try:
         with zipfile.ZipFile(stream) as archive:
             for member in archive.infolist():
@@ -200,6 +200,6 @@ def _load_archive(stream: IO[bytes], where: str) -> dict[str, array]:
     return arrays
 
 
-def save_gguf(file: File, arrays: dict[str, Any], metadata: Any = None) -> NoReturn:
+def save_gguf(file: File, arrays: dict[Any, Any], metadata: Any = None) -> NoReturn:
     """Raise ValueError: the .gguf format is not written by ingot."""
     raise ValueError(f"[save_gguf] {_NO_GGUF}")

@@ -6,6 +6,7 @@ input, the taps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Literal
@@ -55,6 +56,13 @@ class Upsample(Module):
             if isinstance(scale_factor, (list, tuple))
             else float(scale_factor)  # type: ignore[arg-type]
         )
+        factors = (
+            self.scale_factor if isinstance(self.scale_factor, tuple) else (self.scale_factor,)
+        )
+        if not all(0 < factor < math.inf for factor in factors):
+            raise ValueError(
+                f"[Upsample] scale_factor must be positive and finite, got {self.scale_factor}."
+            )
         self.mode = mode
         self.align_corners = align_corners
         self.antialias = antialias
