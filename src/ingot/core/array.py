@@ -10,6 +10,7 @@ from typing import Any
 from ingot._native import array
 from ingot.graph import construct, conversion, dlpack, printing
 from ingot.graph.boundary import at_boundary, check_function
+from ingot.graph.errors import value_text
 from ingot.ops import complex_numbers, movement, reduction, subscript
 from ingot.ops.arithmetic import positive
 from ingot.ops.joining import stack
@@ -28,7 +29,8 @@ def array_namespace(a: array, *, api_version: str | None = None) -> Any:
     """The module that has the functions of arrays, as the array API standard asks for it."""
     if api_version is not None:
         raise ValueError(
-            f"[array] there is no choice of the array API's version yet, got {api_version!r}."
+            f"[array] there is no choice of the array API's version yet, got "
+            f"{value_text(api_version)}."
         )
     return importlib.import_module("ingot.core")
 

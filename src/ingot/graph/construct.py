@@ -31,7 +31,7 @@ from ingot.graph.dtype import (
     promote,
     uint64,
 )
-from ingot.graph.errors import ConversionError, type_name
+from ingot.graph.errors import ConversionError, type_name, value_text
 from ingot.graph.length import length_array
 
 __all__ = ["ArrayLike", "asarray"]
@@ -68,7 +68,8 @@ def construct(value: Any, dtype: Dtype | None = None) -> array:
         return constant(np.array(value, _NUMPY_INT32), int32)
     if dtype is not None and not isinstance(dtype, Dtype):
         raise TypeError(
-            f"[array] a dtype is one of mx.float32, mx.int32 and their siblings, got {dtype!r}."
+            f"[array] a dtype is one of mx.float32, mx.int32 and their siblings, got "
+            f"{value_text(dtype)}."
         )
     if isinstance(value, (list, tuple)):
         return _from_sequence(value, dtype, 1)

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from ingot import _native
-from ingot.graph.errors import type_name
+from ingot.graph.errors import type_name, value_text
 
 __all__ = [
     "Device",
@@ -72,7 +72,8 @@ class Device:
     def __init__(self, type: DeviceType, index: int = 0) -> None:
         if not isinstance(type, DeviceType) or not isinstance(index, int):
             raise TypeError(
-                f"[Device] takes mx.cpu or mx.gpu and an index, got {type!r} and {index!r}."
+                f"[Device] takes mx.cpu or mx.gpu and an index, got {value_text(type)} and "
+                f"{value_text(index)}."
             )
         self.type = type
         self.index = index

@@ -10,6 +10,7 @@ from typing import Any
 from ingot._native import array
 from ingot.graph.conversion import item
 from ingot.graph.dtype import bool_, is_complex, is_integer
+from ingot.graph.errors import value_text
 
 __all__ = ["PrintOptions", "get_printoptions", "printoptions", "set_printoptions"]
 
@@ -19,7 +20,7 @@ LONGEST = 2 * EDGE  # the longest axis that is shown in full
 
 def _checked_precision(precision: Any) -> int:
     if not isinstance(precision, int):
-        raise TypeError(f"[set_printoptions] the precision is an int, got {precision!r}.")
+        raise TypeError(f"[set_printoptions] the precision is an int, got {value_text(precision)}.")
     return precision
 
 

@@ -134,7 +134,7 @@ def normalize_axis(name: str, axis: int, ndim: int) -> int:
     try:
         position = index(axis)
     except TypeError:
-        raise TypeError(f"[{name}] an axis is an int, got {axis!r}.") from None
+        raise TypeError(f"[{name}] an axis is an int, got {value_text(axis)}.") from None
     if not -ndim <= position < ndim:
         axes = "axis" if ndim == 1 else "axes"
         raise IndexError(

@@ -159,7 +159,7 @@ def _signed(number: int) -> int:
 
 def _check_dtype(name: str, dtype: Any) -> None:
     if dtype is not None and not isinstance(dtype, Dtype):
-        raise TypeError(f"[{name}] dtype must be a Dtype such as float32, got {dtype!r}.")
+        raise TypeError(f"[{name}] dtype must be a Dtype such as float32, got {value_text(dtype)}.")
 
 
 @lru_cache(maxsize=64)
@@ -289,7 +289,7 @@ def arange(*bounds: Any, stream: StreamLike = None, **named: Any) -> array:
     given = [number for number in (start, stop, step) if number is not None]
     for number in given:
         if not isinstance(number, (int, float)):
-            raise TypeError(f"[arange] takes Python numbers, got {number!r}.")
+            raise TypeError(f"[arange] takes Python numbers, got {value_text(number)}.")
     if stop is None:
         raise TypeError("[arange] needs a stop.")
     _check_dtype("arange", dtype)

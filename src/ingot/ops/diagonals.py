@@ -92,6 +92,9 @@ def diagonal(
     return _diagonal("diagonal", a, offset, axis1, axis2, stream)
 
 
+MAX_OFFSET = 2**31 - 1  # NumPy's: beyond every matrix here, as all larger ones are
+
+
 def _diagonal(
     name: str, a: array, offset: int, axis1: int, axis2: int, stream: StreamLike
 ) -> array:
@@ -106,6 +109,7 @@ def _diagonal(
         raise ValueError(f"[{name}] axis1 and axis2 must differ, but both are axis {rows}.")
     others = [axis for axis in range(ndim) if axis not in (rows, columns)]
     matrices = transpose(a, [*others, rows, columns], stream=stream)
+    offset = max(-MAX_OFFSET, min(offset, MAX_OFFSET))
     return apply(Diagonal(offset), matrices, stream=stream)
 
 

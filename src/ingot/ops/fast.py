@@ -12,6 +12,7 @@ from typing import Any
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import float32, float64, is_floating, is_integer, promote
+from ingot.graph.errors import value_text
 from ingot.graph.shape import shape_text
 from ingot.ops.along_axis import take_along_axis
 from ingot.ops.casting import astype
@@ -211,7 +212,7 @@ def _first_position(a: array, offset: Any, dtype: Dtype) -> array | float:
             return float(index(offset))
         except TypeError:
             raise ValueError(
-                f"[rope] offset is an int or an array of ints, got {offset!r}."
+                f"[rope] offset is an int or an array of ints, got {value_text(offset)}."
             ) from None
     if not is_integer(offset.dtype):
         raise ValueError(f"[rope] offset is an int or an array of ints, got {offset.dtype.name}.")

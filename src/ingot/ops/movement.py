@@ -189,7 +189,9 @@ _native.set_hook("broadcast_shapes", shapes.broadcast_shapes)
 def require_array(name: str, value: Any) -> array:
     """`value`, which must be an array already: `name` does not convert."""
     if not isinstance(value, array):
-        raise TypeError(f"[{name}] takes an array, got {type(value).__name__}: {value!r}.")
+        raise TypeError(
+            f"[{name}] takes an array, got {type(value).__name__}: {value_text(value)}."
+        )
     return value
 
 
@@ -198,7 +200,9 @@ def require_arrays(name: str, values: Iterable[Any]) -> list[array]:
     found = list(values)
     for value in found:
         if not isinstance(value, array):
-            raise ConversionError(f"[{name}] takes arrays, got {type(value).__name__}: {value!r}.")
+            raise ConversionError(
+                f"[{name}] takes arrays, got {type(value).__name__}: {value_text(value)}."
+            )
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ingot._native import array, wrap
 from ingot.graph.device import StreamLike
+from ingot.graph.errors import value_text
 from ingot.graph.op import apply
 from ingot.graph.shape import shape_text
 from ingot.ops.casting import astype
@@ -62,7 +63,8 @@ def pad(
 def _pad_widths(pad_width: Any, ndim: int) -> Widths:
     """The pair (before, after) for each axis."""
     wrong = (
-        f"[pad] pad_width is an int, a pair of ints or one pair for each axis, got {pad_width!r}."
+        "[pad] pad_width is an int, a pair of ints or one pair for each axis, got "
+        f"{value_text(pad_width)}."
     )
     if isinstance(pad_width, int):
         pairs: Widths = ((pad_width, pad_width),)

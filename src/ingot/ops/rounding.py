@@ -90,6 +90,9 @@ def trunc(a: array, /, *, stream: StreamLike = None) -> array:
     return where(a < 0, _ceil(a, stream), _floor(a, stream), stream=stream)
 
 
+MAX_PLACES = 300  # powers of ten that a float holds
+
+
 def round(a: Any, /, decimals: int = 0, *, stream: StreamLike = None) -> array:
     """Elements rounded to a number of decimals, ties to even.
 
@@ -108,6 +111,7 @@ def round(a: Any, /, decimals: int = 0, *, stream: StreamLike = None) -> array:
             f"[round] decimals is an int, got {type(decimals).__name__} {decimals!r}."
         ) from None
     value = as_array("round", a)
+    places = max(-MAX_PLACES, min(places, MAX_PLACES))
     if places == 0:
         return _round(value, stream)
     whole = not is_inexact(value.dtype)

@@ -15,7 +15,7 @@ from typing import IO, Any, NoReturn
 
 from ingot._native import array, evaluate
 from ingot.graph.device import StreamLike
-from ingot.graph.errors import ConversionError
+from ingot.graph.errors import ConversionError, value_text
 from ingot.runtime.file_access import File, FileError, opened, path_of, write_file
 from ingot.runtime.npy_format import read_npy, write_npy
 from ingot.runtime.safetensors_format import METADATA, read_safetensors, write_safetensors
@@ -111,11 +111,11 @@ def save_safetensors(file: File, arrays: dict[Any, Any], metadata: Any = None) -
     name = "save_safetensors"
     if not isinstance(arrays, dict):
         raise TypeError(f"[{name}] arrays is a dict of arrays, got {type(arrays).__name__}.")
-    texts = metadata or {}
+    texts = {} if metadata is None else metadata
     if not isinstance(texts, dict) or not all(
         isinstance(text, str) for pair in texts.items() for text in pair
     ):
-        raise ValueError(f"[{name}] metadata is a dict of strings, got {metadata!r}.")
+        raise ValueError(f"[{name}] metadata is a dict of strings, got {value_text(metadata)}.")
     _check_arrays(name, arrays)
     if METADATA in arrays:
         raise ValueError(f"[{name}] {METADATA!r} cannot be the name of an array.")
@@ -196,7 +196,7 @@ def _load_archive(stream: IO[bytes], where: str) -> dict[str, array]:
     except FileError:
         raise
     except _DAMAGED_ARCHIVE as error:
-        raise FileError(f"[load] {where} is damaged or no .npz file: {error}") from error
+        raise FileError(f"[load] {where} is damaged or no .npz file: {error}.") from error
     return arrays
 
 
