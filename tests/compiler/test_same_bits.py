@@ -16,6 +16,7 @@ import pytest
 from tests.support.bits import different_bits, edges, ulps_apart
 
 import ingot.core as mx
+from ingot import _native
 from ingot.graph.dtype import ALL_DTYPES, bool_, is_inexact
 from ingot.graph.families import Elementwise, lift
 from ingot.graph.op import registry
@@ -194,3 +195,120 @@ def test_excess_precision_is_a_setting() -> None:
 def test_excess_precision_takes_a_bool() -> None:
     with pytest.raises(TypeError, match="takes True or False, got str 'yes'"):
         mx.set_excess_precision("yes")  # type: ignore[arg-type]
+
+
+SHAPES = [(31,), (700,), (40000,), (37, 70), (2, 9000), (9000, 3), (600, 130), (5, 19, 23)]
+SHAPES += [(3, 40, 513), (4, 1, 6, 50), (70, 3, 40, 5)]
+SUMS = [(shape, mx.float32) for shape in SHAPES]
+SUMS += [
+    (shape, dtype)
+    for shape in ((700,), (600, 130), (5, 19, 23))
+    for dtype in (mx.float16, mx.bfloat16, mx.float64, mx.complex64)
+]
+
+
+def _layouts(values: np.ndarray) -> Iterator[np.ndarray]:
+    """The same array in memory in other ways: as it is, backwards, transposed, with gaps."""
+    yield values
+    turned = values[tuple(slice(None, None, -1) for _ in values.shape)].copy()
+    yield turned[tuple(slice(None, None, -1) for _ in values.shape)]
+    yield values.T.copy().T
+    wide = np.zeros((*values.shape[:-1], values.shape[-1] + 3), values.dtype)
+    wide[..., : values.shape[-1]] = values
+    yield wide[..., : values.shape[-1]]
+
+
+def _subsets(ndim: int) -> list[tuple[int, ...]]:
+    return [
+        tuple(axis for axis in range(ndim) if number >> axis & 1) for number in range(1, 1 << ndim)
+    ]
+
+
+def _summands(dtype: mx.Dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """Numbers of many sizes, whose sums depend on every rounding."""
+    generator = np.random.default_rng(7)
+    parts = [
+        generator.standard_normal(shape) * np.exp(generator.uniform(-8, 8, shape))
+        for _ in range(2 if dtype is mx.complex64 else 1)
+    ]
+    values = parts[0] if len(parts) == 1 else parts[0] + 1j * parts[1]
+    return values.astype(np.complex64 if len(parts) > 1 else np.float32).astype(dtype.numpy)
+
+
+@pytest.mark.usefixtures("op_by_op")
+@pytest.mark.parametrize(("shape", "dtype"), SUMS, ids=str)
+def test_sums_have_one_order(shape: tuple[int, ...], dtype: mx.Dtype) -> None:
+    """Alone, fused, along any axes, in any layout: the same bits as op by op."""
+    values = _summands(dtype, shape)
+    every = _subsets(len(shape))
+
+    def sums(x: mx.array) -> list[mx.array]:
+        return [
+            *(mx.sum(x, axes) for axes in every),
+            *(mx.sum(x * 3 + 1, axes, keepdims=True) for axes in every[-2:]),
+            mx.prod(x * 0.001 + 1, every[0]),
+            x - mx.mean(x, every[-1], keepdims=True),
+            x / mx.max(mx.abs(x) + mx.sum(x * x, -1, keepdims=True), -1, keepdims=True),
+        ]
+
+    if dtype is mx.complex64:
+
+        def sums(x: mx.array) -> list[mx.array]:
+            return [f(x * 3 + 1, axes) for f in (mx.sum, mx.prod) for axes in every]
+
+    expected = [_numpy(each) for each in sums(mx.array(values, dtype))]
+    compiled = mx.compile(sums)
+    layouts = list(_layouts(values))
+    for laid_out in layouts if dtype is mx.float32 else layouts[:3:2]:
+        x = _native.constant(laid_out, dtype)
+        mx.eval(compiled(x))  # a layout gets a program of its own when it comes again
+        for number, (found, right) in enumerate(zip(compiled(x), expected, strict=True)):
+            places = different_bits(_numpy(found), right)
+            assert places.size == 0, (laid_out.strides, number, places[:5])
+
+
+@pytest.mark.usefixtures("op_by_op")
+def test_sums_are_right() -> None:
+    """Each order of summation has its error; this one's is small."""
+    values = np.random.default_rng(3).uniform(0, 1, (3, 1_000_003)).astype(np.float32)
+    exact = values.sum(1, dtype=np.float64)
+    x = mx.array(values)
+    for found in (mx.sum(x, 1), mx.compile(lambda x: mx.sum(x, 1))(x)):
+        np.testing.assert_allclose(_numpy(found), exact, rtol=1e-7)
+    across = mx.array(values.T.copy())
+    for found in (mx.sum(across, 0), mx.compile(lambda x: mx.sum(x, 0))(across)):
+        np.testing.assert_allclose(_numpy(found), exact, rtol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16])
+def test_sums_do_not_depend_on_threads(dtype: mx.Dtype) -> None:
+    values = mx.array(_summands(dtype, (300, 1000)), dtype)
+    function = mx.compile(lambda x: [mx.sum(x), mx.sum(x, 0), mx.sum(x, 1), mx.softmax(x, 0)])
+    before = mx.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2, 3):
+            mx.set_num_threads(threads)
+            results.append([_numpy(each) for each in function(values)])
+    finally:
+        mx.set_num_threads(before)
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            assert different_bits(a, b).size == 0
+
+
+@pytest.mark.usefixtures("op_by_op")
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16, mx.complex64])
+@pytest.mark.parametrize("width", [1, 8])
+def test_updates_of_the_same_place_come_one_after_the_other(dtype: mx.Dtype, width: int) -> None:
+    generator = np.random.default_rng(11)
+    x = mx.array(_summands(dtype, (50, width)), dtype)
+    updates = mx.array(_summands(dtype, (3000, width)), dtype)
+    places = mx.array(generator.integers(0, 50, 3000))
+    for update in (
+        lambda x, u, i: x.at[i].add(u),
+        lambda x, u, i: x.at[i].multiply(u * 0.001 + 1),
+        lambda x, u, i: x.at[i].maximum(u),
+    ):
+        found = mx.compile(update)(x, updates, places)
+        assert different_bits(_numpy(found), _numpy(update(x, updates, places))).size == 0

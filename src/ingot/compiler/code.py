@@ -12,11 +12,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-__all__ = ["Code", "Register", "float_bits", "literal"]
+__all__ = ["NO_UNROLLING", "WRITTEN_OUT", "Code", "Register", "float_bits", "literal"]
 
 
 # Loops of so many turns LLVM would write out, though they are better vectorised.
 _SHORT_LOOPS = range(9, 65)
+
+
+# Hints for loops
+NO_UNROLLING = '!"llvm.loop.unroll.disable"'
+# as one vector, or a few, once it is vectorised
+WRITTEN_OUT = (
+    NO_UNROLLING,
+    '!"llvm.loop.vectorize.followup_vectorized", !{!"llvm.loop.unroll.enable"}',
+)
 
 
 class Register(NamedTuple):
@@ -56,6 +65,7 @@ class Code:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.memory: list[str] = []  # on the stack, which is taken when the function is entered
         self.declarations: dict[str, str] = {}  # intrinsics and functions that the code calls
         # what was written, in the terms of who wrote it: loops, elements, steps (`loop_text.py`)
         self.notes: list[tuple[Any, ...]] = []
@@ -123,8 +133,10 @@ class Code:
         "smax".
         """
         type = arguments[0].type
-        suffix = {"float": "f32", "double": "f64", "half": "f16"}.get(type, type)
-        return self.call(type, f"llvm.{name}.{suffix}", *arguments)
+        count, scalar = type[1:-1].split(" x ") if type.startswith("<") else ("", type)
+        suffix = {"float": "f32", "double": "f64", "half": "f16"}.get(scalar, scalar)
+        vector = f"v{count}" if count else ""
+        return self.call(type, f"llvm.{name}.{vector}{suffix}", *arguments)
 
     def constant(self, value: complex, like: Register) -> Register:
         """A constant of the type of another value."""
@@ -151,6 +163,12 @@ class Code:
             self._access_group = f"!{len(self.metadata)}"
             self.metadata.append(f"{self._access_group} = distinct !{{}}")
         return self._access_group
+
+    def reserve(self, nbytes: int) -> Register:
+        """Memory on the stack for the whole function."""
+        name = f"%memory{len(self.memory)}"
+        self.memory.append(f"  {name} = alloca [{nbytes} x i8], align 64")
+        return Register(name, "ptr")
 
     def offset(self, address: Register, nbytes: Register) -> Register:
         """An address so many bytes further."""
@@ -183,9 +201,10 @@ class Code:
         carried: Sequence[Register] = (),
         metadata: str = "",
         step: int = 1,
+        hints: Sequence[str] = (),
     ) -> Iterator[Loop]:
         """A loop over begin <= index < end. `carried` are the initial values of what it hands on
-        (see `Loop`).
+        (see `Loop`); `hints` tell LLVM what to do with it.
         """
         head, body, latch, done = (self.fresh(hint) for hint in ("head", "body", "latch", "done"))
         entry = self.block
@@ -210,7 +229,7 @@ class Code:
         self.branch(latch)
         self.label(latch)
         self.do(f"{following} = add nuw nsw i64 {index}, {step}")
-        self.do(f"br label {head}{metadata or self._hints(begin, end, step)}")
+        self.do(f"br label {head}{metadata or self._hints(begin, end, step, hints)}")
         phis = [f"  {index} = phi i64 [{begin.name}, %{entry}], [{following}, {latch}]"]
         for now, first, later in zip(current, carried, loop.updated, strict=True):
             phis.append(
@@ -219,19 +238,21 @@ class Code:
         self.lines[position] = "\n".join(phis)
         self.label(done)
 
-    def _hints(self, begin: Register, end: Register, step: int) -> str:
+    def _hints(self, begin: Register, end: Register, step: int, asked: Sequence[str]) -> str:
         """What LLVM is told about a loop: that its turns may overlap, the width that its body asked
         for, which is the innermost around it, and not to write out a short loop of known length
         before it looks for vectors: then there would be no loop left to vectorise.
         """
-        hints = []
+        hints: list[str] = []
         if self.parallel:
             hints.append(f'!{{!"llvm.loop.parallel_accesses", {self._accesses()}}}')
         if self.lanes:
             hints.append(f'!{{!"llvm.loop.vectorize.width", i32 {self.lanes}}}')
         known = begin.name == "0" and end.name.isdigit() and step == 1
-        if known and int(end.name) in _SHORT_LOOPS:
-            hints.append('!{!"llvm.loop.unroll.disable"}')
+        if asked:
+            hints += [f"!{{{hint}}}" for hint in asked]
+        elif known and int(end.name) in _SHORT_LOOPS:
+            hints.append(f"!{{{NO_UNROLLING}}}")
         self.lanes = 0
         if not hints:
             return ""

@@ -166,6 +166,10 @@ class _Printer:
         self._add(f"{name} = {text}")
         return name
 
+    def _if(self, left: str, right: str) -> None:
+        self._add(f"if {self.reader.number(left)} < {self.reader.number(right)}:")
+        self.depth += 1
+
     def _end(self) -> None:
         self.depth -= 1
 

@@ -1,23 +1,18 @@
-"""Loops: what the walks of `walks.py` are made of: operands, elements, nested loops and running
-results.
-"""
+"""Loops: what the walks of `walks.py` are made of: operands, elements and nested loops."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ingot._native import Dtype
 from ingot.compiler.code import Code, Register, literal
 from ingot.compiler.emit import Element, LLVMKernel, register_type
 from ingot.compiler.lower import Operand, immediate_value, operands_of
 from ingot.compiler.schedule import Group, inputs_at_place
 from ingot.compiler.tape import Step
-from ingot.graph.dtype import complex64, float64, is_inexact
 
 __all__ = [
-    "Accumulator",
     "Kernel",
     "Lowered",
     "Pointers",
@@ -28,7 +23,6 @@ __all__ = [
     "work_grain",
 ]
 
-BLOCK = 4096  # elements that are summed in their own precision before they join a wider total
 VECTOR_BYTES = 64
 # instructions times elements below which a thread costs more than it brings
 PARALLEL_WORK = 1 << 14
@@ -66,73 +60,6 @@ class Lowered:
             for each in self.kernels
         ]
         return Lowered(kernels, self.scratch)
-
-
-class Reassociating(LLVMKernel):
-    """The vocabulary for combining partial results, which may happen in any order."""
-
-    def add(self, a: Element, b: Element) -> Element:
-        if a.imaginary is not None or not a.register.type.startswith(("f", "d")):
-            return super().add(a, b)
-        return self._binary("fadd reassoc nsz contract", a, b)
-
-    def multiply(self, a: Element, b: Element) -> Element:
-        if a.imaginary is not None or not a.register.type.startswith(("f", "d")):
-            return super().multiply(a, b)
-        return self._binary("fmul reassoc nsz contract", a, b)
-
-    # LLVM turns the maximum of a running result and a choice between x and -infinity into a choice
-    # between the result as it was and another, which it does not know as a reduction: it must not
-    # see what a number is.
-
-    def maximum(self, a: Element, b: Element) -> Element:
-        return super().maximum(a, self._hidden(b))
-
-    def minimum(self, a: Element, b: Element) -> Element:
-        return super().minimum(a, self._hidden(b))
-
-    def _hidden(self, x: Element) -> Element:
-        if x.imaginary is not None or not is_inexact(x.dtype):
-            return x
-        return Element(self.code.assign(x.register.type, f"freeze {x.register}"), x.dtype)
-
-
-@dataclass
-class Accumulator:
-    """A reduction's running result. Float32 sums are totalled in double."""
-
-    step: Step
-    dtype: Dtype = field(init=False)
-    total: Dtype = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.dtype = self.step.dtype
-        sums = getattr(self.step.op, "sums", False)
-        widens = sums and register_type(self.dtype) == "float" and self.dtype is not complex64
-        self.total = float64 if widens else self.dtype
-
-    def start(self, k: LLVMKernel, dtype: Dtype) -> Element:
-        """The element to begin with."""
-        k.code.notes.append(("start", self.step))
-        return k.constant_of(self.step.op.start(self.dtype), dtype)  # type: ignore[union-attr]
-
-    def combine(self, k: LLVMKernel, a: Element, b: Element) -> Element:
-        """Two partial results as one."""
-        found: Element = self.step.op.combine(k, a, b)  # type: ignore[union-attr]
-        k.code.notes.append(("combine", self.step, b.register.name))
-        return found
-
-    def widened(self, k: LLVMKernel, x: Element) -> Element:
-        """A partial result in the dtype of totals."""
-        if self.total is self.dtype:
-            return x
-        return Element(k.code.convert("fpext", x.register, "double"), float64)
-
-    def narrowed(self, k: LLVMKernel, x: Element) -> Element:
-        """A total in the dtype of the result."""
-        if self.total is self.dtype:
-            return x
-        return Element(k.code.convert("fptrunc", x.register, "float"), self.dtype)
 
 
 def flat(elements: Sequence[Element]) -> list[Register]:
@@ -173,10 +100,8 @@ class Writer:
         self.members = set(group.steps)
         self.read_of = {operand.step: operand for operand in (*self.reads, *self.counts)}
         self.write_of = {operand.step: operand for operand in self.writes}
-        self.accumulators = [
-            Accumulator(step)
-            for step in group.steps
-            if step.op is not None and step.op.role == "reduce"
+        self.reductions = [
+            step for step in group.steps if step.op is not None and step.op.role == "reduce"
         ]
         # Of loops that run backwards through an operand. LLVM has two models of their cost, and
         # builds of it that check themselves end the process where the two choose differently.
@@ -185,7 +110,6 @@ class Writer:
         self.code = Code()
         self.code.parallel = bool(shared)
         self.k = LLVMKernel(self.code)
-        self.combining = Reassociating(self.code)
 
     @property
     def scratch(self) -> Register:
@@ -332,11 +256,10 @@ class Writer:
         return [step for step in self.group.steps if step in needed]
 
     def reduced_input(
-        self, accumulator: Accumulator, known: dict[Step, Element], pointers: Pointers
+        self, reduction: Step, known: dict[Step, Element], pointers: Pointers
     ) -> Element:
-        """What a reduction adds at the current place."""
-        element = self.value(accumulator.step.inputs[0], known, pointers)
-        return self.k.cast(element, accumulator.dtype)
+        """What a reduction combines at the current place."""
+        return self.k.cast(self.value(reduction.inputs[0], known, pointers), reduction.dtype)
 
     def store_outputs(
         self, steps: Sequence[Step], known: dict[Step, Element], pointers: Pointers
@@ -362,72 +285,10 @@ class Writer:
         self.compute(self.group.steps, known, here)
         self.store_outputs(self.group.steps, known, here)
 
-    # Reductions along nested axes
-
-    def reduce_over(
-        self,
-        axes: Sequence[int],
-        pointers: Pointers,
-        accumulators: Sequence[Accumulator],
-        totals: list[Element],
-        body: Callable[[Pointers, Register | None], list[Element]],
-        bounds: tuple[Register, Register] | None = None,
-    ) -> list[Element]:
-        """Walks the axes and adds what `body` gives to the totals; `bounds` narrow the first."""
-        axis, rest = axes[0], axes[1:]
-        begin, end = bounds or (self.i64(0), self.i64(self.domain.lengths[axis]))
-        if rest:
-            with self.code.loop(begin, end, flat(totals)) as loop:
-                inner = self.moved(pointers, loop.index, axis)
-                found = self.reduce_over(
-                    rest, inner, accumulators, unflat(loop.carried, totals), body
-                )
-                loop.updated = flat(found)
-            return unflat(loop.carried, totals)
-        blocked = self.domain.lengths[axis] > BLOCK and any(
-            x.total is not x.dtype for x in accumulators
-        )
-        if not blocked:
-            return self._reduce_block(axis, pointers, accumulators, totals, body, begin, end)
-        with self.code.loop(begin, end, flat(totals), step=BLOCK) as loop:
-            limit = self.code.binary("add nsw", loop.index, self.i64(BLOCK))
-            limit = self.code.intrinsic("smin", limit, end)
-            found = self._reduce_block(
-                axis, pointers, accumulators, unflat(loop.carried, totals), body, loop.index, limit
-            )
-            loop.updated = flat(found)
-        return unflat(loop.carried, totals)
-
-    def _reduce_block(
-        self,
-        axis: int,
-        pointers: Pointers,
-        accumulators: Sequence[Accumulator],
-        totals: list[Element],
-        body: Callable[[Pointers, Register | None], list[Element]],
-        begin: Register,
-        end: Register,
-    ) -> list[Element]:
-        starts = [x.start(self.k, x.dtype) for x in accumulators]
-        with self.code.loop(begin, end, flat(starts)) as loop:
-            running = unflat(loop.carried, starts)
-            added = body(self.moved(pointers, loop.index, axis), loop.index)
-            loop.updated = flat(
-                [
-                    x.combine(self.combining, a, b)
-                    for x, a, b in zip(accumulators, running, added, strict=True)
-                ]
-            )
-            if any(x.imaginary is not None for x in starts):
-                self.code.lanes = 0  # products of complex numbers are no reduction to LLVM
-        partial = unflat(loop.carried, starts)
-        return [
-            x.combine(self.k, total, x.widened(self.k, part))
-            for x, total, part in zip(accumulators, totals, partial, strict=True)
-        ]
+    # Loops over several axes
 
     def walk(
-        self, axes: Sequence[int], pointers: Pointers, body: Callable[[Pointers, Register], None]
+        self, axes: Sequence[int], pointers: Pointers, body: Callable[[Pointers, Register], Any]
     ) -> None:
         """Walks the axes without carrying anything."""
         axis, rest = axes[0], axes[1:]
@@ -463,6 +324,7 @@ def module_text(code: Code, alone: list[bool]) -> str:
             *sorted(code.declarations.values()),
             f"define internal void @KERNEL_body({parameters}{comma}i64 %begin, i64 %end) #0 {{",
             "entry:",
+            *code.memory,
             *code.lines,
             "  ret void",
             "}",

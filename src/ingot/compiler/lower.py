@@ -10,19 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from ingot._native import Dtype
 from ingot.compiler.schedule import Group, inputs_at_place
 from ingot.compiler.tape import Step
+from ingot.graph.families import Reduce
+from ingot.graph.reduction_order import inner_axes
 from ingot.graph.shape import size_of
 
 __all__ = [
     "Domain",
     "Operand",
     "Operands",
+    "depends_on_order",
     "immediate_value",
     "is_immediate",
     "operands_of",
@@ -53,10 +56,13 @@ class Operand:
 
 @dataclass(frozen=True)
 class Domain:
-    """The axes of a group's elements, outermost first, without those of length 1."""
+    """The axes of a group's elements, outermost first, without those of length 1. The `inner` ones
+    of the reduced axes are what `graph/reduction_order.py` calls so.
+    """
 
     lengths: tuple[int, ...]
     reduced: tuple[int, ...]
+    inner: tuple[int, ...] = ()
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -96,16 +102,21 @@ def operands_of(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> tuple[
     spread = [_over_domain(shape, strides, group) for _, shape, strides in rows]
     in_memory = len(rows) - len(counts)
     order = _natural_order(group, spread[:in_memory])
+    reduced = group.reduced or ()
+    in_order = depends_on_order(group)
+    if in_order:
+        order = _with_sorted(order, reduced)
     spread = [tuple(strides[axis] for axis in order) for strides in spread]
     ordered = tuple(group.domain[axis] for axis in order)
     offsets = [0] * len(rows)
-    if group.reduced:
-        offsets, spread = _forward(ordered, spread, in_memory)
-    lengths, reduced, collapsed = _collapse(
-        ordered,
-        tuple(place for place, axis in enumerate(order) if axis in (group.reduced or ())),
-        spread,
+    if reduced:
+        fixed = [in_order and axis in reduced for axis in order]
+        offsets, spread = _forward(ordered, spread, in_memory, fixed)
+    inner = inner_axes(group.domain, reduced) if in_order else ()
+    lengths, kinds, collapsed = _collapse(
+        ordered, [(axis in reduced) + (axis in inner) for axis in order], spread
     )
+    domain = _domain(lengths, kinds)
     operands = iter(
         Operand(step, argument if argument < in_memory else None, step.dtype, strides, offset)
         for argument, ((step, _, _), strides, offset) in enumerate(
@@ -118,7 +129,32 @@ def operands_of(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> tuple[
         [next(operands) for _ in group.outputs],
         [next(operands) for _ in counts],
     )
-    return Domain(lengths, reduced), found
+    return domain, found
+
+
+def depends_on_order(group: Group) -> bool:
+    """Whether it shows in the results in which order a group combines elements."""
+    return any(
+        step.op is not None
+        and step.op.role == "reduce"
+        and cast(Reduce, step.op).depends_on_order()
+        for step in group.steps
+    )
+
+
+def _with_sorted(order: list[int], reduced: tuple[int, ...]) -> list[int]:
+    """An order of axes in which the reduced ones take their own places by their numbers."""
+    remaining = iter(sorted(reduced))
+    return [next(remaining) if axis in reduced else axis for axis in order]
+
+
+def _domain(lengths: tuple[int, ...], kinds: list[int]) -> Domain:
+    """The domain of axes that are kept (0), reduced (1), or inner ones of the reduced (2). Where
+    the order is free there are none of these; then the last reduced one is.
+    """
+    reduced = tuple(axis for axis, kind in enumerate(kinds) if kind)
+    inner = tuple(axis for axis, kind in enumerate(kinds) if kind == 2)
+    return Domain(lengths, reduced, inner or reduced[-1:])
 
 
 def _gathered_strides(step: Step, strides_of: dict[Step, tuple[int, ...]]) -> tuple[int, ...]:
@@ -194,13 +230,14 @@ def _natural_order(group: Group, strides: list[tuple[int, ...]]) -> list[int]:
 
 
 def _forward(
-    lengths: tuple[int, ...], strides: list[tuple[int, ...]], in_memory: int
+    lengths: tuple[int, ...], strides: list[tuple[int, ...]], in_memory: int, fixed: list[bool]
 ) -> tuple[list[int], list[tuple[int, ...]]]:
-    """Turns the axes round along which most operands in memory run backwards: where each operand
-    then begins, and its strides.
+    """Turns the axes round, but for fixed ones, along which most operands in memory run backwards:
+    where each operand then begins, and its strides.
     """
     turned = [
-        sum((each[axis] > 0) - (each[axis] < 0) for each in strides[:in_memory]) < 0
+        not fixed[axis]
+        and sum((each[axis] > 0) - (each[axis] < 0) for each in strides[:in_memory]) < 0
         for axis in range(len(lengths))
     ]
     offsets = [
@@ -231,12 +268,11 @@ def reads_rows_again(group: Group) -> bool:
 
 
 def _collapse(
-    lengths: tuple[int, ...], reduced: tuple[int, ...], strides: list[tuple[int, ...]]
-) -> tuple[tuple[int, ...], tuple[int, ...], list[tuple[int, ...]]]:
-    """Joins neighbouring axes that every operand walks as one."""
+    lengths: tuple[int, ...], kinds: list[int], strides: list[tuple[int, ...]]
+) -> tuple[tuple[int, ...], list[int], list[tuple[int, ...]]]:
+    """Joins neighbouring axes of one kind that every operand walks as one."""
     if not lengths:
-        return (), (), strides
-    kinds = [axis in reduced for axis in range(len(lengths))]
+        return (), [], strides
     groups: list[list[int]] = [[0]]
     for axis in range(1, len(lengths)):
         joins = kinds[axis] == kinds[axis - 1] and all(
@@ -248,6 +284,6 @@ def _collapse(
             groups.append([axis])
     return (
         tuple(size_of(lengths[axis] for axis in axes) for axes in groups),
-        tuple(position for position, axes in enumerate(groups) if kinds[axes[0]]),
+        [kinds[axes[0]] for axes in groups],
         [tuple(each[axes[-1]] for axes in groups) for each in strides],
     )

@@ -17,6 +17,7 @@ from ingot.compiler.loops import Kernel, Lowered, Pointers, Writer
 from ingot.compiler.lower import Operand, operands_of, reads_rows_again
 from ingot.compiler.pairs import writer_of
 from ingot.compiler.partial_reductions import columns, split
+from ingot.compiler.reductions import Accumulator, Rows
 from ingot.compiler.schedule import Group
 from ingot.compiler.tape import Step
 from ingot.compiler.tiled_maps import crosses, crossing_axis, divided, map_in_tiles, tile_bounds
@@ -114,16 +115,16 @@ class _RowPasses:
             self.stage[step] = max((self.stage[source] for source in members), default=0)
         outputs = [step for step in writer.group.outputs if not self.is_row[step]]
         last = max(
-            [self.stage[x.step] - 1 for x in writer.accumulators]
+            [self.stage[step] - 1 for step in writer.reductions]
             + [self.stage[step] for step in outputs]
         )
         self.targets: list[list[Step]] = [[] for _ in range(last + 1)]
         for step in outputs:
             self.targets[self.stage[step]].append(step)
-        for accumulator in writer.accumulators:
-            source = accumulator.step.inputs[0]
+        for step in writer.reductions:
+            source = step.inputs[0]
             if source in writer.members:
-                self.targets[self.stage[accumulator.step] - 1].append(source)
+                self.targets[self.stage[step] - 1].append(source)
         self.kept: dict[Step, None] = {}
         for number in range(last, -1, -1):
             self._keep_for(number)
@@ -256,7 +257,7 @@ def _row_pass(
     """One walk along a row: reductions whose inputs are known now, outputs, and what is kept for
     later.
     """
-    accumulators = [x for x in writer.accumulators if passes.stage[x.step] == number + 1]
+    reductions = [step for step in writer.reductions if passes.stage[step] == number + 1]
     steps = passes.steps(number)
     writes = [
         step
@@ -282,12 +283,14 @@ def _row_pass(
         for step in keeps:
             writer.k.store(known[step], place(step, spot, index))
         writer.store_outputs(list(dict.fromkeys(writes)), known, spot)
-        return [writer.reduced_input(x, known, spot) for x in accumulators]
+        return [writer.reduced_input(step, known, spot) for step in reductions]
 
-    totals = [x.start(writer.k, x.total) for x in accumulators]
-    found = writer.reduce_over(writer.domain.reduced, here, accumulators, totals, body)
-    for accumulator, total in zip(accumulators, found, strict=True):
-        row_values[accumulator.step] = accumulator.narrowed(writer.k, total)
+    if not reductions:
+        writer.walk(writer.domain.reduced, here, body)
+        return
+    rows = Rows(writer, [Accumulator(step) for step in reductions], body)
+    for accumulator, total in zip(rows.accumulators, rows.row(here), strict=True):
+        row_values[accumulator.step] = accumulator.result(writer, total)
 
 
 class _Known(dict[Step, Element]):

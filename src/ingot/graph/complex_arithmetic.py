@@ -11,11 +11,13 @@ import numpy as np
 __all__ = ["modulus", "product", "quotient"]
 
 
-def product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def product(x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """x * y by the textbook formula."""
-    result = np.empty(np.broadcast_shapes(x.shape, y.shape), x.dtype)
-    np.subtract(x.real * y.real, x.imag * y.imag, out=result.real)
-    np.add(x.real * y.imag, x.imag * y.real, out=result.imag)
+    real = x.real * y.real - x.imag * y.imag
+    imaginary = x.real * y.imag + x.imag * y.real
+    result = np.empty(real.shape, x.dtype) if out is None else out
+    result.real = real
+    result.imag = imaginary
     return result
 
 

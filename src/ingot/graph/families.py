@@ -141,7 +141,8 @@ def neutral_value(identity: float, dtype: Dtype) -> complex | bool:
 class Reduce(Op, abstract=True):
     """Reductions over `axes` (sorted, not negative), which stay in the result with length 1.
 
-    Elements are converted to the result's dtype and combined, in any order, starting from `start`.
+    Elements are converted to the result's dtype and combined, starting from `start`, in the order
+    of `reduction_order.py` or, unless `depends_on_order`, in any.
     """
 
     role = "reduce"
@@ -153,6 +154,10 @@ class Reduce(Op, abstract=True):
     def result_dtype(self, dtype: Dtype) -> Dtype:
         """The dtype of the result for inputs of `dtype`."""
         return dtype
+
+    def depends_on_order(self) -> bool:
+        """Whether the order in which elements are combined shows in the bits of the result."""
+        return False
 
     def start(self, dtype: Dtype) -> complex | bool:
         """`identity` as a number that a result of `dtype` can hold."""

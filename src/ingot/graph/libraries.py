@@ -22,7 +22,6 @@ __all__ = [
     "scipy_blas",
     "scipy_fft",
     "scipy_linalg",
-    "scipy_sparse",
     "scipy_special",
 ]
 
@@ -35,15 +34,6 @@ _BLAS_VARIABLES = (
     "BLIS_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
-
-
-@cache
-def scipy_sparse() -> ModuleType:
-    """SciPy's sparse matrices."""
-    import scipy.sparse
-
-    module: ModuleType = scipy.sparse
-    return module
 
 
 @cache

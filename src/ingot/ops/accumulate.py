@@ -12,7 +12,6 @@ from operator import setitem
 
 import numpy as np
 
-from ingot.graph.libraries import scipy_sparse
 from ingot.graph.op import Change, carry_out
 
 __all__ = [
@@ -26,9 +25,6 @@ __all__ = [
 ]
 
 MODES = ("assign", "add", "multiply", "maximum", "minimum")
-
-# Below this many elements ufunc.at is quicker than setting up a sparse product.
-_SMALL = 4096
 
 _ON_BOOL = {"add": "maximum", "multiply": "minimum"}
 
@@ -96,20 +92,8 @@ def accumulation(mode: str, out: np.ndarray, rows: np.ndarray, updates: np.ndarr
         wide = out.astype(np.float32)
         carry_out(accumulation(mode, wide, rows, updates.astype(np.float32)))
         return setitem, out, ..., wide.astype(dtype)
-    if updates.size < _SMALL:
-        return getattr(np, mode).at, out, rows, updates
+    # One after the other, as kernels do it: the order shows in sums. ufunc.at has a quick loop for
+    # one axis only.
     width = out.shape[1]
-    if mode == "add" and width > 1:
-        return np.add, out, _row_sums(rows, updates, out.shape[0]), out
-    # ufunc.at has a quick loop for one axis only.
-    elements = (rows[:, None] * width + np.arange(width)).reshape(-1)
+    elements = rows if width == 1 else (rows[:, None] * width + np.arange(width)).reshape(-1)
     return getattr(np, mode).at, out.reshape(-1), elements, updates.reshape(-1)
-
-
-def _row_sums(rows: np.ndarray, updates: np.ndarray, count: int) -> np.ndarray:
-    """The sums of the updates of each row: a product with ones where column i has its row."""
-    total = len(rows)
-    ones = np.ones(total, updates.dtype)
-    places = scipy_sparse().csc_array((ones, rows, np.arange(total + 1)), (count, total))
-    sums: np.ndarray = places @ updates
-    return sums

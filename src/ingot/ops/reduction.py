@@ -16,6 +16,8 @@ import ml_dtypes
 import numpy as np
 
 from ingot._native import Dtype, array, make, wrap
+from ingot.graph.casts import converted
+from ingot.graph.complex_arithmetic import product
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import (
     bool_,
@@ -37,7 +39,7 @@ from ingot.ops.casting import AsType, astype
 from ingot.ops.movement import Broadcast, Reshape, require_array, reshape, transpose
 from ingot.ops.positions import Positions
 from ingot.ops.ranks import Ranked, RankedPlace
-from ingot.ops.summation import accurate_sum
+from ingot.ops.summation import ordered_reduction
 
 __all__ = ["all", "any", "argmax", "argmin", "max", "min", "prod", "sum"]
 
@@ -45,6 +47,7 @@ Axis = int | Sequence[int] | None
 
 _bfloat16 = np.dtype(ml_dtypes.bfloat16)
 _float32 = np.dtype(np.float32)
+_float64 = np.dtype(np.float64)
 _bool = np.dtype(np.bool_)
 
 # Sums and products of narrow integers are made in wider ones.
@@ -59,6 +62,22 @@ def work_dtype(dtype: np.dtype) -> np.dtype:
 def without_bfloat16(x: np.ndarray) -> np.ndarray:
     """The same values in a dtype that NumPy knows itself: with bfloat16 it is slow, or wrong."""
     return x.astype(_float32) if x.dtype == _bfloat16 else x
+
+
+def _in_order(
+    x: np.ndarray,
+    axes: tuple[int, ...],
+    target: np.dtype,
+    combine: Callable[..., np.ndarray],
+    start: int,
+) -> np.ndarray:
+    """Floating-point elements, converted to the dtype `target`, combined in the one order."""
+    work = work_dtype(target)
+    total = _float64 if combine is np.add and work == _float32 else work
+    found = ordered_reduction(
+        converted(x, target).astype(work, copy=False), axes, combine, start, total
+    )
+    return found.astype(work, copy=False).astype(target, copy=False)
 
 
 class _Reduction(Reduce, abstract=True):
@@ -82,9 +101,13 @@ class Sum(_Reduction):
     def result_dtype(self, dtype: Dtype) -> Dtype:
         return self.dtype
 
+    def depends_on_order(self) -> bool:
+        return is_inexact(self.dtype)
+
     def evaluate(self, x: np.ndarray) -> np.ndarray:
-        target = self.dtype.numpy
-        return accurate_sum(x, self.axes, work_dtype(target)).astype(target, copy=False)
+        if not is_inexact(self.dtype):
+            return np.add.reduce(x, self.axes, self.dtype.numpy, keepdims=True)
+        return _in_order(x, self.axes, self.dtype.numpy, np.add, 0)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
         if not is_inexact(x.dtype):
@@ -110,10 +133,15 @@ class Prod(_Reduction):
     def result_dtype(self, dtype: Dtype) -> Dtype:
         return self.dtype
 
+    def depends_on_order(self) -> bool:
+        return is_inexact(self.dtype)
+
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         target = self.dtype.numpy
-        product = np.multiply.reduce(x, self.axes, work_dtype(target), keepdims=True)
-        return product.astype(target, copy=False)
+        if not is_inexact(self.dtype):
+            return np.multiply.reduce(x, self.axes, target, keepdims=True)
+        combine = product if is_complex(self.dtype) else np.multiply
+        return _in_order(x, self.axes, target, combine, 1)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
         if not is_inexact(x.dtype):

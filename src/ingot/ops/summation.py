@@ -1,84 +1,102 @@
-"""Accurate sums: how the reference adds up many floating-point numbers.
+"""Sums and products of NumPy arrays in the order of `graph/reduction_order.py`.
 
-Comes in: a NumPy array, the axes to add over and the dtype to work in. Goes out: the sums, with the
-axes kept as length 1. NumPy adds pairwise along contiguous memory only; elsewhere it adds one after
-the other, and the error grows with their count. Here short blocks are added in the given
-dtype and the blocks' sums in a wider one.
+Comes in: a NumPy array and the axes to reduce. Goes out: the results, with the axes kept as
+length 1. NumPy's own reductions add in an order that depends on the memory layout and the
+processor.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
 
-__all__ = ["accurate_sum"]
+from ingot.graph.reduction_order import BLOCK, LANES, PART, inner_axes
 
-_SMALL = 8192  # arrays of so few numbers are added in the wider dtype at once
-_DIRECT = 32  # so few numbers are added one after the other: the error is that of a block
-_BLOCK = 16  # rows of a block
-_VECTOR = 8192  # numbers added at once, so that a block's running sums stay in the nearest cache
-_COLUMNS = 4  # rows of so few numbers are added column by column
-_SHORT = 64  # rows of so few numbers are faster through einsum than through add.reduce
+__all__ = ["ordered_reduction"]
 
-_WIDER = {
-    np.dtype(np.float32): np.dtype(np.float64),
-    np.dtype(np.complex64): np.dtype(np.complex128),
-}
+Combine = Callable[..., np.ndarray]  # (a, b, out=None), as NumPy's functions
 
 
-def accurate_sum(x: np.ndarray, axes: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """The sum over sorted `axes` of elements converted to `dtype`, in that dtype or a wider one."""
-    wider = _WIDER.get(dtype, dtype)
-    if x.size <= _SMALL:
-        return np.add.reduce(x, axes, wider, keepdims=True)
-    if x.dtype != dtype:
-        if dtype.kind not in "fc":
-            return np.add.reduce(x, axes, dtype, keepdims=True)
-        x = x.astype(dtype)
-    if x.flags.c_contiguous:
-        return _contiguous_sum(x, axes, wider)
-    order = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
-    in_memory_order = x.transpose(order)
-    if not in_memory_order.flags.c_contiguous:
-        return np.add.reduce(x, axes, wider, keepdims=True)
-    moved = tuple(place for place, axis in enumerate(order) if axis in axes)
-    return _contiguous_sum(in_memory_order, moved, wider).transpose(np.argsort(order))
+def ordered_reduction(
+    x: np.ndarray, axes: tuple[int, ...], combine: Combine, start: complex, total: np.dtype
+) -> np.ndarray:
+    """The elements over sorted `axes` combined, in the dtype of `x`; blocks in that of `total`."""
+    shape = tuple(1 if axis in axes else length for axis, length in enumerate(x.shape))
+    lengths = tuple(length for length in x.shape if length != 1)
+    reduced = _without_ones(x.shape, axes)
+    if not reduced:
+        return x.astype(total)
+    rows = _rows(x.reshape(lengths), reduced)
+    sums = _blocks(rows, combine, start).astype(total, copy=False)
+    sums = sums.reshape(sums.shape[0], sums.shape[1] * sums.shape[2], sums.shape[3])
+    if sums.shape[1] > PART:
+        sums = _one_after_the_other(_padded(sums, PART, start), combine, start)
+    return _one_after_the_other(sums[:, None], combine, start).reshape(shape)
 
 
-def _contiguous_sum(x: np.ndarray, axes: tuple[int, ...], wider: np.dtype) -> np.ndarray:
-    """The sum of an array in C order, one run of adjacent axes after the other, the last first."""
-    remaining = list(axes)
-    while remaining:
-        last = first = remaining.pop()
-        while remaining and remaining[-1] == first - 1:
-            first = remaining.pop()
-        outer, inner = x.shape[:first], x.shape[last + 1 :]
-        rows = x.reshape(prod(outer), prod(x.shape[first : last + 1]), prod(inner))
-        x = _sum_of_rows(rows, wider).reshape(*outer, *(1,) * (last + 1 - first), *inner)
-    return x
+def _without_ones(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes that are longer than 1, counted without those that are not."""
+    places = [axis for axis, length in enumerate(shape) if length != 1]
+    return tuple(place for place, axis in enumerate(places) if axis in axes)
 
 
-def _sum_of_rows(x: np.ndarray, wider: np.dtype) -> np.ndarray:
-    """The sum over the middle of three axes."""
-    outer, count, inner = x.shape
-    if inner == 1:
-        rows = x.reshape(outer, count)
-        if count <= _COLUMNS:
-            sums = rows[:, 0].copy()
-            for column in range(1, count):
-                sums += rows[:, column]
-            return sums
-        if count <= _SHORT:
-            return np.einsum("ij->i", rows)
-        return np.add.reduce(rows, 1, x.dtype)
-    if count <= _DIRECT:
-        return np.add.reduce(x, 1, x.dtype)
-    # Row r of a block is added to row r of the next; for narrow rows, several rows at once.
-    together = max(min(_VECTOR // inner, count // (_BLOCK * _BLOCK)), 1)
-    blocks = count // (_BLOCK * together)
-    covered = blocks * _BLOCK * together
-    parts = x[:, :covered].reshape(outer, blocks, _BLOCK, together * inner)
-    sums = np.add.reduce(parts, 2, x.dtype).reshape(outer, blocks, together, inner)
-    total = np.add.reduce(np.add.reduce(sums, 1, wider), 1, wider)
-    return total + np.add.reduce(x[:, covered:], 1, wider)
+def _rows(x: np.ndarray, reduced: tuple[int, ...]) -> np.ndarray:
+    """An array with the axes: kept before, outer reduced, inner reduced, kept behind. Copies unless
+    the reduced axes are neighbours.
+    """
+    inner = inner_axes(x.shape, reduced)
+    before = [axis for axis in range(x.ndim) if axis not in reduced and axis < reduced[0]]
+    behind = [axis for axis in range(x.ndim) if axis not in reduced and axis > reduced[0]]
+    if reduced[-1] - reduced[0] + 1 != len(reduced):
+        before, behind = before + behind, []
+    outer = [axis for axis in reduced if axis not in inner]
+    groups = (before, outer, list(inner), behind)
+    moved = x.transpose([axis for group in groups for axis in group])
+    return moved.reshape([prod(x.shape[axis] for axis in group) for group in groups])
+
+
+def _padded(x: np.ndarray, multiple: int, start: complex) -> np.ndarray:
+    """The second of three axes in groups of `multiple`, the last of which is filled up."""
+    missing = -x.shape[1] % multiple
+    if missing:
+        filler = np.full((x.shape[0], missing, x.shape[2]), start, x.dtype)
+        x = np.concatenate([x, filler], 1)
+    return x.reshape(x.shape[0], -1, multiple, x.shape[2])
+
+
+def _one_after_the_other(x: np.ndarray, combine: Combine, start: complex) -> np.ndarray:
+    """The third of four axes combined in order."""
+    total = np.full((*x.shape[:2], x.shape[3]), start, x.dtype)
+    for place in range(x.shape[2]):
+        combine(total, x[:, :, place], out=total)
+    return total
+
+
+def _blocks(x: np.ndarray, combine: Combine, start: complex) -> np.ndarray:
+    """The sums of the blocks along the third of four axes."""
+    before, outer, length, behind = x.shape
+    whole = length // BLOCK * BLOCK
+    found = np.empty((before, outer, -(-length // BLOCK), behind), x.dtype)
+    if whole:
+        blocks = x[:, :, :whole].reshape(before, outer, -1, BLOCK, behind)
+        found[:, :, : whole // BLOCK] = _lanes(blocks, combine, start)
+    if whole < length:
+        found[:, :, -1:] = _lanes(x[:, :, None, whole:], combine, start)
+    return found
+
+
+def _lanes(x: np.ndarray, combine: Combine, start: complex) -> np.ndarray:
+    """The sums over the fourth of five axes, by lanes."""
+    length = x.shape[3]
+    lanes = min(LANES, 1 << max(length - 1, 0).bit_length())
+    sums = np.full((*x.shape[:3], lanes, x.shape[4]), start, x.dtype)
+    for first in range(0, length, LANES):
+        row = x[:, :, :, first : first + LANES]
+        into = sums[:, :, :, : row.shape[3]]
+        combine(into, row, out=into)
+    while lanes > 1:
+        lanes //= 2
+        sums = combine(sums[:, :, :, :lanes], sums[:, :, :, lanes:])
+    return sums[:, :, :, 0]

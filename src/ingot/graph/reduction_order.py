@@ -1,0 +1,36 @@
+"""The order in which sums and products of floating-point numbers are made: one, by shapes alone.
+
+Results then do not depend on what is fused, on how arrays lie in memory or on the number of
+threads. NumPy's rules (`ops/summation.py`) and kernels (`compiler/reductions.py`) both follow it.
+
+- The elements that are reduced come in row-major order of the reduced axes. The last of them,
+  joined with those right before it as long as fewer than `BLOCK` elements are together, are the
+  inner axes; the others are the outer ones. Axes of length 1 do not count.
+- Along the inner axes, each `BLOCK` elements are a block. Element i of a block belongs to lane
+  i modulo `LANES`. A lane adds its elements one after the other; then the upper half of the lanes
+  is added to the lower one until there is one. Lanes without elements have no effect.
+- The blocks' sums are added one after the other in groups of `PART`, and those of the groups one
+  after the other. For sums of float32 and half types these totals are float64.
+- All of that starts from zero, or one for products. Half types are float32 until the result is
+  rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["BLOCK", "LANES", "PART", "inner_axes"]
+
+LANES = 32  # two of the longest vectors, so that one addition need not wait for the other
+BLOCK = 512
+PART = 16  # blocks, which is work for a thread
+
+
+def inner_axes(lengths: Sequence[int], reduced: Sequence[int]) -> tuple[int, ...]:
+    """The inner ones of the sorted reduced axes of a shape without axes of length 1."""
+    first = len(reduced) - 1
+    together = lengths[reduced[first]]
+    while first > 0 and reduced[first - 1] == reduced[first] - 1 and together < BLOCK:
+        first -= 1
+        together *= lengths[reduced[first]]
+    return tuple(reduced[first:])
