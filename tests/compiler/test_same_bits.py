@@ -193,7 +193,7 @@ def test_excess_precision_is_a_setting() -> None:
 
 
 def test_excess_precision_takes_a_bool() -> None:
-    with pytest.raises(TypeError, match="takes True or False, got str 'yes'"):
+    with pytest.raises(TypeError, match="must be True or False, got str: 'yes'"):
         mx.set_excess_precision("yes")  # type: ignore[arg-type]
 
 

@@ -34,14 +34,8 @@ def set_excess_precision(on: bool) -> None:
         on: Whether to; it is off by default, unless INGOT_EXCESS_PRECISION is "1".
     """
     global _excess_precision
-    _excess_precision = _flag("set_excess_precision", on)
+    _excess_precision = on
     assume_usual_settings(not _excess_precision)
-
-
-def _flag(name: str, on: bool) -> bool:
-    if not isinstance(on, bool):
-        raise TypeError(f"[{name}] takes True or False, got {type(on).__name__} {on!r}.")
-    return on
 
 
 _excess_precision = False
