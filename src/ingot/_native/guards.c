@@ -5,7 +5,7 @@
  *   source    where the attribute was found, see below
  *   expected  the value: if it is still that very object the guard holds, unless it can change; MUTABLE then.
  *             A weak reference stands for what it refers to
- *   key       what `value_key` made of the value; None if only the very same object will do
+ *   key       what `guard_key` made of the value; None if only the very same object will do
  * Whatever a guard says of an object that it holds weakly, it fails once the object is gone: another may have its address. */
 #include "structure.h"
 
@@ -59,15 +59,26 @@ static int is_absent(PyObject *object, PyObject *name) {
     return value == NULL && !PyErr_Occurred();
 }
 
-/* Arrays of objects are inputs or constants; those that are kept in a class are followed by nobody else. */
-static PyObject *key_of(PyObject *value, long source) { return value_key(value, source == IN_CLASS); }
+/* What values are compared by: constants and containers by value, objects by identity. Arrays of objects are inputs or
+ * constants, so they are only places; those that are kept in a class are followed by nobody else. */
+static PyObject *key_of(PyObject *value, long source) {
+    Signature self;
+    PyObject *key = NULL;
+    bool begun = begin_signature(&self, true, false);
+    self.by_identity = true;
+    self.nodes = source == IN_CLASS;
+    if (begun && add_captured(&self, value, false) == 0)
+        key = finished_key(&self);
+    end_signature(&self);
+    return key;
+}
 
 static int has_key(PyObject *value, long source, PyObject *expected) {
     PyObject *key = key_of(value, source);
     if (key == NULL) {
         if (!PyErr_ExceptionMatches(PyExc_ValueError))
             return -1;
-        PyErr_Clear(); /* foreign, or with a cycle: it was not when the function was traced */
+        PyErr_Clear(); /* foreign: it was not when the function was traced */
         return 0;
     }
     int is_equal = PyObject_RichCompareBool(key, expected, Py_EQ);

@@ -419,47 +419,24 @@ int add_captured(Signature *self, PyObject *tree, bool any_object) {
     return explained(status);
 }
 
-/* Arrays that are arguments and in objects at the same time: what updates one updates the other. */
+/* Which arrays are the same where arguments are in objects at the same time: what updates one updates the other. */
 static int add_sharing(Signature *self) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(self->arrays); i++) {
-        Seen *seen = seen_find(&self->seen, PyList_GET_ITEM(self->arrays, i));
-        if (seen != NULL && seen->position != i &&
-            (add(self, PyLong_FromSsize_t(i)) < 0 || add(self, PyLong_FromSsize_t(seen->position)) < 0))
-            return -1;
-    }
-    return 0;
-}
-
-/* Where arrays of the arguments turned out to be inside of objects, which of them are the same. */
-static int add_all_sharing(Signature *self) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(self->arrays); i++) {
-        Py_ssize_t first = 0;
-        while (PyList_GET_ITEM(self->arrays, first) != PyList_GET_ITEM(self->arrays, i))
-            first++;
-        if (add(self, PyLong_FromSsize_t(first)) < 0)
+        PyObject *array = PyList_GET_ITEM(self->arrays, i);
+        Seen *seen = seen_find(&self->seen, array);
+        Py_ssize_t first = seen == NULL ? i : seen->position;
+        if (self->shares_containers) /* arrays of arguments turned out to be inside of objects, so they have no position there */
+            for (first = 0; PyList_GET_ITEM(self->arrays, first) != array;)
+                first++;
+        if (first != i && (add(self, PyLong_FromSsize_t(i)) < 0 || add(self, PyLong_FromSsize_t(first)) < 0))
             return -1;
     }
     return 0;
 }
 
 PyObject *finished_key(Signature *self) {
-    if (self->shares_containers && add_all_sharing(self) < 0)
-        return NULL;
-    if (self->outside > 0 && self->inside > 0 && add_sharing(self) < 0)
-        return NULL;
-    return PyList_AsTuple(self->key);
-}
-
-PyObject *value_key(PyObject *value, bool arrays) {
-    Signature self;
-    PyObject *key = NULL;
-    bool begun = begin_signature(&self, true, false);
-    self.by_identity = true;
-    self.nodes = arrays;
-    if (begun && explained(add_tree(&self, value)) == 0)
-        key = finished_key(&self);
-    end_signature(&self);
-    return key;
+    bool may_share = self->shares_containers || (self->outside > 0 && self->inside > 0);
+    return may_share && add_sharing(self) < 0 ? NULL : PyList_AsTuple(self->key);
 }
 
 /* signature(args, kwargs, captured, bound, shapes, has_receiver) -> (key, arrays, objects) */

@@ -49,9 +49,6 @@ Seen *seen_find(SeenSet *set, void *pointer);
 int seen_add(SeenSet *set, void *pointer, Py_ssize_t position, bool in_place); /* -1 with MemoryError */
 void seen_close(SeenSet *set, void *pointer);
 
-/* The key of a value by which guards compare: constants and containers by value, objects by identity; arrays too, or they are
- * only places. */
-PyObject *value_key(PyObject *value, bool arrays);
 /* Whether all guards hold; -1 with an error. `objects` is the list of a signature, or NULL. */
 int guards_hold(PyObject *guards, PyObject *objects);
 
