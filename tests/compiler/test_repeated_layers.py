@@ -84,8 +84,8 @@ def test_more_layers_need_no_more_machine_code(programs: dict[int, Any]) -> None
 
 def test_equal_kernels_are_compiled_once(programs: dict[int, Any]) -> None:
     texts = sorted(set(programs[4].code))
-    codes = kernels.load_kernels(texts)
+    codes = kernels.load_kernels(texts).codes
     assert len({code.address for code in codes}) == len(texts)
     known = _native.code_in_memory()
-    assert kernels.load_kernels(texts) == codes
+    assert kernels.load_kernels(texts).codes == codes
     assert _native.code_in_memory() == known
