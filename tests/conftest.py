@@ -11,6 +11,9 @@ import os
 import random
 import zlib
 
+# All that the compiler makes is verified; before anything of ingot is imported.
+os.environ.setdefault("INGOT_VERIFY", "1")
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings

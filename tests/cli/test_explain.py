@@ -135,7 +135,7 @@ def test_a_function_by_the_name_it_was_given(script: Path, capsys: Any) -> None:
     code, out, _ = explain(capsys, f"{script}::compiled_twice", "--stage", "loops")
     assert code == 0
     assert out.splitlines()[0] == "; kernel 0: Exp Add"
-    assert "for i in begin .. end:" in out
+    assert "parallel i in 0..128 vector" in out
 
 
 def test_a_compiled_method(script: Path, capsys: Any) -> None:

@@ -77,7 +77,7 @@ def test_kernels_have_their_texts(explanation: Explanation) -> None:
     assert [work["kind"] for work in data["work"]] == ["kernel", "BLAS", "kernel", "host"]
     assert texts[1] == texts[3] == {}
     for number in (0, 2):
-        assert texts[number]["loops"].startswith("for i in begin .. end:")
+        assert texts[number]["loops"].startswith("kernel(%")
         assert "define void @KERNEL" in texts[number]["llvm"]
         assert "KERNEL:" in texts[number]["assembly"]
     assert all(work["seconds"] > 0 for work in data["work"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,13 @@ import pytest
 from tests.compiler.compiled_calls import traced
 
 import ingot.core as mx
+from ingot.compiler.forms.nest_text import nest_text
+from ingot.compiler.forms.nest_verify import verify
 from ingot.compiler.fuse import fuse
 from ingot.compiler.pipeline import run_pipeline
+from ingot.compiler.program import Program
 from ingot.compiler.simplify import simplify
-from ingot.compiler.tape import Tape
+from ingot.compiler.tape import Step, Tape
 from ingot.graph.tree import arrays_in
 from ingot.runtime.compile_mode import CompileMode
 
@@ -135,16 +139,39 @@ def tape_of_call(function: Any, args: tuple[Any, ...]) -> Tape:
     return traced(function, *args, word="number").tape
 
 
+def nests_of(program: Program) -> str:
+    """The loop nests of a program. How many iterations are worth a thread depends on the code that
+    is made of them, and is left out.
+    """
+    numbers = program.schedule.tape.numbers()
+
+    def name(step: Step | None) -> str | None:
+        return None if step is None else f"%{numbers[step]}" if step in numbers else "copy"
+
+    texts = []
+    for number, (_, kernel) in enumerate(program.plan.kernels):
+        verify(kernel.nest)
+        texts.append(nest_text(kernel.nest, f"kernel {number}", name))
+    return re.sub(r" grain \d+", "", "\n".join(texts))
+
+
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
 def test_goldens(function: Any) -> None:
     tape = tape_of_call(function, FUNCTIONS[function])
     simplified, _ = simplify(tape)
-    schedule = fuse(simplified)
-    tape.verify()
-    simplified.verify()
-    schedule.verify()
-    stages = {"traced": tape, "simplified": simplified, "fused": schedule}
-    text = "\n".join(f"== {name} ==\n{stage.text()}\n" for name, stage in stages.items())
+    program = run_pipeline(tape, CompileMode.enabled).program
+    schedule = program.schedule
+    stages = {
+        "traced": tape,
+        "simplified": simplified,
+        "expanded": schedule.tape,
+        "fused": schedule,
+    }
+    for stage in stages.values():
+        stage.verify()
+    texts = {name: stage.text() for name, stage in stages.items()}
+    texts["nests"] = nests_of(program)
+    text = "\n".join(f"== {name} ==\n{each}\n" for name, each in texts.items())
     path = GOLDENS / f"{function.__name__}.txt"
     if os.environ.get("INGOT_UPDATE_GOLDENS"):
         path.write_text(text)

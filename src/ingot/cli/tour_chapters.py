@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +19,6 @@ from ingot.cli.tour_programs import (
     scaled_by_array,
 )
 from ingot.cli.tour_screen import Screen
-from ingot.compiler.tape import Tape
 
 __all__ = [
     "explain_error",
@@ -89,11 +87,8 @@ def explain_kernel(screen: Screen, quick: bool) -> None:
         "reads each number once, keeps what is between in registers, and writes each result once."
     )
     screen.blank()
-    loops = report.loops(kernel)
-    for name, value in _scalars(report.stages.simplified).items():
-        loops = re.sub(rf"{name}\b", value, loops)
     screen.code(gelu)
-    screen.lines(loops, "text")
+    screen.lines(report.loops(kernel), "text")
     screen.blank()
     screen.say(
         f"Memory read and written: {report.bytes_before:,} bytes if each operation runs by itself, "
@@ -101,17 +96,6 @@ def explain_kernel(screen: Screen, quick: bool) -> None:
         f"{report.bytes_before / report.bytes_after:.1f} times less."
     )
     _show_vectors(screen, report.kernel_text(kernel, "assembly"))
-
-
-def _scalars(tape: Tape) -> dict[str, str]:
-    """Names of steps that are a constant scalar for every element, with its value."""
-    numbers = tape.numbers()
-    views = [step for step in tape.steps if step.op is not None and step.op.role == "view"]
-    return {
-        f"%{numbers[view]}": f"{view.inputs[0].value:.7g}"
-        for view in views
-        if view.inputs[0].is_constant and view.inputs[0].ndim == 0
-    }
 
 
 def _show_vectors(screen: Screen, code: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 __all__ = ["NO_UNROLLING", "WRITTEN_OUT", "Code", "Register", "float_bits", "literal"]
 
@@ -45,6 +45,8 @@ def float_bits(value: float) -> str:
 
 def literal(type: str, value: complex) -> Register:
     """A constant of an LLVM type. Floats are rounded to the type first, as LLVM demands."""
+    if type == "i64":
+        return Register(str(int(value.real)), type)
     if type == "float":
         rounded = struct.unpack("<f", _pack_float(float(value.real)))[0]
         return Register(float_bits(rounded), type)
@@ -65,10 +67,7 @@ class Code:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.memory: list[str] = []  # on the stack, which is taken when the function is entered
         self.declarations: dict[str, str] = {}  # intrinsics and functions that the code calls
-        # what was written, in the terms of who wrote it: loops, elements, steps (`loop_text.py`)
-        self.notes: list[tuple[Any, ...]] = []
         # whether each turn of a loop touches places of its own, which LLVM then need not prove
         self.parallel = False
         self._access_group = ""
@@ -87,7 +86,8 @@ class Code:
 
     def assign(self, type: str, text: str) -> Register:
         """The result of an instruction."""
-        name = self.fresh()
+        self._count += 1
+        name = f"%v{self._count}"
         self.lines.append(f"  {name} = {text}")
         return Register(name, type)
 
@@ -164,12 +164,6 @@ class Code:
             self.metadata.append(f"{self._access_group} = distinct !{{}}")
         return self._access_group
 
-    def reserve(self, nbytes: int) -> Register:
-        """Memory on the stack for the whole function."""
-        name = f"%memory{len(self.memory)}"
-        self.memory.append(f"  {name} = alloca [{nbytes} x i8], align 64")
-        return Register(name, "ptr")
-
     def offset(self, address: Register, nbytes: Register) -> Register:
         """An address so many bytes further."""
         return self.assign("ptr", f"getelementptr inbounds i8, ptr {address.name}, {nbytes}")
@@ -218,14 +212,12 @@ class Code:
         self.branch_if(inside, body, done)
         self.label(body)
         loop = Loop(Register(index, "i64"), current)
-        self.notes.append(("loop", index, begin.name, end.name, step))
         self.lanes = 0
         loops = self._loops
         yield loop
         if self._loops != loops:
             self.lanes = 0  # LLVM vectorises innermost loops
         self._loops += 1
-        self.notes.append(("end",))
         self.branch(latch)
         self.label(latch)
         self.do(f"{following} = add nuw nsw i64 {index}, {step}")

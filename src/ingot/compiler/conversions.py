@@ -77,11 +77,6 @@ class Conversions:
 
     def load(self, dtype: Dtype, address: Register, metadata: str = "") -> Element:
         """The element at an address."""
-        element = self._loaded(dtype, address, metadata)
-        self.code.notes.append(("load", element.register.name, address.name))
-        return element
-
-    def _loaded(self, dtype: Dtype, address: Register, metadata: str) -> Element:
         code = self.code
         if dtype is complex64:
             real = code.load("float", address, metadata)
@@ -104,7 +99,6 @@ class Conversions:
         """Puts an element at an address."""
         code = self.code
         register = x.register
-        code.notes.append(("store", register.name, address.name))
         if x.imaginary is not None:
             code.store(register, address, metadata)
             code.store(x.imaginary, code.element("float", address, literal("i64", 1)), metadata)

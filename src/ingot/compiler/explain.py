@@ -16,8 +16,8 @@ from ingot._native import Node, array
 from ingot.compiler.cache_info import CacheInfo
 from ingot.compiler.describe import Description
 from ingot.compiler.explain_text import explanation_text, section_text
+from ingot.compiler.forms.nest_text import nest_text
 from ingot.compiler.jit import assembly
-from ingot.compiler.loop_text import loop_text
 from ingot.compiler.materialise import Materialise
 from ingot.compiler.page import page_html
 from ingot.compiler.pipeline import Stages
@@ -142,12 +142,16 @@ class Explanation:
         return work.kernel.text if form == "llvm" else assembly(work.kernel.text)
 
     def loops(self, work: Work) -> str:
-        """The loops of a kernel in the terms of the simplified tape."""
-        tape, numbers = self.stages.simplified, self._numbers
+        """The loop nest of a kernel, with the names of the simplified tape."""
         assert work.kernel is not None
-        return loop_text(
-            work.kernel, numbers, lambda step: tape.line(step, numbers).partition(" : ")[0]
-        )
+        numbers = self._numbers
+
+        def name(step: Step | None) -> str | None:
+            if step is None:
+                return None
+            return f"%{numbers[step]}" if step in numbers else "copy"
+
+        return nest_text(work.kernel.nest, names=name)
 
     def reason(self, work: Work) -> str:
         """Why something is no kernel."""

@@ -18,13 +18,13 @@ from ingot._native import NativeProgram
 from ingot.compiler.arena import Arena
 from ingot.compiler.kernels import LoadedKernels, load_kernels
 from ingot.compiler.layout import contiguous, layout_of_view
-from ingot.compiler.loops import Kernel, Lowered
+from ingot.compiler.lower.fused import lower, read_across
+from ingot.compiler.lower.kernel import Kernel, Lowered
+from ingot.compiler.lower.scatter import lower_scatter
 from ingot.compiler.materialise import copy_of
-from ingot.compiler.scatter import lower_scatter
 from ingot.compiler.schedule import Group, Schedule
 from ingot.compiler.tape import Step
 from ingot.compiler.views import view_at
-from ingot.compiler.walks import lower, read_across
 from ingot.compiler.work import Work
 from ingot.graph.blas import has_gemm, product_of
 from ingot.graph.op import Output

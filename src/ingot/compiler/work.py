@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ingot.compiler.loop_text import touched_steps
-from ingot.compiler.loops import Kernel
+from ingot.compiler.forms.nest import touched
+from ingot.compiler.lower.kernel import Kernel
 from ingot.compiler.tape import Step
 from ingot.graph.source import Source
 
@@ -77,6 +77,25 @@ class About:
 
     name: str
     work: list[Work]
+
+
+def touched_steps(kernel: Kernel) -> tuple[list[Step], list[Step], bool]:
+    """The values that a kernel reads and that it writes, and whether it uses scratch memory."""
+    found: list[dict[Step, None]] = []
+    scratch = False
+    for buffers in touched(kernel.nest):
+        steps: dict[Step, None] = {}
+        for buffer in buffers:
+            if buffer.argument is not None:
+                step = kernel.operands[buffer.argument]
+                if step is None:
+                    scratch = True
+                else:
+                    steps[step] = None
+        found.append(steps)
+    reads, writes = found
+    # an output's row may serve as memory between passes: that is read while it is in the cache
+    return [step for step in reads if step not in writes], list(writes), scratch
 
 
 def group_name(steps: list[Step]) -> str:

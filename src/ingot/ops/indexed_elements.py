@@ -174,13 +174,9 @@ class ElementsAt(_InPrograms):
         """Strides along the axes of the result, given those of the input."""
         return tuple(strides[axis] if axis >= 0 else 0 for axis in self.along)
 
-    def emit_offset(self, k: Kernel, shape: Shape, strides: Shape, *indices: Value) -> Value:
-        """How far the indices lead from the first element, in the unit of the strides."""
-        total = None
-        for axis, index in zip(self.axes, indices, strict=True):
-            place = emitted_wrap(k, index, shape[axis])
-            part = k.multiply(place, k.constant(strides[axis], place))
-            total = part if total is None else k.add(total, part)
-        return total
+    def emit_indices(self, k: Kernel, shape: Shape, *indices: Value) -> list[Value]:
+        """The index along each of `axes`, counted from its front, as an int64."""
+        pairs = zip(self.axes, indices, strict=True)
+        return [emitted_wrap(k, index, shape[axis]) for axis, index in pairs]
 
     emit = no_rule("the kernel reads memory at a place that it computes")

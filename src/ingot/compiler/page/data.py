@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ingot import __version__
 from ingot.compiler.explain_text import source_lines
 from ingot.compiler.jit import assembly, machine_description
-from ingot.compiler.lower import immediate_value, is_immediate
+from ingot.compiler.lower.domain import immediate_value, is_immediate
 from ingot.compiler.page.layout import layered
 from ingot.compiler.schedule import Group
 from ingot.compiler.tape import Step, Tape, parameters

@@ -55,7 +55,7 @@ function kernelTexts() {
 }
 
 const PATTERNS = {
-  loops: /(%\w+)|\b(for|in|by|load|store|from|at|min)\b|\b(-?\d[\d.]*(?:e-?\d+)?)\b/g,
+  loops: /(%\w+)|\b(kernel|local|parallel|for|in|by|vector|grain|reduce|when|unless|is|load|store|from|at|min)\b|\b(-?\d[\d.]*(?:e-?\d+)?)\b/g,
   llvm: /([%@][\w.]+)|\b(define|declare|call|load|store|br|ret|phi|label|getelementptr|inbounds|fadd|fsub|fmul|fdiv|fneg|fcmp|icmp|add|sub|mul|select|ptr|float|double|half|void|i\d+|attributes)\b|\b(0x[0-9A-F]+|-?\d+)\b/g,
   assembly: /(%\w+)|^\s+([a-z]\w+)(?=\s)|(\$?-?\b(?:0x[0-9a-f]+|\d+)\b)/gm,
 };

@@ -1,9 +1,7 @@
-"""Lower: a fused group into the loops of one kernel.
+"""Domains: which elements a fused group has, and where its operands have theirs in memory.
 
-A kernel is `void kernel(ptr arguments, i64 begin, i64 end)`: the addresses of its operands, and the
-part of its work that one call does, so that a loop over parts can be spread over threads. `Domain`
-says how the group's elements are walked; the three kinds of walk are in `loops.py`. What a group
-computes is written by its ops' own `emit` rules.
+Comes in: a group, and the strides of what it reads and writes. Goes out: a `Domain`, the axes that
+loops go along, and `Operand`s with a stride for each of them.
 """
 
 from __future__ import annotations

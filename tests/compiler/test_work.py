@@ -4,13 +4,13 @@ does.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 from tests.fuzz.grow import grow
 
 import ingot.core as mx
+from ingot.compiler.forms.nest_verify import verify
 from ingot.compiler.page.data import page_data
 
 
@@ -31,8 +31,8 @@ def test_random_programs_can_be_told(first: int) -> None:
             if work.kernel is None:
                 continue
             text = report.loops(work)
-            opened = text.count("for ") + len(re.findall(r"^ +if \w < ", text, re.MULTILINE))
-            assert opened == work.kernel.notes.count(("end",))
+            verify(work.kernel.nest)
+            assert text.startswith("kernel(")
             group = groups.get(id(work.steps))
             if group is None:
                 continue  # a copy of a view, which no group is

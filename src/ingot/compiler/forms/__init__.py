@@ -1,0 +1,1 @@
+"""The forms that a program takes between a trace and machine code."""

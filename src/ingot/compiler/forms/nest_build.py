@@ -1,0 +1,295 @@
+"""Building loop nests: the kernel vocabulary as values, and bodies under construction.
+
+A `Words` is given to the `emit` rules of ops and appends what they say to the body that is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ingot._native import Dtype
+from ingot.compiler.forms.affine import Affine, Extent, Index, Symbol, affine
+from ingot.compiler.forms.nest import (
+    Apart,
+    Apply,
+    Body,
+    Buffer,
+    Bundle,
+    Carried,
+    Checked,
+    Constant,
+    Joined,
+    Lanes,
+    Load,
+    Loop,
+    Mask,
+    Multiple,
+    Nest,
+    Parallel,
+    Position,
+    Split,
+    Store,
+    Value,
+    When,
+)
+from ingot.graph.dtype import bfloat16, bool_, complex64, float16, float32, int64, uint32
+
+__all__ = ["WORDS", "NestBuilder", "Words", "result_dtype"]
+
+# The words whose result has the dtype of their first operand.
+_ALIKE = (
+    "add subtract multiply divide fused_multiply_add floor_divide remainder power "
+    "negative maximum minimum bitwise_and bitwise_or bitwise_xor bitwise_invert left_shift "
+    "right_shift floor ceil round exp log log2 log10 log1p sqrt rsqrt sin cos tan arcsin arccos "
+    "arctan sinh cosh tanh arcsinh arccosh arctanh c_log expm1 erf erfinv arctan2 conjugate"
+).split()
+_DTYPES = {
+    **dict.fromkeys("equal not_equal less less_equal greater greater_equal".split(), bool_),
+    "bits": uint32,
+    "real": float32,
+    "imag": float32,
+    "complex": complex64,
+}
+WORDS = (*_ALIKE, *_DTYPES, "absolute", "select", "cast", "rotate_left", "rounded", "taken_for")
+
+
+def result_dtype(word: str, operands: Sequence[Value], parameter: Any = None) -> Dtype:
+    """The dtype of what a word gives."""
+    if word in ("cast", "taken_for"):
+        dtype: Dtype = parameter
+        return dtype
+    if word == "select":
+        return operands[1].dtype
+    if word == "absolute":
+        return float32 if operands[0].dtype is complex64 else operands[0].dtype
+    return _DTYPES.get(word) or operands[0].dtype
+
+
+class Words:
+    """The kernel vocabulary as values, appended to the body of a builder."""
+
+    def __init__(self, builder: NestBuilder) -> None:
+        self._builder = builder
+
+    def constant(self, value: complex | bool, like: Value) -> Value:
+        """A number of the dtype of a value."""
+        return Constant(like.dtype, value)
+
+    def constant_of(self, value: Any, dtype: Dtype) -> Value:
+        """A number of a dtype."""
+        return Constant(dtype, value)
+
+    def dtype(self, x: Value) -> Dtype:
+        """The dtype of a value."""
+        return x.dtype
+
+    def cast(self, x: Value, dtype: Dtype) -> Value:
+        """A value converted; itself if it has the dtype."""
+        if x.dtype is dtype:
+            return x
+        return self._builder.apply(Apply(dtype, "cast", (x,), dtype))
+
+    def taken_for(self, x: Value, dtype: Dtype) -> Value:
+        """A value of a half type as the float32 that it was computed in, or such a float32 as a
+        value of a half type, which is still to be rounded.
+        """
+        return (
+            x if x.dtype is dtype else self._builder.apply(Apply(dtype, "taken_for", (x,), dtype))
+        )
+
+    def rounded(self, x: Value) -> Value:
+        """A value of a half type, which words compute in float32, as its dtype holds it."""
+        if x.dtype is not float16 and x.dtype is not bfloat16:
+            return x
+        return self._builder.apply(Apply(x.dtype, "rounded", (x,)))
+
+    def rotate_left(self, x: Value, count: int) -> Value:
+        """The bits of a value, rotated."""
+        return self._builder.apply(Apply(x.dtype, "rotate_left", (x,), count))
+
+    def absolute(self, x: Value) -> Value:
+        """The absolute value."""
+        return self._builder.apply(Apply(result_dtype("absolute", (x,)), "absolute", (x,)))
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """One of two values."""
+        return self._builder.apply(Apply(a.dtype, "select", (condition, a, b)))
+
+    # The rest of the vocabulary are functions of values alone, made below.
+    def __getattr__(self, word: str) -> Any:
+        raise AttributeError(f"the kernel vocabulary has no word {word}")
+
+
+def _word(name: str, dtype: Dtype | None) -> Any:
+    def word(self: Words, *operands: Value) -> Value:
+        return self._builder.apply(Apply(dtype or operands[0].dtype, name, operands))
+
+    word.__name__ = name
+    return word
+
+
+for _name in _ALIKE:
+    setattr(Words, _name, _word(_name, None))
+for _name, _dtype in _DTYPES.items():
+    setattr(Words, _name, _word(_name, _dtype))
+
+
+class NestBuilder:
+    """A nest under construction: statements go to the body that was opened last."""
+
+    def __init__(self) -> None:
+        self.nest = Nest()
+        self.body: Body = []
+        self.words = Words(self)
+
+    # Memory
+
+    def buffer(
+        self,
+        name: str,
+        dtype: Dtype,
+        shape: Sequence[Extent],
+        strides: Sequence[int | Symbol],
+        argument: int | None,
+        offset: int = 0,
+        alone: bool = True,
+        origin: Any = None,
+    ) -> Buffer:
+        """Memory that the kernel is given, or (without an argument) has on the stack."""
+        found = Buffer(name, dtype, tuple(shape), tuple(strides), argument, offset, alone, origin)
+        self.nest.buffers.append(found)
+        return found
+
+    def stack(self, name: str, dtype: Dtype, shape: Sequence[int], origin: Any = None) -> Buffer:
+        """Memory on the stack, row by row."""
+        strides: list[int] = []
+        distance = dtype.size
+        for length in reversed(shape):
+            strides.insert(0, distance)
+            distance *= length
+        return self.buffer(name, dtype, shape, strides, None, origin=origin)
+
+    def symbol(self, name: str) -> Symbol:
+        """A number that the kernel is given when it is called."""
+        found = Symbol(name)
+        self.nest.symbols.append(found)
+        return found
+
+    # Statements
+
+    def apply(self, value: Apply) -> Apply:
+        """Appends an application of a word."""
+        self.body.append(value)
+        return value
+
+    def load(self, buffer: Buffer, index: Sequence[Affine | Value]) -> Load:
+        """Reads an element."""
+        found = Load(buffer.dtype, buffer, tuple(index))
+        self.body.append(found)
+        return found
+
+    def store(self, value: Value, buffer: Buffer, index: Sequence[Affine | Value]) -> None:
+        """Writes an element."""
+        self.body.append(Store(buffer, tuple(index), value))
+
+    def bundle(self, buffer: Buffer) -> Bundle:
+        """All elements of a buffer on the stack, side by side."""
+        found = Bundle(buffer.dtype, buffer)
+        self.body.append(found)
+        return found
+
+    def some_lanes(self, value: Value, first: int, lanes: int) -> Lanes:
+        """Some lanes of a bundle."""
+        found = Lanes(value.dtype, value, first, lanes)
+        self.body.append(found)
+        return found
+
+    def position(self, position: Affine, dtype: Dtype) -> Position:
+        """An affine expression as an element."""
+        return Position(dtype, position)
+
+    def checked(self, value: Value, bound: Extent) -> Checked:
+        """A value that an earlier step found to be in 0..bound."""
+        return Checked(int64, value, bound)
+
+    # Loops
+
+    @contextmanager
+    def parallel(
+        self, lengths: Sequence[Extent], work: Extent = 1, kind: str = "for", lanes: int = 0
+    ) -> Iterator[tuple[Index, ...]]:
+        """The parallel loop; without lengths, one iteration."""
+        indices = tuple(Index() for _ in lengths)
+        loop = Parallel(indices, tuple(lengths), work, kind=kind, lanes=lanes)
+        self.nest.parallel.append(loop)
+        outside, self.body = self.body, loop.body
+        yield indices
+        self.body = outside
+
+    @contextmanager
+    def loop(
+        self,
+        begin: Extent,
+        *ends: Extent,
+        step: int = 1,
+        kind: str = "for",
+        lanes: int = 0,
+        carried: Sequence[Carried] = (),
+        copies: int = 0,
+    ) -> Iterator[Index]:
+        """A loop from `begin` to the least of `ends`. The body sets `update` of what is carried."""
+        index = Index()
+        bounds = tuple(affine(end) for end in ends)
+        loop = Loop(index, affine(begin), bounds, step, kind, lanes, list(carried), copies)
+        self.body.append(loop)
+        outside, self.body = self.body, loop.body
+        yield index
+        self.body = outside
+
+    def multiple(self, base: Extent, *ends: Extent, by: int) -> Index:
+        """Where a loop from `base` to the least of `ends` in steps of `by` leaves off."""
+        index = Index()
+        bounds = tuple(affine(end) for end in ends)
+        self.body.append(Multiple(index, affine(base), bounds, by))
+        return index
+
+    def joined(self, parts: Sequence[Checked], lengths: Sequence[Extent]) -> Joined:
+        """Indices along axes as one number."""
+        found = Joined(int64, tuple(parts), tuple(lengths))
+        self.body.append(found)
+        return found
+
+    def split(self, number: Extent | Index, lengths: Sequence[Extent]) -> tuple[Index, ...]:
+        """The indices along axes that a number is."""
+        indices = tuple(Index() for _ in lengths)
+        self.body.append(Split(indices, affine(number), tuple(lengths)))
+        return indices
+
+    @contextmanager
+    def apart(self, one: Buffer, other: Buffer) -> Iterator[None]:
+        """What is done unless two buffers are the same memory."""
+        found = Apart((one, other))
+        self.body.append(found)
+        outside, self.body = self.body, found.body
+        yield
+        self.body = outside
+
+    @contextmanager
+    def mask(self, index: Index, *ends: Extent) -> Iterator[Mask]:
+        """What is computed where an index is below the least of `ends`; the body adds results."""
+        found = Mask(index, tuple(affine(end) for end in ends))
+        self.body.append(found)
+        outside, self.body = self.body, found.body
+        yield found
+        self.body = outside
+
+    @contextmanager
+    def when(self, value: Value, low: Extent, high: Extent) -> Iterator[None]:
+        """What is done where low <= value < high."""
+        found = When(value, affine(low), affine(high))
+        self.body.append(found)
+        outside, self.body = self.body, found.body
+        yield
+        self.body = outside

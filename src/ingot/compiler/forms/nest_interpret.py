@@ -1,0 +1,297 @@
+"""Loop nests run in NumPy, element by element: what machine code is compared with in tests.
+
+Every access is checked: an index outside of its buffer raises IndexError, also a negative one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ingot._native import Dtype
+from ingot.compiler.forms.affine import Affine, Extent, Symbol, Variable, affine
+from ingot.compiler.forms.nest import (
+    Apart,
+    Apply,
+    Body,
+    Buffer,
+    Bundle,
+    Checked,
+    Constant,
+    CopyBlock,
+    Indices,
+    Joined,
+    Lanes,
+    Load,
+    Loop,
+    Mask,
+    Multiple,
+    Nest,
+    Position,
+    Repeated,
+    Split,
+    Store,
+    Value,
+    When,
+)
+from ingot.graph.dtype import bfloat16, bool_, complex64, float16, is_inexact
+from ingot.graph.libraries import scipy_special
+
+__all__ = ["interpret"]
+
+
+def interpret(
+    nest: Nest, arrays: Sequence[np.ndarray], symbols: Mapping[Symbol, int] | None = None
+) -> None:
+    """Runs a nest on one array for each of its buffers that is no memory on the stack, in order,
+    of the buffer's shape.
+    """
+    run = _Run()
+    for symbol, number in (symbols or {}).items():
+        run.numbers[symbol] = number
+    remaining = iter(arrays)
+    for buffer in nest.buffers:
+        if buffer.argument is not None:
+            run.memory[buffer] = next(remaining)
+    with np.errstate(all="ignore"):
+        for region in nest.parallel:
+            for at in product(*(range(run.number(n)) for n in region.lengths)):
+                for buffer in nest.buffers:
+                    if buffer.argument is None:
+                        shape = tuple(map(run.number, buffer.shape))
+                        run.memory[buffer] = np.zeros(shape, buffer.dtype.numpy)
+                run.numbers.update(zip(region.indices, at, strict=True))
+                run.body(region.body)
+
+
+class _Run:
+    def __init__(self) -> None:
+        self.numbers: dict[Variable, int] = {}
+        self.memory: dict[Buffer, np.ndarray] = {}
+        self.values: dict[Value, Any] = {}
+
+    def number(self, x: Extent) -> int:
+        found = affine(x)
+        return found.constant + sum(self.numbers[v] * c for v, c in found.terms.items())
+
+    def body(self, body: Body) -> None:
+        for statement in body:
+            if isinstance(statement, Apply):
+                self.values[statement] = self.applied(statement)
+            elif isinstance(statement, Load):
+                memory = self.memory[statement.buffer]
+                at = self.index(statement.buffer, statement.index, memory)
+                self.values[statement] = _computed(memory[at], statement.dtype)
+            elif isinstance(statement, Store):
+                memory = self.memory[statement.buffer]
+                at = self.index(statement.buffer, statement.index, memory)
+                memory[at] = self.value(statement.value)
+            elif isinstance(statement, Loop):
+                self.loop(statement)
+            elif isinstance(statement, Multiple):
+                base, end = self.number(statement.base), min(map(self.number, statement.ends))
+                self.numbers[statement.index] = end - (end - base) % statement.by
+            elif isinstance(statement, Mask):
+                inside = self.numbers[statement.index] < min(map(self.number, statement.ends))
+                if inside:
+                    self.body(statement.body)
+                for chosen in statement.results:
+                    self.values[chosen] = self.value(chosen.value if inside else chosen.other)
+            elif isinstance(statement, Bundle):
+                self.values[statement] = _computed(self.memory[statement.buffer], statement.dtype)
+            elif isinstance(statement, Lanes):
+                bundle = self.value(statement.value)
+                some = bundle[statement.first : statement.first + statement.lanes]
+                self.values[statement] = some if statement.lanes > 1 else some[0]
+            elif isinstance(statement, Joined):
+                self.values[statement] = self.joined(statement)
+            elif isinstance(statement, Split):
+                number = self.number(statement.number)
+                for index, length in zip(
+                    reversed(statement.indices), reversed(statement.lengths), strict=True
+                ):
+                    number, self.numbers[index] = divmod(number, self.number(length))
+            elif isinstance(statement, Apart):
+                one, other = (self.memory[buffer] for buffer in statement.buffers)
+                if one.ctypes.data != other.ctypes.data:
+                    self.body(statement.body)
+            elif isinstance(statement, When):
+                low, high = self.number(statement.low), self.number(statement.high)
+                if low <= self.value(statement.value) < high:
+                    self.body(statement.body)
+            else:
+                self.transpose(statement)
+
+    def loop(self, loop: Loop) -> None:
+        for carried in loop.carried:
+            self.values[carried] = self.value(carried.start)
+        end = min(map(self.number, loop.ends))
+        for at in range(self.number(loop.begin), end, loop.step):
+            self.numbers[loop.index] = at
+            self.body(loop.body)
+            updates = [self.value(c.update) for c in loop.carried if c.update is not None]
+            self.values.update(zip(loop.carried, updates, strict=True))
+
+    def transpose(self, block: CopyBlock) -> None:
+        source, target = self.memory[block.source], self.memory[block.target]
+        first = self.index(block.source, block.source_index, source)
+        row, column = self.index(block.target, block.index, target)
+        down, right = block.axes
+        for i, j in product(range(block.side), range(block.side)):
+            at = list(first)
+            at[down] += i
+            at[right] += j
+            _require_inside(block.source, at, source)
+            _require_inside(block.target, (row + i, column + j), target)
+            target[row + i, column + j] = source[tuple(at)]
+
+    def joined(self, value: Joined) -> Any:
+        found = 0
+        for part, length in zip(value.parts, value.lengths, strict=True):
+            found = found * self.number(length) + int(self.value(part))
+        return np.int64(found)
+
+    def index(self, buffer: Buffer, index: Indices, memory: np.ndarray) -> tuple[int, ...]:
+        found = tuple(
+            self.number(at) if isinstance(at, Affine) else int(self.value(at)) for at in index
+        )
+        _require_inside(buffer, found, memory)
+        return found
+
+    def value(self, value: Value) -> Any:
+        if isinstance(value, Constant):
+            return _constant(value)
+        if isinstance(value, Repeated):
+            return np.full(value.lanes, _constant(value.value))
+        if isinstance(value, Position):
+            number = self.number(value.position) % (1 << (8 * value.dtype.size))
+            return np.array(number, np.uint64).astype(value.dtype.numpy)[()]
+        if isinstance(value, Checked):
+            found = self.value(value.value)
+            if not 0 <= found < self.number(value.bound):
+                raise IndexError(f"{found} was to be in 0..{self.number(value.bound)}")
+            return found
+        return self.values[value]
+
+    def applied(self, value: Apply) -> Any:
+        operands = [self.value(operand) for operand in value.operands]
+        dtype = value.operands[0].dtype
+        if value.word == "cast":
+            return _cast(operands[0], dtype, value.dtype)
+        if value.word == "taken_for":
+            return operands[0]
+        if value.word == "rounded":
+            return _computed(operands[0].astype(dtype.numpy), dtype)
+        if value.word == "rotate_left":
+            bits, count = 8 * dtype.size, value.parameter
+            x = int(operands[0])
+            return dtype.numpy.type((x << count | x >> (bits - count)) & ((1 << bits) - 1))
+        function = _BOOL_WORDS.get(value.word) if dtype is bool_ else None
+        found = (function or _WORDS[value.word])(*operands)
+        return np.asarray(found).astype(_kind(value.dtype))[()]
+
+
+def _require_inside(buffer: Buffer, index: Sequence[int], memory: np.ndarray) -> None:
+    if not all(0 <= at < length for at, length in zip(index, memory.shape, strict=True)):
+        raise IndexError(f"{buffer.name} has shape {memory.shape}, and no element {tuple(index)}")
+
+
+def _kind(dtype: Dtype) -> np.dtype:
+    """What elements of a dtype are computed in."""
+    return np.dtype(np.float32) if dtype is float16 or dtype is bfloat16 else dtype.numpy
+
+
+def _computed(x: Any, dtype: Dtype) -> Any:
+    return x.astype(_kind(dtype))
+
+
+def _constant(value: Constant) -> Any:
+    return np.array(value.value).astype(_kind(value.dtype))[()]
+
+
+def _cast(x: Any, source: Dtype, dtype: Dtype) -> Any:
+    if source is complex64 and dtype is not complex64 and dtype is not bool_:
+        x = x.real
+    if dtype is bool_:
+        return np.bool_(x != 0)
+    if source is float16 or source is bfloat16:
+        x = np.float32(x).astype(source.numpy).astype(np.float32)
+    if is_inexact(source) and source is not complex64 and not is_inexact(dtype):
+        wide = np.uint64 if dtype.name == "uint64" else np.int64
+        limits = np.iinfo(wide)
+        number = 0 if np.isnan(x) else int(np.clip(float(x), limits.min, limits.max))
+        bounded = min(max(number, int(limits.min)), int(limits.max))
+        return np.array(bounded % (1 << 64), np.uint64).astype(dtype.numpy)[()]
+    return np.asarray(x).astype(dtype.numpy).astype(_kind(dtype))[()]
+
+
+def _floor_divide(a: Any, b: Any) -> Any:
+    return a // b if b != 0 else a * 0
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    if np.issubdtype(np.asarray(a).dtype, np.integer):
+        return a % b if b != 0 else a * 0
+    return np.remainder(a, b)
+
+
+def _power(a: Any, b: Any) -> Any:
+    if np.issubdtype(np.asarray(a).dtype, np.integer):
+        return np.power(a, b) if b >= 0 else a * 0
+    return np.power(a, b)
+
+
+def _bits_of(x: Any) -> int:
+    return 8 * int(np.asarray(x).dtype.itemsize)
+
+
+def _left_shift(a: Any, b: Any) -> Any:
+    return np.left_shift(a, b) if 0 <= b < _bits_of(a) else a * 0
+
+
+def _right_shift(a: Any, b: Any) -> Any:
+    if 0 <= b < _bits_of(a):
+        return np.right_shift(a, b)
+    return np.asarray(a).dtype.type(-1) if a < 0 else a * 0
+
+
+def _fused_multiply_add(a: Any, b: Any, c: Any) -> Any:
+    """Rounded once for float32; as exactly as longdouble has it for float64."""
+    wide = np.longdouble
+    return wide(a) * wide(b) + wide(c)
+
+
+_SAME = (
+    "add subtract multiply divide negative absolute maximum minimum equal not_equal less "
+    "less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor bitwise_invert floor ceil "
+    "exp log log2 log10 log1p expm1 sqrt sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh "
+    "arccosh arctanh arctan2 real imag conjugate"
+).split()
+_NAMES = {"bitwise_invert": "invert"}
+_WORDS: dict[str, Callable[..., Any]] = {
+    **{word: getattr(np, _NAMES.get(word, word)) for word in _SAME},
+    "fused_multiply_add": _fused_multiply_add,
+    "floor_divide": _floor_divide,
+    "remainder": _remainder,
+    "power": _power,
+    "left_shift": _left_shift,
+    "right_shift": _right_shift,
+    "round": np.rint,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "c_log": np.log,
+    "erf": lambda x: scipy_special().erf(x),
+    "erfinv": lambda x: scipy_special().erfinv(x),
+    "select": lambda condition, a, b: a if condition else b,
+    "bits": lambda x: np.float32(x).view(np.uint32),
+    "complex": lambda real, imag: np.complex64(complex(real, imag)),
+}
+_BOOL_WORDS: dict[str, Callable[..., Any]] = {
+    "add": np.logical_or,
+    "maximum": np.logical_or,
+    "multiply": np.logical_and,
+    "minimum": np.logical_and,
+    "subtract": np.logical_xor,
+}

@@ -1,0 +1,483 @@
+"""The verifier of loop nests.
+
+A nest that passes uses only values that are computed before, of the right dtypes; combines what its
+loops carry; reads and writes inside its buffers, which is proven from the bounds of its loops; and
+in parallel no two iterations touch an element that one of them writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeGuard
+
+from ingot.compiler.forms.affine import Affine, Extent, Index, Symbol, Variable, affine
+from ingot.compiler.forms.bounds import Bounds
+from ingot.compiler.forms.nest import (
+    Apart,
+    Apply,
+    Body,
+    Buffer,
+    Bundle,
+    Carried,
+    Checked,
+    Constant,
+    CopyBlock,
+    Indices,
+    Joined,
+    Lanes,
+    Load,
+    Loop,
+    Mask,
+    Multiple,
+    Nest,
+    Parallel,
+    Position,
+    Repeated,
+    Split,
+    Store,
+    Value,
+    When,
+)
+from ingot.compiler.forms.nest_build import WORDS, result_dtype
+from ingot.compiler.forms.nest_races import Access, are_disjoint, never_meet
+from ingot.graph.dtype import bool_, int64, is_inexact
+
+__all__ = ["NestError", "verify"]
+
+_MANY = {"select": 3, "fused_multiply_add": 3}
+_TWO = frozenset(
+    "add subtract multiply divide floor_divide remainder power maximum minimum equal not_equal "
+    "less "
+    "less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor left_shift right_shift "
+    "arctan2 complex".split()
+)
+# words that give the same result in any order, whatever the dtype
+_ORDERLESS = frozenset("maximum minimum bitwise_and bitwise_or bitwise_xor".split())
+_COMBINING = frozenset(("add", "multiply", *_ORDERLESS))
+
+
+class NestError(AssertionError):
+    """A nest that must not become code."""
+
+
+def verify(nest: Nest) -> None:
+    """NestError, which says what is wrong, unless the nest is sound."""
+    _Verifier(nest).run()
+
+
+def _require(holds: object, problem: str) -> None:
+    if not holds:
+        raise NestError(problem)
+
+
+class _Verifier:
+    def __init__(self, nest: Nest) -> None:
+        self.nest = nest
+        self.buffers = set(nest.buffers)
+        self.scope: set[Variable] = set(nest.symbols)
+        self.splits: list[Split] = []
+        self.multiples: dict[Variable, Multiple] = {}
+        self.bounds = Bounds()
+        self.known: set[Value] = set()
+        self.guards: dict[Value, tuple[Affine, Affine]] = {}
+        self.accesses: list[Access] = []
+
+    def run(self) -> None:
+        for buffer in self.nest.buffers:
+            self._buffer(buffer)
+        _require(self.nest.parallel, "a nest has a parallel loop, if only of one iteration")
+        before: list[Access] = []
+        for region in self.nest.parallel:
+            self._parallel(region)
+            shared = [access for access in self.accesses if access.buffer.argument is not None]
+            _require(
+                never_meet(self.bounds, before, shared),
+                "two parallel loops touch an element that one of them writes",
+            )
+            before += shared
+
+    def _buffer(self, buffer: Buffer) -> None:
+        ranks = len(buffer.shape), len(buffer.strides)
+        _require(ranks[0] == ranks[1], f"{buffer.name} has {ranks[0]} axes and {ranks[1]} strides")
+        for extent in (*buffer.shape, *buffer.strides):
+            self._extent(extent, f"the layout of {buffer.name}")
+        if buffer.argument is None:
+            _require(
+                buffer.packed(), f"{buffer.name} is on the stack, where rows follow each other"
+            )
+
+    def _extent(self, extent: Extent, where: str) -> None:
+        for variable in affine(extent).terms:
+            _require(
+                isinstance(variable, Symbol) and variable in self.scope,
+                f"{where} uses a number that the kernel is not given",
+            )
+
+    # Loops
+
+    def _parallel(self, region: Parallel) -> None:
+        _require(len(region.indices) == len(region.lengths), "each index has a length")
+        _require(
+            len(self.nest.parallel) == 1 or len(region.lengths) == 1,
+            "several parallel loops have one index each",
+        )
+        for index, length in zip(region.indices, region.lengths, strict=True):
+            self._extent(length, "a parallel loop")
+            self._define(index, [affine(0)], [affine(length) - 1])
+        self.accesses = []
+        self._body(region.body)
+        # memory on the stack belongs to one iteration
+        shared = [access for access in self.accesses if access.buffer.argument is not None]
+        _require(
+            are_disjoint(self.bounds, region.indices, shared),
+            "two iterations of the parallel loop may touch an element that one of them writes",
+        )
+        self.scope.difference_update(region.indices)
+
+    def _define(self, index: Index, least: list[Affine], most: list[Affine]) -> None:
+        _require(not self.bounds.knows(index), "an index belongs to one loop")
+        self.bounds.define(index, least, most)
+        self.scope.add(index)
+
+    def _loop(self, loop: Loop) -> None:
+        _require(loop.step > 0, "a loop goes forward")
+        _require(loop.ends, "a loop has an end")
+        for bound in (loop.begin, *loop.ends):
+            self._affine(bound, "the bound of a loop")
+        if loop.kind == "unroll":
+            constant = all(not bound.terms for bound in (loop.begin, *loop.ends))
+            _require(constant, "a loop that is written out has constant bounds")
+        for carried in loop.carried:
+            self._use(carried.start, "the start of a carried value")
+            _require(carried.dtype is carried.start.dtype, "a carried value starts with its dtype")
+        most = [end - self._last_step(loop, end) for end in loop.ends]
+        self._define(loop.index, [loop.begin], most)
+        outside = set(self.known)
+        self.known.update(loop.carried)
+        first = len(self.accesses)
+        self._body(loop.body)
+        for carried in loop.carried:
+            self._carried(loop, carried)
+        if loop.kind in ("vector", "lanes"):
+            self._vector(loop, self.accesses[first:])
+        self.known = outside | set(loop.carried)
+        self.scope.remove(loop.index)
+
+    def _last_step(self, loop: Loop, end: Affine) -> int:
+        """How far below `end` the last iteration is at least: a whole step, if the loop ends where
+        its steps lead.
+        """
+        length = end - loop.begin
+        if not length.terms:
+            return (length.constant - 1) % loop.step + 1
+        if len(end.terms) == 1 and not end.constant:
+            (variable,) = end.terms
+            whole = self.multiples.get(variable)
+            if whole is not None and whole.by == loop.step:
+                return loop.step if whole.base.key() == loop.begin.key() else 1
+        return 1
+
+    def _carried(self, loop: Loop, carried: Carried) -> None:
+        _require(carried.update is not None, "a carried value is never updated")
+        assert carried.update is not None
+        self._use(carried.update, "the update of a carried value")
+        _require(carried.update.dtype is carried.dtype, "a carried value keeps its dtype")
+        _require(
+            _depends(carried.update, carried), "a carried value is not combined with what it was"
+        )
+
+    def _vector(self, loop: Loop, accesses: list[Access]) -> None:
+        innermost = not any(isinstance(statement, Loop) for statement in loop.body)
+        _require(innermost, "a vector loop is innermost")
+        for carried in loop.carried:
+            update = carried.update
+            combines = isinstance(update, Apply) and update.word in _COMBINING
+            _require(combines, "what a vector loop carries is combined by one word")
+            assert isinstance(update, Apply)
+            _require(
+                update.word in _ORDERLESS or not is_inexact(carried.dtype),
+                "what a vector loop carries may be combined in any order",
+            )
+        around = self.scope - {loop.index}
+        _require(
+            are_disjoint(self.bounds, (loop.index,), accesses, around),
+            "two iterations of a vector loop may touch an element that one of them writes",
+        )
+
+    def _when(self, when: When) -> None:
+        self._use(when.value, "a condition")
+        _require(when.value.dtype is int64, "a condition is about an int64")
+        for bound in (when.low, when.high):
+            self._affine(bound, "a condition")
+        outside, before = set(self.known), self.guards.get(when.value)
+        self.guards[when.value] = (when.low, when.high)
+        self._body(when.body)
+        self.known = outside
+        if before is None:
+            del self.guards[when.value]
+        else:
+            self.guards[when.value] = before
+
+    def _mask(self, mask: Mask) -> None:
+        _require(mask.index in self.scope, "a mask is about an index of a loop around it")
+        for end in mask.ends:
+            self._affine(end, "a mask")
+        outside = set(self.known)
+        with self.bounds.narrowed(mask.index, [end - 1 for end in mask.ends]):
+            self._body(mask.body)
+            for chosen in mask.results:
+                self._use(chosen.value, "a choice")
+                _require(
+                    chosen.dtype is chosen.value.dtype is chosen.other.dtype,
+                    "both values of a choice have its dtype",
+                )
+        self.known = outside | set(mask.results)
+
+    def _multiple(self, multiple: Multiple) -> None:
+        for bound in (multiple.base, *multiple.ends):
+            self._affine(bound, "a multiple")
+        for end in multiple.ends:
+            _require(
+                self.bounds.is_not_negative(end - multiple.base), "a multiple is of no less than 0"
+            )
+        self._define(multiple.index, [multiple.base], list(multiple.ends))
+        self.multiples[multiple.index] = multiple
+
+    def _split(self, split: Split) -> None:
+        self._affine(split.number, "a split")
+        size = 1
+        for length in split.lengths:
+            _require(isinstance(length, int), "a number is split by constant lengths")
+            assert isinstance(length, int)
+            size *= length
+        inside = self.bounds.is_not_negative(split.number) and self.bounds.is_not_negative(
+            affine(size - 1) - split.number
+        )
+        _require(inside, "a number that is split is not proven to be that of an element")
+        for index, length in zip(split.indices, split.lengths, strict=True):
+            self._define(index, [affine(0)], [affine(length) - 1])
+        self.splits.append(split)
+
+    # Statements
+
+    def _body(self, body: Body) -> None:
+        named: list[Index] = []
+        splits = len(self.splits)
+        for statement in body:
+            if isinstance(statement, Apply):
+                self._apply(statement)
+                self.known.add(statement)
+            elif isinstance(statement, Load):
+                self._access(statement.buffer, statement.index, False)
+                _require(
+                    statement.dtype is statement.buffer.dtype,
+                    f"what is read of {statement.buffer.name} has its dtype",
+                )
+                self.known.add(statement)
+            elif isinstance(statement, Store):
+                self._use(statement.value, f"what is written to {statement.buffer.name}")
+                _require(statement.value.lanes == 1, "one element is written at a time")
+                _require(
+                    statement.value.dtype is statement.buffer.dtype,
+                    f"{statement.buffer.name} holds {statement.buffer.dtype.name}, and "
+                    f"{statement.value.dtype.name} is written to it",
+                )
+                self._access(statement.buffer, statement.index, True)
+            elif isinstance(statement, Loop):
+                self._loop(statement)
+            elif isinstance(statement, When):
+                self._when(statement)
+            elif isinstance(statement, Mask):
+                self._mask(statement)
+            elif isinstance(statement, Bundle):
+                self._bundle(statement)
+                self.known.add(statement)
+            elif isinstance(statement, Lanes):
+                self._use(statement.value, "a choice of lanes")
+                last = statement.first + statement.lanes
+                _require(
+                    0 <= statement.first < last <= statement.value.lanes,
+                    f"a bundle of {statement.value.lanes} has no lanes {statement.first}..{last}",
+                )
+                self.known.add(statement)
+            elif isinstance(statement, Joined):
+                for part in statement.parts:
+                    self._use(part, "a join of indices")
+                _require(
+                    _keys([part.bound for part in statement.parts]) == _keys(statement.lengths),
+                    "indices that are joined are inside of their axes",
+                )
+                self.known.add(statement)
+            elif isinstance(statement, Split):
+                self._split(statement)
+                named.extend(statement.indices)
+            elif isinstance(statement, Apart):
+                for buffer in statement.buffers:
+                    _require(buffer.argument is not None, "what may be the same is an argument")
+                outside = set(self.known)
+                self._body(statement.body)
+                self.known = outside
+            elif isinstance(statement, Multiple):
+                self._multiple(statement)
+                named.append(statement.index)
+            else:
+                self._copy(statement)
+        self.scope.difference_update(named)
+        del self.splits[splits:]
+
+    def _bundle(self, bundle: Bundle) -> None:
+        buffer = bundle.buffer
+        _require(buffer in self.buffers, f"{buffer.name} is no buffer of the nest")
+        _require(buffer.argument is None, f"{buffer.name} is a bundle, and not on the stack")
+        _require(bundle.dtype is buffer.dtype, f"what is read of {buffer.name} has its dtype")
+        self.accesses.append(Access(buffer, (affine(0),), False))
+
+    def _copy(self, block: CopyBlock) -> None:
+        source, target = block.source, block.target
+        down, _ = block.axes
+        _require(source.dtype is target.dtype, "a transposed block keeps its dtype")
+        _require(len(target.shape) == 2, "a transposed block is written to rows and columns")
+        stride = source.strides[down]
+        _require(
+            block.side == 1 or stride in (source.dtype.size, -source.dtype.size),
+            f"the columns of a block of {source.name} are not contiguous",
+        )
+        last = block.side - 1
+        for distance in {0, last}:
+            ends = dict.fromkeys(block.axes, distance)
+            self._access(source, _moved(block.source_index, ends), False)
+            self._access(target, _moved(block.index, {0: distance, 1: distance}), True)
+
+    def _apply(self, value: Apply) -> None:
+        word, operands = value.word, value.operands
+        _require(word in WORDS, f"the kernel vocabulary has no word {word}")
+        count = _MANY.get(word, 2 if word in _TWO else 1)
+        _require(len(operands) == count, f"{word} takes {count} operands, not {len(operands)}")
+        for operand in operands:
+            self._use(operand, word)
+        equal = operands[1:] if word == "select" else operands
+        _require(
+            all(each.dtype is equal[0].dtype for each in equal),
+            f"the operands of {word} have equal dtypes",
+        )
+        _require(
+            all(each.lanes == operands[0].lanes for each in operands),
+            f"the operands of {word} have equally many lanes",
+        )
+        if word == "select":
+            _require(operands[0].dtype is bool_, "select chooses by a bool")
+        expected = result_dtype(word, operands, value.parameter)
+        _require(
+            value.dtype is expected,
+            f"{word} gives {expected.name}, not {value.dtype.name}",
+        )
+
+    # Values and indices
+
+    def _use(self, value: Value, where: str) -> None:
+        if isinstance(value, (Constant, Repeated)):
+            return
+        if isinstance(value, Position):
+            self._affine(value.position, where)
+            return
+        if isinstance(value, Checked):
+            self._use(value.value, where)
+            _require(value.value.dtype is int64, "an index that was checked is an int64")
+            self._extent(value.bound, "the bound of an index")
+            return
+        _require(value in self.known, f"{where} uses a value that is not computed before it")
+
+    def _affine(self, x: Affine, where: str) -> None:
+        known = self.scope.issuperset(x.terms)
+        _require(known, f"{where} uses an index of a loop that is not around it")
+
+    def _access(self, buffer: Buffer, index: Indices, writes: bool) -> None:
+        _require(buffer in self.buffers, f"{buffer.name} is no buffer of the nest")
+        _require(
+            len(index) == len(buffer.shape),
+            f"{buffer.name} has {len(buffer.shape)} axes and is indexed by {len(index)}",
+        )
+        found: list[Affine] = []
+        for at, length in zip(index, buffer.shape, strict=True):
+            position = at if isinstance(at, Affine) else self._bounded(at, buffer)
+            if isinstance(at, Affine):
+                self._affine(at, f"an index of {buffer.name}")
+            inside = self.bounds.is_not_negative(position) and self.bounds.is_not_negative(
+                affine(length) - position - 1
+            )
+            _require(inside, f"an index of {buffer.name} is not proven to be inside of it")
+            found.append(position)
+        self.accesses.append(Access(buffer, tuple(found), writes, self._joined(index, buffer)))
+
+    def _joined(self, index: Indices, buffer: Buffer) -> tuple[tuple[int, ...], Affine] | None:
+        """The axes along which an index is made of the parts of one number, and that number, if
+        something is known of it.
+        """
+        for value in self.guards:
+            if isinstance(value, Joined) and all(part in index for part in value.parts):
+                axes = tuple(index.index(part) for part in value.parts)
+                if _lengths(buffer, axes) == _keys(value.lengths):
+                    return axes, self._bounded(value, buffer)
+        bare = [next(iter(at.terms)) if _is_bare(at) else None for at in index]
+        for split in self.splits:
+            if all(each in bare for each in split.indices):
+                axes = tuple(bare.index(each) for each in split.indices)
+                if _lengths(buffer, axes) == _keys(split.lengths):
+                    return axes, split.number
+        return None
+
+    def _bounded(self, value: Value, buffer: Buffer) -> Affine:
+        """A computed index as a variable of its own, with what is known of it."""
+        self._use(value, f"an index of {buffer.name}")
+        least, most = [], []
+        if isinstance(value, Checked):
+            least.append(affine(0))
+            most.append(affine(value.bound) - 1)
+        guard = self.guards.get(value)
+        if guard is not None:
+            least.append(guard[0])
+            most.append(guard[1] - 1)
+        _require(least, f"an index of {buffer.name} is computed and unchecked")
+        index = Index()
+        self.bounds.define(index, least, most)
+        return affine(index)
+
+
+def _is_bare(at: Affine | Value) -> TypeGuard[Affine]:
+    """Whether an index is one variable."""
+    return isinstance(at, Affine) and not at.constant and list(at.terms.values()) == [1]
+
+
+def _keys(lengths: Sequence[Extent]) -> list[tuple[Any, ...]]:
+    return [affine(length).key() for length in lengths]
+
+
+def _lengths(buffer: Buffer, axes: Sequence[int]) -> list[tuple[Any, ...]]:
+    return _keys([buffer.shape[axis] for axis in axes])
+
+
+def _moved(index: Indices, by: dict[int, int]) -> Indices:
+    """An index so much further along some axes."""
+    return tuple(
+        at + by[axis] if axis in by and isinstance(at, Affine) else at
+        for axis, at in enumerate(index)
+    )
+
+
+def _depends(value: Value, on: Value) -> bool:
+    """Whether a value is computed from another."""
+    stack, seen = [value], set[Value]()
+    while stack:
+        found = stack.pop()
+        if found is on:
+            return True
+        if found in seen:
+            continue
+        seen.add(found)
+        if isinstance(found, Apply):
+            stack.extend(found.operands)
+        elif isinstance(found, Carried):
+            stack.append(found.start)
+            if found.update is not None:
+                stack.append(found.update)
+    return False

@@ -1,0 +1,1 @@
+"""From loop nests to LLVM's assembly language."""

@@ -1,0 +1,73 @@
+"""Copies of single elements, and of square blocks that are transposed in registers."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ingot.compiler.code import Code, Register, literal
+from ingot.compiler.forms.nest import CopyBlock
+
+__all__ = ["copy_block"]
+
+
+def copy_block(code: Code, block: CopyBlock, target: Register, source: Register) -> None:
+    """Copies the block whose first element in each of the two memories is at an address. A vector
+    holds one column of it, whose elements lie next to each other in the source.
+    """
+    side, size = block.side, block.source.dtype.size
+    down, right = (block.source.strides[axis] for axis in block.axes)
+    row = block.target.strides[0]
+    assert isinstance(down, int)
+    assert isinstance(right, int)
+    assert isinstance(row, int)
+    element = f"i{8 * size}"
+    if side == 1:
+        code.store(code.load(element, source, ", align 1"), target)
+        return
+    type = f"<{side} x {element}>"
+    # a vector begins where the addresses are lowest
+    lowest = 0 if down > 0 else (side - 1) * down
+    vectors = [
+        code.load(type, _moved(code, source, lowest + number * right), ", align 1")
+        for number in range(side)
+    ]
+    for number, vector in enumerate(_transposed(code, vectors)):
+        distance = number if down > 0 else side - 1 - number
+        address = _moved(code, target, distance * row)
+        code.store(vector, address, f", align {side * size}")
+
+
+def _moved(code: Code, address: Register, distance: int) -> Register:
+    return code.offset(address, literal("i64", distance)) if distance else address
+
+
+def _transposed(code: Code, vectors: list[Register]) -> list[Register]:
+    """The rows of a square whose columns are given: halves of halves change places."""
+    side = len(vectors)
+    distance = side // 2
+    while distance:
+        for number in range(side):
+            if not number & distance:
+                pair = vectors[number], vectors[number + distance]
+                vectors[number] = _shuffled(code, pair, side, distance, 0)
+                vectors[number + distance] = _shuffled(code, pair, side, distance, distance)
+        distance //= 2
+    return vectors
+
+
+def _shuffled(
+    code: Code, pair: tuple[Register, Register], side: int, distance: int, shift: int
+) -> Register:
+    """Runs of `distance` elements of two vectors by turns, from the element `shift` on."""
+    first, second = pair
+    return code.assign(
+        first.type, f"shufflevector {first}, {second}, {_mask(side, distance, shift)}"
+    )
+
+
+@cache
+def _mask(side: int, distance: int, shift: int) -> str:
+    lanes = [
+        side + lane - distance + shift if lane & distance else lane + shift for lane in range(side)
+    ]
+    return f"<{side} x i32> <{', '.join(f'i32 {lane}' for lane in lanes)}>"

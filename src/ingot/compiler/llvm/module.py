@@ -1,0 +1,47 @@
+"""The text of a module with one kernel, and how much work one of its iterations is."""
+
+from __future__ import annotations
+
+from ingot.compiler.code import Code
+
+__all__ = ["module_text", "work_grain"]
+
+# instructions times elements below which a thread costs more than it brings
+PARALLEL_WORK = 1 << 14
+
+
+def work_grain(code: Code, elements_per_part: int) -> int:
+    """How many parts of a kernel make enough work for a thread."""
+    work = max(1, len(code.lines)) * max(1, elements_per_part)
+    return max(1, PARALLEL_WORK // work)
+
+
+def module_text(code: Code, alone: list[bool]) -> str:
+    """The text of a module. `KERNEL` stands for the kernel's name, which depends on the rest of the
+    text; `alone` says of each operand whether it overlaps no other.
+    """
+    operands = len(alone)
+    parameters = ", ".join(f"ptr{' noalias' * alone[i]} %a{i}" for i in range(operands))
+    unpack = []
+    for i in range(operands):
+        unpack.append(f"  %p{i} = getelementptr inbounds ptr, ptr %arguments, i64 {i}")
+        unpack.append(f"  %a{i} = load ptr, ptr %p{i}")
+    passed = ", ".join(f"ptr %a{i}" for i in range(operands))
+    comma = ", " if operands else ""
+    return "\n".join(
+        [
+            *sorted(code.declarations.values()),
+            f"define internal void @KERNEL_body({parameters}{comma}i64 %begin, i64 %end) #0 {{",
+            "entry:",
+            *code.lines,
+            "  ret void",
+            "}",
+            "define void @KERNEL(ptr %arguments, i64 %begin, i64 %end, i32 %thread) #0 {",
+            *unpack,
+            f"  call void @KERNEL_body({passed}{comma}i64 %begin, i64 %end)",
+            "  ret void",
+            "}",
+            'attributes #0 = { nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }',
+            *code.metadata,
+        ]
+    )

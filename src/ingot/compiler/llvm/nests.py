@@ -1,0 +1,486 @@
+"""Loop nests as LLVM code.
+
+Addresses are worked out loop by loop: a loop moves the pointers of what is read and written inside
+it along its own index, so that the innermost loop adds one product to each, and LLVM sees plain
+strides. The symbols of a nest are read from one more argument, a table of int64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ingot.compiler.code import NO_UNROLLING, WRITTEN_OUT, Code, Register, literal
+from ingot.compiler.code import Loop as CodeLoop
+from ingot.compiler.emit import Element, LLVMKernel, register_type
+from ingot.compiler.forms.affine import Affine, Extent, Index, Variable, affine
+from ingot.compiler.forms.nest import (
+    Apart,
+    Apply,
+    Body,
+    Buffer,
+    Bundle,
+    Carried,
+    Checked,
+    Constant,
+    CopyBlock,
+    Indices,
+    Joined,
+    Lanes,
+    Load,
+    Loop,
+    Mask,
+    Multiple,
+    Nest,
+    Parallel,
+    Position,
+    Repeated,
+    Split,
+    Store,
+    Value,
+    When,
+    statements,
+)
+from ingot.compiler.llvm.bundles import BundleMemory, repeated, some_lanes
+from ingot.compiler.llvm.copies import copy_block
+from ingot.compiler.llvm.module import module_text, work_grain
+from ingot.compiler.llvm.places import Factor, Place, Places
+
+__all__ = ["nest_code", "nest_module"]
+
+STACK_ALIGNMENT = 64
+_ZERO = literal("i64", 0)
+
+
+def nest_code(nest: Nest) -> Code:
+    """The body of the function of a nest, with arguments %a0, %a1 ... and the range %begin, %end of
+    the parallel loop.
+    """
+    return _Writer(nest).code
+
+
+def nest_module(nest: Nest) -> str:
+    """The text of a module with the kernel of a nest. Sets the grain of its parallel loops."""
+    code = nest_code(nest)
+    for region in nest.parallel:
+        if not region.grain and isinstance(region.work, int):
+            region.grain = work_grain(code, region.work)
+    alone = [True] * nest.arguments
+    for buffer in nest.buffers:
+        if buffer.argument is not None and not buffer.alone:
+            alone[buffer.argument] = False
+    if nest.symbols:
+        alone.append(True)
+    return module_text(code, alone)
+
+
+class _Writer:
+    def __init__(self, nest: Nest) -> None:
+        self.nest = nest
+        self.code = Code()
+        self.code.parallel = nest.independent
+        self.k = LLVMKernel(self.code)
+        self.elements: dict[Value, Element] = {}
+        self.numbers: dict[Variable, Register] = {}
+        self.memory: dict[Buffer, Register] = {}
+        self.places: dict[Value | Store, Place] = {}
+        self.corners: dict[CopyBlock, tuple[Place, Place]] = {}
+        self.table = Places()
+        self._inside: dict[Loop | Parallel | Split | Multiple, list[Place]] = {}
+        self.pointers: dict[Place, Register] = {}
+        for number, symbol in enumerate(nest.symbols):
+            table = Register(f"%a{nest.arguments}", "ptr")
+            entry = self.code.element("i64", table, literal("i64", number))
+            self.numbers[symbol] = self.code.load("i64", entry)
+        self.bundles: dict[Buffer, BundleMemory] = {}
+        for region in nest.parallel:
+            for statement in statements(region.body):
+                if isinstance(statement, Bundle) and statement.buffer not in self.bundles:
+                    found = BundleMemory(self.code, statement.dtype, statement.lanes)
+                    self.bundles[statement.buffer] = found
+        for buffer in nest.buffers:
+            if buffer not in self.bundles:
+                self.memory[buffer] = self._address(buffer)
+        for parallel in nest.parallel:
+            places: dict[Place, None] = {}
+            self._collect(parallel.body, places)
+            self._inside[parallel] = list(places)
+        for place in self.table.known.values():
+            self.pointers[place] = self._first(place)
+        self._regions()
+
+    # Addresses
+
+    def _address(self, buffer: Buffer) -> Register:
+        if buffer.argument is not None:
+            return Register(f"%a{buffer.argument}", "ptr")
+        nbytes = buffer.dtype.size
+        for length in buffer.shape:
+            assert isinstance(length, int), "memory on the stack has a known size"
+            nbytes *= length
+        name = self.code.fresh("stack")
+        self.code.do(f"{name} = alloca [{nbytes} x i8], align {STACK_ALIGNMENT}")
+        return Register(name, "ptr")
+
+    def _collect(self, body: Body, places: dict[Place, None]) -> None:
+        """Finds the places of all that a body reads and writes, for the loops around it."""
+        named: list[Split | Multiple] = []
+        for statement in body:
+            kind = type(statement)
+            if kind is Apply:
+                continue
+            if isinstance(statement, (Load, Store)):
+                if statement.buffer in self.bundles:
+                    continue
+                place = self.table.place(statement.buffer, statement.index)
+                self.places[statement] = place
+                places[place] = None
+            elif isinstance(statement, Loop):
+                inside: dict[Place, None] = {}
+                self._collect(statement.body, inside)
+                self._inside[statement] = list(inside)
+                places.update(inside)
+            elif isinstance(statement, (When, Mask, Apart)):
+                self._collect(statement.body, places)
+            elif isinstance(statement, CopyBlock):
+                pair = (
+                    self.table.place(statement.target, statement.index),
+                    self.table.place(statement.source, statement.source_index),
+                )
+                self.corners[statement] = pair
+                places.update(dict.fromkeys(pair))
+            elif isinstance(statement, (Split, Multiple)):
+                named.append(statement)
+        for each in named:
+            self._inside[each] = list(places)
+
+    def _first(self, place: Place) -> Register:
+        memory = self.memory[place.buffer]
+        if type(place.constant) is int and place.constant == 0:
+            return memory
+        return self.code.offset(memory, self._number(place.constant))
+
+    def _move(self, places: Sequence[Place], index: Index) -> None:
+        """Moves pointers along the index of a loop that was just entered."""
+        products: dict[Factor, Register] = {}
+        at = self.numbers[index]
+        for place in places:
+            factor = place.terms.get(index)
+            if factor is None:
+                continue
+            distance = products.get(factor)
+            if distance is None:
+                distance = self.code.binary("mul nsw", at, self._number(factor))
+                products[factor] = distance
+            self.pointers[place] = self.code.offset(self.pointers[place], distance)
+
+    def _at(self, buffer: Buffer, place: Place, index: Indices) -> Register:
+        """The address of an element, computed indices included."""
+        pointer = self.pointers[place]
+        for stride, at in zip(buffer.strides, index, strict=True):
+            if isinstance(at, Affine):
+                continue
+            distance = self._element(at).register
+            distance = self.code.binary("mul nsw", distance, self._number(affine(stride)))
+            pointer = self.code.offset(pointer, distance)
+        return pointer
+
+    def _number(self, x: Extent | Index) -> Register:
+        """An affine expression as an i64."""
+        if isinstance(x, int):
+            return literal("i64", x)
+        x = affine(x)
+        total: Register | None = None
+        for variable, factor in x.terms.items():
+            part = self.numbers[variable]
+            if factor != 1:
+                part = self.code.binary("mul nsw", part, literal("i64", factor))
+            total = part if total is None else self.code.binary("add nsw", total, part)
+        if total is None:
+            return literal("i64", x.constant)
+        if x.constant:
+            total = self.code.binary("add nsw", total, literal("i64", x.constant))
+        return total
+
+    def _least(self, ends: Sequence[Affine]) -> Register:
+        found = self._number(ends[0])
+        for end in ends[1:]:
+            found = self.code.intrinsic("smin", found, self._number(end))
+        return found
+
+    # Loops
+
+    def _regions(self) -> None:
+        """The parallel loops, whose ranges follow each other."""
+        begin, end = Register("%begin", "i64"), Register("%end", "i64")
+        if len(self.nest.parallel) == 1:
+            self._parallel(self.nest.parallel[0], begin, end)
+            return
+        past = affine(0)
+        for region in self.nest.parallel:
+            (length,) = region.lengths
+            before, past = past, past + length
+            low = self.code.binary(
+                "sub nsw",
+                self.code.intrinsic("smax", begin, self._number(before)),
+                self._number(before),
+            )
+            high = self.code.binary(
+                "sub nsw",
+                self.code.intrinsic("smin", end, self._number(past)),
+                self._number(before),
+            )
+            self._parallel(region, low, high)
+
+    def _parallel(self, region: Parallel, begin: Register, end: Register) -> None:
+        if not region.indices:
+            self._body(region.body)
+            return
+        outside = self.pointers
+        with self.code.loop(begin, end) as loop:
+            self.pointers = dict(outside)
+            at = loop.index
+            for number in range(len(region.indices) - 1, -1, -1):
+                index, length = region.indices[number], region.lengths[number]
+                if number == 0:
+                    self.numbers[index] = at
+                elif length == 1:
+                    self.numbers[index] = _ZERO
+                    continue
+                else:
+                    count = self._number(length)
+                    self.numbers[index] = self.code.binary("urem", at, count)
+                    at = self.code.binary("udiv", at, count)
+                self._move(self._inside[region], index)
+            self.code.lanes = region.lanes  # functions may ask for fewer
+            self._body(region.body)
+        self.pointers = outside
+
+    def _loop(self, loop: Loop) -> None:
+        if loop.kind == "unroll":
+            self._unrolled(loop)
+            return
+        starts = [self._element(c.start) for c in loop.carried]
+        begin, end = self._number(loop.begin), self._least(loop.ends)
+        outside, is_parallel = self.pointers, self.code.parallel
+        if is_parallel and _writes_stack(loop.body):
+            self.code.parallel = False  # all iterations of the parallel loop use that memory
+        with self.code.loop(
+            begin, end, _flat(starts), step=loop.step, hints=_hints(loop)
+        ) as written:
+            self._carry(loop.carried, starts, written)
+            self.code.lanes = loop.lanes
+            self.numbers[loop.index] = written.index
+            self.pointers = dict(outside)
+            self._move(self._inside[loop], loop.index)
+            self._body(loop.body)
+            written.updated = _flat([self._updated(c) for c in loop.carried])
+        self._carry(loop.carried, starts, written)
+        self.pointers, self.code.parallel = outside, is_parallel
+
+    def _carry(
+        self, carried: Sequence[Carried], starts: Sequence[Element], written: CodeLoop
+    ) -> None:
+        self.elements.update(zip(carried, _unflat(written.carried, starts), strict=True))
+
+    def _updated(self, carried: Carried) -> Element:
+        assert carried.update is not None
+        return self._element(carried.update)
+
+    def _unrolled(self, loop: Loop) -> None:
+        """A loop of known bounds, written out."""
+        begin = loop.begin.constant
+        end = min(end.constant for end in loop.ends)
+        for carried in loop.carried:
+            self.elements[carried] = self._element(carried.start)
+        outside = self.pointers
+        for at in range(begin, end, loop.step):
+            self.numbers[loop.index] = literal("i64", at)
+            self.pointers = dict(outside)
+            self._move(self._inside[loop], loop.index)
+            self._body(loop.body)
+            updated = [self._updated(carried) for carried in loop.carried]
+            self.elements.update(zip(loop.carried, updated, strict=True))
+        self.pointers = outside
+
+    def _when(self, when: When) -> None:
+        code = self.code
+        value = self._element(when.value).register
+        above = code.compare("icmp sge", value, self._number(when.low))
+        inside = code.binary("and", above, code.compare("icmp slt", value, self._number(when.high)))
+        self._branch(inside, when.body)
+
+    def _branch(self, condition: Register, body: Body) -> None:
+        """What is done where a condition holds."""
+        code = self.code
+        then, done = code.fresh("then"), code.fresh("done")
+        code.branch_if(condition, then, done)
+        code.label(then)
+        self._body(body)
+        code.branch(done)
+        code.label(done)
+
+    def _multiple(self, multiple: Multiple) -> None:
+        code = self.code
+        base, end = self._number(multiple.base), self._least(multiple.ends)
+        length = end if base.name == "0" else code.binary("sub nsw", end, base)
+        rest = code.binary("urem", length, literal("i64", multiple.by))
+        self.numbers[multiple.index] = code.binary("sub nsw", end, rest)
+        self._move(self._inside[multiple], multiple.index)
+
+    def _mask(self, mask: Mask) -> None:
+        code = self.code
+        others = [self._element(chosen.other) for chosen in mask.results]
+        inside = code.compare("icmp slt", self.numbers[mask.index], self._least(mask.ends))
+        then, join, before = code.fresh("then"), code.fresh("join"), code.block
+        code.branch_if(inside, then, join)
+        code.label(then)
+        self._body(mask.body)
+        found = [self._element(chosen.value) for chosen in mask.results]
+        after = code.block
+        code.branch(join)
+        code.label(join)
+        merged = [
+            code.assign(a.type, f"phi {a.type} [{a.name}, %{after}], [{b.name}, %{before}]")
+            for a, b in zip(_flat(found), _flat(others), strict=True)
+        ]
+        self.elements.update(zip(mask.results, _unflat(merged, found), strict=True))
+
+    def _apart(self, apart: Apart) -> None:
+        code = self.code
+        one, other = (self.memory[buffer] for buffer in apart.buffers)
+        self._branch(code.compare("icmp ne", one, other), apart.body)
+
+    def _join(self, value: Joined) -> None:
+        code = self.code
+        found = self._element(value.parts[0]).register
+        for part, length in zip(value.parts[1:], value.lengths[1:], strict=True):
+            found = code.binary("mul nsw", found, self._number(length))
+            found = code.binary("add nsw", found, self._element(part).register)
+        self.elements[value] = Element(found, value.dtype)
+
+    def _split(self, split: Split) -> None:
+        number = self._number(split.number)
+        pairs = list(zip(split.indices, split.lengths, strict=True))
+        for index, length in reversed(pairs[1:]):
+            count = self._number(length)
+            self.numbers[index] = self.code.binary("urem", number, count)
+            number = self.code.binary("udiv", number, count)
+        self.numbers[split.indices[0]] = number
+        for index in split.indices:
+            self._move(self._inside[split], index)
+
+    # Statements and values
+
+    def _body(self, body: Body) -> None:
+        for statement in body:
+            _WRITE[type(statement)](self, statement)
+
+    def _load(self, load: Load) -> None:
+        address = self._at(load.buffer, self.places[load], load.index)
+        self.elements[load] = self.k.load(load.dtype, address)
+
+    def _store(self, store: Store) -> None:
+        value = self._element(store.value)
+        if store.buffer in self.bundles:
+            (index,) = store.index
+            assert isinstance(index, Affine)
+            self.bundles[store.buffer].store(self.code, value, self._number(index))
+            return
+        self.k.store(value, self._at(store.buffer, self.places[store], store.index))
+
+    def _bundle(self, bundle: Bundle) -> None:
+        self.elements[bundle] = self.bundles[bundle.buffer].load(self.code)
+
+    def _some_lanes(self, lanes: Lanes) -> None:
+        bundle = self._element(lanes.value)
+        self.elements[lanes] = some_lanes(self.code, bundle, lanes.first, lanes.lanes)
+
+    def _copy(self, block: CopyBlock) -> None:
+        target, source = self.corners[block]
+        copy_block(self.code, block, self.pointers[target], self.pointers[source])
+
+    def _apply(self, value: Apply) -> None:
+        if value.word == "taken_for":
+            self.elements[value] = Element(self._element(value.operands[0]).register, value.dtype)
+            return
+        operands: list[Any] = [self._element(operand) for operand in value.operands]
+        if value.parameter is not None:
+            operands.append(value.parameter)
+        self.elements[value] = getattr(self.k, value.word)(*operands)
+
+    def _element(self, value: Value) -> Element:
+        found = self.elements.get(value)
+        if found is not None:
+            return found
+        if isinstance(value, Constant):
+            found = self.k.constant_of(value.value, value.dtype)
+            self.elements[value] = found
+            return found
+        if isinstance(value, Checked):
+            return self._element(value.value)
+        if isinstance(value, Repeated):
+            found = repeated(self.k.constant_of(value.value.value, value.dtype), value.lanes)
+            self.elements[value] = found
+            return found
+        assert isinstance(value, Position), f"{value} is used before it is computed"
+        position = self._number(value.position)
+        return Element(
+            self.code.convert("trunc", position, register_type(value.dtype)), value.dtype
+        )
+
+
+_WRITE: dict[type, Callable[[_Writer, Any], None]] = {
+    Apply: _Writer._apply,
+    Load: _Writer._load,
+    Store: _Writer._store,
+    Loop: _Writer._loop,
+    When: _Writer._when,
+    Mask: _Writer._mask,
+    Bundle: _Writer._bundle,
+    Lanes: _Writer._some_lanes,
+    Joined: _Writer._join,
+    Split: _Writer._split,
+    Apart: _Writer._apart,
+    Multiple: _Writer._multiple,
+    CopyBlock: _Writer._copy,
+}
+
+
+def _writes_stack(body: Body) -> bool:
+    for statement in body:
+        if isinstance(statement, Store) and statement.buffer.argument is None:
+            return True
+        if isinstance(statement, CopyBlock):
+            return True
+        if isinstance(statement, (Loop, When, Mask, Apart)) and _writes_stack(statement.body):
+            return True
+    return False
+
+
+def _flat(elements: Sequence[Element]) -> list[Register]:
+    """All registers of some elements, for loops to carry."""
+    registers = []
+    for element in elements:
+        registers.append(element.register)
+        if element.imaginary is not None:
+            registers.append(element.imaginary)
+    return registers
+
+
+def _unflat(registers: Sequence[Register], like: Sequence[Element]) -> list[Element]:
+    """The opposite of `_flat`."""
+    remaining = iter(registers)
+    return [
+        Element(next(remaining), x.dtype, None if x.imaginary is None else next(remaining))
+        for x in like
+    ]
+
+
+def _hints(loop: Loop) -> Sequence[str]:
+    """What LLVM is told about a loop."""
+    if loop.kind == "lanes":
+        return WRITTEN_OUT
+    if loop.copies == 1:
+        return (NO_UNROLLING,)
+    return (f'!"llvm.loop.unroll.count", i32 {loop.copies}',) if loop.copies else ()

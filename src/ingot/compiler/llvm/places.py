@@ -1,0 +1,61 @@
+"""Addresses of elements as sums of products of indices and strides."""
+
+from __future__ import annotations
+
+from ingot.compiler.forms.affine import Affine, Index, Symbol, affine
+from ingot.compiler.forms.nest import Buffer, Indices
+
+__all__ = ["Factor", "Place", "Places"]
+
+Factor = int | Affine  # of symbols
+
+
+class Place:
+    """An address: how far it moves with each index, in bytes, from where on."""
+
+    __slots__ = ("buffer", "constant", "terms")
+
+    def __init__(self, buffer: Buffer, terms: dict[Index, Factor], constant: Factor) -> None:
+        self.buffer = buffer
+        self.terms = terms
+        self.constant = constant
+
+
+class Places:
+    """The addresses of a nest. Equal ones are one, so that they share their pointers."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[object, ...], Place] = {}
+
+    def place(self, buffer: Buffer, index: Indices) -> Place:
+        """The address of an element of a buffer, computed indices left out."""
+        terms: dict[Index, Factor] = {}
+        constant: Factor = buffer.offset
+        for stride, at in zip(buffer.strides, index, strict=True):
+            if not isinstance(at, Affine):
+                continue
+            for variable, factor in at.terms.items():
+                if isinstance(variable, Symbol):
+                    assert isinstance(stride, int), "a product of two symbols is not affine"
+                    constant = affine(constant) + affine(variable) * (factor * stride)
+                else:
+                    moved = _product(stride, factor)
+                    terms[variable] = _sum(terms[variable], moved) if variable in terms else moved
+            if at.constant:
+                constant = _sum(constant, _product(stride, at.constant))
+        # equal places share their pointers
+        key = (buffer, constant, *terms.items())
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = Place(buffer, terms, constant)
+        return found
+
+
+def _product(stride: int | Symbol, factor: int) -> Factor:
+    return stride * factor if isinstance(stride, int) else affine(stride) * factor
+
+
+def _sum(a: Factor, b: Factor) -> Factor:
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    return affine(a) + b

@@ -1,0 +1,1 @@
+"""Lowering: fused groups become loop nests."""

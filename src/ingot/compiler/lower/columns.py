@@ -1,0 +1,224 @@
+"""Columns: reductions along other axes than the last, in tiles of the last axis.
+
+Each lane of the order (`graph/reduction_order.py`) is a row of memory as wide as the tile. So are
+the totals, and those of groups of blocks where there are several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from ingot.compiler.forms.affine import Affine, Extent, Index, affine
+from ingot.compiler.forms.nest import Buffer, Value
+from ingot.compiler.lower.group import GroupBuilder, Known, Spot
+from ingot.compiler.lower.reductions import Accumulator
+from ingot.compiler.tape import Step
+from ingot.graph.reduction_order import BLOCK, LANES, PART
+
+__all__ = ["Columns"]
+
+# Elements side by side in a reduction along other axes: lanes of them should fit into L2, there
+# should be some tiles for threads to share, and rows of a tile should be some cache lines long.
+MAX_COLUMNS, MIN_COLUMNS = 512, 128
+SOME_TILES = 16
+# rows that a reduction along columns combines at once, divided by the steps it computes
+ROWS_TOGETHER = 8
+MAX_WRITTEN_OUT = 64  # steps of a column's code that has no loop over rows
+
+
+class Columns:
+    """Tiles of columns: what is built for one, which `begin_tile` chooses."""
+
+    def __init__(self, builder: GroupBuilder, maps: list[Step], outputs: list[Step]) -> None:
+        self.builder = builder
+        domain = builder.domain
+        self.last = len(domain.lengths) - 1
+        self.kept = [axis for axis in domain.kept if axis != self.last]
+        columns = domain.lengths[self.last]
+        shared = -(-columns // SOME_TILES)
+        self.width = min(columns, max(MIN_COLUMNS, min(MAX_COLUMNS, shared)))
+        self.in_row = -(-domain.lengths[self.last] // self.width)  # tiles along the last axis
+        self.count = domain.size(self.kept) * self.in_row
+        self.accumulators = [Accumulator(step) for step in builder.reductions]
+        self.inner = domain.inner
+        self.outer = tuple(axis for axis in domain.reduced if axis not in domain.inner)
+        self.length = domain.size(self.inner)
+        self.blocks_in_row = -(-self.length // BLOCK)
+        self.blocks = self.blocks_in_row * domain.size(self.outer)
+        self.parts = -(-self.blocks // PART)
+        self.lane_count = min(LANES, 1 << max(self.length - 1, 0).bit_length())
+        self.maps, self.outputs = maps, outputs
+        self.together = max(1, ROWS_TOGETHER // max(1, len(self.maps)))
+        self.is_short = (
+            0 < self.length <= LANES and self.length * (len(self.maps) + 1) <= MAX_WRITTEN_OUT
+        )
+        if not self.is_short:
+            self.lanes = [
+                builder.stack(f"lanes{number}", x.dtype, (self.lane_count, self.width))
+                for number, x in enumerate(self.accumulators)
+            ]
+        self.totals = self._memory("totals")
+        self.in_part = self.totals  # of one group of blocks, where there are several
+
+    def _memory(self, name: str) -> list[Buffer]:
+        return [
+            self.builder.stack(f"{name}{number}", x.total, (self.width,))
+            for number, x in enumerate(self.accumulators)
+        ]
+
+    def begin_tile(self, kept: Sequence[Index], tile: Index) -> None:
+        """Which tile the loops that follow are for."""
+        length = self.builder.domain.lengths[self.last]
+        spot = [affine(0)] * (self.last + 1)
+        for axis, index in zip(self.kept, kept, strict=True):
+            spot[axis] = affine(index)
+        self.left = affine(0)
+        self.ends: tuple[Extent, ...] = (self.width,)
+        if self.in_row > 1:
+            self.left = affine(tile) * self.width
+            self.ends = (self.width, affine(length) - self.left)
+        self.spot = tuple(spot)
+
+    @contextmanager
+    def _loop(self) -> Iterator[Affine]:
+        """A loop along the tile."""
+        lanes = self.builder.lanes(self.last)
+        with self.builder.loop(0, *self.ends, kind="vector", lanes=lanes) as column:
+            yield affine(column)
+
+    def columns(self) -> Iterator[tuple[Spot, list[Value]]]:
+        """A loop over the columns of the tile, each with its totals."""
+        with self._loop() as column:
+            totals: list[Value] = [self.builder.load(each, (column,)) for each in self.totals]
+            yield (*self.spot[: self.last], self.left + column), totals
+
+    def _start(self, memories: list[Buffer]) -> None:
+        with self._loop() as column:
+            for x, memory in zip(self.accumulators, memories, strict=True):
+                self.builder.store(x.start(x.total), memory, (column,))
+
+    # The order
+
+    def reduce_all(self) -> None:
+        """All rows of the tile into `totals`."""
+        builder = self.builder
+        self._start(self.totals)
+        if self.parts <= 1:
+            self._reduce_blocks(affine(0), affine(self.blocks))
+            return
+        self.in_part = self._memory("part")
+        with builder.loop(0, self.parts) as part:
+            self._start(self.in_part)
+            self._reduce_group(affine(part))
+            with self._loop() as column:
+                for x, total, more in zip(
+                    self.accumulators, self.totals, self.in_part, strict=True
+                ):
+                    old, added = builder.load(total, (column,)), builder.load(more, (column,))
+                    builder.store(x.combine(builder, old, added), total, (column,))
+
+    def reduce_part(self, part: Affine) -> None:
+        """The rows of one group of blocks into `totals`."""
+        self._start(self.totals)
+        self._reduce_group(part)
+
+    def _reduce_group(self, part: Affine) -> None:
+        first = part * PART
+        self._reduce_blocks(first, first + PART, affine(self.blocks))
+
+    def _reduce_blocks(self, first: Affine, *ends: Affine) -> None:
+        builder = self.builder
+        with builder.loop(first, *ends) as block:
+            spot, number = self.spot, affine(block)
+            if self.outer and self.blocks_in_row == 1:
+                spot, number = builder.at(spot, self.outer, number), affine(0)
+            elif self.outer:
+                lengths = [builder.domain.lengths[axis] for axis in self.outer]
+                *above, inside = builder.split(number, [*lengths, self.blocks_in_row])
+                moved, number = list(spot), affine(inside)
+                for axis, index in zip(self.outer, above, strict=True):
+                    moved[axis] = affine(index)
+                spot = tuple(moved)
+            if self.is_short:
+                self._reduce_short(spot)
+            else:
+                self._reduce_block(spot, number * BLOCK)
+
+    def _reduce_block(self, spot: Spot, start: Affine) -> None:
+        """The rows of a block from `start` on, lane by lane, and the lanes into the totals."""
+        builder = self.builder
+        ends = (start + BLOCK, affine(self.length)) if self.length % BLOCK else (start + BLOCK,)
+        if self.blocks_in_row == 1:
+            ends = (affine(self.length),)
+        with builder.loop(0, self.lane_count) as lane:
+            with self._loop() as column:
+                for x, memory in zip(self.accumulators, self.lanes, strict=True):
+                    builder.store(x.start(x.dtype), memory, (affine(lane), column))
+            begin = start + lane
+            if self.together > 1:
+                by = LANES * self.together
+                whole = affine(builder.multiple(begin, *(end + (LANES - 1) for end in ends), by=by))
+                with builder.loop(begin, whole, step=by) as row:
+                    self._add_rows(spot, affine(lane), affine(row), self.together)
+                begin = whole
+            with builder.loop(begin, *ends, step=LANES) as row:
+                self._add_rows(spot, affine(lane), affine(row), 1)
+        with self._loop() as column:
+            for x, memory, total in zip(self.accumulators, self.lanes, self.in_part, strict=True):
+                lanes: list[Value] = [
+                    builder.load(memory, (affine(lane), column)) for lane in range(self.lane_count)
+                ]
+                self._add_lanes(x, lanes, total, column)
+
+    def _reduce_short(self, spot: Spot) -> None:
+        """A block of which each row is a lane, in registers."""
+        rows = [self.builder.at(spot, self.inner, affine(row)) for row in range(self.length)]
+        with self._loop() as column:
+            lanes = [self._elements_at(row, column) for row in rows]
+            for x, total, found in zip(
+                self.accumulators, self.in_part, zip(*lanes, strict=True), strict=True
+            ):
+                self._add_lanes(x, list(found), total, column)
+
+    def _add_lanes(self, x: Accumulator, lanes: list[Value], total: Buffer, column: Affine) -> None:
+        """Combines lanes, upper halves with lower ones, into the total of a column. Of the upper
+        half some may be missing.
+        """
+        builder, half = self.builder, self.lane_count
+        while half > 1:
+            half //= 2
+            upper = lanes[half:]
+            lanes = [
+                x.combine(builder, a, upper[lane]) if lane < len(upper) else a
+                for lane, a in enumerate(lanes[:half])
+            ]
+        added = x.widened(builder, lanes[0])
+        found = x.combine(builder, builder.load(total, (column,)), added)
+        builder.store(found, total, (column,))
+
+    def _elements_at(self, row: Spot, column: Affine) -> list[Value]:
+        """What is reduced at a spot; outputs are written on the way."""
+        builder = self.builder
+        here = (*row[: self.last], self.left + column)
+        known: Known = {}
+        builder.compute(self.maps, known, here)
+        builder.store_outputs(self.outputs, known, here)
+        return [
+            x.added(builder, builder.reduced_input(x.step, known, here)) for x in self.accumulators
+        ]
+
+    def _add_rows(self, spot: Spot, lane: Affine, first: Affine, together: int) -> None:
+        """Combines some rows of a lane, one after the other, into its memory."""
+        builder = self.builder
+        rows = [builder.at(spot, self.inner, first + LANES * number) for number in range(together)]
+        with self._loop() as column:
+            running: list[Value] = [builder.load(each, (lane, column)) for each in self.lanes]
+            for row in rows:
+                added = self._elements_at(row, column)
+                running = [
+                    x.combine(builder, total, each)
+                    for x, total, each in zip(self.accumulators, running, added, strict=True)
+                ]
+            for value, memory in zip(running, self.lanes, strict=True):
+                builder.store(value, memory, (lane, column))

@@ -1,0 +1,61 @@
+"""Which loop nest a fused group becomes.
+
+A map computes every element by itself. Rows are taken one by one; where a row holds reductions it
+is gone through again for what needs their results, while it is still in the cache. Few long rows
+are reduced in parts that a second kernel combines. Reductions along other axes than the last keep a
+tile of the last axis side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ingot.compiler.fuse import runs_by_rows
+from ingot.compiler.lower.domain import operands_of, reads_rows_again
+from ingot.compiler.lower.group import GroupBuilder
+from ingot.compiler.lower.kernel import Lowered
+from ingot.compiler.lower.maps import lower_map
+from ingot.compiler.lower.partial_reductions import columns, split
+from ingot.compiler.lower.rows import lower_rows
+from ingot.compiler.lower.tiles import crosses
+from ingot.compiler.schedule import Group
+from ingot.compiler.tape import Step
+
+__all__ = ["lower", "read_across"]
+
+L1_BYTES = 1 << 15
+
+
+def lower(
+    group: Group, strides_of: dict[Step, tuple[int, ...]], shared: Collection[Step] = ()
+) -> Lowered:
+    """The kernels of a fused group whose operands have these strides. In a group of maps, inputs
+    and outputs that are `shared` may be at the same address, element by element.
+    """
+    if not group.reduced:
+        return Lowered([lower_map(group, strides_of, shared)])
+    builder = GroupBuilder(group, strides_of)
+    domain = builder.domain
+    if reads_rows_again(group) or runs_by_rows(domain.lengths, domain.reduced):
+        return Lowered([lower_rows(builder)])
+    if domain.kept and domain.kept[-1] == len(domain.lengths) - 1:
+        return columns(builder, strides_of)
+    return split(builder, strides_of)
+
+
+def read_across(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> list[Step]:
+    """The inputs that the reductions of a group would read with a long stride, whichever order of
+    axes they choose, and that are too large for L1: they are better copied first.
+    """
+    if not group.reduced:
+        return []
+    domain, operands = operands_of(group, strides_of)
+    inner = len(domain.lengths) - 1
+    return [
+        operand.step
+        for operand in operands.reads
+        if all(operand.strides)
+        and operand.step.nbytes > L1_BYTES
+        and any(crosses(operand, axis, inner) for axis in range(inner))
+        and operand.step not in (gathered.step for gathered in operands.gathers.values())
+    ]

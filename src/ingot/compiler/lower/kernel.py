@@ -1,0 +1,63 @@
+"""Kernels: loop nests with their code, and what a program needs to know to run them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ingot.compiler.forms.nest import Nest
+from ingot.compiler.forms.nest_verify import verify
+from ingot.compiler.llvm.nests import nest_module
+from ingot.compiler.tape import Step
+from ingot.runtime.verification import is_verifying
+
+__all__ = ["Kernel", "Lowered", "kernel_of"]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The code of one kernel and the nest that it was made of: `parts` is how many iterations its
+    parallel loop has, `grain` how many of them are worth a thread.
+    """
+
+    text: str
+    parts: int
+    grain: int
+    operands: tuple[Step | None, ...]  # its arguments; None stands for the group's scratch memory
+    nest: Nest
+
+
+@dataclass
+class Lowered:
+    """A group as kernels to run one after the other, with the scratch memory that they share."""
+
+    kernels: list[Kernel]
+    scratch: int = 0
+
+    def reading(self, copies: dict[Step | None, Step]) -> Lowered:
+        """The same with copies of some inputs in their stead."""
+        if not copies:
+            return self
+        kernels = [
+            replace(each, operands=tuple(copies.get(step, step) for step in each.operands))
+            for each in self.kernels
+        ]
+        return Lowered(kernels, self.scratch)
+
+
+def kernel_of(nest: Nest, operands: Sequence[Step | None]) -> Kernel:
+    """The kernel of a nest whose lengths are known. `operands` are its arguments; None stands for
+    scratch memory.
+    """
+    if is_verifying():
+        verify(nest)
+    text = nest_module(nest)
+    parts = 0
+    for region in nest.parallel:
+        iterations = 1
+        for length in region.lengths:
+            assert isinstance(length, int)
+            iterations *= length
+        parts += iterations
+    grain = max(1, nest.parallel[0].grain)
+    return Kernel(text, parts, grain, tuple(operands), nest)

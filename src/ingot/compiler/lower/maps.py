@@ -1,0 +1,57 @@
+"""Maps: kernels that compute every element of their domain by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ingot.compiler.forms.affine import affine
+from ingot.compiler.lower.kernel import Kernel
+from ingot.compiler.lower.map_builder import MapBuilder
+from ingot.compiler.lower.tiles import crossing_axis, map_in_tiles
+from ingot.compiler.schedule import Group
+from ingot.compiler.tape import Step
+
+__all__ = ["lower_map"]
+
+TILE = 8192  # elements of a long innermost axis that one iteration of the parallel loop takes
+
+
+def lower_map(
+    group: Group, strides_of: dict[Step, tuple[int, ...]], shared: Collection[Step] = ()
+) -> Kernel:
+    """The kernel of a group of maps. Inputs and outputs that are `shared` may be at the same
+    address, element by element.
+    """
+    builder = MapBuilder(group, strides_of, shared)
+    lengths = builder.lengths
+    if not lengths:
+        with builder.parallel(()):
+            builder.map_element(())
+    elif len(lengths) == 1:
+        builder.line()
+    else:
+        crossing = crossing_axis(builder)
+        if crossing is not None:
+            map_in_tiles(builder, crossing)
+        else:
+            _rows(builder)
+    return builder.finish()
+
+
+def _rows(builder: MapBuilder) -> None:
+    """All axes but the last, and tiles of that, in parallel."""
+    *outer, length = builder.lengths
+    inner = len(outer)
+    tiles = -(-length // TILE)
+    lanes = builder.lanes(inner)
+    if tiles == 1:
+        with (
+            builder.parallel(outer, length) as indices,
+            builder.loop(0, length, kind="vector", lanes=lanes) as last,
+        ):
+            builder.map_element(tuple(map(affine, (*indices, last))))
+        return
+    with builder.parallel((*outer, tiles), TILE) as (*indices, tile):
+        first = affine(tile) * TILE
+        with builder.loop(first, first + TILE, length, kind="vector", lanes=lanes) as last:
+            builder.map_element(tuple(map(affine, (*indices, last))))

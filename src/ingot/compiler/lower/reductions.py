@@ -1,0 +1,251 @@
+"""Reductions: how a nest combines many elements, in the order of `graph/reduction_order.py`.
+
+Comes in: a builder, the spot of a row, and what computes the elements at a spot. Goes out: loops
+that leave the row's results as values. The lanes of that order are those of bundles: a loop over
+lanes computes the elements, and bundles are combined as wholes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ingot._native import Dtype
+from ingot.compiler.forms.affine import Affine, affine
+from ingot.compiler.forms.nest import Carried, Chosen, Constant, Repeated, Value
+from ingot.compiler.lower.group import GroupBuilder, Spot
+from ingot.compiler.tape import Step
+from ingot.graph.dtype import bfloat16, complex64, float16, float32, float64
+from ingot.graph.reduction_order import BLOCK, LANES, PART
+
+__all__ = ["Accumulator", "Elements", "Rows"]
+
+SHORT_CODE = 4  # steps of a group
+UNROLLED = 4  # how often the loop of short code over bundles is written out
+
+# What is reduced at a spot, one element for each reduction; also told is the position along the
+# inner axes.
+Elements = Callable[[Spot, Affine], list[Value]]
+
+
+class Accumulator:
+    """A reduction's running result. Half types are float32 until the result is rounded, and sums of
+    those and of float32 are totalled in float64.
+    """
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.op: Any = step.op
+        is_half = step.dtype is float16 or step.dtype is bfloat16
+        self.dtype: Dtype = float32 if is_half else step.dtype
+        is_sum = getattr(self.op, "sums", False)
+        self.total: Dtype = float64 if is_sum and self.dtype is float32 else self.dtype
+
+    @property
+    def in_lanes(self) -> bool:
+        """Whether bundles can be combined: of complex numbers not their order."""
+        return self.dtype is not complex64 or bool(self.op.depends_on_order())
+
+    def start(self, dtype: Dtype) -> Constant:
+        """The element to begin with."""
+        return Constant(dtype, self.op.start(self.step.dtype))
+
+    def combine(self, builder: GroupBuilder, a: Value, b: Value) -> Value:
+        """Two partial results as one."""
+        found: Value = self.op.combine(builder.words, a, b)
+        return found
+
+    def added(self, builder: GroupBuilder, x: Value) -> Value:
+        """An element as it is combined."""
+        return builder.words.taken_for(x, self.dtype)
+
+    def widened(self, builder: GroupBuilder, x: Value) -> Value:
+        """A partial result in the dtype of totals."""
+        return builder.words.cast(x, self.total)
+
+    def result(self, builder: GroupBuilder, x: Value) -> Value:
+        """A total as the result of the reduction."""
+        x = builder.words.cast(x, self.dtype)
+        found = builder.rounded(builder.words.taken_for(x, self.step.dtype))
+        found.origin = self.step
+        return found
+
+
+class Rows:
+    """Reduces rows: all elements of the reduced axes at one spot of the others."""
+
+    def __init__(
+        self, builder: GroupBuilder, accumulators: Sequence[Accumulator], elements: Elements
+    ) -> None:
+        self.builder = builder
+        self.accumulators = list(accumulators)
+        self.elements = elements
+        domain = builder.domain
+        self.inner = domain.inner
+        self.outer = tuple(axis for axis in domain.reduced if axis not in domain.inner)
+        self.length = domain.size(self.inner)
+        # where the order is free, the fewer blocks the better
+        in_order = any(x.op.depends_on_order() for x in self.accumulators)
+        self.block, self.in_part = (BLOCK, PART) if in_order else (BLOCK * PART, 1)
+        self.in_row = -(-self.length // self.block)  # blocks along the inner axes
+        self.blocks = self.in_row * domain.size(self.outer)
+        self.count = min(LANES, 1 << max(self.length - 1, 0).bit_length())
+        self.in_lanes = all(x.in_lanes for x in self.accumulators)
+        if self.in_lanes:
+            self.lanes = [
+                builder.stack(f"lanes{len(builder.nest.buffers)}", x.dtype, (self.count,))
+                for x in self.accumulators
+            ]
+
+    @property
+    def parts(self) -> int:
+        """The groups of blocks whose totals are combined in the end."""
+        return -(-self.blocks // self.in_part)
+
+    def row(self, spot: Spot) -> list[Value]:
+        """The totals of a whole row."""
+        if self.parts <= 1:
+            return self._range(spot, affine(0), (affine(self.blocks),))
+        totals = self._carried()
+        with self.builder.loop(0, self.parts, carried=totals) as part:
+            self._join(totals, self.part(spot, affine(part)))
+        return list(totals)
+
+    def part(self, spot: Spot, part: Affine) -> list[Value]:
+        """The totals of a group of blocks."""
+        first = part * self.in_part
+        return self._range(spot, first, (first + self.in_part, affine(self.blocks)))
+
+    def _carried(self) -> list[Carried]:
+        return [Carried(x.total, x.start(x.total)) for x in self.accumulators]
+
+    def _join(self, totals: list[Carried], more: list[Value]) -> None:
+        for x, total, each in zip(self.accumulators, totals, more, strict=True):
+            total.update = x.combine(self.builder, total, each)
+
+    def _range(self, spot: Spot, first: Affine, ends: tuple[Affine, ...]) -> list[Value]:
+        """The totals of blocks one after the other."""
+        if self.blocks == 1:
+            found = self._block(spot, affine(0))
+            return [
+                x.combine(self.builder, x.start(x.total), each)
+                for x, each in zip(self.accumulators, found, strict=True)
+            ]
+        totals = self._carried()
+        with self.builder.loop(first, *ends, carried=totals, copies=1) as number:
+            self._join(totals, self._block(spot, affine(number)))
+        return list(totals)
+
+    def _block(self, spot: Spot, number: Affine) -> list[Value]:
+        """The results of one block, in the dtype of totals."""
+        builder = self.builder
+        if self.outer:
+            lengths = [builder.domain.lengths[axis] for axis in self.outer]
+            if self.in_row > 1:
+                *above, inside = builder.split(number, [*lengths, self.in_row])
+                number = affine(inside)
+                moved = list(spot)
+                for axis, index in zip(self.outer, above, strict=True):
+                    moved[axis] = affine(index)
+                spot = tuple(moved)
+            else:
+                spot, number = builder.at(spot, self.outer, number), affine(0)
+        found = (self._by_lanes if self.in_lanes else self._in_order)(spot, number)
+        return [x.widened(builder, each) for x, each in zip(self.accumulators, found, strict=True)]
+
+    def _in_order(self, spot: Spot, number: Affine) -> list[Value]:
+        """A block whose elements are combined one by one."""
+        builder, first = self.builder, number * self.block
+        running = [Carried(x.dtype, x.start(x.dtype)) for x in self.accumulators]
+        ends = (first + self.block, affine(self.length))
+        with builder.loop(first, *ends, carried=running) as index:
+            found = self.elements(builder.at(spot, self.inner, affine(index)), affine(index))
+            for x, total, each in zip(self.accumulators, running, found, strict=True):
+                total.update = x.combine(builder, total, x.added(builder, each))
+        return list(running)
+
+    def _by_lanes(self, spot: Spot, number: Affine) -> list[Value]:
+        """A block by lanes: whole bundles, and what is left at the end of the last block."""
+        builder = self.builder
+        running: list[Value] = [
+            Repeated(x.dtype, x.start(x.dtype), self.count) for x in self.accumulators
+        ]
+        whole, rest = divmod(self.length, self.count)
+        in_block = self.block // self.count
+        if whole:
+            ends: tuple[Affine, ...] = (affine(min(whole, in_block)),)
+            if self.in_row > 1 and self.length % self.block:
+                ends = (affine(in_block), affine(whole) - number * in_block)
+            carried = [Carried(each.dtype, each) for each in running]
+            # for short code, the costs of the loop itself count
+            copies = 1 if len(builder.members) > SHORT_CODE else UNROLLED
+            with builder.loop(0, *ends, carried=carried, copies=copies) as step:
+                self._fill(spot, number * in_block + step)
+                self._take(carried)
+            running = list(carried)
+        if rest:
+            self._fill_rest(spot, number, whole, rest)
+            running = [
+                x.combine(builder, each, builder.bundle(lanes))
+                for x, each, lanes in zip(self.accumulators, running, self.lanes, strict=True)
+            ]
+        return [self._folded(x, each) for x, each in zip(self.accumulators, running, strict=True)]
+
+    def _fill(self, spot: Spot, bundle: Affine) -> None:
+        """Computes the elements of a whole bundle, counted along the inner axes."""
+        builder, last = self.builder, self.inner[-1]
+        lengths = [builder.domain.lengths[axis] for axis in self.inner]
+        aligned = len(self.inner) > 1 and lengths[-1] % self.count == 0
+        if aligned:  # the lanes are neighbours along the last axis
+            *above, inside = builder.split(bundle, [*lengths[:-1], lengths[-1] // self.count])
+            moved = list(spot)
+            for axis, index in zip(self.inner, above, strict=False):
+                moved[axis] = affine(index)
+            spot = tuple(moved)
+        with builder.loop(0, self.count, kind="lanes", lanes=builder.lanes(last)) as lane:
+            at = bundle * self.count + lane
+            if aligned:
+                moved = list(spot)
+                moved[last] = affine(inside) * self.count + lane
+                self._put(tuple(moved), at, affine(lane))
+            else:
+                self._put(builder.at(spot, self.inner, at), at, affine(lane))
+
+    def _fill_rest(self, spot: Spot, number: Affine, whole: int, rest: int) -> None:
+        """Computes what is left at the end of the last block; other lanes get what has no effect,
+        which for other blocks are all.
+        """
+        builder = self.builder
+        ends = [affine(rest)]
+        if self.in_row > 1:  # `rest` for the last block, and no more than 0 for others
+            ends.append((number - (self.in_row - 1)) * rest + rest)
+        first = number * self.block + (whole * self.count - (self.in_row - 1) * self.block)
+        width = builder.lanes(self.inner[-1])
+        with builder.loop(0, self.count, kind="lanes", lanes=width) as lane:
+            with builder.mask(lane, *ends) as mask:
+                at = first + lane
+                found = self.elements(builder.at(spot, self.inner, at), at)
+                mask.results = [
+                    Chosen(x.dtype, x.added(builder, each), x.start(x.dtype))
+                    for x, each in zip(self.accumulators, found, strict=True)
+                ]
+            for lanes, each in zip(self.lanes, mask.results, strict=True):
+                builder.store(each, lanes, (affine(lane),))
+
+    def _put(self, spot: Spot, at: Affine, lane: Affine) -> None:
+        found = self.elements(spot, at)
+        for x, lanes, each in zip(self.accumulators, self.lanes, found, strict=True):
+            self.builder.store(x.added(self.builder, each), lanes, (lane,))
+
+    def _take(self, carried: list[Carried]) -> None:
+        for x, total, lanes in zip(self.accumulators, carried, self.lanes, strict=True):
+            total.update = x.combine(self.builder, total, self.builder.bundle(lanes))
+
+    def _folded(self, x: Accumulator, bundle: Value) -> Value:
+        """The lanes of a bundle combined: upper halves with lower ones."""
+        count = self.count
+        while count > 1:
+            count //= 2
+            low, high = (self.builder.some_lanes(bundle, first, count) for first in (0, count))
+            bundle = x.combine(self.builder, low, high)
+        return bundle if self.count > 1 else self.builder.some_lanes(bundle, 0, 1)

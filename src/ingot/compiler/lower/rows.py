@@ -1,0 +1,243 @@
+"""Rows: kernels that take rows one by one, and go through a row again for what needs its
+reductions, while it is still in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingot.compiler.code import Code, Register, literal
+from ingot.compiler.emit import Element, LLVMKernel, register_type
+from ingot.compiler.forms.affine import Affine, affine
+from ingot.compiler.forms.nest import Value
+from ingot.compiler.lower.group import GroupBuilder, Known, Memory, Spot
+from ingot.compiler.lower.kernel import Kernel
+from ingot.compiler.lower.reductions import Accumulator, Rows
+from ingot.compiler.tape import Step
+from ingot.graph.shape import size_of
+
+__all__ = ["lower_rows"]
+
+# instructions; a value that takes more is kept for later passes over a row, not computed again
+COSTLY = 12
+ROW_MEMORY = 1 << 15  # bytes of a row that may be kept on the stack for later passes
+
+
+def lower_rows(builder: GroupBuilder) -> Kernel:
+    """The kernel of a group by rows."""
+    domain = builder.domain
+    passes = _Passes(builder)
+    kept = _memory_for_kept(builder, passes)
+    with builder.rows(domain.size(domain.reduced)) as spot:
+        row_values: Known = {}
+        for number in range(len(passes.targets)):
+            builder.compute(passes.rows_known_before(number), row_values, spot)
+            _pass(builder, passes, number, spot, row_values, kept)
+        builder.compute(passes.rows_known_before(len(passes.targets)), row_values, spot)
+        row_outputs = [step for step in builder.group.outputs if passes.is_row[step]]
+        builder.store_outputs(row_outputs, row_values, spot)
+    return builder.finish()
+
+
+class _Passes:
+    """Which steps of a group by rows are computed in which pass over the row."""
+
+    def __init__(self, builder: GroupBuilder) -> None:
+        self.builder = builder
+        self.is_row: dict[Step, bool] = {}  # one element a row, or one for each element
+        # the pass that can compute it; for rows, the pass before which it is known
+        self.stage: dict[Step, int] = {}
+        group = builder.group
+        for step in group.steps:
+            assert step.op is not None
+            if step.op.role == "reduce":
+                self.is_row[step] = True
+                self.stage[step] = self.stage.get(step.inputs[0], 0) + 1
+                continue
+            members = [source for source in step.inputs if source in builder.members]
+            spreads = (
+                step.op.role == "view"
+                and step.op.broadcasts
+                and size_of(step.shape) != size_of(step.inputs[0].shape)
+            )
+            self.is_row[step] = not spreads and size_of(step.shape) != size_of(group.domain)
+            self.stage[step] = max((self.stage[source] for source in members), default=0)
+        outputs = [step for step in group.outputs if not self.is_row[step]]
+        last = max(
+            [self.stage[step] - 1 for step in builder.reductions]
+            + [self.stage[step] for step in outputs]
+        )
+        self.targets: list[list[Step]] = [[] for _ in range(last + 1)]
+        for step in outputs:
+            self.targets[self.stage[step]].append(step)
+        for step in builder.reductions:
+            source = step.inputs[0]
+            if source in builder.members:
+                self.targets[self.stage[step] - 1].append(source)
+        self.kept: dict[Step, None] = {}
+        for number in range(last, -1, -1):
+            self._keep_for(number)
+
+    def _keep_for(self, number: int) -> None:
+        """Finds what pass `number` needs of earlier ones that is better kept than made again."""
+        for step in self.steps(number):
+            for source in step.inputs:
+                if (
+                    source in self.builder.members
+                    and not self.is_row[source]
+                    and self.stage[source] < number
+                    and source not in self.kept
+                    and self._is_costly(source)
+                ):
+                    self.kept[source] = None
+                    self.targets[self.stage[source]].append(source)
+
+    def _is_costly(self, step: Step) -> bool:
+        """Whether computing a step from what is in memory takes many instructions."""
+        scratch = LLVMKernel(Code())
+        known: dict[Step, Element] = {}
+        for needed in self.builder.closure([step], lambda s: self.is_row.get(s, False)):
+            assert needed.op is not None
+            if needed.op.role == "gather":
+                return True
+            inputs = [known.get(s) or _dummy(s) for s in needed.inputs]
+            known[needed] = (
+                inputs[0] if needed.op.role == "view" else needed.op.emit(scratch, *inputs)
+            )
+            if len(scratch.code.lines) > COSTLY:
+                return True
+        return False
+
+    def steps(self, number: int) -> list[Step]:
+        """What pass `number` computes, in order: not what is kept from earlier passes, and nothing
+        of rows.
+        """
+        return self.builder.closure(
+            self.targets[number],
+            lambda step: self.is_row[step] or (step in self.kept and self.stage[step] < number),
+        )
+
+    def rows_known_before(self, number: int) -> list[Step]:
+        """The steps of one element a row, reductions excluded, that can be computed before pass
+        `number`.
+        """
+        return [
+            step
+            for step in self.builder.group.steps
+            if self.is_row[step]
+            and step.op is not None
+            and step.op.role != "reduce"
+            and self.stage[step] <= number
+        ]
+
+
+def _dummy(step: Step) -> Element:
+    type = register_type(step.dtype)
+    zero = Register("false", "i1") if type == "i1" else literal(type, 0)
+    return Element(zero, step.dtype, zero if step.dtype.name == "complex64" else None)
+
+
+def _memory_for_kept(builder: GroupBuilder, passes: _Passes) -> dict[Step, Memory]:
+    """Where values that later passes need are kept: in the row of an output that is written later,
+    or on the stack.
+    """
+    found: dict[Step, Memory] = {}
+    free = [step for step in builder.group.outputs if not passes.is_row[step]]
+    taken = 0
+    domain = builder.domain
+    length = domain.size(domain.reduced)
+    for step in list(passes.kept):
+        if step in builder.write_of:
+            found[step] = builder.write_of[step]
+            continue
+        fitting = [
+            output
+            for output in free
+            if output.dtype is step.dtype and passes.stage[output] == len(passes.targets) - 1
+        ]
+        nbytes = length * step.dtype.size
+        if fitting:
+            found[step] = builder.write_of[fitting[0]]
+            free.remove(fitting[0])
+        elif len(domain.reduced) == 1 and taken + nbytes <= ROW_MEMORY:
+            taken += nbytes
+            row = builder.stack(f"row{len(found)}", step.dtype, (length,))
+            found[step] = Memory(row, domain.reduced)
+        else:
+            del passes.kept[step]
+            passes.targets[passes.stage[step]].remove(step)
+    return found
+
+
+def _pass(
+    builder: GroupBuilder,
+    passes: _Passes,
+    number: int,
+    spot: Spot,
+    row_values: Known,
+    kept: dict[Step, Memory],
+) -> None:
+    """One loop along a row: reductions whose inputs are known now, outputs, and what is kept for
+    later.
+    """
+    reductions = [step for step in builder.reductions if passes.stage[step] == number + 1]
+    steps = passes.steps(number)
+    writes = [
+        step
+        for step in dict.fromkeys(passes.targets[number])
+        if step in builder.write_of and step not in passes.kept
+    ]
+    keeps = [step for step in passes.kept if passes.stage[step] == number]
+    earlier = {step for step in passes.kept if passes.stage[step] < number}
+
+    def elements(here: Spot, at: Affine) -> list[Value]:
+        def load(step: Step) -> Value:
+            memory = kept[step]
+            return builder.load(memory.buffer, memory.index(here))
+
+        known = _Known(row_values, earlier, load)
+        builder.compute(steps, known, here)
+        for step in keeps:
+            memory = kept[step]
+            builder.store(known[step], memory.buffer, memory.index(here))
+        builder.store_outputs(writes, known, here)
+        return [builder.reduced_input(step, known, here) for step in reductions]
+
+    if not reductions:
+        _every(builder, builder.domain.reduced, spot, lambda here: elements(here, affine(0)))
+        return
+    rows = Rows(builder, [Accumulator(step) for step in reductions], elements)
+    for accumulator, total in zip(rows.accumulators, rows.row(spot), strict=True):
+        row_values[accumulator.step] = accumulator.result(builder, total)
+
+
+def _every(
+    builder: GroupBuilder, axes: tuple[int, ...], spot: Spot, body: Callable[[Spot], object]
+) -> None:
+    """Nested loops over axes."""
+    axis, rest = axes[0], axes[1:]
+    kind = "for" if rest else "vector"
+    lanes = 0 if rest else builder.lanes(axis)
+    with builder.loop(0, builder.domain.lengths[axis], kind=kind, lanes=lanes) as index:
+        here = (*spot[:axis], affine(index), *spot[axis + 1 :])
+        if rest:
+            _every(builder, rest, here, body)
+        else:
+            body(here)
+
+
+class _Known(dict[Step, Value]):
+    """The values known at one spot of a row.
+
+    Those of the row, and those that earlier passes kept, which are loaded when asked for.
+    """
+
+    def __init__(self, row_values: Known, kept: set[Step], load: Callable[[Step], Value]) -> None:
+        super().__init__(row_values)
+        self._kept = kept
+        self._load = load
+
+    def get(self, step: Step, default: Value | None = None) -> Value | None:  # type: ignore[override]
+        if step not in self and step in self._kept:
+            self[step] = self._load(step)
+        return super().get(step, default)

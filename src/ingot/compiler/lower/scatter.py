@@ -1,0 +1,165 @@
+"""Scatters: a kernel that copies an array and combines updates into the rows that indices name.
+
+A row is what remains of the array once its indexed axes are fixed. The rows are shared out in
+ranges: whoever has a range copies its rows, then goes through all indices in order and takes the
+updates of its own rows. So no two threads write to the same element, and the result depends neither
+on their number nor on chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, cast
+
+from ingot.compiler.forms.affine import Affine, affine
+from ingot.compiler.forms.nest import Buffer, Value
+from ingot.compiler.forms.nest_build import NestBuilder
+from ingot.compiler.lower.kernel import Kernel, kernel_of
+from ingot.compiler.tape import Step
+
+__all__ = ["lower_scatter"]
+
+MAX_RANGES = 16  # each goes through all indices
+
+Strides = tuple[int, ...]
+Axes = list[tuple[int, list[int]]]  # lengths, and the stride of each operand
+
+
+def lower_scatter(step: Step, strides_of: dict[Step, Strides], in_place: bool) -> Kernel:
+    """The kernel of a step over the array, the updates and the indices, which were checked. With
+    `in_place` the result may be where the array is, which then is not copied.
+    """
+    builder = _Scatter(step, strides_of, in_place)
+    builder.build()
+    return kernel_of(builder.nest, (*step.inputs, step))
+
+
+class _Scatter(NestBuilder):
+    def __init__(self, step: Step, strides_of: dict[Step, Strides], in_place: bool) -> None:
+        super().__init__()
+        self.in_place = in_place
+        self.step = step
+        self.op = cast(Any, step.op)
+        base, updates, *indices = step.inputs
+        self.indexed = [base.shape[axis] for axis in self.op.axes]
+        kept = [axis for axis in range(len(base.shape)) if axis not in self.op.axes]
+        position, count = self.op.position, len(indices[0].shape)
+        in_base, in_updates, in_out = (strides_of[each] for each in (base, updates, step))
+        beside = [*in_updates[:position], *in_updates[position + count :]]
+        # what a row has elements along: base, updates, out
+        self.row = _joined(
+            [
+                (base.shape[axis], [in_base[axis], beside[number], in_out[axis]])
+                for number, axis in enumerate(kept)
+            ]
+        )
+        # what the indices have elements along: updates, and each of the indices
+        self.turns = _joined(
+            [
+                (length, [in_updates[position + axis], *(strides_of[i][axis] for i in indices)])
+                for axis, length in enumerate(indices[0].shape)
+            ]
+        )
+        # an operand may be passed twice, so each is an argument of its own
+        rows = [
+            (n, [in_base[axis], in_out[axis]])
+            for n, axis in zip(self.indexed, self.op.axes, strict=True)
+        ]
+        self.base = self._operand(base, 0, [*_along(rows, 0), *_along(self.row, 0)], not in_place)
+        self.updates = self._operand(updates, 1, [*_along(self.turns, 0), *_along(self.row, 1)])
+        self.indices = [
+            self._operand(index, 2 + number, _along(self.turns, 1 + number))
+            for number, index in enumerate(indices)
+        ]
+        self.out = self._operand(
+            step, 2 + len(indices), [*_along(rows, 1), *_along(self.row, 2)], not in_place
+        )
+
+    def _operand(
+        self, step: Step, argument: int, axes: list[tuple[int, int]], alone: bool = True
+    ) -> Buffer:
+        lengths, strides = [n for n, _ in axes], [s for _, s in axes]
+        return self.buffer(
+            f"a{argument}", step.dtype, lengths, strides, argument, alone=alone, origin=step
+        )
+
+    def build(self) -> None:
+        """Builds the nest."""
+        rows, width = prod(self.indexed), prod(length for length, _ in self.row)
+        updates = prod(length for length, _ in self.turns)
+        ranges = min(rows, MAX_RANGES, width)
+        height = -(-rows // ranges)
+        ranges = -(-rows // height)
+        with self.parallel((ranges,), -(-(rows * width) // ranges) + updates) as (part,):
+            low = affine(part) * height
+            if self.in_place:
+                with self.apart(self.base, self.out):
+                    self._copy_rows(low, height, rows)
+            else:
+                self._copy_rows(low, height, rows)
+            self._loops(self.turns, (), lambda turn: self._update(turn, low, height))
+
+    def _copy_rows(self, low: Affine, height: int, rows: int) -> None:
+        def copy(at: tuple[Affine, ...]) -> None:
+            self.store(self.load(self.base, at), self.out, at)
+
+        kind = "for" if self.row else "vector"
+        with self.loop(low, low + height, rows, kind=kind) as row:
+            several = len(self.indexed) > 1
+            along = self.split(row, self.indexed) if several else (row,)
+            self._loops(self.row, tuple(map(affine, along)), copy)
+
+    def _update(self, turn: tuple[Affine, ...], low: Affine, height: int) -> None:
+        """Combines one update into its row, if that is in the range."""
+        found = [
+            self.op.emit_place(self.words, self.load(index, turn), length)
+            for index, length in zip(self.indices, self.indexed, strict=True)
+        ]
+        along = [self.checked(at, n) for at, n in zip(found, self.indexed, strict=True)]
+
+        def combine(at: tuple[Affine, ...]) -> None:
+            target: tuple[Affine | Value, ...] = (*along, *at)
+            old, new = self.load(self.out, target), self.load(self.updates, (*turn, *at))
+            self.store(self.op.emit_combined(self.words, old, new), self.out, target)
+
+        if height >= prod(self.indexed):
+            self._loops(self.row, (), combine)  # all rows are in the one range
+            return
+        row = along[0] if len(along) == 1 else self.joined(along, self.indexed)
+        with self.when(row, low, low + height):
+            self._loops(self.row, (), combine)
+
+    def _loops(
+        self,
+        axes: Axes,
+        outer: tuple[Affine, ...],
+        body: Callable[[tuple[Affine, ...]], None],
+    ) -> None:
+        """Nested loops over axes, around a body that is given all indices."""
+        if not axes:
+            body(outer)
+            return
+        kind = "vector" if len(axes) == 1 and axes is not self.turns else "for"
+        with self.loop(0, axes[0][0], kind=kind) as index:
+            self._loops(axes[1:], (*outer, affine(index)), body)
+
+
+def _along(axes: Axes, operand: int) -> list[tuple[int, int]]:
+    """The lengths with the strides of one operand."""
+    return [(length, strides[operand]) for length, strides in axes]
+
+
+def _joined(axes: Axes) -> Axes:
+    """The same axes with those that are one for every operand joined, and none of length 1."""
+    found: Axes = []
+    for length, strides in axes:
+        if length == 1:
+            continue
+        if found and all(
+            outer == inner * length for outer, inner in zip(found[-1][1], strides, strict=True)
+        ):
+            found[-1] = (found[-1][0] * length, strides)
+        else:
+            found.append((length, strides))
+    return found

@@ -1,0 +1,142 @@
+"""Tiled maps: maps of which some operand has its elements close together along another axis than
+the last.
+
+Read one by one, the elements of such an operand come from a cache line each. So the map goes
+through its domain in tiles, which it first copies, transposed, to memory on the stack that stays in
+L1: square blocks of elements are loaded as vectors in the operand's own order, transposed in
+registers, and stored in the order in which they are read.
+"""
+
+from __future__ import annotations
+
+from ingot.compiler.forms.affine import Affine, Extent, affine
+from ingot.compiler.forms.nest import Buffer, CopyBlock
+from ingot.compiler.lower.domain import CACHE_LINE, Operand
+from ingot.compiler.lower.group import GroupBuilder, Memory, Spot
+from ingot.compiler.lower.map_builder import MapBuilder
+
+__all__ = ["crosses", "crossing_axis", "map_in_tiles"]
+
+LONG_ENOUGH = 4  # elements of an axis that are worth a loop along it
+ALONG = 64  # elements of a tile along the last axis
+ACROSS_BYTES = 256  # bytes of a tile along the axis on which the operand's elements are adjacent
+MAX_ACROSS = 128  # elements of the same
+WIDEST = 8  # bytes of an element
+VECTOR_BYTES = 64
+MAX_SIDE = 16  # elements of the side of a block that is transposed in registers
+
+
+def crossing_axis(builder: GroupBuilder) -> int | None:
+    """The axis, other than the last, along which some operand's elements are closest together
+    while they are far apart along the last one; the longest such axis.
+    """
+    lengths = builder.domain.lengths
+    inner = len(lengths) - 1
+    found = [
+        axis
+        for operand in (*builder.reads, *builder.writes)
+        for axis in range(inner)
+        if crosses(operand, axis, inner) and lengths[axis] >= LONG_ENOUGH
+    ]
+    return max(found, key=lambda axis: lengths[axis], default=None)
+
+
+def crosses(operand: Operand, axis: int, inner: int) -> bool:
+    """Whether an operand's elements are close together along an axis, but not along the last."""
+    return abs(operand.strides[inner]) >= CACHE_LINE > abs(operand.strides[axis]) > 0
+
+
+class _Range:
+    """A tile's part of an axis: where it begins, and its length, which is the least of `ends`."""
+
+    def __init__(self, tile: Affine, size: int, length: int) -> None:
+        self.first = tile * size if length > size else affine(0)
+        self.ends: tuple[Extent, ...] = (length,)
+        if length > size:
+            self.ends = (size, affine(length) - self.first)
+
+    def whole(self, builder: GroupBuilder, side: int) -> Extent:
+        """How many of its elements are in whole blocks."""
+        if len(self.ends) == 1:
+            (length,) = self.ends
+            assert isinstance(length, int)
+            return length - length % side
+        return affine(builder.multiple(0, *self.ends, by=side))
+
+
+def map_in_tiles(builder: MapBuilder, crossing: int) -> None:
+    """A map whose operands that lie along the axis `crossing` are read by way of tiles."""
+    lengths = builder.lengths
+    inner = len(lengths) - 1
+    outer = [axis for axis in range(inner) if axis != crossing]
+    copied = [
+        operand
+        for operand in builder.reads
+        if not builder.paired and crosses(operand, crossing, inner)
+    ]
+    widest = max((operand.dtype.size for operand in copied), default=WIDEST)
+    height = min(MAX_ACROSS, ACROSS_BYTES // widest)
+    across, along = -(-lengths[crossing] // height), -(-lengths[inner] // ALONG)
+    work = min(lengths[crossing], height) * min(lengths[inner], ALONG)
+    tiles = [
+        builder.stack(f"tile{number}", operand.dtype, (height, ALONG), operand.step)
+        for number, operand in enumerate(copied)
+    ]
+    outer_lengths = [lengths[axis] for axis in outer]
+    with builder.parallel((*outer_lengths, across, along), work) as (*above, band, tile):
+        rows = _Range(affine(band), height, lengths[crossing])
+        columns = _Range(affine(tile), ALONG, lengths[inner])
+        corner = [affine(0)] * (inner + 1)
+        for axis, index in zip(outer, above, strict=True):
+            corner[axis] = affine(index)
+        corner[crossing], corner[inner] = rows.first, columns.first
+        for operand, memory in zip(copied, tiles, strict=True):
+            _copy_tile(builder, operand, memory, crossing, tuple(corner), rows, columns)
+            builder.read_of[operand.step] = Memory(memory, (crossing, inner), tuple(corner))
+        lanes = builder.lanes(inner, [operand.step for operand in copied])
+        with (
+            builder.loop(0, *rows.ends) as row,
+            builder.loop(0, *columns.ends, kind="vector", lanes=lanes) as column,
+        ):
+            spot = list(corner)
+            spot[crossing], spot[inner] = rows.first + row, columns.first + column
+            builder.map_element(tuple(spot))
+
+
+def _copy_tile(
+    builder: GroupBuilder,
+    operand: Operand,
+    tile: Buffer,
+    crossing: int,
+    corner: Spot,
+    rows: _Range,
+    columns: _Range,
+) -> None:
+    """Copies a tile of an operand: in blocks, and what remains one by one."""
+    source = builder.read_of[operand.step]
+    size = operand.dtype.size
+    side = min(MAX_SIDE, VECTOR_BYTES // size)
+    inner = len(corner) - 1
+    axes = (source.axes.index(crossing), source.axes.index(inner))
+
+    def copy(
+        row_range: tuple[Extent, ...], column_range: tuple[Extent, ...], side: int = 1
+    ) -> None:
+        with (
+            builder.loop(*column_range, step=side) as column,
+            # no vectors: gathering and scattering their elements takes longer
+            builder.loop(*row_range, step=side, lanes=int(side == 1)) as row,
+        ):
+            spot = list(corner)
+            spot[crossing], spot[inner] = rows.first + row, columns.first + column
+            index = source.index(tuple(spot))
+            target = (affine(row), affine(column))
+            builder.body.append(CopyBlock(tile, target, source.buffer, index, axes, side))
+
+    if abs(operand.strides[crossing]) != size:
+        copy((0, *rows.ends), (0, *columns.ends))
+        return
+    whole_rows, whole_columns = rows.whole(builder, side), columns.whole(builder, side)
+    copy((0, whole_rows), (0, whole_columns), side)
+    copy((whole_rows, *rows.ends), (0, whole_columns))
+    copy((0, *rows.ends), (whole_columns, *columns.ends))

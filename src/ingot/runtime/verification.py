@@ -1,0 +1,14 @@
+"""Whether the compiler verifies what it makes: `INGOT_VERIFY=1`, as in all tests."""
+
+from __future__ import annotations
+
+import os
+
+__all__ = ["is_verifying"]
+
+_is_verifying = os.environ.get("INGOT_VERIFY", "0") not in ("", "0")
+
+
+def is_verifying() -> bool:
+    """Whether loop nests are verified before they become code."""
+    return _is_verifying
