@@ -15,6 +15,7 @@ from typing import Any
 
 from ingot import _native
 from ingot.compiler.structure import Kind, kind
+from ingot.graph.errors import value_text
 
 __all__ = ["CompiledMethod", "Target", "name_of", "target_of"]
 
@@ -47,8 +48,8 @@ def target_of(function: Any) -> Target:
         )
     if not callable(function):
         raise TypeError(
-            f"[compile] fun must be callable, got {type(function).__name__}: {function!r}. "
-            "Pass the function itself, not its result."
+            f"[compile] fun must be callable, got {type(function).__name__}: "
+            f"{value_text(function)}. Pass the function itself, not its result."
         )
     if isinstance(function, (MethodType, CompiledMethod)):
         if isinstance(function.__self__, type):
