@@ -6,6 +6,9 @@ all others not at all.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any
@@ -312,3 +315,92 @@ def test_updates_of_the_same_place_come_one_after_the_other(dtype: mx.Dtype, wid
     ):
         found = mx.compile(update)(x, updates, places)
         assert different_bits(_numpy(found), _numpy(update(x, updates, places))).size == 0
+
+
+@pytest.fixture
+def deterministic() -> Iterator[None]:
+    """The setting for one test."""
+    mx.set_deterministic(True)
+    yield
+    mx.set_deterministic(False)
+
+
+@pytest.mark.usefixtures("op_by_op", "deterministic")
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [
+        pytest.param(op, dtype, id=f"{name}-{dtype.name}")
+        for name, op in OPS.items()
+        for dtype in _accepted(op)
+        if _is_approximate(op, dtype)
+    ],
+)
+def test_math_functions_have_one_result_if_deterministic(op: Elementwise, dtype: mx.Dtype) -> None:
+    function = lift(op)
+    arguments = _arguments(op, dtype)
+    expected = function(*arguments)
+    found = mx.compile(lambda *x: mx.stop_gradient(function(*x)))(*arguments)
+    _assert_equal_bits(found, expected, arguments)
+    constants = [x[7] for x in arguments]
+    folded = mx.compile(lambda: function(*(mx.array(x.item(), dtype) for x in constants)))()
+    _assert_equal_bits(folded.reshape(1), expected[7:8], [x.reshape(1) for x in constants])
+
+
+_EVERYTHING = """
+import hashlib
+import numpy as np
+import ingot.core as mx
+
+generator = np.random.default_rng(0)
+x = mx.array(generator.standard_normal((300, 500)).astype(np.float32))
+w = mx.array(generator.standard_normal((500, 700)).astype(np.float32))
+
+def program(x, w):
+    y = x @ w
+    return [
+        mx.softmax(mx.tanh(y) * mx.exp(-mx.abs(y)), -1),
+        mx.logsumexp(x, 0),
+        mx.var(x),
+        mx.sin(x[0]) + mx.log(mx.abs(x[1])),
+        (x @ w[:, :1]).sum(),
+        mx.linalg.inv(x[:, :300] @ x[:, :300].T + mx.eye(300) * 300, stream=mx.cpu),
+        mx.erf(x.astype(mx.bfloat16)).astype(mx.float32),
+        mx.conv1d(x.reshape(3, 100, 500), w[:, :400].reshape(80, 5, 500) * 0.01),
+        mx.zeros((40,)).at[mx.arange(150000).reshape(300, 500) % 40].add(x),
+    ]
+
+digests = set()
+compiled = mx.compile(program)
+for _ in range(3):
+    for run in (program, compiled):
+        bits = b"".join(np.array(each).tobytes() for each in run(x, w))
+        digests.add(hashlib.md5(bits).hexdigest())
+print(*digests)
+"""
+
+
+def test_deterministic_in_every_evaluation_process_and_number_of_threads() -> None:
+    found = []
+    for threads in ("1", "2", "3"):
+        settings = {"INGOT_DETERMINISTIC": "1", "INGOT_NUM_THREADS": threads}
+        found += subprocess.check_output(
+            [sys.executable, "-c", _EVERYTHING], text=True, env={**os.environ, **settings}
+        ).split()
+    assert len(found) == 3
+    assert len(set(found)) == 1
+
+
+@pytest.mark.usefixtures("op_by_op")
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float64, mx.complex64, mx.bfloat16])
+def test_products_compiled_and_not(dtype: mx.Dtype) -> None:
+    sizes = [(1, 5, 1), (3, 3, 3), (17, 33, 5), (1, 1000, 30), (64, 1, 64), (128, 300, 1)]
+    for m, k, n in sizes:
+        for turned in range(4):
+            a = mx.array(_summands(dtype, (k, m) if turned & 1 else (m, k)), dtype)
+            b = mx.array(_summands(dtype, (n, k) if turned & 2 else (k, n)), dtype)
+
+            def product(a: mx.array, b: mx.array, turned: int = turned) -> mx.array:
+                return (a.T if turned & 1 else a) @ (b.T if turned & 2 else b)
+
+            found, expected = mx.compile(product)(a, b), product(a, b)
+            assert different_bits(_numpy(found), _numpy(expected)).size == 0, (m, k, n, turned)

@@ -166,6 +166,7 @@ typedef struct {
     PyObject *taken_arguments;   /* (checked, args, kwargs) -> args, kwargs as its annotations have them, or raises */
     PyObject *fuse;              /* (nodes, outputs) -> bool: evaluates a large graph as a whole, or declines */
     PyObject *run_checked;       /* (node, op, values) -> what `evaluate` returns; set while results are checked, else NULL */
+    PyObject *run_kernel;        /* (node, op, values) -> the same from a kernel, or NotImplemented; set by set_deterministic */
     PyObject *source_of;         /* (code, instruction) -> the user's line */
     PyObject *explain_node;      /* (error, node) -> the error to raise instead: a node could not be computed */
     PyObject *explain_instruction; /* (error, about, number): the same for an instruction of a program; -1: its memory */

@@ -166,10 +166,15 @@ static double work_of(const Product *product) {
     return (double)product->m * (double)product->n * (double)product->k;
 }
 
+/* BLAS chooses how to multiply by the sizes of pieces, which shows in the last bits. Where results must not depend on the
+ * number of threads, there are always pieces for so many. */
+static bool deterministic;
+#define DETERMINISTIC_PIECES 8
+
 /* How each result is cut, so that all threads have a piece of it. */
 static Sharing share(const Product *product, char *const operands[3], int64_t stack) {
     Sharing sharing = {product, {operands[0], operands[1], operands[2]}, 1, 1, false};
-    int64_t threads = blas.set_threads == NULL ? 1 : ingot_num_threads();
+    int64_t threads = blas.set_threads == NULL ? 1 : deterministic ? DETERMINISTIC_PIECES : ingot_num_threads();
     if (threads > 1 && stack < threads && work_of(product) * (double)stack >= 2.0 * WORTH_A_THREAD) {
         int64_t pieces = (threads + stack - 1) / stack;
         int64_t longer = product->m > product->n ? product->m : product->n;
@@ -334,6 +339,18 @@ static PyObject *use_blas(PyObject *Py_UNUSED(module), PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+static PyObject *set_deterministic(PyObject *Py_UNUSED(module), PyObject *flag) {
+    int on = PyObject_IsTrue(flag);
+    if (on < 0)
+        return NULL;
+    deterministic = on;
+    Py_RETURN_NONE;
+}
+
+static PyObject *is_deterministic(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
+    return PyBool_FromLong(deterministic);
+}
+
 static PyObject *hold_blas_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
     ingot_hold_blas_threads();
     Py_RETURN_NONE;
@@ -349,6 +366,8 @@ static PyMethodDef functions[] = {
      "multiply(product, a, b, c): products of the matrices of a stack, on the pool's threads"},
     {"use_blas", use_blas, METH_VARARGS, 
      "use_blas(sgemm, dgemm, cgemm, sgemv, dgemv, cgemv, get_threads, set_threads): addresses; 0 for none"},
+    {"set_deterministic", set_deterministic, METH_O, "Whether products are cut into pieces whatever the number of threads."},
+    {"is_deterministic", is_deterministic, METH_NOARGS, "What set_deterministic was told."},
     {"hold_blas_threads", hold_blas_threads, METH_NOARGS, "Keeps BLAS on the thread that calls it; may be nested."},
     {"release_blas_threads", release_blas_threads, METH_NOARGS, "Ends what hold_blas_threads began."},
     {NULL, NULL, 0, NULL},

@@ -234,9 +234,9 @@ static PyObject *run_rule(Node *node, Call *call) {
     return result;
 }
 
-/* The value of a node from Python, which looks at it, and at what a compiled function computes in between. */
-static PyObject *run_checked(Node *node, const Call *call) {
-    PyObject *hook = Py_NewRef(hooks.run_checked); /* another thread may switch the check off */
+/* The value of a node from a hook in Python instead of its op's rule, which NotImplemented stands for. */
+static PyObject *run_hook(PyObject *hook, Node *node, const Call *call) {
+    Py_INCREF(hook); /* another thread may remove it */
     PyObject *values = PyTuple_New(call->count), *result = NULL;
     for (Py_ssize_t i = 0; values != NULL && i < call->count; i++)
         PyTuple_SET_ITEM(values, i, Py_NewRef(call->values[i + 1]));
@@ -244,7 +244,7 @@ static PyObject *run_checked(Node *node, const Call *call) {
         result = PyObject_CallFunctionObjArgs(hook, (PyObject *)node, call->op, values, NULL);
     Py_XDECREF(values);
     Py_DECREF(hook);
-    if (result != NULL)
+    if (result != NULL && result != Py_NotImplemented)
         Py_SETREF(result, checked_results(call->op, result, node));
     return result;
 }
@@ -274,9 +274,11 @@ static PyObject *compute(Node *node, bool may_donate) {
     int64_t begin = hooks.ran_node == NULL ? 0 : ingot_now();
     PyObject *result = Py_NewRef(Py_NotImplemented);
     if (hooks.run_checked != NULL)
-        Py_SETREF(result, run_checked(node, &call));
+        Py_SETREF(result, run_hook(hooks.run_checked, node, &call));
     else if (Py_IS_TYPE(call.op, (PyTypeObject *)hooks.compiled_type))
         Py_SETREF(result, run_program(node, &call));
+    if (result == Py_NotImplemented && hooks.run_kernel != NULL)
+        Py_SETREF(result, run_hook(hooks.run_kernel, node, &call));
     if (result == Py_NotImplemented)
         Py_SETREF(result, run_rule(node, &call));
     if (begin != 0 && result != NULL)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ingot.compiler.tape import Step, Tape, parameters
+from ingot.graph.families import is_approximate
 from ingot.graph.op import Op
 
 __all__ = ["SimplifyReport", "simplify"]
@@ -97,6 +98,7 @@ class _Simplifier:
             and step.op.role == "map"
             and len(step.inputs) > 0
             and all(_is_scalar_constant(self._shown(source)) for source in step.inputs)
+            and _has_one_value(step)
         )
 
     def _repeated(self, step: Step, origin: Step) -> Step:
@@ -142,7 +144,16 @@ def _is_scalar_of_constants(step: Step) -> bool:
         and step.shape == ()
         and len(step.inputs) > 0
         and all(map(_is_scalar_constant, step.inputs))
+        and _has_one_value(step)
     )
+
+
+def _has_one_value(step: Step) -> bool:
+    """Whether folding gives the bits of a kernel; NumPy's math functions are not those of kernels,
+    which must agree with themselves whether or not their arguments are constants.
+    """
+    assert step.op is not None
+    return not is_approximate(step.op, step.inputs[0].dtype)
 
 
 def _is_view(step: Step) -> bool:

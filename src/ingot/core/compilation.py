@@ -9,11 +9,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ingot import _native
+from ingot.graph.families import is_approximate
+from ingot.graph.libraries import limit_blas_threads
 
 if TYPE_CHECKING:
     from ingot.compiler import function
 
-__all__ = ["compile", "eager_fusion_info", "set_eager_fusion"]
+__all__ = ["compile", "eager_fusion_info", "set_deterministic", "set_eager_fusion"]
 
 
 @cache
@@ -66,6 +68,38 @@ def set_eager_fusion(on: bool) -> None:
     _native.set_hook("fuse", _evaluate_whole if on else None)
 
 
+def set_deterministic(on: bool) -> None:
+    """Choose whether bits are the same in every evaluation, run and number of threads.
+
+    Math functions then come from the same library whether or not they are fused, the pieces of
+    products do not depend on the number of threads, and BLAS, where NumPy and SciPy call it, runs
+    on one. Everything else is so anyway. The first use of a math function takes longer, because it
+    is compiled.
+
+    Args:
+        on: Whether to; it is off by default, unless INGOT_DETERMINISTIC is "1".
+    """
+    _deterministic(on)
+    limit_blas_threads()
+
+
+def _deterministic(on: bool) -> None:
+    _native.set_deterministic(on)
+    _native.set_hook("run_kernel", _run_kernel if on else None)
+
+
+def _run_kernel(node: Any, op: Any, values: tuple[Any, ...]) -> Any:
+    """A math function by a kernel instead of NumPy; other ops by their own rules."""
+    if not values or not is_approximate(op, node.inputs[0].dtype):
+        return NotImplemented
+    return _math_kernels().run(op, values)
+
+
+@cache
+def _math_kernels() -> Any:
+    return importlib.import_module("ingot.compiler.math_kernels")
+
+
 def eager_fusion_info() -> dict[str, int]:
     """How many graph structures were seen, how many are compiled, and how often those ran."""
     found: dict[str, int] = _eager().eager_fusion_info()
@@ -79,5 +113,8 @@ def _evaluate_whole(nodes: list[Any], wanted: list[int]) -> bool:
     return whole(nodes, wanted)
 
 
+_ON = ("1", "on", "true", "yes")
+if os.environ.get("INGOT_DETERMINISTIC", "").lower() in _ON:
+    _deterministic(True)  # BLAS is told before its first use
 _OFF = ("0", "off", "false", "no")
 set_eager_fusion(os.environ.get("INGOT_EAGER_FUSION", "on").lower() not in _OFF)

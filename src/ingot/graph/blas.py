@@ -150,7 +150,13 @@ def matrix_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     threads.
     """
     work = left.shape[-2] * left.shape[-1] * right.shape[-1]
-    if work <= _SMALL and (left.ndim == 2 or left.size * right.shape[-1] <= _SMALL):
+    # NumPy makes other calls for complex matrices and for single numbers, with other bits.
+    is_number = left.shape[-2] == right.shape[-1] == 1
+    if (
+        work <= _SMALL
+        and (left.ndim == 2 or left.size * right.shape[-1] <= _SMALL)
+        and not (is_number or left.dtype.kind == "c")
+    ):
         prepare_blas()
         return np.matmul(left, right)
     if left.shape[:-2] != right.shape[:-2]:

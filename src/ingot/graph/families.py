@@ -36,6 +36,7 @@ __all__ = [
     "Linear",
     "Reduce",
     "dtype_mask",
+    "is_approximate",
     "lift",
     "neutral_value",
 ]
@@ -116,6 +117,11 @@ def _scaled(vector: array, partial: Partial, conjugate: bool) -> array | None:
 def lift(op: Elementwise) -> Lift:
     """The function that applies `op` to arrays and Python scalars, and then perhaps a stream."""
     return Lift(op, op.name, op.arity, op.operands, op.result, op.accepts, op.refusal)
+
+
+def is_approximate(op: Op, dtype: Dtype) -> bool:
+    """Whether NumPy and kernels may differ in the last places of what an op makes of a dtype."""
+    return bool(op.approximate >> dtype.number & 1)
 
 
 class Linear(Op, abstract=True):

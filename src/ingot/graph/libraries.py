@@ -108,14 +108,16 @@ def opt_einsum_paths() -> ModuleType:
 
 
 def limit_blas_threads() -> None:
-    """Make every BLAS library that is loaded use as many threads as the pool.
+    """Make every BLAS library that is loaded use as many threads as the pool, or one where results
+    must not depend on their number.
 
     To be called again by whoever loads another one, SciPy's above all: a library that is loaded
     later starts with a number of its own.
     """
     import threadpoolctl
 
-    threadpoolctl.threadpool_limits(limits=_native.get_num_threads(), user_api="blas")
+    threads = 1 if _native.is_deterministic() else _native.get_num_threads()
+    threadpoolctl.threadpool_limits(limits=threads, user_api="blas")
 
 
 @cache
@@ -126,7 +128,11 @@ def prepare_blas() -> None:
 
 def _after_loading_blas() -> None:
     # Libraries start with a thread for each CPU they may use, and looking them up takes 20 ms.
-    if _native.get_num_threads() != _usable_cpus() or any(map(os.environ.get, _BLAS_VARIABLES)):
+    if (
+        _native.is_deterministic()
+        or _native.get_num_threads() != _usable_cpus()
+        or any(map(os.environ.get, _BLAS_VARIABLES))
+    ):
         limit_blas_threads()
 
 
