@@ -28,6 +28,8 @@ def ordered_reduction(
     reduced = _without_ones(x.shape, axes)
     if not reduced:
         return x.astype(total)
+    if x.size == 0:
+        return np.full(shape, start, total)
     rows = _rows(x.reshape(lengths), reduced)
     sums = _blocks(rows, combine, start).astype(total, copy=False)
     sums = sums.reshape(sums.shape[0], sums.shape[1] * sums.shape[2], sums.shape[3])
