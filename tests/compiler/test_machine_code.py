@@ -201,7 +201,7 @@ def test_explanations_keep_what_they_show(baseline: tuple[int, int]) -> None:
     compiled.cache_clear()
     assert in_memory()[0] == baseline[0] + 1
     assert report.seconds_by_work is not None
-    assert "for i" in report.loops(report.work[0])
+    assert "parallel i" in report.loops(report.work[0])
     del report
 
 

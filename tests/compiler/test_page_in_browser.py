@@ -127,7 +127,7 @@ def test_kernels_show_their_code(open_page: Any, small_page: Path) -> None:
     code = page.locator("#code")
     assert "weights = mx.softmax" in code.inner_text()
     for tab, word in (
-        ("Loops", "for i in begin"),
+        ("Loops", "parallel i in "),
         ("LLVM", "define void @KERNEL"),
         ("Assembly", "ret"),
     ):
