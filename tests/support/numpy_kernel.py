@@ -96,7 +96,6 @@ class NumpyKernel:
     absolute = _word(np.absolute)
     power = _word(_power)
     subtract = _word(np.subtract)
-    rounded_product = _real_only(np.multiply)
 
     def fused_multiply_add(self, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
         assert a.dtype == b.dtype == c.dtype == np.float32

@@ -10,8 +10,10 @@ attributes but arrays, which stay constants. A guard says what an attribute was.
 from __future__ import annotations
 
 import copyreg
+import sys
 import types
 import weakref
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -212,8 +214,14 @@ class AttributeReads:
         made += self._held.values()
         self._guards.clear()
         self._new.clear()
-        # Objects that are gone by now were made by the function.
-        alive = [found for found in made if _referent(found[0][0]) is not None]
+        # Objects that are gone by now, or that only guards hold, were made by the function.
+        held = Counter(id(guard[0]) for guard, _ in made)
+        alive = [
+            found
+            for found in made
+            if _referent(found[0][0]) is not None
+            and (_is_weak(found[0][0]) or _references(found[0][0]) > held[id(found[0][0])])
+        ]
         return AttributeGuards(tuple(guard for guard, _ in alive), tuple(text for _, text in alive))
 
 
@@ -228,6 +236,15 @@ def _looks_up_itself(cls: type) -> bool:
 
 def _items(instance: Any) -> bool:
     return isinstance(instance, (dict, list, tuple)) and len(instance) > 0
+
+
+def _is_weak(place: Any) -> bool:
+    return type(place) is int or isinstance(place, weakref.ref)
+
+
+def _references(item: Any) -> int:
+    """How many references there are to an object, besides those of the call and the caller."""
+    return sys.getrefcount(item) - 2
 
 
 def _weakly(instance: Any) -> Any:
