@@ -415,7 +415,8 @@ SPACE = {"mx": mx, "random": mx.random, "np": np, "key": KEY, "z": mx.zeros}
         (
             "random.multivariate_normal(z(2), mx.eye(2) * float('nan')).tolist()",
             RuntimeError,
-            "[multivariate_normal] cov has elements that are NaN or infinite.",
+            "[multivariate_normal] cov has elements that are NaN or infinite. "
+            "Raised by CovarianceRoot(float32[2, 2]), made at <string>:1 in <module>.",
         ),
     ],
 )

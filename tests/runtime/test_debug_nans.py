@@ -241,5 +241,5 @@ def test_the_setting_is_restored() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(TypeError, match=r"\[debug_nans\] takes True or False, got int 1"):
+    with pytest.raises(TypeError, match=r"\[debug_nans\] on must be True or False, got int: 1"):
         mx.debug_nans(1)  # type: ignore[arg-type]

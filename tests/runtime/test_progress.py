@@ -144,7 +144,7 @@ def test_tracing_and_evaluation_without_compile_are_shown() -> None:
         "print('after')\n"
     )
     received = run_in_terminal(program)
-    assert "compiling graph: 0 of 2 kernels" in received
+    assert "compiling graph: 0 of 1 kernels" in received
     assert screen(received) == ["after", ""]
 
 
@@ -286,7 +286,7 @@ def test_the_setting() -> None:
     before = mx.set_compile_progress("off")
     try:
         assert mx.set_compile_progress("on") == "off"
-        with pytest.raises(ValueError, match='the modes are "off", "auto" and "on", got 3'):
+        with pytest.raises(TypeError, match="mode must be a string, got int: 3"):
             mx.set_compile_progress(3)  # type: ignore[arg-type]
     finally:
         assert mx.set_compile_progress(before) == "on"
