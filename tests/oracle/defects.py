@@ -89,6 +89,15 @@ def _reduction_of_nothing(case: Case, *args: Any, **kwargs: Any) -> complex:
     return value
 
 
+def _imaginary_flag(case: Case) -> bool:
+    """Whether an array of bool is made of an imaginary number."""
+    if _name(case) not in ("array", "asarray") or not case.args:
+        return False
+    value, dtypes = case.args[0], [*case.args[1:], case.kwargs.get("dtype")]
+    is_imaginary = isinstance(value, complex) and value.real == 0 and value.imag != 0
+    return is_imaginary and any("bool" in str(dtype) for dtype in dtypes)
+
+
 def _refused_by_mlx(case: Case) -> bool:
     if _name(case) not in ("array", "asarray") or not case.args:
         return False
@@ -140,6 +149,11 @@ KNOWN_MLX_DEFECTS = [
         _integer_softmax,
         lambda case, *args, **kwargs: references.softmax(*args, **kwargs),
         dtype="float32",
+    ),
+    Defect(
+        "array(1j, bool_) is False, where array(1j).astype(bool_) is True",
+        _imaginary_flag,
+        lambda *_args, **_kwargs: np.True_,
     ),
     Defect(
         "an axis given twice is not noticed",
