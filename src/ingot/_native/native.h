@@ -222,6 +222,7 @@ int ingot_add_pool(PyObject *module);
 int ingot_add_top_k(PyObject *module);
 int ingot_add_list_search(PyObject *module);
 int ingot_add_product(PyObject *module);
+int ingot_add_ordered_sum(PyObject *module);
 int ingot_add_checked(PyObject *module);
 
 #endif

@@ -74,9 +74,9 @@ def _in_order(
     """Floating-point elements, converted to the dtype `target`, combined in the one order."""
     work = work_dtype(target)
     total = _float64 if combine is np.add and work == _float32 else work
-    found = ordered_reduction(
-        converted(x, target).astype(work, copy=False), axes, combine, start, total
-    )
+    if x.dtype != target:
+        x = converted(x, target)
+    found = ordered_reduction(x.astype(work, copy=False), axes, combine, start, total)
     return found.astype(work, copy=False).astype(target, copy=False)
 
 

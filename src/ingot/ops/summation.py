@@ -8,10 +8,13 @@ processor.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
+from ingot._native import reduce_in_order
 from ingot.graph.reduction_order import BLOCK, LANES, PART, inner_axes
 
 __all__ = ["ordered_reduction"]
@@ -23,40 +26,75 @@ def ordered_reduction(
     x: np.ndarray, axes: tuple[int, ...], combine: Combine, start: complex, total: np.dtype
 ) -> np.ndarray:
     """The elements over sorted `axes` combined, in the dtype of `x`; blocks in that of `total`."""
-    shape = tuple(1 if axis in axes else length for axis, length in enumerate(x.shape))
-    lengths = tuple(length for length in x.shape if length != 1)
-    reduced = _without_ones(x.shape, axes)
-    if not reduced:
+    plan = _plan(x.shape, axes)
+    if plan.lengths is None:
         return x.astype(total)
     if x.size == 0:
-        return np.full(shape, start, total)
-    rows = _rows(x.reshape(lengths), reduced)
+        return np.full(plan.result, start, total)
+    if plan.order is not None:
+        x = x.reshape(plan.longer).transpose(plan.order)
+    rows = x.reshape(plan.lengths)
+    if combine is np.add or x.dtype.kind != "c":
+        return _native_reduction(rows, combine is not np.add, total).reshape(plan.result)
+    return _blockwise(rows, combine, start, total).reshape(plan.result)
+
+
+class _Plan(NamedTuple):
+    """How an array is brought into four axes: kept before, outer reduced, inner reduced, kept
+    behind.
+    """
+
+    result: tuple[int, ...]
+    lengths: tuple[int, int, int, int] | None  # None if nothing is reduced
+    longer: tuple[int, ...]  # lengths of the axes that are longer than 1
+    order: tuple[int, ...] | None  # of those; None if they are in order
+
+
+@lru_cache(maxsize=1024)
+def _plan(shape: tuple[int, ...], axes: tuple[int, ...]) -> _Plan:
+    result = tuple(1 if axis in axes else length for axis, length in enumerate(shape))
+    places = [axis for axis, length in enumerate(shape) if length != 1]
+    longer = tuple(shape[axis] for axis in places)
+    reduced = tuple(place for place, axis in enumerate(places) if axis in axes)
+    if not reduced:
+        return _Plan(result, None, longer, None)
+    inner = inner_axes(longer, reduced)
+    kept = [axis for axis in range(len(longer)) if axis not in reduced]
+    together = reduced[-1] - reduced[0] + 1 == len(reduced)
+    before = [axis for axis in kept if axis < reduced[0] or not together]
+    behind = [axis for axis in kept if axis not in before]
+    outer = [axis for axis in reduced if axis not in inner]
+    groups = (before, outer, inner, behind)
+    one, two, three, four = (prod(longer[axis] for axis in group) for group in groups)
+    order = tuple(axis for group in groups for axis in group)
+    in_order = order == tuple(range(len(longer)))
+    return _Plan(result, (one, two, three, four), longer, None if in_order else order)
+
+
+def _native_reduction(rows: np.ndarray, multiplies: bool, total: np.dtype) -> np.ndarray:
+    """The second and third of four axes combined by native code; parts of complex numbers, which
+    add up each by themselves, are columns of their own.
+    """
+    rows = np.ascontiguousarray(rows)
+    before, outer, length, behind = rows.shape
+    found: np.ndarray = np.empty((before, behind), total)
+    columns = behind * 2 if rows.dtype.kind == "c" else behind
+    reduce_in_order(
+        rows.reshape(-1).view(np.uint8),
+        found.reshape(-1).view(np.uint8),
+        (before, outer, length, columns),
+        multiplies,
+    )
+    return found
+
+
+def _blockwise(rows: np.ndarray, combine: Combine, start: complex, total: np.dtype) -> np.ndarray:
+    """The same in NumPy, for any function."""
     sums = _blocks(rows, combine, start).astype(total, copy=False)
     sums = sums.reshape(sums.shape[0], sums.shape[1] * sums.shape[2], sums.shape[3])
     if sums.shape[1] > PART:
         sums = _one_after_the_other(_padded(sums, PART, start), combine, start)
-    return _one_after_the_other(sums[:, None], combine, start).reshape(shape)
-
-
-def _without_ones(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The axes that are longer than 1, counted without those that are not."""
-    places = [axis for axis, length in enumerate(shape) if length != 1]
-    return tuple(place for place, axis in enumerate(places) if axis in axes)
-
-
-def _rows(x: np.ndarray, reduced: tuple[int, ...]) -> np.ndarray:
-    """An array with the axes: kept before, outer reduced, inner reduced, kept behind. Copies unless
-    the reduced axes are neighbours.
-    """
-    inner = inner_axes(x.shape, reduced)
-    before = [axis for axis in range(x.ndim) if axis not in reduced and axis < reduced[0]]
-    behind = [axis for axis in range(x.ndim) if axis not in reduced and axis > reduced[0]]
-    if reduced[-1] - reduced[0] + 1 != len(reduced):
-        before, behind = before + behind, []
-    outer = [axis for axis in reduced if axis not in inner]
-    groups = (before, outer, list(inner), behind)
-    moved = x.transpose([axis for group in groups for axis in group])
-    return moved.reshape([prod(x.shape[axis] for axis in group) for group in groups])
+    return _one_after_the_other(sums[:, None], combine, start)
 
 
 def _padded(x: np.ndarray, multiple: int, start: complex) -> np.ndarray:
