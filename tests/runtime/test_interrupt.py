@@ -134,6 +134,73 @@ PROGRAMS = {
         assert not program_of(z).evaluated
         np.testing.assert_array_equal(np.array(z), np.array(y) + 1)
     """,
+    "op by op": """
+        mx.set_eager_fusion(False)
+        x = y = mx.array(values[:2_000_000])
+        for _ in range(2000):
+            y = mx.sin(y) * 0.7
+        assert interrupted(lambda: mx.eval(y))
+        assert not y._node.evaluated
+        z = mx.sin(x)
+        np.testing.assert_allclose(np.array(z), np.sin(values[:2_000_000]), atol=1e-6)
+    """,
+    "one op": """
+        x = mx.array(np.tile(values, 6))
+        y = mx.erfinv(x)
+        assert interrupted(lambda: mx.eval(y))
+        assert not y._node.evaluated
+        assert np.isnan(np.array(mx.erfinv(x[:1000]))[0])
+    """,
+    "decompositions": """
+        matrices = rng.standard_normal((30_000, 24, 24)).astype(np.float32)
+        x = mx.array(matrices)
+        for make in (lambda: mx.linalg.svd(x, stream=mx.cpu)[1],
+                     mx.compile(lambda: mx.linalg.svd(x, stream=mx.cpu)[1] * 1)):
+            y = make()
+            assert interrupted(lambda: mx.eval(y))
+            assert not y._node.evaluated
+        y = mx.linalg.svd(x[:50], stream=mx.cpu)[1]
+        expected = np.linalg.svd(matrices[:50], compute_uv=False)
+        np.testing.assert_allclose(np.array(y), expected, rtol=1e-4)
+    """,
+    "sort": """
+        numbers = rng.standard_normal((1000, 50_000)).astype(np.float32)
+        x = mx.array(numbers)
+        y = mx.argsort(x, axis=1)
+        assert interrupted(lambda: mx.eval(y))
+        assert not y._node.evaluated
+        expected = np.argsort(numbers[:2], kind="stable")
+        np.testing.assert_array_equal(np.array(mx.argsort(x[:2])), expected)
+    """,
+    "compilation": """
+        def large(x):
+            results = []
+            for i in range(40):
+                y = x
+                for j in range(6):
+                    y = mx.sin(y) * 0.5 + mx.exp(-y * y) / (2 + j + i)
+                results.append(y.max() + y.min())
+            return results
+        compiled = mx.compile(large)
+        x = mx.array(values[:3000])
+        y = compiled(x)
+        assert interrupted(lambda: mx.eval(y), 0.1)
+        assert not program_of(y[0]).evaluated
+        small = mx.compile(lambda x: mx.sin(x) + 1)
+        np.testing.assert_allclose(np.array(small(x)), np.sin(values[:3000]) + 1, atol=1e-6)
+        for found, expected in zip(y, large(x)):
+            np.testing.assert_allclose(np.array(found), np.array(expected), rtol=1e-4, atol=1e-5)
+    """,
+    "search": """
+        from ingot.search import FlatIndex
+        vectors = rng.standard_normal((200_000, 64)).astype(np.float32)
+        for metric in ("l2", "l1"):
+            index = FlatIndex(64, metric)
+            index.add(mx.array(vectors))
+            assert interrupted(lambda: mx.eval(index.search(mx.array(vectors[:50_000]), 5)))
+            distances, found = index.search(mx.array(vectors[:20]), 1)
+            np.testing.assert_array_equal(np.array(found)[:, 0], np.arange(20))
+    """,
     "background": """
         y = call(mx.compile(slow), mx.array(values))
         mx.async_eval(y)
@@ -159,9 +226,9 @@ PROGRAMS = {
 }
 
 
-def run(program: str, threads: int) -> None:
+def run(program: str, threads: int, **settings: str) -> None:
     """Runs a program of the table in a process of its own."""
-    environment = dict(os.environ, INGOT_NUM_THREADS=str(threads))
+    environment = dict(os.environ, INGOT_NUM_THREADS=str(threads), **settings)
     found = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(PRELUDE) + textwrap.dedent(program)],
         env=environment,
@@ -175,7 +242,9 @@ def run(program: str, threads: int) -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_ctrl_c_ends_an_evaluation(name: str) -> None:
-    run(PROGRAMS[name], 2)
+    # Without a disk cache compilation takes its time.
+    settings = {"INGOT_CACHE": "off"} if name == "compilation" else {}
+    run(PROGRAMS[name], 2, **settings)
 
 
 def test_ctrl_c_ends_a_kernel_on_one_thread() -> None:

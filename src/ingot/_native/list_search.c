@@ -9,6 +9,7 @@
 
 #include "allocator.h"
 #include "candidates.h"
+#include "interrupt.h"
 #include "pool.h"
 
 enum {
@@ -35,6 +36,7 @@ typedef struct {
     int64_t worker_count;
     int64_t query;     /* whose rows are shared out */
     atomic_llong next; /* query or chunk that no worker has taken yet */
+    atomic_bool stopped; /* by a signal */
     float *distances;
     int64_t *positions;
 } Job;
@@ -94,7 +96,6 @@ static void finish(const Job *job, Candidates *list, int64_t query) {
 
 /* Takes queries and looks at all rows of each. */
 static void work_on_queries(void *context, int64_t first_worker, int64_t last_worker, int thread) {
-    (void)thread;
     Job *job = context;
     const ingot_list_search *search = job->search;
     for (int64_t w = first_worker; w < last_worker; w++) {
@@ -104,8 +105,11 @@ static void work_on_queries(void *context, int64_t first_worker, int64_t last_wo
             start(worker);
             for (int64_t probe = 0; probe < search->probe_count; probe++) {
                 int64_t length = length_of(search, list_of(search, query, probe));
-                if (length > 0)
-                    scan(search, worker, query, probe, 0, length);
+                for (int64_t begin = 0; begin < length; begin += CHUNK) {
+                    if (ingot_is_stopped(&job->stopped, thread))
+                        return;
+                    scan(search, worker, query, probe, begin, smaller(length, begin + CHUNK));
+                }
             }
             finish(job, &worker->candidates, query);
         }
@@ -114,7 +118,6 @@ static void work_on_queries(void *context, int64_t first_worker, int64_t last_wo
 
 /* Takes chunks of the lists that one query probes. */
 static void work_on_chunks(void *context, int64_t first_worker, int64_t last_worker, int thread) {
-    (void)thread;
     Job *job = context;
     const ingot_list_search *search = job->search;
     for (int64_t w = first_worker; w < last_worker; w++) {
@@ -125,6 +128,8 @@ static void work_on_chunks(void *context, int64_t first_worker, int64_t last_wor
             int64_t length = length_of(search, list_of(search, job->query, probe)), chunks = (length + CHUNK - 1) / CHUNK;
             for (; taken < before_list + chunks; taken = atomic_fetch_add(&job->next, 1)) {
                 int64_t begin = (taken - before_list) * CHUNK;
+                if (ingot_is_stopped(&job->stopped, thread))
+                    return;
                 scan(search, worker, job->query, probe, begin, smaller(length, begin + CHUNK));
             }
             before_list += chunks;
@@ -139,7 +144,7 @@ static void run(Job *job) {
         ingot_parallel_for(work_on_queries, job, workers, 1);
         return;
     }
-    for (job->query = 0; job->query < queries; job->query++) {
+    for (job->query = 0; job->query < queries && !atomic_load(&job->stopped); job->query++) {
         atomic_store(&job->next, 0);
         ingot_parallel_for(work_on_chunks, job, workers, 1);
         Candidates *list = &job->workers[0].candidates;
@@ -179,7 +184,8 @@ bool ingot_nearest_in_lists(const ingot_list_search *search, int64_t k, float *d
         worker->prepared_query = NULL;
         worker->prepared_list = -1;
     }
+    atomic_init(&job.stopped, false);
     run(&job);
     ingot_release(memory, size);
-    return true;
+    return !atomic_load(&job.stopped);
 }

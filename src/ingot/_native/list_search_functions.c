@@ -128,7 +128,7 @@ static PyObject *nearest_in_lists(PyObject *Py_UNUSED(module), PyObject *argumen
         }
         if (!fits)
             PyErr_SetString(PyExc_ValueError, "a search in lists takes queries, codes, lists and results that fit each other.");
-        else if (!done)
+        else if (!done && !PyErr_Occurred())
             ingot_no_memory((size_t)k * sizeof(ingot_candidate));
     }
     while (taken > 0)

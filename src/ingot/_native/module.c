@@ -19,8 +19,8 @@ static const struct {
     HOOK(construct), HOOK(coerce), HOOK(scalar), HOOK(astype), HOOK(broadcast), HOOK(broadcast_shapes),
     HOOK(resolve_stream), HOOK(placeholder_error), HOOK(as_ndarray), HOOK(ndarray_type), HOOK(make_context),
     HOOK(operand_error), HOOK(enum_metatype), HOOK(partial_type), HOOK(compiled_type), HOOK(output_type), HOOK(fuse),
-    HOOK(run_checked), HOOK(run_kernel), HOOK(source_of), HOOK(ran_node), HOOK(ran_program), HOOK(parameter_kinds), HOOK(taken_arguments),
-    HOOK(explain_node), HOOK(explain_instruction), HOOK(shorten),
+    HOOK(run_checked), HOOK(run_kernel), HOOK(source_of), HOOK(ran_node), HOOK(ran_program), HOOK(parameter_kinds),
+    HOOK(taken_arguments), HOOK(explain_node), HOOK(explain_instruction), HOOK(shorten), HOOK(evaluate_large),
 };
 
 /* set_hook(name, function); None removes it */

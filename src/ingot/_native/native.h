@@ -168,6 +168,7 @@ typedef struct {
     PyObject *run_checked;       /* (node, op, values) -> what `evaluate` returns; set while results are checked, else NULL */
     PyObject *run_kernel;        /* (node, op, values) -> the same from a kernel, or NotImplemented; set by set_deterministic */
     PyObject *source_of;         /* (code, instruction) -> the user's line */
+    PyObject *evaluate_large;    /* (op, *inputs) -> what its rule `evaluate` returns, computed so that a signal is noticed */
     PyObject *explain_node;      /* (error, node) -> the error to raise instead: a node could not be computed */
     PyObject *explain_instruction; /* (error, about, number): the same for an instruction of a program; -1: its memory */
     PyObject *shorten;           /* (error): takes frames of our own out of its traceback */

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #define MAX_FAST_INPUTS 8
+#define LARGE (1 << 18)         /* elements; fewer are computed quickly, whatever the op */
 #define WORTH_SAVING (1 << 14) /* bytes; copying less takes no longer than finding out */
 
 /* What a rule returned, as an ndarray of exactly the inferred shape and dtype: a new reference. */
@@ -214,6 +215,16 @@ static PyObject *change_input(Node *node, Call *call, PyObject *change_name) {
     return Py_NewRef(call->values[1]);
 }
 
+static bool is_large(const Call *call) {
+    if (call->count == 0 || !is_ndarray(call->values[1]))
+        return false;
+    const NumpyArray *array = (NumpyArray *)call->values[1];
+    double elements = 1;
+    for (int axis = 0; axis < array->nd; axis++)
+        elements *= (double)array->dimensions[axis];
+    return elements >= LARGE;
+}
+
 /* The op's rule `evaluate`, or `change`, for ops that have it, if the first input's memory may be changed. */
 static PyObject *run_rule(Node *node, Call *call) {
     static PyObject *evaluate_name, *change_name;
@@ -228,7 +239,9 @@ static PyObject *run_rule(Node *node, Call *call) {
         if (change != Py_None)
             return change_input(node, call, change_name);
     }
-    PyObject *result = PyObject_VectorcallMethod(evaluate_name, call->values, (size_t)call->count + 1, NULL);
+    PyObject *result = is_large(call) && hooks.evaluate_large != NULL
+                           ? PyObject_Vectorcall(hooks.evaluate_large, call->values, (size_t)call->count + 1, NULL)
+                           : PyObject_VectorcallMethod(evaluate_name, call->values, (size_t)call->count + 1, NULL);
     if (result != NULL)
         Py_SETREF(result, checked_results(call->op, result, node));
     return result;

@@ -15,6 +15,7 @@
 
 #include "allocator.h"
 #include "candidates.h"
+#include "interrupt.h"
 #include "near_products.h"
 #include "pool.h"
 
@@ -153,6 +154,7 @@ typedef struct {
     ingot_candidate **found;
     int64_t *counts;
     atomic_bool short_of_memory;
+    atomic_bool stopped; /* by a signal */
 } Job;
 
 static int by_row(const void *a, const void *b) {
@@ -194,7 +196,6 @@ static void finish_list(Job *job, Candidates *list, int64_t query) {
 
 /* Takes blocks of queries and compares each with all rows. */
 static void work_on_blocks(void *context, int64_t begin, int64_t end, int thread) {
-    (void)thread;
     Job *job = context;
     const ingot_search *search = job->scan.search;
     for (int64_t w = begin; w < end; w++) {
@@ -203,8 +204,11 @@ static void work_on_blocks(void *context, int64_t begin, int64_t end, int thread
         while ((query = atomic_fetch_add(&job->next, 1) * job->block) < search->query_count) {
             int64_t count = smaller(job->block, search->query_count - query);
             start_block(job, worker, query, count);
-            for (int64_t row = 0; row < search->row_count; row += job->scan.tile)
+            for (int64_t row = 0; row < search->row_count; row += job->scan.tile) {
+                if (ingot_is_stopped(&job->stopped, thread))
+                    return;
                 scan_rows(&job->scan, worker, query, count, row, smaller(job->scan.tile, search->row_count - row));
+            }
             for (int64_t q = 0; q < count; q++)
                 finish_list(job, &worker->candidates[q], query + q);
         }
@@ -213,12 +217,11 @@ static void work_on_blocks(void *context, int64_t begin, int64_t end, int thread
 
 /* Takes tiles of rows and compares each with one block of queries. */
 static void work_on_tiles(void *context, int64_t begin, int64_t end, int thread) {
-    (void)thread;
     Job *job = context;
     int64_t row, row_count = job->scan.search->row_count;
     for (int64_t w = begin; w < end; w++) {
         start_block(job, &job->workers[w], job->query, job->query_count);
-        while ((row = atomic_fetch_add(&job->next, 1) * job->scan.tile) < row_count)
+        while ((row = atomic_fetch_add(&job->next, 1) * job->scan.tile) < row_count && !ingot_is_stopped(&job->stopped, thread))
             scan_rows(&job->scan, &job->workers[w], job->query, job->query_count, row,
                       smaller(job->scan.tile, row_count - row));
     }
@@ -249,7 +252,7 @@ static void run(Job *job) {
         ingot_parallel_for(work_on_blocks, job, workers, 1);
         return;
     }
-    for (job->query = 0; job->query < search->query_count; job->query += job->block) {
+    for (job->query = 0; job->query < search->query_count && !atomic_load(&job->stopped); job->query += job->block) {
         job->query_count = smaller(job->block, search->query_count - job->query);
         atomic_store(&job->next, 0);
         ingot_parallel_for(work_on_tiles, job, workers, 1);
@@ -331,13 +334,14 @@ static bool work(Job *job) {
             free(job->workers[w].candidates[q].items);
     }
     ingot_release(memory, size);
-    return !atomic_load(&job->short_of_memory);
+    return !atomic_load(&job->short_of_memory) && !atomic_load(&job->stopped);
 }
 
 bool ingot_nearest(const ingot_search *search, int64_t k, float *distances, int64_t *positions) {
     Job job = {.scan = {.search = search}, .wanted = k, .limit = FLT_MAX, .distances = distances, .positions = positions};
     atomic_init(&job.next, 0);
     atomic_init(&job.short_of_memory, false);
+    atomic_init(&job.stopped, false);
     return work(&job);
 }
 
@@ -347,5 +351,6 @@ bool ingot_within(const ingot_search *search, float radius, ingot_candidate **fo
     Job job = {.scan = {.search = search}, .limit = limit > FLT_MAX ? FLT_MAX : limit, .found = found, .counts = counts};
     atomic_init(&job.next, 0);
     atomic_init(&job.short_of_memory, false);
+    atomic_init(&job.stopped, false);
     return work(&job);
 }

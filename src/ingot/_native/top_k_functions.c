@@ -73,7 +73,7 @@ static PyObject *nearest_rows(PyObject *Py_UNUSED(module), PyObject *arguments) 
         Py_BEGIN_ALLOW_THREADS
         done = ingot_nearest(&search, d->shape[1], d->buf, p->buf);
         Py_END_ALLOW_THREADS
-        if (!done)
+        if (!done && !PyErr_Occurred())
             ingot_no_memory((size_t)d->shape[1] * sizeof(ingot_candidate));
     }
     release_matrices(&matrices);
@@ -134,7 +134,7 @@ static PyObject *rows_within(PyObject *Py_UNUSED(module), PyObject *arguments) {
         done = ingot_within(&search, radius, found, counts);
         Py_END_ALLOW_THREADS
     }
-    result = done ? packed(&search, found, counts) : PyErr_NoMemory();
+    result = done ? packed(&search, found, counts) : PyErr_Occurred() ? NULL : PyErr_NoMemory();
     for (size_t q = 0; found != NULL && q < count; q++)
         free(found[q]);
     free(found);

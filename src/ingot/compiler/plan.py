@@ -27,6 +27,7 @@ from ingot.compiler.tape import Step
 from ingot.compiler.views import view_at
 from ingot.compiler.work import Work
 from ingot.graph.blas import has_gemm, product_of
+from ingot.graph.blocks import evaluate_in_blocks
 from ingot.graph.op import Output
 from ingot.graph.shape import size_of
 from ingot.runtime.progress import working
@@ -377,12 +378,12 @@ class _Planner:
     def _host_instruction(self, step: Step, slots: list[int]) -> None:
         views = [self._viewer(source) for source in step.inputs]
         assert step.op is not None
-        evaluate = step.op.evaluate
+        op = step.op
         several = isinstance(step.dtype, tuple)
 
         def host(owners: list[Any]) -> list[Any]:
             inputs = [view(owners) for view in views]
-            found = evaluate(*inputs)
+            found = evaluate_in_blocks(op, *inputs)
             return [_owned(x, inputs) for x in (found if several else (found,))]
 
         self.instructions.append(("host", host, [(slot, 0) for slot in slots]))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from numpy import iinfo
 
 from ingot._native import Dtype, Lift, array, set_partials_rule
+from ingot.graph.blocks import longest_axis
 from ingot.graph.dtype import (
     ALL_DTYPES,
     bool_,
@@ -75,6 +76,11 @@ class Elementwise(Op, abstract=True):
         elif self.result == "real" and dtype is complex64:
             dtype = float32
         return inputs[0].shape, dtype
+
+    worth_cutting = 1 << 24
+
+    def block_axis(self, *inputs: Any) -> int | None:
+        return longest_axis(inputs[0].shape)
 
     # (out, *inputs) -> the derivative by each input: an array, 1, -1, None (there is none), or a
     # function without arguments that makes the array

@@ -154,6 +154,14 @@ class Op:
         """Which input output `index` of several is, unchanged; None if the outputs are computed."""
         return None
 
+    def block_axis(self, *inputs: Any) -> int | None:
+        """An axis, counted from the front, of all inputs and results along which `evaluate` may be
+        called for one part after the other, with the same results; None if there is none.
+        """
+        return None
+
+    worth_cutting: ClassVar[int] = 1 << 22  # elements from which on that may take long
+
     only_calls: ClassVar[bool] = False  # for profiles: its work is counted where it is done
 
     @property

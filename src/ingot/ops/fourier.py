@@ -13,6 +13,7 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, array, wrap
+from ingot.graph.blocks import longest_axis
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64, float32
 from ingot.graph.libraries import scipy_fft
@@ -80,6 +81,9 @@ class FourierTransform(Op):
         elif self.kind == "irfftn":
             lengths[self.axes[-1]] = self.length
         return tuple(lengths), float32 if self.kind == "irfftn" else complex64
+
+    def block_axis(self, x: np.ndarray) -> int | None:
+        return longest_axis(x.shape, *self.axes)
 
     def evaluate(self, x: np.ndarray) -> Any:
         lengths = [x.shape[axis] for axis in self.axes]

@@ -145,6 +145,8 @@ class Solve(Op):
     triangle: Triangle  # of A
 
     why_single = BY_LAPACK
+    worth_cutting = MatrixOp.worth_cutting
+    block_axis = MatrixOp.block_axis
 
     def infer(self, a: array, b: array) -> tuple[Shape, Dtype]:
         return b.shape, b.dtype

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ingot._native import Dtype, array
+from ingot.graph.blocks import longest_axis
 from ingot.graph.dtype import complex64, float32, float64
 from ingot.graph.op import Op, apply, apply_multiple, no_rule
 from ingot.graph.shape import shape_text
@@ -53,6 +54,11 @@ class MatrixOp(Op, abstract=True):
     """Ops on each matrix of a stack."""
 
     why_single = BY_LAPACK
+
+    worth_cutting = 1 << 18
+
+    def block_axis(self, *inputs: Any) -> int | None:
+        return longest_axis(inputs[0].shape[:-2])
 
     def vmap(self, size: int, batched: tuple[bool], x: array) -> Any:
         # The batch axis is one more axis of the stack.

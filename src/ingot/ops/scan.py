@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ingot._native import Dtype, array, wrap
+from ingot.graph.blocks import longest_axis
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bool_, float32, from_numpy, int32, is_complex, is_inexact
 from ingot.graph.families import neutral_value
@@ -136,6 +137,9 @@ class Scan(Op, abstract=True):
     step: ClassVar[np.ufunc]  # what NumPy calls f
     # (out, previous, x) -> the derivatives of out[i] by out[i-1] and by x[i], if inclusive
     partials: ClassVar[Callable[..., tuple[array, array]]]
+
+    def block_axis(self, x: np.ndarray) -> int | None:
+        return longest_axis(x.shape, self.axis)
 
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         return x.shape, x.dtype

@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from ingot._native import Dtype, array, promote, wrap
+from ingot.graph.blocks import longest_axis
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import float32, is_inexact, uint32
 from ingot.graph.op import Op, apply, no_rule
@@ -50,6 +51,11 @@ class _AlongAxis(Op, abstract=True):
 
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         return x.shape, x.dtype
+
+    worth_cutting = 1 << 18
+
+    def block_axis(self, x: np.ndarray) -> int | None:
+        return longest_axis(x.shape, self.axis)
 
     def vmap(self, size: int, batched: tuple[bool], x: array) -> array:
         shifted: _AlongAxis = replace(cast(Any, self), axis=self.axis + 1)

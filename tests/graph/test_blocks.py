@@ -1,0 +1,82 @@
+"""Evaluation in blocks gives what evaluation as a whole gives, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ingot.core as mx
+from ingot.graph import blocks
+from ingot.graph.families import Elementwise
+from ingot.graph.op import Op, Output
+from ingot.ops.matrices import MatrixOp
+from ingot.ops.sorting import _AlongAxis
+
+RANDOM = np.random.default_rng(0)
+STACK = RANDOM.standard_normal((3, 7, 5, 5)).astype(np.float32)
+CUBE = RANDOM.standard_normal((6, 5, 8)).astype(np.float32)
+POSITIVE = STACK @ STACK.swapaxes(-1, -2) + 5 * np.eye(5, dtype=np.float32)
+CPU = {"stream": mx.cpu}
+
+CASES: dict[str, Callable[[], Any]] = {
+    "exp": lambda: mx.exp(mx.array(CUBE)),
+    "power": lambda: mx.power(mx.array(np.abs(CUBE)), mx.array(CUBE)),
+    "where": lambda: mx.where(mx.array(CUBE > 0), mx.array(CUBE), mx.array(CUBE[:1])),
+    "equal": lambda: mx.array(CUBE) > mx.array(CUBE[::-1].copy()),
+    "transposed": lambda: mx.sin(mx.array(CUBE).transpose(2, 0, 1)),
+    "sort": lambda: mx.sort(mx.array(CUBE), axis=1),
+    "argsort": lambda: mx.argsort(mx.array(CUBE), axis=-1),
+    "partition": lambda: mx.partition(mx.array(CUBE), 2, axis=0),
+    "argpartition": lambda: mx.argpartition(mx.array(CUBE), 2, axis=0),
+    "cumsum": lambda: mx.cumsum(mx.array(CUBE), axis=1),
+    "logcumsumexp": lambda: mx.logcumsumexp(mx.array(CUBE), axis=0, reverse=True),
+    "fft": lambda: mx.fft.fft(mx.array(CUBE), axis=1),
+    "rfft": lambda: mx.fft.rfft(mx.array(CUBE), axis=0),
+    "irfft2": lambda: mx.fft.irfft2(mx.array(CUBE), axes=(0, 2)),
+    "svd": lambda: mx.linalg.svd(mx.array(STACK), **CPU),
+    "qr": lambda: mx.linalg.qr(mx.array(STACK), **CPU),
+    "eigh": lambda: mx.linalg.eigh(mx.array(POSITIVE), **CPU),
+    "cholesky": lambda: mx.linalg.cholesky(mx.array(POSITIVE), **CPU),
+    "inv": lambda: mx.linalg.inv(mx.array(STACK), **CPU),
+    "solve": lambda: mx.linalg.solve(mx.array(STACK), mx.array(STACK[..., :2]), **CPU),
+    "lu": lambda: mx.linalg.lu(mx.array(STACK), **CPU),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_blocks_change_nothing(name: str, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = _values(CASES[name]())
+    monkeypatch.setattr(Op, "worth_cutting", 0)
+    for op in (Elementwise, MatrixOp, _AlongAxis):
+        monkeypatch.setattr(op, "worth_cutting", 0)
+    monkeypatch.setattr(blocks, "SOON", 0)
+    for seconds in (0, 1e-5, 10):
+        monkeypatch.setattr(blocks, "BLOCK", seconds)
+        found = CASES[name]()
+        for y in found if isinstance(found, (list, tuple)) else [found]:
+            whole = y._node.inputs[0] if type(y._node.op) is Output else y._node
+            inputs = [each.data for each in whole.inputs]
+            assert whole.op.block_axis(*inputs) is not None
+            results = blocks.evaluate_in_blocks(whole.op, *inputs)
+            plain = whole.op.evaluate(*inputs)
+            several = whole.op.several_outputs
+            for a, b in zip(*((x if several else [x]) for x in (results, plain)), strict=True):
+                np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+                assert np.asarray(a).dtype == np.asarray(b).dtype
+        function = mx.compile(CASES[name]) if compiled else CASES[name]
+        for a, b in zip(_values(function()), expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+
+
+def _values(results: Any) -> list[np.ndarray]:
+    results = results if isinstance(results, (list, tuple)) else [results]
+    return [np.array(x) for x in results]
+
+
+def test_one_row_is_not_cut() -> None:
+    y = mx.sort(mx.array(CUBE.reshape(-1)))
+    assert y._node.op.block_axis(np.zeros(5)) is None
