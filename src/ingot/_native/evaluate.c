@@ -218,7 +218,7 @@ int evaluate_nodes(Node **outputs, Py_ssize_t count) {
     }
     for (Py_ssize_t i = 0; i < order.count; i++) {
         Node *node = order.items[i];
-        if (status == 0 && i > 0 && ingot_should_stop())
+        if (status == 0 && i % 16 == 15 && ingot_should_stop()) /* ops in Python notice signals by themselves */
             status = -1;
         if (status == 0)
             status = run_node(node, outputs[0], computes_pending, tracing_depth > 0);
