@@ -120,6 +120,34 @@ def test_any_callable(function: Any, expected: float) -> None:
     assert "compiled" in repr(compiled)
 
 
+def scaled(scale: float, x: Any, shift: float = 0.0) -> Any:
+    return x * scale + shift
+
+
+@pytest.mark.parametrize("bound", [(2.0,), ()], ids=["constants", "nothing"])
+def test_a_partial_that_changes_later(bound: tuple[Any, ...]) -> None:
+    function = functools.partial(scaled, *bound)
+    rest = () if bound else (2.0,)
+    compiled = mx.compile(function)
+    for _ in range(3):
+        check(compiled(*rest, mx.array(3.0)), 6.0)
+    function.keywords["shift"] = 1.0
+    for _ in range(3):
+        check(compiled(*rest, mx.array(3.0)), 7.0)
+    function.keywords["shift"] = mx.array(5.0)
+    for _ in range(3):
+        check(compiled(*rest, mx.array(3.0)), 11.0)
+    function.keywords.clear()
+    check(compiled(*rest, mx.array(3.0)), 6.0)
+    function.__setstate__((lambda *args: -scaled(*args), bound, {}, None))
+    for _ in range(3):
+        check(compiled(*rest, mx.array(3.0)), -6.0)
+    if bound:
+        function.__setstate__((scaled, (4.0,), {}, None))
+        for _ in range(3):
+            check(compiled(mx.array(3.0)), 12.0)
+
+
 def test_what_is_not_callable_is_refused() -> None:
     with pytest.raises(TypeError) as caught:
         mx.compile(3)

@@ -9,6 +9,7 @@ typedef struct {
                          * None, next entry or None) */
     PyObject *captured; /* the captured inputs, part of the signature; None without */
     PyObject *bound;    /* the method, partial or callable object that is called, part of the signature; None for a function */
+    PyObject *partial_parts; /* (func, args) of a `bound` partial of constants: while it holds these they need no place in the key */
     PyObject *counter;  /* the UseCounter of calls that are answered here */
     PyObject *weak_references;
     PyObject *dictionary;
@@ -18,12 +19,59 @@ typedef struct {
 static PyTypeObject *FastCall_Type;
 static bool fast_calls_enabled = true;
 
+/* Where functools.partial keeps its parts, read off its member descriptors; 0 if it has none, and then no partial is known. */
+static Py_ssize_t func_offset, args_offset, keywords_offset;
+
+static Py_ssize_t member_offset(PyObject *type, const char *name) {
+    PyObject *descriptor = PyType_Check(type) ? PyObject_GetAttrString(type, name) : NULL;
+    Py_ssize_t offset = 0;
+    if (descriptor != NULL && Py_TYPE(descriptor) == &PyMemberDescr_Type)
+        offset = ((PyMemberDescrObject *)descriptor)->d_member->offset;
+    Py_XDECREF(descriptor);
+    PyErr_Clear();
+    return offset;
+}
+
+static PyObject *member(PyObject *object, Py_ssize_t offset) { return *(PyObject **)((char *)object + offset); } /* borrowed */
+
+/* Adds what the bound callable holds. Of a partial of constants only the keywords can differ: they are a dict that its owner may
+ * change, while func and args change with __setstate__ alone. */
+static int add_bound(FastCall *self, Signature *signature) {
+    PyObject *bound = self->bound, *parts = self->partial_parts;
+    if (parts == NULL || member(bound, func_offset) != PyTuple_GET_ITEM(parts, 0) ||
+        member(bound, args_offset) != PyTuple_GET_ITEM(parts, 1))
+        return add_captured(signature, bound, true);
+    PyObject *keywords = member(bound, keywords_offset);
+    if (PyDict_CheckExact(keywords) && PyDict_GET_SIZE(keywords) == 0)
+        return 0;
+    Py_INCREF(keywords);
+    int status = add_captured(signature, keywords, true);
+    Py_DECREF(keywords);
+    return status;
+}
+
+/* (func, args) of a partial that binds constants only; NULL of anything else, or with an error. */
+static PyObject *parts_of_partial(PyObject *bound) {
+    if ((PyObject *)Py_TYPE(bound) != hooks.partial_type)
+        return NULL;
+    func_offset = member_offset(hooks.partial_type, "func");
+    args_offset = member_offset(hooks.partial_type, "args");
+    keywords_offset = member_offset(hooks.partial_type, "keywords");
+    if (func_offset == 0 || args_offset == 0 || keywords_offset == 0)
+        return NULL;
+    PyObject *function = member(bound, func_offset), *arguments = member(bound, args_offset);
+    bool is_fixed = PyTuple_CheckExact(arguments) && kind_of(function) == KIND_CONSTANT;
+    for (Py_ssize_t i = 0; is_fixed && i < PyTuple_GET_SIZE(arguments); i++)
+        is_fixed = kind_of(PyTuple_GET_ITEM(arguments, i)) == KIND_CONSTANT;
+    return is_fixed ? PyTuple_Pack(2, function, arguments) : NULL;
+}
+
 static int fast_signature(FastCall *self, PyObject *arguments, Signature *signature) {
     if (!begin_signature(signature, self->shapes, true) || add_arguments(signature, arguments, self->has_receiver) < 0)
         return -1;
     if (self->captured != Py_None && add_captured(signature, self->captured, false) < 0)
         return -1;
-    if (self->bound != Py_None && add_captured(signature, self->bound, true) < 0)
+    if (self->bound != Py_None && add_bound(self, signature) < 0)
         return -1;
     return PyList_Append(signature->key, resolve_stream(NULL));
 }
@@ -135,6 +183,9 @@ static PyObject *fast_prepare(FastCall *self, PyObject *arguments) {
     Py_XSETREF(self->captured, Py_NewRef(captured));
     Py_XSETREF(self->counter, Py_NewRef(counter));
     Py_XSETREF(self->bound, Py_NewRef(bound));
+    Py_XSETREF(self->partial_parts, parts_of_partial(bound));
+    if (PyErr_Occurred())
+        return NULL;
     self->shapes = shapes;
     self->has_receiver = has_receiver;
     Py_RETURN_NONE;
@@ -144,6 +195,7 @@ static int fast_traverse(FastCall *self, visitproc visit, void *arg) {
     Py_VISIT(self->entries);
     Py_VISIT(self->captured);
     Py_VISIT(self->bound);
+    Py_VISIT(self->partial_parts);
     Py_VISIT(self->counter);
     Py_VISIT(self->dictionary);
     Py_VISIT(Py_TYPE(self));
@@ -154,6 +206,7 @@ static int fast_clear(FastCall *self) {
     Py_CLEAR(self->entries);
     Py_CLEAR(self->captured);
     Py_CLEAR(self->bound);
+    Py_CLEAR(self->partial_parts);
     Py_CLEAR(self->counter);
     Py_CLEAR(self->dictionary);
     return 0;
