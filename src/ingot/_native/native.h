@@ -51,8 +51,8 @@ typedef struct Node {
 
 extern PyTypeObject *Node_Type;
 
-/* Steals nothing. `op` may be NULL (a leaf). `node_new` notes the user's line; the other is for results of compiled
- * calls, which must be made fast and whose ops have lines of their own. */
+/* Steals nothing. `op` may be NULL (a leaf). `node_new` checks the shape and notes the user's line; the other is for results of
+ * compiled calls, which must be made fast, whose shapes were checked by the trace and whose ops have lines of their own. */
 Node *node_new_without_line(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype, PyObject *stream);
 Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype, PyObject *stream);
 /* The stream that `requested` (None, a Stream or a Device) stands for: a borrowed reference, NULL on error. */

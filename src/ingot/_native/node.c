@@ -65,8 +65,6 @@ static int check_shape(PyObject *op, PyObject *shape) {
 }
 
 Node *node_new_without_line(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype, PyObject *stream) {
-    if (check_shape(op, shape) < 0)
-        return NULL;
     Node *node = PyObject_New(Node, Node_Type);
     if (node == NULL)
         return NULL;
@@ -103,6 +101,8 @@ Node *node_new_without_line(PyObject *op, PyObject *inputs, PyObject *shape, PyO
 }
 
 Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype, PyObject *stream) {
+    if (check_shape(op, shape) < 0)
+        return NULL;
     Node *node = node_new_without_line(op, inputs, shape, dtype, stream);
     if (node == NULL || op == NULL || node->source != NULL)
         return node;
