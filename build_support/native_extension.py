@@ -18,6 +18,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy
 from compiler import ZIG, find_compiler
 from setuptools import Extension
 from setuptools.command.build_ext import build_ext
@@ -33,10 +34,6 @@ FLAGS = [
     # Only PyInit__native is for others to see, and Python.h marks it so.
     "-fvisibility=hidden",
     "-pthread",
-    # CPython's own idioms: methods that ignore an argument, slots left out, casts of methods.
-    "-Wno-unused-parameter",
-    "-Wno-missing-field-initializers",
-    "-Wno-cast-function-type",
 ]
 
 
@@ -44,6 +41,8 @@ def native_extension() -> Extension:
     """All C files of the folder, so that adding one needs no change here."""
     sources = sorted(str(path.relative_to(PROJECT)) for path in (PROJECT / SOURCES).glob("*.c"))
     headers = sorted(str(path.relative_to(PROJECT)) for path in (PROJECT / SOURCES).glob("*.h"))
+    # Developers' builds set this. A user's compiler may warn of things that no other does.
+    strictness = ["-Werror"] if os.environ.get("INGOT_WARNINGS_ARE_ERRORS") else []
     if not sources:
         raise SystemExit(f"error: no C sources in {SOURCES}: this copy of ingot is incomplete.")
     return Extension(
@@ -51,7 +50,8 @@ def native_extension() -> Extension:
         sources,
         include_dirs=[str(SOURCES)],
         depends=headers,
-        extra_compile_args=FLAGS,
+        # As a system's headers, of which the compiler does not warn.
+        extra_compile_args=[*FLAGS, *strictness, "-isystem", numpy.get_include()],
         extra_link_args=["-pthread"],
         language="c",
     )
@@ -103,6 +103,7 @@ class BuildNative(build_ext):
         parts = [
             sys.version,
             sys.prefix,
+            numpy.__version__,
             *self.compiler.compiler_so,
             *self.compiler.linker_so,
             *self.compiler.include_dirs,

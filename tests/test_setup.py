@@ -15,6 +15,7 @@ import zipfile
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -154,11 +155,23 @@ def test_builds_where_there_is_no_c_compiler(
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(installed)
     assert not [*installed.rglob("*.c"), *installed.rglob("*.h")], "C sources are in the wheel"
-    # `-S` hides the copy that is installed for development.
+    # `-S` hides the copy that is installed for development, but NumPy with it.
     code = "import ingot._native; print(ingot._native.__file__)"
-    done = run(sys.executable, "-S", "-c", code, env={**environment, "PYTHONPATH": str(installed)})
+    places = os.pathsep.join([str(installed), str(Path(np.__file__).parent.parent)])
+    done = run(sys.executable, "-S", "-c", code, env={**environment, "PYTHONPATH": places})
     assert done.returncode == 0, done.stdout
     assert Path(done.stdout.strip()).is_relative_to(installed)
+
+
+def test_warnings_are_errors_for_developers_and_not_for_users(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    load("compiler")
+    native_extension = load("native_extension").native_extension
+    monkeypatch.delenv("INGOT_WARNINGS_ARE_ERRORS", raising=False)
+    assert "-Werror" not in native_extension().extra_compile_args
+    monkeypatch.setenv("INGOT_WARNINGS_ARE_ERRORS", "1")
+    assert {"-Wall", "-Wextra", "-Werror"} <= set(native_extension().extra_compile_args)
 
 
 def test_compiler_is_chosen_in_order(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ python=${PYTHON:-.venv/bin/python}
 compiler=${CC:-gcc}
 python=$("$python" -c 'import sys; print(sys.executable)')
 headers=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
+numpy_headers=$("$python" -c 'import numpy; print(numpy.get_include())')
 suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -32,7 +33,7 @@ build() {
     mkdir "$folder/$1"
     cp -R src/ingot "$folder/$1/ingot"
     rm -f "$folder/$1"/ingot/_native*.so
-    "$compiler" -std=c11 -O1 -g -fno-omit-frame-pointer -fPIC -shared -pthread $2 -I"$headers" \
+    "$compiler" -std=c11 -O1 -g -fno-omit-frame-pointer -fPIC -shared -pthread $2 -I"$headers" -isystem "$numpy_headers" \
         src/ingot/_native/*.c -o "$folder/$1/ingot/_native$suffix"
 }
 

@@ -1,4 +1,4 @@
-/* Buffer: a Python object that owns one block of the allocator; and the bracket in which NumPy uses the allocator. */
+/* Buffer: a Python object that owns one block of the allocator. */
 #ifndef INGOT_BUFFER_H
 #define INGOT_BUFFER_H
 
@@ -17,12 +17,5 @@ int ingot_is_buffer(PyObject *object);
 
 /* Sets MemoryError for a request that failed and returns NULL: "[malloc] cannot allocate 1.20 TB: ...". */
 PyObject *ingot_no_memory(size_t size);
-
-/* Between the two, arrays that NumPy makes in this thread (in this context, to be exact) live in our allocator.
- * `*saved` gets a new reference to the handler that was set before, which `restore` takes over; NULL if nothing was
- * changed because NumPy is not as expected. Returns 0, or -1 with an exception, which only a lack of memory causes.
- * `restore` keeps an exception that is set. */
-int ingot_use_numpy_memory(PyObject **saved);
-void ingot_restore_numpy_memory(PyObject *saved);
 
 #endif

@@ -1,5 +1,8 @@
 /* The extension module `ingot._native`: puts the parts together and takes the hooks from Python. */
 #include "native.h"
+#define INGOT_IMPORTS_NUMPY
+#include "numpy_api.h"
+
 #include <stddef.h>
 
 Hooks hooks;
@@ -17,7 +20,7 @@ static const struct {
     size_t offset;
 } hook_table[] = {
     HOOK(construct), HOOK(coerce), HOOK(scalar), HOOK(astype), HOOK(broadcast), HOOK(broadcast_shapes),
-    HOOK(resolve_stream), HOOK(placeholder_error), HOOK(as_ndarray), HOOK(ndarray_type), HOOK(make_context),
+    HOOK(resolve_stream), HOOK(placeholder_error), HOOK(make_context),
     HOOK(operand_error), HOOK(enum_metatype), HOOK(partial_type), HOOK(compiled_type), HOOK(output_type), HOOK(fuse),
     HOOK(run_checked), HOOK(run_kernel), HOOK(source_of), HOOK(ran_node), HOOK(ran_program), HOOK(parameter_kinds),
     HOOK(taken_arguments), HOOK(explain_node), HOOK(explain_instruction), HOOK(shorten), HOOK(evaluate_large),
@@ -61,6 +64,8 @@ PyMODINIT_FUNC PyInit__native(void) {
         ingot_add_buffer, ingot_add_numpy_memory, ingot_add_pack, ingot_add_pool, ingot_add_top_k, ingot_add_list_search,
         ingot_add_product, ingot_add_ordered_sum, ingot_add_machine_code, ingot_add_use_counter, ingot_add_checked,
     };
+    if (PyArray_ImportNumPyAPI() < 0)
+        return NULL;
     PyObject *module = PyModule_Create(&definition);
     for (size_t i = 0; module != NULL && i < sizeof parts / sizeof *parts; i++) {
         if (parts[i](module) < 0)

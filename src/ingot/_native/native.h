@@ -154,8 +154,6 @@ typedef struct {
     PyObject *broadcast_shapes;  /* (*shapes) -> shape: the general case, and its error */
     PyObject *resolve_stream;    /* (stream or device) -> Stream */
     PyObject *placeholder_error; /* (placeholder, wanted) -> raises: `wanted` needs a value that is not there */
-    PyObject *as_ndarray;        /* numpy.asarray */
-    PyObject *ndarray_type;      /* numpy.ndarray */
     PyObject *make_context;      /* () -> contextvars.Context in which evaluation runs */
     PyObject *enum_metatype;     /* enum.EnumMeta */
     PyObject *partial_type;      /* functools.partial */

@@ -1,5 +1,6 @@
 /* Node: one immutable value of the graph. */
 #include "native.h"
+#include "numpy_api.h"
 #include <structmember.h>
 
 PyTypeObject *Node_Type;
@@ -279,17 +280,16 @@ static PyObject *make(PyObject *Py_UNUSED(module), PyObject *const *arguments, P
 
 /* constant(ndarray, dtype) -> array: a leaf that has its value */
 static PyObject *constant(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
-    if (count != 2 || !Py_IS_TYPE(arguments[1], Dtype_Type) ||
-        require_hook(hooks.ndarray_type, "ndarray_type") == NULL) {
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_TypeError, "constant takes an ndarray and a Dtype.");
+    if (count != 2 || !Py_IS_TYPE(arguments[1], Dtype_Type)) {
+        PyErr_SetString(PyExc_TypeError, "constant takes an ndarray and a Dtype.");
         return NULL;
     }
-    if (!PyObject_TypeCheck(arguments[0], (PyTypeObject *)hooks.ndarray_type)) {
+    if (!is_ndarray(arguments[0])) {
         PyErr_Format(PyExc_TypeError, "constant takes an ndarray, got %s.", Py_TYPE(arguments[0])->tp_name);
         return NULL;
     }
-    PyObject *shape = PyObject_GetAttrString(arguments[0], "shape");
+    PyArrayObject *array = as_ndarray(arguments[0]);
+    PyObject *shape = PyArray_IntTupleFromIntp(PyArray_NDIM(array), PyArray_DIMS(array));
     if (shape == NULL)
         return NULL;
     Node *node = node_new(NULL, NULL, shape, arguments[1], resolve_stream(NULL));

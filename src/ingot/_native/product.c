@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 #include "interrupt.h"
-#include "ndarray.h"
+#include "numpy_api.h"
 #include "pool.h"
 
 /* Fortran's interface. Integers are passed as 64 bits: a library that takes 32 reads their low half, which comes first
@@ -20,7 +20,7 @@ typedef void (*Gemv)(const char *, const int64_t *, const int64_t *, const void 
                      const int64_t *, const void *, void *, const int64_t *);
 
 static struct {
-    Gemm single, twice, complex;
+    Gemm single, twice, of_complex;
     Gemv single_vector, twice_vector, complex_vector;
     int (*get_threads)(void); /* NULL if the library's threads cannot be set: it then spreads products itself */
     void (*set_threads)(int);
@@ -128,7 +128,7 @@ static void multiply_piece(const Sharing *sharing, int64_t place, int64_t row, i
              &product->lda, pointers[1], step, zero, pointers[2], &next);
         return;
     }
-    Gemm gemm = wide ? blas.twice : product->element == 's' ? blas.single : blas.complex;
+    Gemm gemm = wide ? blas.twice : product->element == 's' ? blas.single : blas.of_complex;
     gemm(&transpose[0], &transpose[1], &m, &n, &product->k, one, pointers[0], &product->lda, pointers[1], &product->ldb, zero,
          pointers[2], &product->ldc);
 }
@@ -314,8 +314,8 @@ static PyObject *multiply(PyObject *Py_UNUSED(module), PyObject *const *argument
         return NULL;
     Progress progress = {0};
     PyThreadState *state = PyEval_SaveThread();
-    bool done = ingot_multiply(&product, ((NumpyArray *)arguments[1])->data, ((NumpyArray *)arguments[2])->data,
-                               ((NumpyArray *)arguments[3])->data, &progress);
+    bool done = ingot_multiply(&product, ndarray_data(arguments[1]), ndarray_data(arguments[2]),
+                               ndarray_data(arguments[3]), &progress);
     PyEval_RestoreThread(state);
     if (!done)
         return NULL;
@@ -330,7 +330,7 @@ static PyObject *use_blas(PyObject *Py_UNUSED(module), PyObject *arguments) {
         return NULL;
     blas.single = (Gemm)(uintptr_t)addresses[0];
     blas.twice = (Gemm)(uintptr_t)addresses[1];
-    blas.complex = (Gemm)(uintptr_t)addresses[2];
+    blas.of_complex = (Gemm)(uintptr_t)addresses[2];
     blas.single_vector = (Gemv)(uintptr_t)addresses[3];
     blas.twice_vector = (Gemv)(uintptr_t)addresses[4];
     blas.complex_vector = (Gemv)(uintptr_t)addresses[5];

@@ -1,7 +1,7 @@
 /* NativeProgram: kernels, BLAS calls and host steps with the memory they work on, as read from what plan.py hands over. */
 #include "program.h"
 
-#include "ndarray.h"
+#include "numpy_api.h"
 #include <structmember.h>
 
 static PyTypeObject *Program_Type;
@@ -229,7 +229,7 @@ static PyObject *ndarray_address(PyObject *Py_UNUSED(module), PyObject *array) {
         PyErr_SetString(PyExc_TypeError, "ndarray_address takes an ndarray.");
         return NULL;
     }
-    return PyLong_FromVoidPtr(((NumpyArray *)array)->data);
+    return PyLong_FromVoidPtr(ndarray_data(array));
 }
 
 static PyMethodDef functions[] = {

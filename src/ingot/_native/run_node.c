@@ -4,7 +4,7 @@
  * of an array work in place then. While they do, the node has neither op nor inputs, so that no other thread starts
  * from memory that is being written; it waits for the value instead. */
 #include "native.h"
-#include "ndarray.h"
+#include "numpy_api.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -13,34 +13,46 @@
 #define LARGE (1 << 18)         /* elements; fewer are computed quickly, whatever the op */
 #define WORTH_SAVING (1 << 14) /* bytes; copying less takes no longer than finding out */
 
+/* Whether an ndarray has the shape, a tuple of ints; -1 on error. */
+static int has_shape(PyArrayObject *array, PyObject *shape) {
+    if (PyArray_NDIM(array) != PyTuple_GET_SIZE(shape))
+        return 0;
+    for (int axis = 0; axis < PyArray_NDIM(array); axis++) {
+        Py_ssize_t length = PyNumber_AsSsize_t(PyTuple_GET_ITEM(shape, axis), PyExc_OverflowError);
+        if (length == -1 && PyErr_Occurred())
+            return -1;
+        if (length != PyArray_DIM(array, axis))
+            return 0;
+    }
+    return 1;
+}
+
+static void report_wrong_result(PyObject *op, PyArrayObject *array, PyObject *shape, Dtype *dtype) {
+    PyObject *found = PyArray_IntTupleFromIntp(PyArray_NDIM(array), PyArray_DIMS(array));
+    if (found == NULL)
+        return;
+    PyErr_Format(PyExc_RuntimeError,
+                 "the evaluate rule of %R returned shape %R and dtype %R where %R and %R were inferred; "
+                 "this is a bug in ingot.",
+                 op, found, PyArray_DESCR(array), shape, dtype->numpy);
+    Py_DECREF(found);
+}
+
 /* What a rule returned, as an ndarray of exactly the inferred shape and dtype: a new reference. */
 static PyObject *checked_result(PyObject *op, PyObject *result, PyObject *shape, Dtype *dtype) {
-    if (!Py_IS_TYPE(result, (PyTypeObject *)hooks.ndarray_type)) {
-        PyObject *converted = PyObject_CallOneArg(hooks.as_ndarray, result); /* NumPy's scalars, mostly */
-        if (converted == NULL)
-            return NULL;
-        result = converted;
-    } else {
-        Py_INCREF(result);
-    }
-    PyObject *found_dtype = PyObject_GetAttrString(result, "dtype");
-    PyObject *found_shape = found_dtype == NULL ? NULL : PyObject_GetAttrString(result, "shape");
-    int same = -1;
-    if (found_shape != NULL) {
-        same = found_dtype == dtype->numpy ? 1 : PyObject_RichCompareBool(found_dtype, dtype->numpy, Py_EQ);
-        if (same == 1)
-            same = PyObject_RichCompareBool(found_shape, shape, Py_EQ);
-        if (same == 0)
-            PyErr_Format(PyExc_RuntimeError,
-                         "the evaluate rule of %R returned shape %R and dtype %R where %R and %R were inferred; "
-                         "this is a bug in ingot.",
-                         op, found_shape, found_dtype, shape, dtype->numpy);
-    }
-    Py_XDECREF(found_dtype);
-    Py_XDECREF(found_shape);
+    PyObject *ndarray = PyArray_EnsureArray(Py_NewRef(result)); /* of NumPy's scalars, mostly; takes the reference */
+    if (ndarray == NULL)
+        return NULL;
+    PyArrayObject *array = as_ndarray(ndarray);
+    PyArray_Descr *wanted = (PyArray_Descr *)dtype->numpy;
+    int same = PyArray_DESCR(array) == wanted || PyArray_EquivTypes(PyArray_DESCR(array), wanted);
+    if (same == 1)
+        same = has_shape(array, shape);
+    if (same == 0)
+        report_wrong_result(op, array, shape, dtype);
     if (same != 1)
-        Py_CLEAR(result);
-    return result;
+        Py_CLEAR(ndarray);
+    return ndarray;
 }
 
 PyObject *checked_results(PyObject *op, PyObject *results, Node *node) {
@@ -80,10 +92,10 @@ typedef struct {
 } Call;
 
 static bool is_sole_owner(Node *input) {
-    if (Py_REFCNT(input) != 1 || Py_REFCNT(input->data) != 1 || !Py_IS_TYPE(input->data, (PyTypeObject *)hooks.ndarray_type))
+    if (Py_REFCNT(input) != 1 || Py_REFCNT(input->data) != 1 || !PyArray_CheckExact(input->data))
         return false;
-    const NumpyArray *array = (NumpyArray *)input->data;
-    return array->base == NULL && (array->flags & NUMPY_OWNS_DATA) && (array->flags & NUMPY_WRITEABLE);
+    PyArrayObject *array = as_ndarray(input->data);
+    return PyArray_BASE(array) == NULL && PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA | NPY_ARRAY_WRITEABLE);
 }
 
 static void end_call(Call *call) {
@@ -192,9 +204,7 @@ static PyObject *run_program(Node *node, Call *call) {
 }
 
 static Py_ssize_t size_in_bytes(PyObject *ndarray) {
-    const NumpyArray *array = (NumpyArray *)ndarray;
-    Py_ssize_t nbytes = array->nd > 0 ? array->strides[0] : 0; /* of a contiguous array, whose first axis is the longest step */
-    return array->flags & NUMPY_C_CONTIGUOUS && array->nd > 0 ? nbytes * array->dimensions[0] : 0;
+    return is_contiguous(ndarray) ? PyArray_NBYTES(as_ndarray(ndarray)) : 0;
 }
 
 /* The first input turned into the result by the call that the rule `change` gives. That is of a function in C, which no

@@ -4,7 +4,7 @@
 #include "allocator.h"
 #include "buffer.h"
 #include "interrupt.h"
-#include "ndarray.h"
+#include "numpy_api.h"
 
 typedef void (*KernelFunction)(void *arguments, int64_t begin, int64_t end, int thread);
 
@@ -77,11 +77,11 @@ static int run_host(const Instruction *instruction, PyObject *owners, char **slo
     for (int i = 0; status == 0 && i < instruction->count; i++) {
         PyObject *array = PySequence_Fast_GET_ITEM(fast, i);
         int slot = instruction->arguments[i].slot;
-        if (!is_ndarray(array) || !(((NumpyArray *)array)->flags & NUMPY_C_CONTIGUOUS)) {
+        if (!is_ndarray(array) || !is_contiguous(array)) {
             PyErr_SetString(PyExc_RuntimeError, "a host step must return contiguous ndarrays.");
             status = -1;
         } else {
-            slots[slot] = ((NumpyArray *)array)->data;
+            slots[slot] = ndarray_data(array);
             status = PyList_SetItem(owners, slot, Py_NewRef(array));
         }
     }
@@ -147,9 +147,9 @@ static int take_inputs(Program *self, PyObject *const *inputs, Py_ssize_t count,
             PyErr_SetString(PyExc_TypeError, "a program takes ndarrays.");
             return -1;
         }
-        if (!self->any_layout && !(((NumpyArray *)array)->flags & NUMPY_C_CONTIGUOUS))
+        if (!self->any_layout && !is_contiguous(array))
             return 0;
-        slots[i] = ((NumpyArray *)array)->data;
+        slots[i] = ndarray_data(array);
     }
     return 1;
 }
@@ -170,7 +170,7 @@ static PyObject *make_outputs(Program *self, PyObject *const *inputs, const bool
             break;
         }
         PyTuple_SET_ITEM(outputs, i, array);
-        slots[self->input_count + i] = ((NumpyArray *)array)->data;
+        slots[self->input_count + i] = ndarray_data(array);
     }
     return outputs;
 }
@@ -206,7 +206,7 @@ static int begin_run(Run *run, PyObject *const *inputs, Py_ssize_t count, const 
     if ((run->outputs = make_outputs(self, inputs, donated, slots)) == NULL)
         return -1;
     for (Py_ssize_t i = 0; i < self->constant_count; i++)
-        slots[self->input_count + self->output_count + i] = ((NumpyArray *)PyTuple_GET_ITEM(self->constants, i))->data;
+        slots[self->input_count + self->output_count + i] = ndarray_data(PyTuple_GET_ITEM(self->constants, i));
     bool needs_owners = self->has_host || self->finish != Py_None;
     if (self->arena > 0 && needs_owners) {
         if ((run->arena = ingot_buffer_new(self->arena)) == NULL)

@@ -1,4 +1,5 @@
 /* structure: what a Python object is to compiled functions. */
+#include "numpy_api.h"
 #include "structure.h"
 
 static PyObject *constant_types;     /* set of types whose instances are constants, besides those that are tested here */
@@ -111,7 +112,7 @@ Kind kind_of(PyObject *object) {
         return KIND_PARTIAL;
     if (PyCFunction_Check(object))
         return kind_of_builtin(object);
-    if (is_instance_of_hook(object, hooks.ndarray_type))
+    if (is_ndarray(object))
         return KIND_NDARRAY;
     if (is_numpy_number(object))
         return KIND_CONSTANT;

@@ -294,5 +294,3 @@ def _refusal(value: Any) -> ValueError:
 _native.set_hook("construct", construct)
 _native.set_hook("coerce", coerce)
 _native.set_hook("scalar", scalar)
-_native.set_hook("ndarray_type", np.ndarray)
-_native.set_hook("as_ndarray", np.asarray)
