@@ -226,13 +226,7 @@ static PyObject *change_input(Node *node, Call *call, PyObject *change_name) {
 }
 
 static bool is_large(const Call *call) {
-    if (call->count == 0 || !is_ndarray(call->values[1]))
-        return false;
-    const NumpyArray *array = (NumpyArray *)call->values[1];
-    double elements = 1;
-    for (int axis = 0; axis < array->nd; axis++)
-        elements *= (double)array->dimensions[axis];
-    return elements >= LARGE;
+    return call->count > 0 && is_ndarray(call->values[1]) && PyArray_SIZE(as_ndarray(call->values[1])) >= LARGE;
 }
 
 /* The op's rule `evaluate`, or `change`, for ops that have it, if the first input's memory may be changed. */
