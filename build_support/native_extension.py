@@ -1,8 +1,8 @@
 """`build_ext` for `ingot._native`: incremental, parallel, with whatever C compiler there is.
 
-In: src/ingot/_native/*.c. Out: the extension module, in the wheel or in src/ingot. setuptools alone
-would compile every file again after any change, one after the other, and only with the compiler
-that built the interpreter.
+In: the C files below src/ingot/_native. Out: the extension module, in the wheel or in src/ingot.
+setuptools alone would compile every file again after any change, one after the other, and only with
+the compiler that built the interpreter.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import fcntl
 import filecmp
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -38,9 +39,8 @@ FLAGS = [
 
 
 def native_extension() -> Extension:
-    """All C files of the folder, so that adding one needs no change here."""
-    sources = sorted(str(path.relative_to(PROJECT)) for path in (PROJECT / SOURCES).glob("*.c"))
-    headers = sorted(str(path.relative_to(PROJECT)) for path in (PROJECT / SOURCES).glob("*.h"))
+    """All C files of the folders, so that adding one needs no change here."""
+    sources = sorted(str(path.relative_to(PROJECT)) for path in (PROJECT / SOURCES).rglob("*.c"))
     # Developers' builds set this. A user's compiler may warn of things that no other does.
     strictness = ["-Werror"] if os.environ.get("INGOT_WARNINGS_ARE_ERRORS") else []
     if not sources:
@@ -49,7 +49,6 @@ def native_extension() -> Extension:
         "ingot._native",
         sources,
         include_dirs=[str(SOURCES)],
-        depends=headers,
         # As a system's headers, of which the compiler does not warn.
         extra_compile_args=[*FLAGS, *strictness, "-isystem", numpy.get_include()],
         extra_link_args=["-pthread"],
@@ -115,11 +114,10 @@ class BuildNative(build_ext):
 
     def _compile(self, ext: Extension, folder: Path) -> list[str]:
         objects = self.compiler.object_filenames(ext.sources, output_dir=str(folder))
-        newest_header = max((os.stat(path).st_mtime for path in ext.depends), default=0.0)
         stale = [
             (source, product)
             for source, product in zip(ext.sources, objects, strict=True)
-            if modified(product) <= max(os.stat(source).st_mtime, newest_header)
+            if is_stale(Path(product))
         ]
 
         def compile_one(source: str, product: str) -> None:
@@ -129,8 +127,8 @@ class BuildNative(build_ext):
                 output_dir=str(folder),
                 include_dirs=ext.include_dirs,
                 debug=self.debug,
-                extra_postargs=ext.extra_compile_args,
-                depends=ext.depends,
+                # Beside each object, a list of all files that it was made of.
+                extra_postargs=[*ext.extra_compile_args, "-MMD"],
             )
             # A source saved while it was being compiled must count as newer than its object.
             os.utime(product, (started, started))
@@ -152,6 +150,18 @@ class BuildNative(build_ext):
                 target_lang=ext.language,
             )
         return module
+
+
+def is_stale(product: Path) -> bool:
+    """Whether an object is missing, or older than a source or header that it was made of."""
+    try:
+        rule = product.with_suffix(".d").read_text()
+    except FileNotFoundError:
+        return True
+    # A rule of make: "object: source header \\\n header ..." with escaped spaces.
+    files = [path.replace("\\ ", " ") for path in re.findall(r"(?:\\\S|\\ |[^\s\\])+", rule)]
+    made = modified(product)
+    return any(not 0 < modified(path) < made for path in files[1:])
 
 
 def modified(path: str | Path) -> float:

@@ -34,7 +34,7 @@ build() {
     cp -R src/ingot "$folder/$1/ingot"
     rm -f "$folder/$1"/ingot/_native*.so
     "$compiler" -std=c11 -O1 -g -fno-omit-frame-pointer -fPIC -shared -pthread $2 -I"$headers" -isystem "$numpy_headers" \
-        src/ingot/_native/*.c -o "$folder/$1/ingot/_native$suffix"
+        $(find src/ingot/_native -name "*.c") -o "$folder/$1/ingot/_native$suffix"
 }
 
 # check NAME LIBRARY TESTS...: runs the tests with that build. Reports go to files, one for each process.

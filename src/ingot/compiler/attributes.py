@@ -4,7 +4,7 @@ Arrays, containers and objects in attributes of arguments belong to the signatur
 other attributes (numbers, flags, strings, functions) belong to it only if the function reads them,
 which the trace notices; of objects that the function merely closes over, the same holds for all
 attributes but arrays, which stay constants. A guard says what an attribute was. Later calls compare
-(`_native/guards.c`), and a guard that no longer holds leads to another trace.
+(`_native/calls/guards.c`), and a guard that no longer holds leads to another trace.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Structure: what compiled functions see in Python objects, and what it is called.
 
 Arguments are trees: containers, modules, dataclasses, bound methods, partials, and the object of a
-method, whatever its class. This follows `_native/signature.c` step by step, with names and paths;
-only calls that miss the cache need them.
+method, whatever its class. This follows `_native/calls/signature.c` step by step, with names and
+paths; only calls that miss the cache need them.
 
 Containers of arguments are values: a trace works on copies. Objects are not: a trace works on the
 objects themselves, whose arrays point at placeholders meanwhile, because a function may reach them
@@ -57,7 +57,7 @@ __all__ = [
 
 
 class Kind(enum.IntEnum):
-    """What an object is to compiled functions; the numbers are those of `_native/structure.h`."""
+    """What an object is to compiled functions; numbers are those of `_native/calls/structure.h`."""
 
     ARRAY = 0
     SEQUENCE = 1
@@ -212,7 +212,7 @@ def children(item: Any) -> Iterator[tuple[Any, Any]]:
 
 @dataclass(frozen=True)
 class Mode:
-    """What is a tree where; as in `_native/structure.h`."""
+    """What is a tree where; as in `_native/calls/structure.h`."""
 
     in_place: bool = False  # inside of objects and captured containers
     lenient: bool = False  # what is foreign is an error only where it is read

@@ -41,7 +41,7 @@ __all__ = [
     "check_functions",
 ]
 
-# Bits of the kinds that C recognises; the order is that of the enum in _native/checked.c.
+# Bits of the kinds that C recognises; the order is that of the enum in _native/objects/checked.c.
 NONE, FLAG, INTEGER, REAL_BIT, TEXT, ARRAY, DTYPE, INTEGERS, FUNCTION, ANYTHING = (
     1 << bit for bit in range(10)
 )

@@ -1,7 +1,7 @@
 """Lines of the user's program: where arrays are made, for traces, errors and profiles.
 
 Every node keeps the code object and the instruction of the user's frame that made it
-(`_native/user_line.c`), which `Node.origin` turns into a `Source` when it is asked for.
+(`_native/objects/user_line.c`), which `Node.origin` turns into a `Source` when it is asked for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How the nearest rows are found: float32 by native code, float64 in NumPy.
 
-Both compare all rows and never hold the distances of all pairs. `_native/top_k.c` says how; what is
-here for float64 takes blocks of the database, of which the best rows stay.
+Both compare all rows and never hold the distances of all pairs. `_native/search/top_k.c` says how;
+what is here for float64 takes blocks of the database, of which the best rows stay.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from ingot import _native
 
 __all__ = ["METRICS", "SIMILARITIES", "distances_of", "nearest_rows", "rows_within"]
 
-METRICS = ("l2", "l1", "linf", "inner_product", "cosine")  # numbered as in _native/distances.h
+# Numbered as in _native/search/distances.h.
+METRICS = ("l2", "l1", "linf", "inner_product", "cosine")
 SIMILARITIES = METRICS[3:]  # large ones are near
 
 # Differences of queries and rows that exist at once: 8 MB of float64.

@@ -1,8 +1,9 @@
 """`debug_nans`: stops at the first operation that makes a NaN or an infinity of finite numbers.
 
-While it is on, `_native/run_node.c` hands every node to `_run_checked` instead of running it: ops
-are computed one by one by their `evaluate` rules, those of compiled functions too, from inputs that
-nobody takes over, and each result is looked at. Off, evaluation tests one pointer for each node.
+While it is on, `_native/evaluate/run_node.c` hands every node to `_run_checked` instead of running
+it: ops are computed one by one by their `evaluate` rules, those of compiled functions too, from
+inputs that nobody takes over, and each result is looked at. Off, evaluation tests one pointer for
+each node.
 
 What is not finite among the inputs is no error of the op that reads it. Ops that compute each
 element, or each row, by itself are judged by element or row, so that a mask of -inf beside finite

@@ -1,9 +1,9 @@
 """Errors of evaluation: which op failed, on what, and which line of the user's asked for it.
 
 In: an exception that an op's rule or an instruction of a program raised, with the node or the
-instruction, from native code (`_native/failure.c`). Out: the exception to raise instead, mostly the
-same one with a sentence added. Its type stays, except that what no memory can hold is always a
-MemoryError. Tracebacks lose ingot's own frames, unless INGOT_TRACEBACK=full.
+instruction, from native code (`_native/evaluate/failure.c`). Out: the exception to raise instead,
+mostly the same one with a sentence added. Its type stays, except that what no memory can hold is
+always a MemoryError. Tracebacks lose ingot's own frames, unless INGOT_TRACEBACK=full.
 """
 
 from __future__ import annotations

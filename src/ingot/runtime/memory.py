@@ -1,8 +1,9 @@
 """MLX's functions that show and bound the memory of arrays.
 
 In: a number of bytes, for the limits. Out: numbers of bytes. The allocator behind them
-(`_native/allocator.c`) keeps the memory of arrays that died and gives it to new ones, because
-memory that was written before is several times faster to write than memory fresh from the system.
+(`_native/memory/allocator.c`) keeps the memory of arrays that died and gives it to new ones,
+because memory that was written before is several times faster to write than memory fresh from the
+system.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Profiles: what ran while a `with` block was running, how long, and for which line.
 
 While a profile runs, native code reports every program with the times of its instructions and every
-op that is evaluated by itself (`_native/profile.c`), and the compiler reports what it spends. A
-report is kept as it comes; totals are made of them later, in the same order. In this order, what
-runs inside something is reported before it, which is how time is counted only once.
+op that is evaluated by itself (`_native/evaluate/profile.c`), and the compiler reports what it
+spends. A report is kept as it comes; totals are made of them later, in the same order. In this
+order, what runs inside something is reported before it, which is how time is counted only once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How many threads work on one array program.
 
-In: a number. Out: the native pool (`_native/pool.c`) and the BLAS libraries that NumPy and SciPy
-brought along use that many threads. Until it is set, the number is that of INGOT_NUM_THREADS, or
-else of the CPUs that this process may use: the cores it is bound to, or the container's quota.
+In: a number. Out: the native pool (`_native/threads/pool.c`) and the BLAS libraries that NumPy and
+SciPy brought along use that many threads. Until it is set, the number is that of INGOT_NUM_THREADS,
+or else of the CPUs that this process may use: the cores it is bound to, or the container's quota.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ NO_TABLE = np.empty((0, 0), np.float32)
 
 
 class CodeKind(IntEnum):
-    """What codes are, numbered as in _native/coded_keys.h."""
+    """What codes are, numbered as in _native/search/coded_keys.h."""
 
     FLOAT32 = 0
     EIGHT_BITS = 1

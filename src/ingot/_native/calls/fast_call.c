@@ -1,0 +1,269 @@
+/* FastCall: the base of compiled functions. A call whose signature was seen builds its lazy results here; all others go to the
+ * subclass's `slow_call`. */
+#include "calls/structure.h"
+#include <structmember.h>
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *entries;  /* dict: key -> (op, shapes, dtypes, output ops, builder or None, its UseCounter, guards or
+                         * None, next entry or None) */
+    PyObject *captured; /* the captured inputs, part of the signature; None without */
+    PyObject *bound;    /* the method, partial or callable object that is called, part of the signature; None for a function */
+    PyObject *partial_parts; /* (func, args) of a `bound` partial of constants: while it holds these they need no place in the key */
+    PyObject *counter;  /* the UseCounter of calls that are answered here */
+    PyObject *weak_references;
+    PyObject *dictionary;
+    bool shapes, has_receiver;
+} FastCall;
+
+static PyTypeObject *FastCall_Type;
+static bool fast_calls_enabled = true;
+
+/* Where functools.partial keeps its parts, read off its member descriptors; 0 if it has none, and then no partial is known. */
+static Py_ssize_t func_offset, args_offset, keywords_offset;
+
+static Py_ssize_t member_offset(PyObject *type, const char *name) {
+    PyObject *descriptor = PyType_Check(type) ? PyObject_GetAttrString(type, name) : NULL;
+    Py_ssize_t offset = 0;
+    if (descriptor != NULL && Py_TYPE(descriptor) == &PyMemberDescr_Type)
+        offset = ((PyMemberDescrObject *)descriptor)->d_member->offset;
+    Py_XDECREF(descriptor);
+    PyErr_Clear();
+    return offset;
+}
+
+static PyObject *member(PyObject *object, Py_ssize_t offset) { return *(PyObject **)((char *)object + offset); } /* borrowed */
+
+/* Adds what the bound callable holds. Of a partial of constants only the keywords can differ: they are a dict that its owner may
+ * change, while func and args change with __setstate__ alone. */
+static int add_bound(FastCall *self, Signature *signature) {
+    PyObject *bound = self->bound, *parts = self->partial_parts;
+    if (parts == NULL || member(bound, func_offset) != PyTuple_GET_ITEM(parts, 0) ||
+        member(bound, args_offset) != PyTuple_GET_ITEM(parts, 1))
+        return add_captured(signature, bound, true);
+    PyObject *keywords = member(bound, keywords_offset);
+    if (PyDict_CheckExact(keywords) && PyDict_GET_SIZE(keywords) == 0)
+        return 0;
+    Py_INCREF(keywords);
+    int status = add_captured(signature, keywords, true);
+    Py_DECREF(keywords);
+    return status;
+}
+
+/* (func, args) of a partial that binds constants only; NULL of anything else, or with an error. */
+static PyObject *parts_of_partial(PyObject *bound) {
+    if ((PyObject *)Py_TYPE(bound) != hooks.partial_type)
+        return NULL;
+    func_offset = member_offset(hooks.partial_type, "func");
+    args_offset = member_offset(hooks.partial_type, "args");
+    keywords_offset = member_offset(hooks.partial_type, "keywords");
+    if (func_offset == 0 || args_offset == 0 || keywords_offset == 0)
+        return NULL;
+    PyObject *function = member(bound, func_offset), *arguments = member(bound, args_offset);
+    bool is_fixed = PyTuple_CheckExact(arguments) && kind_of(function) == KIND_CONSTANT;
+    for (Py_ssize_t i = 0; is_fixed && i < PyTuple_GET_SIZE(arguments); i++)
+        is_fixed = kind_of(PyTuple_GET_ITEM(arguments, i)) == KIND_CONSTANT;
+    return is_fixed ? PyTuple_Pack(2, function, arguments) : NULL;
+}
+
+static int fast_signature(FastCall *self, PyObject *arguments, Signature *signature) {
+    if (!begin_signature(signature, self->shapes, true) || add_arguments(signature, arguments, self->has_receiver) < 0)
+        return -1;
+    if (self->captured != Py_None && add_captured(signature, self->captured, false) < 0)
+        return -1;
+    if (self->bound != Py_None && add_bound(self, signature) < 0)
+        return -1;
+    return PyList_Append(signature->key, resolve_stream(NULL));
+}
+
+static bool follows_transform(PyObject *arrays) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(arrays); i++) {
+        if (((Array *)PyList_GET_ITEM(arrays, i))->node->tracer)
+            return true;
+    }
+    return false;
+}
+
+/* The lazy outputs of a compiled op: a new tuple of arrays. */
+static PyObject *apply_entry(PyObject *entry, PyObject *arrays) {
+    PyObject *op = PyTuple_GET_ITEM(entry, 0), *shapes = PyTuple_GET_ITEM(entry, 1), *dtypes = PyTuple_GET_ITEM(entry, 2);
+    PyObject *output_ops = PyTuple_GET_ITEM(entry, 3), *stream = resolve_stream(NULL);
+    Py_ssize_t count = PyList_GET_SIZE(arrays);
+    PyObject *inputs = PyTuple_New(count);
+    if (inputs == NULL)
+        return NULL;
+    for (Py_ssize_t i = 0; i < count; i++)
+        PyTuple_SET_ITEM(inputs, i, Py_NewRef(((Array *)PyList_GET_ITEM(arrays, i))->node));
+    Node *whole = node_new_without_line(op, inputs, shapes, dtypes, stream);
+    Py_DECREF(inputs);
+    PyObject *source = whole == NULL ? NULL : PyTuple_Pack(1, whole);
+    Py_XDECREF(whole);
+    PyObject *outputs = source == NULL ? NULL : PyTuple_New(PyTuple_GET_SIZE(output_ops));
+    for (Py_ssize_t i = 0; outputs != NULL && i < PyTuple_GET_SIZE(output_ops); i++) {
+        Node *node = node_new_without_line(PyTuple_GET_ITEM(output_ops, i), source, PyTuple_GET_ITEM(shapes, i),
+                              PyTuple_GET_ITEM(dtypes, i), stream);
+        PyObject *array = node == NULL ? NULL : array_from_node(node);
+        if (array == NULL)
+            Py_CLEAR(outputs);
+        else
+            PyTuple_SET_ITEM(outputs, i, array);
+    }
+    Py_XDECREF(source);
+    return outputs;
+}
+
+static PyObject *slow_call(FastCall *self, PyObject *arguments, PyObject *keywords, PyObject *key) {
+    PyObject *method = PyObject_GetAttrString((PyObject *)self, "slow_call");
+    PyObject *empty = keywords == NULL ? PyDict_New() : Py_NewRef(keywords);
+    PyObject *result = NULL;
+    if (method != NULL && empty != NULL)
+        result = PyObject_CallFunctionObjArgs(method, arguments, empty, key == NULL ? Py_None : key, NULL);
+    Py_XDECREF(method);
+    Py_XDECREF(empty);
+    if (result == NULL)
+        ingot_shorten_traceback();
+    return result;
+}
+
+/* The first of the entries for a key whose guards hold: a new reference; NULL if there is none, or with an error. */
+static PyObject *fitting_entry(FastCall *self, PyObject *key, PyObject *objects) {
+    PyObject *entry = Py_XNewRef(PyDict_GetItemWithError(self->entries, key));
+    while (entry != NULL && PyTuple_GET_ITEM(entry, 6) != Py_None) {
+        int holds = guards_hold(PyTuple_GET_ITEM(entry, 6), objects);
+        if (holds > 0)
+            return entry;
+        PyObject *next = PyTuple_GET_ITEM(entry, 7);
+        Py_SETREF(entry, holds < 0 || next == Py_None ? NULL : Py_NewRef(next));
+    }
+    return entry;
+}
+
+static PyObject *run_entry(FastCall *self, PyObject *entry, PyObject *arrays) {
+    ingot_count_use(self->counter);
+    ingot_count_use(PyTuple_GET_ITEM(entry, 5));
+    PyObject *outputs = apply_entry(entry, arrays);
+    PyObject *builder = PyTuple_GET_ITEM(entry, 4), *result = NULL;
+    if (outputs != NULL)
+        result = builder == Py_None ? Py_NewRef(PyTuple_GET_ITEM(outputs, 0)) : PyObject_CallOneArg(builder, outputs);
+    Py_XDECREF(outputs);
+    return result;
+}
+
+static PyObject *fast_call(FastCall *self, PyObject *arguments, PyObject *keywords) {
+    bool plain = keywords == NULL || PyDict_GET_SIZE(keywords) == 0;
+    if (!fast_calls_enabled || !plain || self->entries == NULL || recording_sources())
+        return slow_call(self, arguments, keywords, NULL);
+    Signature signature;
+    PyObject *key = NULL, *entry = NULL, *result = NULL;
+    if (fast_signature(self, arguments, &signature) == 0)
+        key = finished_key(&signature);
+    if (key != NULL)
+        entry = fitting_entry(self, key, signature.objects);
+    bool is_known = entry != NULL && !follows_transform(signature.arrays);
+    if (is_known)
+        result = run_entry(self, entry, signature.arrays);
+    Py_XDECREF(entry);
+    end_signature(&signature); /* the slow way may have to wait, and should not hold arrays that another thread traces */
+    if (key == NULL && PyErr_ExceptionMatches(ForeignArgument))
+        PyErr_Clear(); /* the slow way raises it again, and knows what the argument is called */
+    if (!is_known && !PyErr_Occurred())
+        result = slow_call(self, arguments, keywords, key);
+    Py_XDECREF(key);
+    return result;
+}
+
+/* prepare(entries, captured, bound, counter, shapes, has_receiver) */
+static PyObject *fast_prepare(FastCall *self, PyObject *arguments) {
+    PyObject *entries, *captured, *bound, *counter;
+    int shapes, has_receiver;
+    if (!PyArg_ParseTuple(arguments, "O!OOO!pp:prepare", &PyDict_Type, &entries, &captured, &bound, UseCounter_Type, &counter, &shapes,
+                          &has_receiver))
+        return NULL;
+    Py_XSETREF(self->entries, Py_NewRef(entries));
+    Py_XSETREF(self->captured, Py_NewRef(captured));
+    Py_XSETREF(self->counter, Py_NewRef(counter));
+    Py_XSETREF(self->bound, Py_NewRef(bound));
+    Py_XSETREF(self->partial_parts, parts_of_partial(bound));
+    if (PyErr_Occurred())
+        return NULL;
+    self->shapes = shapes;
+    self->has_receiver = has_receiver;
+    Py_RETURN_NONE;
+}
+
+static int fast_traverse(FastCall *self, visitproc visit, void *arg) {
+    Py_VISIT(self->entries);
+    Py_VISIT(self->captured);
+    Py_VISIT(self->bound);
+    Py_VISIT(self->partial_parts);
+    Py_VISIT(self->counter);
+    Py_VISIT(self->dictionary);
+    Py_VISIT(Py_TYPE(self));
+    return 0;
+}
+
+static int fast_clear(FastCall *self) {
+    Py_CLEAR(self->entries);
+    Py_CLEAR(self->captured);
+    Py_CLEAR(self->bound);
+    Py_CLEAR(self->partial_parts);
+    Py_CLEAR(self->counter);
+    Py_CLEAR(self->dictionary);
+    return 0;
+}
+
+static void fast_dealloc(FastCall *self) {
+    PyObject_GC_UnTrack(self);
+    if (self->weak_references != NULL)
+        PyObject_ClearWeakRefs((PyObject *)self);
+    fast_clear(self);
+    PyTypeObject *type = Py_TYPE(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef fast_methods[] = {
+    {"prepare", (PyCFunction)fast_prepare, METH_VARARGS, "prepare(entries, captured, bound, counter, shapes, has_receiver)"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef fast_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(FastCall, weak_references), READONLY, NULL},
+    {"__dictoffset__", T_PYSSIZET, offsetof(FastCall, dictionary), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot fast_slots[] = {
+    {Py_tp_call, fast_call},
+    {Py_tp_traverse, fast_traverse},
+    {Py_tp_clear, fast_clear},
+    {Py_tp_dealloc, fast_dealloc},
+    {Py_tp_methods, fast_methods},
+    {Py_tp_members, fast_members},
+    {Py_tp_doc, "The base of compiled functions: calls whose signature was seen."},
+    {0, NULL},
+};
+
+static PyType_Spec fast_spec = {
+    .name = "ingot._native.FastCall",
+    .basicsize = sizeof(FastCall),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = fast_slots,
+};
+
+static PyObject *enable_fast_calls(PyObject *Py_UNUSED(module), PyObject *flag) {
+    fast_calls_enabled = PyObject_IsTrue(flag) == 1;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"enable_fast_calls", enable_fast_calls, METH_O, "Whether compiled functions may skip their slow_call."},
+    {NULL, NULL, 0, NULL},
+};
+
+int ingot_add_fast_call(PyObject *module) {
+    FastCall_Type = (PyTypeObject *)PyType_FromSpec(&fast_spec);
+    if (FastCall_Type == NULL || PyModule_AddObjectRef(module, "FastCall", (PyObject *)FastCall_Type) < 0)
+        return -1;
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,175 @@
+/* guards: attributes that a traced function read of objects, and whether they are still what they were.
+ *
+ * A guard is a tuple (object, source, name, expected, key):
+ *   object    the number of an object of the signature, a weak reference, or an object
+ *   source    where the attribute was found, see below
+ *   expected  the value: if it is still that very object the guard holds, unless it can change; MUTABLE then.
+ *             A weak reference stands for what it refers to
+ *   key       what `guard_key` made of the value; None if only the very same object will do
+ * Whatever a guard says of an object that it holds weakly, it fails once the object is gone: another may have its address. */
+#include "calls/structure.h"
+
+enum {
+    IN_INSTANCE,
+    IN_CLASS,
+    IN_SLOT,
+    IN_ITEMS, /* of a dict whose items are attributes, as those of modules are */
+    WHOLE_DICT,
+    NOWHERE,
+    IS_THERE, /* no attribute: the object itself */
+};
+
+static PyObject *mutable_mark;
+
+static PyObject *referent(PyObject *reference) { /* borrowed */
+    return PyWeakref_Check(reference) ? PyWeakref_GET_OBJECT(reference) : reference;
+}
+
+/* What the attribute is now: a new reference; NULL, without an error, if it is gone. */
+static PyObject *current_value(PyObject *object, long source, PyObject *name) {
+    PyObject *dict = instance_dict(object), *value = NULL;
+    if (source == WHOLE_DICT)
+        return Py_XNewRef(dict);
+    if (source == IN_ITEMS)
+        return PyDict_Check(object) ? Py_XNewRef(PyDict_GetItemWithError(object, name)) : NULL;
+    if (dict != NULL)
+        value = PyDict_GetItemWithError(dict, name);
+    if (source == IN_INSTANCE || value != NULL || PyErr_Occurred())
+        return source == IN_INSTANCE ? Py_XNewRef(value) : NULL; /* it hides what the class has */
+    if (source == IN_CLASS)
+        return Py_XNewRef(_PyType_Lookup(Py_TYPE(object), name));
+    value = PyObject_GenericGetAttr(object, name);
+    if (value == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
+        PyErr_Clear();
+    return value;
+}
+
+static int is_absent(PyObject *object, PyObject *name) {
+    PyObject *dict = instance_dict(object);
+    int is_there = dict == NULL ? 0 : PyDict_Contains(dict, name);
+    if (is_there == 0 && PyDict_Check(object))
+        is_there = PyDict_Contains(object, name);
+    if (is_there != 0)
+        return is_there < 0 ? -1 : 0;
+    PyObject *in_class = _PyType_Lookup(Py_TYPE(object), name);
+    if (in_class == NULL || Py_TYPE(in_class) != &PyMemberDescr_Type)
+        return in_class == NULL;
+    PyObject *value = current_value(object, IN_SLOT, name);
+    Py_XDECREF(value);
+    return value == NULL && !PyErr_Occurred();
+}
+
+/* What values are compared by: constants and containers by value, objects by identity. Arrays of objects are inputs or
+ * constants, so they are only places; those that are kept in a class are followed by nobody else. */
+static PyObject *key_of(PyObject *value, long source) {
+    Signature self;
+    PyObject *key = NULL;
+    bool begun = begin_signature(&self, true, false);
+    self.by_identity = true;
+    self.nodes = source == IN_CLASS;
+    if (begun && add_captured(&self, value, false) == 0)
+        key = finished_key(&self);
+    end_signature(&self);
+    return key;
+}
+
+static int has_key(PyObject *value, long source, PyObject *expected) {
+    PyObject *key = key_of(value, source);
+    if (key == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_ValueError))
+            return -1;
+        PyErr_Clear(); /* foreign: it was not when the function was traced */
+        return 0;
+    }
+    int is_equal = PyObject_RichCompareBool(key, expected, Py_EQ);
+    Py_DECREF(key);
+    return is_equal;
+}
+
+static bool is_same(PyObject *value, PyObject *expected) {
+    if (!PyWeakref_Check(expected))
+        return value == expected;
+    return value != Py_None && value == referent(expected); /* None: what was expected is gone */
+}
+
+static int guard_holds(PyObject *guard, PyObject *objects) {
+    PyObject *object = PyTuple_GET_ITEM(guard, 0), *name = PyTuple_GET_ITEM(guard, 2);
+    PyObject *expected = PyTuple_GET_ITEM(guard, 3), *key = PyTuple_GET_ITEM(guard, 4);
+    long source = PyLong_AsLong(PyTuple_GET_ITEM(guard, 1));
+    if (PyLong_CheckExact(object)) {
+        Py_ssize_t number = PyLong_AsSsize_t(object);
+        if (objects == NULL || number >= PyList_GET_SIZE(objects))
+            return 0;
+        object = PyList_GET_ITEM(objects, number);
+    } else if ((object = referent(object)) == Py_None) {
+        return 0;
+    }
+    Py_INCREF(object);
+    int holds;
+    if (source == IS_THERE) {
+        holds = 1;
+    } else if (source == NOWHERE) {
+        holds = is_absent(object, name);
+    } else {
+        PyObject *value = current_value(object, source, name);
+        if (value == NULL)
+            holds = PyErr_Occurred() ? -1 : 0;
+        else if (is_same(value, expected))
+            holds = 1;
+        else
+            holds = key == Py_None ? 0 : has_key(value, source, key);
+        Py_XDECREF(value);
+    }
+    Py_DECREF(object);
+    return holds;
+}
+
+int guards_hold(PyObject *guards, PyObject *objects) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(guards); i++) {
+        int holds = guard_holds(PyTuple_GET_ITEM(guards, i), objects);
+        if (holds != 1)
+            return holds;
+    }
+    return 1;
+}
+
+/* broken_guard(guards, objects) -> the first that does not hold, or None */
+static PyObject *broken_guard(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    PyObject *guards, *objects;
+    if (!PyArg_ParseTuple(arguments, "O!O!:broken_guard", &PyTuple_Type, &guards, &PyList_Type, &objects))
+        return NULL;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(guards); i++) {
+        int holds = guard_holds(PyTuple_GET_ITEM(guards, i), objects);
+        if (holds < 0)
+            return NULL;
+        if (!holds)
+            return Py_NewRef(PyTuple_GET_ITEM(guards, i));
+    }
+    Py_RETURN_NONE;
+}
+
+/* guard_key(value, source) -> the key of an attribute's value */
+static PyObject *guard_key(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    PyObject *value;
+    long source;
+    return PyArg_ParseTuple(arguments, "Ol:guard_key", &value, &source) ? key_of(value, source) : NULL;
+}
+
+static PyMethodDef functions[] = {
+    {"guard_key", guard_key, METH_VARARGS, "guard_key(value, source) -> key of an attribute's value; objects by identity"},
+    {"broken_guard", broken_guard, METH_VARARGS, "broken_guard(guards, objects) -> the first that does not hold, or None"},
+    {NULL, NULL, 0, NULL},
+};
+
+int ingot_add_guards(PyObject *module) {
+    mutable_mark = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
+    if (mutable_mark == NULL || PyModule_AddObjectRef(module, "MUTABLE", mutable_mark) < 0 ||
+        PyModule_AddIntConstant(module, "IN_INSTANCE", IN_INSTANCE) < 0 ||
+        PyModule_AddIntConstant(module, "IN_CLASS", IN_CLASS) < 0 ||
+        PyModule_AddIntConstant(module, "IN_SLOT", IN_SLOT) < 0 ||
+        PyModule_AddIntConstant(module, "IN_ITEMS", IN_ITEMS) < 0 || PyModule_AddIntConstant(module, "IS_THERE", IS_THERE) < 0 ||
+        PyModule_AddIntConstant(module, "WHOLE_DICT", WHOLE_DICT) < 0 ||
+        PyModule_AddIntConstant(module, "NOWHERE", NOWHERE) < 0)
+        return -1;
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,242 @@
+/* structure: what a Python object is to compiled functions. */
+#include "numpy_api.h"
+#include "calls/structure.h"
+
+static PyObject *constant_types;     /* set of types whose instances are constants, besides those that are tested here */
+static destructor python_dealloc;    /* how instances of classes written in Python are freed: none of C's own state is in them */
+
+static bool has_python_layout(PyTypeObject *type) {
+    while (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+        if (type->tp_dealloc != python_dealloc)
+            return false;
+        type = type->tp_base;
+    }
+    return type == &PyBaseObject_Type || type == &PyDict_Type || type == &PyList_Type || type == &PyTuple_Type;
+}
+
+static bool is_python_instance(PyTypeObject *type) {
+    return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && has_python_layout(type);
+}
+
+bool has_attributes(PyObject *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    if (PyDict_Check(object) || PyList_Check(object) || PyTuple_Check(object))
+        return type->tp_dictoffset != 0 && is_python_instance(type);
+    return kind_of(object) == KIND_OBJECT;
+}
+
+static bool has_class_attribute(PyTypeObject *type, PyObject **name, const char *text) {
+    if (*name == NULL && (*name = PyUnicode_InternFromString(text)) == NULL) {
+        PyErr_Clear();
+        return false;
+    }
+    return _PyType_Lookup(type, *name) != NULL;
+}
+
+bool is_tree_type(PyTypeObject *type) {
+    static PyObject *fields, *tree;
+    return has_class_attribute(type, &fields, "__dataclass_fields__") || has_class_attribute(type, &tree, "_is_tree");
+}
+
+PyObject *instance_dict(PyObject *object) {
+    if (Py_TYPE(object)->tp_dictoffset == 0)
+        return NULL;
+    PyObject **dict = _PyObject_GetDictPtr(object);
+    return dict == NULL ? NULL : *dict;
+}
+
+PyObject *slot_names(PyTypeObject *type) {
+    static PyObject *name, *finder;
+    if (name == NULL && (name = PyUnicode_InternFromString("__slotnames__")) == NULL)
+        return NULL;
+    PyObject *known = PyDict_GetItemWithError(type->tp_dict, name);
+    if (known != NULL && PyList_Check(known))
+        return Py_NewRef(known);
+    if (PyErr_Occurred())
+        return NULL;
+    if (finder == NULL) {
+        PyObject *module = PyImport_ImportModule("copyreg");
+        finder = module == NULL ? NULL : PyObject_GetAttrString(module, "_slotnames");
+        Py_XDECREF(module);
+        if (finder == NULL)
+            return NULL;
+    }
+    return PyObject_CallOneArg(finder, (PyObject *)type);
+}
+
+/* Numbers and strings: constants, unless a class of the user's adds attributes. */
+static Kind kind_of_value(PyObject *object) {
+    PyObject *attributes = (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) ? instance_dict(object) : NULL;
+    return attributes != NULL && PyDict_GET_SIZE(attributes) > 0 ? KIND_FOREIGN : KIND_CONSTANT;
+}
+
+/* Functions of C: those bound to an object that can change are not constants. */
+static Kind kind_of_builtin(PyObject *function) {
+    PyObject *owner = PyCFunction_GET_SELF(function);
+    if (owner == NULL || PyModule_Check(owner) || PyType_Check(owner))
+        return KIND_CONSTANT;
+    return kind_of(owner) == KIND_CONSTANT ? KIND_CONSTANT : KIND_FOREIGN;
+}
+
+static bool is_numpy_number(PyObject *object) {
+    return strncmp(Py_TYPE(object)->tp_name, "numpy.", 6) == 0 && PyObject_HasAttrString(object, "tobytes");
+}
+
+static bool is_registered(PyTypeObject *type) {
+    int found = constant_types == NULL ? 0 : PySet_Contains(constant_types, (PyObject *)type);
+    if (found < 0)
+        PyErr_Clear(); /* a class whose metaclass is not hashable */
+    return found == 1;
+}
+
+static bool is_instance_of_hook(PyObject *object, PyObject *type) {
+    return type != NULL && PyObject_TypeCheck(object, (PyTypeObject *)type);
+}
+
+Kind kind_of(PyObject *object) {
+    if (is_array(object))
+        return KIND_ARRAY;
+    if (PyList_Check(object) || PyTuple_Check(object))
+        return KIND_SEQUENCE;
+    if (PyDict_Check(object))
+        return KIND_DICT;
+    if (object == Py_None || PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyUnicode_CheckExact(object) ||
+        PyBool_Check(object) || PyFunction_Check(object) || PyType_Check(object))
+        return KIND_CONSTANT;
+    PyTypeObject *type = Py_TYPE(object);
+    if (is_registered(type) || is_instance_of_hook((PyObject *)type, hooks.enum_metatype))
+        return KIND_CONSTANT;
+    if (PyMethod_Check(object))
+        return KIND_METHOD;
+    if (is_instance_of_hook(object, hooks.partial_type))
+        return KIND_PARTIAL;
+    if (PyCFunction_Check(object))
+        return kind_of_builtin(object);
+    if (is_ndarray(object))
+        return KIND_NDARRAY;
+    if (is_numpy_number(object))
+        return KIND_CONSTANT;
+    if (PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object) || PyUnicode_Check(object) ||
+        PyBytes_Check(object))
+        return kind_of_value(object);
+    if (PyFrozenSet_CheckExact(object))
+        return KIND_CONSTANT;
+    if (PySet_CheckExact(object))
+        return KIND_SET;
+    if (!is_python_instance(type) || PyIter_Check(object))
+        return KIND_FOREIGN;
+    return KIND_OBJECT;
+}
+
+/* ---- seen ---- */
+
+void seen_begin(SeenSet *set) {
+    set->table = NULL;
+    set->count = 0;
+    set->capacity = SEEN_INLINE;
+}
+
+void seen_end(SeenSet *set) { PyMem_Free(set->table); }
+
+static Seen *seen_slot(Seen *table, Py_ssize_t capacity, void *pointer) {
+    size_t mask = (size_t)capacity - 1;
+    size_t hash = ((size_t)pointer >> 4) * 0x9E3779B97F4A7C15u;
+    for (size_t i = hash >> 20;; i++) {
+        Seen *slot = &table[i & mask];
+        if (slot->pointer == pointer || slot->pointer == NULL)
+            return slot;
+    }
+}
+
+Seen *seen_find(SeenSet *set, void *pointer) {
+    if (set->table != NULL) {
+        Seen *slot = seen_slot(set->table, set->capacity, pointer);
+        return slot->pointer == NULL ? NULL : slot;
+    }
+    for (Py_ssize_t i = 0; i < set->count; i++) {
+        if (set->inline_table[i].pointer == pointer)
+            return &set->inline_table[i];
+    }
+    return NULL;
+}
+
+static int seen_grow(SeenSet *set) {
+    Py_ssize_t capacity = set->capacity * 4;
+    Seen *table = PyMem_Calloc((size_t)capacity, sizeof *table);
+    if (table == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    const Seen *old = set->table == NULL ? set->inline_table : set->table;
+    for (Py_ssize_t i = 0; i < set->capacity; i++) {
+        if (old[i].pointer != NULL)
+            *seen_slot(table, capacity, old[i].pointer) = old[i];
+    }
+    PyMem_Free(set->table);
+    set->table = table;
+    set->capacity = capacity;
+    return 0;
+}
+
+int seen_add(SeenSet *set, void *pointer, Py_ssize_t position, bool in_place) {
+    bool is_full = set->table == NULL ? set->count == SEEN_INLINE : set->count * 2 >= set->capacity;
+    if (is_full && seen_grow(set) < 0)
+        return -1;
+    Seen *slot = set->table == NULL ? &set->inline_table[set->count] : seen_slot(set->table, set->capacity, pointer);
+    *slot = (Seen){pointer, set->count++, position, true, in_place};
+    return 0;
+}
+
+void seen_close(SeenSet *set, void *pointer) {
+    Seen *found = seen_find(set, pointer);
+    if (found != NULL)
+        found->is_open = false;
+}
+
+/* ---- for Python ---- */
+
+static PyObject *kind_function(PyObject *Py_UNUSED(module), PyObject *object) { return PyLong_FromLong(kind_of(object)); }
+
+static PyObject *has_attributes_function(PyObject *Py_UNUSED(module), PyObject *object) {
+    return PyBool_FromLong(has_attributes(object));
+}
+
+static PyObject *is_tree_function(PyObject *Py_UNUSED(module), PyObject *object) {
+    return PyBool_FromLong(is_tree_type(Py_TYPE(object)));
+}
+
+static PyObject *instance_dict_function(PyObject *Py_UNUSED(module), PyObject *object) {
+    PyObject *dict = Py_TYPE(object)->tp_dictoffset == 0 ? NULL : PyObject_GenericGetDict(object, NULL);
+    if (dict == NULL && PyErr_Occurred())
+        return NULL;
+    return dict == NULL ? Py_NewRef(Py_None) : dict;
+}
+
+static PyObject *register_constant_type(PyObject *Py_UNUSED(module), PyObject *type) {
+    if (!PyType_Check(type)) {
+        PyErr_SetString(PyExc_TypeError, "register_constant_type takes a type.");
+        return NULL;
+    }
+    if (constant_types == NULL && (constant_types = PySet_New(NULL)) == NULL)
+        return NULL;
+    return PySet_Add(constant_types, type) < 0 ? NULL : Py_NewRef(type);
+}
+
+static PyMethodDef functions[] = {
+    {"kind", kind_function, METH_O, "kind(object) -> int: what it is to compiled functions, a number of Kind"},
+    {"has_attributes", has_attributes_function, METH_O, "Whether an instance has attributes of its own that can change."},
+    {"is_tree_instance", is_tree_function, METH_O, "Whether its class says that its instances are trees."},
+    {"instance_dict", instance_dict_function, METH_O, "The dict with an instance's attributes, or None."},
+    {"register_constant_type", register_constant_type, METH_O,
+     "Instances of exactly this type are constants of compiled functions; returns the type."},
+    {NULL, NULL, 0, NULL},
+};
+
+int ingot_add_structure(PyObject *module) {
+    PyObject *plain = PyObject_CallFunction((PyObject *)&PyType_Type, "s(){}", "Plain");
+    if (plain == NULL)
+        return -1;
+    python_dealloc = ((PyTypeObject *)plain)->tp_dealloc;
+    Py_DECREF(plain);
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,362 @@
+/* Evaluation: orders the unevaluated part of a graph without recursion and runs each op's `evaluate` rule. */
+#include "native.h"
+
+#include "threads/interrupt.h"
+
+/* How many transforms are running on this thread: while there are any, tracers keep their graphs. */
+static _Thread_local int tracing_depth;
+/* The context (NumPy's error state and allocator) in which this thread evaluates; entered once at a time. */
+static _Thread_local PyObject *thread_context;
+static _Thread_local bool inside_context;
+/* Whether this thread computes nodes that are pending instead of waiting for them: the thread that runs asynchronous
+ * evaluations does, so it never waits for itself. */
+static _Thread_local bool computes_pending;
+
+static bool is_ready(Node *node) {
+    return node->data != NULL;
+}
+
+/* Depth-first post-order over the nodes that `skip` does not exclude, each once. References are owned by `order`.
+ * No Python code runs in here, so marks cannot be disturbed by another thread. */
+static int order_nodes(Node **outputs, Py_ssize_t count, bool (*skip)(Node *), NodeList *order) {
+    uint64_t seen = next_mark();
+    NodeList stack = {0};
+    int status = 0;
+    for (Py_ssize_t i = 0; i < count && status == 0; i++) {
+        if (outputs[i]->mark == seen || skip(outputs[i]))
+            continue;
+        status = node_list_push(&stack, outputs[i]);
+        while (status == 0 && stack.count > 0) {
+            /* A node is tagged by a set low bit once its inputs are on the stack above it. */
+            uintptr_t top = (uintptr_t)stack.items[stack.count - 1];
+            Node *node = (Node *)(top & ~(uintptr_t)1);
+            if (top & 1) {
+                stack.count--;
+                status = node_list_push(order, (Node *)Py_NewRef(node));
+                continue;
+            }
+            if (node->mark == seen) {
+                stack.count--;
+                continue;
+            }
+            node->mark = seen;
+            stack.items[stack.count - 1] = (Node *)(top | 1);
+            if (node->inputs == NULL || (node->pending != NULL && !computes_pending))
+                continue;
+            for (Py_ssize_t k = PyTuple_GET_SIZE(node->inputs) - 1; k >= 0 && status == 0; k--) {
+                Node *input = (Node *)PyTuple_GET_ITEM(node->inputs, k);
+                if (input->mark != seen && !skip(input))
+                    status = node_list_push(&stack, input);
+            }
+        }
+    }
+    PyMem_Free(stack.items);
+    return status;
+}
+
+static int enter_context(void) {
+    if (thread_context == NULL) {
+        if (require_hook(hooks.make_context, "make_context") == NULL)
+            return -1;
+        thread_context = PyObject_CallNoArgs(hooks.make_context);
+        if (thread_context == NULL)
+            return -1;
+    }
+    if (PyContext_Enter(thread_context) < 0)
+        return -1;
+    inside_context = true;
+    return 0;
+}
+
+static void leave_context(void) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    inside_context = false;
+    if (PyContext_Exit(thread_context) < 0)
+        PyErr_WriteUnraisable(thread_context);
+    PyErr_Restore(type, value, traceback);
+}
+
+/* When a graph is worth looking at as a whole, which takes microseconds for each node: elements of one result, and of
+ * all results for each node. */
+#define FUSE_ELEMENTS 32768
+#define FUSE_ELEMENTS_PER_NODE 4096
+
+/* The elements of a node's result, which may be more than memory holds and an integer counts; -1 for several results. */
+static double count_elements(Node *node) {
+    if (!Py_IS_TYPE(node->dtype, Dtype_Type))
+        return -1;
+    double elements = 1;
+    for (Py_ssize_t axis = 0; axis < PyTuple_GET_SIZE(node->shape); axis++)
+        elements *= PyLong_AsDouble(PyTuple_GET_ITEM(node->shape, axis));
+    return elements;
+}
+
+/* Views cost nothing, however large they are. */
+static bool is_view(Node *node) {
+    static PyObject *role_name;
+    if (role_name == NULL && (role_name = PyUnicode_InternFromString("role")) == NULL)
+        return false;
+    PyObject *role = PyObject_GetAttr(node->op, role_name);
+    bool found = role != NULL && PyUnicode_Check(role) && PyUnicode_CompareWithASCIIString(role, "view") == 0;
+    Py_XDECREF(role);
+    return found;
+}
+
+static bool worth_fusing(NodeList *order) {
+    if (hooks.fuse == NULL || hooks.run_checked != NULL || order->count < 2)
+        return false;
+    bool large = false;
+    double total = 0;
+    int others = 0; /* than compiled functions, which run as a whole by themselves */
+    for (Py_ssize_t i = 0; i < order->count; i++) {
+        Node *node = order->items[i];
+        if (node->op == NULL || (node->pending != NULL && !computes_pending) || (node->tracer && tracing_depth > 0))
+            return false;
+        others += !Py_IS_TYPE(node->op, (PyTypeObject *)hooks.compiled_type) &&
+                  !Py_IS_TYPE(node->op, (PyTypeObject *)hooks.output_type);
+        double elements = count_elements(node);
+        if (elements >= FUSE_ELEMENTS_PER_NODE && !is_view(node)) {
+            total += elements;
+            large |= elements >= FUSE_ELEMENTS;
+        }
+        if (PyErr_Occurred()) {
+            PyErr_Clear();
+            return false; /* the op itself says what is wrong with such a length */
+        }
+    }
+    return large && others >= 2 && total >= (double)others * FUSE_ELEMENTS_PER_NODE;
+}
+
+/* Evaluates the graph as a whole if the compiler takes it: 1 done, 0 declined, -1 error.
+ * Nodes that something outside of the graph refers to get values too, as if each had been evaluated by itself. */
+static int evaluate_fused(NodeList *order, Node **outputs, Py_ssize_t count) {
+    PyObject *nodes = PyList_New(order->count), *wanted = PyList_New(0);
+    int status = nodes == NULL || wanted == NULL ? -1 : 0;
+    bool declined = false;
+    Py_ssize_t *references = PyMem_Calloc((size_t)order->count, sizeof *references);
+    if (references == NULL) {
+        PyErr_NoMemory();
+        status = -1;
+    }
+    if (status == 0) {
+        uint64_t base = next_mark() + (uint64_t)order->count; /* marks become positions in the order */
+        for (Py_ssize_t i = 0; i < order->count; i++) {
+            order->items[i]->mark = base + (uint64_t)i;
+            references[i] = 1; /* the order's own */
+        }
+        for (Py_ssize_t i = 0; i < order->count; i++) {
+            PyObject *inputs = order->items[i]->inputs;
+            if (inputs == NULL) {
+                declined = true; /* the allocations above may have let another thread evaluate it */
+                continue;
+            }
+            for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(inputs); k++) {
+                uint64_t position = ((Node *)PyTuple_GET_ITEM(inputs, k))->mark - base;
+                if (position < (uint64_t)order->count && (Node *)PyTuple_GET_ITEM(inputs, k) == order->items[position])
+                    references[position]++;
+            }
+        }
+        for (Py_ssize_t i = 0; i < count; i++) {
+            uint64_t position = outputs[i]->mark - base;
+            if (position < (uint64_t)order->count && outputs[i] == order->items[position])
+                references[position] = -1;
+        }
+        advance_marks((uint64_t)order->count * 2);
+        for (Py_ssize_t i = 0; i < order->count && status == 0; i++) {
+            Node *node = order->items[i];
+            if (Py_REFCNT(node) <= references[i])
+                continue;
+            if (!Py_IS_TYPE(node->dtype, Dtype_Type)) {
+                declined = true; /* other outputs of it will be asked for: its value must stay */
+            } else {
+                PyObject *position = PyLong_FromSsize_t(i);
+                status = position == NULL ? -1 : PyList_Append(wanted, position);
+                Py_XDECREF(position);
+            }
+        }
+        for (Py_ssize_t i = 0; i < order->count; i++)
+            PyList_SET_ITEM(nodes, i, Py_NewRef(order->items[i]));
+    }
+    if (status == 0 && !declined) {
+        PyObject *done = PyObject_CallFunctionObjArgs(hooks.fuse, nodes, wanted, NULL);
+        status = done == NULL ? -1 : PyObject_IsTrue(done);
+        Py_XDECREF(done);
+    }
+    PyMem_Free(references);
+    Py_XDECREF(nodes);
+    Py_XDECREF(wanted);
+    return status;
+}
+
+/* Lets go of what an evaluated node was computed from, unless a running transform may need it. */
+static void forget_graph(Node *node) {
+    if (node->op != NULL && node->data != NULL && !(node->tracer && tracing_depth > 0))
+        node_detach(node);
+}
+
+int evaluate_nodes(Node **outputs, Py_ssize_t count) {
+    NodeList order = {0};
+    int status = order_nodes(outputs, count, is_ready, &order);
+    bool entered = false;
+    if (status == 0 && order.count > 0 && !inside_context) {
+        status = enter_context();
+        entered = status == 0;
+        ingot_start_polling();
+    }
+    if (status == 0 && worth_fusing(&order)) {
+        int fused = evaluate_fused(&order, outputs, count);
+        if (fused < 0)
+            status = -1;
+        for (Py_ssize_t i = 0; fused == 1 && i < order.count; i++) {
+            if (order.items[i]->data != NULL)
+                node_detach(order.items[i]);
+            Py_DECREF(order.items[i]);
+        }
+        if (fused == 1)
+            order.count = 0;
+    }
+    for (Py_ssize_t i = 0; i < order.count; i++) {
+        Node *node = order.items[i];
+        if (status == 0 && i % 16 == 15 && ingot_should_stop()) /* ops in Python notice signals by themselves */
+            status = -1;
+        if (status == 0)
+            status = run_node(node, outputs[0], computes_pending, tracing_depth > 0);
+        if (status == 0)
+            forget_graph(node);
+        Py_DECREF(node);
+    }
+    /* What was evaluated while a transform was running still has its graph. */
+    for (Py_ssize_t i = 0; i < count && status == 0; i++)
+        forget_graph(outputs[i]);
+    if (entered)
+        leave_context();
+    if (entered && status < 0)
+        ingot_shorten_traceback();
+    PyMem_Free(order.items);
+    return status;
+}
+
+PyObject *node_view(Node *node) {
+    Py_INCREF(node); /* evaluation may drop the last other reference */
+    PyObject *data = NULL;
+    if (node->data != NULL || evaluate_nodes(&node, 1) == 0)
+        data = Py_NewRef(node->data);
+    forget_graph(node);
+    Py_DECREF(node);
+    return data;
+}
+
+static PyObject *evaluate(PyObject *Py_UNUSED(module), PyObject *arrays) {
+    NodeList outputs = {0};
+    int status = node_list_collect(arrays, &outputs);
+    if (status == 0)
+        status = evaluate_nodes(outputs.items, outputs.count);
+    node_list_release(&outputs);
+    if (status < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* evaluate_pending(arrays): as evaluate, but computes nodes that are pending instead of waiting for them */
+static PyObject *evaluate_pending(PyObject *module, PyObject *arrays) {
+    bool outer = computes_pending, foreground = !ingot_set_background(true);
+    computes_pending = true;
+    PyObject *result = evaluate(module, arrays);
+    computes_pending = outer;
+    ingot_set_background(!foreground);
+    return result;
+}
+
+/* mark_pending(arrays, wait) -> bool: whoever evaluates a node that the arrays still need calls `wait` from now on.
+ * Nodes that are pending already keep their own. False if there is nothing to compute. */
+static PyObject *mark_pending(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    PyObject *arrays, *wait;
+    if (!PyArg_ParseTuple(arguments, "OO:mark_pending", &arrays, &wait))
+        return NULL;
+    NodeList outputs = {0}, order = {0};
+    PyObject *result = NULL;
+    if (node_list_collect(arrays, &outputs) == 0 && order_nodes(outputs.items, outputs.count, is_ready, &order) == 0) {
+        for (Py_ssize_t i = 0; i < order.count; i++) {
+            if (order.items[i]->pending == NULL)
+                order.items[i]->pending = Py_NewRef(wait);
+        }
+        result = PyBool_FromLong(order.count > 0);
+    }
+    node_list_release(&order);
+    node_list_release(&outputs);
+    return result;
+}
+
+static bool never(Node *Py_UNUSED(node)) {
+    return false;
+}
+
+static PyObject *list_of(NodeList *order, bool (*keep)(Node *)) {
+    PyObject *list = PyList_New(0);
+    for (Py_ssize_t i = 0; list != NULL && i < order->count; i++) {
+        if (keep(order->items[i]) && PyList_Append(list, (PyObject *)order->items[i]) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static bool always(Node *Py_UNUSED(node)) {
+    return true;
+}
+
+/* topological(outputs) -> every node that the outputs depend on, inputs before users */
+static PyObject *topological(PyObject *Py_UNUSED(module), PyObject *arrays) {
+    NodeList outputs = {0}, order = {0};
+    PyObject *list = NULL;
+    if (node_list_collect(arrays, &outputs) == 0 && order_nodes(outputs.items, outputs.count, never, &order) == 0)
+        list = list_of(&order, always);
+    node_list_release(&order);
+    node_list_release(&outputs);
+    return list;
+}
+
+/* set_data(node, ndarray): the value of a node that was computed as part of a whole */
+static PyObject *set_data(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
+    Node *node = count == 2 ? as_node(arguments[0]) : NULL;
+    if (node == NULL || node->op == NULL) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "set_data takes a node that is not evaluated, and an ndarray.");
+        return NULL;
+    }
+    PyObject *checked = checked_results(node->op, arguments[1], node);
+    if (checked == NULL)
+        return NULL;
+    Py_XSETREF(node->data, checked);
+    Py_RETURN_NONE;
+}
+
+static PyObject *begin_tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    tracing_depth++;
+    Py_RETURN_NONE;
+}
+
+static PyObject *in_tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    return PyBool_FromLong(tracing_depth > 0);
+}
+
+static PyObject *end_tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    tracing_depth--;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"evaluate", evaluate, METH_O, "evaluate(arrays): computes what is not computed yet"},
+    {"evaluate_pending", evaluate_pending, METH_O, "evaluate_pending(arrays): computes what is pending, too"},
+    {"mark_pending", mark_pending, METH_VARARGS, "mark_pending(arrays, wait) -> whether there is anything to compute"},
+    {"topological", topological, METH_O, "topological(arrays) -> all nodes they depend on, inputs first"},
+    {"set_data", (PyCFunction)(void (*)(void))set_data, METH_FASTCALL, "set_data(node, ndarray): gives a node its value"},
+    {"begin_tracing", begin_tracing, METH_NOARGS, "Tracers keep their graphs until the matching end_tracing."},
+    {"in_tracing", in_tracing, METH_NOARGS, "Whether a transform is running on this thread."},
+    {"end_tracing", end_tracing, METH_NOARGS, "Ends what begin_tracing began, on the same thread."},
+    {NULL, NULL, 0, NULL},
+};
+
+int ingot_add_evaluate(PyObject *module) {
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,379 @@
+/* Products of matrices.
+ *
+ * BLAS libraries spread one product over threads of their own, which spin when there is nothing to do and wait for each
+ * other at the end: between our own loops, and above all on a busy machine, that costs more than the product. So BLAS
+ * is kept on the thread that calls it while a product runs, and the pool's threads each multiply a part of the result. */
+#include "evaluate/product.h"
+
+#include <pthread.h>
+
+#include "threads/interrupt.h"
+#include "numpy_api.h"
+#include "threads/pool.h"
+
+/* Fortran's interface. Integers are passed as 64 bits: a library that takes 32 reads their low half, which comes first
+ * on the little-endian machines that this runs on, and lengths beyond are refused where products are planned. */
+typedef void (*Gemm)(const char *, const char *, const int64_t *, const int64_t *, const int64_t *, const void *, const void *,
+                     const int64_t *, const void *, const int64_t *, const void *, void *, const int64_t *);
+
+typedef void (*Gemv)(const char *, const int64_t *, const int64_t *, const void *, const void *, const int64_t *, const void *,
+                     const int64_t *, const void *, void *, const int64_t *);
+
+static struct {
+    Gemm single, twice, of_complex;
+    Gemv single_vector, twice_vector, complex_vector;
+    int (*get_threads)(void); /* NULL if the library's threads cannot be set: it then spreads products itself */
+    void (*set_threads)(int);
+} blas;
+
+#define PIECE_ALIGNMENT 16       /* a piece begins at a multiple of what vector registers hold */
+#define LONG_SIDE 1024           /* of a piece that is better cut again, so that threads which are held up have less left */
+#define WORTH_A_THREAD (1 << 18) /* multiplications that take longer than calling a thread */
+
+/* One call of BLAS cannot be interrupted. Multiplications of one block, between which signals are looked for:
+ * a twentieth of a second of one core for float32. Products with a vector wait for memory and take longer for each. */
+#define BLOCK_WORK ((double)(INT64_C(1) << 31))
+#define VECTOR_BLOCK_WORK ((double)(1 << 24))
+#define BLOCK_SIDE 1024 /* of a result: cut no further, BLAS is as quick as for whole matrices */
+#define BLOCK_DEPTH 1024
+
+/* ---- keeping BLAS on the calling thread ---- */
+
+static pthread_mutex_t holding = PTHREAD_MUTEX_INITIALIZER;
+static int holders, threads_before;
+
+void ingot_hold_blas_threads(void) {
+    if (blas.set_threads == NULL)
+        return;
+    pthread_mutex_lock(&holding);
+    if (holders++ == 0) {
+        threads_before = blas.get_threads();
+        if (threads_before != 1)
+            blas.set_threads(1);
+    }
+    pthread_mutex_unlock(&holding);
+}
+
+void ingot_release_blas_threads(void) {
+    if (blas.set_threads == NULL)
+        return;
+    pthread_mutex_lock(&holding);
+    if (--holders == 0 && threads_before != 1)
+        blas.set_threads(threads_before);
+    pthread_mutex_unlock(&holding);
+}
+
+static void after_fork_in_child(void) {
+    pthread_mutex_init(&holding, NULL);
+    if (holders > 0 && threads_before != 1) /* whoever held them does not run in the child */
+        blas.set_threads(threads_before);
+    holders = 0;
+}
+
+/* ---- pieces ---- */
+
+typedef struct {
+    const Product *product;
+    char *operands[3];
+    int64_t across, along; /* how many pieces each result is cut into: of its m rows and of its n columns */
+    bool adds;             /* to what is there: a later block of the sums */
+} Sharing;
+
+static int64_t piece_begin(int64_t piece, int64_t pieces, int64_t length) {
+    return piece == pieces ? length : piece * length / pieces / PIECE_ALIGNMENT * PIECE_ALIGNMENT;
+}
+
+static void multiply_piece(const Sharing *sharing, int64_t place, int64_t row, int64_t column) {
+    static const float one_float[2] = {1, 0}, zero_float[2] = {0, 0};
+    static const double one_double = 1, zero_double = 0;
+    const Product *product = sharing->product;
+    char *pointers[3];
+    for (int operand = 0; operand < 3; operand++) {
+        pointers[operand] = sharing->operands[operand];
+        int64_t rest = place;
+        for (int axis = product->stack_axes - 1; axis >= 0; axis--) {
+            pointers[operand] += rest % product->lengths[axis] * product->strides[operand][axis];
+            rest /= product->lengths[axis];
+        }
+    }
+    bool wide = product->element == 'd';
+    int64_t size = product->element == 's' ? 4 : 8;
+    int64_t top = piece_begin(row, sharing->across, product->m);
+    int64_t left = piece_begin(column, sharing->along, product->n);
+    int64_t m = piece_begin(row + 1, sharing->across, product->m) - top;
+    int64_t n = piece_begin(column + 1, sharing->along, product->n) - left;
+    if (m == 0 || n == 0)
+        return;
+    pointers[0] += size * top * (product->transpose[0] == 'N' ? 1 : product->lda);
+    pointers[1] += size * left * (product->transpose[1] == 'N' ? product->ldb : 1);
+    pointers[2] += size * (top + left * product->ldc);
+    const void *one = wide ? (const void *)&one_double : one_float;
+    const void *zero = sharing->adds ? one : wide ? (const void *)&zero_double : zero_float; /* what c is multiplied with */
+    Gemv gemv = wide ? blas.twice_vector : product->element == 's' ? blas.single_vector : blas.complex_vector;
+    const char *transpose = product->transpose;
+    const int64_t next = 1;
+    /* A row or a column of results: what multiplies whole matrices would copy the other one into blocks first. Sums of
+     * nothing are left to it, because the other routine leaves them as they are. */
+    if (m == 1 && product->k > 0) {
+        const int64_t *step = transpose[0] == 'N' ? &product->lda : &next;
+        bool stored_by_result = transpose[1] == 'N';
+        gemv(stored_by_result ? "T" : "N", stored_by_result ? &product->k : &n, stored_by_result ? &n : &product->k, one,
+             pointers[1], &product->ldb, pointers[0], step, zero, pointers[2], &product->ldc);
+        return;
+    }
+    if (n == 1 && product->k > 0) {
+        const int64_t *step = transpose[1] == 'N' ? &next : &product->ldb;
+        bool stored_by_result = transpose[0] == 'N';
+        gemv(&transpose[0], stored_by_result ? &m : &product->k, stored_by_result ? &product->k : &m, one, pointers[0],
+             &product->lda, pointers[1], step, zero, pointers[2], &next);
+        return;
+    }
+    Gemm gemm = wide ? blas.twice : product->element == 's' ? blas.single : blas.of_complex;
+    gemm(&transpose[0], &transpose[1], &m, &n, &product->k, one, pointers[0], &product->lda, pointers[1], &product->ldb, zero,
+         pointers[2], &product->ldc);
+}
+
+static void multiply_pieces(void *context, int64_t begin, int64_t end, int Py_UNUSED(thread)) {
+    const Sharing *sharing = context;
+    int64_t pieces = sharing->across * sharing->along;
+    for (int64_t i = begin; i < end; i++)
+        multiply_piece(sharing, i / pieces, i % pieces / sharing->along, i % sharing->along);
+}
+
+/* Cuts a result into `pieces` that are as square as possible: each reads the fewest numbers of a and b then. */
+static void cut(Sharing *sharing, int64_t pieces) {
+    double best = 0;
+    for (int64_t across = 1; across <= pieces; across++) {
+        if (pieces % across != 0)
+            continue;
+        double sides = (double)sharing->product->m / (double)across + (double)sharing->product->n * (double)across / (double)pieces;
+        if (across == 1 || sides < best) {
+            best = sides;
+            sharing->across = across;
+            sharing->along = pieces / across;
+        }
+    }
+}
+
+static int64_t stack_size(const Product *product) {
+    int64_t size = 1;
+    for (int axis = 0; axis < product->stack_axes; axis++)
+        size *= product->lengths[axis];
+    return size;
+}
+
+static double work_of(const Product *product) {
+    return (double)product->m * (double)product->n * (double)product->k;
+}
+
+/* BLAS chooses how to multiply by the sizes of pieces, which shows in the last bits. Where results must not depend on the
+ * number of threads, there are always pieces for so many. */
+static bool deterministic;
+#define DETERMINISTIC_PIECES 8
+
+/* How each result is cut, so that all threads have a piece of it. */
+static Sharing share(const Product *product, char *const operands[3], int64_t stack) {
+    Sharing sharing = {product, {operands[0], operands[1], operands[2]}, 1, 1, false};
+    int64_t threads = blas.set_threads == NULL ? 1 : deterministic ? DETERMINISTIC_PIECES : ingot_num_threads();
+    if (threads > 1 && stack < threads && work_of(product) * (double)stack >= 2.0 * WORTH_A_THREAD) {
+        int64_t pieces = (threads + stack - 1) / stack;
+        int64_t longer = product->m > product->n ? product->m : product->n;
+        cut(&sharing, longer / pieces >= LONG_SIDE ? 2 * pieces : pieces);
+    }
+    return sharing;
+}
+
+/* Matrices each of which is quickly multiplied, if perhaps not all of them. */
+static bool multiply_stack(const Product *product, char *const operands[3], Progress *progress) {
+    int64_t stack = stack_size(product);
+    Sharing sharing = share(product, operands, stack);
+    if (progress->across > 0) { /* it was interrupted: the number of threads may have changed meanwhile */
+        sharing.across = progress->across;
+        sharing.along = progress->along;
+    }
+    progress->across = sharing.across;
+    progress->along = sharing.along;
+    int64_t pieces = sharing.across * sharing.along, count = stack * pieces;
+    double work = work_of(product) + 1, fitting = BLOCK_WORK / 4 * (double)pieces / work;
+    int64_t grain = pieces > 1 ? 1 : (int64_t)(WORTH_A_THREAD / work) + 1;
+    int64_t first = fitting < (double)count ? (int64_t)fitting : count;
+    if (blas.set_threads == NULL)
+        grain = count; /* on this thread: BLAS has threads of its own */
+    else if (first < ingot_num_threads())
+        first = ingot_num_threads();
+    progress->done = ingot_interruptible_for(multiply_pieces, &sharing, progress->done, count, grain, first);
+    return progress->done == count;
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Lengths of blocks of at most as much work as may go on without a look for signals. They depend on the product alone, so
+ * that sums have one order whatever the number of threads. */
+static void choose_block(const Product *product, int64_t block[3]) {
+    bool vector = product->m == 1 || product->n == 1;
+    double most = vector ? VECTOR_BLOCK_WORK : product->element == 's' ? BLOCK_WORK : BLOCK_WORK / 4;
+    block[0] = product->m, block[1] = product->n, block[2] = product->k;
+    while ((double)block[0] * (double)block[1] * (double)block[2] > most) {
+        int longer = block[1] > block[0];
+        int axis = block[longer] > BLOCK_SIDE || block[2] <= BLOCK_DEPTH ? longer : 2;
+        block[axis] = ((block[axis] + 1) / 2 + PIECE_ALIGNMENT - 1) / PIECE_ALIGNMENT * PIECE_ALIGNMENT;
+    }
+}
+
+/* Large matrices, block by block: of each result, and of the sums that it is made of. */
+static bool multiply_in_blocks(const Product *whole, char *const operands[3], const int64_t block[3], Progress *progress) {
+    int64_t size = whole->element == 's' ? 4 : 8;
+    int64_t rows = (whole->m + block[0] - 1) / block[0], columns = (whole->n + block[1] - 1) / block[1];
+    int64_t depths = (whole->k + block[2] - 1) / block[2];
+    int64_t count = stack_size(whole) * rows * columns * depths;
+    for (; progress->done < count; progress->done++) {
+        if (progress->done > 0 && ingot_should_stop())
+            return false;
+        int64_t rest = progress->done, depth = rest % depths * block[2];
+        rest /= depths;
+        int64_t left = rest % columns * block[1];
+        rest /= columns;
+        int64_t top = rest % rows * block[0], place = rest / rows;
+        Product part = *whole;
+        part.stack_axes = 0;
+        part.m = smaller(block[0], whole->m - top);
+        part.n = smaller(block[1], whole->n - left);
+        part.k = smaller(block[2], whole->k - depth);
+        char *pointers[3] = {operands[0], operands[1], operands[2]};
+        for (int axis = whole->stack_axes - 1; axis >= 0; axis--) {
+            for (int operand = 0; operand < 3; operand++)
+                pointers[operand] += place % whole->lengths[axis] * whole->strides[operand][axis];
+            place /= whole->lengths[axis];
+        }
+        bool plain_a = whole->transpose[0] == 'N', plain_b = whole->transpose[1] == 'N';
+        pointers[0] += size * (top * (plain_a ? 1 : whole->lda) + depth * (plain_a ? whole->lda : 1));
+        pointers[1] += size * (left * (plain_b ? whole->ldb : 1) + depth * (plain_b ? 1 : whole->ldb));
+        pointers[2] += size * (top + left * whole->ldc);
+        Sharing sharing = share(&part, pointers, 1);
+        sharing.adds = depth > 0;
+        ingot_parallel_for(multiply_pieces, &sharing, sharing.across * sharing.along, 1);
+    }
+    return true;
+}
+
+bool ingot_multiply(const Product *product, char *a, char *b, char *c, Progress *progress) {
+    char *const operands[3] = {a, b, c};
+    int64_t block[3];
+    choose_block(product, block);
+    ingot_hold_blas_threads();
+    bool whole = block[0] == product->m && block[1] == product->n && block[2] == product->k;
+    bool done = whole ? multiply_stack(product, operands, progress)
+                      : multiply_in_blocks(product, operands, block, progress);
+    ingot_release_blas_threads();
+    return done;
+}
+
+/* ---- Python ---- */
+
+static int read_numbers(PyObject *tuple, int64_t *numbers, int count) {
+    if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) != count) {
+        PyErr_SetString(PyExc_ValueError, "a product has a length and three strides for each axis of its stack.");
+        return -1;
+    }
+    for (int i = 0; i < count; i++)
+        numbers[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i));
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+int ingot_read_product(PyObject *tuple, Product *product) {
+    const char *transpose;
+    long long m, n, k, lda, ldb, ldc;
+    PyObject *lengths, *strides[3];
+    if (!PyArg_ParseTuple(tuple, "CsLLLLLLO!(OOO)", &product->element, &transpose, &m, &n, &k, &lda, &ldb, &ldc,
+                          &PyTuple_Type, &lengths, &strides[0], &strides[1], &strides[2]))
+        return -1;
+    if (PyTuple_GET_SIZE(lengths) > MAXIMUM_STACK_AXES || blas.single == NULL || strlen(transpose) != 2) {
+        PyErr_SetString(PyExc_ValueError, "a product needs use_blas, two transposes and a stack of few axes.");
+        return -1;
+    }
+    memcpy(product->transpose, transpose, 2);
+    product->m = m, product->n = n, product->k = k;
+    product->lda = lda, product->ldb = ldb, product->ldc = ldc;
+    product->stack_axes = (int)PyTuple_GET_SIZE(lengths);
+    int status = read_numbers(lengths, product->lengths, product->stack_axes);
+    for (int operand = 0; operand < 3 && status == 0; operand++)
+        status = read_numbers(strides[operand], product->strides[operand], product->stack_axes);
+    return status;
+}
+
+/* multiply(product, a, b, c) */
+static PyObject *multiply(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
+    if (count != 4 || !is_ndarray(arguments[1]) || !is_ndarray(arguments[2]) || !is_ndarray(arguments[3])) {
+        PyErr_SetString(PyExc_TypeError, "multiply takes a product and three ndarrays.");
+        return NULL;
+    }
+    Product product;
+    if (ingot_read_product(arguments[0], &product) < 0)
+        return NULL;
+    Progress progress = {0};
+    PyThreadState *state = PyEval_SaveThread();
+    bool done = ingot_multiply(&product, ndarray_data(arguments[1]), ndarray_data(arguments[2]),
+                               ndarray_data(arguments[3]), &progress);
+    PyEval_RestoreThread(state);
+    if (!done)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* use_blas(sgemm, dgemm, cgemm, sgemv, dgemv, cgemv, get_threads, set_threads): addresses */
+static PyObject *use_blas(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    unsigned long long addresses[8];
+    if (!PyArg_ParseTuple(arguments, "KKKKKKKK:use_blas", &addresses[0], &addresses[1], &addresses[2], &addresses[3],
+                          &addresses[4], &addresses[5], &addresses[6], &addresses[7]))
+        return NULL;
+    blas.single = (Gemm)(uintptr_t)addresses[0];
+    blas.twice = (Gemm)(uintptr_t)addresses[1];
+    blas.of_complex = (Gemm)(uintptr_t)addresses[2];
+    blas.single_vector = (Gemv)(uintptr_t)addresses[3];
+    blas.twice_vector = (Gemv)(uintptr_t)addresses[4];
+    blas.complex_vector = (Gemv)(uintptr_t)addresses[5];
+    blas.get_threads = (int (*)(void))(uintptr_t)addresses[6];
+    blas.set_threads = (void (*)(int))(uintptr_t)addresses[7];
+    Py_RETURN_NONE;
+}
+
+static PyObject *set_deterministic(PyObject *Py_UNUSED(module), PyObject *flag) {
+    int on = PyObject_IsTrue(flag);
+    if (on < 0)
+        return NULL;
+    deterministic = on;
+    Py_RETURN_NONE;
+}
+
+static PyObject *is_deterministic(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
+    return PyBool_FromLong(deterministic);
+}
+
+static PyObject *hold_blas_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
+    ingot_hold_blas_threads();
+    Py_RETURN_NONE;
+}
+
+static PyObject *release_blas_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
+    ingot_release_blas_threads();
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"multiply", (PyCFunction)(void (*)(void))multiply, METH_FASTCALL,
+     "multiply(product, a, b, c): products of the matrices of a stack, on the pool's threads"},
+    {"use_blas", use_blas, METH_VARARGS, 
+     "use_blas(sgemm, dgemm, cgemm, sgemv, dgemv, cgemv, get_threads, set_threads): addresses; 0 for none"},
+    {"set_deterministic", set_deterministic, METH_O, "Whether products are cut into pieces whatever the number of threads."},
+    {"is_deterministic", is_deterministic, METH_NOARGS, "What set_deterministic was told."},
+    {"hold_blas_threads", hold_blas_threads, METH_NOARGS, "Keeps BLAS on the thread that calls it; may be nested."},
+    {"release_blas_threads", release_blas_threads, METH_NOARGS, "Ends what hold_blas_threads began."},
+    {NULL, NULL, 0, NULL},
+};
+
+int ingot_add_product(PyObject *module) {
+    pthread_atfork(NULL, NULL, after_fork_in_child);
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,245 @@
+/* NativeProgram: kernels, BLAS calls and host steps with the memory they work on, as read from what plan.py hands over. */
+#include "evaluate/program.h"
+
+#include "numpy_api.h"
+#include <structmember.h>
+
+static PyTypeObject *Program_Type;
+
+bool ingot_is_program(PyObject *object) {
+    return Py_IS_TYPE(object, Program_Type);
+}
+
+bool ingot_program_takes(PyObject *program, Py_ssize_t input) {
+    return input < ((Program *)program)->input_count && ((Program *)program)->takes[input];
+}
+
+/* run(inputs) -> tuple of ndarrays; NotImplemented if an input is not contiguous */
+static PyObject *program_run(PyObject *self, PyObject *inputs) {
+    if (!PyTuple_Check(inputs)) {
+        PyErr_SetString(PyExc_TypeError, "a program takes a tuple of ndarrays.");
+        return NULL;
+    }
+    return ingot_program_run(self, ((PyTupleObject *)inputs)->ob_item, PyTuple_GET_SIZE(inputs), NULL, NULL);
+}
+
+static int read_donors(Program *self, PyObject *donors) {
+    self->donors = PyMem_Calloc((size_t)self->output_count + 1, sizeof *self->donors);
+    self->takes = PyMem_Calloc((size_t)self->input_count + 1, sizeof *self->takes);
+    self->first_use = PyMem_Malloc(((size_t)self->output_count + 1) * sizeof *self->first_use);
+    if (self->donors == NULL || self->takes == NULL || self->first_use == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    bool fits = PyTuple_GET_SIZE(donors) == self->output_count;
+    for (Py_ssize_t i = 0; fits && i < self->output_count; i++) {
+        long donor = PyLong_AsLong(PyTuple_GET_ITEM(donors, i));
+        fits = donor >= -1 && donor < self->input_count && !PyErr_Occurred();
+        self->donors[i] = (int)donor;
+        self->first_use[i] = PY_SSIZE_T_MAX;
+        if (fits && donor >= 0)
+            self->takes[donor] = true;
+    }
+    if (!fits && !PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "a program needs for each output the number of an input, or -1.");
+    return fits ? 0 : -1;
+}
+
+static int read_arguments(PyObject *sequence, Instruction *instruction, Py_ssize_t slot_count) {
+    PyObject *fast = PySequence_Fast(sequence, "arguments are a sequence of (slot, offset).");
+    if (fast == NULL)
+        return -1;
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(fast);
+    instruction->count = (int)count;
+    instruction->arguments = PyMem_Calloc((size_t)count + 1, sizeof(Argument));
+    int status = 0;
+    if (instruction->arguments == NULL) {
+        PyErr_NoMemory();
+        status = -1;
+    }
+    for (Py_ssize_t i = 0; i < count && status == 0; i++) {
+        Argument *argument = &instruction->arguments[i];
+        if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(fast, i), "in", &argument->slot, &argument->offset))
+            status = -1;
+        else if (argument->slot < 0 || argument->slot >= slot_count) {
+            PyErr_Format(PyExc_ValueError, "there is no slot %d.", argument->slot);
+            status = -1;
+        }
+    }
+    Py_DECREF(fast);
+    return status;
+}
+
+static int read_instruction(PyObject *tuple, Instruction *instruction, Py_ssize_t slot_count) {
+    const char *kind = PyTuple_Check(tuple) && PyTuple_GET_SIZE(tuple) > 0
+                           ? PyUnicode_AsUTF8(PyTuple_GET_ITEM(tuple, 0))
+                           : NULL;
+    if (kind == NULL) {
+        PyErr_SetString(PyExc_TypeError, "an instruction is a tuple that begins with its kind.");
+        return -1;
+    }
+    PyObject *arguments;
+    const char *name;
+    if (strcmp(kind, "kernel") == 0) {
+        instruction->kind = KERNEL;
+        long long parts, grain;
+        PyObject *code;
+        if (!PyArg_ParseTuple(tuple, "sO!LLO", &name, MachineCode_Type, &code, &parts, &grain, &arguments))
+            return -1;
+        instruction->code = Py_NewRef(code);
+        instruction->function = ingot_code_address(code);
+        instruction->parts = parts;
+        instruction->grain = grain < 1 ? 1 : grain;
+    } else if (strcmp(kind, "gemm") == 0) {
+        instruction->kind = GEMM;
+        PyObject *product;
+        if (!PyArg_ParseTuple(tuple, "sO!O", &name, &PyTuple_Type, &product, &arguments))
+            return -1;
+        instruction->product = PyMem_Calloc(1, sizeof(Product));
+        if (instruction->product == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        if (ingot_read_product(product, instruction->product) < 0)
+            return -1;
+    } else if (strcmp(kind, "host") == 0 || strcmp(kind, "check") == 0) {
+        instruction->kind = kind[0] == 'h' ? HOST : CHECK;
+        PyObject *host;
+        if (!PyArg_ParseTuple(tuple, "sOO", &name, &host, &arguments))
+            return -1;
+        instruction->host = Py_NewRef(host);
+    } else {
+        PyErr_Format(PyExc_ValueError, "there is no instruction %s.", kind);
+        return -1;
+    }
+    return read_arguments(arguments, instruction, slot_count);
+}
+
+static int read_instructions(Program *self, PyObject *list) {
+    Py_ssize_t count = PyList_GET_SIZE(list);
+    self->instructions = PyMem_Calloc((size_t)count + 1, sizeof(Instruction));
+    if (self->instructions == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Instruction *instruction = &self->instructions[i];
+        self->instruction_count = i + 1;
+        if (read_instruction(PyList_GET_ITEM(list, i), instruction, self->slot_count) < 0)
+            return -1;
+        self->has_host |= instruction->host != NULL;
+        if (instruction->kind == HOST)
+            self->host_count = i + 1;
+        if (instruction->kind == KERNEL && instruction->count > self->argument_count)
+            self->argument_count = instruction->count;
+        for (int k = 0; k < instruction->count; k++) {
+            Py_ssize_t output = instruction->arguments[k].slot - self->input_count;
+            if (output >= 0 && output < self->output_count && i < self->first_use[output])
+                self->first_use[output] = i;
+        }
+    }
+    return 0;
+}
+
+/* NativeProgram(inputs, shapes, dtypes, donors, constants, slots, arena_slot, arena, instructions, finish, empty, releases_gil, any_layout) */
+static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords)) {
+    Py_ssize_t inputs, slots, arena_slot, arena;
+    PyObject *shapes, *dtypes, *donors, *constants, *instructions, *finish, *empty;
+    int releases_gil, any_layout;
+    if (!PyArg_ParseTuple(arguments, "nO!O!O!O!nnnO!OOpp:NativeProgram", &inputs, &PyTuple_Type, &shapes, &PyTuple_Type,
+                          &dtypes, &PyTuple_Type, &donors, &PyTuple_Type, &constants, &slots, &arena_slot, &arena, &PyList_Type, &instructions, &finish,
+                          &empty, &releases_gil, &any_layout))
+        return NULL;
+    Program *self = (Program *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->input_count = inputs;
+    self->output_count = PyTuple_GET_SIZE(shapes);
+    self->constant_count = PyTuple_GET_SIZE(constants);
+    self->slot_count = slots;
+    self->arena_slot = arena_slot;
+    self->arena = (size_t)arena;
+    self->releases_gil = releases_gil;
+    self->any_layout = any_layout; /* the caller has checked the strides */
+    self->output_shapes = Py_NewRef(shapes);
+    self->output_dtypes = Py_NewRef(dtypes);
+    self->constants = Py_NewRef(constants);
+    self->finish = Py_NewRef(finish);
+    self->empty = Py_NewRef(empty);
+    self->about = Py_NewRef(Py_None);
+    if (inputs < 0 || inputs + self->output_count + self->constant_count > arena_slot || arena_slot >= slots)
+        PyErr_SetString(PyExc_ValueError, "a program needs a slot for each input, output and constant, and for its arena.");
+    else if (read_donors(self, donors) == 0 && read_instructions(self, instructions) == 0)
+        return (PyObject *)self;
+    Py_DECREF(self);
+    return NULL;
+}
+
+static void program_dealloc(Program *self) {
+    for (Py_ssize_t i = 0; i < self->instruction_count; i++) {
+        PyMem_Free(self->instructions[i].arguments);
+        PyMem_Free(self->instructions[i].product);
+        Py_XDECREF(self->instructions[i].host);
+        Py_XDECREF(self->instructions[i].code);
+    }
+    PyMem_Free(self->instructions);
+    PyMem_Free(self->donors);
+    PyMem_Free(self->takes);
+    PyMem_Free(self->first_use);
+    Py_XDECREF(self->output_shapes);
+    Py_XDECREF(self->output_dtypes);
+    Py_XDECREF(self->constants);
+    Py_XDECREF(self->finish);
+    Py_XDECREF(self->empty);
+    Py_XDECREF(self->about);
+    PyTypeObject *type = Py_TYPE(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef methods[] = {
+    {"run", (PyCFunction)program_run, METH_O,
+     "run(inputs) -> the results as ndarrays; NotImplemented if an input is not contiguous"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"about", T_OBJECT, offsetof(Program, about), 0, "What the instructions are, in order: handed to profiles."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, program_new},
+    {Py_tp_members, members},
+    {Py_tp_dealloc, program_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_doc, "Kernels, BLAS calls and host steps, run in order on planned memory."},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "ingot._native.NativeProgram",
+    .basicsize = sizeof(Program),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = slots,
+};
+
+static PyObject *ndarray_address(PyObject *Py_UNUSED(module), PyObject *array) {
+    if (!is_ndarray(array)) {
+        PyErr_SetString(PyExc_TypeError, "ndarray_address takes an ndarray.");
+        return NULL;
+    }
+    return PyLong_FromVoidPtr(ndarray_data(array));
+}
+
+static PyMethodDef functions[] = {
+    {"ndarray_address", ndarray_address, METH_O, "The address of an ndarray's elements, as NativeProgram reads it."},
+    {NULL, NULL, 0, NULL},
+};
+
+int ingot_add_program(PyObject *module) {
+    Program_Type = (PyTypeObject *)PyType_FromSpec(&spec);
+    if (Program_Type == NULL || PyModule_AddObjectRef(module, "NativeProgram", (PyObject *)Program_Type) < 0)
+        return -1;
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,44 @@
+/* A compiled program as it is in memory: what program.c reads and run_program.c runs. */
+#ifndef INGOT_PROGRAM_H
+#define INGOT_PROGRAM_H
+
+#include "native.h"
+#include "evaluate/product.h"
+
+typedef struct {
+    int slot;
+    Py_ssize_t offset;
+} Argument;
+
+enum { KERNEL, GEMM, HOST, CHECK };
+
+typedef struct {
+    int kind;
+    void *function;               /* kernels */
+    PyObject *code;               /* kernels: the MachineCode in which the function is */
+    int64_t parts, grain;         /* kernels */
+    int count;                    /* kernels: how many arguments; host steps: how many results */
+    Argument *arguments;          /* kernels: all; BLAS: a, b, c; host steps: the result slots; checks: the flag */
+    PyObject *host;               /* host steps, checks: called with the list of slots */
+    Product *product;             /* BLAS */
+} Instruction;
+
+typedef struct {
+    PyObject_HEAD
+    Py_ssize_t input_count, output_count, constant_count, slot_count, arena_slot, instruction_count;
+    PyObject *output_shapes, *output_dtypes; /* tuples; dtypes are NumPy's */
+    int *donors;                             /* for each output the input whose memory it may take, or -1 */
+    bool *takes;                             /* for each input whether some output may */
+    PyObject *constants;                     /* tuple of ndarrays */
+    PyObject *finish;                        /* None, or called with the list of slots to make the results */
+    PyObject *empty;                         /* numpy.empty */
+    PyObject *about;                         /* what profiles are told the instructions are */
+    size_t arena;
+    Py_ssize_t argument_count; /* the most that a kernel has */
+    Py_ssize_t host_count;     /* instructions up to the last host step */
+    Py_ssize_t *first_use;     /* for each output the first instruction that has its memory as an argument */
+    bool has_host, releases_gil, any_layout;
+    Instruction *instructions;
+} Program;
+
+#endif

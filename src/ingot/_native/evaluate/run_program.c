@@ -1,0 +1,372 @@
+/* Runs programs: kernels, BLAS calls and host steps in order on planned memory, in one call. */
+#include "evaluate/program.h"
+
+#include "memory/allocator.h"
+#include "memory/buffer.h"
+#include "threads/interrupt.h"
+#include "numpy_api.h"
+
+typedef void (*KernelFunction)(void *arguments, int64_t begin, int64_t end, int thread);
+
+/* A kernel's loop is at first cut into blocks of this many grains for each thread, some milliseconds of work. Where one
+ * iteration is worth a thread already nothing is known of how much longer it takes: the first block is small then. */
+#define FIRST_GRAINS 512
+#define FIRST_ITERATIONS 4
+
+/* One run of a program, and how far it is. */
+typedef struct {
+    Program *program;
+    char **slots; /* addresses of all values, then room for the arguments of a kernel */
+    char *fast_slots[96];
+    PyObject *outputs, *owners, *arena, *result;
+    void *memory;           /* of the arena, unless that is a Python object */
+    PyObject *profile;      /* bytes that hold `times`, only while a profile runs */
+    int64_t *times;         /* begin and end of the program, then of each instruction */
+    Py_ssize_t instruction; /* the next one */
+    int64_t done;           /* how much of its loop, if it is a kernel */
+    Progress progress;      /* how much of it, if it is a product */
+} Run;
+
+/* False, with an exception, if it was interrupted. */
+static bool run_kernel(Run *run, const Instruction *instruction) {
+    char **slots = run->slots, **arguments = slots + run->program->slot_count;
+    for (int i = 0; i < instruction->count; i++)
+        arguments[i] = slots[instruction->arguments[i].slot] + instruction->arguments[i].offset;
+    KernelFunction function = (KernelFunction)instruction->function;
+    int64_t parts = instruction->parts, grain = instruction->grain;
+    if (parts <= grain) {
+        function(arguments, 0, parts, 0);
+        return true;
+    }
+    int64_t first = (grain > 1 ? FIRST_GRAINS * grain : FIRST_ITERATIONS) * ingot_num_threads();
+    run->done = ingot_interruptible_for(function, arguments, run->done, parts, grain, first);
+    return run->done == parts;
+}
+
+static char *address(const Argument *argument, char **slots) {
+    return slots[argument->slot] + argument->offset;
+}
+
+static bool run_gemm(Run *run, const Instruction *instruction) {
+    const Argument *arguments = instruction->arguments;
+    return ingot_multiply(instruction->product, address(&arguments[0], run->slots), address(&arguments[1], run->slots),
+                          address(&arguments[2], run->slots), &run->progress);
+}
+
+static bool run_native(Run *run, const Instruction *instruction) {
+    bool complete = instruction->kind == KERNEL ? run_kernel(run, instruction) : run_gemm(run, instruction);
+    if (complete) {
+        run->done = 0;
+        run->progress = (Progress){0};
+    }
+    return complete;
+}
+
+/* Runs a host step: its results, ndarrays, take their slots. */
+static int run_host(const Instruction *instruction, PyObject *owners, char **slots) {
+    PyObject *results = PyObject_CallOneArg(instruction->host, owners);
+    PyObject *fast = results == NULL ? NULL : PySequence_Fast(results, "a host step returns a sequence.");
+    Py_XDECREF(results);
+    if (fast == NULL)
+        return -1;
+    int status = 0;
+    if (PySequence_Fast_GET_SIZE(fast) != instruction->count) {
+        PyErr_SetString(PyExc_RuntimeError, "a host step returned another number of results than it has slots.");
+        status = -1;
+    }
+    for (int i = 0; status == 0 && i < instruction->count; i++) {
+        PyObject *array = PySequence_Fast_GET_ITEM(fast, i);
+        int slot = instruction->arguments[i].slot;
+        if (!is_ndarray(array) || !is_contiguous(array)) {
+            PyErr_SetString(PyExc_RuntimeError, "a host step must return contiguous ndarrays.");
+            status = -1;
+        } else {
+            slots[slot] = ndarray_data(array);
+            status = PyList_SetItem(owners, slot, Py_NewRef(array));
+        }
+    }
+    Py_DECREF(fast);
+    return status;
+}
+
+/* Lets a check whose flag is set raise its error. */
+static int complain(const Instruction *instruction, PyObject *owners) {
+    PyObject *result = PyObject_CallOneArg(instruction->host, owners);
+    if (result != NULL) {
+        Py_DECREF(result);
+        PyErr_SetString(PyExc_RuntimeError, "a check failed without an error; this is a bug in ingot.");
+    }
+    return -1;
+}
+
+/* Runs instructions until before `end`; -1 if one fails or is interrupted, which `run` then says. */
+static int run_instructions(Run *run, Py_ssize_t end) {
+    Program *self = run->program;
+    int64_t *times = run->times == NULL ? NULL : run->times + 2;
+    PyThreadState *state = NULL;
+    int status = 0;
+    while (run->instruction < end && status == 0) {
+        Py_ssize_t i = run->instruction;
+        Instruction *instruction = &self->instructions[i];
+        if (times != NULL)
+            times[2 * i] = ingot_now();
+        bool fails = instruction->kind == CHECK && *address(&instruction->arguments[0], run->slots);
+        if (instruction->kind == HOST || fails) {
+            if (state != NULL) {
+                PyEval_RestoreThread(state);
+                state = NULL;
+            }
+            status = fails ? complain(instruction, run->owners) : run_host(instruction, run->owners, run->slots);
+        } else if (instruction->kind != CHECK) {
+            if (state == NULL && self->releases_gil)
+                state = PyEval_SaveThread();
+            status = run_native(run, instruction) ? 0 : -1;
+        }
+        if (times != NULL)
+            times[2 * i + 1] = ingot_now();
+        if (status < 0)
+            break;
+        run->instruction++;
+        if (state != NULL && run->instruction < end && ingot_should_stop())
+            status = -1;
+    }
+    if (state != NULL)
+        PyEval_RestoreThread(state);
+    return status;
+}
+
+/* The inputs' addresses; 0 if one is not laid out as compiled for, -1 on error. */
+static int take_inputs(Program *self, PyObject *const *inputs, Py_ssize_t count, char **slots) {
+    if (count != self->input_count) {
+        PyErr_Format(PyExc_RuntimeError, "a program takes %zd arrays, not %zd.", self->input_count, count);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < self->input_count; i++) {
+        PyObject *array = inputs[i];
+        if (!is_ndarray(array)) {
+            PyErr_SetString(PyExc_TypeError, "a program takes ndarrays.");
+            return -1;
+        }
+        if (!self->any_layout && !is_contiguous(array))
+            return 0;
+        slots[i] = ndarray_data(array);
+    }
+    return 1;
+}
+
+static PyObject *make_outputs(Program *self, PyObject *const *inputs, const bool *donated, char **slots) {
+    PyObject *outputs = PyTuple_New(self->output_count);
+    for (Py_ssize_t i = 0; outputs != NULL && i < self->output_count; i++) {
+        int donor = donated == NULL ? -1 : self->donors[i];
+        if (donor >= 0 && donated[donor]) {
+            PyTuple_SET_ITEM(outputs, i, Py_NewRef(inputs[donor]));
+            slots[self->input_count + i] = slots[donor];
+            continue;
+        }
+        PyObject *arguments[2] = {PyTuple_GET_ITEM(self->output_shapes, i), PyTuple_GET_ITEM(self->output_dtypes, i)};
+        PyObject *array = PyObject_Vectorcall(self->empty, arguments, 2, NULL);
+        if (array == NULL) {
+            Py_CLEAR(outputs);
+            break;
+        }
+        PyTuple_SET_ITEM(outputs, i, array);
+        slots[self->input_count + i] = ndarray_data(array);
+    }
+    return outputs;
+}
+
+/* All slots as a list of Python objects, for host steps and for finishing. */
+static PyObject *list_owners(Program *self, PyObject *const *inputs, PyObject *outputs, PyObject *arena) {
+    PyObject *owners = PyList_New(self->slot_count);
+    if (owners == NULL)
+        return NULL;
+    for (Py_ssize_t i = 0; i < self->slot_count; i++) {
+        Py_ssize_t output = i - self->input_count, constant = output - self->output_count;
+        PyObject *item = Py_None;
+        if (output < 0)
+            item = inputs[i];
+        else if (constant < 0)
+            item = PyTuple_GET_ITEM(outputs, output);
+        else if (constant < self->constant_count)
+            item = PyTuple_GET_ITEM(self->constants, constant);
+        else if (i == self->arena_slot && arena != NULL)
+            item = arena;
+        PyList_SET_ITEM(owners, i, Py_NewRef(item));
+    }
+    return owners;
+}
+
+/* Finds all memory that the program needs; 0 if an input is not laid out as compiled for, -1 on error. */
+static int begin_run(Run *run, PyObject *const *inputs, Py_ssize_t count, const bool *donated) {
+    Program *self = run->program;
+    char **slots = run->slots;
+    int status = take_inputs(self, inputs, count, slots);
+    if (status != 1)
+        return status;
+    if ((run->outputs = make_outputs(self, inputs, donated, slots)) == NULL)
+        return -1;
+    for (Py_ssize_t i = 0; i < self->constant_count; i++)
+        slots[self->input_count + self->output_count + i] = ndarray_data(PyTuple_GET_ITEM(self->constants, i));
+    bool needs_owners = self->has_host || self->finish != Py_None;
+    if (self->arena > 0 && needs_owners) {
+        if ((run->arena = ingot_buffer_new(self->arena)) == NULL)
+            return -1;
+        slots[self->arena_slot] = ingot_buffer_data(run->arena);
+    } else if (self->arena > 0) {
+        if ((run->memory = ingot_allocate(self->arena)) == NULL) {
+            ingot_no_memory(self->arena);
+            return -1;
+        }
+        slots[self->arena_slot] = run->memory;
+    }
+    if (needs_owners && (run->owners = list_owners(self, inputs, run->outputs, run->arena)) == NULL)
+        return -1;
+    return 1;
+}
+
+static void end_run(Run *run) {
+    Py_XDECREF(run->profile);
+    if (run->memory != NULL)
+        ingot_release(run->memory, run->program->arena);
+    Py_XDECREF(run->arena);
+    Py_XDECREF(run->owners);
+    Py_XDECREF(run->outputs);
+    if (run->slots != run->fast_slots)
+        PyMem_Free(run->slots);
+}
+
+/* ---- runs that were interrupted when they had written to memory that was given to them ---- */
+
+typedef struct {
+    PyObject_HEAD
+    Run run;
+    PyObject *inputs; /* tuple of ndarrays, whose memory is used */
+} Suspended;
+
+static PyTypeObject *Suspended_Type;
+
+/* Whether an output has taken the memory of an input and something may have been written there. */
+static bool has_overwritten(const Run *run, const bool *donated) {
+    const Program *self = run->program;
+    bool begun = run->done > 0 || run->progress.done > 0;
+    for (Py_ssize_t i = 0; donated != NULL && i < self->output_count; i++) {
+        if (self->donors[i] >= 0 && donated[self->donors[i]] &&
+            (run->instruction > self->first_use[i] || (run->instruction == self->first_use[i] && begun)))
+            return true;
+    }
+    return false;
+}
+
+/* Moves a run, with all it holds, to an object; NULL without an exception of its own if there is no memory for it. */
+static PyObject *suspend(Run *run, PyObject *const *inputs, Py_ssize_t count) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    Suspended *self = (Suspended *)Suspended_Type->tp_alloc(Suspended_Type, 0);
+    PyObject *held = self == NULL ? NULL : PyTuple_New(count);
+    if (held != NULL) {
+        for (Py_ssize_t i = 0; i < count; i++)
+            PyTuple_SET_ITEM(held, i, Py_NewRef(inputs[i]));
+        self->inputs = held;
+        self->run = *run;
+        Py_INCREF(run->program);
+        Py_CLEAR(self->run.profile);
+        self->run.times = NULL;
+        if (run->slots == run->fast_slots)
+            self->run.slots = self->run.fast_slots;
+    } else {
+        Py_CLEAR(self);
+        PyErr_Clear();
+    }
+    PyErr_Restore(type, value, traceback);
+    return (PyObject *)self;
+}
+
+PyObject *ingot_resume_program(PyObject *suspended) {
+    Run *run = &((Suspended *)suspended)->run;
+    return run_instructions(run, run->program->instruction_count) < 0 ? NULL : Py_NewRef(run->result);
+}
+
+static void suspended_dealloc(Suspended *self) {
+    if (self->inputs != NULL) {
+        Program *program = self->run.program;
+        end_run(&self->run);
+        Py_XDECREF(self->run.result);
+        Py_DECREF(program);
+        Py_DECREF(self->inputs);
+    }
+    PyTypeObject *type = Py_TYPE(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyType_Slot suspended_slots[] = {
+    {Py_tp_dealloc, suspended_dealloc},
+    {Py_tp_doc, "A run of a program that can go on."},
+    {0, NULL},
+};
+
+static PyType_Spec suspended_spec = {
+    .name = "ingot._native.Suspended",
+    .basicsize = sizeof(Suspended),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = suspended_slots,
+};
+
+/* ---- what others call ---- */
+
+PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize_t count, const bool *donated,
+                            PyObject **suspended) {
+    Program *self = (Program *)program;
+    Run run;
+    memset(&run, 0, offsetof(Run, fast_slots));
+    memset(&run.outputs, 0, sizeof run - offsetof(Run, outputs));
+    run.program = self;
+    Py_ssize_t pointers = self->slot_count + self->argument_count;
+    run.slots = pointers <= (Py_ssize_t)Py_ARRAY_LENGTH(run.fast_slots) ? run.fast_slots
+                                                                       : PyMem_Malloc((size_t)pointers * sizeof *run.slots);
+    if (run.slots == NULL)
+        return PyErr_NoMemory();
+    PyObject *result = NULL;
+    if (hooks.ran_program != NULL) {
+        run.profile = PyBytes_FromStringAndSize(NULL, (self->instruction_count + 1) * 2 * (Py_ssize_t)sizeof *run.times);
+        if (run.profile == NULL)
+            goto done;
+        run.times = (int64_t *)(void *)PyBytes_AS_STRING(run.profile);
+        run.times[0] = ingot_now();
+    }
+    int status = begin_run(&run, inputs, count, donated);
+    if (status == 0)
+        result = Py_NewRef(Py_NotImplemented);
+    /* Results are made as soon as all memory is there: what can fail, if only by a signal that arrives in Python code,
+     * comes before donated inputs are overwritten. */
+    if (status < 0)
+        ingot_explain_instruction(self->about, -1);
+    if (status != 1)
+        goto done;
+    if (run_instructions(&run, self->host_count) < 0) {
+        ingot_explain_instruction(self->about, run.instruction);
+        goto done;
+    }
+    result = self->finish == Py_None ? Py_NewRef(run.outputs) : PyObject_CallOneArg(self->finish, run.owners);
+    if (result != NULL && run_instructions(&run, self->instruction_count) < 0) {
+        run.result = result; /* kept with the rest of the run, or dropped */
+        result = NULL;
+        if (run.instruction < self->instruction_count)
+            ingot_explain_instruction(self->about, run.instruction);
+        if (has_overwritten(&run, donated) && (*suspended = suspend(&run, inputs, count)) != NULL)
+            return NULL;
+        Py_CLEAR(run.result);
+    }
+    if (run.times != NULL && result != NULL) {
+        run.times[1] = ingot_now();
+        ingot_report_program(self->about, Py_NewRef(run.profile));
+    }
+done:
+    end_run(&run);
+    return result;
+}
+
+int ingot_add_run_program(PyObject *Py_UNUSED(module)) {
+    Suspended_Type = (PyTypeObject *)PyType_FromSpec(&suspended_spec);
+    return Suspended_Type == NULL ? -1 : 0;
+}

@@ -1,0 +1,194 @@
+/* Keys of coded vectors, 16 components at a time.
+ *
+ * With scalar codes, the difference of a query x to the vector of a code is (x - centroid - origin) - step * code: what
+ * is in brackets is computed once for a list. An inner product is x (centroid + origin) plus the sum of (x step) * code.
+ * With codebooks, each part of a code names a number of a table that is computed once for a list, too. */
+#include "search/coded_keys.h"
+
+#include <string.h>
+
+#include "search/vectors.h"
+
+typedef uint8_t Bytes __attribute__((vector_size(16)));
+typedef uint16_t Shorts __attribute__((vector_size(32)));
+
+/* What is prepared: one number that belongs to all keys, then tables. */
+enum { TABLES = LANES };
+
+static int64_t rounded_up(int64_t count, int64_t multiple) {
+    return (count + multiple - 1) / multiple * multiple;
+}
+
+/* Components are taken 16 at a time, in 4 bits 32. */
+static int64_t padded_length(const ingot_codes *codes) {
+    return rounded_up(codes->d, codes->kind == CODES_4_BITS ? 2 * LANES : LANES);
+}
+
+int64_t ingot_prepared_bytes(const ingot_codes *codes) {
+    int64_t numbers = 0;
+    if (codes->kind == CODES_PARTS)
+        numbers = codes->code_bytes * codes->entries;
+    else if (codes->kind != CODES_FLOAT32)
+        numbers = 3 * padded_length(codes); /* the third for one row of codes */
+    return (TABLES + numbers) * (int64_t)sizeof(float);
+}
+
+/* In two steps, each of which is an instruction. */
+INLINE void unpack(Bits *numbers, const Bytes *bytes) {
+    Shorts wider = __builtin_convertvector(*bytes, Shorts);
+    *numbers = __builtin_convertvector(wider, Bits);
+}
+
+/* Where component i of a vector is in the tables: as the codes come out of their bytes. */
+static int64_t place_of(const ingot_codes *codes, int64_t i) {
+    if (codes->kind != CODES_4_BITS)
+        return i;
+    int64_t inside = i % (2 * LANES);
+    return i - inside + inside / 2 + inside % 2 * LANES;
+}
+
+static void prepare_components(const ingot_codes *codes, const float *query, const float *centroid, float *prepared) {
+    int64_t length = padded_length(codes);
+    float *first = prepared + TABLES, *second = first + length;
+    memset(first, 0, 3 * (size_t)length * sizeof(float)); /* zeros for components that are not there */
+    for (int64_t i = 0; i < codes->d; i++) {
+        int64_t place = place_of(codes, i);
+        float origin = codes->origins[i] + (centroid == NULL ? 0 : centroid[i]);
+        if (codes->metric == METRIC_L2) {
+            first[place] = query[i] - origin;
+            second[place] = codes->steps[i];
+        } else {
+            first[place] = query[i] * codes->steps[i];
+            prepared[0] -= query[i] * origin;
+        }
+    }
+}
+
+FOR_EACH_MACHINE
+static void prepare_parts(const ingot_codes *codes, const float *query, const float *centroid, float *prepared) {
+    float *tables = prepared + TABLES;
+    int64_t entries = codes->entries, length = codes->d / codes->code_bytes;
+    memset(tables, 0, (size_t)(codes->code_bytes * entries) * sizeof(float));
+    for (int64_t i = 0; i < codes->d; i++) {
+        const float *column = codes->codebooks + i * entries;
+        float *table = tables + i / length * entries, x = query[i];
+        if (codes->metric == METRIC_L2) {
+            x -= centroid == NULL ? 0 : centroid[i];
+            for (int64_t j = 0; j < entries; j++)
+                table[j] += (x - column[j]) * (x - column[j]);
+        } else {
+            prepared[0] -= centroid == NULL ? 0 : x * centroid[i];
+            for (int64_t j = 0; j < entries; j++)
+                table[j] -= x * column[j];
+        }
+    }
+}
+
+void ingot_prepare_codes(const ingot_codes *codes, const float *query, const float *centroid, float *prepared) {
+    prepared[0] = 0;
+    if (codes->kind == CODES_PARTS)
+        prepare_parts(codes, query, centroid, prepared);
+    else if (codes->kind != CODES_FLOAT32)
+        prepare_components(codes, query, centroid, prepared);
+}
+
+/* Half-precision numbers that are finite: their exponents are off by 112. */
+INLINE void widen(Lanes *to, const Shorts *from) {
+    Bits bits = __builtin_convertvector(*from, Bits), size = (bits & 0x7fff) << 13, sign = (bits & 0x8000) << 16;
+    *to = (Lanes)((Bits)((Lanes)size * 0x1p112f) | sign);
+}
+
+INLINE void add_codes(ingot_metric metric, Lanes *sum, const Lanes *code, const float *first, const float *second) {
+    Lanes x, step;
+    load(&x, first);
+    if (metric != METRIC_L2) {
+        *sum += x * *code;
+        return;
+    }
+    load(&step, second);
+    Lanes difference = x - step * *code;
+    *sum += difference * difference;
+}
+
+INLINE void keys_of_components(ingot_metric metric, ingot_codes_kind kind, const ingot_codes *codes, float *prepared,
+                               const char *rows, int64_t row_count, const char *end, float *keys) {
+    int64_t length = padded_length(codes);
+    const float *first = prepared + TABLES, *second = first + length;
+    int64_t read = kind == CODES_FLOAT16 ? 2 * length : kind == CODES_4_BITS ? length / 2 : length;
+    for (int64_t row = 0; row < row_count; row++) {
+        const char *from = rows + row * codes->code_bytes;
+        if (end - from < read) /* what is read behind the row does not count, but must be there */
+            from = memcpy(prepared + TABLES + 2 * length, from, (size_t)codes->code_bytes);
+        Lanes sum = {0}, code;
+        for (int64_t i = 0; i < length; i += LANES) {
+            if (kind == CODES_FLOAT16) {
+                Shorts halves;
+                memcpy(&halves, from + 2 * i, sizeof halves);
+                widen(&code, &halves);
+            } else {
+                Bytes bytes;
+                Bits numbers;
+                memcpy(&bytes, from + (kind == CODES_4_BITS ? i / 2 : i), sizeof bytes);
+                unpack(&numbers, &bytes);
+                if (kind == CODES_4_BITS) {
+                    code = __builtin_convertvector(numbers & 15, Lanes);
+                    add_codes(metric, &sum, &code, first + i, second + i);
+                    i += LANES;
+                    numbers = numbers >> 4;
+                }
+                code = __builtin_convertvector(numbers, Lanes);
+            }
+            add_codes(metric, &sum, &code, first + i, second + i);
+        }
+        keys[row] = metric == METRIC_L2 ? total(&sum) : prepared[0] - total(&sum);
+    }
+}
+
+static void keys_of_parts(const ingot_codes *codes, const float *prepared, const char *rows, int64_t row_count,
+                          float *keys) {
+    const float *tables = prepared + TABLES;
+    int64_t parts = codes->code_bytes, entries = codes->entries, mask = entries - 1;
+    enum { TOGETHER = 4 }; /* rows, so that sums do not wait for each other */
+    int64_t row = 0;
+    for (; row + TOGETHER <= row_count; row += TOGETHER) {
+        const uint8_t *code = (const uint8_t *)rows + row * parts;
+        float sums[TOGETHER] = {prepared[0], prepared[0], prepared[0], prepared[0]};
+        const float *table = tables;
+        for (int64_t part = 0; part < parts; part++, table += entries) {
+            for (int r = 0; r < TOGETHER; r++)
+                sums[r] += table[code[r * parts + part] & mask];
+        }
+        memcpy(keys + row, sums, sizeof sums);
+    }
+    for (; row < row_count; row++) {
+        const uint8_t *code = (const uint8_t *)rows + row * parts;
+        float sum = prepared[0];
+        for (int64_t part = 0; part < parts; part++)
+            sum += tables[part * entries + (code[part] & mask)];
+        keys[row] = sum;
+    }
+}
+
+FOR_EACH_MACHINE
+static void keys_of_scalars(const ingot_codes *codes, float *prepared, const char *rows, int64_t row_count,
+                            const char *end, float *keys) {
+#define CASE(kind_here) \
+    if (codes->kind == kind_here && codes->metric == METRIC_L2) \
+        keys_of_components(METRIC_L2, kind_here, codes, prepared, rows, row_count, end, keys); \
+    else if (codes->kind == kind_here) \
+        keys_of_components(METRIC_INNER_PRODUCT, kind_here, codes, prepared, rows, row_count, end, keys);
+    CASE(CODES_8_BITS)
+    CASE(CODES_4_BITS)
+    CASE(CODES_FLOAT16)
+#undef CASE
+}
+
+void ingot_coded_keys(const ingot_codes *codes, const float *query, float *prepared, const char *rows,
+                      int64_t row_count, const char *end, float *keys) {
+    if (codes->kind == CODES_FLOAT32)
+        ingot_keys(codes->metric, query, 1, (const float *)rows, row_count, codes->d, keys, row_count);
+    else if (codes->kind == CODES_PARTS)
+        keys_of_parts(codes, prepared, rows, row_count, keys);
+    else
+        keys_of_scalars(codes, prepared, rows, row_count, end, keys);
+}

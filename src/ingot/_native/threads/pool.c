@@ -1,0 +1,336 @@
+/* The thread pool.
+ *
+ * A loop is cut into pieces, each thread that takes part owns a run of consecutive pieces (the same ones in the next
+ * loop of the same size: their data may still be in that core's cache) and then helps itself to what others have not
+ * begun. The caller never waits for a worker to arrive, only for pieces already begun: if the machine is busy and a
+ * worker gets no core, the caller does all the work.
+ *
+ * `door` says whether there is a loop to join: OPEN, and the number of workers inside. A worker enters by adding one
+ * while OPEN is set, which makes the description of the loop (`loop`) valid until it leaves by subtracting one. The
+ * caller closes the door when no piece is left and waits for the number to become 0. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "threads/pool.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <time.h>
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#include "threads/machine.h"
+
+#define CACHE_LINE 128 /* two lines, because processors fetch pairs */
+#define PIECES_PER_THREAD 4
+#define DEFAULT_SPIN_MICROSECONDS 30
+
+#define OPEN 0x80000000u
+#define CALLER_SLEEPS 0x40000000u
+#define INSIDE 0x0000ffffu
+
+typedef struct {
+    _Alignas(CACHE_LINE) atomic_uint calls; /* grows when the worker is wanted; it waits for the number to change */
+    atomic_bool sleeps;
+    pthread_t thread;
+} Worker;
+
+typedef struct {
+    _Alignas(CACHE_LINE) atomic_llong next; /* the first piece of this thread's run that nobody has begun */
+    int64_t end;
+} Run;
+
+static struct {
+    ingot_loop_body body;
+    void *context;
+    int64_t begin, count, pieces;
+    int threads;
+} loop;
+
+static Worker workers[INGOT_MAXIMUM_THREADS]; /* number 0 is the caller and is not used */
+static Run runs[INGOT_MAXIMUM_THREADS];
+static _Alignas(CACHE_LINE) atomic_uint door;
+static _Alignas(CACHE_LINE) atomic_bool taken; /* a loop is being spread */
+static atomic_int wanted_threads;
+static atomic_bool stopping;
+static int started = 1; /* threads there are, the caller included; changed only by who has `taken` */
+static atomic_long spin_nanoseconds;
+static long wanted_spin;
+static int machine_cpus;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Thread_local bool inside_loop;
+
+/* ---- waiting ---- */
+
+#ifdef __linux__
+static void sleep_while(atomic_uint *word, unsigned value) {
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void wake(atomic_uint *word) {
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+#else
+static pthread_mutex_t sleep_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t sleepers = PTHREAD_COND_INITIALIZER;
+
+static void sleep_while(atomic_uint *word, unsigned value) {
+    pthread_mutex_lock(&sleep_lock);
+    while (atomic_load(word) == value) {
+        pthread_cond_wait(&sleepers, &sleep_lock);
+    }
+    pthread_mutex_unlock(&sleep_lock);
+}
+
+static void wake(atomic_uint *word) {
+    (void)word;
+    pthread_mutex_lock(&sleep_lock);
+    pthread_cond_broadcast(&sleepers);
+    pthread_mutex_unlock(&sleep_lock);
+}
+#endif
+
+static void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static int64_t now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+}
+
+/* Looks at the word for a while; true if `changed` became true of it. Short, because the core may be wanted by others;
+ * long enough that loops which follow each other need no system calls. */
+static bool spin(atomic_uint *word, bool (*changed)(unsigned now, unsigned before), unsigned before) {
+    int64_t nanoseconds = atomic_load_explicit(&spin_nanoseconds, memory_order_relaxed);
+    if (nanoseconds == 0) {
+        return changed(atomic_load_explicit(word, memory_order_acquire), before);
+    }
+    int64_t until = now() + nanoseconds;
+    do {
+        for (int i = 0; i < 64; i++) {
+            if (changed(atomic_load_explicit(word, memory_order_acquire), before)) {
+                return true;
+            }
+            relax();
+        }
+    } while (now() < until);
+    return false;
+}
+
+static bool differs(unsigned value, unsigned before) {
+    return value != before;
+}
+
+static bool nobody_inside(unsigned value, unsigned before) {
+    (void)before;
+    return (value & INSIDE) == 0;
+}
+
+/* ---- doing the work ---- */
+
+static int64_t piece_begin(int64_t piece) {
+    int64_t size = loop.count / loop.pieces, larger = loop.count % loop.pieces;
+    return loop.begin + piece * size + (piece < larger ? piece : larger);
+}
+
+static void work(int thread) {
+    for (int i = 0; i < loop.threads; i++) {
+        int owner = thread + i < loop.threads ? thread + i : thread + i - loop.threads;
+        Run *run = &runs[owner];
+        while (atomic_load_explicit(&run->next, memory_order_relaxed) < run->end) {
+            int64_t piece = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
+            if (piece >= run->end) {
+                break;
+            }
+            loop.body(loop.context, piece_begin(piece), piece_begin(piece + 1), thread);
+        }
+    }
+}
+
+static void join_loop(int thread) {
+    unsigned state = atomic_load_explicit(&door, memory_order_relaxed);
+    do {
+        if ((state & OPEN) == 0) {
+            return; /* the others were done before this thread got here */
+        }
+    } while (!atomic_compare_exchange_weak_explicit(&door, &state, state + 1, memory_order_acquire,
+                                                    memory_order_relaxed));
+    if (thread < loop.threads) {
+        work(thread);
+    }
+    state = atomic_fetch_sub_explicit(&door, 1, memory_order_acq_rel) - 1;
+    if ((state & INSIDE) == 0 && (state & CALLER_SLEEPS) != 0) {
+        wake(&door);
+    }
+}
+
+static void *worker_main(void *argument) {
+    Worker *self = argument;
+    int thread = (int)(self - workers);
+    unsigned seen = 0;
+    inside_loop = true; /* whatever a worker runs is inside a loop */
+    while (!atomic_load(&stopping)) {
+        if (!spin(&self->calls, differs, seen)) {
+            /* In this order: the caller adds to `calls` before it asks whether this thread sleeps. */
+            atomic_store(&self->sleeps, true);
+            while (atomic_load(&self->calls) == seen) {
+                sleep_while(&self->calls, seen);
+            }
+            atomic_store(&self->sleeps, false);
+        }
+        seen = atomic_load_explicit(&self->calls, memory_order_acquire);
+        join_loop(thread);
+    }
+    return NULL;
+}
+
+/* ---- threads ---- */
+
+static void call_worker(Worker *worker) {
+    atomic_fetch_add(&worker->calls, 1);
+    if (atomic_load(&worker->sleeps)) {
+        wake(&worker->calls);
+    }
+}
+
+/* Workers are made when first needed. If the system refuses, there are fewer. */
+static void start_workers(int threads) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* inherited: signals are for Python's main thread */
+    while (started < threads) {
+        Worker *worker = &workers[started];
+        atomic_store(&worker->calls, 0);
+        atomic_store(&worker->sleeps, false);
+        if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0) {
+            break;
+        }
+        started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void after_fork_in_child(void) {
+    started = 1; /* only the thread that forked lives on */
+    atomic_store(&door, 0);
+    atomic_store(&taken, false);
+    inside_loop = false;
+}
+
+/* More threads than cores take turns: one that looks for work keeps the core from one that has some. */
+static void set_threads(int threads) {
+    atomic_store(&spin_nanoseconds, threads > machine_cpus ? 0 : wanted_spin);
+    atomic_store(&wanted_threads, threads);
+}
+
+static void start(void) {
+    long threads, spin_microseconds = DEFAULT_SPIN_MICROSECONDS;
+    machine_cpus = ingot_machine_cpus();
+    threads = machine_cpus < INGOT_MAXIMUM_THREADS ? machine_cpus : INGOT_MAXIMUM_THREADS;
+    ingot_environment_number("INGOT_NUM_THREADS", 1, INGOT_MAXIMUM_THREADS, &threads);
+    ingot_environment_number("INGOT_SPIN_MICROSECONDS", 0, 1000000, &spin_microseconds);
+    wanted_spin = 1000 * spin_microseconds;
+    set_threads((int)threads);
+    pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+int ingot_num_threads(void) {
+    pthread_once(&once, start);
+    return atomic_load_explicit(&wanted_threads, memory_order_relaxed);
+}
+
+void ingot_set_num_threads(int threads) {
+    pthread_once(&once, start);
+    set_threads(threads);
+}
+
+/* Ends the workers before the process does, so that none runs while memory is being torn down. */
+void ingot_stop_pool(void) {
+    bool free = false;
+    if (!atomic_compare_exchange_strong(&taken, &free, true)) {
+        return; /* a daemon thread is in the middle of a loop: leave everything as it is */
+    }
+    atomic_store(&stopping, true);
+    for (int i = 1; i < started; i++) {
+        call_worker(&workers[i]);
+    }
+    for (int i = 1; i < started; i++) {
+        pthread_join(workers[i].thread, NULL);
+    }
+    started = 1; /* `taken` stays: loops from now on run on the calling thread */
+}
+
+/* ---- spreading a loop ---- */
+
+static void prepare_runs(void) {
+    int64_t size = loop.pieces / loop.threads, larger = loop.pieces % loop.threads, begin = 0;
+    for (int i = 0; i < loop.threads; i++) {
+        runs[i].end = begin + size + (i < larger);
+        atomic_store_explicit(&runs[i].next, begin, memory_order_relaxed);
+        begin = runs[i].end;
+    }
+}
+
+static void wait_until_all_left(void) {
+    atomic_fetch_and(&door, ~OPEN);
+    if (spin(&door, nobody_inside, 0)) {
+        return;
+    }
+    unsigned state = atomic_fetch_or(&door, CALLER_SLEEPS) | CALLER_SLEEPS;
+    while ((state & INSIDE) != 0) {
+        sleep_while(&door, state);
+        state = atomic_load_explicit(&door, memory_order_acquire);
+    }
+}
+
+void ingot_parallel_range(ingot_loop_body body, void *context, int64_t begin, int64_t end, int64_t grain) {
+    int64_t count = end - begin;
+    if (count <= 0) {
+        return;
+    }
+    int64_t most_pieces = count / (grain < 1 ? 1 : grain);
+    int threads = ingot_num_threads();
+    threads = most_pieces < threads ? (int)most_pieces : threads;
+    bool free = false;
+    if (threads <= 1 || inside_loop || !atomic_compare_exchange_strong(&taken, &free, true)) {
+        body(context, begin, end, 0);
+        return;
+    }
+    if (started < threads) {
+        start_workers(threads);
+        threads = started < threads ? started : threads;
+    }
+    int64_t pieces = (int64_t)threads * PIECES_PER_THREAD;
+    loop.body = body;
+    loop.context = context;
+    loop.begin = begin;
+    loop.count = count;
+    loop.pieces = pieces < most_pieces ? pieces : most_pieces;
+    loop.threads = threads;
+    prepare_runs();
+    atomic_store(&door, OPEN);
+    for (int i = 1; i < threads; i++) {
+        call_worker(&workers[i]);
+    }
+    inside_loop = true;
+    work(0);
+    inside_loop = false;
+    wait_until_all_left();
+    atomic_store(&taken, false);
+}
+
+void ingot_parallel_for(ingot_loop_body body, void *context, int64_t count, int64_t grain) {
+    ingot_parallel_range(body, context, 0, count, grain);
+}

@@ -1,0 +1,134 @@
+/* The thread pool as functions of the module. runtime/threads.py gives them to users. */
+#include "native.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "threads/machine.h"
+#include "threads/pool.h"
+
+static PyObject *get_num_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
+    return PyLong_FromLong(ingot_num_threads());
+}
+
+static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *number) {
+    Py_ssize_t threads = PyNumber_AsSsize_t(number, NULL);
+    if (threads == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    if (threads < 1 || threads > INGOT_MAXIMUM_THREADS) {
+        PyErr_Format(PyExc_ValueError, "[set_num_threads] the number of threads must be from 1 to %d, got %S.",
+                     INGOT_MAXIMUM_THREADS, number);
+        return NULL;
+    }
+    int old = ingot_num_threads();
+    ingot_set_num_threads((int)threads);
+    return PyLong_FromLong(old);
+}
+
+/* ---- for tests: how a loop was spread ---- */
+
+typedef struct {
+    int64_t begin, end;
+    int thread;
+} Piece;
+
+typedef struct {
+    Piece *pieces;
+    int64_t room;
+    atomic_llong used;
+    bool nested;
+} Record;
+
+typedef struct {
+    atomic_llong pieces, covered;
+} Inner;
+
+static void count_piece(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    Inner *inner = context;
+    atomic_fetch_add(&inner->pieces, 1);
+    atomic_fetch_add(&inner->covered, end - begin);
+}
+
+static void record_piece(void *context, int64_t begin, int64_t end, int thread) {
+    Record *record = context;
+    if (record->nested) {
+        Inner inner;
+        atomic_init(&inner.pieces, 0);
+        atomic_init(&inner.covered, 0);
+        ingot_parallel_for(count_piece, &inner, end - begin, 1);
+        end = begin + atomic_load(&inner.covered);
+        thread = (int)atomic_load(&inner.pieces);
+    }
+    for (volatile int i = 0; i < 1000; i++) {
+        /* about a microsecond, in which another thread can take the next piece */
+    }
+    int64_t index = atomic_fetch_add(&record->used, 1);
+    if (index < record->room) {
+        record->pieces[index] = (Piece){begin, end, thread};
+    }
+}
+
+static PyObject *parallel_for_probe(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    long long count, grain;
+    int nested = 0;
+    if (!PyArg_ParseTuple(arguments, "LL|p:parallel_for_probe", &count, &grain, &nested)) {
+        return NULL;
+    }
+    Record record = {.room = 8 * INGOT_MAXIMUM_THREADS, .nested = nested};
+    atomic_init(&record.used, 0);
+    record.pieces = malloc((size_t)record.room * sizeof(Piece));
+    if (record.pieces == NULL) {
+        return PyErr_NoMemory();
+    }
+    Py_BEGIN_ALLOW_THREADS
+    ingot_parallel_for(record_piece, &record, count, grain);
+    Py_END_ALLOW_THREADS
+    PyObject *result = PyList_New(0);
+    for (int64_t i = 0; result != NULL && i < atomic_load(&record.used); i++) {
+        Piece *piece = &record.pieces[i];
+        PyObject *entry = Py_BuildValue("LLi", (long long)piece->begin, (long long)piece->end, piece->thread);
+        if (entry == NULL || PyList_Append(result, entry) < 0) {
+            Py_CLEAR(result);
+        }
+        Py_XDECREF(entry);
+    }
+    free(record.pieces);
+    return result;
+}
+
+static PyMethodDef functions[] = {
+    {"get_num_threads", get_num_threads, METH_NOARGS, "get_num_threads(): how many threads a loop is spread over"},
+    {"set_num_threads", set_num_threads, METH_O, "set_num_threads(threads): from the next loop on; returns the old number"},
+    {"parallel_for_probe", parallel_for_probe, METH_VARARGS,
+     "parallel_for_probe(count, grain, nested=False): the (begin, end, thread) of each piece of a loop, for tests; with "
+     "nested, a loop is run in each piece and (begin, begin + what it covered, its number of pieces) returned"},
+    {NULL, NULL, 0, NULL},
+};
+
+/* A number that cannot be used is said aloud rather than silently passed over. */
+static int warn_of_environment(const char *name, long least, long most) {
+    long number;
+    if (ingot_environment_number(name, least, most, &number) >= 0) {
+        return 0;
+    }
+    return PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "%s must be a whole number from %ld to %ld, got '%s': ignored.",
+                            name, least, most, getenv(name));
+}
+
+int ingot_add_pool(PyObject *module) {
+    if (warn_of_environment("INGOT_NUM_THREADS", 1, INGOT_MAXIMUM_THREADS) < 0 ||
+        warn_of_environment("INGOT_SPIN_MICROSECONDS", 0, 1000000) < 0) {
+        return -1;
+    }
+    PyObject *address = PyLong_FromVoidPtr((void *)(uintptr_t)&ingot_parallel_for);
+    int added = address == NULL ? -1 : PyModule_AddObjectRef(module, "parallel_for_address", address);
+    Py_XDECREF(address);
+    if (added < 0) {
+        return -1;
+    }
+    /* Fails only when others have filled the list of exit functions; then the workers end with the process. */
+    (void)Py_AtExit(ingot_stop_pool);
+    return PyModule_AddFunctions(module, functions);
+}
