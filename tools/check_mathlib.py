@@ -21,10 +21,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.compiler.kernel_runner import CompiledLoop, compile_function
 
-from ingot.compiler import mathlib
-from ingot.compiler.code import Code, Register
-from ingot.compiler.emit import Element, LLVMKernel
-from ingot.compiler.mathlib.number import Number, absolute, select
+from ingot.compiler.llvm import mathlib
+from ingot.compiler.llvm.code import Code, Register
+from ingot.compiler.llvm.emit import Element, LLVMKernel
+from ingot.compiler.llvm.mathlib.number import Number, absolute, select
 from ingot.graph.dtype import Dtype, float32, float64
 
 BINARY = ("arctan2", "power", "remainder")

@@ -1,4 +1,4 @@
-"""Fits the polynomials of the math library and writes ingot/compiler/mathlib/coefficients.py.
+"""Fits the polynomials of the math library and writes ingot/compiler/llvm/mathlib/coefficients.py.
 
     python tools/fit_polynomials.py [name ...]     # fit and write all, or fit and show some
 
@@ -40,7 +40,7 @@ from mpmath import cos as cosine
 
 mp.dps = 60
 
-OUTPUT = Path(__file__).parent.parent / "src/ingot/compiler/mathlib/coefficients.py"
+OUTPUT = Path(__file__).parent.parent / "src/ingot/compiler/llvm/mathlib/coefficients.py"
 
 Function = Callable[[mpf], mpf]
 
@@ -388,7 +388,7 @@ comment says, computed without rounding: relative to the function, or to 1 where
 
 from __future__ import annotations
 
-from ingot.compiler.mathlib.polynomial import Polynomial
+from ingot.compiler.llvm.mathlib.polynomial import Polynomial
 '''
 
 

@@ -79,15 +79,15 @@ fi
 
 echo "sanitize: addresses and undefined behaviour"
 build memory "-fsanitize=address,undefined -fno-sanitize-recover=undefined"
-check memory asan tests/native tests/compiler/test_donation.py tests/compiler/test_interruption.py \
-    tests/compiler/test_machine_code.py \
+check memory asan tests/native tests/compiler/plan/test_donation.py tests/compiler/run/test_interruption.py \
+    tests/compiler/machine/test_machine_code.py \
     tests/runtime/test_profile.py tests/graph/test_blas.py tests/search/test_flat.py "$@"
 
 echo "sanitize: threads"
 build threads "-fsanitize=thread"
 # Libraries that were built without it, such as BLAS, would be reported for what their own threads do.
 check threads tsan tests/native/test_pool.py tests/native/test_allocator.py tests/native/test_numpy_memory.py \
-    tests/native/test_top_k.py tests/compiler/test_interruption.py "$@"
+    tests/native/test_top_k.py tests/compiler/run/test_interruption.py "$@"
 
 if [ $failed -ne 0 ]; then
     echo "sanitize: FAILED" >&2

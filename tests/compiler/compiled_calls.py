@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 import ingot.core as mx
-from ingot.compiler.call import Call
-from ingot.compiler.describe import contents_of
-from ingot.compiler.trace import Trace, trace
+from ingot.compiler.call.describe import contents_of
+from ingot.compiler.trace.call import Call
+from ingot.compiler.trace.trace import Trace, trace
 
 
 def exp_plus(x: Any, y: Any) -> Any:

@@ -9,9 +9,9 @@ from itertools import count
 
 import numpy as np
 
-from ingot.compiler.code import Code, Register, literal
-from ingot.compiler.emit import Element, LLVMKernel
-from ingot.compiler.jit import assembly, compile_object, load_object
+from ingot.compiler.llvm.code import Code, Register, literal
+from ingot.compiler.llvm.emit import Element, LLVMKernel
+from ingot.compiler.machine.jit import assembly, compile_object, load_object
 from ingot.graph.dtype import Dtype
 
 Expression = Callable[..., Register]

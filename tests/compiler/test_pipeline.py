@@ -20,11 +20,11 @@ from tests.compiler.compiled_calls import traced
 import ingot.core as mx
 from ingot.compiler.forms.nest_text import nest_text
 from ingot.compiler.forms.nest_verify import verify
-from ingot.compiler.fuse import fuse
+from ingot.compiler.forms.tape import Step, Tape
+from ingot.compiler.passes.fuse import fuse
+from ingot.compiler.passes.simplify import simplify
 from ingot.compiler.pipeline import run_pipeline
-from ingot.compiler.program import Program
-from ingot.compiler.simplify import simplify
-from ingot.compiler.tape import Step, Tape
+from ingot.compiler.run.program import Program
 from ingot.graph.tree import arrays_in
 from ingot.runtime.compile_mode import CompileMode
 

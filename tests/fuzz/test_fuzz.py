@@ -14,7 +14,7 @@ from tests.fuzz.stories import KINDS, Story, tell_story
 from tests.fuzz.tell import check_story
 
 import ingot.core as mx
-from ingot.compiler.escapes import Escapes
+from ingot.compiler.trace.escapes import Escapes
 
 PARTS = 6  # so that they can run side by side
 PROGRAMS_IN_A_PART = 50

@@ -27,7 +27,7 @@ from ingot.runtime import progress
 progress.DELAY = 0.1
 progress.INTERVAL_OF_LINES = 0.1
 import ingot.core as mx
-from ingot.compiler import kernels
+from ingot.compiler.machine import kernels
 original = kernels.compile_object
 def slowly(text):
     time.sleep(0.25)

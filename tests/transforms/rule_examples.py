@@ -424,13 +424,13 @@ ELSEWHERE = {
     "CustomFunction": "tests/transforms/test_custom.py and test_compositions.py",
     **dict.fromkeys(
         ("CheckedIndex", "CheckedScatter", "ElementsAt", "IsAt", "IsOutside", "SomeOutside"),
-        "tests/compiler/test_native_indices.py: what others become in compiled programs",
+        "tests/compiler/lower/test_native_indices.py: what others become in compiled programs",
     ),
     **dict.fromkeys(
         ("Counted", "Positions", "RandomWord", "Ranked", "RankedPlace"),
-        "tests/compiler/test_native_positions.py: what others become in compiled programs",
+        "tests/compiler/lower/test_native_positions.py: what others become in compiled programs",
     ),
-    "Length": "tests/compiler/test_dimension.py: it stands for a number while compile traces",
+    "Length": "tests/compiler/trace/test_dimension.py: it stands for a number while compile traces",
 }
 
 assert mx.array  # the ops' methods are attached when ingot.core is imported

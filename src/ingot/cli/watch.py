@@ -14,9 +14,9 @@ from typing import Any
 
 import ingot.core as mx
 from ingot import _native
-from ingot.compiler.explain import Explanation
-from ingot.compiler.function import CompiledFunction
+from ingot.compiler.call.function import CompiledFunction
 from ingot.drop_in import install_as_mlx
+from ingot.explain.report import Explanation
 from ingot.graph.tree import tree_map
 
 __all__ = ["ScriptError", "explain_call", "explain_with"]

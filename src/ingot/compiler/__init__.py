@@ -1,1 +1,1 @@
-"""The compiler: one module a stage, in run order: trace, simplify, fuse, program."""
+"""The compiler: from a function to native code, in the order of `pipeline.py`."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from ingot.compiler.cache_info import Account
-from ingot.compiler.expand import expand
-from ingot.compiler.fuse import fuse, separate
-from ingot.compiler.late_casts import late_casts
-from ingot.compiler.program import Program
-from ingot.compiler.schedule import Schedule
-from ingot.compiler.simplify import SimplifyReport, simplify
-from ingot.compiler.tape import Tape
+from ingot.compiler.call.cache_info import Account
+from ingot.compiler.forms.schedule import Schedule
+from ingot.compiler.forms.tape import Tape
+from ingot.compiler.passes.expand import expand
+from ingot.compiler.passes.fuse import fuse, separate
+from ingot.compiler.passes.late_casts import late_casts
+from ingot.compiler.passes.simplify import SimplifyReport, simplify
+from ingot.compiler.run.program import Program
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import excess_precision
 from ingot.runtime.progress import working

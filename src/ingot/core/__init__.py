@@ -5,7 +5,6 @@ others, `import name as name` tells type checkers that the name is public.
 """
 
 from ingot import MLX_VERSION as __version__  # noqa: N811
-from ingot.compiler.dot import export_to_dot as export_to_dot
 from ingot.core import cuda as cuda
 from ingot.core import distributed as distributed
 from ingot.core import fast as fast
@@ -16,6 +15,7 @@ from ingot.core import random as random
 from ingot.core.array import array as array
 from ingot.core.array import attach_functions
 from ingot.core.compilation import *
+from ingot.explain.dot import export_to_dot as export_to_dot
 from ingot.graph.boundary import check_functions as _check_functions
 from ingot.graph.construct import *
 from ingot.graph.device import *

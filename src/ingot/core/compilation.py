@@ -13,19 +13,19 @@ from ingot.graph.families import is_approximate
 from ingot.graph.libraries import limit_blas_threads
 
 if TYPE_CHECKING:
-    from ingot.compiler import function
+    from ingot.compiler.call import function
 
 __all__ = ["compile", "eager_fusion_info", "set_deterministic", "set_eager_fusion"]
 
 
 @cache
 def _function() -> Any:
-    return importlib.import_module("ingot.compiler.function")
+    return importlib.import_module("ingot.compiler.call.function")
 
 
 @cache
 def _eager() -> Any:
-    return importlib.import_module("ingot.compiler.eager")
+    return importlib.import_module("ingot.compiler.call.eager")
 
 
 def compile(
@@ -97,7 +97,7 @@ def _run_kernel(node: Any, op: Any, values: tuple[Any, ...]) -> Any:
 
 @cache
 def _math_kernels() -> Any:
-    return importlib.import_module("ingot.compiler.math_kernels")
+    return importlib.import_module("ingot.compiler.call.math_kernels")
 
 
 def eager_fusion_info() -> dict[str, int]:

@@ -10,8 +10,8 @@ import numpy as np
 
 from ingot.compiler.forms.affine import Symbol, affine
 from ingot.compiler.forms.nest import Buffer, Nest
-from ingot.compiler.jit import compile_object, load_object
 from ingot.compiler.llvm.nests import nest_module
+from ingot.compiler.machine.jit import compile_object, load_object
 
 _names = count()
 

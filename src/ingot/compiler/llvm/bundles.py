@@ -7,8 +7,8 @@ which nothing is left of the memory. Bool is a byte there, and complex numbers a
 from __future__ import annotations
 
 from ingot._native import Dtype
-from ingot.compiler.code import Code, Register, literal
-from ingot.compiler.emit import Element, register_type
+from ingot.compiler.llvm.code import Code, Register, literal
+from ingot.compiler.llvm.emit import Element, register_type
 from ingot.graph.dtype import bool_, complex64
 
 __all__ = ["BundleMemory", "repeated", "some_lanes"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from ingot.compiler.code import Code, Register, literal
 from ingot.compiler.forms.nest import CopyBlock
+from ingot.compiler.llvm.code import Code, Register, literal
 
 __all__ = ["copy_block"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ingot.compiler.code import Code
+from ingot.compiler.llvm.code import Code
 
 __all__ = ["module_text", "work_grain"]
 

@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ingot.compiler.code import NO_UNROLLING, WRITTEN_OUT, Code, Register, literal
-from ingot.compiler.code import Loop as CodeLoop
-from ingot.compiler.emit import Element, LLVMKernel, register_type
 from ingot.compiler.forms.affine import Affine, Extent, Index, Variable, affine
 from ingot.compiler.forms.nest import (
     Apart,
@@ -42,7 +39,10 @@ from ingot.compiler.forms.nest import (
     statements,
 )
 from ingot.compiler.llvm.bundles import BundleMemory, repeated, some_lanes
+from ingot.compiler.llvm.code import NO_UNROLLING, WRITTEN_OUT, Code, Register, literal
+from ingot.compiler.llvm.code import Loop as CodeLoop
 from ingot.compiler.llvm.copies import copy_block
+from ingot.compiler.llvm.emit import Element, LLVMKernel, register_type
 from ingot.compiler.llvm.module import module_text, work_grain
 from ingot.compiler.llvm.places import Factor, Place, Places
 

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 from ingot.compiler.forms.affine import Affine, Extent, Index, affine
 from ingot.compiler.forms.nest import Buffer, Value
+from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.group import GroupBuilder, Known, Spot
 from ingot.compiler.lower.reductions import Accumulator
-from ingot.compiler.tape import Step
 from ingot.graph.reduction_order import BLOCK, LANES, PART
 
 __all__ = ["Columns"]

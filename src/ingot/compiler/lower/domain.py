@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from ingot._native import Dtype
-from ingot.compiler.schedule import Group, inputs_at_place
-from ingot.compiler.tape import Step
+from ingot.compiler.forms.schedule import Group, inputs_at_place
+from ingot.compiler.forms.tape import Step
 from ingot.graph.families import Reduce
 from ingot.graph.reduction_order import inner_axes
 from ingot.graph.shape import size_of

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ingot.compiler.fuse import runs_by_rows
+from ingot.compiler.forms.schedule import Group
+from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import operands_of, reads_rows_again
 from ingot.compiler.lower.group import GroupBuilder
 from ingot.compiler.lower.kernel import Lowered
@@ -18,8 +19,7 @@ from ingot.compiler.lower.maps import lower_map
 from ingot.compiler.lower.partial_reductions import columns, split
 from ingot.compiler.lower.rows import lower_rows
 from ingot.compiler.lower.tiles import crosses
-from ingot.compiler.schedule import Group
-from ingot.compiler.tape import Step
+from ingot.compiler.passes.fuse import runs_by_rows
 
 __all__ = ["lower", "read_across"]
 

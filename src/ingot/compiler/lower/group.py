@@ -12,10 +12,10 @@ from typing import Any
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest import Buffer, Indices, Value
 from ingot.compiler.forms.nest_build import NestBuilder
+from ingot.compiler.forms.schedule import Group, inputs_at_place
+from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Operand, immediate_value, operands_of
 from ingot.compiler.lower.kernel import Kernel, kernel_of
-from ingot.compiler.schedule import Group, inputs_at_place
-from ingot.compiler.tape import Step
 
 __all__ = ["GroupBuilder", "Known", "Memory", "Spot"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from ingot.compiler.forms.nest import Nest
 from ingot.compiler.forms.nest_verify import verify
+from ingot.compiler.forms.tape import Step
 from ingot.compiler.llvm.nests import nest_module
-from ingot.compiler.tape import Step
 from ingot.runtime.verification import is_verifying
 
 __all__ = ["Kernel", "Lowered", "kernel_of"]

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ingot.compiler.forms.affine import affine
+from ingot.compiler.forms.schedule import Group
+from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Domain, is_immediate
 from ingot.compiler.lower.group import GroupBuilder, Known, Spot
-from ingot.compiler.schedule import Group
-from ingot.compiler.tape import Step
 
 __all__ = ["MapBuilder"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ingot.compiler.forms.affine import affine
+from ingot.compiler.forms.schedule import Group
+from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel
 from ingot.compiler.lower.map_builder import MapBuilder
 from ingot.compiler.lower.tiles import crossing_axis, map_in_tiles
-from ingot.compiler.schedule import Group
-from ingot.compiler.tape import Step
 
 __all__ = ["lower_map"]
 

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest import Buffer, Carried, Value
+from ingot.compiler.forms.schedule import Group
+from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.columns import Columns
 from ingot.compiler.lower.group import GroupBuilder, Known, Spot
 from ingot.compiler.lower.kernel import Kernel, Lowered
 from ingot.compiler.lower.reductions import Accumulator, Rows
-from ingot.compiler.schedule import Group
-from ingot.compiler.tape import Step
 from ingot.graph.shape import size_of
 
 __all__ = ["columns", "split"]

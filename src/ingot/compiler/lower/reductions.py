@@ -13,8 +13,8 @@ from typing import Any
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest import Carried, Chosen, Constant, Repeated, Value
+from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.group import GroupBuilder, Spot
-from ingot.compiler.tape import Step
 from ingot.graph.dtype import bfloat16, complex64, float16, float32, float64
 from ingot.graph.reduction_order import BLOCK, LANES, PART
 

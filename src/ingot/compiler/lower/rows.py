@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingot.compiler.code import Code, Register, literal
-from ingot.compiler.emit import Element, LLVMKernel, register_type
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest import Value
+from ingot.compiler.forms.tape import Step
+from ingot.compiler.llvm.code import Code, Register, literal
+from ingot.compiler.llvm.emit import Element, LLVMKernel, register_type
 from ingot.compiler.lower.group import GroupBuilder, Known, Memory, Spot
 from ingot.compiler.lower.kernel import Kernel
 from ingot.compiler.lower.reductions import Accumulator, Rows
-from ingot.compiler.tape import Step
 from ingot.graph.shape import size_of
 
 __all__ = ["lower_rows"]

@@ -15,8 +15,8 @@ from typing import Any, cast
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest import Buffer, Value
 from ingot.compiler.forms.nest_build import NestBuilder
+from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, kernel_of
-from ingot.compiler.tape import Step
 
 __all__ = ["lower_scatter"]
 

@@ -1,0 +1,107 @@
+"""Binding: what kinds of callables there are to compile, and methods of objects.
+
+A compiled method is the function of the class, with the object as its first argument: one cache for
+all objects. Bound methods, partials and callable objects are functions of what they are bound to,
+which is an input like captured containers are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from types import MethodType
+from typing import Any
+
+from ingot import _native
+from ingot.compiler.trace.structure import Kind, kind
+from ingot.graph.errors import value_text
+
+__all__ = ["CompiledMethod", "Target", "name_of", "target_of"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be compiled."""
+
+    function: Callable[..., Any]
+    bound: Any  # the function itself if it holds an object or arguments; None otherwise
+    owner: Any  # whom the cache belongs to
+    has_receiver: bool  # whether it is defined in a class, so that its first argument is an object
+
+    def is_method_of(self, cls: type) -> bool:
+        """Whether the function is defined in the class or in a base of it."""
+        if not self.has_receiver:
+            return False
+        outer = self.function.__qualname__.rpartition(".")[0]
+        return any(base.__qualname__ == outer for base in cls.__mro__)
+
+
+def target_of(function: Any) -> Target:
+    """Takes a callable apart; TypeError if it is none."""
+    if isinstance(function, staticmethod):
+        return Target(function.__func__, None, function.__func__, False)
+    if isinstance(function, classmethod):
+        raise TypeError(
+            "[compile] a classmethod cannot be called by itself: write @classmethod above "
+            "@mx.compile, not below."
+        )
+    if not callable(function):
+        raise TypeError(
+            f"[compile] fun must be callable, got {type(function).__name__}: "
+            f"{value_text(function)}. Pass the function itself, not its result."
+        )
+    if isinstance(function, (MethodType, CompiledMethod)):
+        if isinstance(function.__self__, type):
+            return Target(function, None, function.__func__, False)
+        return Target(function, function, function.__func__, False)
+    if isinstance(function, partial):
+        return Target(function, function, function, False)
+    if _native.has_attributes(function) or kind(function) is Kind.FOREIGN:
+        return Target(function, function, type(function).__call__, False)
+    return Target(function, getattr(function, "bound", None), function, _is_in_class(function))
+
+
+def _is_in_class(function: Any) -> bool:
+    outer, _, name = getattr(function, "__qualname__", "").rpartition(".")
+    return bool(outer) and not outer.endswith(">") and "<" not in name
+
+
+def name_of(function: Any) -> str:
+    """What a callable is called."""
+    if isinstance(function, partial):
+        return f"partial({name_of(function.func)})"
+    return getattr(function, "__qualname__", None) or type(function).__qualname__
+
+
+class CompiledMethod:
+    """A compiled method of an object: calling it passes the object."""
+
+    __slots__ = ("__func__", "__self__", "__weakref__")
+
+    _is_tree = True  # as an argument, it is its object
+
+    def __init__(self, function: Any, instance: Any) -> None:
+        self.__func__ = function
+        self.__self__ = instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__func__(self.__self__, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__func__, name)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CompiledMethod):
+            return NotImplemented
+        return self.__func__ is other.__func__ and self.__self__ is other.__self__
+
+    def __hash__(self) -> int:
+        return hash((id(self.__func__), id(self.__self__)))
+
+    def __repr__(self) -> str:
+        return f"<compiled method {name_of(self.__func__)} of {type(self.__self__).__name__}>"
+
+    def explain(self, *args: Any, **kwargs: Any) -> Any:
+        """What compilation makes of the method for these arguments."""
+        return self.__func__.explain(self.__self__, *args, **kwargs)

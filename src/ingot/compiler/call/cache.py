@@ -1,0 +1,236 @@
+"""The cache of a compiled function: bounded, thread-safe, and able to say why it missed.
+
+Entries belong to the function, not to the object that `compile` returned: compiling a function
+twice with the same options shares them, and they die with it. Whoever misses compiles while others
+that miss wait, so equal signatures compile once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakValueDictionary
+
+from ingot._native import UseCounter, array
+from ingot.compiler.call.cache_info import CacheInfo, Counts
+from ingot.compiler.call.describe import Description
+from ingot.compiler.run.program import Compiled
+from ingot.compiler.trace.template import Template
+from ingot.compiler.trace.trace import Trace
+from ingot.runtime.belongings import belongings
+
+__all__ = [
+    "Entry",
+    "FunctionCache",
+    "Instance",
+    "Known",
+    "Shapes",
+    "Variant",
+    "cache_of",
+]
+
+MOST_ENTRIES = 256
+MOST_INSTANCES = 256  # of one trace for all shapes
+MAX_FAST_ENTRIES = 512
+MAX_GUARDED_ENTRIES = 8  # for one signature, by what attributes were
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a call before anything runs."""
+
+    key: tuple[Any, ...]
+    shapes: Shapes  # of the arrays, if those are not part of the key
+    arrays: list[array]
+    objects: list[Any]
+
+
+@dataclass
+class Instance:
+    """A trace made ready to run for given shapes."""
+
+    trace: Trace
+    op: Compiled
+    result: Template | None  # None if the trace's recipe builds it
+    values: list[Any]  # of the trace's dimensions
+    uses: UseCounter = field(default_factory=UseCounter)  # also by the fast path
+    fast_keys: set[Hashable] = field(default_factory=set)  # under which that knows it
+    is_gone: bool = False  # from the cache
+
+    def __post_init__(self) -> None:
+        self.uses.used()
+
+    @property
+    def last_used(self) -> int:
+        """When it was used last."""
+        return self.uses.last_used
+
+
+@dataclass
+class Variant:
+    """One trace and its instances: one, or with shapeless one for each combination of shapes."""
+
+    trace: Trace
+    instances: dict[Shapes, Instance] = field(default_factory=dict)
+
+    def add(self, shapes: Shapes, instance: Instance) -> list[Instance]:
+        """Adds an instance; those used longest ago may go, and are returned."""
+        self.instances[shapes] = instance
+        return _drop_oldest(self.instances, MOST_INSTANCES)
+
+
+@dataclass
+class Entry:
+    """What a signature leads to: several variants if sizes, attributes of objects or implicit
+    states that the function depends on changed.
+    """
+
+    described: Description
+    variants: list[Variant] = field(default_factory=list)
+
+    def add(self, variant: Variant) -> list[Instance]:
+        """Adds a variant; the oldest may go, whose instances are returned."""
+        self.variants.insert(0, variant)
+        dropped = self.variants[MOST_INSTANCES:]
+        del self.variants[MOST_INSTANCES:]
+        return [instance for variant in dropped for instance in variant.instances.values()]
+
+    @property
+    def instances(self) -> list[Instance]:
+        """All that is ready to run."""
+        return [x for variant in tuple(self.variants) for x in tuple(variant.instances.values())]
+
+    @property
+    def last_used(self) -> int:
+        """When one of its instances was used last."""
+        return max((instance.last_used for instance in self.instances), default=0)
+
+
+def _drop_oldest(kept: dict[Any, Any], most: int) -> list[Any]:
+    """Leaves the `most` that were used last; what went."""
+    dropped = []
+    while len(kept) > most:
+        dropped.append(kept.pop(min(kept, key=lambda key: kept[key].last_used)))
+    return dropped
+
+
+def _shortened(entry: tuple[Any, ...], count: int) -> tuple[Any, ...] | None:
+    """A chain of entries for the fast path, with at most `count` of them."""
+    if count == 0:
+        return None
+    *rest, older = entry
+    return (*rest, older and _shortened(older, count - 1))
+
+
+class FunctionCache:
+    """All that is compiled of one function with the same captured containers.
+
+    Lookups take no lock: a dict's are atomic. Changes are made by whoever holds `lock`.
+    """
+
+    def __init__(self, captured: Any = None) -> None:
+        self.lock = threading.RLock()
+        self._fast_lock = threading.RLock()  # never held while something compiles
+        self.captured = captured  # kept, so that their identities stay theirs
+        self.entries: dict[Hashable, Entry] = {}
+        self.fast_entries: dict[Hashable, tuple[Any, ...]] = {}
+        self.fast_hits = UseCounter()  # counted by the native fast path
+        self.keeps_keyword_order: bool | None = None  # asked at the first call with several
+        self.counts = Counts(self.fast_hits)
+        self.has_warned = False  # of state that was not declared
+
+    def get(self, known: Known) -> Instance | None:
+        """What to run for a signature and shapes; None if that has to be made first."""
+        entry = self.entries.get(known.key)
+        if entry is None:
+            return None
+        for variant in tuple(entry.variants):
+            instance = variant.instances.get(known.shapes)
+            if instance is not None and variant.trace.fits(known.arrays, known.objects):
+                instance.uses.used()
+                return instance
+        return None
+
+    def add_instance(self, variant: Variant, shapes: Shapes, instance: Instance) -> None:
+        """Adds an instance of a trace; the one used longest ago may go."""
+        self._forget(variant.add(shapes, instance))
+
+    def add_variant(self, key: Hashable, variant: Variant, described: Description) -> None:
+        """Adds a trace under a signature; the entry used longest ago may go."""
+        entry = self.entries.get(key)
+        if entry is None:
+            entry = self.entries[key] = Entry(described)
+        self._forget(entry.add(variant))
+        for dropped in _drop_oldest(self.entries, MOST_ENTRIES):
+            self._forget(dropped.instances)
+
+    def _forget(self, instances: list[Instance]) -> None:
+        """Notes that instances are gone, which the fast path must not keep."""
+        self.counts.evictions += len(instances)
+        with self._fast_lock:
+            for instance in instances:
+                instance.is_gone = True
+                for key in instance.fast_keys:
+                    self.fast_entries.pop(key, None)
+
+    def remember(self, fast_key: Hashable, instance: Instance, call: tuple[Any, ...]) -> None:
+        """Lets the fast path answer equal calls from now on."""
+        with self._fast_lock:
+            if instance.is_gone:
+                return
+            if len(self.fast_entries) >= MAX_FAST_ENTRIES:
+                self.fast_entries.clear()
+            guards = instance.trace.attributes.guards or None
+            older = None if guards is None else self.fast_entries.get(fast_key)
+            shortened = older and _shortened(older, MAX_GUARDED_ENTRIES - 1)
+            self.fast_entries[fast_key] = (*call, instance.uses, guards, shortened)
+            instance.fast_keys.add(fast_key)
+
+    def described(self) -> list[Description]:
+        """What is there, the most recently used first."""
+        entries = sorted(self.entries.values(), key=lambda entry: -entry.last_used)
+        return [entry.described for entry in entries]
+
+    def clear(self) -> None:
+        """Drops all entries and counts."""
+        with self.lock:
+            self._forget([x for entry in self.entries.values() for x in entry.instances])
+            self.entries.clear()
+            self.counts = Counts(self.fast_hits)
+
+    def info(self) -> CacheInfo:
+        """The counts as they are now."""
+        with self.lock:
+            return self.counts.info(sum(len(entry.instances) for entry in self.entries.values()))
+
+
+class _Caches:
+    """All caches of one function: without captured state, and by what is captured."""
+
+    def __init__(self) -> None:
+        self.plain = {False: FunctionCache(), True: FunctionCache()}  # True: shapeless
+        # These live as long as a compiled function that uses them: if they belonged to the
+        # function, they could keep it, by way of the captured containers.
+        self.captured: WeakValueDictionary[Hashable, FunctionCache] = WeakValueDictionary()
+
+
+def cache_of(
+    owner: Any, inputs: Any = None, outputs: Any = None, shapeless: bool = False
+) -> FunctionCache:
+    """The cache of a function with these captured containers, which is gone with the function; that
+    of traces for all shapes is another.
+
+    An owner that cannot be weakly referenced gets a cache of its own each time.
+    """
+    try:
+        caches = belongings.of(owner, _Caches)
+    except TypeError:
+        caches = _Caches()
+    if inputs is None and outputs is None:
+        return caches.plain[shapeless]
+    made = FunctionCache((inputs, outputs))
+    return caches.captured.setdefault((id(inputs), id(outputs), shapeless), made)

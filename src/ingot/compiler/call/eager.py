@@ -1,0 +1,243 @@
+"""Fusion without `compile`: when evaluation meets a large graph, it is run as one program.
+
+The native evaluation loop offers every unevaluated graph with enough elements. The graph's
+structure (ops, shapes, dtypes, who takes what) is the key to a program; values that are there
+already are its inputs. A structure is compiled when it comes again, or at once if it moves so much
+memory that compiling pays the first time; until then the ops run one by one.
+
+Structures of the same ops in the same order are a family. Where shapes change all the time, as they
+do with a cache that grows by a token at each step, programs are seldom run again: a family whose
+programs were not used gets no more of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from ingot import _native
+from ingot._native import Dtype, Node
+from ingot.compiler.forms.tape import Step, Tape, only_carries_rules, passed_input
+from ingot.compiler.pipeline import run_pipeline
+from ingot.compiler.run.program import Program
+from ingot.runtime.compile_mode import CompileMode
+from ingot.runtime.failures import evaluating
+from ingot.runtime.numerics import excess_precision
+from ingot.runtime.profile import is_profiling, profiled, set_graph_origins
+from ingot.runtime.progress import compiling
+
+__all__ = ["eager_fusion_info", "evaluate_whole"]
+
+MOST_STRUCTURES = 512
+MOST_NODES = 2000  # beyond, a graph is rather unrolled Python than worth compiling as a whole
+# Bytes read and written op by op that take about as long as compiling: of any graph, and for each
+# of its nodes.
+AT_ONCE = 64 << 20
+AT_ONCE_FOR_A_NODE = 4 << 20
+# A family may have this many programs before they must have been run so often each, on average.
+PROGRAMS_ON_TRIAL = 4
+RUNS_THAT_PAY = 8
+
+
+@dataclass(slots=True)
+class _Family:
+    """What came of compiling the structures that have these ops in this order."""
+
+    programs: int = 0
+    runs: int = 0
+
+    def pays(self) -> bool:
+        """Whether it is worth while to compile one more."""
+        return self.programs < PROGRAMS_ON_TRIAL or self.runs >= RUNS_THAT_PAY * self.programs
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A program and whom its runs are credited to."""
+
+    program: Program
+    family: _Family
+
+
+class _Structures:
+    """Programs by structure; a number stands for how often a structure was seen before it was
+    compiled.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.found: OrderedDict[Hashable, _Compiled | int] = OrderedDict()
+        self.families: OrderedDict[Hashable, _Family] = OrderedDict()
+        self.runs = 0
+
+    def get(self, key: Hashable) -> Program | None:
+        """The program of a structure, which is run now."""
+        with self.lock:
+            entry = self.found.get(key)
+            if not isinstance(entry, _Compiled):
+                return None
+            self.found.move_to_end(key)
+            entry.family.runs += 1
+            return entry.program
+
+    def family_if_due(self, key: Hashable, nodes: list[Node], nbytes: int) -> _Family | None:
+        """Notes that a structure without a program has come; its family if one should be made."""
+        with self.lock:
+            entry = self.found.get(key)
+            seen = entry if isinstance(entry, int) else 0
+            self.found[key] = seen + 1
+            _keep_latest(self.found, key)
+            kind = tuple([type(node.op) for node in nodes])
+            family = self.families.setdefault(kind, _Family())
+            _keep_latest(self.families, kind)
+            at_once = nbytes >= max(AT_ONCE, AT_ONCE_FOR_A_NODE * len(nodes))
+            return family if at_once or (seen > 0 and family.pays()) else None
+
+    def put(self, key: Hashable, program: Program, family: _Family) -> None:
+        """Keeps a program."""
+        with self.lock:
+            self.found[key] = _Compiled(program, family)
+            _keep_latest(self.found, key)
+            family.programs += 1
+
+
+def _keep_latest(entries: OrderedDict[Hashable, Any], key: Hashable) -> None:
+    """Makes `key` the latest and drops what is too old."""
+    entries.move_to_end(key)
+    while len(entries) > MOST_STRUCTURES:
+        entries.popitem(last=False)
+
+
+_structures = _Structures()
+
+
+def eager_fusion_info() -> dict[str, int]:
+    """How many structures are known, how many of them are compiled, and how often those ran."""
+    entries = list(_structures.found.values())
+    return {
+        "structures": len(entries),
+        "programs": sum(isinstance(entry, _Compiled) for entry in entries),
+        "runs": _structures.runs,
+    }
+
+
+def evaluate_whole(nodes: list[Node], wanted: list[int]) -> bool:
+    """Evaluates a graph, whose nodes come inputs first, as a whole; False leaves it to the ops one
+    by one.
+    """
+    if len(nodes) > MOST_NODES:
+        return False
+    try:
+        found = _program(nodes, wanted)
+    except (AttributeError, IndexError, KeyError):
+        if _overtaken(nodes):
+            return False
+        raise
+    if found is None:
+        return False
+    program, leaves = found
+    if is_profiling():
+        set_graph_origins(nodes)
+    with evaluating(nodes):
+        results = program.run(tuple([leaf.data for leaf in leaves]))
+    for position, result in zip(wanted, results, strict=True):
+        try:
+            _native.set_data(nodes[position], result)
+        except TypeError:
+            if nodes[position].op is not None:  # else another thread was faster
+                raise
+    _structures.runs += 1
+    return True
+
+
+def _program(nodes: list[Node], wanted: list[int]) -> tuple[Program, list[Node]] | None:
+    """What computes the graph, if that is compiled or should be now, and the values it starts from.
+
+    Other threads may evaluate nodes of the graph meanwhile, so what was read of them is used only
+    once it is clear that none did.
+    """
+    if sum(node.op.role in ("map", "reduce") for node in nodes) < 2:
+        return None
+    key, leaves, nbytes = _structure(nodes, wanted)
+    if key is None or _overtaken(nodes):
+        return None
+    program = _structures.get(key)
+    if program is None:
+        family = _structures.family_if_due(key, nodes, nbytes)
+        if family is None:
+            return None
+        tape = _tape(nodes, wanted, leaves)
+        if _overtaken(nodes):
+            return None
+        with compiling("graph"), profiled("compile", "graph: simplify, fuse"):
+            program = run_pipeline(tape, CompileMode.enabled).program
+        _structures.put(key, program, family)
+    return program, leaves
+
+
+def _overtaken(nodes: list[Node]) -> bool:
+    """Whether another thread evaluated a node, which then forgot its op and its inputs."""
+    return any(node.op is None for node in nodes)
+
+
+def _structure(nodes: list[Node], wanted: list[int]) -> tuple[Hashable | None, list[Node], int]:
+    """A key for the graph, the values that it starts from, and the bytes that its ops read and
+    write.
+    """
+    number: dict[Node, int] = {}
+    leaves: list[Node] = []
+    parts: list[Any] = []
+    nbytes = 0
+    for node in nodes:
+        sources = []
+        for source in node.inputs:
+            if source not in number:
+                number[source] = -1 - len(leaves)
+                leaves.append(source)
+                parts.append(source.shape)
+                parts.append(source.dtype)
+            sources.append(number[source])
+        op = node.op
+        passed = passed_input(node)
+        if passed is not None:
+            number[node] = number[passed]
+            continue
+        number[node] = len(number)
+        if only_carries_rules(node):
+            continue
+        parts.append(type(op))
+        parts.append(op)
+        parts.append(tuple(sources))
+        parts.append(node.shape)
+        parts.append(node.dtype)
+        if type(node.dtype) is Dtype and op.role != "view":
+            nbytes += node.dtype.size * _elements(node.shape) * (1 + len(sources))
+    if any(type(leaf.dtype) is not Dtype for leaf in leaves):
+        return None, leaves, nbytes
+    parts.append(tuple(wanted))
+    parts.append(excess_precision())
+    return tuple(parts), leaves, nbytes
+
+
+def _elements(shape: tuple[int, ...]) -> int:
+    count = 1
+    for length in shape:
+        count *= length
+    return count
+
+
+def _tape(nodes: list[Node], wanted: list[int], leaves: list[Node]) -> Tape:
+    made: dict[Node, Step] = {leaf: Step(None, (), leaf.shape, leaf.dtype) for leaf in leaves}
+    inputs = list(made.values())
+    for position, node in enumerate(nodes):
+        passed = passed_input(node)
+        if passed is not None:
+            made[node] = made[passed]
+            continue
+        sources = [made[source] for source in node.inputs]
+        made[node] = Step(node.op, sources, node.shape, node.dtype, node.stream, position)
+    steps = list(dict.fromkeys(made.values()))
+    return Tape(inputs, [made[nodes[position]] for position in wanted], steps)

@@ -1,0 +1,58 @@
+"""Math kernels: math functions one by one through the code of fused programs.
+
+Comes in: a math function and its NumPy inputs. Goes out: what a kernel makes of them, whose bits
+are those of any larger kernel. Lengths are rounded up to powers of two, so that there are few
+kernels.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ingot.compiler.forms.tape import Step, Tape
+from ingot.compiler.pipeline import run_pipeline
+from ingot.compiler.run.program import Program
+from ingot.graph.dtype import from_numpy
+from ingot.graph.op import Op
+from ingot.runtime.compile_mode import CompileMode
+
+__all__ = ["run"]
+
+FEWEST = 16
+MOST = 1 << 20  # elements at a time; more take turns
+
+
+def run(op: Op, values: tuple[np.ndarray, ...]) -> np.ndarray:
+    """The elements of the function's result."""
+    flat = [np.ascontiguousarray(value).reshape(-1) for value in values]
+    parts = [
+        _part(op, [value[first : first + MOST] for value in flat])
+        for first in range(0, max(1, flat[0].size), MOST)
+    ]
+    found = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return found.reshape(values[0].shape)
+
+
+def _part(op: Op, values: list[np.ndarray]) -> np.ndarray:
+    count = values[0].size
+    length = max(FEWEST, 1 << (count - 1).bit_length())
+    if count < length:
+        values = [np.concatenate([x, np.ones(length - count, x.dtype)]) for x in values]
+    program = _program(op, length, tuple(x.dtype for x in values))
+    results: tuple[np.ndarray, ...] = program.run(tuple(values))
+    return results[0][:count]
+
+
+@lru_cache(maxsize=512)
+def _program(op: Any, length: int, dtypes: tuple[np.dtype, ...]) -> Program:
+    inputs = []
+    for dtype in dtypes:
+        known = from_numpy(dtype)
+        assert known is not None
+        inputs.append(Step(None, (), (length,), known))
+    shape, dtype = op.infer(*inputs)
+    step = Step(op, inputs, shape, dtype)
+    return run_pipeline(Tape(inputs, [step], [*inputs, step]), CompileMode.enabled).program

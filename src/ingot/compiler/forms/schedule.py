@@ -1,0 +1,116 @@
+"""Schedule: the groups of steps that run together, in order; their printer and verifier.
+
+What the fuser makes, and what plans are made of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ingot.compiler.forms.tape import Step, Tape
+
+__all__ = ["Group", "Schedule", "gathers", "inputs_at_place", "without_ones"]
+
+
+@dataclass(eq=False)
+class Group:
+    """Steps that run together.
+
+    Kinds: "fused" (one kernel), "scatter" (a kernel of its own), "assemble" (copies), "view" and
+    "count" (no work), "check" (an error or no work), "single" (one op).
+    """
+
+    kind: str
+    steps: list[Step]
+    inputs: list[Step] = field(default_factory=list)
+    outputs: list[Step] = field(default_factory=list)
+    domain: tuple[int, ...] = ()
+    reduced: tuple[int, ...] | None = None  # positions in `domain`; None without reductions
+    by_rows: bool = False
+    reason: str = ""  # why a single step was not fused
+    # whether ops of half types hand each other float32 instead of rounding their results
+    excess_precision: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """What the group reads and writes."""
+        if self.kind in ("view", "count", "check"):
+            return 0
+        return sum(step.nbytes for step in (*self.inputs, *self.outputs))
+
+
+@dataclass
+class Schedule:
+    """A tape with its groups in an order in which they can run."""
+
+    tape: Tape
+    groups: list[Group]
+
+    def text(self) -> str:
+        """The groups with their steps."""
+        numbers = self.tape.numbers()
+        lines: list[str] = []
+        for group in self.groups:
+            if group.kind == "fused":
+                rows = ", by rows" if group.by_rows else ""
+                reads = ", ".join(f"%{numbers[step]}" for step in group.inputs)
+                writes = ", ".join(f"%{numbers[step]}" for step in group.outputs)
+                lines.append(f"fused {list(group.domain)}{rows}: reads {reads}; writes {writes}")
+                lines += ["    " + self.tape.line(step, numbers) for step in group.steps]
+            else:
+                lines.append(f"{group.kind} {self.tape.line(group.steps[0], numbers)}")
+        lines.append("return " + ", ".join(f"%{numbers[step]}" for step in self.tape.outputs))
+        return "\n".join(lines)
+
+    def verify(self) -> None:
+        """AssertionError unless groups hold all ops and each follows those it reads."""
+        group_of = {step: group for group in self.groups for step in group.steps}
+        ops = [step for step in self.tape.steps if step.op is not None]
+        assert len(group_of) == sum(len(group.steps) for group in self.groups) == len(ops)
+        written = {step for step in self.tape.steps if step.op is None}
+        needed = set(self.tape.outputs)
+        for group in self.groups:
+            inside = set(group.steps)
+            for step in group.steps:
+                for source in step.inputs:
+                    if source not in inside:
+                        assert source in group.inputs, (
+                            f"a group does not say that it reads {source.op}"
+                        )
+                        needed.add(source)
+            for source in group.inputs:
+                assert source in written, f"a group reads {source.op}, which is not written before"
+            written.update(group.outputs)
+            if group.kind == "fused":
+                _verify_shapes(group)
+        assert needed <= written, "something is needed that no group writes"
+
+
+def _verify_shapes(group: Group) -> None:
+    """AssertionError unless every step has the domain's shape or one element a row."""
+    rows = None
+    if group.reduced is not None:
+        rows = tuple(n for axis, n in enumerate(group.domain) if axis not in group.reduced)
+    for step in group.steps:
+        shape = without_ones(step.shape)
+        assert shape == group.domain or shape == rows, f"{step.op} does not fit {group.domain}"
+        if shape != group.domain and not group.by_rows:
+            role = getattr(step.op, "role", "")
+            assert role in ("reduce", "view"), f"{step.op} runs beside its rows"
+
+
+def gathers(step: Step) -> bool:
+    """Whether a step takes elements of its first input at indices."""
+    return step.op is not None and step.op.role == "gather"
+
+
+def inputs_at_place(step: Step) -> tuple[Step, ...]:
+    """The inputs of which a step takes the element at its own place; a gather reads the first
+    anywhere, so that must be in memory.
+    """
+    return step.inputs[1:] if gathers(step) else step.inputs
+
+
+def without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The lengths that make a difference: the domain of what has the shape."""
+    return tuple(length for length in shape if length != 1)

@@ -1,0 +1,236 @@
+"""Conversions: elements between memory and registers, and from one dtype to another, in LLVM.
+
+An `Element` is one element of an array in registers. Half types are floats in registers: the words
+of one rule compute in float32, and `rounded` makes of its result what the dtype can hold. Bool is
+an i1 in registers and a byte in memory; complex numbers are two floats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ingot._native import Dtype
+from ingot.compiler.llvm.code import Code, Register, literal
+from ingot.graph.dtype import (
+    bfloat16,
+    bool_,
+    complex64,
+    float16,
+    float32,
+    float64,
+    is_inexact,
+    is_unsigned_integer,
+    uint32,
+    uint64,
+)
+
+__all__ = ["Conversions", "Element", "is_unsigned", "register_type"]
+
+
+@dataclass(frozen=True)
+class Element:
+    """One element: its register, the imaginary part's for complex numbers, and the dtype it stands
+    for.
+    """
+
+    register: Register
+    dtype: Dtype
+    imaginary: Register | None = None
+    rounded: bool = False  # of half types: whether the float in the register is one of theirs
+    # Of bfloat16: whether a NaN in the register has no bits in its low half, from which rounding
+    # could carry into the exponent. Arithmetic hands the NaNs of its operands on.
+    short_nan: bool = False
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it is of a half type."""
+        return self.dtype is float16 or self.dtype is bfloat16
+
+
+def register_type(dtype: Dtype) -> str:
+    """The LLVM type in which elements of a dtype are computed."""
+    if dtype is bool_:
+        return "i1"
+    if dtype is float64:
+        return "double"
+    if is_inexact(dtype):
+        return "float"
+    return f"i{8 * dtype.size}"
+
+
+def is_unsigned(dtype: Dtype) -> bool:
+    return dtype is bool_ or is_unsigned_integer(dtype)
+
+
+class Conversions:
+    """What the kernel vocabulary says of memory, constants and dtypes."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+
+    def not_equal(self, a: Element, b: Element) -> Element:
+        """Whether two elements differ."""
+        raise NotImplementedError
+
+    # Memory
+
+    def load(self, dtype: Dtype, address: Register, metadata: str = "") -> Element:
+        """The element at an address."""
+        code = self.code
+        if dtype is complex64:
+            real = code.load("float", address, metadata)
+            other = code.element("float", address, literal("i64", 1))
+            return Element(real, dtype, code.load("float", other, metadata))
+        if dtype is bool_:
+            byte = code.load("i8", address, metadata)
+            return Element(code.compare("icmp ne", byte, literal("i8", 0)), dtype)
+        if dtype is float16:
+            half = code.load("half", address, metadata)
+            return Element(code.convert("fpext", half, "float"), dtype, rounded=True)
+        if dtype is bfloat16:
+            wide = code.convert("zext", code.load("i16", address, metadata), "i32")
+            shifted = code.binary("shl", wide, literal("i32", 16))
+            number = code.convert("bitcast", shifted, "float")
+            return Element(number, dtype, rounded=True, short_nan=True)
+        return Element(code.load(register_type(dtype), address, metadata), dtype)
+
+    def store(self, x: Element, address: Register, metadata: str = "") -> None:
+        """Puts an element at an address."""
+        code = self.code
+        register = x.register
+        if x.imaginary is not None:
+            code.store(register, address, metadata)
+            code.store(x.imaginary, code.element("float", address, literal("i64", 1)), metadata)
+            return
+        if x.dtype is bool_:
+            register = code.convert("zext", register, "i8")
+        elif x.dtype is float16:
+            register = code.convert("fptrunc", register, "half")
+        elif x.dtype is bfloat16:
+            bits = code.convert("bitcast", self.rounded(x).register, "i32")
+            register = code.convert("trunc", code.binary("lshr", bits, literal("i32", 16)), "i16")
+        code.store(register, address, metadata)
+
+    # Half types
+
+    def rounded(self, x: Element) -> Element:
+        """An element as its dtype holds it: the result of an op of a half type is rounded."""
+        if not x.is_half or x.rounded:
+            return x
+        if x.dtype is float16:
+            return self._rounded_float16(x.register)
+        return self._rounded_bfloat16(x.register, x.short_nan)
+
+    def _rounded_float16(self, x: Register) -> Element:
+        half = self.code.convert("fptrunc", x, "half")
+        return Element(self.code.convert("fpext", half, "float"), float16, rounded=True)
+
+    def _rounded_bfloat16(self, x: Register, short_nan: bool = False) -> Element:
+        """A float rounded to nearest, ties to even; a NaN stays one."""
+        code = self.code
+        bits = code.convert("bitcast", x, "i32")
+        up = code.binary("add", bits, literal("i32", 0x8000))
+        if not short_nan:
+            quiet = code.binary("or", bits, literal("i32", 0x400001))
+            up = code.select(code.compare("fcmp uno", x, x), quiet, up)
+        # Ties went up, too: where nothing is left below, the last bit is taken back.
+        rest = code.binary("and", up, literal("i32", 0xFFFF))
+        tie = code.compare("icmp eq", rest, literal("i32", 0))
+        kept = code.select(tie, literal("i32", -0x20000), literal("i32", -0x10000))
+        number = code.convert("bitcast", code.binary("and", up, kept), "float")
+        return Element(number, bfloat16, rounded=True, short_nan=True)
+
+    def _rounded_to_odd(self, x: Register) -> Register:
+        """A double as a float whose last bit tells that something was lost: rounding it again
+        rounds the double right.
+        """
+        code = self.code
+        single = code.convert("fptrunc", x, "float")
+        back = code.convert("fpext", single, "double")
+        bits = code.convert("bitcast", single, "i32")
+        beyond = code.compare("fcmp ogt", code.intrinsic("fabs", back), code.intrinsic("fabs", x))
+        toward_zero = code.select(beyond, code.binary("sub", bits, literal("i32", 1)), bits)
+        inexact = code.compare("fcmp one", back, x)
+        odd = code.select(inexact, code.binary("or", toward_zero, literal("i32", 1)), bits)
+        return code.convert("bitcast", odd, "float")
+
+    # Constants and types
+
+    def constant(self, value: complex | bool, like: Element) -> Element:
+        return self.constant_of(value, like.dtype)
+
+    def constant_of(self, value: Any, dtype: Dtype) -> Element:
+        """A constant of a dtype."""
+        type = register_type(dtype)
+        if dtype is complex64:
+            number = complex(value)
+            return Element(literal(type, number.real), dtype, literal(type, number.imag))
+        if dtype is bool_:
+            return Element(Register("true" if value else "false", "i1"), dtype)
+        if dtype is float16 or dtype is bfloat16:
+            number = float(value.real)
+            held = number != number or float(dtype.numpy.type(number)) == number
+            return Element(literal(type, number), dtype, rounded=held, short_nan=True)
+        return Element(literal(type, value), dtype)
+
+    def dtype(self, x: Element) -> Dtype:
+        return x.dtype
+
+    def cast(self, x: Element, dtype: Dtype) -> Element:
+        if x.dtype is dtype:
+            return x
+        x = self.rounded(x)
+        if dtype is bool_:
+            return self.not_equal(x, self.constant(0, x))
+        if dtype is complex64:
+            real = self.cast(x, float32).register
+            return Element(real, dtype, literal("float", 0.0))
+        source = Element(x.register, float32) if x.imaginary is not None else x
+        converted = self._converted(source, dtype)
+        if dtype is float16:
+            return self._rounded_float16(converted)
+        if dtype is bfloat16:
+            return self._rounded_bfloat16(converted)
+        return Element(converted, dtype)
+
+    def _converted(self, x: Element, dtype: Dtype) -> Register:
+        """A real element in the register type of another dtype; for half types, a float that is
+        still to be rounded.
+        """
+        code = self.code
+        type = register_type(dtype)
+        if is_inexact(x.dtype) and is_inexact(dtype):
+            if x.register.type == "double" and dtype.size == 2:
+                return self._rounded_to_odd(x.register)
+            widens = type == "double"
+            return code.convert("fpext" if widens else "fptrunc", x.register, type)
+        if is_inexact(x.dtype):
+            return self._integer(x.register, dtype)
+        if is_inexact(dtype):
+            operation = "uitofp" if is_unsigned(x.dtype) else "sitofp"
+            return code.convert(operation, x.register, type)
+        old, new = x.dtype.size if x.dtype is not bool_ else 0, dtype.size
+        if new < old:
+            return code.convert("trunc", x.register, type)
+        return code.convert("zext" if is_unsigned(x.dtype) else "sext", x.register, type)
+
+    def _integer(self, x: Register, dtype: Dtype) -> Register:
+        """A float as an integer, by the rule of `graph/casts.py`."""
+        code = self.code
+        if dtype is not uint64:
+            way = "i64" if dtype.size == 8 or dtype is uint32 else "i32"
+            return code.convert("trunc", self._signed(x, way), register_type(dtype))
+        middle = code.constant(2.0**63, x)
+        high = code.compare("fcmp oge", x, middle)
+        near = self._signed(code.select(high, code.binary("fsub", x, middle), x), "i64")
+        return code.select(high, code.binary("xor", near, literal("i64", -(2**63))), near)
+
+    def _signed(self, x: Register, way: str) -> Register:
+        """A float rounded toward zero; the lowest integer for what is out of range, and for NaN."""
+        code = self.code
+        lowest = -(2.0 ** (int(way[1:]) - 1))
+        above = code.compare("fcmp oge", x, code.constant(lowest, x))
+        inside = code.binary("and", above, code.compare("fcmp olt", x, code.constant(-lowest, x)))
+        safe = code.select(inside, x, code.constant(lowest, x))
+        return code.convert("fptosi", safe, way)

@@ -1,0 +1,306 @@
+"""Emit: the kernel vocabulary of `graph/kernel.py` in LLVM instructions.
+
+No instruction here lets LLVM contract a product and a sum: an op gives the same bits whatever it is
+fused with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ingot.compiler.llvm import complex_math, mathlib
+from ingot.compiler.llvm.code import Register, literal
+from ingot.compiler.llvm.conversions import Conversions, Element, is_unsigned, register_type
+from ingot.graph.dtype import bool_, complex64, float32, is_inexact, uint32
+
+__all__ = ["Element", "LLVMKernel", "register_type"]
+
+
+class LLVMKernel(Conversions):
+    """Writes expressions into `code`."""
+
+    # Arithmetic
+
+    def _arithmetic(
+        self, floating: str, integer: str, logical: str, a: Element, b: Element
+    ) -> Element:
+        if a.dtype is bool_:
+            return self._binary(logical, a, b)
+        return self._binary(floating if is_inexact(a.dtype) else integer, a, b)
+
+    def _binary(self, operation: str, a: Element, b: Element) -> Element:
+        found = self.code.binary(operation, a.register, b.register)
+        return Element(found, a.dtype, short_nan=a.short_nan and b.short_nan)
+
+    def add(self, a: Element, b: Element) -> Element:
+        if a.imaginary is not None:
+            return complex_math.add(self.code, a, b)
+        return self._arithmetic("fadd", "add", "or", a, b)
+
+    def subtract(self, a: Element, b: Element) -> Element:
+        if a.imaginary is not None:
+            return complex_math.subtract(self.code, a, b)
+        return self._arithmetic("fsub", "sub", "xor", a, b)
+
+    def multiply(self, a: Element, b: Element) -> Element:
+        if a.imaginary is not None:
+            return complex_math.multiply(self.code, a, b)
+        return self._arithmetic("fmul", "mul", "and", a, b)
+
+    def divide(self, a: Element, b: Element) -> Element:
+        if a.imaginary is not None:
+            return complex_math.divide(self.code, a, b)
+        return self._binary("fdiv", a, b)
+
+    def fused_multiply_add(self, a: Element, b: Element, c: Element) -> Element:
+        found = self.code.intrinsic("fma", a.register, b.register, c.register)
+        return Element(found, a.dtype)
+
+    def _safe_divisor(self, a: Element, b: Element) -> tuple[Register, Register]:
+        """Whether dividing would trap (b is 0, or the lowest one / -1), and a divisor that does
+        not.
+        """
+        code = self.code
+        zero, one = code.constant(0, b.register), code.constant(1, b.register)
+        bad = code.compare("icmp eq", b.register, zero)
+        if not is_unsigned(a.dtype):
+            bad = code.binary(
+                "or", bad, code.compare("icmp eq", b.register, code.constant(-1, b.register))
+            )
+        return bad, code.select(bad, one, b.register)
+
+    def floor_divide(self, a: Element, b: Element) -> Element:
+        code = self.code
+        _, divisor = self._safe_divisor(a, b)
+        zero = code.constant(0, b.register)
+        if is_unsigned(a.dtype):
+            quotient = code.binary("udiv", a.register, divisor)
+        else:
+            quotient = code.binary("sdiv", a.register, divisor)
+            rest = code.binary("sub", a.register, code.binary("mul", quotient, divisor))
+            signs = code.compare("icmp slt", code.binary("xor", rest, divisor), zero)
+            uneven = code.binary("and", code.compare("icmp ne", rest, zero), signs)
+            down = code.binary("sub", quotient, code.constant(1, quotient))
+            quotient = code.select(uneven, down, quotient)
+            minus_one = code.compare("icmp eq", b.register, code.constant(-1, b.register))
+            quotient = code.select(minus_one, code.binary("sub", zero, a.register), quotient)
+        by_zero = code.compare("icmp eq", b.register, zero)
+        return Element(code.select(by_zero, zero, quotient), a.dtype)
+
+    def remainder(self, a: Element, b: Element) -> Element:
+        code = self.code
+        if is_inexact(a.dtype):
+            return Element(mathlib.remainder(code, a.register, b.register), a.dtype)
+        bad, divisor = self._safe_divisor(a, b)
+        zero = code.constant(0, b.register)
+        if is_unsigned(a.dtype):
+            rest = code.binary("urem", a.register, divisor)
+        else:
+            rest = code.binary("srem", a.register, divisor)
+            signs = code.compare("icmp slt", code.binary("xor", rest, divisor), zero)
+            uneven = code.binary("and", code.compare("icmp ne", rest, zero), signs)
+            rest = code.select(uneven, code.binary("add", rest, divisor), rest)
+        return Element(code.select(bad, zero, rest), a.dtype)
+
+    def power(self, a: Element, b: Element) -> Element:
+        if a.imaginary is not None:
+            return complex_math.power(self.code, a, b)
+        if is_inexact(a.dtype):
+            return Element(mathlib.power(self.code, a.register, b.register), a.dtype)
+        return Element(
+            mathlib.integer_power(self.code, a.register, b.register, is_unsigned(a.dtype)), a.dtype
+        )
+
+    def negative(self, x: Element) -> Element:
+        code = self.code
+        if x.imaginary is not None:
+            return Element(code.fneg(x.register), x.dtype, code.fneg(x.imaginary))
+        if is_inexact(x.dtype):
+            return replace(x, register=code.fneg(x.register))
+        return Element(code.binary("sub", code.constant(0, x.register), x.register), x.dtype)
+
+    def absolute(self, x: Element) -> Element:
+        code = self.code
+        if x.imaginary is not None:
+            return Element(complex_math.modulus(code, x), float32)
+        if is_inexact(x.dtype):
+            return replace(x, register=code.intrinsic("fabs", x.register))
+        if is_unsigned(x.dtype):
+            return x
+        negative = code.compare("icmp slt", x.register, code.constant(0, x.register))
+        return Element(code.select(negative, self.negative(x).register, x.register), x.dtype)
+
+    def _extreme(
+        self, floating: str, integer: str, logical: str, a: Element, b: Element
+    ) -> Element:
+        code = self.code
+        if a.imaginary is not None:
+            return complex_math.extreme(self, floating == "maximum", a, b)
+        if a.dtype is bool_:
+            return self._binary(logical, a, b)
+        if is_inexact(a.dtype):
+            return self._either(code.intrinsic(floating, a.register, b.register), a, b)
+        name = ("u" if is_unsigned(a.dtype) else "s") + integer
+        return Element(code.intrinsic(name, a.register, b.register), a.dtype)
+
+    def _either(self, register: Register, a: Element, b: Element) -> Element:
+        """A register that holds one of two real elements."""
+        return Element(
+            register,
+            a.dtype,
+            rounded=a.rounded and b.rounded,
+            short_nan=a.short_nan and b.short_nan,
+        )
+
+    def maximum(self, a: Element, b: Element) -> Element:
+        return self._extreme("maximum", "max", "or", a, b)
+
+    def minimum(self, a: Element, b: Element) -> Element:
+        return self._extreme("minimum", "min", "and", a, b)
+
+    # Comparisons
+
+    def _compare(self, floating: str, integer: str, a: Element, b: Element) -> Element:
+        if a.imaginary is not None:
+            return complex_math.compare(self.code, floating, a, b)
+        if is_inexact(a.dtype):
+            operation = f"fcmp {floating}"
+        elif integer in ("eq", "ne"):
+            operation = f"icmp {integer}"
+        else:
+            operation = f"icmp {'u' if is_unsigned(a.dtype) else 's'}{integer}"
+        return Element(self.code.compare(operation, a.register, b.register), bool_)
+
+    def equal(self, a: Element, b: Element) -> Element:
+        return self._compare("oeq", "eq", a, b)
+
+    def not_equal(self, a: Element, b: Element) -> Element:
+        return self._compare("une", "ne", a, b)
+
+    def less(self, a: Element, b: Element) -> Element:
+        return self._compare("olt", "lt", a, b)
+
+    def less_equal(self, a: Element, b: Element) -> Element:
+        return self._compare("ole", "le", a, b)
+
+    def greater(self, a: Element, b: Element) -> Element:
+        return self._compare("ogt", "gt", a, b)
+
+    def greater_equal(self, a: Element, b: Element) -> Element:
+        return self._compare("oge", "ge", a, b)
+
+    def select(self, condition: Element, a: Element, b: Element) -> Element:
+        chosen = self.code.select(condition.register, a.register, b.register)
+        if a.imaginary is None or b.imaginary is None:
+            return self._either(chosen, a, b)
+        return Element(
+            chosen, a.dtype, self.code.select(condition.register, a.imaginary, b.imaginary)
+        )
+
+    # Bits
+
+    def bits(self, x: Element) -> Element:
+        return Element(self.code.convert("bitcast", x.register, "i32"), uint32)
+
+    def bitwise_and(self, a: Element, b: Element) -> Element:
+        return self._binary("and", a, b)
+
+    def bitwise_or(self, a: Element, b: Element) -> Element:
+        return self._binary("or", a, b)
+
+    def bitwise_xor(self, a: Element, b: Element) -> Element:
+        return self._binary("xor", a, b)
+
+    def bitwise_invert(self, x: Element) -> Element:
+        ones = Register("true", "i1") if x.dtype is bool_ else self.code.constant(-1, x.register)
+        return Element(self.code.binary("xor", x.register, ones), x.dtype)
+
+    def _shift_amount(self, a: Element, b: Element) -> tuple[Register, Register]:
+        """Whether b is a number of bits that a has (as unsigned, a negative one is too large), and
+        b, or 0 if not.
+        """
+        code = self.code
+        width = code.constant(8 * a.dtype.size, b.register)
+        inside = code.compare("icmp ult", b.register, width)
+        return inside, code.select(inside, b.register, code.constant(0, b.register))
+
+    def left_shift(self, a: Element, b: Element) -> Element:
+        inside, amount = self._shift_amount(a, b)
+        shifted = self.code.binary("shl", a.register, amount)
+        return Element(self.code.select(inside, shifted, self.code.constant(0, shifted)), a.dtype)
+
+    def right_shift(self, a: Element, b: Element) -> Element:
+        code = self.code
+        inside, amount = self._shift_amount(a, b)
+        if is_unsigned(a.dtype):
+            shifted = code.binary("lshr", a.register, amount)
+            return Element(code.select(inside, shifted, code.constant(0, shifted)), a.dtype)
+        most = code.constant(8 * a.dtype.size - 1, a.register)
+        return Element(code.binary("ashr", a.register, code.select(inside, amount, most)), a.dtype)
+
+    def rotate_left(self, x: Element, count: int) -> Element:
+        amount = self.code.constant(count, x.register)
+        return Element(self.code.intrinsic("fshl", x.register, x.register, amount), x.dtype)
+
+    # Rounding
+
+    def _whole(self, intrinsic: str, x: Element) -> Element:
+        # Whole numbers below a number of a half type are numbers of that type.
+        x = self.rounded(x)
+        return replace(x, register=self.code.intrinsic(intrinsic, x.register))
+
+    def floor(self, x: Element) -> Element:
+        return self._whole("floor", x)
+
+    def ceil(self, x: Element) -> Element:
+        return self._whole("ceil", x)
+
+    def round(self, x: Element) -> Element:
+        return self._whole("roundeven", x)
+
+    def sqrt(self, x: Element) -> Element:
+        if x.imaginary is not None:
+            return complex_math.sqrt(self.code, x)
+        found = self.code.intrinsic("sqrt", x.register)
+        return Element(found, x.dtype, short_nan=x.short_nan)
+
+    def c_log(self, x: Element) -> Element:
+        return Element(mathlib.c_log(self.code, x.register), x.dtype)
+
+    def arctan2(self, a: Element, b: Element) -> Element:
+        return Element(mathlib.arctan2(self.code, a.register, b.register), a.dtype)
+
+    # Parts of complex values
+
+    def real(self, x: Element) -> Element:
+        return Element(x.register, float32)
+
+    def imag(self, x: Element) -> Element:
+        return Element(x.imaginary or literal("float", 0.0), float32)
+
+    def conjugate(self, x: Element) -> Element:
+        return Element(x.register, x.dtype, self.code.fneg(x.imaginary or literal("float", 0.0)))
+
+    def complex(self, real: Element, imag: Element) -> Element:
+        return Element(real.register, complex64, imag.register)
+
+
+def _function_word(name: str) -> Any:
+    def word(self: LLVMKernel, x: Element) -> Element:
+        if x.imaginary is not None:
+            found: Element = getattr(complex_math, name)(self.code, x)
+            return found
+        register: Register = getattr(mathlib, name)(self.code, x.register)
+        return Element(register, x.dtype, short_nan=x.short_nan)
+
+    word.__name__ = name
+    return word
+
+
+# Functions of one value that the two libraries have under the same name.
+for _name in (
+    "exp expm1 log log2 log10 log1p rsqrt sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh "
+    "arccosh arctanh erf erfinv"
+).split():
+    setattr(LLVMKernel, _name, _function_word(_name))

@@ -1,0 +1,59 @@
+"""The error function and its inverse."""
+
+from __future__ import annotations
+
+from math import inf
+
+from ingot.compiler.llvm.mathlib.coefficients import (
+    ERROR_FUNCTION,
+    ERROR_FUNCTION_FAR,
+    INVERSE_ERROR_FUNCTION,
+    INVERSE_ERROR_FUNCTION_FAR,
+    INVERSE_ERROR_FUNCTION_FARTHEST,
+)
+from ingot.compiler.llvm.mathlib.logarithm import log
+from ingot.compiler.llvm.mathlib.number import Number, absolute, copy_sign, fma, select
+
+__all__ = ["erf", "erfinv"]
+
+
+def erf(x: Number) -> Number:
+    """Two polynomials, neither exponential nor division: gelu over large arrays waits for memory.
+
+    Near 0 it is x times a polynomial in x^2. Beyond, 1 - erf(x) is the fourth (in double, eighth)
+    power of a polynomial of low degree: the root of a function that falls so quickly is nearly
+    straight.
+    """
+    modulus = absolute(x)
+    square = x * x
+    near = fma(modulus, ERROR_FUNCTION(square), modulus)
+    border, middle, end = (1.25, 3.5, 6.0) if x.is_double else (1.125, 2.5, 4.0)
+    root = ERROR_FUNCTION_FAR(select(modulus > end, x.constant(end), modulus) - middle)
+    power = root * root
+    if x.is_double:
+        power = power * power
+    far = fma(-power, power, 1.0)
+    return copy_sign(select(modulus < border, near, far), x)
+
+
+def erfinv(x: Number) -> Number:
+    """x (c + P) with polynomials in w = -log(1 - x^2).
+
+    c is a power of two near the middle of what is needed, so that x c is exact and the rounding of
+    P counts little.
+    """
+    modulus = absolute(x)
+    w = -log(fma(-x, x, 1.0))
+    if x.is_double:
+        central, distant = w < 6.0, w > 16.0
+        farthest = INVERSE_ERROR_FUNCTION_FARTHEST(w - 26.25)
+        rest = select(distant, farthest, INVERSE_ERROR_FUNCTION_FAR(w - 11.0))
+        rest = select(central, INVERSE_ERROR_FUNCTION(w - 3.0), rest)
+        whole = select(distant, modulus * 4.0, modulus * 2.0)
+    else:
+        central = w < 5.0
+        rest = INVERSE_ERROR_FUNCTION_FAR(w - 10.5)
+        rest = select(central, INVERSE_ERROR_FUNCTION(w - 2.5), rest)
+        whole = modulus * 2.0
+    found = fma(modulus, rest, select(central, modulus, whole))
+    return copy_sign(select(modulus.equals(1.0), x.constant(inf), found), x)

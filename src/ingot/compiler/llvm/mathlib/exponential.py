@@ -1,0 +1,155 @@
+"""Exponentials: exp, expm1, and the hyperbolic functions.
+
+x is n log(2) + r with a whole n and |r| <= log(2) / 2; exp(r) is a polynomial, and 2^n is made from
+the bits of n.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ingot.compiler.llvm.mathlib.arithmetic import divided, fast_sum
+from ingot.compiler.llvm.mathlib.coefficients import (
+    EXPONENTIAL,
+    EXPONENTIAL_MINUS_ONE,
+    HYPERBOLIC_SINE,
+    HYPERBOLIC_TANGENT,
+)
+from ingot.compiler.llvm.mathlib.formats import format_of
+from ingot.compiler.llvm.mathlib.number import (
+    Bits,
+    Number,
+    absolute,
+    clamped,
+    copy_sign,
+    fma,
+    select,
+)
+
+__all__ = ["cosh", "exp", "expm1", "exponential_of_pair", "sinh", "tanh"]
+
+LOG2_E = 1.4426950408889634
+
+
+class Reduced(NamedTuple):
+    """n as an integer, and r = `rest` + `tail`."""
+
+    integer: Bits
+    rest: Number
+    tail: Number
+
+
+def reduced(x: Number) -> Reduced:
+    """Takes multiples of log(2) off.
+
+    n is rounded by adding a number so large that no fraction is left in the sum, whose last bits
+    are then n: without conversions, which are undefined for NaN and slow for doubles.
+    """
+    constants = format_of(x)
+    shifted = fma(x, LOG2_E, constants.rounding)
+    whole = shifted - constants.rounding
+    integer = shifted.bits() - x.constant(constants.rounding).bits()
+    high = fma(whole, -constants.log_2_high, x)
+    rest = fma(whole, -constants.log_2_low, high)
+    tail = fma(whole, -constants.log_2_low, high - rest)
+    return Reduced(integer, rest, tail)
+
+
+def power_of_two(exponent: Bits, like: Number) -> Number:
+    """2^exponent, which must be a normal number."""
+    constants = format_of(like)
+    return ((exponent + constants.bias) << constants.mantissa).number()
+
+
+def scaled(x: Number, exponent: Bits) -> Number:
+    """x times 2^exponent, in two steps, so that results may be infinite or denormal."""
+    half = exponent.shift_signed(1)
+    return x * power_of_two(half, x) * power_of_two(exponent - half, x)
+
+
+def exp(x: Number) -> Number:
+    """e^x. Error: 0.5 ulp for the last sum and about 0.4 before it."""
+    constants = format_of(x)
+    x = clamped(x, constants.lowest_exponential, constants.highest_exponential)
+    parts = reduced(x)
+    r = parts.rest
+    return scaled(fma(r * r, EXPONENTIAL(r), r) + 1.0, parts.integer)
+
+
+def exponential_of_pair(high: Number, low: Number) -> Number:
+    """e^(high + low), where low is small."""
+    constants = format_of(high)
+    parts = reduced(clamped(high, constants.lowest_exponential, constants.highest_exponential))
+    r, tail = fast_sum(parts.rest, parts.tail + low)
+    return scaled(r + fma(r * r, EXPONENTIAL(r), tail) + 1.0, parts.integer)
+
+
+def expm1(x: Number) -> Number:
+    """e^x - 1 = 2^n (expm1(r) + 1) - 1, where only the last sum can lose anything.
+
+    Half of it is computed, because 2^n may be too large. Where x^2 / 2 does not count, it is x.
+    """
+    constants = format_of(x)
+    parts = reduced(clamped(x, -40.0, constants.highest_exponential))
+    half = power_of_two(parts.integer - 1, x)
+    r = parts.rest
+    rest = fma(r * r, EXPONENTIAL_MINUS_ONE(r), parts.tail)
+    found = fma(half, rest, fma(half, r, half - 0.5)) * 2.0
+    return select(absolute(x) < 2.0 ** -(constants.mantissa + 2), x, found)
+
+
+def _half_exponential(x: Number) -> Number:
+    """e^x / 2 for x >= 0: infinite only where that is."""
+    constants = format_of(x)
+    parts = reduced(clamped(x, 0.0, constants.highest_exponential + 1.0))
+    r = parts.rest
+    found = r + fma(r * r, EXPONENTIAL_MINUS_ONE(r), parts.tail) + 1.0
+    return scaled(found, parts.integer - 1)
+
+
+def sinh(x: Number) -> Number:
+    """(e^x - e^-x) / 2; near 0, where that cancels, a polynomial."""
+    modulus = absolute(x)
+    half = _half_exponential(modulus)
+    far = half - 0.25 / half
+    square = x * x
+    near = fma(modulus * square, HYPERBOLIC_SINE(square), modulus)
+    return copy_sign(select(modulus < 1.0, near, far), x)
+
+
+def cosh(x: Number) -> Number:
+    """(e^x + e^-x) / 2."""
+    half = _half_exponential(absolute(x))
+    return half + 0.25 / half
+
+
+def tanh(x: Number) -> Number:
+    """The hyperbolic tangent."""
+    return _double_tanh(x) if x.is_double else _single_tanh(x)
+
+
+def _single_tanh(x: Number) -> Number:
+    """1 - 2 / (e^2x + 1); near 0, where that cancels, a polynomial. Beyond 10, 1."""
+    modulus = absolute(x)
+    parts = reduced(clamped(modulus + modulus, 0.0, 20.0))
+    r = parts.rest
+    exponential = fma(r * r, EXPONENTIAL(r), r) + 1.0
+    exponential = exponential * power_of_two(parts.integer, x)
+    far = 1.0 - 2.0 / (exponential + 1.0)
+    square = x * x
+    near = fma(modulus * square, HYPERBOLIC_TANGENT(square), modulus)
+    return copy_sign(select(modulus < 0.625, near, far), x)
+
+
+def _double_tanh(x: Number) -> Number:
+    """t / (t + 2) with t = expm1(2x), a sum of two numbers, as is the divisor. Beyond 20, 1."""
+    modulus = absolute(x)
+    parts = reduced(clamped(modulus + modulus, 0.0, 40.0))
+    scale = power_of_two(parts.integer, x)
+    r = parts.rest
+    rest = fma(r * r, EXPONENTIAL_MINUS_ONE(r), parts.tail)
+    first = fma(scale, r, scale - 1.0)
+    above, above_low = fast_sum(first, scale * rest)
+    below, below_low = fast_sum(above.constant(2.0), above)
+    found = divided(above, above_low, below, below_low + above_low)
+    return copy_sign(select(modulus < 1e-9, modulus, found), x)

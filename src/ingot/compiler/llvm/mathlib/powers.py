@@ -1,0 +1,110 @@
+"""Powers of floating-point numbers: exp(b log(a)), with the logarithm in more than the precision.
+
+An error of the exponent is multiplied by the exponent, which may be as large as 709, in the result:
+the logarithm needs ten more bits than the type has. For floats all is computed in double. For
+doubles the logarithm is a sum of two.
+"""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+from ingot.compiler.llvm.mathlib.arithmetic import Pair, exact_product, fast_sum
+from ingot.compiler.llvm.mathlib.coefficients import (
+    EXPONENTIAL,
+    LOGARITHM_OF_RATIO_SHORT,
+    POWER_LOGARITHM,
+)
+from ingot.compiler.llvm.mathlib.exponential import exponential_of_pair, power_of_two
+from ingot.compiler.llvm.mathlib.formats import format_of
+from ingot.compiler.llvm.mathlib.logarithm import decomposed, whole_number
+from ingot.compiler.llvm.mathlib.number import (
+    Number,
+    absolute,
+    clamped,
+    floor,
+    fma,
+    select,
+)
+from ingot.compiler.llvm.mathlib.polynomial import Polynomial
+
+__all__ = ["power"]
+
+LOG_2 = 0.6931471805599453
+LOG2_E = 1.4426950408889634
+# What is good for floats is enough of a polynomial in double, too, for a result that is a float.
+SHORT_EXPONENTIAL = Polynomial(double=EXPONENTIAL.single)
+TWO_THIRDS = 0.6666666666666666
+TWO_THIRDS_REST = 3.700743415417188e-17
+
+
+def power(a: Number, b: Number) -> Number:
+    """a to the power of b, with the special values of C's pow."""
+    modulus = absolute(a)
+    found = _double_power(modulus, b) if a.is_double else _single_power(modulus, b)
+    downward = b < 0.0
+    infinity, zero = a.constant(inf), a.constant(0.0)
+    found = select(modulus.equals(0.0), select(downward, infinity, zero), found)
+    found = select(modulus.equals(inf), select(downward, zero, infinity), found)
+    whole = floor(b).equals(b)
+    half = b * 0.5
+    odd = whole & floor(half).differs(half)
+    found = select(odd & a.is_negative(), -found, found)
+    # Infinite bases have all powers, and infinite exponents count as even.
+    found = select((a < 0.0) & (a > -inf) & ~whole, a.constant(nan), found)
+    found = select(a.is_nan() | b.is_nan(), a.constant(nan), found)
+    one = a.equals(1.0) | b.equals(0.0) | (a.equals(-1.0) & absolute(b).equals(inf))
+    return select(one, a.constant(1.0), found)
+
+
+def _single_power(modulus: Number, b: Number) -> Number:
+    """2^(b log2(a)) in double, where floats have no denormal and results do not overflow."""
+    exponent, f = decomposed(modulus.double())
+    s = f / (f + 2.0)
+    square = s * s
+    logarithm = fma(s * square, LOGARITHM_OF_RATIO_SHORT(square), s + s)
+    logarithm = fma(logarithm, LOG2_E, whole_number(exponent, f))
+    product = clamped(logarithm * b.double(), -1000.0, 1000.0)
+    rounding = format_of(f).rounding
+    shifted = product + rounding
+    rest = (product - (shifted - rounding)) * LOG_2
+    found = fma(rest * rest, SHORT_EXPONENTIAL(rest), rest) + 1.0
+    scale = power_of_two(shifted.bits() - f.constant(rounding).bits(), f)
+    return (found * scale).single()
+
+
+def _double_power(modulus: Number, b: Number) -> Number:
+    high, low = _logarithm(modulus)
+    product, rest = exact_product(high, b)
+    rest = fma(low, b, rest)
+    # Of an exponent that is infinite or nearly so, the rest may be NaN.
+    return exponential_of_pair(product, select(absolute(product) < 1000.0, rest, 0.0))
+
+
+def _logarithm(x: Number) -> Pair:
+    """log(x) as a sum of two, with an error of about 2^-64.
+
+    With s = f / (2 + f): log(1 + f) = 2 s + s^3 (2/3 + s^2 P). 2 s is at least 100 times the rest,
+    and 2/3 at least 50 times s^2 P: the further behind, the less precision is needed.
+    """
+    constants = format_of(x)
+    denormal = x < constants.smallest
+    exponent, f = decomposed(select(denormal, x * 2.0**54, x))
+    e = whole_number(exponent, x)
+    e = select(denormal, e - 54.0, e)
+    below, below_low = fast_sum(x.constant(2.0), f)
+    inverse = 1.0 / below
+    s = f * inverse
+    s_low = (fma(-s, below, f) - s * below_low) * inverse
+    square, square_low = exact_product(s, s)
+    square_low = fma(s + s, s_low, square_low)
+    factor, factor_low = fast_sum(x.constant(TWO_THIRDS), square * POWER_LOGARITHM(square))
+    factor_low = factor_low + TWO_THIRDS_REST
+    term, term_low = exact_product(square, factor)
+    term_low = fma(square, factor_low, fma(square_low, factor, term_low))
+    rest, rest_low = exact_product(s, term)
+    rest_low = fma(s, term_low, fma(s_low, term, rest_low))
+    high, first = fast_sum(e * constants.log_2_high, s + s)
+    high, second = fast_sum(high, rest)
+    low = first + second + fma(e, constants.log_2_low, s_low + s_low + rest_low)
+    return fast_sum(high, low)

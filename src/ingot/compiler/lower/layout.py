@@ -1,0 +1,45 @@
+"""Layouts: where the elements of a value are in memory, so that views cost nothing.
+
+A layout is an offset in bytes and a stride in bytes for each axis, relative to the memory of the
+value that a view is of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ingot.compiler.forms.tape import Step
+from ingot.graph.shape import size_of
+
+__all__ = ["Layout", "contiguous", "layout_of_view"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Offset and strides in bytes."""
+
+    offset: int
+    strides: tuple[int, ...]
+
+
+def contiguous(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """The strides of an array whose elements lie one after the other, row by row."""
+    strides = [0] * len(shape)
+    step = itemsize
+    for axis in range(len(shape) - 1, -1, -1):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return tuple(strides)
+
+
+def layout_of_view(step: Step, strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]] | None:
+    """Offset and strides in bytes of a view of a value with the given strides; None if only a copy
+    can be viewed so. An empty view is at its source's own address: where its first element would
+    be may lie outside of the source's memory.
+    """
+    if size_of(step.shape) == 0:
+        return 0, contiguous(step.shape, step.dtype.size)
+    assert step.op is not None
+    found: tuple[int, tuple[int, ...]] | None = step.op.layout(step.inputs[0].shape, strides)
+    return found

@@ -1,0 +1,39 @@
+"""Materialise: the op that stands for copies that only a plan knows of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ingot.compiler.forms.tape import Step
+from ingot.graph.op import Op, no_rule
+
+__all__ = ["Materialise", "copy_of"]
+
+
+@dataclass(frozen=True)
+class Materialise(Op):
+    """The elements of a value, at a place of their own."""
+
+    role = "map"
+
+    def infer(self, x: Any) -> Any:
+        return x.shape, x.dtype
+
+    def evaluate(self, x: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(x)
+
+    def emit(self, k: Any, x: Any) -> Any:
+        return x
+
+    vjp = no_rule("only planned programs hold it")
+    jvp = no_rule("only planned programs hold it")
+    vmap = no_rule("only planned programs hold it")
+
+
+def copy_of(source: Step, made_for: Step | None = None) -> Step:
+    """A step that copies a value, for another step or for whoever needs it contiguous."""
+    line = None if made_for is None else made_for.source
+    return Step(Materialise(), [source], source.shape, source.dtype, source=line)

@@ -1,0 +1,134 @@
+"""The JIT: LLVM code into machine code, in this process. The only module that touches
+`llvmlite.binding`, which is loaded when the first kernel is compiled: code from the disk cache runs
+without it where `object_file.py` can load it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from ingot._native import MachineCode
+from ingot.compiler.machine.object_file import image_of, undefined_symbols
+from ingot.graph.libraries import llvm_binding
+
+__all__ = ["assembly", "code_version", "compile_object", "load_object", "machine_description"]
+
+# LLVM is not for several threads; garbage collection may run code of users that compiles.
+_lock = threading.RLock()
+
+
+class _Machine:
+    """The target machine of this process and its optimiser."""
+
+    def __init__(self) -> None:
+        llvm = llvm_binding()
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.cpu: str = llvm.get_host_cpu_name()
+        self.features: str = llvm.get_host_cpu_features().flatten()
+        self.target = self._new_target()
+
+    def _new_target(self) -> Any:
+        return (
+            llvm_binding()
+            .Target.from_default_triple()
+            .create_target_machine(
+                cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="default"
+            )
+        )
+
+    def new_engine(self) -> Any:
+        """What loads one object file and frees its code when it goes. It owns its target."""
+        llvm = llvm_binding()
+        empty = llvm.parse_assembly("", llvm.create_context())
+        return llvm.create_mcjit_compiler(empty, self._new_target())
+
+    def optimised(self, code: str) -> Any:
+        """A module after LLVM's passes."""
+        llvm = llvm_binding()
+        # A context of its own: types and constants live as long as that.
+        module = llvm.parse_assembly(code, llvm.create_context())
+        module.verify()
+        options = llvm.create_pipeline_tuning_options(speed_level=3)
+        options.loop_vectorization = True
+        options.loop_interleaving = True
+        options.loop_unrolling = True
+        # the loops are vectorised; trees of scalars are not worth the time
+        options.slp_vectorization = False
+        builder = llvm.create_pass_builder(self.target, options)
+        passes = builder.getModulePassManager()
+        passes.run(module, builder)
+        # llvmlite frees no pass manager by itself: another base class hides the method that does.
+        llvm.newpassmanagers.NewPassManager._dispose(passes)
+        passes.detach()
+        return module
+
+
+@lru_cache(maxsize=1)
+def _machine() -> _Machine:
+    return _Machine()
+
+
+def machine_description() -> str:
+    """What machine code depends on besides the LLVM code: the processor and the version of LLVM."""
+    machine = _machine()
+    version = ".".join(map(str, llvm_binding().llvm_version_info))
+    return f"llvm {version} {machine.cpu} {machine.features}"
+
+
+@cache
+def code_version() -> str:
+    """What machine code depends on besides the LLVM code, found out without loading LLVM: the
+    processor as the system describes it, and the file that LLVM is.
+    """
+    found = importlib.util.find_spec("llvmlite")
+    folders = [] if found is None else list(found.submodule_search_locations or ())
+    libraries = [path for folder in folders for path in Path(folder, "binding").glob("*llvmlite.*")]
+    files = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in libraries]
+    try:
+        described = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
+    except OSError:
+        return f"{files} {machine_description()}"
+    # Not how fast it runs at the moment.
+    kept = [line for line in described if "MHz" not in line and "bogomips" not in line.lower()]
+    return f"{files} {kept}"
+
+
+def compile_object(code: str) -> bytes:
+    """LLVM assembly into an object file."""
+    with _lock:
+        machine = _machine()
+        found: bytes = machine.target.emit_object(machine.optimised(code))
+        return found
+
+
+def load_object(data: bytes, function: str) -> MachineCode:
+    """Loads an object file for one of its functions."""
+    image = image_of(data)
+    if image is not None and function in image.functions:
+        return MachineCode(image.data, image.places, image.functions[function])
+    with _lock:
+        for name in undefined_symbols(data):
+            if llvm_binding().address_of_symbol(name) is None:
+                raise RuntimeError(
+                    f"machine code calls {name}, which is nowhere; this is a bug in ingot."
+                )
+        engine = _machine().new_engine()
+        engine.add_object_file(llvm_binding().ObjectFileRef.from_data(data))
+        engine.finalize_object()
+        address: int = engine.get_function_address(function)
+    if not address:
+        raise RuntimeError(f"the object file has no function {function}; this is a bug in ingot.")
+    return MachineCode.kept_by(engine, address, len(data))
+
+
+def assembly(code: str) -> str:
+    """The machine code for LLVM code, as text."""
+    with _lock:
+        machine = _machine()
+        text: str = machine.target.emit_assembly(machine.optimised(code))
+        return text

@@ -1,0 +1,1 @@
+"""From tape to schedule: one module a pass."""

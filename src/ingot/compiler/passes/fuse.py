@@ -1,0 +1,423 @@
+"""Fuse: the steps of a tape gathered into groups, each of which becomes one kernel.
+
+A group is a set of steps over one domain, a shape. Maps compute all of its elements, or one element
+a row; reductions along rows turn the first kind into the second, and a broadcast turns it back:
+softmax and layer norm are one group each. Reductions over other axes end a group. Views
+(transposes, slices, broadcasts of values in memory) cost nothing: whoever reads them computes
+addresses. What remains (products of matrices, sorting) stays single.
+
+Groups cannot depend on each other in a circle: each has a level; a value that a group at level n
+writes can be read by others from level n + 1 on; steps join the groups of their inputs only at the
+highest of these levels, to which groups that nothing outside reads so far are raised. So a path
+that leaves a group leads to higher levels and never back. All this takes one walk over the tape.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import Any
+
+from ingot.compiler.forms.schedule import (
+    Group,
+    Schedule,
+    gathers,
+    inputs_at_place,
+    without_ones,
+)
+from ingot.compiler.forms.tape import Step, Tape
+from ingot.compiler.passes.late_casts import single_reader
+from ingot.graph.shape import size_of
+
+__all__ = ["fuse", "runs_by_rows", "separate"]
+
+MOST_STEPS = 256  # LLVM's time grows faster than the code; beyond this a group stops paying
+FEWEST_ROWS = 16  # with fewer rows than this, a long reduction is better split than run row by row
+SMALL = 1 << 15  # elements that one thread reduces at once, however they are arranged
+
+
+class _Part:
+    """A group while it grows."""
+
+    def __init__(self, domain: tuple[int, ...], level: int) -> None:
+        self.domain = domain
+        self.level = level
+        self.steps: list[Step] = []
+        self.row_steps: set[Step] = set()  # steps with one element a row
+        self.finished: set[Step] = set()  # results of reductions that only other groups can read
+        self.reduced: tuple[int, ...] | None = None
+        self.by_rows = False
+        self.absorbed_by: _Part | None = None
+        self.is_read = False  # whether something outside takes a value of it: its level is settled
+
+    def final(self) -> _Part:
+        """The group that this one is part of now."""
+        part = self
+        while part.absorbed_by is not None:
+            part = part.absorbed_by
+        return part
+
+    def rows_shape(self) -> tuple[int, ...] | None:
+        """The shape of what has one element a row; None without rows."""
+        if self.reduced is None or not self.by_rows:
+            return None
+        return tuple(n for axis, n in enumerate(self.domain) if axis not in self.reduced)
+
+    def takes(self, domain: tuple[int, ...], reduced: tuple[int, ...] | None) -> bool:
+        """Whether a map over the domain, or a reduction of it, can run inside."""
+        if domain != self.domain or len(self.steps) >= MOST_STEPS:
+            return False
+        return reduced is None or self.reduced in (None, reduced)
+
+    def can_absorb(self, other: _Part) -> bool:
+        """Whether the two can be one."""
+        if self is other:
+            return True
+        same_reductions = (
+            self.reduced is None
+            or other.reduced is None
+            or ((self.reduced, self.by_rows) == (other.reduced, other.by_rows))
+        )
+        return (
+            self.domain == other.domain
+            and same_reductions
+            and len(self.steps) + len(other.steps) < MOST_STEPS
+        )
+
+    def absorb(self, other: _Part) -> None:
+        """Takes over the other's steps."""
+        other.absorbed_by = self
+        self.steps += other.steps
+        self.row_steps |= other.row_steps
+        self.finished |= other.finished
+        self.is_read |= other.is_read
+        if self.reduced is None:
+            self.reduced, self.by_rows = other.reduced, other.by_rows
+
+
+def _is_view(step: Step) -> bool:
+    return step.op is not None and step.op.role == "view"
+
+
+class _Fuser:
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self.part_of: dict[Step, _Part] = {}
+        self.available: dict[Step, int] = {}  # from which level on others can read a step
+        self.singles: dict[Step, Group] = {}
+        self.readers: dict[tuple[Step, int], list[_Part]] = {}  # of a large value, by their level
+        self.waiting: set[Step] = set()  # casts that join the group of the one step that takes them
+        self.users = tape.users()
+        self.shown = set(tape.outputs)
+
+    def run(self) -> list[Group]:
+        for step in self.tape.steps:
+            if step.op is None:
+                self.available[step] = 0
+                continue
+            handler = getattr(self, "_" + step.op.role)
+            handler(step)
+        return self._groups()
+
+    # How each role joins
+
+    def _map(self, step: Step) -> None:
+        if step not in self.shown and single_reader(step, self.users[step]):
+            self.waiting.add(step)
+        else:
+            self._join(step, without_ones(step.shape))
+
+    def _gather(self, step: Step) -> None:
+        self._join(step, without_ones(step.shape))
+
+    def _reduce(self, step: Step) -> None:
+        source = step.inputs[0]
+        domain = without_ones(source.shape)
+        positions = _positions(source.shape, step.op.axes)  # type: ignore[union-attr]
+        if not positions or size_of(domain) == 0:
+            self._single(step, "there is nothing to reduce")
+            return
+        self._join(step, domain, positions)
+
+    def _view(self, step: Step) -> None:
+        op: Any = step.op
+        source = step.inputs[0]
+        part = self.part_of.get(source)
+        if part is not None:
+            is_row, is_finished = source in part.row_steps, source in part.finished
+            if op.keeps_order and without_ones(step.shape) == without_ones(source.shape):
+                self._add(part, step, is_row, is_finished)
+                return
+            if is_row and op.broadcasts and _spreads(step, part):
+                self._add(part, step)
+                return
+        self._read(source)
+        self.singles[step] = Group("view", [step])
+        self.available[step] = self._readable(source)
+
+    def _check(self, step: Step) -> None:
+        for source in step.inputs:
+            self._read(source)
+        self.available[step] = max(map(self._readable, step.inputs))
+        self.singles[step] = Group("check", [step])
+
+    def _scatter(self, step: Step) -> None:
+        self._single(step)
+        self.singles[step].kind = "scatter"
+
+    def _assemble(self, step: Step) -> None:
+        self._single(step)
+        self.singles[step].kind = "assemble"
+
+    def _count(self, step: Step) -> None:
+        self.singles[step] = Group("count", [step])
+        self.available[step] = 0
+
+    def _single(self, step: Step, reason: str = "") -> None:
+        op: Any = step.op
+        for source in step.inputs:
+            self._settle(source)
+            self._read(source)
+        level = max((self._readable(source) for source in step.inputs), default=0)
+        self.available[step] = level + 1
+        self.singles[step] = Group("single", [step], reason=reason or op.why_single)
+
+    def _join(
+        self, step: Step, domain: tuple[int, ...], reduced: tuple[int, ...] | None = None
+    ) -> None:
+        """Puts a map or reduction into the group of its inputs if possible, else into another."""
+        at_place, casts = self._behind_casts(inputs_at_place(step))
+        elsewhere = step.inputs[:1] if gathers(step) else ()
+        joinable = [
+            part
+            for source in at_place
+            if (part := self.part_of.get(source)) is not None
+            and self._fits(step, source, part, domain, reduced)
+        ]
+        apart = [source for source in at_place if self.part_of.get(source) not in joinable]
+        others = [self._readable(source) for source in (*elsewhere, *apart)]
+        level = max([part.level for part in joinable] + others, default=0)
+        merged: _Part | None = None
+        for part in joinable:
+            if not part.is_read:
+                part.level = level
+            if part.level != level or part is merged:
+                continue
+            if merged is None:
+                merged = part
+            elif merged.can_absorb(part):
+                merged = self._united(merged, part)
+            else:
+                merged = None
+                break
+        large = _large(at_place, domain)
+        if merged is None:
+            level = max(map(self._readable, (*elsewhere, *at_place)), default=0)
+            merged = self._part_beside(large, level, domain, reduced)
+        for source in large:
+            readers = self.readers.setdefault((source, merged.level), [])
+            if not readers or readers[-1] is not merged:
+                readers.append(merged)
+        for source in (*elsewhere, *at_place):
+            self._read(source, merged)
+        for cast in casts:
+            self._add(merged, cast, is_row=domain != merged.domain)
+        if reduced is not None:
+            by_rows = runs_by_rows(domain, reduced)
+            merged.reduced, merged.by_rows = reduced, by_rows
+            self._add(merged, step, is_row=by_rows, is_finished=not by_rows)
+        else:
+            self._add(merged, step, is_row=domain != merged.domain)
+
+    def _behind_casts(self, inputs: Sequence[Step]) -> tuple[list[Step], list[Step]]:
+        """What is read for some inputs, and the casts of it that waited to be made on the way."""
+        found = list(inputs)
+        casts: list[Step] = []
+        for position, source in enumerate(found):
+            while source in self.waiting or source in casts:
+                if source in self.waiting:
+                    self.waiting.remove(source)
+                    casts.append(source)
+                source = source.inputs[0]
+            found[position] = source
+        return found, casts
+
+    def _settle(self, step: Step) -> None:
+        """A cast must be in memory after all."""
+        if step in self.waiting:
+            self.waiting.remove(step)
+            self._join(step, without_ones(step.shape))
+
+    def _part_beside(
+        self,
+        large: list[Step],
+        level: int,
+        domain: tuple[int, ...],
+        reduced: tuple[int, ...] | None,
+    ) -> _Part:
+        """A group that reads the same large value at the same level, or else a new one."""
+        for source in large:
+            for part in self._open_readers((source, level)):
+                if part.takes(domain, reduced):
+                    return part
+        return _Part(domain, level)
+
+    def _open_readers(self, place: tuple[Step, int]) -> list[_Part]:
+        """The groups that read a value at a level and can still grow."""
+        found = {id(part): part for part in map(_Part.final, self.readers.get(place, ()))}
+        self.readers[place] = [part for part in found.values() if len(part.steps) < MOST_STEPS]
+        return self.readers[place]
+
+    def _fits(
+        self,
+        step: Step,
+        source: Step,
+        part: _Part,
+        domain: tuple[int, ...],
+        reduced: tuple[int, ...] | None,
+    ) -> bool:
+        """Whether `step` can run inside the group of its input `source`."""
+        if source in part.finished or len(part.steps) >= MOST_STEPS:
+            return False
+        if source in part.row_steps:
+            return reduced is None and domain == part.rows_shape()
+        return part.takes(domain, reduced)
+
+    # Book-keeping
+
+    def _readable(self, step: Step) -> int:
+        """The lowest level at which a group can read `step` from memory."""
+        part = self.part_of.get(step)
+        return self.available[step] if part is None else part.level + 1
+
+    def _read(self, step: Step, reader: _Part | None = None) -> None:
+        """Notes that something outside of a step's group takes it."""
+        part = self.part_of.get(step)
+        if part is not None and part is not reader:
+            part.is_read = True
+
+    def _add(
+        self, part: _Part, step: Step, is_row: bool = False, is_finished: bool = False
+    ) -> None:
+        part.steps.append(step)
+        self.part_of[step] = part
+        if is_row:
+            part.row_steps.add(step)
+        if is_finished:
+            part.finished.add(step)
+
+    def _united(self, part: _Part, other: _Part) -> _Part:
+        if len(part.steps) < len(other.steps):
+            part, other = other, part
+        part.absorb(other)
+        for step in other.steps:
+            self.part_of[step] = part
+        return part
+
+    def _groups(self) -> list[Group]:
+        position = self.tape.numbers()
+        group_of: dict[Step, Group] = dict(self.singles)
+        for part in {id(part): part for part in self.part_of.values()}.values():
+            part.steps.sort(key=position.__getitem__)
+            group = Group("fused", part.steps, [], [], part.domain, part.reduced, part.by_rows)
+            for step in part.steps:
+                group_of[step] = group
+        groups = list({id(group): group for group in group_of.values()}.values())
+        _connect(self.tape, groups, group_of)
+        return _ordered(groups, group_of, position)
+
+
+def _large(sources: list[Step], domain: tuple[int, ...]) -> list[Step]:
+    """Those that have an element for each of the domain and are not repeated by a view."""
+    return [
+        source
+        for source in sources
+        if not _is_view(source) and without_ones(source.shape) == domain
+    ]
+
+
+def _positions(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Where the reduced axes are among those longer than 1."""
+    longer = [axis for axis, length in enumerate(shape) if length != 1]
+    return tuple(position for position, axis in enumerate(longer) if axis in axes)
+
+
+def _spreads(step: Step, part: _Part) -> bool:
+    """Whether a broadcast repeats each row's one element along the whole row."""
+    source, target = step.inputs[0].shape, step.shape
+    aligned = (1,) * (len(target) - len(source)) + source
+    repeated = tuple(axis for axis, length in enumerate(aligned) if length == 1)
+    return without_ones(target) == part.domain and _positions(target, repeated) == part.reduced
+
+
+def runs_by_rows(domain: tuple[int, ...], reduced: tuple[int, ...]) -> bool:
+    """Whether a reduction is best run row by row: over the last axes, with rows to share out."""
+    rows = len(domain) - len(reduced)
+    if reduced != tuple(range(rows, len(domain))):
+        return False
+    return size_of(domain[:rows]) >= FEWEST_ROWS or size_of(domain) <= SMALL
+
+
+def _connect(tape: Tape, groups: list[Group], group_of: dict[Step, Group]) -> None:
+    """Fills in what each group reads from and writes to memory."""
+    written: dict[Step, None] = dict.fromkeys(step for step in tape.outputs if step in group_of)
+    for group in groups:
+        inputs: dict[Step, None] = {}
+        for step in group.steps:
+            for source in step.inputs:
+                if group_of.get(source) is not group:
+                    inputs[source] = None
+                    if source in group_of:
+                        written[source] = None
+        group.inputs = list(inputs)
+    for step in written:
+        group_of[step].outputs.append(step)
+
+
+def _ordered(
+    groups: list[Group], group_of: dict[Step, Group], position: dict[Step, int]
+) -> list[Group]:
+    """The groups so that each follows those it reads, otherwise in the order of the tape."""
+    last = {id(group): position[group.steps[-1]] for group in groups}
+    users: dict[int, list[Group]] = {id(group): [] for group in groups}
+    waiting: dict[int, int] = {}
+    for group in groups:
+        needed = {id(group_of[step]): group_of[step] for step in group.inputs if step in group_of}
+        waiting[id(group)] = len(needed)
+        for other in needed.values():
+            users[id(other)].append(group)
+    ready: list[tuple[int, int, Any]] = [
+        (last[id(group)], number, group)
+        for number, group in enumerate(groups)
+        if waiting[id(group)] == 0
+    ]
+    heapq.heapify(ready)
+    ordered: list[Group] = []
+    number = len(groups)
+    while ready:
+        _, _, group = heapq.heappop(ready)
+        ordered.append(group)
+        for user in users[id(group)]:
+            waiting[id(user)] -= 1
+            if waiting[id(user)] == 0:
+                number += 1
+                heapq.heappush(ready, (last[id(user)], number, user))
+    assert len(ordered) == len(groups), "groups depend on each other in a circle"
+    return ordered
+
+
+def fuse(tape: Tape) -> Schedule:
+    """The tape with its steps in groups."""
+    return Schedule(tape, _Fuser(tape).run())
+
+
+def separate(tape: Tape) -> Schedule:
+    """The tape with every step on its own: what runs when fusion is switched off."""
+    groups = []
+    for step in tape.steps:
+        if step.op is not None:
+            outputs = [step]
+            groups.append(
+                Group("single", [step], list(step.inputs), outputs, reason="fusion is off")
+            )
+    return Schedule(tape, groups)

@@ -1,0 +1,188 @@
+"""Simplify: a tape with the same results and fewer steps.
+
+In one walk over the tape, inputs first: scalars of equal value become one, what is computed element
+by element from constants of one element, also repeated ones, is such a constant, no-ops give way to
+their inputs, and steps with equal ops over the same inputs become one. Since a step's inputs are
+final before it is looked at, one walk reaches the fixed point, in time linear in the number of
+steps. What no output needs is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ingot.compiler.forms.tape import Step, Tape, parameters
+from ingot.graph.families import is_approximate
+from ingot.graph.op import Op
+
+__all__ = ["SimplifyReport", "simplify"]
+
+
+@dataclass
+class SimplifyReport:
+    """What simplification did, for `explain`: steps of the tape that came in."""
+
+    merged: list[tuple[Step, Step]] = field(default_factory=list)  # (gone, stays)
+    folded: list[Step] = field(default_factory=list)  # into constants
+    no_ops: list[Step] = field(default_factory=list)
+    unused: list[Step] = field(default_factory=list)
+
+
+def simplify(tape: Tape) -> tuple[Tape, SimplifyReport]:
+    """The simplified tape, and what was done to get there."""
+    return _Simplifier(tape).run()
+
+
+class _Simplifier:
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self.report = SimplifyReport()
+        self.replaced: dict[Step, Step] = {}
+        self.first_of: dict[Hashable, Step] = {}
+        self.origin: dict[Step, Step] = {}  # what a step that stays was on the tape that came in
+        self.op_identities: dict[int, Any] = {}
+        self.shown: dict[Step, Step] = {}  # what is below a view and the views below it
+
+    def run(self) -> tuple[Tape, SimplifyReport]:
+        for step in self.tape.steps:
+            self.replaced[step] = self._simplified(step)
+        outputs = [self.replaced[step] for step in self.tape.outputs]
+        needed = _needed(outputs)
+        needed.update(self.tape.inputs)
+        unused = [self.origin[step] for step in self.origin if step not in needed]
+        self.report.unused = list(dict.fromkeys(unused))
+        steps = [step for step in self.origin if step in needed]
+        return Tape(self.tape.inputs, outputs, steps, self.tape.names), self.report
+
+    def _simplified(self, step: Step) -> Step:
+        inputs = [self.replaced[source] for source in step.inputs]
+        if step.op is not None and step.op.is_no_op(*inputs):
+            self.report.no_ops.append(step)
+            return inputs[0]
+        kept = step.with_inputs(inputs)
+        if _is_scalar_of_constants(kept):
+            self.report.folded.append(step)
+            kept = _folded(kept, inputs)
+        elif self._is_map_of_repeated_constants(kept):
+            self.report.folded.append(step)
+            return self._repeated(kept, step)
+        found = self._merged(kept, step)
+        if found is not kept:
+            self.report.merged.append((step, self.origin[found]))
+        return found
+
+    def _merged(self, kept: Step, origin: Step) -> Step:
+        """An equal step that was kept earlier, or else the step itself, which is kept now."""
+        identity = self._identity(kept)
+        earlier = None if identity is None else self.first_of.get(identity)
+        if earlier is not None:
+            return earlier
+        if identity is not None:
+            self.first_of[identity] = kept
+        self.origin[kept] = origin
+        if _is_view(kept):
+            self.shown[kept] = self._shown(kept.inputs[0])
+        return kept
+
+    def _shown(self, step: Step) -> Step:
+        """What is below all views."""
+        return self.shown.get(step, step)
+
+    def _is_map_of_repeated_constants(self, step: Step) -> bool:
+        return (
+            step.op is not None
+            and step.op.role == "map"
+            and len(step.inputs) > 0
+            and all(_is_scalar_constant(self._shown(source)) for source in step.inputs)
+            and _has_one_value(step)
+        )
+
+    def _repeated(self, step: Step, origin: Step) -> Step:
+        """A map of constants that views repeat: the constant that it is, under the same views."""
+        folded = self._merged(_folded(step, list(map(self._shown, step.inputs))), origin)
+        for view in min(map(_views, step.inputs), key=len):
+            made = Step(view.op, (folded,), view.shape, step.dtype, step.stream, step.source)
+            folded = self._merged(made, origin)
+        return folded
+
+    def _identity(self, step: Step) -> Hashable | None:
+        """What makes two steps equal; None for steps that equal no other."""
+        if step.value is not None:
+            if step.value.ndim == 0:
+                return (step.dtype, step.value.tobytes())
+            return id(step.value)
+        if step.op is None:
+            return None
+        return (self._op_identity(step.op), *map(id, step.inputs), step.stream)
+
+    def _op_identity(self, op: Op) -> Any:
+        """What makes two ops equal. Numbers in them count by type and sign: 0.0 is not -0.0."""
+        found = self.op_identities.get(id(op))
+        if found is None:
+            found = (type(op), op, *map(_exact, parameters(op).values()))
+            self.op_identities[id(op)] = found
+        return found
+
+
+def _exact(value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple(map(_exact, value))
+    return value.hex() if type(value) is float else type(value)
+
+
+def _is_scalar_constant(step: Step) -> bool:
+    return step.value is not None and step.value.ndim == 0
+
+
+def _is_scalar_of_constants(step: Step) -> bool:
+    return (
+        step.op is not None
+        and step.shape == ()
+        and len(step.inputs) > 0
+        and all(map(_is_scalar_constant, step.inputs))
+        and _has_one_value(step)
+    )
+
+
+def _has_one_value(step: Step) -> bool:
+    """Whether folding gives the bits of a kernel; NumPy's math functions are not those of kernels,
+    which must agree with themselves whether or not their arguments are constants.
+    """
+    assert step.op is not None
+    return not is_approximate(step.op, step.inputs[0].dtype)
+
+
+def _is_view(step: Step) -> bool:
+    return step.op is not None and step.op.role == "view"
+
+
+def _views(step: Step) -> list[Step]:
+    """The views that a step is made of, innermost first."""
+    views: list[Step] = []
+    while _is_view(step):
+        views.append(step)
+        step = step.inputs[0]
+    return views[::-1]
+
+
+def _folded(step: Step, inputs: Sequence[Step]) -> Step:
+    """The one element that a step computes of those of constants."""
+    op: Any = step.op
+    with np.errstate(all="ignore"):
+        value = np.asarray(op.evaluate(*(source.value for source in inputs)))
+    return Step(None, (), value.shape, step.dtype, None, step.source, value)
+
+
+def _needed(outputs: list[Step]) -> set[Step]:
+    needed: set[Step] = set()
+    stack = list(outputs)
+    while stack:
+        step = stack.pop()
+        if step not in needed:
+            needed.add(step)
+            stack.extend(step.inputs)
+    return needed

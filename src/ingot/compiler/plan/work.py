@@ -1,0 +1,121 @@
+"""Work: what the instructions of a native program are, for explanations and profiles.
+
+Everything is worked out when it is asked for: making a program must not take longer for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ingot.compiler.forms.nest import touched
+from ingot.compiler.forms.tape import Step
+from ingot.compiler.lower.kernel import Kernel
+from ingot.graph.source import Source
+
+__all__ = ["About", "Work", "bytes_in_memory", "group_name"]
+
+MOST_NAMES = 4  # ops that the name of a kernel lists
+
+
+@dataclass(eq=False)
+class Work:
+    """One instruction of a program: a "kernel", a "BLAS" call, a "host" step, or a "check"."""
+
+    kind: str
+    steps: list[Step]
+    kernel: Kernel | None = None
+    scratch: int = 0  # bytes that the kernels of the group share
+    flops: int = 0  # of BLAS calls
+
+    @cached_property
+    def name(self) -> str:
+        """The ops, in a few words."""
+        return group_name(self.steps)
+
+    @cached_property
+    def reads(self) -> list[Step]:
+        """The values in memory that are read."""
+        if self.kernel is not None:
+            return touched_steps(self.kernel)[0]
+        return list(dict.fromkeys(self.steps[0].inputs))
+
+    @cached_property
+    def writes(self) -> list[Step]:
+        """The values that are written."""
+        return self.steps if self.kernel is None else touched_steps(self.kernel)[1]
+
+    @cached_property
+    def nbytes(self) -> int:
+        """What is read and written."""
+        total = sum(map(self._read_bytes, self.reads)) + sum(step.nbytes for step in self.writes)
+        return total + (self.scratch if self.uses_scratch else 0)
+
+    def _read_bytes(self, step: Step) -> int:
+        """What is read of a value: of one that is only read by index, no more than is taken."""
+        readers: list[Any] = [each for each in self.steps if step in each.inputs]
+        if readers and all(_takes_by_index(each, step) for each in readers):
+            return min(bytes_in_memory(step), sum(each.nbytes for each in readers))
+        return bytes_in_memory(step)
+
+    @cached_property
+    def uses_scratch(self) -> bool:
+        """Whether partial results are written, or read."""
+        return self.kernel is not None and touched_steps(self.kernel)[2]
+
+    @cached_property
+    def origins(self) -> tuple[Source | int, ...]:
+        """The user's lines, or the positions of nodes in a graph that was not traced."""
+        found = dict.fromkeys(step.source for step in self.steps if step.source is not None)
+        return tuple(found)
+
+
+@dataclass(eq=False)
+class About:
+    """What a native program is: the name of the function, and its instructions in order."""
+
+    name: str
+    work: list[Work]
+
+
+def touched_steps(kernel: Kernel) -> tuple[list[Step], list[Step], bool]:
+    """The values that a kernel reads and that it writes, and whether it uses scratch memory."""
+    found: list[dict[Step, None]] = []
+    scratch = False
+    for buffers in touched(kernel.nest):
+        steps: dict[Step, None] = {}
+        for buffer in buffers:
+            if buffer.argument is not None:
+                step = kernel.operands[buffer.argument]
+                if step is None:
+                    scratch = True
+                else:
+                    steps[step] = None
+        found.append(steps)
+    reads, writes = found
+    # an output's row may serve as memory between passes: that is read while it is in the cache
+    return [step for step in reads if step not in writes], list(writes), scratch
+
+
+def group_name(steps: list[Step]) -> str:
+    """The ops of a group in a few words: "Max Subtract Exp Sum +1"."""
+    ops: list[Any] = [step.op for step in steps]
+    names = [type(op).__name__ for op in ops if op is not None and op.role != "view"]
+    names = list(dict.fromkeys(names or [type(op).__name__ for op in ops]))
+    more = len(names) - MOST_NAMES
+    return " ".join(names[:MOST_NAMES]) + (f" +{more}" if more > 0 else "")
+
+
+def _takes_by_index(step: Step, source: Step) -> bool:
+    op = step.op
+    return op is not None and op.role == "gather" and source not in step.inputs[1:]
+
+
+def bytes_in_memory(step: Step) -> int:
+    """What reading all of a step touches: a view repeats or leaves out elements of another."""
+    nbytes = step.nbytes
+    while step.op is not None and step.op.role == "view":
+        step = step.inputs[0]
+        nbytes = min(nbytes, step.nbytes)
+    return nbytes

@@ -1,0 +1,1 @@
+"""Programs: what evaluation runs of a compiled function."""

@@ -1,0 +1,295 @@
+"""Attributes that a function reads of objects while it is traced, and the guards made of them.
+
+Arrays, containers and objects in attributes of arguments belong to the signature of a call. All
+other attributes (numbers, flags, strings, functions) belong to it only if the function reads them,
+which the trace notices; of objects that the function merely closes over, the same holds for all
+attributes but arrays, which stay constants. A guard says what an attribute was. Later calls compare
+(`_native/calls/guards.c`), and a guard that no longer holds leads to another trace.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import sys
+import types
+import weakref
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ingot import _native
+from ingot._native import (
+    IN_CLASS,
+    IN_INSTANCE,
+    IN_ITEMS,
+    IN_SLOT,
+    IS_THERE,
+    MUTABLE,
+    NOWHERE,
+    WHOLE_DICT,
+    guard_key,
+)
+from ingot.compiler.trace.structure import (
+    INSIDE,
+    STRUCTURAL,
+    Attribute,
+    Contents,
+    Kind,
+    Name,
+    attributes_of,
+    children,
+    is_constant_key,
+    kind,
+    short_text,
+)
+from ingot.runtime.watched import usual_method
+
+__all__ = ["AttributeGuards", "AttributeReads"]
+
+Guard = tuple[Any, int, str, Any, Any]
+
+_NOTHING = object()
+
+# Where the attributes of arguments are that belong to the signature, if they have structure.
+IN_SIGNATURE = (IN_INSTANCE, IN_SLOT, IN_ITEMS)
+
+
+@dataclass
+class AttributeGuards:
+    """What a traced function read of objects."""
+
+    guards: tuple[Guard, ...]
+    texts: tuple[str, ...]  # what each attribute is called, and what it was
+
+    def hold(self, objects: list[Any]) -> bool:
+        """Whether the attributes are what they were. `objects` are those of a signature."""
+        return not self.guards or _native.broken_guard(self.guards, objects) is None
+
+    def broken(self, objects: list[Any]) -> str:
+        """What changed, in words; empty if nothing did."""
+        broken = _native.broken_guard(self.guards, objects) if self.guards else None
+        if broken is None:
+            return ""
+        place, source, name, _, _ = broken
+        number = next(k for k, guard in enumerate(self.guards) if guard is broken)
+        holder = objects[place] if type(place) is int else _referent(place)
+        now = "something else" if holder is None else _value_text(holder, source, name)
+        return f"{self.texts[number]} → {now}"
+
+
+def _referent(held: Any) -> Any:
+    return held() if isinstance(held, weakref.ref) else held
+
+
+def _value_text(holder: Any, source: int, name: str) -> str:
+    if source == WHOLE_DICT:
+        return "other attributes"
+    if source == IN_ITEMS:
+        value = dict.get(holder, name, _NOTHING)
+    else:
+        value = attributes_of(holder).get(name, _NOTHING)
+    if value is _NOTHING:
+        value = _in_class(type(holder), name)
+    return "nothing" if value is _NOTHING else short_text(value)
+
+
+def _in_class(cls: type, name: str) -> Any:
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return _NOTHING
+
+
+class AttributeReads:
+    """The attributes that a function uses while it is traced: the observer of `runtime.watched`."""
+
+    def __init__(self, objects: Sequence[tuple[Name, Any]]) -> None:
+        self._names: dict[int, Name] = {id(item): name for name, item in objects}
+        self._numbers = {id(item): number for number, (_, item) in enumerate(objects)}
+        self._new: dict[int, Any] = {}  # objects that the function itself makes
+        self._guards: dict[tuple[int, str], tuple[Any, Guard | None, str]] = {}
+        self._held: dict[int, tuple[Guard, str]] = {}  # objects that guards compare by identity
+        self.watch: Callable[[type], None] = lambda _: None
+
+    def watch_classes(self, objects: Sequence[tuple[Name, Any]]) -> None:
+        """Watches the classes of the objects in the arguments."""
+        for _, item in objects:
+            self.watch(type(item))
+
+    def __call__(self, instance: Any, name: str, changes: bool) -> None:
+        """Notes that an attribute is about to be read or changed."""
+        if id(instance) in self._new:
+            return
+        if name in _WHOLE_STATE:
+            name = "__dict__"  # all of it is copied; slots are read by their names
+        self._note(instance, name, changes)
+        if not changes and _looks_up_itself(type(instance)):
+            for each in ("__dict__", *copyreg._slotnames(type(instance))):  # type: ignore[attr-defined]
+                self._note(instance, each, False)  # whatever the class makes of the name
+
+    def _note(self, instance: Any, name: str, changes: bool) -> None:
+        if (id(instance), name) in self._guards:
+            return
+        if id(instance) not in self._numbers:
+            if changes and not attributes_of(instance) and not _items(instance):
+                self._new[id(instance)] = instance  # kept, so that its identity stays its own
+                return
+            if changes:
+                return  # what functions do to objects that they only close over is not followed
+            self._names.setdefault(id(instance), Name(type(instance).__name__, is_inside=True))
+        guard, was = self._guard(instance, name)
+        self._guards[id(instance), name] = (instance, guard, was)
+
+    def _guard(self, instance: Any, name: str) -> tuple[Guard | None, str]:
+        source, value = _found(instance, name)
+        text = self._names[id(instance)].then(instance, Attribute(name)).short
+        if source is None:
+            return None, ""
+        number = self._numbers.get(id(instance))
+        place = number if number is not None else _weakly(instance)
+        if source == NOWHERE:
+            return (place, source, name, None, None), f"{text} nothing"
+        if number is not None and source in IN_SIGNATURE and kind(value) in STRUCTURAL:
+            self._refuse_foreign(value, instance, name)
+            return None, ""
+        if source == WHOLE_DICT:
+            self._refuse_foreign(value, instance, name)
+            if number is None:
+                self._watch_inside(value, self._names[id(instance)])
+            return (place, source, name, MUTABLE, guard_key(value, source)), f"{text} changed"
+        made = self._value_guard(value, instance, name, source)
+        return made and (place, source, name, *made), f"{text} {short_text(value)}"
+
+    def _value_guard(
+        self, value: Any, instance: Any, name: str, source: int
+    ) -> tuple[Any, Any] | None:
+        """The expected value and its key."""
+        found = kind(value)
+        where = self._names[id(instance)].then(instance, Attribute(name))
+        if found is Kind.ARRAY and source != IN_CLASS:
+            return None  # a constant, as all arrays that a function closes over
+        if source == IN_CLASS and (found is Kind.FOREIGN or callable(value)):
+            return value, None  # descriptors and the like: they belong to the code
+        if found is Kind.OBJECT or _native.has_attributes(value):
+            self._names.setdefault(
+                id(value), self._names[id(instance)].then(instance, Attribute(name))
+            )
+            self.watch(type(value))
+            return _weakly(value), None
+        self._refuse_foreign(value, instance, name)
+        key = guard_key(value, source)
+        if found is Kind.CONSTANT:
+            return value, key
+        self._watch_inside(value, where)
+        return MUTABLE, key
+
+    def _watch_inside(self, value: Any, name: Name) -> None:
+        """Objects in containers count by identity, so what is read of them is watched."""
+        contents = Contents()
+        for step, child in children(value):
+            contents.add(child, name.then(value, step), INSIDE)
+        for inner, item in contents.objects:
+            self._names.setdefault(id(item), inner)
+            self.watch(type(item))
+            guard = (_weakly(item), IS_THERE, "", None, None)
+            self._held.setdefault(id(item), (guard, f"{inner.short} {short_text(item)}"))
+
+    def _refuse_foreign(self, value: Any, instance: Any, name: str) -> None:
+        """ValueError if an attribute is, or directly holds, something that nobody can look into."""
+        at = self._names[id(instance)].then(instance, Attribute(name))
+        found = _first_foreign(value, at, set())
+        if found is not None:
+            where, relation, what = found
+            raise ValueError(
+                f"[compile] the function reads {where.short}, which {relation} a "
+                f"{type(what).__name__}: a change in it would go unnoticed. Keep its arrays and "
+                "numbers as attributes or in a dataclass or nn.Module, pass them as arguments, or "
+                "close over it."
+            )
+
+    def guards(self) -> AttributeGuards:
+        """What has to hold for the trace to be right, asked when it is over."""
+        made = [(guard, text) for _, guard, text in self._guards.values() if guard is not None]
+        made += self._held.values()
+        self._guards.clear()
+        self._new.clear()
+        # Objects that are gone by now, or that only guards hold, were made by the function.
+        held = Counter(id(guard[0]) for guard, _ in made)
+        alive = [
+            found
+            for found in made
+            if _referent(found[0][0]) is not None
+            and (_is_weak(found[0][0]) or _references(found[0][0]) > held[id(found[0][0])])
+        ]
+        return AttributeGuards(tuple(guard for guard, _ in alive), tuple(text for _, text in alive))
+
+
+# What copies and pickles of an object ask for.
+_WHOLE_STATE = ("__getstate__", "__reduce__", "__reduce_ex__")
+
+
+def _looks_up_itself(cls: type) -> bool:
+    """Whether a class has a `__getattribute__` of its own, which may read what it likes."""
+    return not isinstance(usual_method(cls, "__getattribute__"), types.WrapperDescriptorType)
+
+
+def _items(instance: Any) -> bool:
+    return isinstance(instance, (dict, list, tuple)) and len(instance) > 0
+
+
+def _is_weak(place: Any) -> bool:
+    return type(place) is int or isinstance(place, weakref.ref)
+
+
+def _references(item: Any) -> int:
+    """How many references there are to an object, besides those of the call and the caller."""
+    return sys.getrefcount(item) - 2
+
+
+def _weakly(instance: Any) -> Any:
+    try:
+        return weakref.ref(instance)
+    except TypeError:
+        return instance
+
+
+def _found(instance: Any, name: str) -> tuple[int | None, Any]:
+    """Where an attribute is, and what; None if it is computed."""
+    if name == "__dict__":
+        own = _native.instance_dict(instance)
+        return (NOWHERE, None) if own is None else (WHOLE_DICT, own)
+    in_class = _in_class(type(instance), name)
+    if isinstance(in_class, types.MemberDescriptorType):
+        slots = attributes_of(instance)
+        return (IN_SLOT, slots[name]) if name in slots else (NOWHERE, None)
+    if in_class is not _NOTHING and hasattr(type(in_class), "__set__"):
+        return None, None  # a property, say, whose function is watched as well
+    own = _native.instance_dict(instance) or {}
+    if name in own:
+        return IN_INSTANCE, own[name]
+    if in_class is not _NOTHING:
+        return IN_CLASS, in_class
+    if isinstance(instance, dict) and dict.__contains__(instance, name):
+        return IN_ITEMS, dict.__getitem__(instance, name)
+    return NOWHERE, None
+
+
+def _first_foreign(value: Any, name: Name, seen: set[int]) -> tuple[Name, str, Any] | None:
+    """What is foreign in a value: where it is, "is" or "holds", and what. Objects inside are
+    watched themselves, but not as keys or elements of sets.
+    """
+    found = kind(value)
+    if found is Kind.FOREIGN or (found is Kind.NDARRAY and value.dtype.hasobject):
+        return name, "is", value
+    if id(value) in seen or _native.has_attributes(value):
+        return None
+    seen.add(id(value))
+    for key in value if isinstance(value, (set, frozenset, dict)) else ():
+        if not is_constant_key(key):
+            return name, "holds", key
+    for step, child in children(value):
+        foreign = _first_foreign(child, name.then(value, step), seen)
+        if foreign is not None:
+            return foreign
+    return None

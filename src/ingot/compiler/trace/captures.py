@@ -1,0 +1,62 @@
+"""Captures: whether what a traced function captured as constants is still there.
+
+Arrays that a function reads from its closure, from globals or from objects are constants of what is
+compiled; replacing them later changes nothing, which is documented and easily forgotten. With
+INGOT_CHECK_CAPTURES=1 every call looks whether one was replaced, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ingot._native import Node, array
+from ingot.compiler.trace.reach import Place, listed, reachable
+
+__all__ = ["Captures", "constants_of"]
+
+
+def constants_of(nodes: Iterable[Node], outputs: Iterable[array], recorder: Any) -> set[Node]:
+    """Those of the nodes behind the outputs of a trace that were there before and that it used.
+
+    What they in turn were made from is not among them.
+    """
+    found = {x._node for x in outputs if x._node.trace is not recorder}
+    for node in nodes:
+        if node.trace is recorder:
+            found.update(source for source in node.inputs if source.trace is not recorder)
+    return found
+
+
+class Captures:
+    """The places where a function found constants, and the nodes that were there."""
+
+    def __init__(self, function: Callable[..., Any], constants: set[Node]) -> None:
+        self._function = function
+        self._nodes: dict[Place, Node] = {
+            place: x._node for place, x in reachable(function) if x._node in constants
+        }
+
+    def warning(self, name: str) -> str | None:
+        """What to tell the author of the function; None if nothing was replaced since last time."""
+        if not self._nodes:
+            return None
+        now = {place: x._node for place, x in reachable(self._function)}
+        still_there = set(now.values())
+        replaced = []
+        for place, node in self._nodes.items():
+            # A place may have a shorter name by now.
+            if now.get(place) is not node and (place in now or node not in still_there):
+                replaced.append(place)
+        if not replaced:
+            return None
+        for place in replaced:
+            self._nodes[place] = now.get(place, self._nodes[place])
+        containers = dict.fromkeys(place.container for place in replaced if place.container)
+        way_out = f", or capture what holds it: inputs=[{', '.join(containers)}]"
+        return (
+            f"[compile] {name} goes on with the values that it was traced with: what was in "
+            f"{listed([place.path for place in replaced])} has been replaced since, but an array "
+            "that is neither an argument nor captured is a constant. Pass it as an argument"
+            f"{way_out if containers else ''}."
+        )

@@ -1,0 +1,150 @@
+"""Escapes: arrays of a trace that are still there when it is over, in places that nobody declared.
+
+A function that stores traced arrays in a model or a list which is not among its `outputs=` leaves
+placeholders there, and calls that follow do not update it. Every node that a trace makes holds the
+trace's recorder, so a count of references tells for next to nothing whether some are left. Only
+then are they looked for, and the author of the function hears where they are. Arrays that were made
+while tracing but neither depend on a placeholder nor replace another array, such as a mask that is
+kept for later, are fine.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from types import CellType
+from typing import Any
+
+from ingot._native import array, topological
+from ingot.compiler.trace.reach import Place, listed, reachable
+from ingot.graph.source import SourceRecorder
+
+__all__ = ["Escapes"]
+
+_NO_VALUES = "These have no values, and reading them raises an error. "
+
+
+class Escapes:
+    """Finds arrays of one trace that outlive it."""
+
+    def __init__(self) -> None:
+        self.recorder = SourceRecorder()
+
+    @property
+    def count(self) -> int:
+        """How many nodes of the trace there are, once whoever made it has dropped its own."""
+        return sys.getrefcount(self.recorder) - 2  # this object's, and the one of the call
+
+    def warning(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        others: dict[str, Any],
+        returned: frozenset[int],
+    ) -> str | None:
+        """What to tell the author of a function; None if nothing has escaped.
+
+        Args:
+            name: The function's name.
+            function: The function.
+            others: What else may hold such arrays, by name.
+            returned: The identities of the containers that the function returned: a list that it
+                keeps and returns is given to the caller with values.
+        """
+        found = [
+            (place, x) for place, x in reachable(function, others) if x._node.trace is self.recorder
+        ]
+        kept = [(place, x) for place, x in found if place.holder not in returned]
+        arrays = [x for _, x in kept]
+        is_stranded = _is_stranded(arrays)
+        places = [place for place, _ in kept] if is_stranded or _replace_others(arrays) else []
+        holders: Counter[str] = Counter()
+        if self.count > self._explained([x for _, x in found]):
+            gc.collect()  # what is left may be garbage
+            if self.count > self._explained([x for _, x in found]):
+                known = {id(x) for _, x in found}
+                holders.update(
+                    _description(holder)
+                    for holder, x in self._held()
+                    if id(x) not in known and id(holder) not in returned and _is_stranded([x])
+                )
+        if not places and not holders:
+            return None
+        texts = [place.path for place in _by_turns(places)]
+        texts += [what if times == 1 else f"{what} ({times})" for what, times in holders.items()]
+        return (
+            f"[compile] {name} stores arrays that it was traced with where nobody declared it: in "
+            f"{listed(texts)}. {_NO_VALUES if is_stranded or holders else ''}Calls of the compiled "
+            f"function do not update them. {_way_out(function, places)}"
+        )
+
+    def _explained(self, arrays: list[array]) -> int:
+        """How many nodes of the trace these arrays hold."""
+        return sum(node.trace is self.recorder for node in topological(arrays))
+
+    def _held(self) -> Iterator[tuple[Any, array]]:
+        """All objects that hold arrays of the trace, and the arrays."""
+        for holder in gc.get_objects():
+            for item in _referents(holder):
+                if isinstance(item, array) and item._node.trace is self.recorder:
+                    yield holder, item
+
+
+def _is_stranded(arrays: list[array]) -> bool:
+    """Whether some of these arrays have no values and will get none."""
+    return any(node.op is None and not node.evaluated for node in topological(arrays))
+
+
+def _replace_others(arrays: list[array]) -> bool:
+    """Whether some of these arrays were made of older ones that nobody else has any more: a number
+    of steps, say, that was counted up.
+    """
+    nodes = topological(arrays)
+    uses = Counter(id(source) for node in nodes for source in node.inputs)
+    # The list, the variable and the call hold a node as well.
+    return any(node.trace is None and sys.getrefcount(node) == uses[id(node)] + 3 for node in nodes)
+
+
+def _referents(holder: Any) -> Iterator[Any]:
+    """What an object holds, also in containers that the garbage collector need not know."""
+    for item in gc.get_referents(holder):
+        yield item
+        if isinstance(item, (dict, tuple)) and not gc.is_tracked(item):
+            yield from _referents(item)
+
+
+def _description(holder: Any) -> str:
+    if isinstance(holder, CellType):
+        return "a variable of an outer function"
+    kind = type(holder)
+    if kind.__module__ == "builtins":
+        return f"a {kind.__name__} that the function reaches in a way that was not found"
+    return f"an object of type {kind.__module__}.{kind.__qualname__}"
+
+
+def _by_turns(places: list[Place]) -> list[Place]:
+    """The places in an order in which those of each container come early."""
+    before: Counter[str | None] = Counter()
+    ranks = []
+    for place in places:
+        ranks.append(before[place.container])
+        before[place.container] += 1
+    return [place for _, place in sorted(zip(ranks, places, strict=True), key=lambda x: x[0])]
+
+
+def _way_out(function: Callable[..., Any], places: list[Place]) -> str:
+    declared = dict.fromkeys(place.container for place in places if place.container)
+    containers = [
+        text for text in declared if f"vars({text.rpartition('.')[0]})" not in declared
+    ]  # without those that are in another
+    if not containers:
+        return "Return them from the function, or keep them in a list or dict and declare that."
+    state = ", ".join(containers)
+    name = getattr(function, "__name__", "")
+    name = name if name.isidentifier() else "function"
+    return (
+        f"Declare what the function changes, mx.compile({name}, inputs=[{state}], "
+        f"outputs=[{state}]), or return it from the function."
+    )

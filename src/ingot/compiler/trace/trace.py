@@ -1,0 +1,327 @@
+"""Trace: a function run once on placeholders, and what it did, as a tape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ingot import _native
+from ingot._native import Dtype, Node, array, placeholder, topological, wrap
+from ingot.compiler.forms.tape import Step, Tape, parameters, tape_of
+from ingot.compiler.trace.attributes import AttributeGuards, AttributeReads
+from ingot.compiler.trace.call import Call
+from ingot.compiler.trace.capture import Recipe, Snapshot, is_plain
+from ingot.compiler.trace.captures import Captures, constants_of
+from ingot.compiler.trace.structure import STRUCTURAL, Contents, children, copied, kind
+from ingot.compiler.trace.template import Template
+from ingot.graph.dimension import Dimension, Guards, resolve, symbolic_shape
+from ingot.graph.source import SourceRecorder
+from ingot.graph.state import State, followed_states
+from ingot.graph.tree import arrays_in, tree_leaves
+from ingot.runtime.compile_mode import checks_captures
+from ingot.runtime.watched import observed_attributes
+
+__all__ = ["SIZES_CHANGED", "Trace", "sharing", "trace"]
+
+SIZES_CHANGED = "the function depends on sizes that changed: "  # how such reasons begin
+
+
+Layout = tuple[tuple[Any, Dtype], ...]  # shapes and dtypes
+
+
+class _States:
+    """The implicit states that a function reads while it is traced, and what stands for them."""
+
+    def __init__(self, snapshot: Snapshot, recorder: SourceRecorder) -> None:
+        self.snapshot = snapshot
+        self.recorder = recorder
+        self.found: dict[int, tuple[State, State, str]] = {}
+        self.nodes: dict[int, list[Node]] = {}  # of the stand-ins, which may be re-pointed
+
+    def __call__(self, state: State, name: str) -> State:
+        """What stands for a state; a captured one is followed as such."""
+        if self.snapshot.holds(state, 0):
+            return state
+        if id(state) not in self.found:
+            stand_ins = [_placeholder(x.shape, x.dtype, name, self.recorder) for x in tuple(state)]
+            self.found[id(state)] = state, stand_ins, name
+            self.nodes[id(state)] = [x._node for x in stand_ins]
+        return self.found[id(state)][1]
+
+    def places(self) -> Iterator[tuple[State, int, Node, array, str]]:
+        """Each place of each state: its placeholder, and what it holds after the trace."""
+        for state, stand_ins, name in self.found.values():
+            for place, node in enumerate(self.nodes[id(state)]):
+                yield state, place, node, stand_ins[place], name
+
+    def layouts(self) -> list[tuple[State, Layout]]:
+        """The states as they were when they were first read."""
+        return [
+            (state, tuple((node.shape, node.dtype) for node in self.nodes[id(state)]))
+            for state, _, _ in self.found.values()
+        ]
+
+
+@dataclass
+class Trace:
+    """A traced function: its tape, how to build its result, and what it does to captured state."""
+
+    tape: Tape  # inputs: arrays in arguments and captured inputs, then places of implicit states
+    result: Template | None  # None if the recipe builds it
+    result_count: int  # how many outputs of the tape belong to the result; the others are for state
+    recipe: Recipe | None  # what happens to containers and objects; None: nothing
+    states: list[tuple[State, Layout]]  # the implicit states that the function reads
+    followed: list[tuple[State, int]]  # the places of them that are inputs
+    updates: list[tuple[State, int, int]]  # which places of them get which outputs
+    guards: Guards
+    attributes: AttributeGuards  # what the function read of objects
+    sharing: tuple[int, ...] | None  # which arrays have to be the same, if that matters
+    returned: frozenset[int]  # the identities of what holds the arrays in the result
+    captures: Captures | None = None  # what calls check while INGOT_CHECK_CAPTURES is set
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether calls touch nothing but their arguments and results."""
+        return self.recipe is None and not self.states
+
+    def fits(self, arrays: list[array], objects: list[Any]) -> bool:
+        """Whether attributes, implicit states and shared arrays are as they were traced."""
+        if self.sharing is not None and self.sharing != sharing(arrays):
+            return False
+        return self.attributes.hold(objects) and self.fits_states()
+
+    def problem(self, arrays: list[array], objects: list[Any]) -> str | None:
+        """Why the trace does not fit, in words; None if it does."""
+        if self.sharing is not None and self.sharing != sharing(arrays):
+            return "arrays among the arguments are shared in another way"
+        if not self.fits_states():
+            return f"{SIZES_CHANGED}those of a state that it reads"
+        return self.attributes.broken(objects) or None
+
+    @property
+    def depends_on_sharing(self) -> bool:
+        """Whether arrays that were traced apart are the same, and the function changes some."""
+        return self.sharing is not None and self.sharing != tuple(range(len(self.sharing)))
+
+    def fits_states(self) -> bool:
+        """Whether the implicit states still have the shapes and dtypes that were traced."""
+        for state, layout in self.states:
+            if len(state) != len(layout):
+                return False
+            for x, (shape, dtype) in zip(state, layout, strict=False):
+                if x.shape != shape or x.dtype is not dtype:
+                    return False
+        return True
+
+    def for_values(self, values: Sequence[Any]) -> Tape:
+        """The tape with every dimension replaced by its number among `values`."""
+        made: dict[Step, Step] = {}
+        for step in self.tape.steps:
+            op: Any = step.op
+            value = step.value
+            if op is not None and _is_symbolic(op):
+                op = _resolved(op, values)
+                if not step.inputs and step.shape == ():
+                    op, value = None, op.evaluate()  # a length: it is a number now
+            made[step] = Step(
+                op,
+                [made[source] for source in step.inputs],
+                resolve(step.shape, values),
+                step.dtype,
+                step.stream,
+                step.source,
+                value,
+            )
+        return Tape(
+            [made[step] for step in self.tape.inputs],
+            [made[step] for step in self.tape.outputs],
+            list(made.values()),
+            {made[step]: name for step, name in self.tape.names.items()},
+        )
+
+
+def _is_symbolic(op: Any) -> bool:
+    return any(map(_holds_dimension, parameters(op).values()))
+
+
+def _resolved(op: Any, values: Sequence[Any]) -> Any:
+    return replace(op, **{name: resolve(old, values) for name, old in parameters(op).items()})
+
+
+def _holds_dimension(value: Any) -> bool:
+    if type(value) is tuple:
+        return any(map(_holds_dimension, value))
+    return type(value) is Dimension
+
+
+def trace(
+    call: Call,
+    contents: Contents,
+    shapeless: bool,
+    shared: bool = False,
+    recorder: SourceRecorder | None = None,
+) -> Trace | None:
+    """Runs a function on placeholders for the arrays in its arguments and captured inputs.
+
+    None if it closes over something that another transform, which is running, follows: only the
+    transform can see through it.
+
+    Args:
+        call: The function and its arguments, without NumPy's arrays.
+        contents: What is in them.
+        shapeless: Whether lengths stay symbolic.
+        shared: Whether an array that is there several times is one to the function, which is what
+            a function that changes arguments needs, and right only for calls that share it too.
+        recorder: What placeholders and the nodes that are made hold.
+    """
+    recorder = recorder or SourceRecorder()
+    _refuse_numpy(call.inputs)
+    names = [str(name) for name, _, _ in contents.arrays]
+    values = [value for _, value, _ in contents.arrays]
+    guards = Guards(names)
+    stand_ins = [
+        _stand_in(position, value, names[position], guards if shapeless else None, recorder)
+        for position, value in enumerate(values)
+    ]
+    input_nodes = [x._node for x in stand_ins]  # the function may re-point the handles
+    inside = {
+        id(handle): (handle, node)
+        for (_, handle, is_inside), node in zip(contents.arrays, input_nodes, strict=True)
+        if is_inside
+    }
+    args, kwargs = _with_stand_ins(call, contents, stand_ins, shared)
+    snapshot = Snapshot([*call.roots[:3], args, kwargs], values=(3, 4))  # 0: the inputs, see below
+    states = _States(snapshot, recorder)
+    reads = AttributeReads(contents.objects)
+    _native.begin_tracing()
+    recorder_before = _native.set_source_recorder(recorder)
+    try:
+        for handle, node in inside.values():
+            handle._node = node
+        with followed_states(states), observed_attributes(reads) as reads.watch:
+            reads.watch_classes(contents.objects)
+            result = call.function(*args, **kwargs)
+        returned = frozenset(_holders(result, set()))
+        plain = is_plain(result, snapshot)
+        # The handles themselves are about to be put back.
+        outputs = [wrap(x) for x in arrays_in(result)] if plain else []
+        result_count = len(outputs)
+        template = Template.of(result) if plain else None
+        placeholders = {identity: node for identity, (_, node) in inside.items()}
+        recipe = Recipe(snapshot, placeholders, outputs, None if plain else result)
+    finally:
+        _native.set_source_recorder(recorder_before)
+        snapshot.restore()
+        _native.end_tracing()
+        guards.close()
+    updates: list[tuple[State, int, int]] = []
+    for state, place, node, updated, _ in states.places():
+        if updated._node is not node:
+            updates.append((state, place, len(outputs)))
+            outputs.append(updated)
+    nodes = topological(outputs)
+    if _native.in_tracing() and _reaches_outside(nodes):
+        return None
+    constants = constants_of(nodes, outputs, recorder)
+    _refuse_uncaptured(constants, values, names)
+    used = set(nodes)
+    followed = [found for found in states.places() if found[2] in used]
+    tape = tape_of(
+        [*input_nodes, *(node for _, _, node, _, _ in followed)],
+        outputs,
+        [*names, *(name for *_, name in followed)],
+    )
+    return Trace(
+        tape,
+        template,
+        result_count,
+        recipe if recipe.changes or template is None else None,
+        states.layouts(),
+        [(state, place) for state, place, *_ in followed],
+        updates,
+        guards,
+        reads.guards(),
+        sharing(values) if recipe.changes else None,
+        returned,
+        Captures(call.function, constants) if checks_captures() else None,
+    )
+
+
+def _holders(tree: Any, found: set[int]) -> set[int]:
+    """The identities of the containers and objects of a tree."""
+    if id(tree) not in found and kind(tree) in STRUCTURAL and not isinstance(tree, array):
+        found.add(id(tree))
+        for _, child in children(tree):
+            _holders(child, found)
+    return found
+
+
+def sharing(arrays: Sequence[array]) -> tuple[int, ...]:
+    """Which arrays are the same: for each the position of the first."""
+    first: dict[int, int] = {}
+    return tuple(first.setdefault(id(value), position) for position, value in enumerate(arrays))
+
+
+def _with_stand_ins(
+    call: Call, contents: Contents, stand_ins: list[array], shared: bool
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with placeholders for arrays; objects, and what is in them, stay."""
+    inside = {id(handle): handle for _, handle, is_inside in contents.arrays if is_inside}
+    outside = iter(
+        stand_in
+        for stand_in, (_, handle, _) in zip(stand_ins, contents.arrays, strict=True)
+        if id(handle) not in inside
+    )
+    known: dict[int, array] = {}
+
+    def placed(leaf: Any) -> Any:
+        # An argument that is in an object as well stays that very array: updates show in both.
+        if id(leaf) in inside:
+            return inside[id(leaf)]
+        stand_in = next(outside)
+        return known.setdefault(id(leaf), stand_in) if shared else stand_in
+
+    args, kwargs = copied((call.args, call.kwargs), placed, dict(contents.kept))
+    return args, kwargs
+
+
+def _refuse_numpy(captured: Any) -> None:
+    for leaf in tree_leaves(captured):
+        if isinstance(leaf, np.ndarray):
+            raise ValueError(
+                f"[compile] inputs= holds a NumPy array of shape {leaf.shape}, whose changes would "
+                "go unnoticed: make an array of it with mx.array(...)."
+            )
+
+
+def _stand_in(
+    position: int, value: array, name: str, guards: Guards | None, recorder: SourceRecorder
+) -> array:
+    shape: Any = value.shape if guards is None else symbolic_shape(position, value.shape, guards)
+    return _placeholder(shape, value.dtype, name, recorder)
+
+
+def _placeholder(shape: Any, dtype: Dtype, name: str, recorder: SourceRecorder) -> array:
+    made = placeholder(shape, dtype)
+    made._node.source = name
+    made._node.trace = recorder
+    return made
+
+
+def _reaches_outside(nodes: list[Node]) -> bool:
+    """Whether some node belongs to a transform around this trace: followed, but not made here."""
+    return any(node.tracer and node.source is None for node in nodes)
+
+
+def _refuse_uncaptured(constants: set[Node], inputs: list[array], names: Sequence[str]) -> None:
+    """ValueError if the function used an input not through its placeholder but by itself."""
+    for position, value in enumerate(inputs):
+        if value._node in constants:
+            raise ValueError(
+                f"[compile] {names[position]} is passed to the function and also used inside it "
+                "under another name, so it would be an input and a constant at once. Use the "
+                "parameter inside the function, or capture the array with inputs=."
+            )

@@ -1,0 +1,339 @@
+"""Explanations: what compilation made of a function for one signature, for people and programs."""
+
+from __future__ import annotations
+
+import html
+import os
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+
+from ingot import _native
+from ingot._native import Node, array
+from ingot.compiler.call.cache_info import CacheInfo
+from ingot.compiler.call.describe import Description
+from ingot.compiler.forms.nest_text import nest_text
+from ingot.compiler.forms.schedule import Group
+from ingot.compiler.forms.tape import Step
+from ingot.compiler.lower.materialise import Materialise
+from ingot.compiler.machine.jit import assembly
+from ingot.compiler.pipeline import Stages
+from ingot.compiler.plan.work import Work, bytes_in_memory
+from ingot.compiler.run.program import Compiled
+from ingot.compiler.trace.trace import Trace
+from ingot.explain.page import page_html
+from ingot.explain.text import explanation_text, section_text
+from ingot.graph.op import apply_multiple
+from ingot.graph.source import Source
+from ingot.runtime.profile import program_times
+
+__all__ = ["CacheReport", "Explanation"]
+
+MOST_RUNS = 20
+LONGEST = 0.4  # seconds after which measuring stops, once there are three runs
+NOTEBOOK_HEIGHT = 760
+
+
+@dataclass(frozen=True)
+class CacheReport:
+    """The cache of the function: its counts, and the signatures that it holds."""
+
+    info: CacheInfo | None = None
+    entries: list[Description] = field(default_factory=list)
+
+
+class Explanation:
+    """Prints the stages of one compilation. `to_dict()` has the same for programs, and
+    `to_html("page.html")` writes a page that draws the graphs and shows the code.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        stages: Stages,
+        traced: Trace,
+        inputs: list[Node] | None = None,
+        cache: CacheReport | None = None,
+    ) -> None:
+        self.name = name
+        self.stages = stages
+        self.cache = cache or CacheReport()
+        self._trace = traced
+        self._inputs = inputs
+        self._plan = stages.program.plan  # with the machine code, made now
+
+    # What was made
+
+    @cached_property
+    def _numbers(self) -> dict[Step, int]:
+        return self.stages.simplified.numbers()
+
+    @property
+    def kernels(self) -> list[Group]:
+        """The fused groups."""
+        return [group for group in self.stages.schedule.groups if group.kind == "fused"]
+
+    @property
+    def work(self) -> list[Work]:
+        """What the program runs, in order: kernels, BLAS calls and host steps."""
+        return self._plan.work
+
+    @property
+    def constants(self) -> list[Step]:
+        """The values that are known before any call."""
+        return [step for step in self.stages.simplified.steps if step.is_constant]
+
+    @property
+    def guards(self) -> list[str]:
+        """What the sizes of the arguments must fulfil, for functions that are shapeless."""
+        return self._trace.guards.lines()
+
+    @property
+    def captured_state(self) -> bool:
+        """Whether calls change captured containers."""
+        return self._trace.recipe is not None
+
+    @property
+    def bytes_before(self) -> int:
+        """What the traced steps read and write when each runs by itself."""
+        return sum(
+            step.nbytes + sum(map(bytes_in_memory, step.inputs))
+            for step in self.stages.traced.steps
+            if step.op is not None and step.op.role != "view"
+        )
+
+    @property
+    def bytes_after(self) -> int:
+        """What the groups read and write."""
+        return sum(map(_group_bytes, self.stages.schedule.groups))
+
+    @property
+    def arena(self) -> int:
+        """Bytes of intermediate values."""
+        return self._plan.arena
+
+    @property
+    def peak(self) -> int:
+        """Bytes that a call needs besides its arguments: for intermediate values, results and
+        constants.
+        """
+        return self._plan.peak
+
+    @property
+    def donations(self) -> dict[Step, Step]:
+        """Results that take the memory of an argument or of captured state which nobody else holds,
+        and which.
+        """
+        return self._plan.donations
+
+    @property
+    def code(self) -> list[str]:
+        """The kernels in LLVM's assembly language."""
+        return [kernel.text for _, kernel in self._plan.kernels]
+
+    def kernel_text(self, work: Work, form: str) -> str:
+        """A kernel as "loops", "llvm" or "assembly"."""
+        assert work.kernel is not None
+        if form == "loops":
+            return self.loops(work)
+        return work.kernel.text if form == "llvm" else assembly(work.kernel.text)
+
+    def loops(self, work: Work) -> str:
+        """The loop nest of a kernel, with the names of the simplified tape."""
+        assert work.kernel is not None
+        numbers = self._numbers
+
+        def name(step: Step | None) -> str | None:
+            if step is None:
+                return None
+            return f"%{numbers[step]}" if step in numbers else "copy"
+
+        return nest_text(work.kernel.nest, names=name)
+
+    def reason(self, work: Work) -> str:
+        """Why something is no kernel."""
+        op = work.steps[0].op
+        if work.kind == "kernel" or op is None:
+            return ""
+        if isinstance(op, Materialise):
+            return "what reads it needs its elements one after the other"
+        return self._reasons.get(work.steps[0], op.why_single)
+
+    @cached_property
+    def _reasons(self) -> dict[Step, str]:
+        return {group.steps[0]: group.reason for group in self.stages.schedule.groups}
+
+    # Times
+
+    @cached_property
+    def seconds_by_work(self) -> list[float] | None:
+        """The shortest time of each entry of `work`, measured now on the arguments that were given;
+        None if there are no values to run on.
+        """
+        if not self._inputs_known or not self.work:
+            return None
+        assert self._inputs is not None
+        inputs = [array(np.ascontiguousarray(node.data)) for node in self._inputs]
+        program = Compiled(self.stages.program)
+
+        def run() -> None:
+            began = time.perf_counter()
+            for number in range(MOST_RUNS):
+                _native.evaluate(apply_multiple(program, *inputs))
+                if number >= 2 and time.perf_counter() - began > LONGEST:
+                    return
+
+        runs = program_times(self._plan.program.about, run)
+        if not runs:
+            return None  # something else is the program for these inputs
+        times = np.array([np.frombuffer(each, np.int64) for each in runs])[:, 2:]
+        shortest: list[float] = ((times[:, 1::2] - times[:, ::2]).min(axis=0) / 1e9).tolist()
+        return shortest
+
+    @property
+    def _inputs_known(self) -> bool:
+        return self._inputs is not None and not _native.in_tracing() and not _native.recording()
+
+    # Forms
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that the text shows, as plain values."""
+        stages = self.stages
+        report = stages.report
+        numbers = stages.traced.numbers()
+        return {
+            "name": self.name,
+            "tapes": {
+                "traced": stages.traced.text().splitlines(),
+                "simplified": stages.simplified.text().splitlines(),
+                "fused": stages.schedule.text().splitlines(),
+            },
+            "merged": [[numbers[gone], numbers[stays]] for gone, stays in report.merged],
+            "folded": [numbers[step] for step in report.folded],
+            "no_ops": [numbers[step] for step in report.no_ops],
+            "unused": [numbers[step] for step in report.unused],
+            "groups": [self._group(group) for group in stages.schedule.groups],
+            "constants": [_constant(step) for step in self.constants],
+            "captured_state": self.captured_state,
+            "bytes": {"before": self.bytes_before, "after": self.bytes_after},
+            "native": self._native(),
+            "program": [self._work(work) for work in self.work],
+            "guards": self.guards,
+            "seconds": dict(stages.seconds),
+            "cache": self._cache(),
+        }
+
+    def _native(self) -> dict[str, Any]:
+        plan = self._plan
+        return {
+            "kernels": len(plan.kernels),
+            "blas_calls": len(plan.blas_calls),
+            "host_steps": [type(step.op).__name__ for step in plan.host_steps],
+            "arena": plan.arena,
+            "peak": plan.peak,
+            "donations": [
+                [self._numbers[result], self._numbers[given]]
+                for result, given in self.donations.items()
+            ],
+        }
+
+    def _group(self, group: Group) -> dict[str, Any]:
+        numbers = self._numbers
+        return {
+            "kind": group.kind,
+            "steps": [numbers[step] for step in group.steps],
+            "reads": [numbers[step] for step in group.inputs],
+            "writes": [numbers[step] for step in group.outputs],
+            "bytes": _group_bytes(group),
+            "reason": group.reason,
+            "sources": _sources(group.steps),
+        }
+
+    def _work(self, work: Work) -> dict[str, Any]:
+        return {
+            "kind": work.kind,
+            "name": work.name,
+            "bytes": work.nbytes,
+            "flops": work.flops,
+            "reason": self.reason(work),
+            "sources": _sources(work.steps),
+        }
+
+    def _cache(self) -> dict[str, Any] | None:
+        info = self.cache.info
+        if info is None:
+            return None
+        return {
+            "entries": [{k: str(v) for k, v in entry.items()} for entry in self.cache.entries],
+            "hits": info.hits,
+            "misses": info.misses,
+            "new_shapes": info.new_shapes,
+            "new_layouts": info.new_layouts,
+            "evictions": info.evictions,
+            "seconds": info.seconds,
+            "reasons": [
+                {"kind": each.kind, "reason": each.reason, "seconds": each.seconds}
+                for each in info.compilations
+            ],
+        }
+
+    def section(self, name: str) -> str:
+        """One part of the text: "trace", "simplify", "fuse", "program", "memory" or "cache"."""
+        return section_text(self, name)
+
+    def __str__(self) -> str:
+        return explanation_text(self)
+
+    __repr__ = __str__
+
+    @overload
+    def to_html(self, file: None = None) -> str: ...
+
+    @overload
+    def to_html(self, file: object) -> None: ...
+
+    def to_html(self, file: Any = None) -> str | None:
+        """Write a page that draws the graph of every stage and shows the code of every kernel.
+
+        The page needs nothing besides itself. Times are measured now, on the arguments that were
+        explained.
+
+        Args:
+            file: A path, or an object with a method `write` that takes text.
+
+        Returns:
+            The page if there is no file to write it to. With one there is None: an interactive
+            session would print the page.
+        """
+        page = page_html(self)
+        if file is None:
+            return page
+        if hasattr(file, "write"):
+            file.write(page)
+        else:
+            with open(os.fspath(file), "w", encoding="utf-8") as opened:
+                opened.write(page)
+        return None
+
+    def _repr_html_(self) -> str:
+        """The page for notebooks, in a frame, so that neither disturbs the other."""
+        style = f"width:100%;height:{NOTEBOOK_HEIGHT}px;border:0;border-radius:8px"
+        return f'<iframe srcdoc="{html.escape(self.to_html())}" style="{style}"></iframe>'
+
+
+def _constant(step: Step) -> dict[str, Any]:
+    return {"shape": list(step.shape), "dtype": step.dtype.name, "bytes": step.nbytes}
+
+
+def _group_bytes(group: Group) -> int:
+    if group.kind in ("view", "count", "check"):
+        return 0
+    return sum(map(bytes_in_memory, group.inputs)) + sum(step.nbytes for step in group.outputs)
+
+
+def _sources(steps: list[Step]) -> list[str]:
+    found = dict.fromkeys(step.source.short for step in steps if isinstance(step.source, Source))
+    return list(found)

@@ -1,0 +1,186 @@
+"""The text of an explanation: the tapes, what runs in order and why, memory and the cache."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from ingot.compiler.forms.tape import Step
+from ingot.compiler.plan.work import Work
+from ingot.graph.source import Source
+
+if TYPE_CHECKING:
+    from ingot.explain.report import Explanation
+
+__all__ = ["explanation_text", "section_text", "source_lines"]
+
+MOST_REASONS = 10  # of compilations, the latest
+MOST_LINES = 6  # of the user's program for one entry of the program
+
+
+def explanation_text(explanation: Explanation) -> str:
+    """Everything, section by section."""
+    stages = explanation.stages
+    work = explanation.work
+    counts = [sum(each.kind == kind for each in work) for kind in ("kernel", "BLAS", "host")]
+    lines = [
+        f"{explanation.name}: {_count(len(stages.traced.steps), 'step')} traced, "
+        f"{len(stages.simplified.steps)} after simplification, "
+        f"{_count(counts[0], 'kernel')}, {_count(counts[1], 'BLAS call')}, "
+        f"{_count(counts[2], 'host step')}"
+    ]
+    for name, (heading, _) in SECTIONS.items():
+        body = section_text(explanation, name)
+        if body:
+            lines += ["", heading, *("  " + line for line in body.splitlines())]
+    seconds = ", ".join(f"{name} {_time_text(x)}" for name, x in stages.seconds.items())
+    total = _time_text(sum(stages.seconds.values()))
+    return "\n".join([*lines, "", f"Compiled in {total}: {seconds}"])
+
+
+def section_text(explanation: Explanation, name: str) -> str:
+    """One section, without its heading."""
+    return "\n".join(SECTIONS[name][1](explanation))
+
+
+def _traced(explanation: Explanation) -> Iterator[str]:
+    yield explanation.stages.traced.text()
+
+
+def _simplified(explanation: Explanation) -> Iterator[str]:
+    yield from _simplifications(explanation)
+    yield explanation.stages.simplified.text()
+
+
+def _fused(explanation: Explanation) -> Iterator[str]:
+    yield explanation.stages.schedule.text()
+    yield from _remarks(explanation)
+
+
+def _simplifications(explanation: Explanation) -> list[str]:
+    report = explanation.stages.report
+    numbers = explanation.stages.traced.numbers()
+    return [
+        *(f"merged %{numbers[gone]} into %{numbers[stays]}" for gone, stays in report.merged),
+        *(f"computed %{numbers[step]} in advance" for step in report.folded),
+        *(f"dropped no-op %{numbers[step]}" for step in report.no_ops),
+        *(f"dropped unused %{numbers[step]}" for step in report.unused),
+    ]
+
+
+def _remarks(explanation: Explanation) -> list[str]:
+    """What was captured, and what sizes must fulfil."""
+    numbers = explanation.stages.simplified.numbers()
+    constants = [step for step in explanation.constants if step.ndim > 0]
+    return [
+        *(f"%{numbers[s]} is captured: a constant of {s.nbytes:,} bytes" for s in constants),
+        *(f"guard: {line}" for line in explanation.guards),
+    ]
+
+
+def _program(explanation: Explanation) -> Iterator[str]:
+    """What runs, in order, with what it reads and writes, the user's lines, and why it is so."""
+    numbers = explanation.stages.simplified.numbers()
+
+    def names(steps: list[Step], work: Work) -> str:
+        nothing = "partial results" if work.uses_scratch else "nothing"
+        return ", ".join(f"%{numbers[s]}" if s in numbers else "a copy" for s in steps) or nothing
+
+    for position, work in enumerate(explanation.work):
+        reason = explanation.reason(work)
+        yield (
+            f"{position}: {work.kind} {work.name}: reads {names(work.reads, work)}; "
+            f"writes {names(work.writes, work)}; {_bytes_text(work.nbytes)}{_parts(work)}"
+        )
+        if work.kind == "host":
+            yield f"     on the host: {reason}"
+        sources = source_lines(work.steps)
+        for source in sources[:MOST_LINES]:
+            yield f"     {source.short}  {_line_text(source)}".rstrip()
+        if len(sources) > MOST_LINES:
+            yield f"     and {len(sources) - MOST_LINES} more lines"
+
+
+def _parts(work: Work) -> str:
+    if work.kernel is None:
+        return ""
+    kernel = work.kernel
+    if kernel.parts <= kernel.grain:
+        return ", on one thread"
+    return f", on threads in {_count(kernel.parts, 'part')}"
+
+
+def _memory(explanation: Explanation) -> Iterator[str]:
+    before, after = explanation.bytes_before, explanation.bytes_after
+    yield f"bytes read and written: {before:,} step by step, {after:,} as compiled"
+    yield (
+        f"peak: {explanation.peak:,} bytes besides the arguments: "
+        f"{explanation.arena:,} for intermediate values, the rest for results and constants"
+    )
+    if explanation.donations:
+        saved = sum(step.nbytes for step in explanation.donations)
+        numbers = explanation.stages.simplified.numbers()
+        names = explanation.stages.simplified.names
+        pairs = [
+            f"%{numbers[result]} that of {names.get(given, f'%{numbers[given]}')}"
+            for result, given in explanation.donations.items()
+        ]
+        more = f" and {len(pairs) - MOST_LINES} more" if len(pairs) > MOST_LINES else ""
+        yield (
+            f"{saved:,} bytes less where nobody else holds the inputs: results take their memory, "
+            f"{', '.join(pairs[:MOST_LINES])}{more}"
+        )
+
+
+def _cache(explanation: Explanation) -> Iterator[str]:
+    info = explanation.cache.info
+    if info is None:
+        return
+    yield (
+        f"{_count(info.entries, 'entry', 'entries')}, {_count(info.hits, 'hit')}, "
+        f"{_count(info.misses, 'miss', 'misses')}, {info.new_shapes} with new shapes, "
+        f"{info.new_layouts} with a new layout, {_count(info.evictions, 'eviction')}"
+    )
+    for each in info.compilations[-MOST_REASONS:]:
+        yield f"{each.kind}, compiled in {_time_text(each.seconds)}: {each.reason}"
+
+
+SECTIONS: dict[str, tuple[str, Callable[[Explanation], Iterator[str]]]] = {
+    "trace": ("Traced", _traced),
+    "simplify": ("Simplified", _simplified),
+    "fuse": ("Groups", _fused),
+    "program": ("Program", _program),
+    "memory": ("Memory", _memory),
+    "cache": ("Cache", _cache),
+}
+
+
+def _count(number: int, one: str, several: str = "") -> str:
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+def source_lines(steps: list[Step]) -> list[Source]:
+    """The lines of the user's program that made some steps."""
+    return list(dict.fromkeys(s.source for s in steps if isinstance(s.source, Source)))
+
+
+def _line_text(source: Source) -> str:
+    """What stands in a line; nothing if the file cannot be read."""
+    return linecache.getline(source.filename, source.line).strip()
+
+
+def _bytes_text(number: float) -> str:
+    """A number of bytes: "16.8 MB"."""
+    for scale, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if number >= scale:
+            return f"{number / scale:.3g} {unit}"
+    return f"{number:.0f} bytes"
+
+
+def _time_text(seconds: float) -> str:
+    """A duration: "3.2 ms"."""
+    for scale, unit in ((1.0, "s"), (1e-3, "ms")):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"

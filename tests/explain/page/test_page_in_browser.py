@@ -1,0 +1,189 @@
+"""The page of an explanation in a real browser: it renders, its boxes can be clicked, it is quick.
+
+`make test` installs Debian's chromium where it may (build_support/browser.sh); without a browser
+these tests are skipped, and say why.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ingot.core as mx
+
+playwright_api = pytest.importorskip("playwright.sync_api")
+
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+WHY_NOT = Path(__file__).parents[3] / "build" / "browser.txt"
+WEIGHT = mx.ones((16, 16)) * 0.1
+
+
+def attention(x: Any) -> Any:
+    scores = (x @ WEIGHT) @ x.T
+    weights = mx.softmax(scores * 0.25, axis=-1)
+    return mx.sort(weights @ x)
+
+
+def deep(x: Any) -> Any:
+    for _ in range(210):
+        y = mx.tanh(x @ WEIGHT)
+        x = x + (y - mx.mean(y, axis=-1, keepdims=True)) * 0.5
+    return x
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    names = (os.environ.get("INGOT_BROWSER"), "chromium", "chromium-browser", "google-chrome")
+    path = next((found for name in names if name and (found := shutil.which(name))), None)
+    if path is None:
+        reason = WHY_NOT.read_text().strip() if WHY_NOT.exists() else "chromium is not installed"
+        pytest.skip(f"no browser: {reason}")
+    with playwright_api.sync_playwright() as playwright:
+        # a new, empty profile each time: launch makes one
+        started = playwright.chromium.launch(executable_path=path, args=FLAGS, headless=True)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Any]:
+    """Opens a file; afterwards nothing may have been complained about or asked for."""
+    complaints: list[str] = []
+    page = browser.new_page(viewport={"width": 1300, "height": 800})
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: complaints.append(request.url))
+
+    def opened(path: Path) -> Any:
+        page.goto(path.as_uri())
+        if "iframe" not in page.content():
+            page.wait_for_selector("body[data-ready]")
+        assert complaints == [path.as_uri()]
+        complaints.clear()
+        return page
+
+    yield opened
+    page.close()
+    assert complaints == []
+
+
+def click_box(page: Any, title: str) -> None:
+    """Clicks a box of the graph with the mouse."""
+    place = page.evaluate(
+        """title => {
+            const index = graph.stage.nodes.findIndex((node) => node.title === title);
+            graph.centre(index, 1);
+            graph.paint();
+            return graph.onScreen(index);
+        }""",
+        title,
+    )
+    page.mouse.click(place["x"], place["y"])
+
+
+@pytest.fixture(scope="module")
+def small_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "small.html"
+    compiled = mx.compile(attention)
+    mx.eval(compiled(mx.ones((32, 16))))
+    compiled.explain(mx.ones((32, 16))).to_html(path)
+    return path
+
+
+def test_boxes_can_be_clicked(open_page: Any, small_page: Path) -> None:
+    page = open_page(small_page)
+    assert page.title() == "attention · ingot explain"
+    assert page.locator("#stages button").all_inner_texts() != []
+    page.get_by_role("tab", name="Simplify").click()
+    click_box(page, "Exp")
+    details = page.locator("#details")
+    assert details.locator("h2").inner_text() == "Exp"
+    text = details.inner_text()
+    line = attention.__code__.co_firstlineno + 2
+    assert f"test_page_in_browser.py:{line} in attention" in text
+    assert "float32[32, 32]" in text
+    assert "weights = mx.softmax(scores * 0.25, axis=-1)" in text
+    # what it is made of can be clicked, too, and the kernel that it runs in
+    details.get_by_role("button", name="%10 Subtract").click()
+    assert details.locator("h2").inner_text() == "Subtract"
+    details.get_by_role("button", name="kernel 2").click()
+    assert "kernel 2" in details.locator("h2").inner_text()
+    selected = page.get_by_role("tab", name="Fuse").get_attribute("aria-selected")
+    assert selected == "true"
+    assert page.locator("tr.row[aria-selected=true]").get_attribute("data-work") == "2"
+
+
+def test_kernels_show_their_code(open_page: Any, small_page: Path) -> None:
+    page = open_page(small_page)
+    click_box(page, "kernel 2")
+    code = page.locator("#code")
+    assert "weights = mx.softmax" in code.inner_text()
+    for tab, word in (
+        ("Loops", "parallel i in "),
+        ("LLVM", "define void @KERNEL"),
+        ("Assembly", "ret"),
+    ):
+        page.get_by_role("tab", name=tab).click()
+        page.wait_for_function(
+            "word => document.querySelector('#code').innerText.includes(word)", arg=word
+        )
+    page.locator("tr.row").last.click()
+    assert "its elements depend on many others" in page.locator("#details").inner_text()
+
+
+def test_memory_cache_and_texts(open_page: Any, small_page: Path) -> None:
+    page = open_page(small_page)
+    page.get_by_role("tab", name="Memory").click()
+    assert "peak, besides the arguments" in page.locator("#view").inner_text()
+    page.get_by_role("tab", name="Cache").click()
+    assert "the first call" in page.locator("#view").inner_text()
+    page.get_by_role("tab", name="Text").click()
+    page.get_by_text("Simplified:").click()
+    assert "Exp(" in page.locator("#view pre").inner_text()
+    page.fill("#search", "exp")
+    page.get_by_role("tab", name="Trace").click()
+    page.fill("#search", "exp")
+    page.press("#search", "Enter")
+    assert page.locator("#details h2").inner_text() == "Exp"
+    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.click("#theme")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+
+
+def test_a_graph_of_two_thousand_nodes(open_page: Any, tmp_path: Path) -> None:
+    report = mx.compile(deep).explain(mx.ones((16, 16)))
+    assert len(report.stages.traced.steps) > 2000
+    report.to_html(tmp_path / "large.html")
+    page = open_page(tmp_path / "large.html")
+    page.get_by_role("tab", name="Trace").click()
+    click_box(page, "Tanh")
+    assert page.locator("#details h2").inner_text() == "Tanh"
+    # only what is in sight is drawn; all of it only on request
+    assert 0 < page.evaluate("graph.drawn") < 100
+    page.click("#fit")
+    page.wait_for_function("() => graph.drawn === graph.stage.nodes.length")
+    page.mouse.move(300, 400)
+    page.mouse.wheel(0, -600)
+    page.mouse.down()
+    page.mouse.move(380, 460, steps=4)
+    page.mouse.up()
+    page.wait_for_function("() => graph.drawn < graph.stage.nodes.length")
+
+
+def test_a_notebook_shows_it_in_a_frame(open_page: Any, small_page: Path, tmp_path: Path) -> None:
+    frame = mx.compile(attention).explain(mx.ones((32, 16)))._repr_html_()
+    (tmp_path / "notebook.html").write_text(f"<!doctype html><meta charset=utf-8>{frame}")
+    page = open_page(tmp_path / "notebook.html")
+    inside = page.frame_locator("iframe")
+    inside.locator("body[data-ready]").wait_for()
+    assert inside.locator("#name").inner_text() == "attention"
+    inside.locator("tr.row").first.click()
+    assert "BLAS 0" in inside.locator("#details h2").inner_text()
