@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
-__all__ = ["Affine", "Extent", "Index", "Symbol", "Variable", "affine"]
+from ingot.compiler.forms.size import Number, Size, is_symbolic
+
+__all__ = ["Affine", "Extent", "Index", "Symbol", "Variable", "affine", "extent", "size_of_extent"]
 
 
 class Index:
@@ -14,12 +17,15 @@ class Index:
 
 
 class Symbol:
-    """A length or a stride that is known when the kernel is called. Lengths are not negative."""
+    """A number that is known when the kernel is called and is not negative: a product of lengths.
+    `size` is what the program knows it as.
+    """
 
-    __slots__ = ("name",)
+    __slots__ = ("name", "size")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, size: Size | None = None) -> None:
         self.name = name
+        self.size = size
 
 
 Variable = Index | Symbol
@@ -51,6 +57,10 @@ class Affine:
         return self + affine(other) * -1
 
     def __mul__(self, factor: int) -> Affine:
+        if is_symbolic(factor):
+            if not self.terms:
+                return affine(factor * self.constant)
+            factor = index(factor)  # the product of two variables is not affine
         if factor == 0:
             return Affine({})
         return Affine({v: c * factor for v, c in self.terms.items()}, self.constant * factor)
@@ -63,10 +73,40 @@ class Affine:
 Extent = int | Symbol | Affine  # a length, or where a loop begins or ends
 
 
-def affine(x: Extent | Index) -> Affine:
+def affine(x: Extent | Index | Size) -> Affine:
     """A number, a variable or an affine expression as the latter."""
     if isinstance(x, Affine):
         return x
+    if is_symbolic(x):
+        return Affine({_symbol(x, m): factor for m, factor in x.terms.items()}, x.constant)
     if isinstance(x, int):
         return Affine({}, x)
+    assert isinstance(x, (Index, Symbol))
     return Affine({x: 1})
+
+
+def extent(x: Any) -> Extent:
+    """A number that may be symbolic as nests have it."""
+    return affine(x) if is_symbolic(x) else x
+
+
+def _symbol(x: Size, monomial: tuple[int, ...]) -> Symbol:
+    """The symbol of a product of atoms: always the same one."""
+    found: Symbol | None = x.sizes.symbols.get(monomial)
+    if found is None:
+        size = x.sizes.product(monomial)
+        found = x.sizes.symbols[monomial] = Symbol(size.text(), size)
+    return found
+
+
+def size_of_extent(x: Extent) -> Number:
+    """An extent as the program knows it: the opposite of `extent`."""
+    if type(x) is int:
+        return x
+    found = affine(x)
+    total: Number = found.constant
+    for symbol, factor in found.terms.items():
+        assert isinstance(symbol, Symbol), "an extent has no index of a loop in it"
+        assert symbol.size is not None, "a symbol that no program knows"
+        total = symbol.size * factor + total
+    return total

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from ingot.compiler.forms.affine import Affine, Index, Symbol, Variable
+from ingot.compiler.forms.affine import Affine, Index, Symbol, Variable, size_of_extent
 
 __all__ = ["Bounds"]
 
@@ -58,11 +58,21 @@ class Bounds:
 
     def is_not_negative(self, x: Affine) -> bool:
         """Whether x >= 0 can be shown."""
-        return any(
-            least.constant >= 0 and all(factor >= 0 for factor in least.terms.values())
-            for least in self.least(x)
-        )
+        return any(map(_is_not_negative, self.least(x)))
 
     def range_of(self, index: Index) -> tuple[list[Affine], list[Affine]]:
         """The bounds of a variable."""
         return self._ranges[index]
+
+
+def _is_not_negative(x: Affine) -> bool:
+    """Whether an expression of symbols is not negative: because none of its terms is, or because of
+    what the program knows of its sizes.
+    """
+    if x.constant >= 0 and all(factor >= 0 for factor in x.terms.values()):
+        return True
+    known = [v.size for v in x.terms if isinstance(v, Symbol) and v.size is not None]
+    if not known or len(known) < len(x.terms):
+        return False
+    found: bool = known[0].sizes.proves(size_of_extent(x))
+    return found

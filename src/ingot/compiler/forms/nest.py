@@ -21,6 +21,7 @@ from typing import Any
 
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, Extent, Index, Symbol
+from ingot.compiler.forms.size import Number
 
 __all__ = [
     "Apart",
@@ -70,9 +71,9 @@ class Buffer:
         name: str,
         dtype: Dtype,
         shape: tuple[Extent, ...],
-        strides: tuple[int | Symbol, ...],
+        strides: tuple[Extent, ...],
         argument: int | None,
-        offset: int = 0,
+        offset: Extent = 0,
         alone: bool = True,
         origin: Any = None,
     ) -> None:
@@ -426,7 +427,7 @@ class Parallel:
         self.indices = indices
         self.lengths = lengths
         self.work = work
-        self.grain = 0
+        self.grain: Number = 0
         self.kind = kind
         self.lanes = lanes
         self.body: Body = []

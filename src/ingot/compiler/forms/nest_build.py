@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ingot._native import Dtype
-from ingot.compiler.forms.affine import Affine, Extent, Index, Symbol, affine
+from ingot.compiler.forms.affine import Affine, Extent, Index, Symbol, affine, extent
 from ingot.compiler.forms.nest import (
     Apart,
     Apply,
@@ -34,7 +34,17 @@ from ingot.compiler.forms.nest import (
     Value,
     When,
 )
-from ingot.graph.dtype import bfloat16, bool_, complex64, float16, float32, int64, uint32
+from ingot.compiler.forms.size import is_symbolic
+from ingot.graph.dtype import (
+    bfloat16,
+    bool_,
+    complex64,
+    float16,
+    float32,
+    int64,
+    is_inexact,
+    uint32,
+)
 
 __all__ = ["WORDS", "NestBuilder", "Words", "result_dtype"]
 
@@ -75,11 +85,15 @@ class Words:
 
     def constant(self, value: complex | bool, like: Value) -> Value:
         """A number of the dtype of a value."""
-        return Constant(like.dtype, value)
+        return self.constant_of(value, like.dtype)
 
     def constant_of(self, value: Any, dtype: Dtype) -> Value:
         """A number of a dtype."""
-        return Constant(dtype, value)
+        if not is_symbolic(value):
+            return Constant(dtype, value)
+        if is_inexact(dtype) or dtype is bool_:
+            return self.cast(Position(int64, affine(value)), dtype)
+        return Position(dtype, affine(value))
 
     def dtype(self, x: Value) -> Dtype:
         """The dtype of a value."""
@@ -151,14 +165,15 @@ class NestBuilder:
         name: str,
         dtype: Dtype,
         shape: Sequence[Extent],
-        strides: Sequence[int | Symbol],
+        strides: Sequence[Extent],
         argument: int | None,
-        offset: int = 0,
+        offset: Extent = 0,
         alone: bool = True,
         origin: Any = None,
     ) -> Buffer:
         """Memory that the kernel is given, or (without an argument) has on the stack."""
-        found = Buffer(name, dtype, tuple(shape), tuple(strides), argument, offset, alone, origin)
+        lengths, distances = tuple(map(extent, shape)), tuple(map(extent, strides))
+        found = Buffer(name, dtype, lengths, distances, argument, extent(offset), alone, origin)
         self.nest.buffers.append(found)
         return found
 
@@ -212,7 +227,7 @@ class NestBuilder:
 
     def checked(self, value: Value, bound: Extent) -> Checked:
         """A value that an earlier step found to be in 0..bound."""
-        return Checked(int64, value, bound)
+        return Checked(int64, value, extent(bound))
 
     # Loops
 
@@ -222,7 +237,7 @@ class NestBuilder:
     ) -> Iterator[tuple[Index, ...]]:
         """The parallel loop; without lengths, one iteration."""
         indices = tuple(Index() for _ in lengths)
-        loop = Parallel(indices, tuple(lengths), work, kind=kind, lanes=lanes)
+        loop = Parallel(indices, tuple(map(extent, lengths)), extent(work), kind=kind, lanes=lanes)
         self.nest.parallel.append(loop)
         outside, self.body = self.body, loop.body
         yield indices
@@ -257,14 +272,14 @@ class NestBuilder:
 
     def joined(self, parts: Sequence[Checked], lengths: Sequence[Extent]) -> Joined:
         """Indices along axes as one number."""
-        found = Joined(int64, tuple(parts), tuple(lengths))
+        found = Joined(int64, tuple(parts), tuple(map(extent, lengths)))
         self.body.append(found)
         return found
 
     def split(self, number: Extent | Index, lengths: Sequence[Extent]) -> tuple[Index, ...]:
         """The indices along axes that a number is."""
         indices = tuple(Index() for _ in lengths)
-        self.body.append(Split(indices, affine(number), tuple(lengths)))
+        self.body.append(Split(indices, affine(number), tuple(map(extent, lengths))))
         return indices
 
     @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.compiler.forms.affine import Affine, Extent, Symbol, Variable, affine
+from ingot.compiler.forms.affine import Affine, Extent, Variable, affine
 from ingot.compiler.forms.nest import (
     Apart,
     Apply,
@@ -124,7 +124,7 @@ class _Printer:
         text = f"{self._buffer(buffer)}: {buffer.dtype.name}[{shape}]"
         if buffer.packed() or not buffer.shape:
             return text
-        strides = ", ".join(s.name if isinstance(s, Symbol) else str(s) for s in buffer.strides)
+        strides = ", ".join(self._affine(affine(stride)) for stride in buffer.strides)
         return f"{text} strides [{strides}]"
 
     def _buffer(self, buffer: Buffer) -> str:

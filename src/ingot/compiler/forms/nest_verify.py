@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeGuard
 
-from ingot.compiler.forms.affine import Affine, Extent, Index, Symbol, Variable, affine
+from ingot.compiler.forms.affine import (
+    Affine,
+    Extent,
+    Index,
+    Symbol,
+    Variable,
+    affine,
+    size_of_extent,
+)
 from ingot.compiler.forms.bounds import Bounds
 from ingot.compiler.forms.nest import (
     Apart,
@@ -255,9 +263,8 @@ class _Verifier:
         self._affine(split.number, "a split")
         size = 1
         for length in split.lengths:
-            _require(isinstance(length, int), "a number is split by constant lengths")
-            assert isinstance(length, int)
-            size *= length
+            self._extent(length, "a split")
+            size *= size_of_extent(length)
         inside = self.bounds.is_not_negative(split.number) and self.bounds.is_not_negative(
             affine(size - 1) - split.number
         )

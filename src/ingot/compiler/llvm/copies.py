@@ -2,43 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
+from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest import CopyBlock
-from ingot.compiler.llvm.code import Code, Register, literal
+from ingot.compiler.llvm.code import Code, Register
 
 __all__ = ["copy_block"]
 
 
-def copy_block(code: Code, block: CopyBlock, target: Register, source: Register) -> None:
+def copy_block(
+    code: Code,
+    block: CopyBlock,
+    target: Register,
+    source: Register,
+    number_of: Callable[[Affine], Register],
+) -> None:
     """Copies the block whose first element in each of the two memories is at an address. A vector
-    holds one column of it, whose elements lie next to each other in the source.
+    holds one column of it, whose elements lie next to each other in the source. `number_of` gives
+    the register of a distance.
     """
     side, size = block.side, block.source.dtype.size
     down, right = (block.source.strides[axis] for axis in block.axes)
     row = block.target.strides[0]
-    assert isinstance(down, int)
-    assert isinstance(right, int)
-    assert isinstance(row, int)
     element = f"i{8 * size}"
     if side == 1:
         code.store(code.load(element, source, ", align 1"), target)
         return
+    assert isinstance(down, int)
+    assert isinstance(row, int)
     type = f"<{side} x {element}>"
+
+    def moved(address: Register, distance: Affine) -> Register:
+        is_zero = not distance.terms and distance.constant == 0
+        return address if is_zero else code.offset(address, number_of(distance))
+
     # a vector begins where the addresses are lowest
     lowest = 0 if down > 0 else (side - 1) * down
     vectors = [
-        code.load(type, _moved(code, source, lowest + number * right), ", align 1")
+        code.load(type, moved(source, affine(right) * number + lowest), ", align 1")
         for number in range(side)
     ]
     for number, vector in enumerate(_transposed(code, vectors)):
         distance = number if down > 0 else side - 1 - number
-        address = _moved(code, target, distance * row)
+        address = moved(target, affine(distance * row))
         code.store(vector, address, f", align {side * size}")
-
-
-def _moved(code: Code, address: Register, distance: int) -> Register:
-    return code.offset(address, literal("i64", distance)) if distance else address
 
 
 def _transposed(code: Code, vectors: list[Register]) -> list[Register]:

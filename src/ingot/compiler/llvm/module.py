@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ingot.compiler.forms.size import Number, largest
 from ingot.compiler.llvm.code import Code
 
 __all__ = ["module_text", "work_grain"]
@@ -10,10 +11,10 @@ __all__ = ["module_text", "work_grain"]
 PARALLEL_WORK = 1 << 14
 
 
-def work_grain(code: Code, elements_per_part: int) -> int:
+def work_grain(code: Code, elements_per_part: Number) -> Number:
     """How many parts of a kernel make enough work for a thread."""
-    work = max(1, len(code.lines)) * max(1, elements_per_part)
-    return max(1, PARALLEL_WORK // work)
+    work = max(1, len(code.lines)) * largest((1, elements_per_part))
+    return largest((1, PARALLEL_WORK // work))
 
 
 def module_text(code: Code, alone: list[bool]) -> str:

@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ingot.compiler.forms.affine import Affine, Extent, Index, Variable, affine
+from ingot.compiler.forms.affine import (
+    Affine,
+    Extent,
+    Index,
+    Variable,
+    affine,
+    size_of_extent,
+)
 from ingot.compiler.forms.nest import (
     Apart,
     Apply,
@@ -63,8 +70,8 @@ def nest_module(nest: Nest) -> str:
     """The text of a module with the kernel of a nest. Sets the grain of its parallel loops."""
     code = nest_code(nest)
     for region in nest.parallel:
-        if not region.grain and isinstance(region.work, int):
-            region.grain = work_grain(code, region.work)
+        if not region.grain:
+            region.grain = work_grain(code, size_of_extent(region.work))
     alone = [True] * nest.arguments
     for buffer in nest.buffers:
         if buffer.argument is not None and not buffer.alone:
@@ -398,7 +405,8 @@ class _Writer:
 
     def _copy(self, block: CopyBlock) -> None:
         target, source = self.corners[block]
-        copy_block(self.code, block, self.pointers[target], self.pointers[source])
+        pointers = self.pointers[target], self.pointers[source]
+        copy_block(self.code, block, *pointers, self._number)
 
     def _apply(self, value: Apply) -> None:
         if value.word == "taken_for":

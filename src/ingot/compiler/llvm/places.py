@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from ingot.compiler.forms.affine import Affine, Index, Symbol, affine
+from ingot.compiler.forms.affine import (
+    Affine,
+    Extent,
+    Index,
+    Symbol,
+    affine,
+    size_of_extent,
+)
 from ingot.compiler.forms.nest import Buffer, Indices
 
 __all__ = ["Factor", "Place", "Places"]
@@ -30,29 +37,39 @@ class Places:
     def place(self, buffer: Buffer, index: Indices) -> Place:
         """The address of an element of a buffer, computed indices left out."""
         terms: dict[Index, Factor] = {}
-        constant: Factor = buffer.offset
+        constant: Factor = buffer.offset if type(buffer.offset) is int else affine(buffer.offset)
         for stride, at in zip(buffer.strides, index, strict=True):
             if not isinstance(at, Affine):
                 continue
             for variable, factor in at.terms.items():
                 if isinstance(variable, Symbol):
-                    assert isinstance(stride, int), "a product of two symbols is not affine"
-                    constant = affine(constant) + affine(variable) * (factor * stride)
+                    constant = affine(constant) + _product_of_extents(stride, variable) * factor
                 else:
                     moved = _product(stride, factor)
                     terms[variable] = _sum(terms[variable], moved) if variable in terms else moved
             if at.constant:
                 constant = _sum(constant, _product(stride, at.constant))
         # equal places share their pointers
-        key = (buffer, constant, *terms.items())
+        key = (buffer, _key(constant), *((index, _key(factor)) for index, factor in terms.items()))
         found = self.known.get(key)
         if found is None:
             found = self.known[key] = Place(buffer, terms, constant)
         return found
 
 
-def _product(stride: int | Symbol, factor: int) -> Factor:
+def _key(factor: Factor) -> object:
+    return factor if isinstance(factor, int) else factor.key()
+
+
+def _product(stride: Extent, factor: int) -> Factor:
     return stride * factor if isinstance(stride, int) else affine(stride) * factor
+
+
+def _product_of_extents(stride: Extent, symbol: Symbol) -> Affine:
+    """A product of symbols, which is one of the kernel's symbols, too."""
+    if isinstance(stride, int):
+        return affine(symbol) * stride
+    return affine(size_of_extent(stride) * size_of_extent(symbol))
 
 
 def _sum(a: Factor, b: Factor) -> Factor:

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 
 from ingot.compiler.forms.affine import Affine, Extent, Index, affine
 from ingot.compiler.forms.nest import Buffer, Value
+from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.group import GroupBuilder, Known, Spot
-from ingot.compiler.lower.reductions import Accumulator
+from ingot.compiler.lower.reductions import Accumulator, is_zero_anyway, lane_count
 from ingot.graph.reduction_order import BLOCK, LANES, PART
 
 __all__ = ["Columns"]
@@ -27,6 +28,14 @@ ROWS_TOGETHER = 8
 MAX_WRITTEN_OUT = 64  # steps of a column's code that has no loop over rows
 
 
+def _width(columns: Number) -> int:
+    """How many columns a tile has. Of a number that is not known, a class decides."""
+    if is_symbolic(columns):
+        return MIN_COLUMNS if columns <= SOME_TILES * MIN_COLUMNS else MAX_COLUMNS
+    shared = -(-columns // SOME_TILES)
+    return min(columns, max(MIN_COLUMNS, min(MAX_COLUMNS, shared)))
+
+
 class Columns:
     """Tiles of columns: what is built for one, which `begin_tile` chooses."""
 
@@ -35,23 +44,28 @@ class Columns:
         domain = builder.domain
         self.last = len(domain.lengths) - 1
         self.kept = [axis for axis in domain.kept if axis != self.last]
-        columns = domain.lengths[self.last]
-        shared = -(-columns // SOME_TILES)
-        self.width = min(columns, max(MIN_COLUMNS, min(MAX_COLUMNS, shared)))
-        self.in_row = -(-domain.lengths[self.last] // self.width)  # tiles along the last axis
+        self.columns_in_all = domain.lengths[self.last]
+        self.width = _width(self.columns_in_all)
+        self.several = self.columns_in_all > self.width
+        # tiles along the last axis
+        self.in_row = -(-self.columns_in_all // self.width) if self.several else 1
         self.count = domain.size(self.kept) * self.in_row
         self.accumulators = [Accumulator(step) for step in builder.reductions]
         self.inner = domain.inner
         self.outer = tuple(axis for axis in domain.reduced if axis not in domain.inner)
         self.length = domain.size(self.inner)
-        self.blocks_in_row = -(-self.length // BLOCK)
+        self.is_long = self.length > BLOCK
+        self.blocks_in_row = -(-self.length // BLOCK) if self.is_long else 1
         self.blocks = self.blocks_in_row * domain.size(self.outer)
-        self.parts = -(-self.blocks // PART)
-        self.lane_count = min(LANES, 1 << max(self.length - 1, 0).bit_length())
+        self.in_parts = self.blocks > PART
+        self.parts = -(-self.blocks // PART) if self.in_parts else 1
+        self.lane_count = lane_count(self.length)
         self.maps, self.outputs = maps, outputs
         self.together = max(1, ROWS_TOGETHER // max(1, len(self.maps)))
         self.is_short = (
-            0 < self.length <= LANES and self.length * (len(self.maps) + 1) <= MAX_WRITTEN_OUT
+            type(self.length) is int
+            and 0 < self.length <= LANES
+            and self.length * (len(self.maps) + 1) <= MAX_WRITTEN_OUT
         )
         if not self.is_short:
             self.lanes = [
@@ -69,15 +83,14 @@ class Columns:
 
     def begin_tile(self, kept: Sequence[Index], tile: Index) -> None:
         """Which tile the loops that follow are for."""
-        length = self.builder.domain.lengths[self.last]
         spot = [affine(0)] * (self.last + 1)
         for axis, index in zip(self.kept, kept, strict=True):
             spot[axis] = affine(index)
         self.left = affine(0)
-        self.ends: tuple[Extent, ...] = (self.width,)
-        if self.in_row > 1:
+        self.ends: tuple[Extent, ...] = (self.columns_in_all,)
+        if self.several:
             self.left = affine(tile) * self.width
-            self.ends = (self.width, affine(length) - self.left)
+            self.ends = (self.width, affine(self.columns_in_all) - self.left)
         self.spot = tuple(spot)
 
     @contextmanager
@@ -104,7 +117,7 @@ class Columns:
         """All rows of the tile into `totals`."""
         builder = self.builder
         self._start(self.totals)
-        if self.parts <= 1:
+        if not self.in_parts:
             self._reduce_blocks(affine(0), affine(self.blocks))
             return
         self.in_part = self._memory("part")
@@ -131,7 +144,7 @@ class Columns:
         builder = self.builder
         with builder.loop(first, *ends) as block:
             spot, number = self.spot, affine(block)
-            if self.outer and self.blocks_in_row == 1:
+            if self.outer and not self.is_long:
                 spot, number = builder.at(spot, self.outer, number), affine(0)
             elif self.outer:
                 lengths = [builder.domain.lengths[axis] for axis in self.outer]
@@ -148,9 +161,11 @@ class Columns:
     def _reduce_block(self, spot: Spot, start: Affine) -> None:
         """The rows of a block from `start` on, lane by lane, and the lanes into the totals."""
         builder = self.builder
-        ends = (start + BLOCK, affine(self.length)) if self.length % BLOCK else (start + BLOCK,)
-        if self.blocks_in_row == 1:
-            ends = (affine(self.length),)
+        ends: tuple[Affine, ...] = (affine(self.length),)
+        if self.is_long:
+            ends = (start + BLOCK,)
+            if not is_zero_anyway(self.length % BLOCK):
+                ends = (start + BLOCK, affine(self.length))
         with builder.loop(0, self.lane_count) as lane:
             with self._loop() as column:
                 for x, memory in zip(self.accumulators, self.lanes, strict=True):

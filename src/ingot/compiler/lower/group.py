@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ingot.compiler.forms.affine import Affine, affine
+from ingot.compiler.forms.affine import Affine, affine, extent
 from ingot.compiler.forms.nest import Buffer, Indices, Value
 from ingot.compiler.forms.nest_build import NestBuilder
 from ingot.compiler.forms.schedule import Group, inputs_at_place
+from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Operand, immediate_value, operands_of
 from ingot.compiler.lower.kernel import Kernel, kernel_of
@@ -109,8 +110,8 @@ class GroupBuilder(NestBuilder):
             *(strides[a] for a in op.axes),
         ]
         order = sorted(range(len(lengths)), key=lambda place: -abs(distances[place]))
-        buffer.shape = tuple(lengths[place] for place in order)
-        buffer.strides = tuple(distances[place] for place in order)
+        buffer.shape = tuple(extent(lengths[place]) for place in order)
+        buffer.strides = tuple(extent(distances[place]) for place in order)
         return found, order
 
     def lanes(self, axis: int, without: Collection[Step] = ()) -> int:
@@ -140,14 +141,26 @@ class GroupBuilder(NestBuilder):
             return found
         counted = self.positions.get(step)
         if counted is not None:
-            position = affine(counted.offset)
-            for at, stride in zip(spot, counted.strides, strict=True):
-                if stride:
-                    position = position + at * stride
-            return self.position(position, counted.dtype)
+            return self._position(counted, spot)
         constant = immediate_value(step)
         assert constant is not None
         return self.words.constant_of(constant[0].item(), step.dtype)
+
+    def _position(self, counted: Operand, spot: Spot) -> Value:
+        """How far a spot is into what was counted."""
+        position = affine(counted.offset)
+        symbolic: list[tuple[Affine, Number]] = []
+        for at, stride in zip(spot, counted.strides, strict=True):
+            if is_symbolic(stride):
+                symbolic.append((at, stride))
+            elif stride:
+                position = position + at * stride
+        found: Value = self.position(position, counted.dtype)
+        for at, stride in symbolic:  # a product of two variables, which is not affine
+            here = self.position(at, counted.dtype)
+            distance = self.position(affine(stride), counted.dtype)
+            found = self.words.add(found, self.words.multiply(here, distance))
+        return found
 
     def compute(self, steps: Sequence[Step], known: Known, spot: Spot) -> None:
         """Adds the elements of `steps`, which are in order, to `known`."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ingot.compiler.forms.affine import size_of_extent
 from ingot.compiler.forms.nest import Nest
+from ingot.compiler.forms.nest_symbols import used_symbols
 from ingot.compiler.forms.nest_verify import verify
+from ingot.compiler.forms.size import Number
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.llvm.nests import nest_module
 from ingot.runtime.verification import is_verifying
@@ -21,8 +24,8 @@ class Kernel:
     """
 
     text: str
-    parts: int
-    grain: int
+    parts: Number
+    grain: Number
     operands: tuple[Step | None, ...]  # its arguments; None stands for the group's scratch memory
     nest: Nest
 
@@ -46,18 +49,17 @@ class Lowered:
 
 
 def kernel_of(nest: Nest, operands: Sequence[Step | None]) -> Kernel:
-    """The kernel of a nest whose lengths are known. `operands` are its arguments; None stands for
-    scratch memory.
+    """The kernel of a nest. `operands` are its arguments, before the table of its symbols if it has
+    some; None stands for scratch memory.
     """
+    nest.symbols = used_symbols(nest)
     if is_verifying():
         verify(nest, races=False)
     text = nest_module(nest)
-    parts = 0
+    parts: Number = 0
     for region in nest.parallel:
-        iterations = 1
+        iterations: Number = 1
         for length in region.lengths:
-            assert isinstance(length, int)
-            iterations *= length
+            iterations *= size_of_extent(length)
         parts += iterations
-    grain = max(1, nest.parallel[0].grain)
-    return Kernel(text, parts, grain, tuple(operands), nest)
+    return Kernel(text, parts, nest.parallel[0].grain, tuple(operands), nest)

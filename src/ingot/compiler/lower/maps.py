@@ -42,15 +42,15 @@ def _rows(builder: MapBuilder) -> None:
     """All axes but the last, and tiles of that, in parallel."""
     *outer, length = builder.lengths
     inner = len(outer)
-    tiles = -(-length // TILE)
     lanes = builder.lanes(inner)
-    if tiles == 1:
+    if length <= TILE:
         with (
             builder.parallel(outer, length) as indices,
             builder.loop(0, length, kind="vector", lanes=lanes) as last,
         ):
             builder.map_element(tuple(map(affine, (*indices, last))))
         return
+    tiles = -(-length // TILE)
     with builder.parallel((*outer, tiles), TILE) as (*indices, tile):
         first = affine(tile) * TILE
         with builder.loop(first, first + TILE, length, kind="vector", lanes=lanes) as last:

@@ -44,7 +44,7 @@ def split(builder: GroupBuilder, strides_of: Strides) -> Lowered:
     accumulators = [Accumulator(step) for step in builder.reductions]
     reduced = Rows(builder, accumulators, elements)
     parts = reduced.parts
-    if parts <= 1:
+    if reduced.blocks <= reduced.in_part:
         with builder.rows(domain.size(domain.reduced)) as spot:
             _store_results(builder, accumulators, reduced.row(spot), spot)
         return Lowered([builder.finish()])
@@ -131,7 +131,7 @@ def columns(builder: GroupBuilder, strides_of: Strides) -> Lowered:
     domain = builder.domain
     tiles = Columns(builder, elements_of(builder), outputs_of(builder, whole=True))
     is_small = size_of(domain.lengths) <= SMALL
-    in_parts = not is_small and tiles.parts > 1 and tiles.count < MANY_TILES
+    in_parts = not is_small and tiles.in_parts and tiles.count < MANY_TILES
     lengths = [domain.lengths[axis] for axis in tiles.kept]
     if not in_parts:
         work = tiles.width * domain.size(domain.reduced)

@@ -13,12 +13,13 @@ from typing import Any
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest import Carried, Chosen, Constant, Repeated, Value
+from ingot.compiler.forms.size import Number
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.group import GroupBuilder, Spot
 from ingot.graph.dtype import bfloat16, complex64, float16, float32, float64
 from ingot.graph.reduction_order import BLOCK, LANES, PART
 
-__all__ = ["Accumulator", "Elements", "Rows"]
+__all__ = ["Accumulator", "Elements", "Rows", "is_zero_anyway", "lane_count"]
 
 SHORT_CODE = 4  # steps of a group
 UNROLLED = 4  # how often the loop of short code over bundles is written out
@@ -26,6 +27,19 @@ UNROLLED = 4  # how often the loop of short code over bundles is written out
 # What is reduced at a spot, one element for each reduction; also told is the position along the
 # inner axes.
 Elements = Callable[[Spot, Affine], list[Value]]
+
+
+def lane_count(length: int) -> int:
+    """How many lanes have elements: a power of two."""
+    count = 1
+    while count < LANES and count < length:
+        count *= 2
+    return count
+
+
+def is_zero_anyway(x: Number) -> bool:
+    """Whether a number is 0 whatever the shapes are."""
+    return type(x) is int and x == 0
 
 
 class Accumulator:
@@ -87,9 +101,12 @@ class Rows:
         # where the order is free, the fewer blocks the better
         in_order = any(x.op.depends_on_order() for x in self.accumulators)
         self.block, self.in_part = (BLOCK, PART) if in_order else (BLOCK * PART, 1)
-        self.in_row = -(-self.length // self.block)  # blocks along the inner axes
+        self.is_long = self.length > self.block
+        self.in_row = (
+            -(-self.length // self.block) if self.is_long else 1
+        )  # blocks along inner axes
         self.blocks = self.in_row * domain.size(self.outer)
-        self.count = min(LANES, 1 << max(self.length - 1, 0).bit_length())
+        self.count = lane_count(self.length)
         self.in_lanes = all(x.in_lanes for x in self.accumulators)
         if self.in_lanes:
             self.lanes = [
@@ -104,7 +121,7 @@ class Rows:
 
     def row(self, spot: Spot) -> list[Value]:
         """The totals of a whole row."""
-        if self.parts <= 1:
+        if self.blocks <= self.in_part:
             return self._range(spot, affine(0), (affine(self.blocks),))
         totals = self._carried()
         with self.builder.loop(0, self.parts, carried=totals) as part:
@@ -141,7 +158,7 @@ class Rows:
         builder = self.builder
         if self.outer:
             lengths = [builder.domain.lengths[axis] for axis in self.outer]
-            if self.in_row > 1:
+            if self.is_long:
                 *above, inside = builder.split(number, [*lengths, self.in_row])
                 number = affine(inside)
                 moved = list(spot)
@@ -170,11 +187,11 @@ class Rows:
         running: list[Value] = [
             Repeated(x.dtype, x.start(x.dtype), self.count) for x in self.accumulators
         ]
-        whole, rest = divmod(self.length, self.count)
+        whole = self.length // self.count
         in_block = self.block // self.count
-        if whole:
-            ends: tuple[Affine, ...] = (affine(min(whole, in_block)),)
-            if self.in_row > 1 and self.length % self.block:
+        if not is_zero_anyway(whole):
+            ends: tuple[Affine, ...] = (affine(in_block if self.is_long else whole),)
+            if self.is_long and not is_zero_anyway(self.length % self.block):
                 ends = (affine(in_block), affine(whole) - number * in_block)
             carried = [Carried(each.dtype, each) for each in running]
             # for short code, the costs of the loop itself count
@@ -183,8 +200,11 @@ class Rows:
                 self._fill(spot, number * in_block + step)
                 self._take(carried)
             running = list(carried)
-        if rest:
-            self._fill_rest(spot, number, whole, rest)
+        in_last = self.length - (self.in_row - 1) * self.block
+        inside = in_last // self.count
+        rest = in_last - inside * self.count
+        if not is_zero_anyway(rest):
+            self._fill_rest(spot, number, inside, rest)
             running = [
                 x.combine(builder, each, builder.bundle(lanes))
                 for x, each, lanes in zip(self.accumulators, running, self.lanes, strict=True)
@@ -211,15 +231,15 @@ class Rows:
             else:
                 self._put(builder.at(spot, self.inner, at), at, affine(lane))
 
-    def _fill_rest(self, spot: Spot, number: Affine, whole: int, rest: int) -> None:
-        """Computes what is left at the end of the last block; other lanes get what has no effect,
-        which for other blocks are all.
+    def _fill_rest(self, spot: Spot, number: Affine, whole: Number, rest: Number) -> None:
+        """Computes what is left in the last block behind its whole bundles; other lanes get what
+        has no effect, which for other blocks are all.
         """
         builder = self.builder
         ends = [affine(rest)]
-        if self.in_row > 1:  # `rest` for the last block, and no more than 0 for others
-            ends.append((number - (self.in_row - 1)) * rest + rest)
-        first = number * self.block + (whole * self.count - (self.in_row - 1) * self.block)
+        if self.is_long:  # `rest` for the last block, and no more than 0 for others
+            ends.append((number - (self.in_row - 1)) * self.count + rest)
+        first = number * self.block + whole * self.count
         width = builder.lanes(self.inner[-1])
         with builder.loop(0, self.count, kind="lanes", lanes=width) as lane:
             with builder.mask(lane, *ends) as mask:

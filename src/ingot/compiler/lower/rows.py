@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest import Value
+from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.llvm.code import Code, Register, literal
 from ingot.compiler.llvm.emit import Element, LLVMKernel, register_type
@@ -21,6 +22,7 @@ __all__ = ["lower_rows"]
 # instructions; a value that takes more is kept for later passes over a row, not computed again
 COSTLY = 12
 ROW_MEMORY = 1 << 15  # bytes of a row that may be kept on the stack for later passes
+MIN_CAPACITY = 1024  # elements of such a row whose length is not known
 
 
 def lower_rows(builder: GroupBuilder) -> Kernel:
@@ -160,13 +162,26 @@ def _memory_for_kept(builder: GroupBuilder, passes: _Passes) -> dict[Step, Memor
             found[step] = builder.write_of[fitting[0]]
             free.remove(fitting[0])
         elif len(domain.reduced) == 1 and taken + nbytes <= ROW_MEMORY:
-            taken += nbytes
-            row = builder.stack(f"row{len(found)}", step.dtype, (length,))
+            capacity = _capacity(length)
+            taken += capacity * step.dtype.size
+            row = builder.stack(f"row{len(found)}", step.dtype, (capacity,))
             found[step] = Memory(row, domain.reduced)
         else:
             del passes.kept[step]
             passes.targets[passes.stage[step]].remove(step)
     return found
+
+
+def _capacity(length: Number) -> int:
+    """How many elements of a row there is memory for: of a length that is not known, those of the
+    next power of two, and rows that are longer are another program's.
+    """
+    if not is_symbolic(length):
+        return int(length)
+    capacity = MIN_CAPACITY
+    while capacity < length:
+        capacity *= 2
+    return capacity
 
 
 def _pass(

@@ -15,6 +15,7 @@ from typing import Any, cast
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest import Buffer, Value
 from ingot.compiler.forms.nest_build import NestBuilder
+from ingot.compiler.forms.size import Number, hint_of, is_symbolic, smallest
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, kernel_of
 
@@ -88,8 +89,7 @@ class _Scatter(NestBuilder):
         """Builds the nest."""
         rows, width = prod(self.indexed), prod(length for length, _ in self.row)
         updates = prod(length for length, _ in self.turns)
-        ranges = min(rows, MAX_RANGES, width)
-        height = -(-rows // ranges)
+        height = _height(rows, width)
         ranges = -(-rows // height)
         with self.parallel((ranges,), -(-(rows * width) // ranges) + updates) as (part,):
             low = affine(part) * height
@@ -143,6 +143,22 @@ class _Scatter(NestBuilder):
         kind = "vector" if len(axes) == 1 and axes is not self.turns else "for"
         with self.loop(0, axes[0][0], kind=kind) as index:
             self._loops(axes[1:], (*outer, affine(index)), body)
+
+
+def _height(rows: Number, width: Number) -> int:
+    """The rows of a range. Of a number that is not known, a power of two that is right for numbers
+    like it.
+    """
+    ranges = smallest((rows, MAX_RANGES, width))
+    height = -(-rows // ranges)
+    if not is_symbolic(height):
+        return int(height)
+    found = 1
+    while found < hint_of(height):
+        found *= 2
+    if rows > found * (2 * MAX_RANGES):  # each range goes through all indices
+        raise AssertionError("a power of two that is no less than the height of a range")
+    return found
 
 
 def _along(axes: Axes, operand: int) -> list[tuple[int, int]]:

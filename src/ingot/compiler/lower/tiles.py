@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ingot.compiler.forms.affine import Affine, Extent, affine
 from ingot.compiler.forms.nest import Buffer, CopyBlock
+from ingot.compiler.forms.size import smallest
 from ingot.compiler.lower.domain import CACHE_LINE, Operand
 from ingot.compiler.lower.group import GroupBuilder, Memory, Spot
 from ingot.compiler.lower.map_builder import MapBuilder
@@ -57,10 +58,8 @@ class _Range:
 
     def whole(self, builder: GroupBuilder, side: int) -> Extent:
         """How many of its elements are in whole blocks."""
-        if len(self.ends) == 1:
-            (length,) = self.ends
-            assert isinstance(length, int)
-            return length - length % side
+        if len(self.ends) == 1 and type(self.ends[0]) is int:
+            return self.ends[0] - self.ends[0] % side
         return affine(builder.multiple(0, *self.ends, by=side))
 
 
@@ -77,7 +76,7 @@ def map_in_tiles(builder: MapBuilder, crossing: int) -> None:
     widest = max((operand.dtype.size for operand in copied), default=WIDEST)
     height = min(MAX_ACROSS, ACROSS_BYTES // widest)
     across, along = -(-lengths[crossing] // height), -(-lengths[inner] // ALONG)
-    work = min(lengths[crossing], height) * min(lengths[inner], ALONG)
+    work = smallest((lengths[crossing], height)) * smallest((lengths[inner], ALONG))
     tiles = [
         builder.stack(f"tile{number}", operand.dtype, (height, ALONG), operand.step)
         for number, operand in enumerate(copied)

@@ -1,0 +1,334 @@
+"""What is known of symbolic sizes, and what shapes have to meet for what was made of them.
+
+Of each sum of monomials that was compared with a number, the range is kept in which the outcomes
+of all comparisons so far are what they were; so the conditions on shapes are few and short.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from math import gcd
+from typing import Any
+
+from ingot.compiler.forms.size import (
+    Form,
+    Monomial,
+    Number,
+    Size,
+    exact_quotient,
+    hint_of,
+    polynomial,
+)
+
+__all__ = ["Atom", "Range", "Sizes"]
+
+
+class Atom:
+    """A number that sizes are made of: the dimension of a trace with the number `operands[0]`, or a
+    "floordiv", "mod", or "max" of sizes.
+    """
+
+    __slots__ = ("hint", "kind", "number", "operands")
+
+    def __init__(self, number: int, kind: str, operands: tuple[Any, ...], hint: int) -> None:
+        self.number = number
+        self.kind = kind
+        self.operands = operands
+        self.hint = hint
+
+
+class Range:
+    """What is known of a sum of monomials, and whether shapes have to be asked for it."""
+
+    __slots__ = ("excluded", "high", "is_condition", "low", "why")
+
+    def __init__(self) -> None:
+        self.low: int | None = None
+        self.high: int | None = None
+        self.excluded: set[int] = set()
+        self.is_condition = False
+        self.why = ""  # who needed the number itself
+
+
+class Sizes:
+    """The atoms of one symbolic program, what is known of them, and the conditions on shapes."""
+
+    def __init__(self) -> None:
+        self.atoms: list[Atom] = []
+        self.ranges: dict[Form, Range] = {}
+        self.numbers: dict[int, Any] = {}  # dimensions that have to have a value
+        self.symbols: dict[Monomial, Any] = {}  # what nests call products of atoms
+        self._numbers: dict[tuple[Any, ...], int] = {}
+
+    # Making sizes
+
+    def dimension(self, number: int, hint: int) -> Size:
+        """The dimension of a trace with that number."""
+        return self._atom("dimension", (number,), hint)
+
+    def _atom(
+        self, kind: str, operands: tuple[Any, ...], hint: int, low: int | None = None
+    ) -> Size:
+        key = (kind, *(x.key if type(x) is Size else x for x in operands))
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.atoms)
+            self.atoms.append(Atom(number, kind, operands, hint))
+            if low is not None:
+                self._range((((number,), 1),)).low = low
+        return Size(self, {(number,): 1}, 0, hint)
+
+    def product(self, monomial: Monomial) -> Size:
+        """A product of atoms."""
+        return Size(self, {monomial: 1}, 0, _value(self, {monomial: 1}, 0))
+
+    def quotient(self, a: Number, b: Number) -> Any:
+        """`a // b`."""
+        self._require_divisor(b)
+        exact = exact_quotient(a, b)
+        if exact is not None:
+            return exact
+        if type(b) is int and b < 0:
+            return self.quotient(-a, -b)
+        if type(b) is int and type(a) is Size and _falls(a):
+            return -self.quotient(-a + (b - 1), b)
+        low = None
+        if self.proves(a) and self._is_positive(b):
+            least = self.least(a)
+            low = max(0, least // b) if type(b) is int and least is not None else 0
+        return self._atom("floordiv", (a, b), hint_of(a) // hint_of(b), low)
+
+    def remainder(self, a: Number, b: Number) -> Any:
+        """`a % b`."""
+        self._require_divisor(b)
+        if exact_quotient(a, b) is not None:
+            return 0
+        if type(b) is int and b > 0 and type(a) is Size:
+            terms = {m: c % b for m, c in a.terms.items() if c % b}
+            a = polynomial(self, terms, a.constant % b, _value(self, terms, a.constant % b))
+            if type(a) is int:
+                return a % b
+        low = 0 if self._is_positive(b) else None
+        found = self._atom("mod", (a, b), hint_of(a) % hint_of(b), low)
+        if type(b) is int and b > 0:
+            self._range(_form(found)[0]).high = b - 1
+        return found
+
+    def _require_divisor(self, b: Number) -> None:
+        if hint_of(b) == 0:
+            raise ZeroDivisionError("division by a size that is zero")
+        if type(b) is Size:
+            self.is_zero(b)
+
+    def largest(self, sizes: Sequence[Number]) -> Any:
+        """The largest of some sizes, which is a condition of nothing."""
+        kept: list[Any] = []
+        for size in sizes:
+            if any(self.proves(other - size) for other in kept):
+                continue
+            kept = [other for other in kept if not self.proves(size - other)]
+            kept.append(size)
+        if len(kept) == 1:
+            return kept[0]
+        kept.sort(key=lambda size: size.key if type(size) is Size else ())
+        lows = [low for low in map(self.least, kept) if low is not None]
+        return self._atom("max", tuple(kept), max(map(hint_of, kept)), max(lows, default=None))
+
+    # What is known
+
+    def least(self, x: Number) -> int | None:
+        """A number that x is no less than, for all shapes; None if there is no telling."""
+        if type(x) is int:
+            return x
+        form, factor, constant = _form(x)
+        least = self._least_by_atoms(x)
+        found = self.ranges.get(form)
+        if found is not None:
+            bound = found.low if factor > 0 else found.high
+            if bound is not None:
+                known = bound * factor + constant
+                return known if least is None else max(known, least)
+        return least
+
+    def _least_by_atoms(self, x: Size) -> int | None:
+        """The least value by the lower bounds of atoms: each is its bound and something that is not
+        negative, of which no term may have a negative coefficient then.
+        """
+        shifted: dict[Monomial, int] = {}
+        for monomial, factor in x.terms.items():
+            lows = []
+            for number in monomial:
+                low = self._low(number)
+                if low is None:
+                    return None
+                lows.append(low)
+            for count in range(len(monomial) + 1):
+                for kept in combinations(range(len(monomial)), count):
+                    part = factor
+                    for place, low in enumerate(lows):
+                        if place not in kept:
+                            part *= low
+                    key = tuple(monomial[place] for place in kept)
+                    shifted[key] = shifted.get(key, 0) + part
+        total = x.constant + shifted.pop((), 0)
+        for monomial, factor in shifted.items():
+            if factor >= 0:
+                continue
+            high = self._high(monomial)
+            if high is None:
+                return None
+            total += factor * high
+        return total
+
+    def _low(self, number: int) -> int | None:
+        found = self.ranges.get((((number,), 1),))
+        return None if found is None else found.low
+
+    def _high(self, monomial: Monomial) -> int | None:
+        """How much a single atom can be above its lower bound."""
+        if len(monomial) != 1:
+            return None
+        found = self.ranges.get(((monomial, 1),))
+        if found is None or found.high is None or found.low is None:
+            return None
+        return found.high - found.low
+
+    def proves(self, x: Number) -> bool:
+        """Whether x >= 0 for all shapes that are allowed."""
+        least = self.least(x)
+        if least is None or least < 0:
+            least = self._least_without_quotients(x)
+        return least is not None and least >= 0
+
+    def _least_without_quotients(self, x: Number) -> int | None:
+        """A lower bound, by what q = a // c tells of q: that c * q is in a - c + 1 .. a."""
+        if type(x) is not Size:
+            return None
+        for monomial, factor in x.terms.items():
+            if len(monomial) != 1:
+                continue
+            atom = self.atoms[monomial[0]]
+            if atom.kind != "floordiv" or type(atom.operands[1]) is not int:
+                continue
+            a, c = atom.operands
+            # the same inequality times c, in which c * q gives way to its bound
+            rest = (x - Size(self, {monomial: factor}, 0, factor * atom.hint)) * c
+            bound = a if factor < 0 else a - (c - 1)
+            without = rest + bound * factor
+            least = self.least(without)
+            if least is None or least < 0:
+                least = self._least_without_quotients(without)
+            if least is not None and least >= 0:
+                return 0
+        return None
+
+    # Asking
+
+    def is_zero(self, x: Number) -> bool:
+        """Whether x == 0: for all shapes, or else a condition."""
+        if type(x) is not Size:
+            return x == 0
+        form, factor, constant = _form(x)
+        if constant % factor:
+            return False
+        wanted = -constant // factor
+        found = self._range(form)
+        if found.low == found.high == wanted:
+            return True
+        if wanted in found.excluded or self._is_positive(x) or self._is_positive(-x):
+            return False
+        found.is_condition = True
+        if x.hint == 0:
+            found.low = found.high = wanted
+            return True
+        if wanted == found.low:
+            found.low += 1
+        elif wanted == found.high:
+            found.high -= 1
+        else:
+            found.excluded.add(wanted)
+        return False
+
+    def _is_positive(self, x: Number) -> bool:
+        least = self.least(x)
+        return least is not None and least > 0
+
+    def is_not_negative(self, x: Number) -> bool:
+        """Whether x >= 0: for all shapes, or else a condition."""
+        if type(x) is not Size:
+            return x >= 0
+        if self.proves(x):
+            return True
+        if self.proves(-x - 1):
+            return False
+        outcome = x.hint >= 0
+        self.assume(x if outcome else -x - 1).is_condition = True
+        return outcome
+
+    def assume(self, x: Size) -> Range:
+        """Notes that x >= 0 for all shapes that come here."""
+        form, factor, constant = _form(x)
+        found = self._range(form)
+        if factor > 0:
+            bound = -(constant // factor)
+            found.low = bound if found.low is None else max(found.low, bound)
+        else:
+            bound = constant // -factor
+            found.high = bound if found.high is None else min(found.high, bound)
+        return found
+
+    def assume_zero(self, x: Size) -> None:
+        """Notes that x == 0 for all shapes that come here."""
+        self.assume(x)
+        self.assume(-x)
+
+    def pinned(self, x: Size) -> int:
+        """The number that a size is for the hint, which is a condition from now on."""
+        form, _, _ = _form(x)
+        if not self.is_zero(x - x.hint):
+            raise AssertionError("a size is its own hint")
+        found = self.ranges[form]
+        if not found.why:
+            found.why = _caller()
+        return x.hint
+
+    def _range(self, form: Form) -> Range:
+        found = self.ranges.get(form)
+        if found is None:
+            found = self.ranges[form] = Range()
+        return found
+
+
+def _value(sizes: Sizes, terms: Mapping[Monomial, int], constant: int) -> int:
+    """The value of a polynomial for the hint."""
+    total = constant
+    for monomial, factor in terms.items():
+        for number in monomial:
+            factor *= sizes.atoms[number].hint
+        total += factor
+    return total
+
+
+def _form(x: Size) -> tuple[Form, int, int]:
+    """x as factor * form + constant: equal forms for all multiples of a sum of monomials."""
+    items = sorted(x.terms.items())
+    factor = gcd(*x.terms.values())
+    if items[0][1] < 0:
+        factor = -factor
+    return tuple([(monomial, c // factor) for monomial, c in items]), factor, x.constant
+
+
+def _falls(x: Size) -> bool:
+    """Whether no term grows."""
+    return all(factor < 0 for factor in x.terms.values())
+
+
+def _caller() -> str:
+    """The function of the compiler that needed a number."""
+    frame = sys._getframe(1)
+    own = (__name__, Size.__module__)
+    while frame.f_back is not None and frame.f_globals.get("__name__") in own:
+        frame = frame.f_back
+    return f"{frame.f_code.co_qualname} in {frame.f_globals.get('__name__', '?')}"
