@@ -11,7 +11,7 @@ import pytest
 
 import ingot.core as mx
 from ingot._native import Node, backward, begin_tracing, between, end_tracing, follow, make
-from ingot.graph.op import Op, Output, apply, apply_multiple, no_rule, outputs_of
+from ingot.graph.op import Op, apply, apply_multiple, no_rule
 from ingot.ops.casting import Copy
 
 
@@ -63,7 +63,7 @@ def leaf(value: float = 1.0) -> mx.array:
 def pulled(output: Any, leaves: list[mx.array], cotangent: Any = None) -> list[Any]:
     outputs = output if isinstance(output, (list, tuple)) else [output]
     seeds = [mx.array(1.0) if cotangent is None else cotangent for _ in outputs]
-    return backward(list(outputs), seeds, leaves, Output, outputs_of)
+    return backward(list(outputs), seeds, leaves)
 
 
 def test_followed_arrays_are_tracers_with_the_same_values() -> None:
@@ -146,8 +146,8 @@ def test_cotangents_of_several_outputs() -> None:
 
 def test_missing_cotangents() -> None:
     x, y = leaf(), leaf()
-    assert backward([x * y], [None], [x, y], Output, outputs_of) == [None, None]
-    assert backward([], [], [x], Output, outputs_of) == [None]
+    assert backward([x * y], [None], [x, y]) == [None, None]
+    assert backward([], [], [x]) == [None]
 
 
 @pytest.mark.parametrize(
@@ -197,9 +197,9 @@ def test_many_inputs() -> None:
 def test_arguments() -> None:
     x = leaf()
     with pytest.raises(TypeError, match="backward takes outputs"):
-        backward([x], (None,), [x], Output, outputs_of)  # type: ignore[arg-type]
+        backward([x], (None,), [x])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="expected an array"):
-        backward([3], [None], [x], Output, outputs_of)  # type: ignore[list-item]
+        backward([3], [None], [x])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="between takes"):
         between([x])  # type: ignore[call-arg]
 

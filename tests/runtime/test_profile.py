@@ -281,10 +281,10 @@ def test_a_broken_hook_does_not_break_the_computation(capsys: Any) -> None:
     unraised: list[Any] = []
     before, sys.unraisablehook = sys.unraisablehook, unraised.append
     try:
-        _native.set_hook("ran_node", lambda *_: 1 / 0)
+        _native.set_callbacks(ran_node=lambda *_: 1 / 0)
         assert mx.sin(mx.zeros(())).item() == 0
     finally:
-        _native.set_hook("ran_node", None)
+        _native.set_callbacks(ran_node=None)
         sys.unraisablehook = before
     assert unraised[0].exc_type is ZeroDivisionError
 

@@ -1,4 +1,4 @@
-/* What the parts of the extension share: dtypes, nodes, arrays and the hooks that Python fills in. */
+/* What the parts of the extension share: dtypes, nodes and arrays. */
 #ifndef INGOT_NATIVE_H
 #define INGOT_NATIVE_H
 
@@ -6,6 +6,8 @@
 #include <Python.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "callbacks.h"
 
 /* ---- dtypes (dtype.c) ---- */
 
@@ -143,43 +145,6 @@ void *ingot_code_address(PyObject *code); /* of that type; valid while somebody 
 extern PyTypeObject *UseCounter_Type;
 void ingot_count_use(PyObject *counter); /* of that type */
 
-/* ---- hooks: Python functions that the C code calls for the cases that need not be fast ---- */
-
-typedef struct {
-    PyObject *construct;         /* (value, dtype) -> array: the array constructor */
-    PyObject *coerce;            /* (object, dtype or None) -> array or NotImplemented: an operand that is no array or number */
-    PyObject *scalar;            /* (value, dtype) -> array: a 0-d constant */
-    PyObject *astype;            /* (dtype) -> op */
-    PyObject *broadcast;         /* (shape) -> op */
-    PyObject *broadcast_shapes;  /* (*shapes) -> shape: the general case, and its error */
-    PyObject *resolve_stream;    /* (stream or device) -> Stream */
-    PyObject *placeholder_error; /* (placeholder, wanted) -> raises: `wanted` needs a value that is not there */
-    PyObject *make_context;      /* () -> contextvars.Context in which evaluation runs */
-    PyObject *enum_metatype;     /* enum.EnumMeta */
-    PyObject *partial_type;      /* functools.partial */
-    PyObject *operand_error;     /* (operator name, left, right) -> raises */
-    PyObject *compiled_type;     /* the op of a compiled function, with its program in `program.native` */
-    PyObject *output_type;       /* the op of one of several outputs, with its number in `index` */
-    PyObject *parameter_kinds;   /* (checked) -> names, positions, kinds, others: what its parameters take, see checked.c */
-    PyObject *taken_arguments;   /* (checked, args, kwargs) -> args, kwargs as its annotations have them, or raises */
-    PyObject *fuse;              /* (nodes, outputs) -> bool: evaluates a large graph as a whole, or declines */
-    PyObject *run_checked;       /* (node, op, values) -> what `evaluate` returns; set while results are checked, else NULL */
-    PyObject *run_kernel;        /* (node, op, values) -> the same from a kernel, or NotImplemented; set by set_deterministic */
-    PyObject *source_of;         /* (code, instruction) -> the user's line */
-    PyObject *evaluate_large;    /* (op, *inputs) -> what its rule `evaluate` returns, computed so that a signal is noticed */
-    PyObject *explain_node;      /* (error, node) -> the error to raise instead: a node could not be computed */
-    PyObject *explain_instruction; /* (error, about, number): the same for an instruction of a program; -1: its memory */
-    PyObject *shorten;           /* (error): takes frames of our own out of its traceback */
-    /* Set while a profile runs; times are nanoseconds of the monotonic clock. */
-    PyObject *ran_node;          /* (node, begin, end): a node was evaluated by its op's rule */
-    PyObject *ran_program;       /* (about, times): begin and end of a program and of each instruction, int64 in bytes */
-} Hooks;
-
-extern Hooks hooks;
-
-/* Reports a missing hook instead of crashing when the extension is used without the package. */
-PyObject *require_hook(PyObject *hook, const char *name);
-
 /* ---- errors (failure.c) ---- */
 
 /* Each of these changes the exception that is set. */
@@ -194,6 +159,7 @@ int64_t ingot_now(void);
 void ingot_report_node(Node *node, int64_t begin);
 void ingot_report_program(PyObject *about, PyObject *times);
 
+int ingot_add_callbacks(PyObject *module);
 int ingot_add_dtype(PyObject *module);
 int ingot_add_node(PyObject *module);
 int ingot_add_user_line(PyObject *module);

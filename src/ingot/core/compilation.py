@@ -65,7 +65,7 @@ def set_eager_fusion(on: bool) -> None:
     Args:
         on: Whether to; it is on by default, unless INGOT_EAGER_FUSION is "off".
     """
-    _native.set_hook("fuse", _evaluate_whole if on else None)
+    _native.set_callbacks(fuse=_evaluate_whole if on else None)
 
 
 def set_deterministic(on: bool) -> None:
@@ -85,7 +85,7 @@ def set_deterministic(on: bool) -> None:
 
 def _deterministic(on: bool) -> None:
     _native.set_deterministic(on)
-    _native.set_hook("run_kernel", _run_kernel if on else None)
+    _native.set_callbacks(run_kernel=_run_kernel if on else None)
 
 
 def _run_kernel(node: Any, op: Any, values: tuple[Any, ...]) -> Any:
@@ -109,7 +109,7 @@ def eager_fusion_info() -> dict[str, int]:
 def _evaluate_whole(nodes: list[Any], wanted: list[int]) -> bool:
     """Loads the compiler and hands it the graph, and from now on every graph."""
     whole: Callable[..., bool] = _eager().evaluate_whole
-    _native.set_hook("fuse", whole)
+    _native.set_callbacks(fuse=whole)
     return whole(nodes, wanted)
 
 

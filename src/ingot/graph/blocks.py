@@ -76,4 +76,4 @@ def longest_axis(shape: tuple[int, ...], *without: int) -> int | None:
     return max(others, key=lambda axis: shape[axis], default=None)
 
 
-_native.set_hook("evaluate_large", evaluate_in_blocks)
+_native.set_callbacks(evaluate_large=evaluate_in_blocks)

@@ -453,5 +453,4 @@ def check_classes(
 
 
 _native.register_constant_type(Checked)  # as functions are, for compile
-_native.set_hook("parameter_kinds", parameter_kinds)
-_native.set_hook("taken_arguments", taken_arguments)
+_native.set_callbacks(parameter_kinds=parameter_kinds, taken_arguments=taken_arguments)

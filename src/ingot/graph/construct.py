@@ -291,6 +291,4 @@ def _refusal(value: Any) -> ValueError:
     )
 
 
-_native.set_hook("construct", construct)
-_native.set_hook("coerce", coerce)
-_native.set_hook("scalar", scalar)
+_native.set_callbacks(construct=construct, coerce=coerce, scalar=scalar)

@@ -276,4 +276,4 @@ def _processor_name() -> str:
 
 
 _native.set_process_stream(new_stream(cpu))
-_native.set_hook("resolve_stream", resolve_stream)
+_native.set_callbacks(resolve_stream=resolve_stream)

@@ -88,6 +88,9 @@ def dtype_named(name: str) -> Dtype:
     return found
 
 
+_native.set_callbacks(dtype_named=dtype_named)
+
+
 def from_numpy(dtype: Any) -> Dtype | None:
     """The dtype whose elements have this NumPy dtype in native byte order, or None."""
     return _by_numpy.get(dtype)

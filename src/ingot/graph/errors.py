@@ -129,5 +129,4 @@ def _nearest_source(wanted: Node) -> Any:
     return None
 
 
-_native.set_hook("operand_error", operand_error)
-_native.set_hook("placeholder_error", placeholder_error)
+_native.set_callbacks(operand_error=operand_error, placeholder_error=placeholder_error)

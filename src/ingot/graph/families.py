@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from numpy import iinfo
 
-from ingot._native import Dtype, Lift, array, set_partials_rule
+from ingot._native import Dtype, Lift, array, scaled_by_partial, set_callbacks
 from ingot.graph.blocks import longest_axis
 from ingot.graph.dtype import (
     ALL_DTYPES,
     bool_,
     complex64,
-    float32,
     is_complex,
     is_inexact,
     is_integer,
@@ -70,12 +69,7 @@ class Elementwise(Op, abstract=True):
     refusal: ClassVar[type[Exception]] = ValueError  # what is raised for other dtypes
 
     def infer(self, *inputs: array) -> tuple[Shape, Dtype]:
-        dtype = inputs[-1].dtype
-        if self.result == "bool":
-            dtype = bool_
-        elif self.result == "real" and dtype is complex64:
-            dtype = float32
-        return inputs[0].shape, dtype
+        return inputs[0].shape, lift(self).result_dtype(inputs[-1].dtype)
 
     worth_cutting = 1 << 24
 
@@ -87,15 +81,16 @@ class Elementwise(Op, abstract=True):
     partials: Callable[..., tuple[Partial, ...]]
 
     def vjp(self, cotangent: array, out: array, *inputs: array) -> tuple[Any, ...]:
-        # The walk of reverse mode does the same in C, and only for inputs that need it.
-        return tuple(_scaled(cotangent, partial, True) for partial in self.partials(out, *inputs))
+        # Reverse mode asks for the partials itself, in C, and scales those that it needs.
+        partials = self.partials(out, *inputs)
+        return tuple(scaled_by_partial(cotangent, partial, True) for partial in partials)
 
     def jvp(self, tangents: tuple[array | None, ...], out: array, *inputs: array) -> array | None:
         total: array | None = None
         for tangent, partial in zip(tangents, self.partials(out, *inputs), strict=True):
             if tangent is None:
                 continue
-            term = _scaled(tangent, partial, False)
+            term = scaled_by_partial(tangent, partial, False)
             if term is not None:
                 total = term if total is None else total + term
         return total
@@ -105,18 +100,7 @@ class Elementwise(Op, abstract=True):
         return lift(self)(*inputs)
 
 
-set_partials_rule(Elementwise.vjp)
-
-
-def _scaled(vector: array, partial: Partial, conjugate: bool) -> array | None:
-    if partial is None:
-        return None
-    if isinstance(partial, int):
-        return vector if partial == 1 else -vector
-    factor = partial() if callable(partial) else partial
-    if conjugate and factor.dtype is complex64:
-        factor = factor.conj()
-    return vector * factor
+set_callbacks(elementwise_vjp=Elementwise.vjp)
 
 
 @cache

@@ -238,4 +238,4 @@ class Output(Op):
     emit = no_rule("the op behind it is emitted as a whole")
 
 
-_native.set_hook("output_type", Output)
+_native.set_callbacks(output_type=Output, outputs_of=outputs_of)

@@ -90,4 +90,4 @@ def _source_of(code: CodeType, instruction: int) -> Source:
 
 
 _native.set_package(_PACKAGE, _PROGRAMS)
-_native.set_hook("source_of", _source_of)
+_native.set_callbacks(source_of=_source_of)

@@ -19,7 +19,7 @@ import numpy as np
 from ingot import _native
 from ingot._native import Dtype, array
 from ingot.graph.dtype import bool_, float16, float32, float64
-from ingot.graph.op import Op, Output, apply, apply_multiple, no_rule, outputs_of
+from ingot.graph.op import Op, apply, apply_multiple, no_rule
 from ingot.graph.shape import Shape
 from ingot.ops.attention_blocks import Masking, attend, attention_cotangents
 from ingot.ops.casting import Copy, astype, stop_gradient
@@ -111,7 +111,7 @@ def _pulled_back(
 ) -> list[array | None]:
     """The cotangents of `inputs`, given those of what a composition makes of them."""
     taken = _native.follow(_COPY, list(inputs))
-    return _native.backward(function(*taken), list(cotangents), taken, Output, outputs_of)
+    return _native.backward(function(*taken), list(cotangents), taken)
 
 
 def _pushed_forward(

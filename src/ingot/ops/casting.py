@@ -82,7 +82,7 @@ class AsType(Op):
 
 _casts = {dtype: AsType(dtype) for dtype in ALL_DTYPES}
 _cast_op = _casts.__getitem__
-_native.set_hook("astype", _cast_op)
+_native.set_callbacks(cast=_cast_op)
 
 
 def astype(a: array, dtype: Dtype, stream: StreamLike = None) -> array:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot._native import array, wrap
+from ingot._native import array, set_callbacks, wrap
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64
 from ingot.graph.families import Elementwise, lift
@@ -107,3 +107,4 @@ def conj(a: Any, /, *, stream: StreamLike = None) -> array:
 
 
 conjugate = conj
+set_callbacks(conjugate=conj)

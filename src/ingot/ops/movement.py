@@ -182,8 +182,7 @@ def _inverse(axes: tuple[int, ...]) -> Transpose:
     return Transpose(tuple(sorted(range(len(axes)), key=axes.__getitem__)))
 
 
-_native.set_hook("broadcast", Broadcast)
-_native.set_hook("broadcast_shapes", shapes.broadcast_shapes)
+_native.set_callbacks(broadcast=Broadcast, broadcast_shapes=shapes.broadcast_shapes)
 
 
 def require_array(name: str, value: Any) -> array:

@@ -81,7 +81,7 @@ def debug_nans(on: bool = True) -> _Restore:
 def _switch(on: bool) -> None:
     global _is_on
     _is_on = on
-    _native.set_hook("run_checked", _run_checked if on else None)
+    _native.set_callbacks(run_checked=_run_checked if on else None)
 
 
 def _run_checked(node: Node, op: Any, inputs: tuple[np.ndarray, ...]) -> Any:

@@ -168,6 +168,6 @@ def _make_context() -> contextvars.Context:
     return context
 
 
-_native.set_hook("make_context", _make_context)
+_native.set_callbacks(make_context=_make_context)
 failures.install()
 _native.set_main_thread(threading.main_thread().ident or 0)

@@ -156,7 +156,6 @@ def _shorten(error: BaseException) -> None:
 
 def install() -> None:
     """Lets native code ask this module whenever an evaluation fails."""
-    _native.set_hook("explain_node", _explain_node)
-    _native.set_hook("explain_instruction", _explain_instruction)
+    _native.set_callbacks(explain_node=_explain_node, explain_instruction=_explain_instruction)
     if os.environ.get("INGOT_TRACEBACK", "") != "full":
-        _native.set_hook("shorten", _shorten)
+        _native.set_callbacks(shorten=_shorten)

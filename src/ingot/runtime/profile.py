@@ -216,9 +216,10 @@ def _change_running(change: Any) -> None:
     global _running
     with _lock:
         _running = change(_running)
-        on = bool(_running)
-        _native.set_hook("ran_node", _ran_node if on else None)
-        _native.set_hook("ran_program", _ran_program if on else None)
+        if _running:
+            _native.set_callbacks(ran_node=_ran_node, ran_program=_ran_program)
+        else:
+            _native.set_callbacks(ran_node=None, ran_program=None)
 
 
 def _ran_program(about: Any, times: bytes) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from ingot import _native
 from ingot._native import Dtype, array, leaves, placeholder, wrap
 from ingot.graph.dtype import is_inexact
-from ingot.graph.op import Op, Output, apply_multiple, no_rule, outputs_of
+from ingot.graph.op import Op, apply_multiple, no_rule
 from ingot.graph.shape import Shape, shape_text
 from ingot.graph.tree import arrays_in, tree_map
 from ingot.ops.casting import astype, stop_gradient
@@ -105,7 +105,7 @@ class CustomFunction(Op):
             values = depends(values, [x for x in cotangents if x is not None])
         taken = follow(values)
         outputs = self.recording(*taken)
-        return _native.backward(outputs, cotangents, taken, Output, outputs_of)
+        return _native.backward(outputs, cotangents, taken)
 
     def jvp(
         self, tangents: tuple[array | None, ...], outs: tuple[array, ...], *inputs: array

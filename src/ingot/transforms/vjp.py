@@ -8,7 +8,6 @@ from typing import Any
 from ingot import _native
 from ingot._native import Node, array, replace_leaves
 from ingot.graph.dtype import is_inexact
-from ingot.graph.op import Output, outputs_of
 from ingot.graph.shape import shape_text
 from ingot.ops.casting import astype
 from ingot.ops.creation import zeros
@@ -30,7 +29,7 @@ def backward(
         cotangent if is_inexact(output.dtype) else None
         for output, cotangent in zip(outputs, cotangents, strict=True)
     ]
-    found = _native.backward(outputs, seeds, leaves, Output, outputs_of)
+    found = _native.backward(outputs, seeds, leaves)
     for number, (leaf, cotangent) in enumerate(zip(leaves, found, strict=True)):
         if cotangent is None or not is_inexact(leaf.dtype):
             found[number] = zeros(leaf.shape, leaf.dtype)

@@ -52,11 +52,11 @@ static int add_bound(FastCall *self, Signature *signature) {
 
 /* (func, args) of a partial that binds constants only; NULL of anything else, or with an error. */
 static PyObject *parts_of_partial(PyObject *bound) {
-    if ((PyObject *)Py_TYPE(bound) != hooks.partial_type)
+    if ((PyObject *)Py_TYPE(bound) != callbacks.partial_type)
         return NULL;
-    func_offset = member_offset(hooks.partial_type, "func");
-    args_offset = member_offset(hooks.partial_type, "args");
-    keywords_offset = member_offset(hooks.partial_type, "keywords");
+    func_offset = member_offset(callbacks.partial_type, "func");
+    args_offset = member_offset(callbacks.partial_type, "args");
+    keywords_offset = member_offset(callbacks.partial_type, "keywords");
     if (func_offset == 0 || args_offset == 0 || keywords_offset == 0)
         return NULL;
     PyObject *function = member(bound, func_offset), *arguments = member(bound, args_offset);
@@ -113,7 +113,7 @@ static PyObject *apply_entry(PyObject *entry, PyObject *arrays) {
 }
 
 static PyObject *slow_call(FastCall *self, PyObject *arguments, PyObject *keywords, PyObject *key) {
-    PyObject *method = PyObject_GetAttrString((PyObject *)self, "slow_call");
+    PyObject *method = PyObject_GetAttr((PyObject *)self, attribute_names.slow_call);
     PyObject *empty = keywords == NULL ? PyDict_New() : Py_NewRef(keywords);
     PyObject *result = NULL;
     if (method != NULL && empty != NULL)

@@ -133,7 +133,7 @@ static int add_constant(Signature *self, PyObject *object) {
         return -1;
     if (PyUnicode_CheckExact(object) || PyLong_CheckExact(object) || object == Py_None || PyBool_Check(object))
         return add_borrowed(self, object);
-    if (hooks.enum_metatype != NULL && PyObject_TypeCheck(Py_TYPE(object), (PyTypeObject *)hooks.enum_metatype))
+    if (callbacks.enum_metatype != NULL && PyObject_TypeCheck(Py_TYPE(object), (PyTypeObject *)callbacks.enum_metatype))
         return add_enum(self, object);
     if (strncmp(Py_TYPE(object)->tp_name, "numpy.", 6) == 0 && PyObject_HasAttrString(object, "tobytes"))
         return add(self, PyObject_CallMethod(object, "tobytes", NULL));

@@ -89,7 +89,7 @@ static bool is_registered(PyTypeObject *type) {
     return found == 1;
 }
 
-static bool is_instance_of_hook(PyObject *object, PyObject *type) {
+static bool is_instance_of(PyObject *object, PyObject *type) {
     return type != NULL && PyObject_TypeCheck(object, (PyTypeObject *)type);
 }
 
@@ -104,11 +104,11 @@ Kind kind_of(PyObject *object) {
         PyBool_Check(object) || PyFunction_Check(object) || PyType_Check(object))
         return KIND_CONSTANT;
     PyTypeObject *type = Py_TYPE(object);
-    if (is_registered(type) || is_instance_of_hook((PyObject *)type, hooks.enum_metatype))
+    if (is_registered(type) || is_instance_of((PyObject *)type, callbacks.enum_metatype))
         return KIND_CONSTANT;
     if (PyMethod_Check(object))
         return KIND_METHOD;
-    if (is_instance_of_hook(object, hooks.partial_type))
+    if (is_instance_of(object, callbacks.partial_type))
         return KIND_PARTIAL;
     if (PyCFunction_Check(object))
         return kind_of_builtin(object);

@@ -56,9 +56,9 @@ static int order_nodes(Node **outputs, Py_ssize_t count, bool (*skip)(Node *), N
 
 static int enter_context(void) {
     if (thread_context == NULL) {
-        if (require_hook(hooks.make_context, "make_context") == NULL)
+        if (REQUIRED(make_context) == NULL)
             return -1;
-        thread_context = PyObject_CallNoArgs(hooks.make_context);
+        thread_context = PyObject_CallNoArgs(callbacks.make_context);
         if (thread_context == NULL)
             return -1;
     }
@@ -94,17 +94,14 @@ static double count_elements(Node *node) {
 
 /* Views cost nothing, however large they are. */
 static bool is_view(Node *node) {
-    static PyObject *role_name;
-    if (role_name == NULL && (role_name = PyUnicode_InternFromString("role")) == NULL)
-        return false;
-    PyObject *role = PyObject_GetAttr(node->op, role_name);
+    PyObject *role = PyObject_GetAttr(node->op, attribute_names.role);
     bool found = role != NULL && PyUnicode_Check(role) && PyUnicode_CompareWithASCIIString(role, "view") == 0;
     Py_XDECREF(role);
     return found;
 }
 
 static bool worth_fusing(NodeList *order) {
-    if (hooks.fuse == NULL || hooks.run_checked != NULL || order->count < 2)
+    if (callbacks.fuse == NULL || callbacks.run_checked != NULL || order->count < 2)
         return false;
     bool large = false;
     double total = 0;
@@ -113,8 +110,8 @@ static bool worth_fusing(NodeList *order) {
         Node *node = order->items[i];
         if (node->op == NULL || (node->pending != NULL && !computes_pending) || (node->tracer && tracing_depth > 0))
             return false;
-        others += !Py_IS_TYPE(node->op, (PyTypeObject *)hooks.compiled_type) &&
-                  !Py_IS_TYPE(node->op, (PyTypeObject *)hooks.output_type);
+        others += !Py_IS_TYPE(node->op, (PyTypeObject *)callbacks.compiled_type) &&
+                  !Py_IS_TYPE(node->op, (PyTypeObject *)callbacks.output_type);
         double elements = count_elements(node);
         if (elements >= FUSE_ELEMENTS_PER_NODE && !is_view(node)) {
             total += elements;
@@ -179,7 +176,7 @@ static int evaluate_fused(NodeList *order, Node **outputs, Py_ssize_t count) {
             PyList_SET_ITEM(nodes, i, Py_NewRef(order->items[i]));
     }
     if (status == 0 && !declined) {
-        PyObject *done = PyObject_CallFunctionObjArgs(hooks.fuse, nodes, wanted, NULL);
+        PyObject *done = PyObject_CallFunctionObjArgs(callbacks.fuse, nodes, wanted, NULL);
         status = done == NULL ? -1 : PyObject_IsTrue(done);
         Py_XDECREF(done);
     }

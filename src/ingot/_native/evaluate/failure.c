@@ -2,9 +2,9 @@
  * frames out of the traceback. Only reached when something has failed. */
 #include "native.h"
 
-/* Calls a hook with the exception that is set and two more arguments, or fewer where they are NULL; the exception that it
- * returns is set instead, if it returns one. If the hook itself fails, that is only printed. */
-static void transform_error(PyObject *hook, PyObject *first, PyObject *second) {
+/* Calls a callback with the exception that is set and two more arguments, or fewer where they are NULL; the exception that it
+ * returns is set instead, if it returns one. If the callback itself fails, that is only printed. */
+static void transform_error(PyObject *callback, PyObject *first, PyObject *second) {
     PyObject *type, *error, *traceback;
     PyErr_Fetch(&type, &error, &traceback);
     PyErr_NormalizeException(&type, &error, &traceback);
@@ -12,9 +12,9 @@ static void transform_error(PyObject *hook, PyObject *first, PyObject *second) {
         PyException_SetTraceback(error, traceback);
     Py_XDECREF(type);
     Py_XDECREF(traceback);
-    PyObject *told = PyObject_CallFunctionObjArgs(hook, error, first, second, NULL);
+    PyObject *told = PyObject_CallFunctionObjArgs(callback, error, first, second, NULL);
     if (told == NULL)
-        PyErr_WriteUnraisable(hook);
+        PyErr_WriteUnraisable(callback);
     else if (PyExceptionInstance_Check(told))
         Py_SETREF(error, Py_NewRef(told));
     Py_XDECREF(told);
@@ -23,12 +23,12 @@ static void transform_error(PyObject *hook, PyObject *first, PyObject *second) {
 }
 
 void ingot_explain_node(Node *node) {
-    if (hooks.explain_node != NULL && PyErr_ExceptionMatches(PyExc_Exception))
-        transform_error(hooks.explain_node, (PyObject *)node, NULL);
+    if (callbacks.explain_node != NULL && PyErr_ExceptionMatches(PyExc_Exception))
+        transform_error(callbacks.explain_node, (PyObject *)node, NULL);
 }
 
 void ingot_explain_instruction(PyObject *about, Py_ssize_t number) {
-    if (hooks.explain_instruction == NULL || !PyErr_ExceptionMatches(PyExc_Exception))
+    if (callbacks.explain_instruction == NULL || !PyErr_ExceptionMatches(PyExc_Exception))
         return;
     PyObject *type, *error, *traceback;
     PyErr_Fetch(&type, &error, &traceback);
@@ -37,13 +37,13 @@ void ingot_explain_instruction(PyObject *about, Py_ssize_t number) {
         PyErr_Clear(); /* the error itself matters more than where it is from */
     PyErr_Restore(type, error, traceback);
     if (boxed != NULL)
-        transform_error(hooks.explain_instruction, about, boxed);
+        transform_error(callbacks.explain_instruction, about, boxed);
     Py_XDECREF(boxed);
 }
 
 /* shorten_traceback(error) */
 static PyObject *shorten_traceback(PyObject *Py_UNUSED(module), PyObject *error) {
-    return hooks.shorten == NULL ? Py_NewRef(Py_None) : PyObject_CallOneArg(hooks.shorten, error);
+    return callbacks.shorten == NULL ? Py_NewRef(Py_None) : PyObject_CallOneArg(callbacks.shorten, error);
 }
 
 static PyMethodDef functions[] = {
@@ -56,6 +56,6 @@ int ingot_add_failure(PyObject *module) {
 }
 
 void ingot_shorten_traceback(void) {
-    if (hooks.shorten != NULL)
-        transform_error(hooks.shorten, NULL, NULL);
+    if (callbacks.shorten != NULL)
+        transform_error(callbacks.shorten, NULL, NULL);
 }

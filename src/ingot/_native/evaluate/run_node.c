@@ -167,12 +167,8 @@ static void put_back(Node *node, const Call *call) {
 
 /* The native program of a compiled function: a new reference, or NULL, perhaps with an error. */
 static PyObject *native_program(PyObject *op) {
-    static PyObject *program_name, *native_name;
-    if (program_name == NULL && ((program_name = PyUnicode_InternFromString("program")) == NULL ||
-                                 (native_name = PyUnicode_InternFromString("native")) == NULL))
-        return NULL;
-    PyObject *program = PyObject_GetAttr(op, program_name);
-    PyObject *native = program == NULL ? NULL : PyObject_GetAttr(program, native_name);
+    PyObject *program = PyObject_GetAttr(op, attribute_names.program);
+    PyObject *native = program == NULL ? NULL : PyObject_GetAttr(program, attribute_names.native);
     Py_XDECREF(program);
     if (native != NULL && !ingot_is_program(native))
         Py_CLEAR(native); /* None: not planned yet */
@@ -209,9 +205,10 @@ static Py_ssize_t size_in_bytes(PyObject *ndarray) {
 
 /* The first input turned into the result by the call that the rule `change` gives. That is of a function in C, which no
  * signal interrupts between changing the memory and returning. */
-static PyObject *change_input(Node *node, Call *call, PyObject *change_name) {
+static PyObject *change_input(Node *node, Call *call) {
     take_out(node);
-    PyObject *done = NULL, *change = PyObject_VectorcallMethod(change_name, call->values, (size_t)call->count + 1, NULL);
+    PyObject *done = NULL;
+    PyObject *change = PyObject_VectorcallMethod(attribute_names.change, call->values, (size_t)call->count + 1, NULL);
     PyObject *arguments = change == NULL ? NULL : PyTuple_GetSlice(change, 1, PyTuple_GET_SIZE(change));
     if (arguments != NULL)
         done = PyObject_Call(PyTuple_GET_ITEM(change, 0), arguments, NULL);
@@ -231,46 +228,39 @@ static bool is_large(const Call *call) {
 
 /* The op's rule `evaluate`, or `change`, for ops that have it, if the first input's memory may be changed. */
 static PyObject *run_rule(Node *node, Call *call) {
-    static PyObject *evaluate_name, *change_name;
-    if (evaluate_name == NULL && ((evaluate_name = PyUnicode_InternFromString("evaluate")) == NULL ||
-                                  (change_name = PyUnicode_InternFromString("change")) == NULL))
-        return NULL;
     if (call->count > 0 && call->donated[0] && size_in_bytes(call->values[1]) >= WORTH_SAVING) {
-        PyObject *change = PyObject_GetAttr(call->op, change_name);
+        PyObject *change = PyObject_GetAttr(call->op, attribute_names.change);
         if (change == NULL)
             return NULL;
         Py_DECREF(change);
         if (change != Py_None)
-            return change_input(node, call, change_name);
+            return change_input(node, call);
     }
-    PyObject *result = is_large(call) && hooks.evaluate_large != NULL
-                           ? PyObject_Vectorcall(hooks.evaluate_large, call->values, (size_t)call->count + 1, NULL)
-                           : PyObject_VectorcallMethod(evaluate_name, call->values, (size_t)call->count + 1, NULL);
+    PyObject *result = is_large(call) && callbacks.evaluate_large != NULL
+                           ? PyObject_Vectorcall(callbacks.evaluate_large, call->values, (size_t)call->count + 1, NULL)
+                           : PyObject_VectorcallMethod(attribute_names.evaluate, call->values, (size_t)call->count + 1, NULL);
     if (result != NULL)
         Py_SETREF(result, checked_results(call->op, result, node));
     return result;
 }
 
-/* The value of a node from a hook in Python instead of its op's rule, which NotImplemented stands for. */
-static PyObject *run_hook(PyObject *hook, Node *node, const Call *call) {
-    Py_INCREF(hook); /* another thread may remove it */
+/* The value of a node from a callback in Python instead of its op's rule, which NotImplemented stands for. */
+static PyObject *run_callback(PyObject *callback, Node *node, const Call *call) {
+    Py_INCREF(callback); /* another thread may remove it */
     PyObject *values = PyTuple_New(call->count), *result = NULL;
     for (Py_ssize_t i = 0; values != NULL && i < call->count; i++)
         PyTuple_SET_ITEM(values, i, Py_NewRef(call->values[i + 1]));
     if (values != NULL)
-        result = PyObject_CallFunctionObjArgs(hook, (PyObject *)node, call->op, values, NULL);
+        result = PyObject_CallFunctionObjArgs(callback, (PyObject *)node, call->op, values, NULL);
     Py_XDECREF(values);
-    Py_DECREF(hook);
+    Py_DECREF(callback);
     if (result != NULL && result != Py_NotImplemented)
         Py_SETREF(result, checked_results(call->op, result, node));
     return result;
 }
 
 static PyObject *take_output(Node *node) {
-    static PyObject *index_name;
-    if (index_name == NULL && (index_name = PyUnicode_InternFromString("index")) == NULL)
-        return NULL;
-    PyObject *number = PyObject_GetAttr(node->op, index_name);
+    PyObject *number = PyObject_GetAttr(node->op, attribute_names.index);
     Py_ssize_t index = number == NULL ? -1 : PyLong_AsSsize_t(number);
     Py_XDECREF(number);
     PyObject *outputs = ((Node *)PyTuple_GET_ITEM(node->inputs, 0))->data;
@@ -283,19 +273,19 @@ static PyObject *take_output(Node *node) {
 }
 
 static PyObject *compute(Node *node, bool may_donate) {
-    if (Py_IS_TYPE(node->op, (PyTypeObject *)hooks.output_type))
+    if (Py_IS_TYPE(node->op, (PyTypeObject *)callbacks.output_type))
         return take_output(node);
     Call call;
-    if (begin_call(&call, node, may_donate && hooks.run_checked == NULL) < 0)
+    if (begin_call(&call, node, may_donate && callbacks.run_checked == NULL) < 0)
         return NULL;
-    int64_t begin = hooks.ran_node == NULL ? 0 : ingot_now();
+    int64_t begin = callbacks.ran_node == NULL ? 0 : ingot_now();
     PyObject *result = Py_NewRef(Py_NotImplemented);
-    if (hooks.run_checked != NULL)
-        Py_SETREF(result, run_hook(hooks.run_checked, node, &call));
-    else if (Py_IS_TYPE(call.op, (PyTypeObject *)hooks.compiled_type))
+    if (callbacks.run_checked != NULL)
+        Py_SETREF(result, run_callback(callbacks.run_checked, node, &call));
+    else if (Py_IS_TYPE(call.op, (PyTypeObject *)callbacks.compiled_type))
         Py_SETREF(result, run_program(node, &call));
-    if (result == Py_NotImplemented && hooks.run_kernel != NULL)
-        Py_SETREF(result, run_hook(hooks.run_kernel, node, &call));
+    if (result == Py_NotImplemented && callbacks.run_kernel != NULL)
+        Py_SETREF(result, run_callback(callbacks.run_kernel, node, &call));
     if (result == Py_NotImplemented)
         Py_SETREF(result, run_rule(node, &call));
     if (begin != 0 && result != NULL)
@@ -374,8 +364,8 @@ int run_node(Node *node, Node *wanted, bool computes_pending, bool tracing) {
     if (found != 0)
         return found < 0 ? -1 : 0;
     if (node->op == NULL) {
-        if (require_hook(hooks.placeholder_error, "placeholder_error") != NULL)
-            Py_XDECREF(PyObject_CallFunctionObjArgs(hooks.placeholder_error, (PyObject *)node, (PyObject *)wanted, NULL));
+        if (REQUIRED(placeholder_error) != NULL)
+            Py_XDECREF(PyObject_CallFunctionObjArgs(callbacks.placeholder_error, (PyObject *)node, (PyObject *)wanted, NULL));
         if (!PyErr_Occurred())
             PyErr_SetString(PyExc_ValueError, "a placeholder has no value.");
         return -1;

@@ -327,7 +327,7 @@ PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize
     if (run.slots == NULL)
         return PyErr_NoMemory();
     PyObject *result = NULL;
-    if (hooks.ran_program != NULL) {
+    if (callbacks.ran_program != NULL) {
         run.profile = PyBytes_FromStringAndSize(NULL, (self->instruction_count + 1) * 2 * (Py_ssize_t)sizeof *run.times);
         if (run.profile == NULL)
             goto done;

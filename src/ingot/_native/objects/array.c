@@ -32,9 +32,9 @@ static PyObject *array_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     PyObject *value, *dtype = Py_None;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|O:array", names, &value, &dtype))
         return NULL;
-    if (require_hook(hooks.construct, "construct") == NULL)
+    if (REQUIRED(construct) == NULL)
         return NULL;
-    PyObject *made = PyObject_CallFunctionObjArgs(hooks.construct, value, dtype, NULL);
+    PyObject *made = PyObject_CallFunctionObjArgs(callbacks.construct, value, dtype, NULL);
     if (made == NULL) {
         ingot_shorten_traceback();
         return NULL;
@@ -65,10 +65,10 @@ static bool is_operand(PyObject *object) {
 static PyObject *operand(PyObject *object, PyObject *beside) {
     if (is_operand(object))
         return Py_NewRef(object);
-    if (require_hook(hooks.coerce, "coerce") == NULL)
+    if (REQUIRED(coerce) == NULL)
         return NULL;
     PyObject *dtype = is_array(beside) ? ((Array *)beside)->node->dtype : Py_None;
-    PyObject *coerced = PyObject_CallFunctionObjArgs(hooks.coerce, object, dtype, NULL);
+    PyObject *coerced = PyObject_CallFunctionObjArgs(callbacks.coerce, object, dtype, NULL);
     if (coerced == Py_NotImplemented)
         Py_CLEAR(coerced);
     return coerced;
@@ -76,8 +76,8 @@ static PyObject *operand(PyObject *object, PyObject *beside) {
 
 static PyObject *call_operator(int which, PyObject *left, PyObject *right) {
     PyObject *function = operators[which];
-    if (require_hook(function, operator_names[which]) == NULL)
-        return NULL;
+    if (function == NULL)
+        return ingot_missing_callback(operator_names[which]);
     PyObject *operands[2] = {left, right};
     if (Py_IS_TYPE(function, Lift_Type))
         return lift_apply(function, operands, right == NULL ? 1 : 2, NULL);
@@ -94,8 +94,8 @@ static PyObject *apply_operator(int which, PyObject *left, PyObject *right) {
         result = call_operator(which, a, b);
     else if (!PyErr_Occurred() && (which == EQUAL || which == NOT_EQUAL))
         result = PyBool_FromLong(which == NOT_EQUAL); /* an array never equals, say, a string or None */
-    else if (!PyErr_Occurred() && require_hook(hooks.operand_error, "operand_error") != NULL)
-        result = PyObject_CallFunction(hooks.operand_error, "sOO", operator_names[which], left, right);
+    else if (!PyErr_Occurred() && REQUIRED(operand_error) != NULL)
+        result = PyObject_CallFunction(callbacks.operand_error, "sOO", operator_names[which], left, right);
     Py_XDECREF(a);
     Py_XDECREF(b);
     return result;

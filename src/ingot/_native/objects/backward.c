@@ -156,7 +156,7 @@ static int hand_on(Walk *walk, Step *step, PyObject *cotangent) {
         for (Py_ssize_t i = 0; *slot != NULL && i < count; i++)
             PyList_SET_ITEM(*slot, i, Py_NewRef(Py_None));
     }
-    PyObject *number = *slot == NULL ? NULL : PyObject_GetAttrString(step->op, "index");
+    PyObject *number = *slot == NULL ? NULL : PyObject_GetAttr(step->op, attribute_names.index);
     Py_ssize_t index = number == NULL ? -1 : PyLong_AsSsize_t(number);
     Py_XDECREF(number);
     if (PyErr_Occurred()) {
@@ -222,10 +222,7 @@ static int distribute(Walk *walk, Step *step, PyObject *shares) {
 
 /* op.vjp(cotangent, out, *inputs), or op.partials(out, *inputs) if `cotangent` is NULL. */
 static PyObject *call_rule(Step *step, PyObject *cotangent, PyObject *out) {
-    static PyObject *vjp, *partials;
-    if ((vjp == NULL && (vjp = PyUnicode_InternFromString("vjp")) == NULL) ||
-        (partials == NULL && (partials = PyUnicode_InternFromString("partials")) == NULL))
-        return NULL;
+    PyObject *rule = cotangent != NULL ? attribute_names.vjp : attribute_names.partials;
     Py_ssize_t count = PyTuple_GET_SIZE(step->inputs);
     PyObject *fast[MAX_FAST_INPUTS + 3];
     PyObject **arguments = count <= MAX_FAST_INPUTS ? fast : PyMem_Malloc((size_t)(count + 3) * sizeof *arguments);
@@ -245,7 +242,7 @@ static PyObject *call_rule(Step *step, PyObject *cotangent, PyObject *out) {
     }
     PyObject *result = NULL;
     if (ready == count)
-        result = PyObject_VectorcallMethod(cotangent != NULL ? vjp : partials, arguments, (size_t)(used + count), NULL);
+        result = PyObject_VectorcallMethod(rule, arguments, (size_t)(used + count), NULL);
     for (Py_ssize_t i = 0; i < ready; i++)
         Py_DECREF(arguments[used + i]);
     if (arguments != fast)
@@ -253,31 +250,37 @@ static PyObject *call_rule(Step *step, PyObject *cotangent, PyObject *out) {
     return result;
 }
 
-/* The rule of ops that only state their partial derivatives: what `Elementwise.vjp` does is done here instead, and only for
- * inputs that need it. */
-static PyObject *partials_rule;
-
+/* Whether the op only states its partial derivatives: then only those of the inputs that need it are made. */
 static int is_stated_by_partials(PyObject *op) {
-    static PyObject *name;
-    if (name == NULL && (name = PyUnicode_InternFromString("vjp")) == NULL)
-        return -1;
-    PyObject *rule = PyObject_GetAttr((PyObject *)Py_TYPE(op), name);
+    PyObject *rule = PyObject_GetAttr((PyObject *)Py_TYPE(op), attribute_names.vjp);
     Py_XDECREF(rule);
-    return rule == NULL ? -1 : rule == partials_rule;
+    return rule == NULL ? -1 : rule == callbacks.elementwise_vjp;
 }
 
-/* cotangent * conjugate(partial): a new reference; None for no derivative. */
-static PyObject *scaled(PyObject *cotangent, PyObject *partial) {
+/* vector * partial, or its conjugate, for a partial as `Elementwise.partials` states it: a new reference; None for none. */
+static PyObject *scale_by_partial(PyObject *vector, PyObject *partial, bool conjugated) {
     if (partial == Py_None)
         return Py_NewRef(Py_None);
     if (PyLong_CheckExact(partial))
-        return PyLong_AsLong(partial) == 1 ? Py_NewRef(cotangent) : PyNumber_Negative(cotangent);
+        return PyLong_AsLong(partial) == 1 ? Py_NewRef(vector) : PyNumber_Negative(vector);
     PyObject *factor = is_array(partial) ? Py_NewRef(partial) : PyObject_CallNoArgs(partial);
-    if (factor != NULL && is_array(factor) && ((Array *)factor)->node->dtype == (PyObject *)dtype_table[COMPLEX64])
-        Py_SETREF(factor, PyObject_CallMethod(factor, "conj", NULL));
-    PyObject *product = factor == NULL ? NULL : PyNumber_Multiply(cotangent, factor);
+    bool is_complex = factor != NULL && is_array(factor) && ((Array *)factor)->node->dtype == (PyObject *)dtype_table[COMPLEX64];
+    if (conjugated && is_complex) {
+        PyObject *conjugate = REQUIRED(conjugate);
+        Py_SETREF(factor, conjugate == NULL ? NULL : PyObject_CallOneArg(conjugate, factor));
+    }
+    PyObject *product = factor == NULL ? NULL : PyNumber_Multiply(vector, factor);
     Py_XDECREF(factor);
     return product;
+}
+
+/* scaled_by_partial(vector, partial, conjugated) -> array or None */
+static PyObject *scaled_by_partial(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
+    if (count != 3 || !is_array(arguments[0])) {
+        PyErr_SetString(PyExc_TypeError, "scaled_by_partial takes an array, a partial derivative and a flag.");
+        return NULL;
+    }
+    return scale_by_partial(arguments[0], arguments[1], arguments[2] == Py_True);
 }
 
 /* Replaces the partials that are needed by the cotangent's products with them: a new reference. */
@@ -288,7 +291,7 @@ static PyObject *shares_of_partials(Walk *walk, Step *step, PyObject *cotangent,
     PyObject *shares = PyTuple_New(PyTuple_GET_SIZE(partials));
     for (Py_ssize_t k = 0; shares != NULL && k < PyTuple_GET_SIZE(partials); k++) {
         bool needed = walk->input_slots[step->first_slot + k] >= 0;
-        PyObject *share = needed ? scaled(cotangent, PyTuple_GET_ITEM(partials, k)) : Py_NewRef(Py_None);
+        PyObject *share = needed ? scale_by_partial(cotangent, PyTuple_GET_ITEM(partials, k), true) : Py_NewRef(Py_None);
         if (share == NULL)
             Py_CLEAR(shares);
         else
@@ -299,8 +302,8 @@ static PyObject *shares_of_partials(Walk *walk, Step *step, PyObject *cotangent,
 }
 
 /* What one node passes on to its inputs: 0, or -1 on error. */
-static int walk_node(Walk *walk, Step *step, Node *node, PyObject *cotangent, PyObject *outputs_of) {
-    PyObject *out = PyList_Check(cotangent) ? PyObject_CallOneArg(outputs_of, (PyObject *)node)
+static int walk_node(Walk *walk, Step *step, Node *node, PyObject *cotangent) {
+    PyObject *out = PyList_Check(cotangent) ? PyObject_CallOneArg(callbacks.outputs_of, (PyObject *)node)
                                             : array_from_node((Node *)Py_NewRef(node));
     PyObject *shares = NULL;
     int by_partials = out == NULL ? -1 : is_stated_by_partials(step->op);
@@ -312,7 +315,9 @@ static int walk_node(Walk *walk, Step *step, Node *node, PyObject *cotangent, Py
     return status;
 }
 
-static int walk_back(Walk *walk, PyObject *output_type, PyObject *outputs_of) {
+static int walk_back(Walk *walk) {
+    if (REQUIRED(output_type) == NULL || REQUIRED(outputs_of) == NULL)
+        return -1;
     for (Py_ssize_t i = walk->order.count - 1; i >= 0; i--) {
         PyObject **slot = &walk->slots[walk->leaves.count + i];
         PyObject *cotangent = *slot;
@@ -321,13 +326,13 @@ static int walk_back(Walk *walk, PyObject *output_type, PyObject *outputs_of) {
         *slot = NULL;
         Step *step = &walk->steps[i];
         Node *node = walk->order.items[i];
-        if (Py_IS_TYPE(step->op, (PyTypeObject *)output_type)) {
+        if (Py_IS_TYPE(step->op, (PyTypeObject *)callbacks.output_type)) {
             if (hand_on(walk, step, cotangent) < 0)
                 return -1;
             continue;
         }
         Node *before = ingot_take_line_of(node);
-        int status = walk_node(walk, step, node, cotangent, outputs_of);
+        int status = walk_node(walk, step, node, cotangent);
         Py_XDECREF(ingot_take_line_of(before));
         Py_XDECREF(before);
         Py_DECREF(cotangent);
@@ -353,11 +358,11 @@ static PyObject *leaf_cotangents(Walk *walk) {
     return found;
 }
 
-/* backward(outputs, cotangents, leaves, Output, outputs_of) -> list of the leaves' cotangents, None where there is none.
+/* backward(outputs, cotangents, leaves) -> list of the leaves' cotangents, None where there is none.
  * A cotangent may be None. Leaves must be different nodes. */
 static PyObject *backward(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
-    if (count != 5 || !PyList_Check(arguments[1])) {
-        PyErr_SetString(PyExc_TypeError, "backward takes outputs, cotangents, leaves, Output and outputs_of.");
+    if (count != 3 || !PyList_Check(arguments[1])) {
+        PyErr_SetString(PyExc_TypeError, "backward takes outputs, cotangents and leaves.");
         return NULL;
     }
     Walk walk = {0};
@@ -380,7 +385,7 @@ static PyObject *backward(PyObject *Py_UNUSED(module), PyObject *const *argument
             status = accumulate(&walk.slots[output_slots[i]], Py_NewRef(cotangent));
     }
     if (status == 0)
-        status = walk_back(&walk, arguments[3], arguments[4]);
+        status = walk_back(&walk);
     if (status == 0)
         result = leaf_cotangents(&walk);
     PyMem_Free(output_slots);
@@ -414,19 +419,13 @@ static PyObject *follow(PyObject *Py_UNUSED(module), PyObject *const *arguments,
     return list;
 }
 
-/* set_partials_rule(function): ops whose `vjp` is this function are differentiated by their `partials` */
-static PyObject *set_partials_rule(PyObject *Py_UNUSED(module), PyObject *function) {
-    Py_XSETREF(partials_rule, Py_NewRef(function));
-    Py_RETURN_NONE;
-}
-
 static PyMethodDef functions[] = {
-    {"set_partials_rule", set_partials_rule, METH_O,
-     "set_partials_rule(function): ops whose vjp is this function are differentiated by their partials"},
+    {"scaled_by_partial", (PyCFunction)(void (*)(void))scaled_by_partial, METH_FASTCALL,
+     "scaled_by_partial(vector, partial, conjugated) -> the product, as Elementwise.partials states partials; or None"},
     {"between", (PyCFunction)(void (*)(void))between, METH_FASTCALL,
      "between(outputs, leaves) -> nodes on paths from the leaves to the outputs, inputs first"},
     {"backward", (PyCFunction)(void (*)(void))backward, METH_FASTCALL,
-     "backward(outputs, cotangents, leaves, Output, outputs_of) -> the leaves' cotangents"},
+     "backward(outputs, cotangents, leaves) -> the leaves' cotangents"},
     {"follow", (PyCFunction)(void (*)(void))follow, METH_FASTCALL,
      "follow(op, arrays) -> tracers with the same values"},
     {NULL, NULL, 0, NULL},

@@ -1,8 +1,8 @@
 /* Checked: a public function whose arguments are looked at before it is called.
  *
  * Which kinds of values each parameter takes is a set of bits, made from the function's annotations by graph/boundary.py at
- * the first call. Values of the usual kinds are recognised here, in nanoseconds; about anything else Python decides (the hook
- * taken_arguments): it converts what stands for such a value, and raises a sentence that names the parameter otherwise. */
+ * the first call. Values of the usual kinds are recognised here, in nanoseconds; about anything else Python decides (the
+ * callback taken_arguments): it converts what stands for such a value, and raises a sentence that names the parameter otherwise. */
 #include "native.h"
 #include <structmember.h>
 
@@ -87,11 +87,11 @@ static bool all_usual(Checked *self, PyObject *const *arguments, Py_ssize_t coun
     return true;
 }
 
-/* Reads what the hook parameter_kinds gives: names, how many of them have positions, their kinds, the kinds of further ones. */
+/* Reads what the callback parameter_kinds gives: names, how many of them have positions, their kinds, the kinds of further ones. */
 static int learn(Checked *self) {
-    if (require_hook(hooks.parameter_kinds, "parameter_kinds") == NULL)
+    if (REQUIRED(parameter_kinds) == NULL)
         return -1;
-    PyObject *answer = PyObject_CallOneArg(hooks.parameter_kinds, (PyObject *)self);
+    PyObject *answer = PyObject_CallOneArg(callbacks.parameter_kinds, (PyObject *)self);
     if (answer == NULL)
         return -1;
     PyObject *names, *kinds;
@@ -122,7 +122,7 @@ done:
 
 /* Calls the function with the arguments that Python makes of those that are not all of the usual kinds. */
 static PyObject *call_with_taken(Checked *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
-    if (require_hook(hooks.taken_arguments, "taken_arguments") == NULL)
+    if (REQUIRED(taken_arguments) == NULL)
         return NULL;
     Py_ssize_t named = keywords == NULL ? 0 : PyTuple_GET_SIZE(keywords);
     PyObject *positional = PyTuple_New(count);
@@ -136,7 +136,7 @@ static PyObject *call_with_taken(Checked *self, PyObject *const *arguments, Py_s
         if (PyDict_SetItem(by_name, PyTuple_GET_ITEM(keywords, i), arguments[count + i]) < 0)
             goto done;
     }
-    taken = PyObject_CallFunctionObjArgs(hooks.taken_arguments, (PyObject *)self, positional, by_name, NULL);
+    taken = PyObject_CallFunctionObjArgs(callbacks.taken_arguments, (PyObject *)self, positional, by_name, NULL);
     if (taken == NULL)
         goto done;
     PyObject *first, *rest;

@@ -64,12 +64,8 @@ static PyObject *dtype_name(Dtype *self, void *Py_UNUSED(closure)) {
 
 /* Pickled by name, so that the singletons stay singletons. */
 static PyObject *dtype_reduce(Dtype *self, PyObject *Py_UNUSED(ignored)) {
-    PyObject *package = PyImport_ImportModule("ingot.graph.dtype");
-    if (package == NULL)
-        return NULL;
-    PyObject *function = PyObject_GetAttrString(package, "dtype_named");
-    Py_DECREF(package);
-    return function == NULL ? NULL : Py_BuildValue("N(s)", function, self->name);
+    PyObject *function = REQUIRED(dtype_named);
+    return function == NULL ? NULL : Py_BuildValue("O(s)", function, self->name);
 }
 
 static PyMemberDef members[] = {

@@ -48,9 +48,9 @@ static Node *scalar_node(PyObject *value, Dtype *dtype) {
     if (kind >= 0 && scalar_cache[slot].node != NULL && scalar_cache[slot].bits == bits &&
         scalar_cache[slot].dtype == dtype->number && scalar_cache[slot].kind == kind)
         return (Node *)Py_NewRef(scalar_cache[slot].node);
-    if (require_hook(hooks.scalar, "scalar") == NULL)
+    if (REQUIRED(scalar) == NULL)
         return NULL;
-    PyObject *made = PyObject_CallFunctionObjArgs(hooks.scalar, value, (PyObject *)dtype, NULL);
+    PyObject *made = PyObject_CallFunctionObjArgs(callbacks.scalar, value, (PyObject *)dtype, NULL);
     Node *node = made == NULL ? NULL : as_node(made);
     Py_XINCREF(node);
     Py_XDECREF(made);
@@ -102,16 +102,16 @@ static Node *cast_node(Node *input, Dtype *dtype, PyObject *stream) {
     if (input->dtype == (PyObject *)dtype)
         return input;
     if (casts[dtype->number] == NULL) {
-        if (require_hook(hooks.astype, "astype") != NULL)
-            casts[dtype->number] = PyObject_CallOneArg(hooks.astype, (PyObject *)dtype);
+        if (REQUIRED(cast) != NULL)
+            casts[dtype->number] = PyObject_CallOneArg(callbacks.cast, (PyObject *)dtype);
     }
     return unary_node(casts[dtype->number], input, input->shape, (PyObject *)dtype, stream);
 }
 
 static Node *broadcast_node(Node *input, PyObject *shape, PyObject *stream) {
     PyObject *op = NULL;
-    if (require_hook(hooks.broadcast, "broadcast") != NULL)
-        op = PyObject_CallOneArg(hooks.broadcast, shape);
+    if (REQUIRED(broadcast) != NULL)
+        op = PyObject_CallOneArg(callbacks.broadcast, shape);
     Node *node = unary_node(op, input, shape, input->dtype, stream);
     Py_XDECREF(op);
     return node;
@@ -155,12 +155,12 @@ static PyObject *common_shape(Lift *self, Node **nodes, Py_ssize_t count) {
     }
     if (!need_general)
         return Py_NewRef(shape);
-    if (require_hook(hooks.broadcast_shapes, "broadcast_shapes") == NULL)
+    if (REQUIRED(broadcast_shapes) == NULL)
         return NULL;
     PyObject *arguments[MAX_OPERANDS + 1] = {self->name};
     for (Py_ssize_t i = 0; i < count; i++)
         arguments[i + 1] = nodes[i]->shape;
-    return PyObject_Vectorcall(hooks.broadcast_shapes, arguments, count + 1, NULL);
+    return PyObject_Vectorcall(callbacks.broadcast_shapes, arguments, count + 1, NULL);
 }
 
 static int refuse_dtype(Lift *self, Dtype *dtype) {
@@ -187,10 +187,10 @@ static int prepare(Lift *self, PyObject *const *operands, Py_ssize_t count, PyOb
         if (is_array(operands[i])) {
             nodes[i] = (Node *)Py_NewRef(((Array *)operands[i])->node);
         } else {
-            if (require_hook(hooks.coerce, "coerce") == NULL)
+            if (REQUIRED(coerce) == NULL)
                 return -1;
             PyObject *beside = i < first ? Py_None : dtype_of_first_array(operands + first, count - first);
-            PyObject *coerced = PyObject_CallFunctionObjArgs(hooks.coerce, operands[i], beside, NULL);
+            PyObject *coerced = PyObject_CallFunctionObjArgs(callbacks.coerce, operands[i], beside, NULL);
             if (coerced == Py_NotImplemented) {
                 Py_DECREF(coerced);
                 PyErr_Format(operands[i] == Py_None ? PyExc_TypeError : PyExc_ValueError, "[%S] takes arrays and numbers, got %s.", self->name,
@@ -346,6 +346,21 @@ static void lift_dealloc(Lift *self) {
     Py_DECREF(type);
 }
 
+/* result_dtype(dtype) -> the dtype of results whose last operand has that one */
+static PyObject *lift_result_dtype(Lift *self, PyObject *dtype) {
+    if (!Py_IS_TYPE(dtype, Dtype_Type)) {
+        PyErr_SetString(PyExc_TypeError, "result_dtype takes a Dtype.");
+        return NULL;
+    }
+    return Py_NewRef(result_dtype(self, (Dtype *)dtype));
+}
+
+static PyMethodDef methods[] = {
+    {"result_dtype", (PyCFunction)lift_result_dtype, METH_O,
+     "result_dtype(dtype) -> the dtype of results whose last operand has that one"},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyMemberDef members[] = {
     {"op", T_OBJECT_EX, offsetof(Lift, op), READONLY, "The op that is applied."},
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Lift, vectorcall), READONLY, NULL},
@@ -357,6 +372,7 @@ static PyType_Slot slots[] = {
     {Py_tp_dealloc, lift_dealloc},
     {Py_tp_call, PyVectorcall_Call},
     {Py_tp_members, members},
+    {Py_tp_methods, methods},
     {Py_tp_doc, "Applies an elementwise op to arrays and Python scalars."},
     {0, NULL},
 };

@@ -25,9 +25,9 @@ PyObject *resolve_stream(PyObject *requested) {
         PyObject *stream = thread_stream ? thread_stream : process_stream;
         return stream ? stream : Py_None;
     }
-    if (require_hook(hooks.resolve_stream, "resolve_stream") == NULL)
+    if (REQUIRED(resolve_stream) == NULL)
         return NULL;
-    PyObject *stream = PyObject_CallOneArg(hooks.resolve_stream, requested);
+    PyObject *stream = PyObject_CallOneArg(callbacks.resolve_stream, requested);
     Py_XDECREF(stream); /* the registry of streams keeps it */
     return stream;
 }
@@ -185,9 +185,9 @@ static PyObject *node_data(Node *self, void *Py_UNUSED(closure)) {
 static PyObject *node_origin(Node *self, void *Py_UNUSED(closure)) {
     if (self->source != NULL && self->source != Py_None)
         return Py_NewRef(self->source);
-    if (self->code == NULL || require_hook(hooks.source_of, "source_of") == NULL)
+    if (self->code == NULL || REQUIRED(source_of) == NULL)
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-    return PyObject_CallFunction(hooks.source_of, "Oi", self->code, self->instruction);
+    return PyObject_CallFunction(callbacks.source_of, "Oi", self->code, self->instruction);
 }
 
 static PyObject *node_repr(Node *self) {

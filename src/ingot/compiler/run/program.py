@@ -176,4 +176,4 @@ class Compiled(Op):
     emit = no_rule("it is the code of a whole function")
 
 
-_native.set_hook("compiled_type", Compiled)
+_native.set_callbacks(compiled_type=Compiled)

@@ -96,8 +96,7 @@ for _constant in (
     *(logging.Logger, logging.RootLogger, type(threading.Lock()), type(threading.RLock())),
 ):
     _native.register_constant_type(_constant)
-_native.set_hook("enum_metatype", enum.EnumMeta)
-_native.set_hook("partial_type", functools.partial)
+_native.set_callbacks(enum_metatype=enum.EnumMeta, partial_type=functools.partial)
 
 
 @dataclass(frozen=True)

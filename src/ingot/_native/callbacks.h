@@ -1,0 +1,78 @@
+/* The seam: all that C calls in the Python part of the package, and all attributes of its classes that C reads by name.
+ * Python fills the table with `set_callbacks`, which knows no other names; `graph/callbacks.py` has the types, and a test
+ * compares the two. What C offers to Python is in `_native.pyi`. */
+#ifndef INGOT_CALLBACKS_H
+#define INGOT_CALLBACKS_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+/* Set when the package is imported, and never taken away. */
+#define INGOT_CALLBACKS(CALLBACK) \
+    CALLBACK(construct) \
+    CALLBACK(coerce) \
+    CALLBACK(scalar) \
+    CALLBACK(dtype_named) \
+    CALLBACK(resolve_stream) \
+    CALLBACK(source_of) \
+    CALLBACK(operand_error) \
+    CALLBACK(placeholder_error) \
+    CALLBACK(parameter_kinds) \
+    CALLBACK(taken_arguments) \
+    CALLBACK(cast) \
+    CALLBACK(broadcast) \
+    CALLBACK(broadcast_shapes) \
+    CALLBACK(conjugate) \
+    CALLBACK(elementwise_vjp) \
+    CALLBACK(outputs_of) \
+    CALLBACK(output_type) \
+    CALLBACK(evaluate_large) \
+    CALLBACK(make_context) \
+    CALLBACK(explain_node) \
+    CALLBACK(explain_instruction)
+
+/* NULL while they are not wanted, or until what they belong to is imported: C tests for that. */
+#define INGOT_OPTIONAL_CALLBACKS(CALLBACK) \
+    CALLBACK(shorten) \
+    CALLBACK(fuse) \
+    CALLBACK(run_checked) \
+    CALLBACK(run_kernel) \
+    CALLBACK(ran_node) \
+    CALLBACK(ran_program) \
+    CALLBACK(compiled_type) \
+    CALLBACK(enum_metatype) \
+    CALLBACK(partial_type)
+
+/* Attributes: the class that has them, and the name. */
+#define INGOT_ATTRIBUTES(ATTRIBUTE) \
+    ATTRIBUTE(Op, evaluate) \
+    ATTRIBUTE(Op, change) \
+    ATTRIBUTE(Op, role) \
+    ATTRIBUTE(Op, vjp) \
+    ATTRIBUTE(Elementwise, partials) \
+    ATTRIBUTE(Output, index) \
+    ATTRIBUTE(Compiled, program) \
+    ATTRIBUTE(Program, native) \
+    ATTRIBUTE(CompiledFunction, slow_call)
+
+typedef struct {
+#define FIELD(name) PyObject *name;
+    INGOT_CALLBACKS(FIELD)
+    INGOT_OPTIONAL_CALLBACKS(FIELD)
+#undef FIELD
+} Callbacks;
+
+typedef struct {
+#define FIELD(owner, name) PyObject *name;
+    INGOT_ATTRIBUTES(FIELD)
+#undef FIELD
+} AttributeNames;
+
+extern Callbacks callbacks;
+extern AttributeNames attribute_names; /* interned strings */
+
+/* The callback, borrowed; NULL with an error instead of a crash when the extension is used without the package. */
+#define REQUIRED(name) (callbacks.name != NULL ? callbacks.name : ingot_missing_callback(#name))
+PyObject *ingot_missing_callback(const char *name);
+
+#endif

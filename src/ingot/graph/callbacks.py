@@ -1,0 +1,75 @@
+"""The seam between C and Python as Python has it: the types of all that C calls.
+
+`Callbacks` are the keyword arguments of `_native.set_callbacks`, by which modules of all layers
+hand C their functions when they are imported. The C half of the table, with the attributes that C
+reads by name, is `_native/callbacks.h`; `tests/native/test_seam.py` compares the two. C calls back
+for what need not be fast, or what only Python can decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import Context
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ingot._native import Checked, Dtype, Node, array
+    from ingot.graph.device import Stream
+    from ingot.graph.op import Op
+    from ingot.graph.shape import Shape
+    from ingot.graph.source import Source
+
+__all__ = ["Callbacks"]
+
+
+class Callbacks(TypedDict, total=False):
+    """What C calls. None takes away what may be absent."""
+
+    # Making arrays
+    construct: Callable[[Any, Dtype | None], array]  # the array constructor
+    coerce: Callable[[Any, Dtype | None], Any]  # an operand of another library, or NotImplemented
+    scalar: Callable[[Any, Dtype], array]  # a 0-d constant
+    dtype_named: Callable[[str], Dtype]  # what pickles call
+    resolve_stream: Callable[[Any], Stream]
+    source_of: Callable[[CodeType, int], Source]  # (code, instruction) -> the user's line
+
+    # Arguments, and errors of arguments
+    operand_error: Callable[[str, Any, Any], NoReturn]  # (operator, left, right)
+    placeholder_error: Callable[[Node, Node], NoReturn]  # (placeholder, what needs its value)
+    parameter_kinds: Callable[[Checked], tuple[tuple[str, ...], int, tuple[int, ...], int]]
+    taken_arguments: Callable[
+        [Checked, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]
+    ]
+
+    # Ops that C applies, and what transforms need of ops
+    cast: Callable[[Dtype], Op]
+    broadcast: Callable[[Shape], Op]
+    broadcast_shapes: Callable[..., Shape]  # (name, *shapes): the general case, and its error
+    conjugate: Callable[[array], array]
+    elementwise_vjp: Callable[..., tuple[Any, ...]]  # ops with this rule state their partials
+    outputs_of: Callable[[Node], tuple[array, ...]]
+    output_type: type[Any]  # `Output`
+
+    # Evaluation
+    evaluate_large: Callable[..., Any]  # (op, *ndarrays) -> what op.evaluate returns, in blocks
+    make_context: Callable[[], Context]  # the context in which NumPy is called
+    fuse: Callable[[list[Node], list[int]], bool] | None  # evaluates a graph as a whole, or not
+    run_checked: Callable[[Node, Op, tuple[np.ndarray, ...]], Any] | None  # mx.debug_nans
+    run_kernel: Callable[[Node, Op, tuple[np.ndarray, ...]], Any] | None  # mx.set_deterministic
+    compiled_type: type[Any]  # `Compiled`
+
+    # Errors of evaluations
+    explain_node: Callable[[BaseException, Node], BaseException]
+    explain_instruction: Callable[[BaseException, Any, int], BaseException]
+    shorten: Callable[[BaseException], None] | None
+
+    # Profiles, while one runs; times are nanoseconds of the monotonic clock
+    ran_node: Callable[[Node, int, int], Any] | None  # (node, begin, end)
+    ran_program: Callable[[Any, bytes], Any] | None  # (about, times)
+
+    # Types that compiled functions recognise
+    enum_metatype: type[type]
+    partial_type: type[Any]
