@@ -15,7 +15,7 @@ from typing import Any
 from ingot.compiler.forms.size import Size
 from ingot.compiler.forms.sizes import Range, Sizes
 
-__all__ = ["Given", "Made", "compiled", "made"]
+__all__ = ["Given", "Made", "compiled", "depends_on_shapes", "made"]
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class _Writer:
             return self._size(value)
         if type(value) is Given:
             return f"v[{value.number}]"
-        if not _depends(value):
+        if not depends_on_shapes(value):
             return self._constant(made(value))
         if type(value) is Made:
             arguments = [self._text(argument) for argument in value.arguments]
@@ -149,10 +149,10 @@ class _Writer:
         return name
 
 
-def _depends(value: Any) -> bool:
+def depends_on_shapes(value: Any) -> bool:
     """Whether something is another for each shape."""
     if type(value) in (tuple, list):
-        return any(map(_depends, value))
+        return any(map(depends_on_shapes, value))
     if type(value) is Made:
-        return any(map(_depends, value.arguments))
+        return any(map(depends_on_shapes, value.arguments))
     return type(value) is Size or type(value) is Given

@@ -8,7 +8,6 @@ instructions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +15,8 @@ import numpy as np
 
 from ingot._native import NativeProgram
 from ingot.compiler.forms.schedule import Group, Schedule
-from ingot.compiler.forms.tape import Step
+from ingot.compiler.forms.size_code import Made, depends_on_shapes, made
+from ingot.compiler.forms.tape import Step, parameters
 from ingot.compiler.lower.fused import lower, read_across
 from ingot.compiler.lower.kernel import Kernel, Lowered
 from ingot.compiler.lower.layout import contiguous, layout_of_view
@@ -24,10 +24,9 @@ from ingot.compiler.lower.materialise import copy_of
 from ingot.compiler.lower.scatter import lower_scatter
 from ingot.compiler.machine.kernels import LoadedKernels, load_kernels
 from ingot.compiler.plan.arena import Arena
+from ingot.compiler.plan.callbacks import checking, finishing, host, viewer
 from ingot.compiler.plan.work import Work
-from ingot.compiler.run.views import view_at
 from ingot.graph.blas import has_gemm, product_of
-from ingot.graph.blocks import evaluate_in_blocks
 from ingot.graph.op import Output
 from ingot.graph.shape import size_of
 from ingot.runtime.progress import working
@@ -356,14 +355,9 @@ class _Planner:
         value, flag = step.inputs
         self.place[step] = self.place[value]
         views = [self._viewer(value), self._viewer(flag)]
-        assert step.op is not None
-        evaluate = step.op.evaluate
-
-        def complain(owners: list[Any]) -> Any:
-            return evaluate(*(view(owners) for view in views))
-
+        call = Made(checking, (_remade(step.op), views))
         place = self.place[flag]
-        self.instructions.append(("check", complain, [(place.slot, place.offset)]))
+        self.instructions.append(("check", call, [(place.slot, place.offset)]))
         self.work.append(Work("check", [step]))
 
     def _host(self, step: Step) -> None:
@@ -377,36 +371,14 @@ class _Planner:
 
     def _host_instruction(self, step: Step, slots: list[int]) -> None:
         views = [self._viewer(source) for source in step.inputs]
-        assert step.op is not None
-        op = step.op
-        several = isinstance(step.dtype, tuple)
-
-        def host(owners: list[Any]) -> list[Any]:
-            inputs = [view(owners) for view in views]
-            found = evaluate_in_blocks(op, *inputs)
-            return [_owned(x, inputs) for x in (found if several else (found,))]
-
-        self.instructions.append(("host", host, [(slot, 0) for slot in slots]))
+        call = Made(host, (_remade(step.op), views, isinstance(step.dtype, tuple)))
+        self.instructions.append(("host", call, [(slot, 0) for slot in slots]))
         self.work.append(Work("host", [step]))
 
-    def _viewer(self, step: Step) -> Callable[[list[Any]], np.ndarray]:
-        """A function that finds a value among the slots of a running program."""
+    def _viewer(self, step: Step) -> Made:
+        """What finds a value among the slots of a running program."""
         place = self.place[step]
-        shape, dtype, strides = step.shape, step.dtype.numpy, place.strides
-        plain = strides == contiguous(shape, dtype.itemsize)
-
-        def view(owners: list[Any]) -> np.ndarray:
-            owner = owners[place.slot]
-            if place.offset == 0 and plain and type(owner) is np.ndarray and owner.shape == shape:
-                return owner
-            if not isinstance(owner, np.ndarray):
-                return np.ndarray(shape, dtype, owner, place.offset, strides)
-            if owner.shape == shape and owner.strides == strides and place.offset == 0:
-                return owner
-            # Through the address: bfloat16 exports no buffer, and strides may be negative.
-            return view_at(owner, place.offset, shape, dtype, strides)
-
-        return view
+        return Made(viewer, (place.slot, place.offset, step.shape, step.dtype.numpy, place.strides))
 
     def _donations(self) -> dict[Step, Step]:
         """Outputs and the inputs whose memory they may take. Host steps and checks may fail, and
@@ -436,14 +408,10 @@ class _Planner:
         owned_slots = list(range(first, first + len(self.owned)))
         finish = None
         if plain != owned_slots:
-            viewers = [self._viewer(step) for step in tape.outputs]
-
-            def finish(owners: list[Any]) -> tuple[np.ndarray, ...]:
-                return tuple(viewer(owners) for viewer in viewers)
-
+            finish = Made(finishing, ([self._viewer(step) for step in tape.outputs],))
         touched = sum(group.nbytes for group in self.schedule.groups)
         donations = self._donations()
-        program = NativeProgram(
+        parts = (
             self.input_count,
             tuple(step.shape for step in self.owned),
             tuple(step.dtype.numpy for step in self.owned),
@@ -460,6 +428,7 @@ class _Planner:
             touched > WORTH_RELEASING,
             self.input_strides is not None,
         )
+        program = NativeProgram(*made(parts))
         peak = self.arena.size + sum(step.nbytes for step in (*self.owned, *self.constants))
         return Plan(
             program,
@@ -497,10 +466,10 @@ def _passed_input(step: Step) -> Step | None:
     return None if number is None else whole.inputs[number]
 
 
-def _owned(result: Any, inputs: list[np.ndarray]) -> np.ndarray:
-    """What a host step returned; a copy if it is an input, whose memory will be used again."""
-    array = np.asarray(result, order="C")
-    return array.copy() if any(np.may_share_memory(array, x) for x in inputs) else array
+def _remade(op: Any) -> Any:
+    """An op as it is made for each shape, if its fields depend on that."""
+    values = tuple(parameters(op).values())
+    return Made(type(op), values) if any(map(depends_on_shapes, values)) else op
 
 
 def build_plan(

@@ -1,0 +1,89 @@
+"""What a native program calls in Python: views of what it wrote, host steps, checks.
+
+Each is made of numbers alone, so that a plan with symbolic sizes can make them for each shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ingot.compiler.lower.layout import contiguous
+from ingot.compiler.run.views import view_at
+
+__all__ = ["View", "checking", "finishing", "host", "length_value", "number_table", "viewer"]
+
+View = Callable[[list[Any]], np.ndarray]  # finds a value among the slots of a running program
+
+
+def viewer(
+    slot: int,
+    offset: int,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    strides: tuple[int, ...],
+) -> View:
+    """A function that finds a value among the slots of a running program."""
+    plain = strides == contiguous(shape, dtype.itemsize)
+
+    def view(owners: list[Any]) -> np.ndarray:
+        owner = owners[slot]
+        if offset == 0 and plain and type(owner) is np.ndarray and owner.shape == shape:
+            return owner
+        if not isinstance(owner, np.ndarray):
+            return np.ndarray(shape, dtype, owner, offset, strides)
+        if owner.shape == shape and owner.strides == strides and offset == 0:
+            return owner
+        # Through the address: bfloat16 exports no buffer, and strides may be negative.
+        return view_at(owner, offset, shape, dtype, strides)
+
+    return view
+
+
+def host(op: Any, views: Sequence[View], several: bool) -> Callable[[list[Any]], list[Any]]:
+    """A host step: an op that only its `evaluate` rule can do, or several outputs of one."""
+    evaluate = op.evaluate
+
+    def run(owners: list[Any]) -> list[Any]:
+        inputs = [view(owners) for view in views]
+        found = evaluate(*inputs)
+        return [_owned(x, inputs) for x in (found if several else (found,))]
+
+    return run
+
+
+def checking(op: Any, views: Sequence[View]) -> Callable[[list[Any]], Any]:
+    """What raises the error of a check."""
+    evaluate = op.evaluate
+
+    def run(owners: list[Any]) -> Any:
+        return evaluate(*(view(owners) for view in views))
+
+    return run
+
+
+def finishing(views: Sequence[View]) -> Callable[[list[Any]], tuple[np.ndarray, ...]]:
+    """What finds the outputs of a program."""
+
+    def finish(owners: list[Any]) -> tuple[np.ndarray, ...]:
+        return tuple([view(owners) for view in views])
+
+    return finish
+
+
+def _owned(result: Any, inputs: list[np.ndarray]) -> np.ndarray:
+    """What a host step returned; a copy if it is an input, whose memory will be used again."""
+    array = np.asarray(result, order="C")
+    return array.copy() if any(np.may_share_memory(array, x) for x in inputs) else array
+
+
+def number_table(*numbers: int) -> np.ndarray:
+    """The lengths and strides that kernels are given."""
+    return np.array(numbers, np.int64)
+
+
+def length_value(length: float, dtype: np.dtype[Any]) -> np.ndarray:
+    """A length as an array."""
+    return np.array(length).astype(dtype)
