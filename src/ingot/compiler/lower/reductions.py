@@ -7,26 +7,38 @@ lanes computes the elements, and bundles are combined as wholes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest import Carried, Chosen, Constant, Repeated, Value
-from ingot.compiler.forms.size import Number
+from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
-from ingot.compiler.lower.group import GroupBuilder, Spot
+from ingot.compiler.lower.domain import Operand
+from ingot.compiler.lower.group import GroupBuilder, Memory, Spot
 from ingot.graph.dtype import bfloat16, complex64, float16, float32, float64
 from ingot.graph.reduction_order import BLOCK, LANES, PART
 
-__all__ = ["Accumulator", "Elements", "Rows", "is_zero_anyway", "lane_count"]
+__all__ = ["Accumulator", "Elements", "Rows", "is_written_out", "is_zero_anyway", "lane_count"]
 
 SHORT_CODE = 4  # steps of a group
 UNROLLED = 4  # how often the loop of short code over bundles is written out
+MAX_PACKED = 1 << 15  # bytes of a block on the stack
+MAX_WRITTEN_OUT = 32  # elements of a row
+HALF_VECTOR = 8  # elements
 
 # What is reduced at a spot, one element for each reduction; also told is the position along the
 # inner axes.
 Elements = Callable[[Spot, Affine], list[Value]]
+
+
+def is_written_out(length: int) -> bool:
+    """Whether rows are so short that their elements are better computed one by one: LLVM then takes
+    several rows at once. Rows that fill vectors are faster by lanes.
+    """
+    return length <= HALF_VECTOR or (length <= MAX_WRITTEN_OUT and length % HALF_VECTOR != 0)
 
 
 def lane_count(length: int) -> int:
@@ -108,7 +120,8 @@ class Rows:
         self.blocks = self.in_row * domain.size(self.outer)
         self.count = lane_count(self.length)
         self.in_lanes = all(x.in_lanes for x in self.accumulators)
-        if self.in_lanes:
+        self.is_short = self.in_lanes and is_written_out(self.length)
+        if self.in_lanes and not self.is_short:
             self.lanes = [
                 builder.stack(f"lanes{len(builder.nest.buffers)}", x.dtype, (self.count,))
                 for x in self.accumulators
@@ -142,19 +155,20 @@ class Rows:
 
     def _range(self, spot: Spot, first: Affine, ends: tuple[Affine, ...]) -> list[Value]:
         """The totals of blocks one after the other."""
-        if self.blocks == 1:
-            found = self._block(spot, affine(0))
-            return [
-                x.combine(self.builder, x.start(x.total), each)
-                for x, each in zip(self.accumulators, found, strict=True)
-            ]
+        if self.blocks == 1:  # no sum of blocks, so no dtype of totals either
+            return self._block(spot, affine(0))
         totals = self._carried()
         with self.builder.loop(first, *ends, carried=totals, copies=1) as number:
-            self._join(totals, self._block(spot, affine(number)))
+            found = self._block(spot, affine(number))
+            widened = [
+                x.widened(self.builder, each)
+                for x, each in zip(self.accumulators, found, strict=True)
+            ]
+            self._join(totals, widened)
         return list(totals)
 
     def _block(self, spot: Spot, number: Affine) -> list[Value]:
-        """The results of one block, in the dtype of totals."""
+        """The results of one block."""
         builder = self.builder
         if self.outer:
             lengths = [builder.domain.lengths[axis] for axis in self.outer]
@@ -167,8 +181,48 @@ class Rows:
                 spot = tuple(moved)
             else:
                 spot, number = builder.at(spot, self.outer, number), affine(0)
-        found = (self._by_lanes if self.in_lanes else self._in_order)(spot, number)
-        return [x.widened(builder, each) for x, each in zip(self.accumulators, found, strict=True)]
+        if self.is_short:
+            return self._written_out(spot)
+        if not self.in_lanes:
+            return self._in_order(spot, number)
+        with self._packed(spot, number):
+            return self._by_lanes(spot, number)
+
+    @contextmanager
+    def _packed(self, spot: Spot, number: Affine) -> Iterator[None]:
+        """Has elements of a block that have gaps between them in memory copied to the stack first:
+        lanes are too few for LLVM to load what is in the gaps along with them.
+        """
+        builder, read_of = self.builder, self.builder.read_of
+        if len(self.inner) == 1:
+            builder.read_of = {
+                operand.step: self._copied(operand, spot, number)
+                if self._has_gaps(operand)
+                else read_of[operand.step]
+                for operand in builder.reads
+            }
+        yield
+        builder.read_of = read_of
+
+    def _has_gaps(self, operand: Operand) -> bool:
+        stride = operand.strides[self.inner[0]]
+        if is_symbolic(stride) or is_symbolic(self.length):
+            return False
+        nbytes = min(self.block, self.length) * operand.dtype.size
+        return abs(stride) not in (0, operand.dtype.size) and nbytes <= MAX_PACKED
+
+    def _copied(self, operand: Operand, spot: Spot, number: Affine) -> Memory:
+        builder, (last,) = self.builder, self.inner
+        source = builder.read_of[operand.step]
+        name = f"packed{len(builder.nest.buffers)}"
+        buffer = builder.stack(name, operand.dtype, (min(self.block, self.length),))
+        first = number * self.block
+        ends = [first + self.block, affine(self.length)] if self.is_long else [affine(self.length)]
+        with builder.loop(first, *ends, kind="vector") as index:
+            here = (*spot[:last], affine(index), *spot[last + 1 :])
+            value = builder.load(source.buffer, source.index(here))
+            builder.store(value, buffer, (affine(index) - first,))
+        return Memory(buffer, (last,), (*spot[:last], first, *spot[last + 1 :]))
 
     def _in_order(self, spot: Spot, number: Affine) -> list[Value]:
         """A block whose elements are combined one by one."""
@@ -180,6 +234,27 @@ class Rows:
             for x, total, each in zip(self.accumulators, running, found, strict=True):
                 total.update = x.combine(builder, total, x.added(builder, each))
         return list(running)
+
+    def _written_out(self, spot: Spot) -> list[Value]:
+        """A short row: each element is a lane, and lanes that have none take no part. Starting from
+        zero shows only in the sign of a sum that is zero, so once for all lanes is enough.
+        """
+        builder = self.builder
+        rows = [
+            self.elements(builder.at(spot, self.inner, affine(at)), affine(at))
+            for at in range(self.length)
+        ]
+        found = []
+        for x, *lanes in zip(self.accumulators, *rows, strict=True):
+            values = [x.added(builder, each) for each in lanes]
+            count = self.count
+            while count > 1:
+                count //= 2
+                pairs = zip(values[:count], values[count:], strict=False)
+                joined = [x.combine(builder, low, high) for low, high in pairs]
+                values = joined + values[len(joined) : count]
+            found.append(x.combine(builder, x.start(x.dtype), values[0]))
+        return found
 
     def _by_lanes(self, spot: Spot, number: Affine) -> list[Value]:
         """A block by lanes: whole bundles, and what is left at the end of the last block."""

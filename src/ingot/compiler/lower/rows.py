@@ -14,7 +14,7 @@ from ingot.compiler.llvm.code import Code, Register, literal
 from ingot.compiler.llvm.emit import Element, LLVMKernel, register_type
 from ingot.compiler.lower.group import GroupBuilder, Known, Memory, Spot
 from ingot.compiler.lower.kernel import Kernel
-from ingot.compiler.lower.reductions import Accumulator, Rows
+from ingot.compiler.lower.reductions import Accumulator, Rows, is_written_out
 from ingot.graph.shape import size_of
 
 __all__ = ["lower_rows"]
@@ -231,8 +231,9 @@ def _every(
 ) -> None:
     """Nested loops over axes."""
     axis, rest = axes[0], axes[1:]
-    kind = "for" if rest else "vector"
-    lanes = 0 if rest else builder.lanes(axis)
+    is_short = is_written_out(builder.domain.size(builder.domain.reduced))
+    kind = "unroll" if is_short else "for" if rest else "vector"
+    lanes = 0 if rest or is_short else builder.lanes(axis)
     with builder.loop(0, builder.domain.lengths[axis], kind=kind, lanes=lanes) as index:
         here = (*spot[:axis], affine(index), *spot[axis + 1 :])
         if rest:
