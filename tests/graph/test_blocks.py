@@ -10,8 +10,9 @@ import pytest
 
 import ingot.core as mx
 from ingot.graph import blocks
-from ingot.graph.families import Elementwise
-from ingot.graph.op import Op, Output
+from ingot.graph.op import Op
+from ingot.graph.outputs import Output
+from ingot.graph.roles import Elementwise
 from ingot.ops.matrices import MatrixOp
 from ingot.ops.sorting import _AlongAxis
 

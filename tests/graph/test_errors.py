@@ -49,7 +49,7 @@ def test_an_operation_in_words() -> None:
     line = y._node.origin.line
     node = y._node
     assert operation_text(node.op, node.inputs, node.origin) == (
-        f"Gather(float32[5, 2], int32[1]), made at test_errors.py:{line}: y = mx.take(x, i, axis=0)"
+        f"Take(float32[5, 2], int32[1]), made at test_errors.py:{line}: y = mx.take(x, i, axis=0)"
     )
     assert operation_text("Sum", [x] * 6, None) == (
         "Sum(float32[5, 2], float32[5, 2], float32[5, 2], float32[5, 2], 2 more)"

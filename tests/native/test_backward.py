@@ -11,12 +11,14 @@ import pytest
 
 import ingot.core as mx
 from ingot._native import Node, backward, begin_tracing, between, end_tracing, follow, make
-from ingot.graph.op import Op, apply, apply_multiple, no_rule
+from ingot.graph.op import apply, no_rule
+from ingot.graph.outputs import apply_multiple
+from ingot.graph.roles import Host
 from ingot.ops.casting import Copy
 
 
 @dataclass(frozen=True, eq=False)
-class Scripted(Op):
+class Scripted(Host):
     """An op whose vjp rule returns what it is told to."""
 
     rule: Any

@@ -13,11 +13,12 @@ from ingot import _native
 from ingot.compiler.call.function import CompiledFunction
 from ingot.compiler.run.program import Compiled, Program
 from ingot.graph.callbacks import Callbacks
-from ingot.graph.families import Elementwise
-from ingot.graph.op import Op, Output
+from ingot.graph.op import Op
+from ingot.graph.outputs import Output
+from ingot.graph.roles import Pointwise
 
 CLASSES = {
-    kind.__name__: kind for kind in (Op, Elementwise, Output, Compiled, Program, CompiledFunction)
+    kind.__name__: kind for kind in (Op, Pointwise, Output, Compiled, Program, CompiledFunction)
 }
 
 

@@ -13,9 +13,9 @@ from tests.support.numpy_kernel import NumpyKernel
 
 import ingot.core as mx
 from ingot.graph.dtype import ALL_DTYPES, Dtype, bfloat16, bool_, complex64, float16, is_inexact
-from ingot.graph.families import Elementwise
 from ingot.graph.kernel import Kernel
 from ingot.graph.op import Missing, registry
+from ingot.graph.roles import Elementwise
 from ingot.ops.casting import AsType, Contiguous, Copy, StopGradient
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 1.5, 3.0, 7.0, np.inf, -np.inf, np.nan, 1e-3, -20.0]

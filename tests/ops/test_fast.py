@@ -16,7 +16,8 @@ from tests.transforms.derivative_checks import (
 )
 
 import ingot.core as mx
-from ingot.graph.op import apply, apply_multiple
+from ingot.graph.op import apply
+from ingot.graph.outputs import apply_multiple
 from ingot.ops import attention as attention_function
 from ingot.ops import attention_blocks
 from ingot.ops.attention_rules import Attention, AttentionCotangents, composed_attention

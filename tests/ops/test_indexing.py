@@ -11,8 +11,8 @@ from tests.ops.index_checks import check_derivatives, check_vmap, doubles, exact
 
 import ingot.core as mx
 from ingot.graph.op import apply
-from ingot.ops.along_axis import GatherAxis, ScatterAxis
-from ingot.ops.indexing import Gather, Scatter
+from ingot.ops.along_axis import PutAlongAxis, TakeAlongAxis
+from ingot.ops.indexing import Put, Take
 
 SHAPE = (3, 4, 2, 5)
 PAIR = (3, 2)  # the shape of the indices below
@@ -40,16 +40,16 @@ def test_gather(axes: tuple[int, ...]) -> None:
     x, indices = doubles(*SHAPE), indices_for(axes)
     expected = x[subscript(axes, indices)]
     places = [mx.array(index) for index in indices]
-    result = apply(Gather(axes), exact(x), *places)
+    result = apply(Take(axes), exact(x), *places)
     assert result.shape == expected.shape
     np.testing.assert_array_equal(value(result), expected)
-    check_derivatives(lambda a: apply(Gather(axes), a, *places), x)
+    check_derivatives(lambda a: apply(Take(axes), a, *places), x)
 
 
 @pytest.mark.parametrize("axes", AXES)
 def test_vmap_of_gather(axes: tuple[int, ...]) -> None:
     def function(x: Any, *indices: Any) -> Any:
-        return apply(Gather(axes), x, *indices)
+        return apply(Take(axes), x, *indices)
 
     x, indices, some = doubles(2, *SHAPE), indices_for(axes, 2), indices_for(axes)
     count = len(axes)
@@ -72,7 +72,7 @@ def test_scatter(axes: tuple[int, ...], mode: str) -> None:
     else:
         getattr(np, mode).at(expected, place, updates)
     places = [mx.array(index) for index in indices]
-    op = Scatter(axes, mode)
+    op = Put(axes, mode)
     result = apply(op, exact(x), exact(updates), *places)
     np.testing.assert_allclose(value(result), expected, rtol=1e-14)
     if len(axes) < 4:
@@ -84,7 +84,7 @@ def test_scatter(axes: tuple[int, ...], mode: str) -> None:
 @pytest.mark.parametrize("axes", AXES)
 def test_vmap_of_scatter(axes: tuple[int, ...], mode: str) -> None:
     def function(x: Any, updates: Any, *indices: Any) -> Any:
-        return apply(Scatter(axes, mode), x, updates, *indices)
+        return apply(Put(axes, mode), x, updates, *indices)
 
     x, indices, some = doubles(2, *SHAPE), indices_for(axes, 2), indices_for(axes)
     updates = doubles(2, *x[0][subscript(axes, some)].shape, seed=1)
@@ -100,7 +100,7 @@ def test_scatter_products_with_zeros_have_derivatives() -> None:
     places = mx.array([0, 0, 1, 1, 2])
 
     def function(x: Any, updates: Any) -> Any:
-        return apply(Scatter((0,), "multiply"), x, updates, places)
+        return apply(Put((0,), "multiply"), x, updates, places)
 
     x = doubles(4)
     check_derivatives(function, x, np.array([0.0, 2.0, 0.0, 0.0, 3.0]), order=1)
@@ -128,7 +128,7 @@ def test_scatters_of_all_kinds_match_numpy(dtype: str, mode: str, count: int) ->
     rows = rng.integers(-40, 40, count)
     kind = getattr(mx, dtype)
     arrays = mx.array(x).astype(kind), mx.array(updates).astype(kind), mx.array(rows)
-    result = apply(Scatter((0,), mode), *arrays)
+    result = apply(Put((0,), mode), *arrays)
     expected = x.astype(bool if dtype == "bool_" else np.int64)
     getattr(np, mode).at(expected, rows, updates.astype(expected.dtype))
     assert result.dtype == kind
@@ -184,7 +184,7 @@ def test_scatter_axis(
         -shape[axis], shape[axis], (*kept[:axis], index_shape[axis], *kept[axis:])
     )
     updates = doubles(*index.shape, seed=1)
-    op = ScatterAxis(axis, mode)
+    op = PutAlongAxis(axis, mode)
 
     def function(a: Any, b: Any, i: Any) -> Any:
         return apply(op, a, b, i)
@@ -314,9 +314,9 @@ def test_errors(call: Any, error: type[Exception], message: str) -> None:
 
 
 def test_ops_with_equal_parameters_are_equal() -> None:
-    assert Gather((0, 2)) == Gather((0, 2))
-    assert Scatter((0,), "add") != Scatter((0,), "assign")
-    assert hash(GatherAxis(1)) == hash(GatherAxis(1))
+    assert Take((0, 2)) == Take((0, 2))
+    assert Put((0,), "add") != Put((0,), "assign")
+    assert hash(TakeAlongAxis(1)) == hash(TakeAlongAxis(1))
 
 
 BEYOND_INT64 = {

@@ -17,11 +17,12 @@ import numpy as np
 import pytest
 
 import ingot.core as mx
-from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.op import apply, no_rule
+from ingot.graph.roles import Host
 
 
 @dataclass(frozen=True, eq=False)
-class Calls(Op):
+class Calls(Host):
     """Gives its input after calling a function: shows when, where and how often it is evaluated."""
 
     function: Callable[[], Any]

@@ -65,9 +65,9 @@ def _line_of(function: Callable[..., Any]) -> tuple[int, str]:
 
 
 CASES = [
-    (_take, IndexError, "Gather(float32[10], int32[2])"),
-    (_subscript, IndexError, "Gather(float32[10], int32[2])"),
-    (_update, IndexError, "Scatter(float32[10], float32[2], int32[2])"),
+    (_take, IndexError, "Take(float32[10], int32[2])"),
+    (_subscript, IndexError, "Take(float32[10], int32[2])"),
+    (_update, IndexError, "Put(float32[10], float32[2], int32[2])"),
     (_inverse, RuntimeError, "Inverse(float32[3, 3])"),
     (_solve, RuntimeError, "Solve(float32[3, 3], float32[3, 1])"),
 ]

@@ -65,8 +65,8 @@ IDENTITIES = [
     Example(casting.AsType(dtypes.float64), (PLAIN,), lambda m, x: x.astype(m.float32)),
     Example(casting.AsType(dtypes.int32), (real(2, 3, low=-9, high=9),)),
     Example(casting.AsType(dtypes.float64), (integers(2, 3),)),
-    Example(casting.View(dtypes.int32), (integers(2, 3),), lambda m, x: x.view(m.int32)),
-    Example(casting.View(dtypes.int16), (integers(2, 3),), lambda m, x: x.view(m.int16)),
+    Example(casting.Bitcast(dtypes.int32), (integers(2, 3),), lambda m, x: x.view(m.int32)),
+    Example(casting.Bitcast(dtypes.int16), (integers(2, 3),), lambda m, x: x.view(m.int16)),
     Example(dependencies.Depends(1), (PLAIN, real(3)), lambda m, x, y: m.depends(x, y)),
     Example(dependencies.Depends(2), (PLAIN, real(3)), lambda m, x, y: m.depends([x, y], [y])),
 ]
@@ -140,22 +140,20 @@ SLICES = [
 ]
 
 INDEXING = [
-    Example(indexing.Gather((0,)), (real(3, 2), integers(4)), lambda m, x, i: m.take(x, i, 0)),
+    Example(indexing.Take((0,)), (real(3, 2), integers(4)), lambda m, x, i: m.take(x, i, 0)),
+    Example(indexing.Take((1,)), (real(2, 3, 2), integers(2, 2)), lambda m, x, i: m.take(x, i, 1)),
     Example(
-        indexing.Gather((1,)), (real(2, 3, 2), integers(2, 2)), lambda m, x, i: m.take(x, i, 1)
-    ),
-    Example(
-        indexing.Gather((0, 1)),
+        indexing.Take((0, 1)),
         (real(3, 3, 2), integers(4), integers(4)),
         lambda m, x, i, j: x[i, j],
     ),
     Example(
-        indexing.Gather((0, 2)),
+        indexing.Take((0, 2)),
         (real(3, 2, 3), integers(2, 2), integers(2, 2)),
         lambda m, x, i, j: x[i, :, j],
     ),
     *(
-        Example(indexing.Scatter(axes, mode), (real(*shape), update, *[integers(4)] * len(axes)))
+        Example(indexing.Put(axes, mode), (real(*shape), update, *[integers(4)] * len(axes)))
         for mode in ("add", "multiply")
         for axes, shape, update in (
             ((0,), (3, 2), real(4, 2)),
@@ -165,7 +163,7 @@ INDEXING = [
     ),
     *(
         Example(
-            indexing.Scatter(axes, mode),
+            indexing.Put(axes, mode),
             (apart(*shape), apart(*update), *[integers(4)] * len(axes)),
         )
         for mode in ("assign", "maximum", "minimum")
@@ -176,22 +174,22 @@ INDEXING = [
         )
     ),
     Example(
-        along_axis.GatherAxis(1),
+        along_axis.TakeAlongAxis(1),
         (real(2, 3), integers(2, 4)),
         lambda m, x, i: m.take_along_axis(x, i, 1),
     ),
     Example(
-        along_axis.GatherAxis(0),
+        along_axis.TakeAlongAxis(0),
         (real(3, 2), integers(4, 2)),
         lambda m, x, i: m.take_along_axis(x, i, 0),
     ),
     Example(
-        along_axis.ScatterAxis(1, "assign"),
+        along_axis.PutAlongAxis(1, "assign"),
         (real(2, 3), real(2, 3), order(2, 3)),
         lambda m, x, u, i: m.put_along_axis(x, i, u, 1),
     ),
-    Example(along_axis.ScatterAxis(0, "assign"), (real(3, 2), real(4, 2), integers(4, 2))),
-    Example(along_axis.ScatterAxis(1, "add"), (real(2, 3), real(2, 4), integers(2, 4))),
+    Example(along_axis.PutAlongAxis(0, "assign"), (real(3, 2), real(4, 2), integers(4, 2))),
+    Example(along_axis.PutAlongAxis(1, "add"), (real(2, 3), real(2, 4), integers(2, 4))),
     Example(masking.MaskRank(12), (booleans(2, 6),)),
 ]
 
@@ -423,7 +421,7 @@ ELSEWHERE = {
     "Output": "a part of ops with several outputs",
     "CustomFunction": "tests/transforms/test_custom.py and test_compositions.py",
     **dict.fromkeys(
-        ("CheckedIndex", "CheckedScatter", "ElementsAt", "IsAt", "IsOutside", "SomeOutside"),
+        ("CheckedIndex", "CheckedPut", "ElementsAt", "IsAt", "IsOutside", "SomeOutside"),
         "tests/compiler/lower/test_native_indices.py: what others become in compiled programs",
     ),
     **dict.fromkeys(

@@ -22,7 +22,8 @@ from tests.transforms.example import Example
 from tests.transforms.rule_examples import ELSEWHERE, EXAMPLES, TWINS
 
 import ingot.core as mx
-from ingot.graph.op import Missing, Op, apply, apply_multiple, registry
+from ingot.graph.op import Missing, Op, apply, registry
+from ingot.graph.outputs import apply_multiple
 
 SIZE = 3  # of batches
 

@@ -26,6 +26,7 @@
     CALLBACK(elementwise_vjp) \
     CALLBACK(outputs_of) \
     CALLBACK(output_type) \
+    CALLBACK(view_type) \
     CALLBACK(evaluate_large) \
     CALLBACK(make_context) \
     CALLBACK(explain_node) \
@@ -47,9 +48,8 @@
 #define INGOT_ATTRIBUTES(ATTRIBUTE) \
     ATTRIBUTE(Op, evaluate) \
     ATTRIBUTE(Op, change) \
-    ATTRIBUTE(Op, role) \
     ATTRIBUTE(Op, vjp) \
-    ATTRIBUTE(Elementwise, partials) \
+    ATTRIBUTE(Pointwise, partials) \
     ATTRIBUTE(Output, index) \
     ATTRIBUTE(Compiled, program) \
     ATTRIBUTE(Program, native) \

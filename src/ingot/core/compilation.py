@@ -9,8 +9,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ingot import _native
-from ingot.graph.families import is_approximate
 from ingot.graph.libraries import limit_blas_threads
+from ingot.graph.roles.elementwise import is_approximate
 
 if TYPE_CHECKING:
     from ingot.compiler.call import function

@@ -9,7 +9,7 @@ from string import ascii_uppercase
 from typing import Any
 
 from ingot._native import Node, array, topological
-from ingot.graph.op import Output
+from ingot.graph.outputs import Output
 from ingot.graph.tree import tree_leaves
 
 __all__ = ["export_to_dot"]

@@ -26,7 +26,8 @@ from ingot.compiler.run.program import Compiled
 from ingot.compiler.trace.trace import Trace
 from ingot.explain.page import page_html
 from ingot.explain.text import explanation_text, section_text
-from ingot.graph.op import apply_multiple
+from ingot.graph.outputs import apply_multiple
+from ingot.graph.roles import Host, View
 from ingot.graph.source import Source
 from ingot.runtime.profile import program_times
 
@@ -102,7 +103,7 @@ class Explanation:
         return sum(
             step.nbytes + sum(map(bytes_in_memory, step.inputs))
             for step in self.stages.traced.steps
-            if step.op is not None and step.op.role != "view"
+            if step.op is not None and not isinstance(step.op, View)
         )
 
     @property
@@ -160,7 +161,7 @@ class Explanation:
             return ""
         if isinstance(op, Materialise):
             return "what reads it needs its elements one after the other"
-        return self._reasons.get(work.steps[0], op.why_single)
+        return self._reasons.get(work.steps[0]) or (op.why_host if isinstance(op, Host) else "")
 
     @cached_property
     def _reasons(self) -> dict[Step, str]:
@@ -329,7 +330,7 @@ def _constant(step: Step) -> dict[str, Any]:
 
 
 def _group_bytes(group: Group) -> int:
-    if group.kind in ("view", "count", "check"):
+    if group.kind in ("view", "iota", "check"):
         return 0
     return sum(map(bytes_in_memory, group.inputs)) + sum(step.nbytes for step in group.outputs)
 

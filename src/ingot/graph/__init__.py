@@ -1,1 +1,1 @@
-"""The vocabulary of the whole package: dtypes, shapes, nodes, ops and their families."""
+"""The vocabulary of the whole package: dtypes, shapes, nodes, ops and their roles."""

@@ -52,6 +52,7 @@ class Callbacks(TypedDict, total=False):
     elementwise_vjp: Callable[..., tuple[Any, ...]]  # ops with this rule state their partials
     outputs_of: Callable[[Node], tuple[array, ...]]
     output_type: type[Any]  # `Output`
+    view_type: type[Any]  # the role `View`
 
     # Evaluation
     evaluate_large: Callable[..., Any]  # (op, *ndarrays) -> what op.evaluate returns, in blocks

@@ -42,7 +42,7 @@ def type_name(value: object) -> str:
 
 def operation_text(op: Any, inputs: Sequence[Any], source: Any) -> str:
     """What computed something and which line asked for it, to be part of a sentence:
-    "Gather(float32[5], int32[1]), made at script.py:12: y = mx.take(x, i)".
+    "Take(float32[5], int32[1]), made at script.py:12: y = mx.take(x, i)".
 
     Args:
         op: The op, or a name for it.

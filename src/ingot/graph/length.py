@@ -10,7 +10,8 @@ import numpy as np
 from ingot._native import Dtype, array, make
 from ingot.graph.dimension import Dimension
 from ingot.graph.dtype import bool_, float32, int32, int64, is_inexact
-from ingot.graph.op import Op, no_rule
+from ingot.graph.op import no_rule
+from ingot.graph.roles import Host
 from ingot.graph.shape import Shape
 
 __all__ = ["Length", "length_array"]
@@ -19,13 +20,13 @@ _INT32_LIMIT = 2**31
 
 
 @dataclass(frozen=True)
-class Length(Op):
+class Length(Host):
     """A dimension as a 0-d array. Before anything runs, compile puts a constant in its place."""
 
     length: Any
     dtype: Dtype
 
-    why_single = "it is a number by the time anything runs"
+    why_host = "it is a number by the time anything runs"
 
     def infer(self) -> tuple[Shape, Dtype]:
         return (), self.dtype
@@ -41,7 +42,6 @@ class Length(Op):
         return None
 
     vmap = no_rule("it has no inputs, so it is the same for all examples")
-    emit = no_rule("compile replaces it by a constant")
 
 
 def length_array(length: Any, dtype: Dtype | None) -> array:

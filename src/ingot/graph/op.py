@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import partial
+from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ingot import _native
-from ingot._native import Dtype, array, make
+from ingot._native import array, make
 
 if TYPE_CHECKING:
     from ingot.graph.device import StreamLike
-    from ingot.graph.shape import Shape
 
 __all__ = [
     "RULES",
     "Change",
     "Missing",
     "Op",
-    "Output",
     "apply",
-    "apply_multiple",
     "carry_out",
     "no_rule",
-    "outputs_of",
     "registry",
 ]
 
@@ -42,20 +39,18 @@ class Missing:
     def __init__(self, reason: str) -> None:
         self.reason = reason
         self.rule = "rule"
-        self.owner = "op"
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.rule = name
-        self.owner = owner.__name__
 
     def __get__(self, instance: object, owner: type) -> Any:
         if instance is None:
             return self
-        return self.refuse
+        return partial(self.refuse, owner.__name__)
 
-    def refuse(self, *_: Any) -> Any:
+    def refuse(self, owner: str, *_: Any) -> Any:
         """Raises the reason."""
-        raise ValueError(f"[{self.owner}] has no {self.rule} rule: {self.reason}.")
+        raise ValueError(f"[{owner}] has no {self.rule} rule: {self.reason}.")
 
 
 def carry_out(change: Change) -> None:
@@ -82,27 +77,10 @@ class Op:
 
     several_outputs: ClassVar[bool] = False
 
-    # What the fuser asks: "map" (each element by itself), "reduce", "view" (elements only addressed
-    # otherwise), "count" (elements are their positions, which loops know), "gather" (elements of
-    # the first input at indices), "scatter" (a copy with updates at indices), "assemble" (inputs
-    # copied to their places), "check" (the first input unless the second says no) or "single".
-    role: ClassVar[str] = "single"
-    why_single: ClassVar[str] = "its elements depend on many others"
-    keeps_order: ClassVar[bool] = False  # a view whose elements keep their order in memory
-    broadcasts: ClassVar[bool] = False  # a view that repeats elements
     # The dtypes, as the bits of `dtype_mask`, for which it is a math function: what NumPy and what
     # kernels give may differ in the last places. Else both give the same bits.
     approximate: ClassVar[int] = 0
     takes_bits: ClassVar[bool] = False  # reads bits as numbers, which may be NaN, and computes none
-    sums: ClassVar[bool] = False  # a reduction whose partial results want more precision
-    contracts: ClassVar[bool] = False  # a product of stacks of matrices, which BLAS can compute
-
-    def layout(self, shape: Any, strides: Any) -> tuple[int, tuple[int, ...]] | None:
-        """For views: where their elements are, given the strides in bytes of the input.
-
-        The offset of the first one and the strides, in bytes; None if no strides lead to them.
-        """
-        raise NotImplementedError
 
     def expanded(self, build: Callable[..., Any], *inputs: Any) -> Any | None:
         """The same result in ops that kernels are made of, for compiled programs.
@@ -111,29 +89,6 @@ class Op:
         None if the op stays as it is.
         """
         return None
-
-    def widens(self, *inputs: Any) -> bool:
-        """For maps: whether the result is a cast of the one input that takes more memory than it,
-        and next to no time, so that who needs it better makes it anew.
-        """
-        return False
-
-    @property
-    def paired_elements(self) -> int:
-        """For maps that make two elements for the work of one: how many elements there are.
-
-        The first input is an element's position among them. `emit_pair(k, position, *inputs)` gives
-        the element at a position in the front half and that at the same position in the back half,
-        if both have the same inputs otherwise. Of an odd number, the front half has one more, and
-        is not asked for the pair of its last.
-        """
-        return 0
-
-    emit_pair: ClassVar[Callable[..., tuple[Any, Any]]]
-
-    def pieces(self, *inputs: Any) -> list[tuple[int, Op]]:
-        """For ops that assemble their result: which input is copied to which slice, in order."""
-        raise NotImplementedError
 
     # Ops without fields inherit these: two of a class are equal. So do ops that are declared with
     # eq=False, each of which equals itself only.
@@ -180,10 +135,49 @@ class Op:
     vmap: ClassVar[Callable[..., Any]]
     emit: ClassVar[Callable[..., Any]]
 
-    def __init_subclass__(cls, *, abstract: bool = False, **keywords: Any) -> None:
+    # What roles ask of their ops, the names of attributes and methods with the role that asks; None
+    # for classes that have no role yet.
+    _asked: ClassVar[dict[str, type[Op]] | None] = None
+
+    def __init_subclass__(
+        cls, *, abstract: bool = False, role: bool = False, **keywords: Any
+    ) -> None:
         super().__init_subclass__(**keywords)
-        if not abstract:
+        if role:
+            cls._asked = {**(cls._asked or {}), **dict.fromkeys(_left_open(cls), cls)}
+        elif not abstract:
+            _check_complete(cls)
             _registry[cls.__name__] = cls
+
+
+def _left_open(role: type[Op]) -> list[str]:
+    """The attributes and methods that a role declares and leaves to its ops."""
+    own = vars(role)
+    attributes = [name for name in get_annotations(role) if name not in own]
+    return attributes + [name for name, value in own.items() if _is_abstract(value)]
+
+
+def _is_abstract(value: Any) -> bool:
+    return getattr(value, "__isabstractmethod__", False) is True
+
+
+def _check_complete(kind: type[Op]) -> None:
+    """Raises unless an op has a role and what that asks for: an attribute, a method or a field."""
+    if kind._asked is None:
+        raise TypeError(
+            f"[{kind.__name__}] has no role: derive it from one of the classes in "
+            "ingot.graph.roles, from Host if only NumPy can compute it."
+        )
+    for name, role in kind._asked.items():
+        found = getattr(kind, name, None)
+        is_field = found is None and any(
+            name in get_annotations(base) for base in kind.__mro__ if "_asked" not in vars(base)
+        )
+        if not is_field and (found is None or _is_abstract(found)):
+            raise TypeError(
+                f"[{kind.__name__}] is a {role.__name__} and lacks {name!r}: the docstring of "
+                f"{role.__name__} in {role.__module__} says what to write."
+            )
 
 
 def registry() -> dict[str, type[Op]]:
@@ -197,45 +191,4 @@ def apply(op: Op, *inputs: array, stream: StreamLike = None) -> array:
     return make(op, inputs, shape, dtype, stream)
 
 
-def apply_multiple(op: Op, *inputs: array, stream: StreamLike = None) -> tuple[array, ...]:
-    """The lazy results of an op with several outputs."""
-    outputs: Sequence[tuple[Shape, Dtype]] = op.infer(*inputs)
-    shapes = tuple(shape for shape, _ in outputs)
-    dtypes = tuple(dtype for _, dtype in outputs)
-    return outputs_of(make(op, inputs, shapes, dtypes, stream))
-
-
-def outputs_of(whole: Any) -> tuple[array, ...]:
-    """The outputs of a node with several, as arrays."""
-    return tuple(
-        make(Output(index), (whole,), shape, dtype)
-        for index, (shape, dtype) in enumerate(zip(whole.shape, whole.dtype, strict=True))
-    )
-
-
 Partial = array | int | None | Callable[[], array]
-
-
-@dataclass(frozen=True)
-class Output(Op):
-    """One of the results of an op with several; transforms look through it to that op."""
-
-    only_calls = True
-
-    index: int
-
-    def infer(self, whole: array) -> tuple[Shape, Dtype]:
-        shapes: Any = whole.shape
-        dtypes: Any = whole.dtype
-        return shapes[self.index], dtypes[self.index]
-
-    def evaluate(self, outputs: Any) -> Any:
-        return outputs[self.index]
-
-    vjp = no_rule("transforms collect the cotangents of all outputs for the op behind it")
-    jvp = no_rule("transforms take the tangents of all outputs from the op behind it")
-    vmap = no_rule("transforms take all outputs from the op behind it")
-    emit = no_rule("the op behind it is emitted as a whole")
-
-
-_native.set_callbacks(output_type=Output, outputs_of=outputs_of)

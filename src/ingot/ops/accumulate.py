@@ -26,6 +26,12 @@ __all__ = [
 
 MODES = ("assign", "add", "multiply", "maximum", "minimum")
 
+_UFUNCS = {
+    "add": np.add,
+    "multiply": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+}
 _ON_BOOL = {"add": "maximum", "multiply": "minimum"}
 
 
@@ -96,4 +102,4 @@ def accumulation(mode: str, out: np.ndarray, rows: np.ndarray, updates: np.ndarr
     # one axis only.
     width = out.shape[1]
     elements = rows if width == 1 else (rows[:, None] * width + np.arange(width)).reshape(-1)
-    return getattr(np, mode).at, out.reshape(-1), elements, updates.reshape(-1)
+    return _UFUNCS[mode].at, out.reshape(-1), elements, updates.reshape(-1)

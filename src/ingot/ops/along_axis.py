@@ -1,7 +1,7 @@
 """Gathers and scatters along one axis, with an index for each element: what `argsort` gives.
 
-`GatherAxis` is differentiated to a `ScatterAxis` that adds, and the other way round. Indices are as
-for `indexing.py`.
+`TakeAlongAxis` is differentiated to a `PutAlongAxis` that adds, and the other way round. Indices
+are as for `indexing.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 from ingot._native import Dtype, array, make
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import int32, int64, is_integer
-from ingot.graph.op import Change, Op, apply, carry_out, no_rule
+from ingot.graph.op import Change, apply, carry_out
+from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, shape_text, size_of
 from ingot.ops.accumulate import accumulation, positions_along, wrapped
 from ingot.ops.arithmetic import Add
@@ -33,7 +34,7 @@ _INDIRECT = "it stores through several indices along an axis"
 
 
 @dataclass(frozen=True)
-class GatherAxis(Op):
+class TakeAlongAxis(Host):
     """`x[..., indices[..., j, ...], ...]`: one index along `axis` for each element of the result.
 
     The two inputs have equal lengths along all other axes.
@@ -41,7 +42,7 @@ class GatherAxis(Op):
 
     axis: int
 
-    why_single = "it has no elements"
+    why_host = "it has no elements"
 
     def infer(self, x: array, indices: array) -> tuple[Shape, Dtype]:
         return indices.shape, x.dtype
@@ -54,7 +55,7 @@ class GatherAxis(Op):
         return np.take_along_axis(x, wrapped(indices, length), self.axis)
 
     def vjp(self, cotangent: array, out: array, x: array, indices: array) -> tuple[array, None]:
-        op = ScatterAxis(self.axis, "add")
+        op = PutAlongAxis(self.axis, "add")
         return apply(op, zeros(x.shape, x.dtype), cotangent, indices), None
 
     def jvp(
@@ -64,7 +65,7 @@ class GatherAxis(Op):
 
     def vmap(self, size: int, batched: tuple[bool, bool], x: array, indices: array) -> array:
         return apply(
-            GatherAxis(self.axis + 1),
+            TakeAlongAxis(self.axis + 1),
             broadcast_batch(x, size, batched[0]),
             broadcast_batch(indices, size, batched[1]),
         )
@@ -76,17 +77,15 @@ class GatherAxis(Op):
         along = tuple(-1 if axis == self.axis else axis for axis in range(len(x.shape)))
         return build(ElementsAt((self.axis,), along), x, place)
 
-    emit = no_rule("a kernel reads its elements by index, see expanded")
-
 
 @dataclass(frozen=True)
-class ScatterAxis(Op):
+class PutAlongAxis(Host):
     """The first input with the second written along `axis` to the third: indices for each."""
 
     axis: int
     mode: str  # "assign", by which the last of repeated indices wins, or "add"
 
-    why_single = _INDIRECT
+    why_host = _INDIRECT
 
     def infer(self, x: array, updates: array, indices: array) -> tuple[Shape, Dtype]:
         return x.shape, x.dtype
@@ -103,7 +102,7 @@ class ScatterAxis(Op):
     def vjp(
         self, cotangent: array, out: array, x: array, updates: array, indices: array
     ) -> tuple[array, array, None]:
-        gathered = apply(GatherAxis(self.axis), cotangent, indices)
+        gathered = apply(TakeAlongAxis(self.axis), cotangent, indices)
         if self.mode == "add":
             return cotangent, gathered, None
         cleared = apply(self, cotangent, zeros(updates.shape, updates.dtype), indices)
@@ -115,7 +114,7 @@ class ScatterAxis(Op):
         behind = indices.ndim - 1 - self.axis
         numbers = broadcast_to(numbers.reshape((-1,) + (1,) * behind), indices.shape)
         winners = apply(self, zeros(shape, int32), numbers, indices)
-        return apply(GatherAxis(self.axis), winners, indices) == numbers
+        return apply(TakeAlongAxis(self.axis), winners, indices) == numbers
 
     def jvp(
         self,
@@ -131,7 +130,7 @@ class ScatterAxis(Op):
         self, size: int, batched: tuple[bool, bool, bool], x: array, updates: array, indices: array
     ) -> array:
         return apply(
-            ScatterAxis(self.axis + 1, self.mode),
+            PutAlongAxis(self.axis + 1, self.mode),
             broadcast_batch(x, size, batched[0]),
             broadcast_batch(updates, size, batched[1]),
             broadcast_batch(indices, size, batched[2]),
@@ -150,8 +149,6 @@ class ScatterAxis(Op):
         changed = update if self.mode == "assign" else build(Add(), x, update)
         return build(Select(), is_here, changed, x)
 
-    emit = no_rule(why_single)
-
 
 def take_along_axis(
     a: array, /, indices: array, axis: int | None = -1, *, stream: StreamLike = None
@@ -169,7 +166,7 @@ def take_along_axis(
         An array with the shape of the indices.
     """
     source, indices, position = _aligned("take_along_axis", a, indices, axis)
-    return make(GatherAxis(position), (source, indices), indices.shape, a.dtype, stream)
+    return make(TakeAlongAxis(position), (source, indices), indices.shape, a.dtype, stream)
 
 
 def put_along_axis(
@@ -203,7 +200,7 @@ def put_along_axis(
             f"indices' shape {shape_text(indices.shape)}."
         )
     updates = broadcast_to(astype(values, a.dtype), indices.shape)
-    op = ScatterAxis(position, "assign")
+    op = PutAlongAxis(position, "assign")
     result = make(op, (target, updates, indices), target.shape, a.dtype, stream)
     return reshape(result, a.shape) if axis is None else result
 

@@ -21,10 +21,11 @@ from ingot.graph.dtype import (
     is_inexact,
     is_signed_integer,
 )
-from ingot.graph.elementary import Elementary, in_float32
-from ingot.graph.families import ANY, FLOATING, REAL, Elementwise, dtype_mask, lift
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.op import Partial
+from ingot.graph.roles import Elementwise
+from ingot.graph.roles.elementary import Elementary, in_float32
+from ingot.graph.roles.elementwise import ANY, FLOATING, REAL, dtype_mask, lift
 from ingot.ops.casting import astype, only_array
 from ingot.ops.complex_numbers import conj, imag
 

@@ -19,7 +19,9 @@ import numpy as np
 from ingot import _native
 from ingot._native import Dtype, array
 from ingot.graph.dtype import bool_, float16, float32, float64
-from ingot.graph.op import Op, apply, apply_multiple, no_rule
+from ingot.graph.op import apply
+from ingot.graph.outputs import apply_multiple
+from ingot.graph.roles import Host
 from ingot.graph.shape import Shape
 from ingot.ops.attention_blocks import Masking, attend, attention_cotangents
 from ingot.ops.casting import Copy, astype, stop_gradient
@@ -136,14 +138,14 @@ def _zeros_for_none(x: array | None, like: array) -> array:
 
 
 @dataclass(frozen=True)
-class _InBlocks(Op, abstract=True):
+class _InBlocks(Host, abstract=True):
     """What the two ops share: a mask and sinks may follow their other inputs."""
 
     scale: float
     causal: bool
     has_mask: bool
 
-    why_single = "it is computed in blocks of queries"
+    why_host = "it is computed in blocks of queries"
 
     def masking(self, extras: Sequence[np.ndarray]) -> Masking:
         """What changes scores, as the computation takes it."""
@@ -156,8 +158,6 @@ class _InBlocks(Op, abstract=True):
         mask = extras[0] if self.has_mask else None
         sinks = extras[-1] if len(extras) > self.has_mask else None
         return [composed_attention(q, k, v, self.scale, self.causal, mask, sinks)]
-
-    emit = no_rule("attention is a series of calls of BLAS")
 
 
 @dataclass(frozen=True)

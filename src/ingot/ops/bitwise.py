@@ -11,10 +11,11 @@ from ingot import _native
 from ingot._native import Lift, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bool_, uint8
-from ingot.graph.elementary import Elementary
-from ingot.graph.families import INTEGRAL, Elementwise, dtype_mask, lift
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.op import Partial
+from ingot.graph.roles import Elementwise
+from ingot.graph.roles.elementary import Elementary
+from ingot.graph.roles.elementwise import INTEGRAL, dtype_mask, lift
 from ingot.ops.casting import as_array
 
 __all__ = [

@@ -17,6 +17,7 @@ from ingot.graph.device import StreamLike
 from ingot.graph.dtype import ALL_DTYPES, is_inexact
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.roles import Host, Map
 from ingot.graph.shape import Shape, shape_text
 
 __all__ = ["astype", "contiguous", "stop_gradient", "view"]
@@ -45,17 +46,15 @@ def _no_dtype(name: str, dtype: Any) -> TypeError:
 
 
 @dataclass(frozen=True)
-class AsType(Op):
+class AsType(Map):
     """Elements converted to `dtype`. Complex numbers become real by losing the imaginary part."""
 
     dtype: Dtype
 
-    role = "map"
-
     def is_no_op(self, x: Any) -> bool:
         return x.dtype is self.dtype
 
-    def widens(self, x: Any) -> bool:
+    def upcasts(self, x: Any) -> bool:
         return bool(x.dtype.size < self.dtype.size)
 
     def infer(self, x: array) -> tuple[Shape, Dtype]:
@@ -110,8 +109,6 @@ def astype(a: array, dtype: Dtype, stream: StreamLike = None) -> array:
 class _Identity(Op, abstract=True):
     """Ops that give their input unchanged."""
 
-    role = "map"
-
     def is_no_op(self, x: Any) -> bool:
         return True
 
@@ -128,7 +125,7 @@ class _Identity(Op, abstract=True):
         return x
 
 
-class Copy(_Identity):
+class Copy(_Identity, Map):
     """Its input under another identity: what transforms make of their inputs to follow them."""
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
@@ -138,7 +135,7 @@ class Copy(_Identity):
         return tangents[0]
 
 
-class StopGradient(_Identity):
+class StopGradient(_Identity, Map):
     """Its input, but constant to derivatives."""
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[None]:
@@ -149,13 +146,12 @@ class StopGradient(_Identity):
 
 
 @dataclass(frozen=True)
-class Contiguous(_Identity):
+class Contiguous(_Identity, Host):
     """Its input, row by row in memory; with `allow_col_major`, column by column will do."""
 
     allow_col_major: bool
 
-    role = "single"
-    why_single = "it arranges memory"
+    why_host = "it arranges memory"
 
     def is_no_op(self, x: Any) -> bool:
         return False
@@ -173,12 +169,12 @@ class Contiguous(_Identity):
 
 
 @dataclass(frozen=True)
-class View(Op):
+class Bitcast(Host):
     """The same bits read as elements of `dtype`; of another size, they change the last axis."""
 
     dtype: Dtype
 
-    why_single = "elements of another size are at other places"
+    why_host = "elements of another size are at other places"
     takes_bits = True
 
     def infer(self, x: array) -> tuple[Shape, Dtype]:
@@ -195,7 +191,6 @@ class View(Op):
 
     vjp = no_rule("bits are no smooth function of the number they stand for")
     jvp = no_rule("bits are no smooth function of the number they stand for")
-    emit = no_rule(why_single)
 
 
 def stop_gradient(a: array, /, *, stream: StreamLike = None) -> array:
@@ -250,4 +245,4 @@ def view(a: Any, dtype: Dtype, *, stream: StreamLike = None) -> array:
             f"viewed as {dtype}: the {value.shape[-1] * old} bytes of its last axis do not "
             f"divide by {new}."
         )
-    return apply(View(dtype), value, stream=stream)
+    return apply(Bitcast(dtype), value, stream=stream)

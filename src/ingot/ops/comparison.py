@@ -15,10 +15,11 @@ from ingot import _native
 from ingot._native import array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64, is_inexact
-from ingot.graph.elementary import Elementary
-from ingot.graph.families import Elementwise, lift
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.op import Partial
+from ingot.graph.roles import Elementwise
+from ingot.graph.roles.elementary import Elementary
+from ingot.graph.roles.elementwise import lift
 from ingot.ops.arithmetic import abs
 from ingot.ops.casting import as_array, only_array
 from ingot.ops.complex_numbers import imag, real

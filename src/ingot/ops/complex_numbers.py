@@ -9,8 +9,9 @@ import numpy as np
 from ingot._native import array, set_callbacks, wrap
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64
-from ingot.graph.families import Elementwise, lift
 from ingot.graph.kernel import Kernel, Value
+from ingot.graph.roles import Elementwise
+from ingot.graph.roles.elementwise import lift
 from ingot.ops.casting import as_array, astype
 
 __all__ = ["conj", "conjugate", "imag", "real"]

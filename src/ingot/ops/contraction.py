@@ -19,7 +19,7 @@ from ingot._native import Dtype, array, make
 from ingot.graph.blas import matrix_product
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64, is_inexact, promote
-from ingot.graph.op import Op, no_rule
+from ingot.graph.roles import Product
 from ingot.graph.shape import (
     Shape,
     as_axes,
@@ -39,11 +39,8 @@ __all__ = ["addmm", "inner", "kron", "matmul", "outer", "tensordot", "vecdot"]
 _FEW_COLUMNS = 8
 
 
-class Matmul(Op):
+class Matmul(Product):
     """Products of the matrices in the last two axes; dtypes and the axes in front are equal."""
-
-    why_single = "BLAS computes it as a whole"
-    contracts = True
 
     def infer(self, a: array, b: array) -> tuple[Shape, Dtype]:
         return (*a.shape[:-1], b.shape[-1]), a.dtype
@@ -73,8 +70,6 @@ class Matmul(Op):
     def vmap(self, size: int, batched: tuple[bool, ...], a: array, b: array) -> array:
         # Without the batch axis in front, an input broadcasts along it.
         return matmul(a, b)
-
-    emit = no_rule("a product of matrices is a call of BLAS")
 
 
 _MATMUL = Matmul()

@@ -17,7 +17,8 @@ import numpy as np
 
 from ingot._native import Dtype, array
 from ingot.graph.dtype import complex64
-from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.op import apply
+from ingot.graph.roles import Host
 from ingot.graph.shape import Shape
 from ingot.ops.correlation import Geometry, correlate, correlate_batch
 from ingot.ops.movement import flip, reshape, transpose
@@ -28,7 +29,7 @@ _BY_BLAS = "BLAS computes it as a whole"
 
 
 @dataclass(frozen=True)
-class _Bilinear(Op, abstract=True):
+class _Bilinear(Host, abstract=True):
     """What the two ops share: they are linear in each input, and know how elements meet."""
 
     strides: Shape  # the steps from one result to the next
@@ -37,7 +38,7 @@ class _Bilinear(Op, abstract=True):
     spreads: Shape  # the distances of the input's elements among zeros: input dilation
     groups: int  # of channels that do not mix
 
-    why_single = _BY_BLAS
+    why_host = _BY_BLAS
 
     @property
     def geometry(self) -> Geometry:
@@ -52,8 +53,6 @@ class _Bilinear(Op, abstract=True):
         if by_a is None or by_b is None:
             return by_b if by_a is None else by_a
         return by_a + by_b
-
-    emit = no_rule("a convolution is a series of calls of BLAS")
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ from ingot.graph.dtype import (
 )
 from ingot.graph.errors import value_text
 from ingot.graph.kernel import Kernel, Value
-from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.op import apply, no_rule
+from ingot.graph.roles import Host, Map
 from ingot.graph.shape import Shape, as_shape
 from ingot.ops.casting import astype
 from ingot.ops.movement import Broadcast, as_array, broadcast_to, require_array
@@ -65,7 +66,7 @@ _MAX_LENGTH = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Arange(Op):
+class Arange(Host):
     """The numbers `start + i * step` for i below `length`."""
 
     start: float
@@ -73,7 +74,7 @@ class Arange(Op):
     length: int
     dtype: Dtype
 
-    why_single = "it has no elements"
+    why_host = "it has no elements"
 
     def infer(self) -> tuple[Shape, Dtype]:
         return (self.length,), self.dtype
@@ -114,18 +115,15 @@ class Arange(Op):
         return build(Counted(self.start, self.step, self.dtype), places)
 
     vmap = no_rule("it has no inputs, so it is the same for all examples")
-    emit = no_rule("a kernel computes it as a function of positions, see expanded")
 
 
 @dataclass(frozen=True)
-class Counted(Op):
+class Counted(Map):
     """`start + i * step` for positions i, as `Arange` computes it."""
 
     start: float
     step: float
     dtype: Dtype
-
-    role = "map"
 
     def infer(self, position: array) -> tuple[Shape, Dtype]:
         return position.shape, self.dtype

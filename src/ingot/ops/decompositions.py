@@ -15,7 +15,8 @@ from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import uint32
 from ingot.graph.libraries import prepare_blas, scipy_linalg
-from ingot.graph.op import apply, apply_multiple
+from ingot.graph.op import apply
+from ingot.graph.outputs import apply_multiple
 from ingot.graph.shape import Shape, shape_text
 from ingot.ops.along_axis import take_along_axis
 from ingot.ops.contraction import matmul

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ingot._native import Dtype, array
-from ingot.graph.op import Op, apply_multiple, no_rule
+from ingot.graph.outputs import apply_multiple
+from ingot.graph.roles import Host
 from ingot.graph.shape import Shape
 from ingot.ops.movement import broadcast_to, require_arrays
 
@@ -16,14 +17,14 @@ __all__ = ["depends"]
 
 
 @dataclass(frozen=True)
-class Depends(Op):
+class Depends(Host):
     """Its first `count` inputs unchanged, but not before the other inputs are computed."""
 
     count: int
 
     several_outputs = True
     orders = True
-    why_single = "it orders the evaluation of others"
+    why_host = "it orders the evaluation of others"
 
     def passed_input(self, index: int) -> int:
         return index
@@ -50,8 +51,6 @@ class Depends(Op):
             for has_batch, x in zip(batched, inputs, strict=True)
         )
         return apply_multiple(self, *filled)
-
-    emit = no_rule("it orders the evaluation of others and computes nothing")
 
 
 def depends(inputs: Any, dependencies: Any) -> Any:

@@ -9,8 +9,8 @@ import numpy as np
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import float32
-from ingot.graph.families import Linear
-from ingot.graph.op import apply, no_rule
+from ingot.graph.op import apply
+from ingot.graph.roles import Linear, View
 from ingot.graph.shape import Shape, normalize_axis, shape_text
 from ingot.ops.casting import astype
 from ingot.ops.comparison import where
@@ -31,12 +31,10 @@ def _diagonal_span(rows: int, columns: int, offset: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class Diagonal(Linear):
+class Diagonal(Linear, View):
     """The diagonal at `offset` of the matrices in the last two axes, as a view."""
 
     offset: int
-
-    role = "view"
 
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         *outer, rows, columns = x.shape
@@ -57,8 +55,6 @@ class Diagonal(Linear):
 
     def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
         return apply(self, x)
-
-    emit = no_rule("a diagonal is index arithmetic of the loop that reads it")
 
 
 def _matrix_with(values: array, rows: int, columns: int, offset: int) -> array:

@@ -17,7 +17,8 @@ from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64
 from ingot.graph.libraries import prepare_blas, scipy_linalg
-from ingot.graph.op import apply, apply_multiple
+from ingot.graph.op import apply
+from ingot.graph.outputs import apply_multiple
 from ingot.graph.shape import Shape
 from ingot.ops.casting import astype
 from ingot.ops.complex_numbers import real

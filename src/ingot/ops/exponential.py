@@ -12,11 +12,12 @@ import numpy as np
 from ingot._native import array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64
-from ingot.graph.elementary import Elementary, in_float32
-from ingot.graph.families import FLOATING, REAL, Elementwise, lift
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.libraries import scipy_special
 from ingot.graph.op import Partial
+from ingot.graph.roles import Elementwise
+from ingot.graph.roles.elementary import Elementary, in_float32
+from ingot.graph.roles.elementwise import FLOATING, REAL, lift
 
 __all__ = [
     "erf",

@@ -9,9 +9,9 @@ import numpy as np
 from ingot._native import array, wrap
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bfloat16, float16, float32, is_inexact
-from ingot.graph.elementary import Elementary
-from ingot.graph.families import lift
 from ingot.graph.op import Partial
+from ingot.graph.roles.elementary import Elementary
+from ingot.graph.roles.elementwise import lift
 from ingot.ops.casting import as_array, astype, only_array
 from ingot.ops.comparison import isnan, isneginf, isposinf, where
 

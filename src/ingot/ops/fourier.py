@@ -17,7 +17,8 @@ from ingot.graph.blocks import longest_axis
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64, float32
 from ingot.graph.libraries import scipy_fft
-from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.op import apply
+from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, as_lengths, axes_tuple, normalize_axis, shape_text
 from ingot.ops.casting import astype
 from ingot.ops.comparison import where
@@ -64,7 +65,7 @@ _LAST_TWO = (-2, -1)
 
 
 @dataclass(frozen=True)
-class FourierTransform(Op):
+class FourierTransform(Host):
     """A transform along `axes`; that of real values halves the last of them."""
 
     kind: Kind
@@ -72,7 +73,7 @@ class FourierTransform(Op):
     length: int  # of the last axis, before "rfftn" or after "irfftn"
     norm: str
 
-    why_single = "its elements depend on all others"
+    why_host = "its elements depend on all others"
 
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         lengths = list(x.shape)
@@ -106,8 +107,6 @@ class FourierTransform(Op):
 
     def vmap(self, size: int, batched: tuple[bool], x: array) -> array:
         return apply(replace(self, axes=tuple(axis + 1 for axis in self.axes)), x)
-
-    emit = no_rule("a Fourier transform stays a host step")
 
     def multiplicity(self, half: array) -> array:
         """How often the values of half a spectrum are in the whole one: 1 or 2 times."""

@@ -16,7 +16,8 @@ from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import int32, int64, is_floating, is_integer, promote
 from ingot.graph.libraries import prepare_blas
-from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.op import apply
+from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, broadcast_shapes, shape_text, size_of
 from ingot.ops.casting import astype
 from ingot.ops.contraction import matmul
@@ -28,7 +29,7 @@ __all__ = ["gather_mm"]
 
 
 @dataclass(frozen=True)
-class GatheredProducts(Op):
+class GatheredProducts(Host):
     """For each of `count` results the sum of the products `a[i] @ b[j]` that belong to it.
 
     The inputs are stacks of matrices, and three vectors of indices: product n is that of
@@ -37,7 +38,7 @@ class GatheredProducts(Op):
 
     count: int
 
-    why_single = "it is a series of calls of BLAS"
+    why_host = "it is a series of calls of BLAS"
 
     def infer(
         self, a: array, b: array, left: array, right: array, place: array
@@ -115,8 +116,6 @@ class GatheredProducts(Op):
         ]
         result = apply(GatheredProducts(size * self.count), *stacks, *moved)
         return reshape(result, (size, self.count, *result.shape[1:]))
-
-    emit = no_rule(why_single)
 
 
 def _within(index: np.ndarray, count: int) -> np.ndarray:

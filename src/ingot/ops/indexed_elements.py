@@ -15,9 +15,9 @@ import numpy as np
 
 from ingot._native import Dtype, array
 from ingot.graph.dtype import bool_, int64, is_signed_integer
-from ingot.graph.families import Reduce
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.op import Op, no_rule
+from ingot.graph.roles import Check, Gather, Map, Reduce
 from ingot.graph.shape import Shape, size_of
 from ingot.ops.accumulate import out_of_range
 from ingot.ops.positions import IN_PROGRAMS
@@ -66,12 +66,10 @@ class _InPrograms(Op, abstract=True):
 
 
 @dataclass(frozen=True)
-class IsOutside(_InPrograms):
+class IsOutside(_InPrograms, Map):
     """Whether indices are not within an axis of that length."""
 
     length: int
-
-    role = "map"
 
     def infer(self, index: array) -> tuple[Shape, Dtype]:
         return index.shape, bool_
@@ -107,12 +105,10 @@ class SomeOutside(Reduce):
 
 
 @dataclass(frozen=True)
-class CheckedIndex(_InPrograms):
+class CheckedIndex(_InPrograms, Check):
     """The first input, once the second says that none of its indices is outside of the axis."""
 
     length: int
-
-    role = "check"
 
     def infer(self, index: array, is_outside: array) -> tuple[Shape, Dtype]:
         assert size_of(is_outside.shape) == 1, "a check reads one flag"
@@ -123,16 +119,12 @@ class CheckedIndex(_InPrograms):
             raise out_of_range(index, self.length)
         return index
 
-    emit = no_rule("an error is raised by the host")
-
 
 @dataclass(frozen=True)
-class IsAt(_InPrograms):
+class IsAt(_InPrograms, Map):
     """Whether a position along an axis is the one that an index, which was checked, names."""
 
     length: int
-
-    role = "map"
 
     def infer(self, position: array, index: array) -> tuple[Shape, Dtype]:
         return position.shape, bool_
@@ -145,7 +137,7 @@ class IsAt(_InPrograms):
 
 
 @dataclass(frozen=True)
-class ElementsAt(_InPrograms):
+class ElementsAt(_InPrograms, Gather):
     """Elements of the first input at indices, which were checked, that are the other inputs.
 
     `axes` are what the indices, which have the shape of the result, belong to. For each axis of the
@@ -154,8 +146,6 @@ class ElementsAt(_InPrograms):
 
     axes: Shape
     along: Shape
-
-    role = "gather"
 
     def infer(self, x: array, *indices: array) -> tuple[Shape, Dtype]:
         return indices[0].shape, x.dtype
@@ -170,13 +160,9 @@ class ElementsAt(_InPrograms):
                 subscript[axis] = np.arange(x.shape[axis]).reshape((-1,) + (1,) * behind)
         return x[tuple(subscript)]
 
-    def walked(self, strides: Shape) -> Shape:
-        """Strides along the axes of the result, given those of the input."""
+    def moved_strides(self, strides: Shape) -> Shape:
         return tuple(strides[axis] if axis >= 0 else 0 for axis in self.along)
 
     def emit_indices(self, k: Kernel, shape: Shape, *indices: Value) -> list[Value]:
-        """The index along each of `axes`, counted from its front, as an int64."""
         pairs = zip(self.axes, indices, strict=True)
         return [emitted_wrap(k, index, shape[axis]) for axis, index in pairs]
-
-    emit = no_rule("the kernel reads memory at a place that it computes")

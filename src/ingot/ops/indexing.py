@@ -1,6 +1,6 @@
 """Gathers and scatters: elements read from, and written to, places that arrays of indices name.
 
-`Gather` and `Scatter` index some axes with arrays, as NumPy's `x[:, rows, columns]` does. A gather
+`Take` and `Put` index some axes with arrays, as NumPy's `x[:, rows, columns]` does. A gather
 is differentiated to a scatter that adds, and the other way round. Negative indices count from the
 end; indices outside of the axis raise IndexError when they are evaluated.
 """
@@ -18,7 +18,8 @@ from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bfloat16, complex64, float16, int32, is_integer
 from ingot.graph.kernel import Kernel, Value
-from ingot.graph.op import Change, Op, apply, carry_out, no_rule
+from ingot.graph.op import Change, Op, apply, carry_out
+from ingot.graph.roles import Host, Scatter
 from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, size_of
 from ingot.ops.accumulate import (
     accumulation,
@@ -56,8 +57,6 @@ class _Indexed(Op, abstract=True):
 
     axes: Shape
 
-    why_single = "it has no elements"
-
     @property
     def position(self) -> int:
         """Where the axes of the indices begin in what is gathered."""
@@ -87,8 +86,10 @@ class _Indexed(Op, abstract=True):
         return [broadcast_to(counter, shape), *full]
 
 
-class Gather(_Indexed):
+class Take(_Indexed, Host):
     """The elements of the first input at the indices that are the other inputs."""
+
+    why_host = "it has no elements"
 
     def infer(self, x: array, *indices: array) -> tuple[Shape, Dtype]:
         return self.gathered_shape(x.shape, indices[0].shape), x.dtype
@@ -114,7 +115,7 @@ class Gather(_Indexed):
     def vjp(
         self, cotangent: array, out: array, x: array, *indices: array
     ) -> tuple[array | None, ...]:
-        total = apply(Scatter(self.axes, "add"), zeros(x.shape, x.dtype), cotangent, *indices)
+        total = apply(Put(self.axes, "add"), zeros(x.shape, x.dtype), cotangent, *indices)
         return (total, *(None for _ in indices))
 
     def jvp(
@@ -124,14 +125,14 @@ class Gather(_Indexed):
 
     def vmap(self, size: int, batched: tuple[bool, ...], x: array, *indices: array) -> array:
         if not any(batched[1:]):
-            result = apply(Gather(self.shifted), x, *indices)
-            neighbours = Gather(self.shifted).position > 0
+            result = apply(Take(self.shifted), x, *indices)
+            neighbours = Take(self.shifted).position > 0
             return result if neighbours else move_block(result, indices[0].ndim, 0, 1)
         if not batched[0]:
             full = [broadcast_batch(i, size, b) for i, b in zip(indices, batched[1:], strict=True)]
             return move_block(apply(self, x, *full), self.position, 0, 1)
         full = self.batched_indices(size, batched[1:], indices)
-        result = apply(Gather((0, *self.shifted)), x, *full)
+        result = apply(Take((0, *self.shifted)), x, *full)
         return move_block(result, 1, 1 + self.position, full[0].ndim - 1)
 
     def expanded(self, build: Callable[..., Any], x: Any, *indices: Any) -> Any | None:
@@ -149,19 +150,15 @@ class Gather(_Indexed):
         along = (*rest[: self.position], *(-1 for _ in range(count)), *rest[self.position :])
         return build(ElementsAt(self.axes, along), x, *places)
 
-    emit = no_rule("a kernel reads its elements by index, see expanded")
-
 
 @dataclass(frozen=True)
-class Scatter(_Indexed):
+class _Updated(_Indexed, abstract=True):
     """The first input with the second, shaped like a gather, written to what the others index.
 
     Elements that are named repeatedly combine all their updates; by "assign" they get the last.
     """
 
     mode: str  # one of accumulate.MODES
-
-    why_single = "it has no elements, or its sums of a half type are kept in float32"
 
     def infer(self, x: array, updates: array, *indices: array) -> tuple[Shape, Dtype]:
         return x.shape, x.dtype
@@ -194,7 +191,7 @@ class Scatter(_Indexed):
         self, cotangent: array, out: array, x: array, updates: array, *indices: array
     ) -> tuple[array | None, ...]:
         nothing = tuple(None for _ in indices)
-        gathered = apply(Gather(self.axes), cotangent, *indices)
+        gathered = apply(Take(self.axes), cotangent, *indices)
         if self.mode == "add":
             return (cotangent, gathered, *nothing)
         if self.mode == "assign":
@@ -204,7 +201,7 @@ class Scatter(_Indexed):
             for_x = apply(self, cotangent, _conjugate(updates), *indices)
             factors = self.other_factors(x, updates, indices)
             return (for_x, gathered * _conjugate(factors), *nothing)
-        chosen = updates == apply(Gather(self.axes), out, *indices)
+        chosen = updates == apply(Take(self.axes), out, *indices)
         return (where(x == out, cotangent, 0), where(chosen, gathered, 0), *nothing)
 
     def jvp(
@@ -218,11 +215,11 @@ class Scatter(_Indexed):
         along_x, along_updates = zeros_for_none(tangents[:2], (x, updates))
         if self.mode in ("assign", "add"):
             return apply(self, along_x, along_updates, *indices)
-        added = Scatter(self.axes, "add")
+        added = Put(self.axes, "add")
         if self.mode == "multiply":
             terms = along_updates * self.other_factors(x, updates, indices)
             return apply(added, apply(self, along_x, updates, *indices), terms, *indices)
-        chosen = updates == apply(Gather(self.axes), out, *indices)
+        chosen = updates == apply(Take(self.axes), out, *indices)
         terms = where(chosen, along_updates, 0)
         return apply(added, where(x == out, along_x, 0), terms, *indices)
 
@@ -232,20 +229,20 @@ class Scatter(_Indexed):
         lengths = tuple(shape[axis] for axis in self.axes)
         numbers = arange(indices[0].size, dtype=int32).reshape(index_shape)
         every = tuple(range(len(lengths)))
-        winners = apply(Scatter(every, "assign"), zeros(lengths, int32), numbers, *indices)
-        stays = apply(Gather(every), winners, *indices) == numbers
+        winners = apply(Put(every, "assign"), zeros(lengths, int32), numbers, *indices)
+        stays = apply(Take(every), winners, *indices) == numbers
         behind = len(shape) - len(lengths) - self.position
         return stays.reshape(index_shape + (1,) * behind)
 
     def other_factors(self, x: array, updates: array, indices: Sequence[array]) -> array:
         """For each update, the product of everything else that is multiplied into its element."""
         # Zeros cannot be divided out again, so they are left out of the product and counted.
-        gather = Gather(self.axes)
+        gather = Take(self.axes)
         is_zero = updates == 0
         factors = where(is_zero, 1, updates)
         product = apply(gather, apply(self, x, factors, *indices), *indices)
         count = apply(
-            Scatter(self.axes, "add"), zeros(x.shape, int32), astype(is_zero, int32), *indices
+            Put(self.axes, "add"), zeros(x.shape, int32), astype(is_zero, int32), *indices
         )
         others = apply(gather, count, *indices) - astype(is_zero, int32)
         return where(others == 0, product / factors, 0)
@@ -257,13 +254,19 @@ class Scatter(_Indexed):
         updates = broadcast_batch(updates, size, batched[1])
         count = indices[0].ndim - batched[2]
         if not any(batched[2:]):
-            op = Scatter(self.shifted, self.mode)
+            op = Put(self.shifted, self.mode)
             if op.position == 0:
                 updates = move_block(updates, 0, count, 1)
             return apply(op, x, updates, *indices)
         full = self.batched_indices(size, batched[2:], indices)
         updates = move_block(updates, 1 + self.position, 1, count)
-        return apply(Scatter((0, *self.shifted), self.mode), x, updates, *full)
+        return apply(Put((0, *self.shifted), self.mode), x, updates, *full)
+
+
+class Put(_Updated, Host):
+    """An update at indices, which are checked when it is evaluated."""
+
+    why_host = "it has no elements, or its sums of a half type are kept in float32"
 
     def expanded(
         self, build: Callable[..., Any], x: Any, updates: Any, *indices: Any
@@ -275,27 +278,26 @@ class Scatter(_Indexed):
             checked(build, index, x.shape[axis])
             for axis, index in zip(self.axes, indices, strict=True)
         ]
-        return build(CheckedScatter(self.axes, self.mode), x, updates, *places)
-
-    emit = no_rule("a kernel of its own stores through indices, see expanded")
+        return build(CheckedPut(self.axes, self.mode), x, updates, *places)
 
 
-@dataclass(frozen=True)
-class CheckedScatter(Scatter):
-    """A scatter at indices that are known to be within their axes."""
+class CheckedPut(_Updated, Scatter):
+    """An update at indices that are known to be within their axes."""
 
-    role = "scatter"
-
-    def expanded(self, build: Callable[..., Any], *inputs: Any) -> None:
-        return None
-
-    def emit_place(self, k: Kernel, index: Value, length: int) -> Value:
-        """Where an index leads along an axis, as an int64."""
+    def emit_index(self, k: Kernel, index: Value, length: int) -> Value:
         return emitted_wrap(k, index, length)
 
     def emit_combined(self, k: Kernel, old: Value, new: Value) -> Value:
-        """What is stored where `old` was."""
-        return new if self.mode == "assign" else getattr(k, self.mode)(old, new)
+        match self.mode:
+            case "assign":
+                return new
+            case "add":
+                return k.add(old, new)
+            case "multiply":
+                return k.multiply(old, new)
+            case "maximum":
+                return k.maximum(old, new)
+        return k.minimum(old, new)
 
 
 def _conjugate(x: array) -> array:
@@ -336,7 +338,7 @@ def gather(
 ) -> array:
     """The elements of `a` at indices along `axes` (sorted), which broadcast to each other."""
     lanes = checked_indices(name, [a.shape[axis] for axis in axes], indices)
-    return apply(Gather(axes), a, *lanes, stream=stream)
+    return apply(Take(axes), a, *lanes, stream=stream)
 
 
 def checked_indices(

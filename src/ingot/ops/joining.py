@@ -11,7 +11,8 @@ import numpy as np
 
 from ingot._native import Dtype, array, make, promote, wrap
 from ingot.graph.device import StreamLike
-from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.op import apply
+from ingot.graph.roles import Assemble, View
 from ingot.graph.shape import Shape, as_axes, as_lengths, normalize_axis, shape_text, size_of
 from ingot.ops.casting import astype
 from ingot.ops.creation import zeros
@@ -38,12 +39,10 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Concatenate(Op):
+class Concatenate(Assemble):
     """Its inputs, which have the same dtype, one after the other along `axis`."""
 
     axis: int
-
-    role = "assemble"
 
     def infer(self, *inputs: array) -> tuple[Shape, Dtype]:
         axis = self.axis
@@ -77,8 +76,8 @@ class Concatenate(Op):
         )
         return apply(Concatenate(self.axis + 1), *filled)
 
-    def pieces(self, *inputs: Any) -> list[tuple[int, Op]]:
-        found: list[tuple[int, Op]] = []
+    def slices(self, *inputs: Any) -> list[tuple[int, View]]:
+        found: list[tuple[int, View]] = []
         end = 0
         for number, x in enumerate(inputs):
             first = [0] * len(x.shape)
@@ -87,8 +86,6 @@ class Concatenate(Op):
             found.append((number, Slice(tuple(first), tuple(last), (1,) * len(first))))
             end = last[self.axis]
         return found
-
-    emit = no_rule("its inputs are copied next to each other, one block each")
 
 
 def between(a: array, axis: int, start: int, stop: int, stream: StreamLike = None) -> array:

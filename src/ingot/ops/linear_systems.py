@@ -16,7 +16,9 @@ from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64, float32, is_inexact, promote
 from ingot.graph.libraries import prepare_blas, scipy_linalg
-from ingot.graph.op import Op, apply, apply_multiple, no_rule
+from ingot.graph.op import apply
+from ingot.graph.outputs import apply_multiple
+from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, broadcast_shapes, shape_text
 from ingot.ops.casting import astype
 from ingot.ops.contraction import matmul
@@ -139,12 +141,12 @@ class Inverse(MatrixOp):
 
 
 @dataclass(frozen=True)
-class Solve(Op):
+class Solve(Host):
     """Solutions X of A X = B for stacks of equal dtype and equal axes in front of the matrices."""
 
     triangle: Triangle  # of A
 
-    why_single = BY_LAPACK
+    why_host = BY_LAPACK
     worth_cutting = MatrixOp.worth_cutting
     block_axis = MatrixOp.block_axis
 
@@ -184,8 +186,6 @@ class Solve(Op):
     def vmap(self, size: int, batched: tuple[bool, ...], a: array, b: array) -> array:
         left = broadcast_batch(a, size, batched[0])
         return apply(self, left, broadcast_batch(b, size, batched[1]))
-
-    emit = no_rule(BY_LAPACK)
 
 
 def solve_with(triangle: Triangle, a: array, b: array) -> array:

@@ -10,7 +10,8 @@ from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bool_, is_floating, is_integer, promote
 from ingot.graph.libraries import prepare_blas
-from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.op import apply
+from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, broadcast_shapes, shape_text
 from ingot.ops.casting import astype
 from ingot.ops.comparison import where
@@ -83,13 +84,13 @@ def _masked(x: array, mask: array | None, size: int, which: str) -> array:
     return broadcast_to(result, (*batch, *x.shape[-2:]))
 
 
-class SegmentedMatmul(Op):
+class SegmentedMatmul(Host):
     """For each pair of bounds the product of the columns of `a` and the rows of `b` between them.
 
     Bounds are an array (count, 2); what lies beyond the common axis is nothing.
     """
 
-    why_single = "it is a series of calls of BLAS"
+    why_host = "it is a series of calls of BLAS"
 
     def infer(self, a: array, b: array, bounds: array) -> tuple[Shape, Dtype]:
         return (bounds.shape[0], a.shape[0], b.shape[1]), a.dtype
@@ -140,8 +141,6 @@ class SegmentedMatmul(Op):
             return reshape(found, (size, bounds.shape[1], *found.shape[1:]))
         inside = expand_dims(_inside(bounds, a.shape[-1], a.dtype), -2)
         return matmul(expand_dims(a, -3) * inside, expand_dims(b, -3))
-
-    emit = no_rule(why_single)
 
 
 def _inside(bounds: array, length: int, dtype: Dtype) -> array:

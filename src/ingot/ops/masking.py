@@ -8,18 +8,19 @@ import numpy as np
 
 from ingot._native import Dtype, array
 from ingot.graph.dtype import int64
-from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.op import apply
+from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, shape_text
 from ingot.ops.comparison import where
 from ingot.ops.creation import zeros
-from ingot.ops.indexing import Gather
+from ingot.ops.indexing import Take
 from ingot.ops.movement import broadcast_to, reshape
 
 __all__: list[str] = []
 
 
 @dataclass(frozen=True)
-class MaskRank(Op):
+class MaskRank(Host):
     """For each True along the last axis, how many were before it; for a False, any position.
 
     There may be no more than `limit` of them, since that many values are there to be assigned.
@@ -27,7 +28,7 @@ class MaskRank(Op):
 
     limit: int
 
-    why_single = "it counts along the mask"
+    why_host = "it counts along the mask"
 
     def infer(self, mask: array) -> tuple[Shape, Dtype]:
         return mask.shape, int64
@@ -50,8 +51,6 @@ class MaskRank(Op):
 
     def vmap(self, size: int, batched: tuple[bool], mask: array) -> array:
         return apply(self, mask)
-
-    emit = no_rule(why_single)
 
 
 def assign_where(a: array, mask: array, values: array) -> array:
@@ -86,4 +85,4 @@ def _rows_in_order(mask: array, values: array, rest: Shape) -> array:
     # Without values there is still a row to point at where the mask is False: then, everywhere.
     rows = broadcast_to(values, (count, *rest)) if count else zeros((1, *rest), values.dtype)
     ranks = apply(MaskRank(count), reshape(mask, (mask.size,)))
-    return apply(Gather((0,)), rows, reshape(ranks, mask.shape))
+    return apply(Take((0,)), rows, reshape(ranks, mask.shape))

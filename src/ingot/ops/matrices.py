@@ -16,7 +16,9 @@ import numpy as np
 from ingot._native import Dtype, array
 from ingot.graph.blocks import longest_axis
 from ingot.graph.dtype import complex64, float32, float64
-from ingot.graph.op import Op, apply, apply_multiple, no_rule
+from ingot.graph.op import apply
+from ingot.graph.outputs import apply_multiple
+from ingot.graph.roles import Host
 from ingot.graph.shape import shape_text
 from ingot.ops.comparison import where
 from ingot.ops.creation import zeros
@@ -50,10 +52,10 @@ BY_LAPACK = "LAPACK computes it as a whole"
 _LARGE = 64  # matrices with so many rows and columns are computed in their own precision
 
 
-class MatrixOp(Op, abstract=True):
+class MatrixOp(Host, abstract=True):
     """Ops on each matrix of a stack."""
 
-    why_single = BY_LAPACK
+    why_host = BY_LAPACK
 
     worth_cutting = 1 << 18
 
@@ -63,8 +65,6 @@ class MatrixOp(Op, abstract=True):
     def vmap(self, size: int, batched: tuple[bool], x: array) -> Any:
         # The batch axis is one more axis of the stack.
         return apply_multiple(self, x) if self.several_outputs else apply(self, x)
-
-    emit = no_rule(BY_LAPACK)
 
 
 def require_matrices(name: str, a: array, dtypes: tuple[Dtype, ...] = FLOATS) -> array:

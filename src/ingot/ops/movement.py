@@ -20,8 +20,8 @@ from ingot.graph.construct import coerce, scalar
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bool_, complex64, float32, int32, int64, is_floating
 from ingot.graph.errors import ConversionError, value_text
-from ingot.graph.families import Linear
-from ingot.graph.op import apply, no_rule
+from ingot.graph.op import apply
+from ingot.graph.roles import Linear, View
 from ingot.graph.shape import (
     Shape,
     as_axes,
@@ -55,12 +55,11 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Broadcast(Linear):
+class Broadcast(Linear, View):
     """Repeats elements along new axes in front and along axes of length 1, without copying."""
 
     shape: Shape
 
-    role = "view"
     broadcasts = True
 
     def is_no_op(self, x: Any) -> bool:
@@ -99,8 +98,6 @@ class Broadcast(Linear):
         shape = (size, *self.shape)
         return make(Broadcast(shape), (aligned,), shape, x.dtype)
 
-    emit = no_rule("a broadcast is index arithmetic of the loop that reads it")
-
 
 def _repeated_axes(old: Shape, new: Shape) -> tuple[int, ...]:
     """The axes of `new` along which a broadcast of `old` repeats elements."""
@@ -116,12 +113,11 @@ def _repeated_axes(old: Shape, new: Shape) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Reshape(Linear):
+class Reshape(Linear, View):
     """The same elements in the same order under another shape."""
 
     shape: Shape
 
-    role = "view"
     keeps_order = True
 
     def is_no_op(self, x: Any) -> bool:
@@ -143,16 +139,12 @@ class Reshape(Linear):
     def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
         return _reshaped(x, (size, *self.shape), None)
 
-    emit = no_rule("a reshape is index arithmetic of the loop that reads it")
-
 
 @dataclass(frozen=True)
-class Transpose(Linear):
+class Transpose(Linear, View):
     """Axis i of the result is axis `axes[i]` of the input."""
 
     axes: tuple[int, ...]
-
-    role = "view"
 
     def is_no_op(self, x: Any) -> bool:
         return self.axes == tuple(range(len(self.axes)))
@@ -172,8 +164,6 @@ class Transpose(Linear):
 
     def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
         return apply(Transpose((0, *(axis + 1 for axis in self.axes))), x)
-
-    emit = no_rule("a transposition is index arithmetic of the loop that reads it")
 
 
 @lru_cache(maxsize=1024)

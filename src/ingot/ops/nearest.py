@@ -13,13 +13,15 @@ import numpy as np
 
 from ingot._native import Dtype, array
 from ingot.graph.dtype import int64
-from ingot.graph.op import Op, apply, apply_multiple, no_rule
+from ingot.graph.op import apply
+from ingot.graph.outputs import apply_multiple
+from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, size_of
 from ingot.ops.arithmetic import abs, sign
 from ingot.ops.comparison import where
 from ingot.ops.creation import arange, zeros_like
 from ingot.ops.extremes import maximum
-from ingot.ops.indexing import Gather, Scatter
+from ingot.ops.indexing import Put, Take
 from ingot.ops.movement import broadcast_to, expand_dims, reshape
 from ingot.ops.nearest_evaluation import METRICS, nearest_rows
 from ingot.ops.powers import sqrt, square
@@ -30,7 +32,7 @@ __all__ = ["METRICS", "Nearest"]
 
 
 @dataclass(frozen=True)
-class Nearest(Op):
+class Nearest(Host):
     """Distances and positions of the `k` rows of a database that are nearest to each query.
 
     The inputs are queries (..., queries, d), a database (..., rows, d) and, of shape (...), how
@@ -44,7 +46,7 @@ class Nearest(Op):
     metric: str
 
     several_outputs = True
-    why_single = "it selects rows while it computes distances"
+    why_host = "it selects rows while it computes distances"
 
     def infer(self, queries: array, database: array, count: array) -> tuple[Any, ...]:
         shape: Shape = (*queries.shape[:-1], self.k)
@@ -91,7 +93,7 @@ class Nearest(Op):
         def of_database() -> array:
             shares = weight * by_row
             empty = zeros_like(_table(database))
-            return reshape(apply(Scatter((0,), "add"), empty, shares, rows), database.shape)
+            return reshape(apply(Put((0,), "add"), empty, shares, rows), database.shape)
 
         return sum(weight * by_query, -2), of_database, None  # type: ignore[return-value]
 
@@ -112,7 +114,7 @@ class Nearest(Op):
         if tangents[0] is not None:
             change = change + sum(partials[0] * expand_dims(tangents[0], -2), -1)
         if tangents[1] is not None:
-            along = apply(Gather((0,)), _table(tangents[1]), rows)
+            along = apply(Take((0,)), _table(tangents[1]), rows)
             change = change + sum(partials[1] * along, -1)
         return where(found, change, 0), None
 
@@ -121,7 +123,7 @@ class Nearest(Op):
     ) -> tuple[array, array]:
         """The derivatives of each distance by its query and by its row, (..., queries, k, d)."""
         x = expand_dims(queries, -2)
-        y = apply(Gather((0,)), table, rows)
+        y = apply(Take((0,)), table, rows)
         x = broadcast_to(x, y.shape)
         if self.metric == "inner_product":
             return y, x
@@ -164,8 +166,6 @@ class Nearest(Op):
             broadcast_batch(database, size, batched[1]),
             broadcast_batch(count, size, batched[2]),
         )
-
-    emit = no_rule("selecting rows stays a host step")
 
 
 def _table(database: array) -> array:

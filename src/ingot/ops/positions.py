@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ingot._native import Dtype
-from ingot.graph.op import Op, no_rule
+from ingot.graph.op import no_rule
+from ingot.graph.roles import Iota
 from ingot.graph.shape import Shape
 
 __all__ = ["IN_PROGRAMS", "Positions"]
@@ -20,14 +21,12 @@ IN_PROGRAMS = "only compiled programs hold it, which are transformed before they
 
 
 @dataclass(frozen=True)
-class Positions(Op):
+class Positions(Iota):
     """For each element of an array its position among those along `axes`, counted row by row."""
 
     shape: Shape
     axes: Shape
     dtype: Dtype
-
-    role = "count"
 
     @property
     def steps(self) -> Shape:
@@ -52,4 +51,3 @@ class Positions(Op):
     vjp = no_rule(IN_PROGRAMS)
     jvp = no_rule(IN_PROGRAMS)
     vmap = no_rule(IN_PROGRAMS)
-    emit = no_rule("the loop around it knows where it is")

@@ -11,10 +11,11 @@ from ingot._native import array
 from ingot.graph.complex_arithmetic import product
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bool_
-from ingot.graph.elementary import Elementary, in_float32
-from ingot.graph.families import COMPLEX, FLOATING, Elementwise, lift
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.op import Partial
+from ingot.graph.roles import Elementwise
+from ingot.graph.roles.elementary import Elementary, in_float32
+from ingot.graph.roles.elementwise import COMPLEX, FLOATING, lift
 from ingot.ops.comparison import where
 from ingot.ops.exponential import log
 

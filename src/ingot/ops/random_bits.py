@@ -22,7 +22,8 @@ from ingot._native import Dtype, array, make
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import uint32
 from ingot.graph.kernel import Kernel, Value
-from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.op import apply, no_rule
+from ingot.graph.roles import Host, PairedMap
 from ingot.graph.shape import Shape, size_of
 from ingot.ops.movement import Broadcast, Reshape
 from ingot.ops.positions import IN_PROGRAMS, Positions
@@ -40,12 +41,12 @@ _SLAB = 1 << 15  # applications at a time: their intermediate words stay in the 
 
 
 @dataclass(frozen=True)
-class RandomBits(Op):
+class RandomBits(Host):
     """For each key of an array of shape (..., 2), an array of `shape` of random uint32."""
 
     shape: Shape
 
-    why_single = "its words come from a cipher"
+    why_host = "its words come from a cipher"
 
     def infer(self, keys: array) -> tuple[Shape, Dtype]:
         return (*keys.shape[:-1], *self.shape), uint32
@@ -87,16 +88,12 @@ class RandomBits(Op):
         own = tuple(range(len(batch), len(shape)))
         return build(RandomWord(words), build(Positions(shape, own, uint32)), *halves)
 
-    emit = no_rule("a kernel computes it as a function of positions, see expanded")
-
 
 @dataclass(frozen=True)
-class RandomWord(Op):
+class RandomWord(PairedMap):
     """One of `words` random words, given its position and both halves of the key."""
 
     words: int
-
-    role = "map"
 
     def infer(self, position: array, first: array, second: array) -> tuple[Shape, Dtype]:
         return position.shape, uint32

@@ -23,10 +23,11 @@ import numpy as np
 from ingot._native import array
 from ingot.graph.c_library import c_function
 from ingot.graph.dtype import bfloat16, float16, float32, float64
-from ingot.graph.elementary import in_float32
-from ingot.graph.families import Elementwise, dtype_mask, lift
 from ingot.graph.kernel import Kernel, Value
-from ingot.graph.op import Partial, no_rule
+from ingot.graph.op import Partial
+from ingot.graph.roles import Elementwise, Host, Pointwise
+from ingot.graph.roles.elementary import in_float32
+from ingot.graph.roles.elementwise import dtype_mask, lift
 from ingot.ops.exponential import exp
 
 __all__ = [
@@ -136,10 +137,13 @@ def _in_slabs(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np
     return result.reshape(x.shape)
 
 
+_SINGLE = dtype_mask((float16, bfloat16, float32))
+
+
 class _Matching(Elementwise, abstract=True):
     """Functions that give the bits that MLX gives. Half types are computed in float32."""
 
-    accepts = dtype_mask((float16, bfloat16, float32))
+    accepts = _SINGLE
 
     def emit(self, k: Kernel, x: Value) -> Value:
         return k.cast(self.emit_single(k, k.cast(x, float32)), k.dtype(x))
@@ -179,11 +183,10 @@ class MatchingLog(_Matching):
         return k.c_log(x)
 
 
-class MatchingLog1p(_Matching):
+class MatchingLog1p(Pointwise, Host):
     """log(1 + x)."""
 
-    role = "single"
-    why_single = _OUTSIDE
+    why_host = _OUTSIDE
     name = "log1p"
     accepts = dtype_mask((float32, float64))
 
@@ -193,23 +196,19 @@ class MatchingLog1p(_Matching):
     def partials(self, out: array, x: array) -> tuple[Partial]:
         return (lambda: 1 / (x + 1),)
 
-    emit = no_rule(_OUTSIDE)
 
-
-class MatchingErf(_Matching):
+class MatchingErf(Pointwise, Host):
     """The error function, with an error of up to 5e-7."""
 
-    role = "single"
-    why_single = _OUTSIDE
+    why_host = _OUTSIDE
     name = "erf"
+    accepts = _SINGLE
 
     def evaluate(self, x: np.ndarray) -> Any:
         return in_float32(lambda values: _in_slabs(_erf_values, values), x)
 
     def partials(self, out: array, x: array) -> tuple[Partial]:
         return (lambda: exp(-(x * x)) * (2 / sqrt(pi)),)
-
-    emit = no_rule(_OUTSIDE)
 
 
 class MatchingErfInv(_Matching):

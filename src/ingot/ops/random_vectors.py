@@ -11,7 +11,8 @@ from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import float32
 from ingot.graph.libraries import prepare_blas
-from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.op import apply, no_rule
+from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, broadcast_shapes, shape_text
 from ingot.ops.arithmetic import add
 from ingot.ops.casting import astype, only_array
@@ -23,7 +24,7 @@ from ingot.ops.random_state import key_or_next
 __all__ = ["multivariate_normal"]
 
 
-class CovarianceRoot(Op):
+class CovarianceRoot(Host):
     """Symmetric square roots of symmetric positive matrices, by their singular values."""
 
     def infer(self, covariance: array) -> tuple[Shape, Dtype]:
@@ -41,7 +42,6 @@ class CovarianceRoot(Op):
 
     vjp = no_rule("the singular values that it is made of have none in MLX")
     jvp = no_rule("the singular values that it is made of have none in MLX")
-    emit = no_rule("LAPACK computes it")
 
 
 _root = CovarianceRoot()

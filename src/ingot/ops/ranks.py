@@ -13,7 +13,8 @@ import numpy as np
 from ingot._native import Dtype, array
 from ingot.graph.dtype import float32, int32, is_inexact, is_signed_integer, uint32, uint64
 from ingot.graph.kernel import Kernel, Value
-from ingot.graph.op import Op, no_rule
+from ingot.graph.op import no_rule
+from ingot.graph.roles import Map
 from ingot.graph.shape import Shape
 from ingot.ops.positions import IN_PROGRAMS
 
@@ -24,7 +25,7 @@ _TOP = 1 << 31
 
 
 @dataclass(frozen=True)
-class Ranked(Op):
+class Ranked(Map):
     """Elements with their positions as uint64 that are in the order in which they would be chosen.
 
     The high half grows with the element, or with `largest` false falls, and is highest for NaN; the
@@ -32,8 +33,6 @@ class Ranked(Op):
     """
 
     largest: bool
-
-    role = "map"
 
     def infer(self, x: array, position: array) -> tuple[Shape, Dtype]:
         return x.shape, uint64
@@ -79,10 +78,8 @@ class Ranked(Op):
     vmap = no_rule(IN_PROGRAMS)
 
 
-class RankedPlace(Op):
+class RankedPlace(Map):
     """The position in a rank of `Ranked`."""
-
-    role = "map"
 
     def infer(self, rank: array) -> tuple[Shape, Dtype]:
         return rank.shape, uint32

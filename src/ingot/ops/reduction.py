@@ -30,9 +30,9 @@ from ingot.graph.dtype import (
     uint16,
     uint32,
 )
-from ingot.graph.families import Reduce
 from ingot.graph.kernel import Kernel, Value
-from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.op import Op, apply
+from ingot.graph.roles import Host, Reduce
 from ingot.graph.shape import Shape, normalize_axes, normalize_axis, shape_text, size_of
 from ingot.ops.along_axis import take_along_axis
 from ingot.ops.casting import AsType, astype
@@ -275,7 +275,7 @@ class Any(_Logical):
         return k.bitwise_or(a, b)
 
 
-class ArgReduce(Op, abstract=True):
+class ArgReduce(Host, abstract=True):
     """Positions of extremes along `axis`, which stays with length 1; of equal ones the first."""
 
     axis: int
@@ -294,7 +294,7 @@ class ArgReduce(Op, abstract=True):
         return apply(shifted, x)
 
     largest: typing.ClassVar[bool]  # or the smallest
-    why_single = "its elements and their positions do not fit into 64 bits together"
+    why_host = "its elements and their positions do not fit into 64 bits together"
 
     def expanded(self, build: Callable[..., typing.Any], x: typing.Any) -> typing.Any | None:
         if x.dtype.size > 4 or size_of(x.shape) == 0:
@@ -302,8 +302,6 @@ class ArgReduce(Op, abstract=True):
         places = build(Positions(x.shape, (self.axis,), uint32))
         ranks = build(Ranked(self.largest), x, places)
         return build(RankedPlace(), build(Max((self.axis,)), ranks))
-
-    emit = no_rule("a kernel computes it as the largest of ranks, see expanded")
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import numpy as np
 from ingot._native import Dtype, array, wrap
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64, float32, float64, is_inexact
-from ingot.graph.elementary import Elementary
-from ingot.graph.families import REAL, lift
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.op import Partial
+from ingot.graph.roles.elementary import Elementary
+from ingot.graph.roles.elementwise import REAL, lift
 from ingot.ops.casting import as_array, astype, only_array
 from ingot.ops.comparison import where
 

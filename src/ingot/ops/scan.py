@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ingot._native import Dtype, array, wrap
 from ingot.graph.blocks import longest_axis
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import bool_, float32, from_numpy, int32, is_complex, is_inexact
-from ingot.graph.families import neutral_value
-from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.dtype import bool_, float32, int32, is_complex, is_inexact
+from ingot.graph.op import apply
+from ingot.graph.roles import Host, Scan
 from ingot.graph.shape import Shape, normalize_axis
 from ingot.ops.casting import astype
 from ingot.ops.comparison import where
@@ -42,7 +42,7 @@ __all__ = [
 _LONG = 1024  # running sums of more numbers are kept in double precision
 _WIDE = 256  # so many rows and more are scanned side by side
 
-_HOST_STEP = "each element needs the one before it, which stays a host step"
+_HOST_STEP = "each element needs the one before it"
 
 
 def section(a: array, axis: int, start: int, stop: int, stream: StreamLike = None) -> array:
@@ -69,7 +69,7 @@ def _conjugate(a: array) -> array:
 
 
 @dataclass(frozen=True)
-class Recurrence(Op):
+class Recurrence(Host):
     """out[i] = factor[i] * out[i-1] + term[i] along `axis`, from the end if `reverse`.
 
     There is nothing before the first element: out[0] = term[0].
@@ -77,6 +77,8 @@ class Recurrence(Op):
 
     axis: int
     reverse: bool
+
+    why_host = _HOST_STEP
 
     def infer(self, factor: array, term: array) -> tuple[Shape, Dtype]:
         return term.shape, term.dtype
@@ -118,31 +120,20 @@ class Recurrence(Op):
             broadcast_batch(term, size, batched[1]),
         )
 
-    emit = no_rule(_HOST_STEP)
-
 
 @dataclass(frozen=True)
-class Scan(Op, abstract=True):
-    """Partial results of a reduction along `axis`: out[i] is made of x[0] ... x[i].
-
-    With `reverse` it is made of x[i] to the end; without `inclusive` x[i] itself is left out.
-    """
+class _Cumulative(Scan, abstract=True):
+    """Scans of the form out[i] = f(out[i-1], x[i]), where `step` is what NumPy calls f."""
 
     axis: int
     reverse: bool
     inclusive: bool
 
-    identity: ClassVar[float]  # the result for no elements; inf: the dtype's extreme value
-
-    step: ClassVar[np.ufunc]  # what NumPy calls f
     # (out, previous, x) -> the derivatives of out[i] by out[i-1] and by x[i], if inclusive
     partials: ClassVar[Callable[..., tuple[array, array]]]
 
     def block_axis(self, x: np.ndarray) -> int | None:
         return longest_axis(x.shape, self.axis)
-
-    def infer(self, x: array) -> tuple[Shape, Dtype]:
-        return x.shape, x.dtype
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         if x.size == 0:
@@ -182,11 +173,6 @@ class Scan(Op, abstract=True):
         """The dtype to work in."""
         return work_dtype(source.dtype)
 
-    def start(self, dtype: np.dtype) -> complex | bool:
-        """`identity` as a number of that dtype."""
-        known: Any = from_numpy(dtype)
-        return neutral_value(self.identity, known)
-
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
         if not is_inexact(x.dtype):
             return (None,)
@@ -211,13 +197,8 @@ class Scan(Op, abstract=True):
         """At each place the result before it."""
         return apply(replace(self, inclusive=False), x)
 
-    def vmap(self, size: int, batched: tuple[bool], x: array) -> array:
-        return apply(replace(self, axis=self.axis + 1), x)
 
-    emit = no_rule(_HOST_STEP)
-
-
-class CumSum(Scan):
+class CumSum(_Cumulative):
     """Running sum."""
 
     identity = 0
@@ -237,7 +218,7 @@ class CumSum(Scan):
         return None if tangents[0] is None else apply(self, tangents[0])
 
 
-class CumProd(Scan):
+class CumProd(_Cumulative):
     """Running product; on bool, and."""
 
     identity = 1
@@ -247,7 +228,7 @@ class CumProd(Scan):
         return x, previous
 
 
-class _CumulativeExtreme(Scan, abstract=True):
+class _CumulativeExtreme(_Cumulative, abstract=True):
     """What CumMax and CumMin share."""
 
     def partials(self, out: array, previous: array, x: array) -> tuple[array, array]:
@@ -270,7 +251,7 @@ class CumMin(_CumulativeExtreme):
     step = np.minimum
 
 
-class LogCumSumExp(Scan):
+class LogCumSumExp(_Cumulative):
     """Logarithm of the running sum of exponentials."""
 
     identity = -math.inf
@@ -309,7 +290,7 @@ def _complex_logaddexp(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _scan(
     name: str,
-    kind: type[Scan],
+    kind: type[_Cumulative],
     a: array,
     axis: int | None,
     reverse: bool,

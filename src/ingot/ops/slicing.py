@@ -19,7 +19,8 @@ import numpy as np
 from ingot._native import Dtype, array, make
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import is_integer
-from ingot.graph.op import Change, Op, apply, carry_out, no_rule
+from ingot.graph.op import Change, apply, carry_out
+from ingot.graph.roles import Assemble, Host, View
 from ingot.graph.shape import Shape, as_lengths, normalize_axis, shape_text
 from ingot.ops.casting import astype
 from ingot.ops.creation import zeros
@@ -50,7 +51,7 @@ def broadcast_batch(x: array, size: int, batched: bool) -> array:
 
 
 @dataclass(frozen=True)
-class Slice(Op):
+class Slice(View):
     """The elements start, start + stride, ... before stop of each axis, as a view.
 
     All are positions: only a stop may be -1, for a negative stride that goes down to the first
@@ -61,8 +62,6 @@ class Slice(Op):
     stop: Shape
     strides: Shape
     dropped: Shape = ()
-
-    role = "view"
 
     @cached_property
     def kept_shape(self) -> Shape:
@@ -115,18 +114,14 @@ class Slice(Op):
         dropped = tuple(axis + 1 for axis in self.dropped)
         return apply(Slice((0, *self.start), (size, *self.stop), (1, *self.strides), dropped), x)
 
-    emit = no_rule("a slice is index arithmetic of the loop that reads it")
-
 
 @dataclass(frozen=True)
-class SliceUpdate(Op):
+class SliceUpdate(Assemble):
     """The first input with the elements of a `Slice` replaced by the second, of their shape."""
 
     start: Shape
     stop: Shape
     strides: Shape
-
-    role = "assemble"
 
     def infer(self, x: array, update: array) -> tuple[Shape, Dtype]:
         return x.shape, x.dtype
@@ -161,11 +156,9 @@ class SliceUpdate(Op):
         replaces_all = update.shape == x.shape and set(self.strides) <= {1}
         return update if replaces_all else None
 
-    def pieces(self, x: Any, update: Any) -> list[tuple[int, Op]]:
+    def slices(self, x: Any, update: Any) -> list[tuple[int, View]]:
         everything = Slice((0,) * len(x.shape), x.shape, (1,) * len(x.shape))
         return [(0, everything), (1, Slice(self.start, self.stop, self.strides))]
-
-    emit = no_rule("it is two copies, of which the second goes to the places of the slice")
 
 
 def zeros_for_none(tangents: Sequence[array | None], primals: Sequence[array]) -> list[array]:
@@ -194,7 +187,7 @@ def element(a: array, axis: int, position: int, stream: StreamLike = None) -> ar
 
 
 @dataclass(frozen=True)
-class _Dynamic(Op, abstract=True):
+class _Dynamic(Host, abstract=True):
     """What the slices with computed starts share.
 
     `axes` and `sizes` do not count the `batch` axes that vmap has put in front of all inputs: each
@@ -240,7 +233,7 @@ class _Dynamic(Op, abstract=True):
 class DynamicSlice(_Dynamic):
     """The slice of `sizes` whose starts along `axes` are the elements of the second input."""
 
-    why_single = "where it starts is computed"
+    why_host = "where it starts is computed"
 
     def infer(self, x: array, starts: array) -> tuple[Shape, Dtype]:
         return x.shape[: self.batch] + self.sizes, x.dtype
@@ -264,13 +257,11 @@ class DynamicSlice(_Dynamic):
             op, broadcast_batch(x, size, batched[0]), broadcast_batch(starts, size, batched[1])
         )
 
-    emit = no_rule(why_single)
-
 
 class DynamicSliceUpdate(_Dynamic):
     """The first input with a slice, which starts where the third says, replaced by the second."""
 
-    why_single = _UPDATE
+    why_host = _UPDATE
 
     def infer(self, x: array, update: array, starts: array) -> tuple[Shape, Dtype]:
         return x.shape, x.dtype
@@ -310,8 +301,6 @@ class DynamicSliceUpdate(_Dynamic):
             broadcast_batch(update, size, batched[1]),
             broadcast_batch(starts, size, batched[2]),
         )
-
-    emit = no_rule(why_single)
 
 
 def slice(

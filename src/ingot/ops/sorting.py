@@ -17,7 +17,8 @@ from ingot._native import Dtype, array, promote, wrap
 from ingot.graph.blocks import longest_axis
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import float32, is_inexact, uint32
-from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.op import apply
+from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, normalize_axis, shape_text
 from ingot.ops.along_axis import take_along_axis
 from ingot.ops.casting import astype
@@ -39,12 +40,11 @@ __all__ = [
 
 Side = Literal["left", "right"]
 
-_HOST_STEP = "sorting stays a host step"
 _MANY = 10_000  # values are looked up in ascending order if there are so many
 _SHORT = 64  # rows of so few elements are sorted faster without packing
 
 
-class _AlongAxis(Op, abstract=True):
+class _AlongAxis(Host, abstract=True):
     """Ops that work on each row along `axis`."""
 
     axis: int
@@ -60,8 +60,6 @@ class _AlongAxis(Op, abstract=True):
     def vmap(self, size: int, batched: tuple[bool], x: array) -> array:
         shifted: _AlongAxis = replace(cast(Any, self), axis=self.axis + 1)
         return apply(shifted, x)
-
-    emit = no_rule(_HOST_STEP)
 
 
 class _Order(_AlongAxis, abstract=True):
@@ -185,7 +183,7 @@ class ArgPartition(_Order):
 
 
 @dataclass(frozen=True)
-class SearchSorted(Op):
+class SearchSorted(Host):
     """Where values belong in sequences sorted along the last axis.
 
     The axes before it, if any, are batch axes, which are also the first axes of the values.
@@ -228,8 +226,6 @@ class SearchSorted(Op):
                 return apply(self, sequence, values)
             sequence = broadcast_batch(sequence, size, False)
         return apply(self, sequence, broadcast_batch(values, size, batched[1]))
-
-    emit = no_rule("a binary search stays a host step")
 
 
 def _flat_or_axis(name: str, a: array, axis: int | None, stream: StreamLike) -> tuple[array, int]:

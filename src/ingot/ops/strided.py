@@ -12,8 +12,8 @@ from numpy.lib.stride_tricks import as_strided as numpy_as_strided
 
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
-from ingot.graph.families import Linear
-from ingot.graph.op import apply, no_rule
+from ingot.graph.op import apply
+from ingot.graph.roles import Host, Linear
 from ingot.graph.shape import Shape, as_lengths, as_shape, shape_text, size_of
 from ingot.ops.creation import arange, full, zeros
 from ingot.ops.movement import flatten, require_array, reshape
@@ -22,14 +22,14 @@ __all__ = ["as_strided"]
 
 
 @dataclass(frozen=True)
-class AsStrided(Linear):
+class AsStrided(Linear, Host):
     """For each index i, element `offset + sum(i * strides)` of the input in row order."""
 
     shape: Shape
     strides: Shape
     offset: int
 
-    why_single = "it reads its input in row order"
+    why_host = "it reads its input in row order"
 
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         return self.shape, x.dtype
@@ -55,8 +55,6 @@ class AsStrided(Linear):
     def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
         example = size_of(x.shape[1:])
         return apply(AsStrided((size, *self.shape), (example, *self.strides), self.offset), x)
-
-    emit = no_rule("a strided view is index arithmetic of the loop that reads it")
 
 
 def as_strided(

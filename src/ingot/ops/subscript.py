@@ -22,7 +22,7 @@ from ingot.graph.shape import Shape, shape_text
 from ingot.ops.arithmetic import add, multiply, reciprocal
 from ingot.ops.casting import astype
 from ingot.ops.extremes import maximum, minimum
-from ingot.ops.indexing import Gather, Scatter, checked_indices, move_block
+from ingot.ops.indexing import Put, Take, checked_indices, move_block
 from ingot.ops.masking import assign_where
 from ingot.ops.movement import as_array, broadcast_to, reshape
 from ingot.ops.slicing import Slice, SliceUpdate, element, span_length
@@ -90,7 +90,7 @@ def read(a: array, place: Place) -> array:
     """The elements at a place."""
     part = _part(a, place)
     if place.indices:
-        op = Gather(place.axes)
+        op = Take(place.axes)
         part = apply(op, part, *place.indices)
         if place.to_front:
             part = move_block(part, op.position, 0, place.indices[0].ndim)
@@ -112,7 +112,7 @@ def write(name: str, a: array, place: Place, values: array, mode: str) -> array:
     updates = reshape(_fitted(name, values, place.shape), place.plain_shape)
     part = _part(a, place)
     if place.indices:
-        op = Scatter(place.axes, mode)
+        op = Put(place.axes, mode)
         if place.to_front:
             updates = move_block(updates, 0, op.position, place.indices[0].ndim)
         part = apply(op, part, updates, *place.indices)

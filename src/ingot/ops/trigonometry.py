@@ -13,9 +13,9 @@ import numpy as np
 from ingot._native import array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64
-from ingot.graph.elementary import Elementary
-from ingot.graph.families import FLOATING, REAL, lift
 from ingot.graph.op import Partial
+from ingot.graph.roles.elementary import Elementary
+from ingot.graph.roles.elementwise import FLOATING, REAL, lift
 from ingot.ops.arithmetic import multiply
 
 __all__ = [

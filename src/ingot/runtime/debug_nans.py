@@ -23,6 +23,7 @@ from ingot import _native
 from ingot._native import Node
 from ingot.graph.errors import operation_text
 from ingot.graph.op import Op
+from ingot.graph.roles import Map, Reduce
 from ingot.graph.source import Source
 from ingot.runtime.failures import named
 
@@ -121,9 +122,9 @@ def _from_finite(op: Op, inputs: Sequence[np.ndarray], shape: tuple[int, ...]) -
         if not _can_be_infinite(value.dtype):
             continue
         finite = np.isfinite(value)
-        if op.role == "reduce":
-            finite = np.all(finite, axis=op.axes, keepdims=True)  # type: ignore[attr-defined]
-        if finite.shape != shape or op.role not in ("map", "reduce"):
+        if isinstance(op, Reduce):
+            finite = np.all(finite, axis=op.axes, keepdims=True)
+        if finite.shape != shape or not isinstance(op, (Map, Reduce)):
             finite = finite.all()
         found = found & finite
     return found

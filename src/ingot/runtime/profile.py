@@ -18,7 +18,8 @@ from typing import Any
 
 from ingot import _native
 from ingot._native import Dtype, Node
-from ingot.graph.op import Output
+from ingot.graph.outputs import Output
+from ingot.graph.roles import View
 from ingot.graph.shape import size_of
 from ingot.graph.source import Source
 from ingot.runtime.evaluate import synchronize
@@ -238,7 +239,7 @@ def _ran_node(node: Node, begin: int, end: int) -> None:
     if not op.only_calls:
         kind = "op"
         sources = () if node.origin is None else (node.origin,)
-        nbytes = 0 if op.role == "view" else _nbytes(node) + sum(map(_nbytes, node.inputs))
+        nbytes = 0 if isinstance(op, View) else _nbytes(node) + sum(map(_nbytes, node.inputs))
     report = (kind, op.title, sources, nbytes, 0, begin, end, *_here())
     for each in _running:
         each._take(report)

@@ -20,8 +20,10 @@ from ingot import _native
 from ingot._native import Dtype, array
 from ingot.graph.blas import matrix_product
 from ingot.graph.libraries import prepare_blas, scipy_linalg
-from ingot.graph.op import Op, apply, apply_multiple, no_rule
+from ingot.graph.op import apply, no_rule
+from ingot.graph.outputs import apply_multiple
 from ingot.graph.parallel import each_in_parallel, one_blas_thread
+from ingot.graph.roles import Host
 from ingot.graph.shape import Shape
 from ingot.ops.decompositions import QR
 from ingot.ops.matrices import BY_LAPACK, by_matrix, raising
@@ -104,7 +106,7 @@ def _pass(x: np.ndarray) -> _Pass | None:
 
 
 @dataclass(frozen=True)
-class RitzVectors(Op):
+class RitzVectors(Host):
     """The largest singular values, with vectors, of A within a space.
 
     Given `A @ basis` and the basis, whose columns are orthonormal; computed from inner products in
@@ -114,7 +116,7 @@ class RitzVectors(Op):
     k: int
 
     several_outputs = True
-    why_single = BY_LAPACK
+    why_host = BY_LAPACK
 
     def infer(self, product: array, basis: array) -> tuple[tuple[Shape, Dtype], ...]:
         left, right = (product.shape[0], self.k), (self.k, basis.shape[0])
@@ -141,16 +143,15 @@ class RitzVectors(Op):
     vjp = no_rule("transforms follow decompositions by LAPACK instead")
     jvp = no_rule("transforms follow decompositions by LAPACK instead")
     vmap = no_rule("transforms follow decompositions by LAPACK instead")
-    emit = no_rule(BY_LAPACK)
 
 
 @dataclass(frozen=True)
-class TwoSidedProduct(Op):
+class TwoSidedProduct(Host):
     """A^T (A V), a band of rows of A at a time: the band is in the cache for the second product."""
 
     band_size: int | None  # in rows
 
-    why_single = "it is a sequence of products of matrices, which BLAS computes"
+    why_host = "it is a sequence of products of matrices, which BLAS computes"
 
     def infer(self, a: array, v: array) -> tuple[Shape, Dtype]:
         return v.shape, v.dtype
@@ -182,8 +183,6 @@ class TwoSidedProduct(Op):
 
     def vmap(self, size: int, batched: tuple[bool, ...], a: array, v: array) -> array:
         return a.mT @ (a @ v)
-
-    emit = no_rule("products of matrices are calls of BLAS")
 
 
 def _summed_bands(

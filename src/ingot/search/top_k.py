@@ -10,7 +10,7 @@ import numpy as np
 import ingot.core as mx
 from ingot.graph.device import StreamLike
 from ingot.graph.errors import type_name, value_text
-from ingot.graph.op import apply_multiple
+from ingot.graph.outputs import apply_multiple
 from ingot.graph.shape import shape_text
 from ingot.ops.nearest import Nearest
 from ingot.search.metrics import MetricType, as_metric

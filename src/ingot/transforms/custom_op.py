@@ -14,7 +14,8 @@ from typing import Any
 from ingot import _native
 from ingot._native import Dtype, array, leaves, placeholder, wrap
 from ingot.graph.dtype import is_inexact
-from ingot.graph.op import Op, apply_multiple, no_rule
+from ingot.graph.outputs import apply_multiple
+from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, shape_text
 from ingot.graph.tree import arrays_in, tree_map
 from ingot.ops.casting import astype, stop_gradient
@@ -54,11 +55,11 @@ class Rules:
 
 
 @dataclass(frozen=True, eq=False)
-class CustomFunction(Op):
+class CustomFunction(Host):
     """The outputs of a function, given after its arguments and what it captured, with its rules."""
 
     several_outputs = True
-    why_single = "it passes the outputs of a function through"
+    why_host = "it passes the outputs of a function through"
 
     recording: Recording  # of the function: takes the arguments and what it captured
     rules: Rules
@@ -175,8 +176,6 @@ class CustomFunction(Op):
             for x, is_batched in zip(traced, batched[-len(traced) :], strict=True)
         ]
         return tuple(self.like_outputs("vmap", outputs, shapes, traced))
-
-    emit = no_rule("it passes the outputs of the function through, which are emitted themselves")
 
     def like_arguments(self, tree: Any, inputs: Sequence[array]) -> list[array | None]:
         """The shares that a vjp rule returned, one for each array in the args."""

@@ -8,7 +8,7 @@ from typing import Any
 from ingot import _native
 from ingot._native import Node, array, between, replace_leaves, wrap
 from ingot.graph.dtype import is_inexact
-from ingot.graph.op import Output, outputs_of
+from ingot.graph.outputs import Output, outputs_of
 from ingot.graph.shape import shape_text
 from ingot.graph.tree import tree_leaves
 from ingot.ops.casting import astype

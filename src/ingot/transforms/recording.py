@@ -15,6 +15,7 @@ from typing import Any
 
 from ingot._native import Node, array, between, make, wrap
 from ingot.graph.op import Op
+from ingot.graph.roles import View
 from ingot.graph.shape import size_of
 
 __all__ = ["Recording", "record"]
@@ -101,7 +102,7 @@ def _large_constants(path: list[Node]) -> list[Node]:
 
 
 def _is_large_constant(node: Node) -> bool:
-    while not node.evaluated and node.op is not None and node.op.role == "view":
+    while not node.evaluated and isinstance(node.op, View):
         (node,) = node.inputs  # a view is as large as what it shows
     if node.tracer or node.evaluated or node.op is None:
         return False

@@ -22,7 +22,7 @@ from ingot._native import (
     wrap,
 )
 from ingot.graph.errors import value_text
-from ingot.graph.op import Output
+from ingot.graph.outputs import Output
 from ingot.graph.shape import shape_text
 from ingot.ops.movement import broadcast_to, expand_dims, moveaxis
 from ingot.transforms.tracing import check_arrays, check_callable, named_after, tracing

@@ -11,7 +11,7 @@ from tests.compiler.thread_campaign import main
 
 import ingot.core as mx
 from ingot.compiler.call.eager import evaluate_whole
-from ingot.graph.op import Output
+from ingot.graph.outputs import Output
 
 
 def test_a_short_campaign() -> None:

@@ -15,8 +15,9 @@ from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.passes.fuse import fuse
 from ingot.compiler.run.program import Program
 from ingot.graph.dtype import ALL_DTYPES, bool_, is_inexact
-from ingot.graph.families import Elementwise, lift
 from ingot.graph.op import registry
+from ingot.graph.roles import Elementwise
+from ingot.graph.roles.elementwise import lift
 from ingot.ops.arithmetic import Add
 
 OPS = {

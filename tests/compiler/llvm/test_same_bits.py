@@ -21,8 +21,9 @@ from tests.support.bits import different_bits, edges, ulps_apart
 import ingot.core as mx
 from ingot import _native
 from ingot.graph.dtype import ALL_DTYPES, bool_, is_inexact
-from ingot.graph.families import Elementwise, lift
 from ingot.graph.op import registry
+from ingot.graph.roles import Elementwise
+from ingot.graph.roles.elementwise import lift
 
 OPS = {
     name: kind()

@@ -15,7 +15,7 @@ import pytest
 
 import ingot.core as mx
 from ingot.graph.op import Op, registry
-from ingot.ops.indexing import Scatter
+from ingot.ops.indexing import Put
 from ingot.ops.slicing import SliceUpdate
 
 
@@ -74,7 +74,7 @@ def test_a_change_that_is_interrupted_can_be_made_again(monkeypatch: pytest.Monk
 
     x = mx.array(np.zeros((100, 100), np.float32))
     with monkeypatch.context() as patch:
-        patch.setattr(Scatter, "change", interrupt)
+        patch.setattr(Put, "change", interrupt)
         x = x.at[mx.array([1, 1])].add(1.0)
         with pytest.raises(KeyboardInterrupt):
             mx.eval(x)
@@ -86,13 +86,13 @@ def test_a_change_that_is_interrupted_can_be_made_again(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("axes", [(0,), (1,)], ids=str)
 def test_a_change_is_one_call_of_a_function_in_c(axes: tuple[int, ...]) -> None:
     assert {name for name, op in registry().items() if op.change is not None} == {
-        "Scatter", "CheckedScatter", "ScatterAxis", "SliceUpdate", "DynamicSliceUpdate"
+        "Put", "CheckedPut", "PutAlongAxis", "SliceUpdate", "DynamicSliceUpdate"
     }  # fmt: skip
     rng = np.random.default_rng(0)
     x = rng.standard_normal((30, 30)).astype(np.float32)
     updates = rng.standard_normal((30, 30)).astype(np.float32)
     index = rng.integers(0, 30, 30)
-    scatters = [(Scatter(axes, mode), (updates, index)) for mode in ("add", "multiply", "assign")]
+    scatters = [(Put(axes, mode), (updates, index)) for mode in ("add", "multiply", "assign")]
     slices = [(SliceUpdate((0, 2), (30, 8), (1, 2)), (updates[:, :3],))]
     for op, others in (*scatters, *slices):
         expected = op.evaluate(x, *others)

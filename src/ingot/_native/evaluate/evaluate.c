@@ -94,10 +94,7 @@ static double count_elements(Node *node) {
 
 /* Views cost nothing, however large they are. */
 static bool is_view(Node *node) {
-    PyObject *role = PyObject_GetAttr(node->op, attribute_names.role);
-    bool found = role != NULL && PyUnicode_Check(role) && PyUnicode_CompareWithASCIIString(role, "view") == 0;
-    Py_XDECREF(role);
-    return found;
+    return PyObject_TypeCheck(node->op, (PyTypeObject *)callbacks.view_type);
 }
 
 static bool worth_fusing(NodeList *order) {

@@ -23,6 +23,7 @@ from ingot._native import Dtype, Node
 from ingot.compiler.forms.tape import Step, Tape, only_carries_rules, passed_input
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.run.program import Program
+from ingot.graph.roles import Map, Reduce, View
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.failures import evaluating
 from ingot.runtime.numerics import excess_precision
@@ -159,7 +160,7 @@ def _program(nodes: list[Node], wanted: list[int]) -> tuple[Program, list[Node]]
     Other threads may evaluate nodes of the graph meanwhile, so what was read of them is used only
     once it is clear that none did.
     """
-    if sum(node.op.role in ("map", "reduce") for node in nodes) < 2:
+    if sum(isinstance(node.op, (Map, Reduce)) for node in nodes) < 2:
         return None
     key, leaves, nbytes = _structure(nodes, wanted)
     if key is None or _overtaken(nodes):
@@ -213,7 +214,7 @@ def _structure(nodes: list[Node], wanted: list[int]) -> tuple[Hashable | None, l
         parts.append(tuple(sources))
         parts.append(node.shape)
         parts.append(node.dtype)
-        if type(node.dtype) is Dtype and op.role != "view":
+        if type(node.dtype) is Dtype and not isinstance(op, View):
             nbytes += node.dtype.size * _elements(node.shape) * (1 + len(sources))
     if any(type(leaf.dtype) is not Dtype for leaf in leaves):
         return None, leaves, nbytes

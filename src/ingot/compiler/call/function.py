@@ -25,7 +25,7 @@ from ingot.compiler.trace.capture import Snapshot
 from ingot.compiler.trace.escapes import Escapes
 from ingot.compiler.trace.structure import Contents
 from ingot.compiler.trace.trace import SIZES_CHANGED, Trace, trace
-from ingot.graph.op import Output, apply_multiple
+from ingot.graph.outputs import Output, apply_multiple
 from ingot.graph.source import depth_of_user
 from ingot.graph.state import implicit_states, state_lock
 from ingot.runtime.belongings import capture_lock

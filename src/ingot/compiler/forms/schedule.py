@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ingot.compiler.forms.tape import Step, Tape
+from ingot.graph.roles import Gather, Reduce, View
 
 __all__ = ["Group", "Schedule", "gathers", "inputs_at_place", "without_ones"]
 
@@ -17,7 +18,7 @@ class Group:
     """Steps that run together.
 
     Kinds: "fused" (one kernel), "scatter" (a kernel of its own), "assemble" (copies), "view" and
-    "count" (no work), "check" (an error or no work), "single" (one op).
+    "iota" (no work), "check" (an error or no work), "single" (one op).
     """
 
     kind: str
@@ -34,7 +35,7 @@ class Group:
     @property
     def nbytes(self) -> int:
         """What the group reads and writes."""
-        if self.kind in ("view", "count", "check"):
+        if self.kind in ("view", "iota", "check"):
             return 0
         return sum(step.nbytes for step in (*self.inputs, *self.outputs))
 
@@ -95,13 +96,12 @@ def _verify_shapes(group: Group) -> None:
         shape = without_ones(step.shape)
         assert shape == group.domain or shape == rows, f"{step.op} does not fit {group.domain}"
         if shape != group.domain and not group.by_rows:
-            role = getattr(step.op, "role", "")
-            assert role in ("reduce", "view"), f"{step.op} runs beside its rows"
+            assert isinstance(step.op, (Reduce, View)), f"{step.op} runs beside its rows"
 
 
 def gathers(step: Step) -> bool:
     """Whether a step takes elements of its first input at indices."""
-    return step.op is not None and step.op.role == "gather"
+    return isinstance(step.op, Gather)
 
 
 def inputs_at_place(step: Step) -> tuple[Step, ...]:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ingot._native import Dtype, Node, array, topological
-from ingot.graph.op import Op, Output
+from ingot.graph.op import Op
+from ingot.graph.outputs import Output
 from ingot.graph.source import Source
 
 __all__ = ["Step", "Tape", "only_carries_rules", "parameters", "passed_input", "tape_of"]

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
 from ingot._native import Dtype
 from ingot.compiler.forms.schedule import Group, inputs_at_place
 from ingot.compiler.forms.tape import Step
-from ingot.graph.families import Reduce
 from ingot.graph.reduction_order import inner_axes
+from ingot.graph.roles import Gather, Iota, Reduce, View
 from ingot.graph.shape import size_of
 
 __all__ = [
@@ -87,9 +87,9 @@ def operands_of(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> tuple[
     """The collapsed domain of a group with its operands. Scalars that are constants are none."""
     taken = {source for step in group.steps for source in inputs_at_place(step)}
     plain = [step for step in group.inputs if step in taken and not is_immediate(step)]
-    reads = [step for step in plain if not _is_count(step)]
-    counts = [step for step in plain if _is_count(step)]
-    gathers = [step for step in group.steps if step.op is not None and step.op.role == "gather"]
+    reads = [step for step in plain if not isinstance(step.op, Iota)]
+    counts = [step for step in plain if isinstance(step.op, Iota)]
+    gathers = [step for step in group.steps if isinstance(step.op, Gather)]
     # the step whose memory it is, the shape that is walked, the strides along that
     rows: list[tuple[Step, tuple[int, ...], tuple[int, ...]]] = [
         *((step, step.shape, strides_of[step]) for step in reads),
@@ -132,12 +132,7 @@ def operands_of(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> tuple[
 
 def depends_on_order(group: Group) -> bool:
     """Whether it shows in the results in which order a group combines elements."""
-    return any(
-        step.op is not None
-        and step.op.role == "reduce"
-        and cast(Reduce, step.op).depends_on_order()
-        for step in group.steps
-    )
+    return any(isinstance(step.op, Reduce) and step.op.depends_on_order() for step in group.steps)
 
 
 def _with_sorted(order: list[int], reduced: tuple[int, ...]) -> list[int]:
@@ -156,19 +151,13 @@ def _domain(lengths: tuple[int, ...], kinds: list[int]) -> Domain:
 
 
 def _gathered_strides(step: Step, strides_of: dict[Step, tuple[int, ...]]) -> tuple[int, ...]:
-    op: Any = step.op
-    found: tuple[int, ...] = op.walked(strides_of[step.inputs[0]])
-    return found
+    assert isinstance(step.op, Gather)
+    return step.op.moved_strides(strides_of[step.inputs[0]])
 
 
 def _count_steps(step: Step) -> tuple[int, ...]:
-    op: Any = step.op
-    found: tuple[int, ...] = op.steps
-    return found
-
-
-def _is_count(step: Step) -> bool:
-    return step.op is not None and step.op.role == "count"
+    assert isinstance(step.op, Iota)
+    return step.op.steps
 
 
 def is_immediate(step: Step) -> bool:
@@ -180,7 +169,7 @@ def immediate_value(step: Step) -> np.ndarray | None:
     """The one element of a constant, also seen through views; None if there are several, or it is
     no constant.
     """
-    while step.op is not None and step.op.role == "view":
+    while isinstance(step.op, View):
         step = step.inputs[0]
     if step.value is None or step.value.size != 1:
         return None
@@ -259,8 +248,7 @@ def reads_rows_again(group: Group) -> bool:
         return False
     later: set[Step] = set()
     for step in group.steps:
-        assert step.op is not None
-        if step.op.role == "reduce" or not later.isdisjoint(step.inputs):
+        if isinstance(step.op, Reduce) or not later.isdisjoint(step.inputs):
             later.add(step)
     return any(size_of(step.shape) == size_of(group.domain) for step in later)
 

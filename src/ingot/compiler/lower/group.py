@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from ingot.compiler.forms.affine import Affine, affine, extent
 from ingot.compiler.forms.nest import Buffer, Indices, Value
@@ -17,6 +16,7 @@ from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Operand, immediate_value, operands_of
 from ingot.compiler.lower.kernel import Kernel, kernel_of
+from ingot.graph.roles import Gather, Reduce, View
 
 __all__ = ["GroupBuilder", "Known", "Memory", "Spot"]
 
@@ -60,9 +60,7 @@ class GroupBuilder(NestBuilder):
         self.domain, operands = operands_of(group, strides_of)
         self.reads, self.gathers, self.writes, self.counts = operands
         self.members = set(group.steps)
-        self.reductions = [
-            step for step in group.steps if step.op is not None and step.op.role == "reduce"
-        ]
+        self.reductions = [step for step in group.steps if isinstance(step.op, Reduce)]
         self.nest.independent = bool(shared)
         self.positions = {operand.step: operand for operand in self.counts}
         self.read_of: dict[Step, Memory] = {}
@@ -100,7 +98,8 @@ class GroupBuilder(NestBuilder):
         first, among those of the domain and those that are found by index.
         """
         found = self._memory(operand, True)
-        op: Any = step.op
+        op = step.op
+        assert isinstance(op, Gather)
         source = step.inputs[0]
         strides = self.strides_of[source]
         buffer = found.buffer
@@ -169,9 +168,9 @@ class GroupBuilder(NestBuilder):
                 continue
             inputs = [self.value(source, known, spot) for source in inputs_at_place(step)]
             assert step.op is not None
-            if step.op.role == "gather":
+            if isinstance(step.op, Gather):
                 found = self._gathered(step, inputs, spot)
-            elif step.op.role == "view":
+            elif isinstance(step.op, View):
                 found = inputs[0]
             else:
                 found = self.rounded(step.op.emit(self.words, *inputs))
@@ -185,7 +184,8 @@ class GroupBuilder(NestBuilder):
 
     def _gathered(self, step: Step, indices: list[Value], spot: Spot) -> Value:
         """An element of the first input of a step, at indices."""
-        op: Any = step.op
+        op = step.op
+        assert isinstance(op, Gather)
         memory, order = self.gather_of[step]
         shape = step.inputs[0].shape
         found = op.emit_indices(self.words, shape, *indices)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ingot.compiler.forms.tape import Step
+from ingot.graph.roles import View
 from ingot.graph.shape import size_of
 
 __all__ = ["Layout", "contiguous", "layout_of_view"]
@@ -40,6 +41,5 @@ def layout_of_view(step: Step, strides: tuple[int, ...]) -> tuple[int, tuple[int
     """
     if size_of(step.shape) == 0:
         return 0, contiguous(step.shape, step.dtype.size)
-    assert step.op is not None
-    found: tuple[int, tuple[int, ...]] | None = step.op.layout(step.inputs[0].shape, strides)
-    return found
+    assert isinstance(step.op, View)
+    return step.op.layout(step.inputs[0].shape, strides)

@@ -1,7 +1,7 @@
 """A map under construction, in pairs if that saves work.
 
 Some ops, such as ciphers that make random bits, get the elements at two spots for the work of one
-(`Op.emit_pair`): one in the front half of their elements, the other as far into the back half. A
+(`PairedMap`): one in the front half of their elements, the other as far into the back half. A
 map that holds one goes through the front half of its domain only. Each iteration computes the pair
 first and then all other steps at both spots. Of an odd number of elements the middle one, last of
 the front half, has no partner and is computed alone.
@@ -16,6 +16,7 @@ from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Domain, is_immediate
 from ingot.compiler.lower.group import GroupBuilder, Known, Spot
+from ingot.graph.roles import PairedMap
 
 __all__ = ["MapBuilder"]
 
@@ -59,7 +60,7 @@ class MapBuilder(GroupBuilder):
         back: Known = {}
         for step in self.paired:
             inputs = [self.value(source, front, spot) for source in step.inputs]
-            assert step.op is not None
+            assert isinstance(step.op, PairedMap)
             front[step], back[step] = map(self.rounded, step.op.emit_pair(self.words, *inputs))
         self._remaining(front, spot)
         self._remaining(back, (spot[0] + self.front, *spot[1:]))
@@ -75,8 +76,7 @@ def _comes_in_pairs(step: Step, builder: GroupBuilder) -> bool:
     position are the same everywhere.
     """
     domain = builder.domain
-    assert step.op is not None
-    if step.op.paired_elements == 0 or not domain.lengths:
+    if not isinstance(step.op, PairedMap) or not domain.lengths:
         return False
     if len(domain.lengths) > 1 and domain.lengths[0] % 2 != 0:
         return False

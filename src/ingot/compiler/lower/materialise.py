@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 
 from ingot.compiler.forms.tape import Step
-from ingot.graph.op import Op, no_rule
+from ingot.graph.op import no_rule
+from ingot.graph.roles import Map
 
 __all__ = ["Materialise", "copy_of"]
 
 
 @dataclass(frozen=True)
-class Materialise(Op):
+class Materialise(Map):
     """The elements of a value, at a place of their own."""
-
-    role = "map"
 
     def infer(self, x: Any) -> Any:
         return x.shape, x.dtype

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, affine
@@ -20,6 +19,7 @@ from ingot.compiler.lower.domain import Operand
 from ingot.compiler.lower.group import GroupBuilder, Memory, Spot
 from ingot.graph.dtype import bfloat16, complex64, float16, float32, float64
 from ingot.graph.reduction_order import BLOCK, LANES, PART
+from ingot.graph.roles import Reduce
 
 __all__ = ["Accumulator", "Elements", "Rows", "is_written_out", "is_zero_anyway", "lane_count"]
 
@@ -61,16 +61,16 @@ class Accumulator:
 
     def __init__(self, step: Step) -> None:
         self.step = step
-        self.op: Any = step.op
+        assert isinstance(step.op, Reduce)
+        self.op = step.op
         is_half = step.dtype is float16 or step.dtype is bfloat16
         self.dtype: Dtype = float32 if is_half else step.dtype
-        is_sum = getattr(self.op, "sums", False)
-        self.total: Dtype = float64 if is_sum and self.dtype is float32 else self.dtype
+        self.total: Dtype = float64 if self.op.sums and self.dtype is float32 else self.dtype
 
     @property
     def in_lanes(self) -> bool:
         """Whether bundles can be combined: of complex numbers not their order."""
-        return self.dtype is not complex64 or bool(self.op.depends_on_order())
+        return self.dtype is not complex64 or self.op.depends_on_order()
 
     def start(self, dtype: Dtype) -> Constant:
         """The element to begin with."""

@@ -15,6 +15,7 @@ from ingot.compiler.llvm.emit import Element, LLVMKernel, register_type
 from ingot.compiler.lower.group import GroupBuilder, Known, Memory, Spot
 from ingot.compiler.lower.kernel import Kernel
 from ingot.compiler.lower.reductions import Accumulator, Rows, is_written_out
+from ingot.graph.roles import Gather, Reduce, View
 from ingot.graph.shape import size_of
 
 __all__ = ["lower_rows"]
@@ -51,14 +52,13 @@ class _Passes:
         self.stage: dict[Step, int] = {}
         group = builder.group
         for step in group.steps:
-            assert step.op is not None
-            if step.op.role == "reduce":
+            if isinstance(step.op, Reduce):
                 self.is_row[step] = True
                 self.stage[step] = self.stage.get(step.inputs[0], 0) + 1
                 continue
             members = [source for source in step.inputs if source in builder.members]
             spreads = (
-                step.op.role == "view"
+                isinstance(step.op, View)
                 and step.op.broadcasts
                 and size_of(step.shape) != size_of(step.inputs[0].shape)
             )
@@ -100,11 +100,11 @@ class _Passes:
         known: dict[Step, Element] = {}
         for needed in self.builder.closure([step], lambda s: self.is_row.get(s, False)):
             assert needed.op is not None
-            if needed.op.role == "gather":
+            if isinstance(needed.op, Gather):
                 return True
             inputs = [known.get(s) or _dummy(s) for s in needed.inputs]
             known[needed] = (
-                inputs[0] if needed.op.role == "view" else needed.op.emit(scratch, *inputs)
+                inputs[0] if isinstance(needed.op, View) else needed.op.emit(scratch, *inputs)
             )
             if len(scratch.code.lines) > COSTLY:
                 return True
@@ -126,10 +126,7 @@ class _Passes:
         return [
             step
             for step in self.builder.group.steps
-            if self.is_row[step]
-            and step.op is not None
-            and step.op.role != "reduce"
-            and self.stage[step] <= number
+            if self.is_row[step] and not isinstance(step.op, Reduce) and self.stage[step] <= number
         ]
 
 

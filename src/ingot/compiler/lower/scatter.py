@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any, cast
 
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest import Buffer, Value
@@ -18,6 +17,7 @@ from ingot.compiler.forms.nest_build import NestBuilder
 from ingot.compiler.forms.size import Number, hint_of, is_symbolic, smallest
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, kernel_of
+from ingot.graph.roles import Scatter
 
 __all__ = ["lower_scatter"]
 
@@ -41,7 +41,8 @@ class _Scatter(NestBuilder):
         super().__init__()
         self.in_place = in_place
         self.step = step
-        self.op = cast(Any, step.op)
+        assert isinstance(step.op, Scatter)
+        self.op = step.op
         base, updates, *indices = step.inputs
         self.indexed = [base.shape[axis] for axis in self.op.axes]
         kept = [axis for axis in range(len(base.shape)) if axis not in self.op.axes]
@@ -113,7 +114,7 @@ class _Scatter(NestBuilder):
     def _update(self, turn: tuple[Affine, ...], low: Affine, height: int) -> None:
         """Combines one update into its row, if that is in the range."""
         found = [
-            self.op.emit_place(self.words, self.load(index, turn), length)
+            self.op.emit_index(self.words, self.load(index, turn), length)
             for index, length in zip(self.indices, self.indexed, strict=True)
         ]
         along = [self.checked(at, n) for at, n in zip(found, self.indexed, strict=True)]

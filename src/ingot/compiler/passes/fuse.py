@@ -27,6 +27,7 @@ from ingot.compiler.forms.schedule import (
 )
 from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.passes.late_casts import single_reader
+from ingot.graph.roles import Assemble, Check, Gather, Host, Iota, Map, Reduce, Scatter, View
 from ingot.graph.shape import size_of
 
 __all__ = ["fuse", "runs_by_rows", "separate"]
@@ -96,7 +97,7 @@ class _Part:
 
 
 def _is_view(step: Step) -> bool:
-    return step.op is not None and step.op.role == "view"
+    return isinstance(step.op, View)
 
 
 class _Fuser:
@@ -112,11 +113,27 @@ class _Fuser:
 
     def run(self) -> list[Group]:
         for step in self.tape.steps:
-            if step.op is None:
-                self.available[step] = 0
-                continue
-            handler = getattr(self, "_" + step.op.role)
-            handler(step)
+            match step.op:
+                case None:
+                    self.available[step] = 0
+                case Map():
+                    self._map(step)
+                case View() as op:
+                    self._view(step, op)
+                case Reduce() as op:
+                    self._reduce(step, op)
+                case Gather():
+                    self._join(step, without_ones(step.shape))
+                case Scatter():
+                    self._single(step, kind="scatter")
+                case Assemble():
+                    self._single(step, kind="assemble")
+                case Iota():
+                    self._iota(step)
+                case Check():
+                    self._check(step)
+                case Host() as op:
+                    self._single(step, op.why_host)
         return self._groups()
 
     # How each role joins
@@ -127,20 +144,16 @@ class _Fuser:
         else:
             self._join(step, without_ones(step.shape))
 
-    def _gather(self, step: Step) -> None:
-        self._join(step, without_ones(step.shape))
-
-    def _reduce(self, step: Step) -> None:
+    def _reduce(self, step: Step, op: Reduce) -> None:
         source = step.inputs[0]
         domain = without_ones(source.shape)
-        positions = _positions(source.shape, step.op.axes)  # type: ignore[union-attr]
+        positions = _positions(source.shape, op.axes)
         if not positions or size_of(domain) == 0:
             self._single(step, "there is nothing to reduce")
             return
         self._join(step, domain, positions)
 
-    def _view(self, step: Step) -> None:
-        op: Any = step.op
+    def _view(self, step: Step, op: View) -> None:
         source = step.inputs[0]
         part = self.part_of.get(source)
         if part is not None:
@@ -161,26 +174,17 @@ class _Fuser:
         self.available[step] = max(map(self._readable, step.inputs))
         self.singles[step] = Group("check", [step])
 
-    def _scatter(self, step: Step) -> None:
-        self._single(step)
-        self.singles[step].kind = "scatter"
-
-    def _assemble(self, step: Step) -> None:
-        self._single(step)
-        self.singles[step].kind = "assemble"
-
-    def _count(self, step: Step) -> None:
-        self.singles[step] = Group("count", [step])
+    def _iota(self, step: Step) -> None:
+        self.singles[step] = Group("iota", [step])
         self.available[step] = 0
 
-    def _single(self, step: Step, reason: str = "") -> None:
-        op: Any = step.op
+    def _single(self, step: Step, reason: str = "", kind: str = "single") -> None:
         for source in step.inputs:
             self._settle(source)
             self._read(source)
         level = max((self._readable(source) for source in step.inputs), default=0)
         self.available[step] = level + 1
-        self.singles[step] = Group("single", [step], reason=reason or op.why_single)
+        self.singles[step] = Group(kind, [step], reason=reason)
 
     def _join(
         self, step: Step, domain: tuple[int, ...], reduced: tuple[int, ...] | None = None

@@ -10,10 +10,9 @@ in memory anyway, and all take it from there.
 from __future__ import annotations
 
 from ingot.compiler.forms.tape import Step, Tape
+from ingot.graph.roles import Map, Reduce
 
 __all__ = ["late_casts", "single_reader"]
-
-_AT_PLACE = {"map", "reduce"}  # roles that take their inputs element by element, inside of kernels
 
 
 def late_casts(tape: Tape) -> Tape:
@@ -45,8 +44,8 @@ def single_reader(step: Step, users: list[Step]) -> bool:
 
 def _is_late(step: Step, users: list[Step]) -> bool:
     return (
-        step.op is not None
-        and step.op.role == "map"
-        and step.op.widens(*step.inputs)
-        and all(user.op is not None and user.op.role in _AT_PLACE for user in users)
+        isinstance(step.op, Map)
+        and step.op.upcasts(*step.inputs)
+        # those take their inputs element by element, inside of kernels
+        and all(isinstance(user.op, (Map, Reduce)) for user in users)
     )

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from ingot.compiler.forms.tape import Step, Tape, parameters
-from ingot.graph.families import is_approximate
 from ingot.graph.op import Op
+from ingot.graph.roles import Map, View
+from ingot.graph.roles.elementwise import is_approximate
 
 __all__ = ["SimplifyReport", "simplify"]
 
@@ -94,8 +95,7 @@ class _Simplifier:
 
     def _is_map_of_repeated_constants(self, step: Step) -> bool:
         return (
-            step.op is not None
-            and step.op.role == "map"
+            isinstance(step.op, Map)
             and len(step.inputs) > 0
             and all(_is_scalar_constant(self._shown(source)) for source in step.inputs)
             and _has_one_value(step)
@@ -157,7 +157,7 @@ def _has_one_value(step: Step) -> bool:
 
 
 def _is_view(step: Step) -> bool:
-    return step.op is not None and step.op.role == "view"
+    return isinstance(step.op, View)
 
 
 def _views(step: Step) -> list[Step]:
@@ -171,9 +171,9 @@ def _views(step: Step) -> list[Step]:
 
 def _folded(step: Step, inputs: Sequence[Step]) -> Step:
     """The one element that a step computes of those of constants."""
-    op: Any = step.op
+    assert step.op is not None
     with np.errstate(all="ignore"):
-        value = np.asarray(op.evaluate(*(source.value for source in inputs)))
+        value = np.asarray(step.op.evaluate(*(source.value for source in inputs)))
     return Step(None, (), value.shape, step.dtype, None, step.source, value)
 
 

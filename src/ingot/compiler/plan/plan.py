@@ -27,7 +27,8 @@ from ingot.compiler.plan.arena import Arena
 from ingot.compiler.plan.callbacks import checking, finishing, host, viewer
 from ingot.compiler.plan.work import Work
 from ingot.graph.blas import has_gemm, product_of
-from ingot.graph.op import Output
+from ingot.graph.outputs import Output
+from ingot.graph.roles import Assemble, Map, Product, Scatter
 from ingot.graph.shape import size_of
 from ingot.runtime.progress import working
 
@@ -134,7 +135,7 @@ class _Planner:
         return {self.base.get(step, step): None for step in self.schedule.tape.outputs}
 
     def _is_gemm(self, step: Step) -> bool:
-        return step.op is not None and step.op.contracts and has_gemm(step.dtype)
+        return isinstance(step.op, Product) and has_gemm(step.dtype)
 
     # Instructions
 
@@ -147,7 +148,7 @@ class _Planner:
                 self._view(step)
             elif group.kind == "fused":
                 self._fused(group, self._shared(group, number))
-            elif group.kind == "count":
+            elif group.kind == "iota":
                 pass  # kernels know positions
             elif group.kind == "check":
                 self._check(step)
@@ -224,12 +225,12 @@ class _Planner:
         """Copies the pieces of a result to their places in it, one after the other."""
         self._give_place(step)
         whole = self.place[step]
-        assert step.op is not None
-        for number, piece in step.op.pieces(*step.inputs):
+        assert isinstance(step.op, Assemble)
+        for number, part in step.op.slices(*step.inputs):
             source = step.inputs[number]
             if size_of(source.shape) == 0:
                 continue
-            found = piece.layout(step.shape, whole.strides)
+            found = part.layout(step.shape, whole.strides)
             assert found is not None
             offset, strides = found
             copy = copy_of(source, step)
@@ -445,9 +446,9 @@ class _Planner:
 
 def _takes_in_place(step: Step, source: Step) -> bool:
     """Whether a step takes of a value only what its own result replaces."""
-    if step.op is not None and step.op.role == "scatter":
+    if isinstance(step.op, Scatter):
         return step.inputs.index(source) == 0 and step.inputs.count(source) == 1
-    return step.op is not None and step.op.role == "map"
+    return isinstance(step.op, Map)
 
 
 def _passes_inputs(step: Step) -> bool:

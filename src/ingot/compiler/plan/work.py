@@ -12,6 +12,7 @@ from typing import Any
 from ingot.compiler.forms.nest import touched
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel
+from ingot.graph.roles import Gather, View
 from ingot.graph.source import Source
 
 __all__ = ["About", "Work", "bytes_in_memory", "group_name"]
@@ -100,22 +101,21 @@ def touched_steps(kernel: Kernel) -> tuple[list[Step], list[Step], bool]:
 
 def group_name(steps: list[Step]) -> str:
     """The ops of a group in a few words: "Max Subtract Exp Sum +1"."""
-    ops: list[Any] = [step.op for step in steps]
-    names = [type(op).__name__ for op in ops if op is not None and op.role != "view"]
+    ops = [step.op for step in steps if step.op is not None]
+    names = [type(op).__name__ for op in ops if not isinstance(op, View)]
     names = list(dict.fromkeys(names or [type(op).__name__ for op in ops]))
     more = len(names) - MOST_NAMES
     return " ".join(names[:MOST_NAMES]) + (f" +{more}" if more > 0 else "")
 
 
 def _takes_by_index(step: Step, source: Step) -> bool:
-    op = step.op
-    return op is not None and op.role == "gather" and source not in step.inputs[1:]
+    return isinstance(step.op, Gather) and source not in step.inputs[1:]
 
 
 def bytes_in_memory(step: Step) -> int:
     """What reading all of a step touches: a view repeats or leaves out elements of another."""
     nbytes = step.nbytes
-    while step.op is not None and step.op.role == "view":
+    while isinstance(step.op, View):
         step = step.inputs[0]
         nbytes = min(nbytes, step.nbytes)
     return nbytes

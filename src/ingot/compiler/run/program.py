@@ -17,7 +17,8 @@ from ingot.compiler.forms.tape import Tape
 from ingot.compiler.plan.plan import Plan, build_plan
 from ingot.compiler.plan.work import About
 from ingot.compiler.run.step_by_step import Check, run_step_by_step
-from ingot.graph.op import Op, no_rule
+from ingot.graph.op import no_rule
+from ingot.graph.roles import Host
 from ingot.graph.shape import Shape
 from ingot.runtime.compile_log import log
 from ingot.runtime.profile import profiled
@@ -148,7 +149,7 @@ class Program:
 
 
 @dataclass(frozen=True, eq=False)
-class Compiled(Op):
+class Compiled(Host):
     """The results of a compiled function, all at once."""
 
     several_outputs = True
@@ -173,7 +174,6 @@ class Compiled(Op):
     vjp = no_rule(_TRACED_THROUGH)
     jvp = no_rule(_TRACED_THROUGH)
     vmap = no_rule(_TRACED_THROUGH)
-    emit = no_rule("it is the code of a whole function")
 
 
 _native.set_callbacks(compiled_type=Compiled)

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ingot.compiler.forms.tape import Step, Tape
-from ingot.graph.op import Op, Output
+from ingot.graph.op import Op
+from ingot.graph.outputs import Output
 
 __all__ = ["Check", "run_step_by_step"]
 

@@ -15,6 +15,7 @@ from ingot.compiler.lower.domain import immediate_value, is_immediate
 from ingot.compiler.machine.jit import assembly, machine_description
 from ingot.explain.page.layout import layered
 from ingot.explain.text import source_lines
+from ingot.graph.roles import View, role_of
 from ingot.graph.source import Source
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def page_data(explanation: Explanation) -> dict[str, Any]:
         step: number
         for number, group in enumerate(stages.schedule.groups)
         for step in group.steps
-        if group.kind not in ("view", "count")
+        if group.kind not in ("view", "iota")
     }
     described = explanation.to_dict()
     return {
@@ -121,7 +122,7 @@ def _node(step: Step, tape: Tape, numbers: dict[Step, int]) -> dict[str, Any]:
         name = what.removeprefix("input ").removeprefix("argument ").removeprefix("captured ")
         kind, title = "input", name.replace("`", "")
     else:
-        kind, title = step.op.role, type(step.op).__name__
+        kind, title = role_of(type(step.op)).__name__.lower(), type(step.op).__name__
     return {
         "id": numbers[step],
         "kind": kind,
@@ -183,7 +184,7 @@ def _fused_stage(explanation: Explanation, work_of: dict[int, list[int]]) -> dic
             nodes.append(_node(step, tape, numbers) | {"group": -1, "fate": ""})
             nodes[-1]["result"] = step in results
     for number, group in enumerate(schedule.groups):
-        if group.kind in ("view", "count"):
+        if group.kind in ("view", "iota"):
             continue
         box = len(nodes)
         for source in group.inputs:
@@ -208,7 +209,7 @@ def _card(
 ) -> dict[str, Any]:
     entries = [explanation.work[position] for position in work]
     kind = entries[0].kind if entries else "nothing"
-    steps = [s for s in group.steps if s.op is not None and s.op.role != "view"] or group.steps
+    steps = [s for s in group.steps if not isinstance(s.op, View)] or group.steps
     lines = [f"%{numbers[step]} {type(step.op).__name__}" for step in steps]
     if len(lines) > MOST_CARD_LINES:
         lines = [*lines[: MOST_CARD_LINES - 1], f"and {len(lines) - MOST_CARD_LINES + 1} more"]

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ingot.graph.dtype import bfloat16, float16
-from ingot.graph.families import Elementwise
 from ingot.graph.kernel import Kernel, Value
+from ingot.graph.roles.elementwise import Elementwise
 
 __all__ = ["Elementary", "in_float32"]
 

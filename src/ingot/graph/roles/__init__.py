@@ -1,0 +1,65 @@
+"""Roles: what an op is to the compiler, each a class that says what its ops must provide.
+
+Every op has one role: it derives from one of the classes of `ROLES`, which the fuser and the
+lowering tell apart by `isinstance`. Defining an op that lacks something its role asks for raises a
+TypeError that names it; type checkers find it too. docs/roles.md says what a newcomer writes.
+"""
+
+from __future__ import annotations
+
+from ingot.graph.op import Op
+from ingot.graph.roles.assemble import Assemble
+from ingot.graph.roles.check import Check
+from ingot.graph.roles.elementary import Elementary
+from ingot.graph.roles.elementwise import Elementwise, Pointwise
+from ingot.graph.roles.gather import Gather
+from ingot.graph.roles.host import Host
+from ingot.graph.roles.iota import Iota
+from ingot.graph.roles.linear import Linear
+from ingot.graph.roles.map import Map, PairedMap
+from ingot.graph.roles.product import Product
+from ingot.graph.roles.reduce import Reduce
+from ingot.graph.roles.scan import Scan
+from ingot.graph.roles.scatter import Scatter
+from ingot.graph.roles.view import View
+
+__all__ = [
+    "ROLES",
+    "Assemble",
+    "Check",
+    "Elementary",
+    "Elementwise",
+    "Gather",
+    "Host",
+    "Iota",
+    "Linear",
+    "Map",
+    "PairedMap",
+    "Pointwise",
+    "Product",
+    "Reduce",
+    "Scan",
+    "Scatter",
+    "View",
+    "role_of",
+]
+
+# Product and Scan come before Host, which they fall back to.
+ROLES: tuple[type[Op], ...] = (
+    Map,
+    View,
+    Reduce,
+    Scan,
+    Gather,
+    Scatter,
+    Assemble,
+    Iota,
+    Check,
+    Product,
+    Host,
+)
+
+
+def role_of(kind: type[Op]) -> type[Op]:
+    """The role of a class of ops."""
+    return next(role for role in ROLES if issubclass(kind, role))

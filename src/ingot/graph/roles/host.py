@@ -1,0 +1,21 @@
+"""Host steps: ops that only their `evaluate` rule computes, between kernels."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ingot.graph.op import Op, no_rule
+
+__all__ = ["Host"]
+
+
+class Host(Op, role=True):
+    """One call of `evaluate`, by NumPy, SciPy or the extension, on inputs and results in memory.
+
+    Write `why_host`, which explanations show. An op that has a form in other roles for most inputs
+    gives that in `expanded`; then `why_host` says when it has none.
+    """
+
+    why_host: ClassVar[str] = "its elements depend on many others"
+
+    emit = no_rule("it is computed as a whole, by one call of its evaluate rule")

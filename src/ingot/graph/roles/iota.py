@@ -1,0 +1,28 @@
+"""Iotas: ops whose elements are functions of their position, which loops know."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from ingot.graph.op import Op, no_rule
+
+if TYPE_CHECKING:
+    from ingot.graph.shape import Shape
+
+__all__ = ["Iota"]
+
+
+class Iota(Op, role=True):
+    """Numbers that grow by a fixed step along each axis, beginning with 0. They have no inputs and
+    are never in memory: a kernel has them in the registers of its loops.
+
+    Write `steps`.
+    """
+
+    @property
+    @abstractmethod
+    def steps(self) -> Shape:
+        """By how much the number grows along each axis of the result."""
+
+    emit = no_rule("the loop around it knows the position")

@@ -1,0 +1,50 @@
+"""Scans: ops that combine the elements along an axis to as many partial results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+
+from ingot._native import Dtype, array
+from ingot.graph.dtype import from_numpy
+from ingot.graph.op import apply
+from ingot.graph.roles.host import Host
+from ingot.graph.roles.reduce import neutral_value
+
+if TYPE_CHECKING:
+    from ingot.graph.shape import Shape
+
+__all__ = ["Scan"]
+
+
+class Scan(Host, role=True):
+    """Partial results of a reduction along `axis`: out[i] is made of x[0] ... x[i].
+
+    With `reverse` it is made of x[i] to the end; without `inclusive` x[i] itself is left out.
+    Write a frozen dataclass with these three fields, the number `identity`, the ufunc `step` and
+    the derivatives. Scans are host steps today.
+    """
+
+    axis: int
+    reverse: bool
+    inclusive: bool
+
+    identity: ClassVar[float]  # the result for no elements; inf: the dtype's extreme value
+    step: ClassVar[np.ufunc]  # of the result before and the next element
+
+    why_host = "each element needs the one before it"
+
+    def start(self, dtype: np.dtype) -> complex | bool:
+        """`identity` as a number of that dtype."""
+        known = from_numpy(dtype)
+        assert known is not None
+        return neutral_value(self.identity, known)
+
+    def infer(self, x: array) -> tuple[Shape, Dtype]:
+        return x.shape, x.dtype
+
+    def vmap(self, size: int, batched: tuple[bool], x: array) -> array:
+        shifted: Scan = replace(cast(Any, self), axis=self.axis + 1)
+        return apply(shifted, x)

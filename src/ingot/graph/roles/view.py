@@ -1,0 +1,37 @@
+"""Views: ops whose elements are their input's, at addresses that strides lead to."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+from ingot import _native
+from ingot.graph.op import Op, no_rule
+
+if TYPE_CHECKING:
+    from ingot.graph.shape import Shape
+
+__all__ = ["View"]
+
+
+class View(Op, role=True):
+    """The elements of the one input, addressed otherwise. Views move no memory.
+
+    Write `layout`, and set `keeps_order` or `broadcasts` where they hold: the fuser keeps such
+    views inside of loops.
+    """
+
+    keeps_order: ClassVar[bool] = False  # the elements, read row by row, are the input's
+    broadcasts: ClassVar[bool] = False  # elements are repeated along axes
+
+    @abstractmethod
+    def layout(self, shape: Shape, strides: Shape) -> tuple[int, Shape] | None:
+        """Where the elements are, given the shape and the strides in bytes of the input.
+
+        The offset of the first one and the strides, in bytes; None if no strides lead to them.
+        """
+
+    emit = no_rule("a view is index arithmetic of the loop that reads it")
+
+
+_native.set_callbacks(view_type=View)
