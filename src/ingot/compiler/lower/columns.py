@@ -23,6 +23,8 @@ __all__ = ["Columns"]
 # should be some tiles for threads to share, and rows of a tile should be some cache lines long.
 MAX_COLUMNS, MIN_COLUMNS = 512, 128
 SOME_TILES = 16
+# Lanes that one loop combines: LLVM's time grows with the square of the pointers in a loop.
+LANES_TOGETHER = 8
 # rows that a reduction along columns combines at once, divided by the steps it computes
 ROWS_TOGETHER = 8
 MAX_WRITTEN_OUT = 64  # steps of a column's code that has no loop over rows
@@ -57,9 +59,12 @@ class Columns:
         self.is_long = self.length > BLOCK
         self.blocks_in_row = -(-self.length // BLOCK) if self.is_long else 1
         self.blocks = self.blocks_in_row * domain.size(self.outer)
+        self.is_one_block = type(self.blocks) is int and self.blocks == 1
         self.in_parts = self.blocks > PART
         self.parts = -(-self.blocks // PART) if self.in_parts else 1
         self.lane_count = lane_count(self.length)
+        # whether lanes begin with rows, not with zeros that those are added to
+        self.fills_lanes = not self.is_long and type(self.length) is int and self.length >= LANES
         self.maps, self.outputs = maps, outputs
         self.together = max(1, ROWS_TOGETHER // max(1, len(self.maps)))
         self.is_short = (
@@ -116,12 +121,13 @@ class Columns:
     def reduce_all(self) -> None:
         """All rows of the tile into `totals`."""
         builder = self.builder
-        self._start(self.totals)
+        if not self.is_one_block:
+            self._start(self.totals)
         if not self.in_parts:
             self._reduce_blocks(affine(0), affine(self.blocks))
             return
         self.in_part = self._memory("part")
-        with builder.loop(0, self.parts) as part:
+        with builder.loop(0, self.parts, copies=1) as part:
             self._start(self.in_part)
             self._reduce_group(affine(part))
             with self._loop() as column:
@@ -142,7 +148,7 @@ class Columns:
 
     def _reduce_blocks(self, first: Affine, *ends: Affine) -> None:
         builder = self.builder
-        with builder.loop(first, *ends) as block:
+        with builder.loop(first, *ends, copies=1) as block:
             spot, number = self.spot, affine(block)
             if self.outer and not self.is_long:
                 spot, number = builder.at(spot, self.outer, number), affine(0)
@@ -166,25 +172,55 @@ class Columns:
             ends = (start + BLOCK,)
             if not is_zero_anyway(self.length % BLOCK):
                 ends = (start + BLOCK, affine(self.length))
-        with builder.loop(0, self.lane_count) as lane:
-            with self._loop() as column:
-                for x, memory in zip(self.accumulators, self.lanes, strict=True):
-                    builder.store(x.start(x.dtype), memory, (affine(lane), column))
+        with builder.loop(0, self.lane_count, copies=1) as lane:
             begin = start + lane
+            self._begin_lane(spot, affine(lane), begin)
+            if self.fills_lanes:
+                begin = begin + LANES
+            by = LANES * self.together
+            rows = self.length - LANES if self.fills_lanes else self.length
             if self.together > 1:
-                by = LANES * self.together
                 whole = affine(builder.multiple(begin, *(end + (LANES - 1) for end in ends), by=by))
-                with builder.loop(begin, whole, step=by) as row:
+                with builder.loop(begin, whole, step=by, copies=1) as row:
                     self._add_rows(spot, affine(lane), affine(row), self.together)
                 begin = whole
-            with builder.loop(begin, *ends, step=LANES) as row:
-                self._add_rows(spot, affine(lane), affine(row), 1)
+            if self.together == 1 or not is_zero_anyway(rows % by):
+                with builder.loop(begin, *ends, step=LANES, copies=1) as row:
+                    self._add_rows(spot, affine(lane), affine(row), 1)
+        left = self.lane_count
+        while left > LANES_TOGETHER:
+            left = max(1, left // LANES_TOGETHER)
+            self._fold_lanes(left)
         with self._loop() as column:
             for x, memory, total in zip(self.accumulators, self.lanes, self.in_part, strict=True):
                 lanes: list[Value] = [
-                    builder.load(memory, (affine(lane), column)) for lane in range(self.lane_count)
+                    builder.load(memory, (affine(lane), column)) for lane in range(left)
                 ]
-                self._add_lanes(x, lanes, total, column)
+                self._add_to_total(x, lanes, total, column)
+
+    def _begin_lane(self, spot: Spot, lane: Affine, row: Affine) -> None:
+        """The first row of a lane, or what to start from if there may be none."""
+        builder = self.builder
+        with self._loop() as column:
+            if self.fills_lanes:  # totals start from zero, so lanes need not
+                found = self._elements_at(builder.at(spot, self.inner, row), column)
+            else:
+                found = [x.start(x.dtype) for x in self.accumulators]
+            for value, memory in zip(found, self.lanes, strict=True):
+                builder.store(value, memory, (lane, column))
+
+    def _fold_lanes(self, left: int) -> None:
+        """Combines lanes that are `left` apart until that many are left: what halving does to them,
+        as a loop over few of them at a time.
+        """
+        builder = self.builder
+        with builder.loop(0, left, copies=1) as lane, self._loop() as column:
+            for x, memory in zip(self.accumulators, self.lanes, strict=True):
+                lanes: list[Value] = [
+                    builder.load(memory, (affine(lane) + number * left, column))
+                    for number in range(LANES_TOGETHER)
+                ]
+                builder.store(self._combined(x, lanes), memory, (affine(lane), column))
 
     def _reduce_short(self, spot: Spot) -> None:
         """A block of which each row is a lane, in registers."""
@@ -194,22 +230,28 @@ class Columns:
             for x, total, found in zip(
                 self.accumulators, self.in_part, zip(*lanes, strict=True), strict=True
             ):
-                self._add_lanes(x, list(found), total, column)
+                self._add_to_total(x, list(found), total, column)
 
-    def _add_lanes(self, x: Accumulator, lanes: list[Value], total: Buffer, column: Affine) -> None:
-        """Combines lanes, upper halves with lower ones, into the total of a column. Of the upper
-        half some may be missing.
-        """
-        builder, half = self.builder, self.lane_count
+    def _combined(self, x: Accumulator, lanes: list[Value]) -> Value:
+        """Combines lanes, upper halves with lower ones. Of the upper half some may be missing."""
+        half = lane_count(len(lanes))
         while half > 1:
             half //= 2
             upper = lanes[half:]
             lanes = [
-                x.combine(builder, a, upper[lane]) if lane < len(upper) else a
+                x.combine(self.builder, a, upper[lane]) if lane < len(upper) else a
                 for lane, a in enumerate(lanes[:half])
             ]
-        added = x.widened(builder, lanes[0])
-        found = x.combine(builder, builder.load(total, (column,)), added)
+        return lanes[0]
+
+    def _add_to_total(
+        self, x: Accumulator, lanes: list[Value], total: Buffer, column: Affine
+    ) -> None:
+        builder = self.builder
+        before: Value = x.start(x.total)
+        if not self.is_one_block:
+            before = builder.load(total, (column,))
+        found = x.combine(builder, before, x.widened(builder, self._combined(x, lanes)))
         builder.store(found, total, (column,))
 
     def _elements_at(self, row: Spot, column: Affine) -> list[Value]:
