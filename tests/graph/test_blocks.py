@@ -13,8 +13,8 @@ from ingot.graph import blocks
 from ingot.graph.op import Op
 from ingot.graph.outputs import Output
 from ingot.graph.roles import Elementwise
-from ingot.ops.matrices import MatrixOp
-from ingot.ops.sorting import _AlongAxis
+from ingot.ops.linalg.matrices import MatrixOp
+from ingot.ops.reduce.sorting import _AlongAxis
 
 RANDOM = np.random.default_rng(0)
 STACK = RANDOM.standard_normal((3, 7, 5, 5)).astype(np.float32)

@@ -14,7 +14,7 @@ from ingot._native import Node, backward, begin_tracing, between, end_tracing, f
 from ingot.graph.op import apply, no_rule
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.roles import Host
-from ingot.ops.casting import Copy
+from ingot.ops.elementwise.casting import Copy
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ingot import _native
-from ingot.ops.nearest_evaluation import METRICS
-from ingot.search.inverted_codes import NO_TABLE, CodeFormat, CodeKind
+from ingot.search.inverted.codes import NO_TABLE, CodeFormat, CodeKind
+from ingot.search.nearest_evaluation import METRICS
 
 RANDOM = np.random.default_rng(0)
 

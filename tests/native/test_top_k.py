@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ingot import _native
-from ingot.ops.nearest_evaluation import METRICS, SIMILARITIES, distances_of
+from ingot.search.nearest_evaluation import METRICS, SIMILARITIES, distances_of
 
 
 def searched(x: np.ndarray, y: np.ndarray, count: int, metric: str, k: int) -> Any:

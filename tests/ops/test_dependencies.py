@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.ops.index_checks import check_derivatives, check_vmap, doubles, value
+from tests.ops.index.index_checks import check_derivatives, check_vmap, doubles, value
 
 import ingot.core as mx
 

@@ -15,14 +15,14 @@ import pytest
 from .table import CASES
 
 TESTED_ELSEWHERE = {
-    "tests/ops/test_convolution.py": """
+    "tests/ops/products/test_convolution.py": """
         convolve conv1d conv2d conv3d conv_general conv_transpose1d conv_transpose2d
         conv_transpose3d
     """,
-    "tests/ops/test_quantization.py": """
+    "tests/ops/quantized/test_quantization.py": """
         quantize dequantize quantized_matmul qqmm gather_qmm gather_qqmm to_fp8 from_fp8
     """,
-    "tests/ops/test_chosen_products.py": """
+    "tests/ops/products/test_chosen_products.py": """
         gather_mm block_masked_mm segmented_mm hadamard_transform
     """,
     "tests/runtime/test_files.py": """

@@ -20,7 +20,7 @@ from ingot.search import (
     ScalarQuantizerIndex,
     index_factory,
 )
-from ingot.search.inverted_index import CodedIndex
+from ingot.search.inverted.index import CodedIndex
 
 pytestmark = pytest.mark.filterwarnings(r"ignore:\[train\]")  # of few training vectors
 
@@ -182,8 +182,8 @@ class TestSearch:
             expected = found_of(index, queries, 9)
             within = [np.array(part) for part in index.range_search(queries, 3.0)]
             with monkeypatch.context() as changed:
-                changed.setattr("ingot.search.inverted_search._ROWS", 5)
-                changed.setattr("ingot.search.inverted_search._WORTH_DECODING", 2)
+                changed.setattr("ingot.search.inverted.search._ROWS", 5)
+                changed.setattr("ingot.search.inverted.search._WORTH_DECODING", 2)
                 again = found_of(index, queries, 9)
                 within_again = [np.array(part) for part in index.range_search(queries, 3.0)]
             np.testing.assert_allclose(again[0], expected[0], rtol=1e-5, atol=1e-6)

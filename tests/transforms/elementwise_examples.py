@@ -15,7 +15,7 @@ from tests.transforms.example import (
     unary,
 )
 
-from ingot.ops import (
+from ingot.ops.elementwise import (
     arithmetic,
     bitwise,
     comparison,

@@ -27,35 +27,16 @@ from tests.transforms.example import (
 
 import ingot.core as mx
 from ingot.graph import dtype as dtypes
-from ingot.ops import (
-    along_axis,
-    casting,
-    contraction,
-    convolution_rules,
-    creation,
-    decompositions,
-    dependencies,
-    diagonals,
-    exponential,
-    gathered_products,
-    indexing,
-    joining,
-    linear_systems,
-    masked_products,
-    masking,
-    movement,
-    nearest,
-    random_bits,
-    random_functions,
-    random_vectors,
-    reduction,
-    scan,
-    singular_values,
-    slicing,
-    sorting,
-    strided,
-)
-from ingot.search import factorizations
+from ingot.ops import dependencies
+from ingot.ops.elementwise import casting, exponential
+from ingot.ops.index import along_axis, indexing, masking
+from ingot.ops.linalg import decompositions, linear_systems, singular_values
+from ingot.ops.products import contraction, convolution_rules, gathered_products, masked_products
+from ingot.ops.random import bits, vectors
+from ingot.ops.random import functions as random_functions
+from ingot.ops.reduce import reduction, scan, sorting
+from ingot.ops.shape import creation, diagonals, joining, movement, slicing, strided
+from ingot.search import factorizations, nearest_rows
 
 IDENTITIES = [
     Example(casting.Copy(), (PLAIN,), lambda m, x: x * 1),
@@ -337,11 +318,11 @@ def keys(random: np.random.Generator) -> np.ndarray:
 
 
 RANDOM = [
-    Example(random_bits.RandomBits((3,)), (keys,)),
-    Example(random_bits.RandomBits((2, 2)), (keys,)),
+    Example(bits.RandomBits((3,)), (keys,)),
+    Example(bits.RandomBits((2, 2)), (keys,)),
     binary(random_functions.MatchingProduct(), "multiply", PLAIN, PLAIN),
     unary(random_functions.MatchingLog1p(), "log1p", positive(2, 3)),
-    Example(random_vectors.CovarianceRoot(), (lambda random: np.diag(random.uniform(1, 2, 3)),)),
+    Example(vectors.CovarianceRoot(), (lambda random: np.diag(random.uniform(1, 2, 3)),)),
 ]
 
 
@@ -371,8 +352,8 @@ SEGMENTED = [
 ]
 
 SEARCHES = [
-    Example(nearest.Nearest(k, metric), (apart(3, 4), apart(6, 4), row_count))
-    for metric, k in zip(nearest.METRICS, (2, 3, 1, 4, 2), strict=True)
+    Example(nearest_rows.Nearest(k, metric), (apart(3, 4), apart(6, 4), row_count))
+    for metric, k in zip(nearest_rows.METRICS, (2, 3, 1, 4, 2), strict=True)
 ]
 
 FACTORIZATIONS = [
@@ -410,14 +391,14 @@ TWINS = [
 # Ops that are tested elsewhere, and where.
 ELSEWHERE = {
     "RitzVectors": "tests/search/test_svd.py: transforms follow LAPACK's decompositions instead",
-    "Attention": "tests/ops/test_fast.py",
-    "AttentionCotangents": "tests/ops/test_fast.py",
-    "Cholesky": "tests/ops/test_decompositions.py: along symmetric matrices",
-    "SymmetricEigen": "tests/ops/test_eigenvalues.py: along symmetric matrices",
-    "SymmetricEigenvalues": "tests/ops/test_eigenvalues.py: along symmetric matrices",
-    "Eigen": "tests/ops/test_eigenvalues.py: its values are complex64",
-    "Eigenvalues": "tests/ops/test_eigenvalues.py: its values are complex64",
-    "FourierTransform": "tests/ops/test_fourier.py: its values are complex64",
+    "Attention": "tests/ops/attention/test_fast.py",
+    "AttentionCotangents": "tests/ops/attention/test_fast.py",
+    "Cholesky": "tests/ops/linalg/test_decompositions.py: along symmetric matrices",
+    "SymmetricEigen": "tests/ops/linalg/test_eigenvalues.py: along symmetric matrices",
+    "SymmetricEigenvalues": "tests/ops/linalg/test_eigenvalues.py: along symmetric matrices",
+    "Eigen": "tests/ops/linalg/test_eigenvalues.py: its values are complex64",
+    "Eigenvalues": "tests/ops/linalg/test_eigenvalues.py: its values are complex64",
+    "FourierTransform": "tests/ops/fft/test_fourier.py: its values are complex64",
     "Output": "a part of ops with several outputs",
     "CustomFunction": "tests/transforms/test_custom.py and test_compositions.py",
     **dict.fromkeys(

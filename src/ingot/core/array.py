@@ -11,9 +11,12 @@ from ingot._native import array
 from ingot.graph import construct, conversion, dlpack, printing
 from ingot.graph.boundary import at_boundary, check_function
 from ingot.graph.errors import value_text
-from ingot.ops import complex_numbers, movement, reduction, subscript
-from ingot.ops.arithmetic import positive
-from ingot.ops.joining import stack
+from ingot.ops.elementwise import complex_numbers
+from ingot.ops.elementwise.arithmetic import positive
+from ingot.ops.index import subscript
+from ingot.ops.reduce import reduction
+from ingot.ops.shape import movement
+from ingot.ops.shape.joining import stack
 
 __all__ = ["array", "attach_functions"]
 

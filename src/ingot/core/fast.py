@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from ingot.ops.attention import scaled_dot_product_attention
-from ingot.ops.fast import cross_entropy, layer_norm, rms_norm, rope
-from ingot.ops.gated_delta import gated_delta_update
+from ingot.ops.attention.attention import scaled_dot_product_attention
+from ingot.ops.attention.fast import cross_entropy, layer_norm, rms_norm, rope
+from ingot.ops.attention.gated_delta import gated_delta_update
 
 __all__ = [
     "cross_entropy",

@@ -1,6 +1,6 @@
 """mlx.core.fft: discrete Fourier transforms."""
 
-from ingot.ops.fourier import (
+from ingot.ops.fft.fourier import (
     fft,
     fft2,
     fftfreq,
@@ -18,7 +18,7 @@ from ingot.ops.fourier import (
     rfftfreq,
     rfftn,
 )
-from ingot.ops.short_time_fourier import istft, stft
+from ingot.ops.fft.short_time_fourier import istft, stft
 
 __all__ = [
     "fft",

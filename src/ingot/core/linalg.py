@@ -1,8 +1,8 @@
 """mlx.core.linalg: systems of linear equations, decompositions of matrices, norms."""
 
-from ingot.ops.decompositions import cholesky, lu, lu_factor, qr
-from ingot.ops.eigenvalues import eig, eigh, eigvals, eigvalsh
-from ingot.ops.linear_systems import (
+from ingot.ops.linalg.decompositions import cholesky, lu, lu_factor, qr
+from ingot.ops.linalg.eigenvalues import eig, eigh, eigvals, eigvalsh
+from ingot.ops.linalg.linear_systems import (
     cholesky_inv,
     det,
     inv,
@@ -11,8 +11,8 @@ from ingot.ops.linear_systems import (
     solve_triangular,
     tri_inv,
 )
-from ingot.ops.norms import cross, norm
-from ingot.ops.singular_values import pinv, svd
+from ingot.ops.linalg.singular_values import pinv, svd
+from ingot.ops.reduce.norms import cross, norm
 
 __all__ = [
     "cholesky",

@@ -1,9 +1,9 @@
 """mlx.core.random: keys, the state, and random numbers of many distributions."""
 
-from ingot.ops.random import gumbel, laplace, normal, truncated_normal, uniform
-from ingot.ops.random_choices import bernoulli, categorical, permutation, randint
-from ingot.ops.random_state import key, seed, split, state
-from ingot.ops.random_vectors import multivariate_normal
+from ingot.ops.random.choices import bernoulli, categorical, permutation, randint
+from ingot.ops.random.distributions import gumbel, laplace, normal, truncated_normal, uniform
+from ingot.ops.random.state import key, seed, split, state
+from ingot.ops.random.vectors import multivariate_normal
 
 __all__ = [
     "bernoulli",

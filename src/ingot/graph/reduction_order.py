@@ -1,8 +1,8 @@
 """The order in which sums and products of floating-point numbers are made: one, by shapes alone.
 
 Results then do not depend on what is fused, on how arrays lie in memory or on the number of
-threads. NumPy's rules (`ops/summation.py`) and kernels (`compiler/lower/reductions.py`) both
-follow it.
+threads. NumPy's rules (`ops/internal/summation.py`) and kernels (`compiler/lower/reductions.py`)
+both follow it.
 
 - The elements that are reduced come in row-major order of the reduced axes. The last of them,
   joined with those right before it as long as fewer than `BLOCK` elements are together, are the

@@ -11,7 +11,7 @@ from ingot._native import Dtype, array
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape
-from ingot.ops.movement import broadcast_to, require_arrays
+from ingot.ops.shape.movement import broadcast_to, require_arrays
 
 __all__ = ["depends"]
 

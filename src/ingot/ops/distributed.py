@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from ingot._native import Dtype, array, wrap
 from ingot.graph.device import StreamLike
-from ingot.ops.casting import as_array
+from ingot.ops.elementwise.casting import as_array
 
 __all__ = [
     "Group",

@@ -4,7 +4,7 @@ from ingot.graph.boundary import check_classes as _check_classes
 from ingot.graph.boundary import check_functions as _check_functions
 from ingot.search.factory import index_factory
 from ingot.search.flat import FlatIndex
-from ingot.search.inverted_index import (
+from ingot.search.inverted.index import (
     IVFFlatIndex,
     IVFPQIndex,
     IVFScalarQuantizerIndex,

@@ -25,8 +25,8 @@ from ingot.graph.outputs import apply_multiple
 from ingot.graph.parallel import each_in_parallel, one_blas_thread
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape
-from ingot.ops.decompositions import QR
-from ingot.ops.matrices import BY_LAPACK, by_matrix, raising
+from ingot.ops.linalg.decompositions import QR
+from ingot.ops.linalg.matrices import BY_LAPACK, by_matrix, raising
 
 __all__ = ["ritz_vectors", "tall_qr", "two_sided_product"]
 

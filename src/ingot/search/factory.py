@@ -7,7 +7,7 @@ from typing import Any
 
 from ingot.graph.errors import type_name
 from ingot.search.flat import FlatIndex
-from ingot.search.inverted_index import (
+from ingot.search.inverted.index import (
     IVFFlatIndex,
     IVFPQIndex,
     IVFScalarQuantizerIndex,

@@ -11,9 +11,9 @@ import ingot.core as mx
 from ingot._native import constant
 from ingot.graph.errors import type_name, value_text
 from ingot.graph.shape import shape_text
-from ingot.ops.nearest_evaluation import rows_within
 from ingot.runtime.file_access import File
 from ingot.search.metrics import MetricType, as_metric
+from ingot.search.nearest_evaluation import rows_within
 from ingot.search.storage import VectorStorage, refuse_in_trace
 from ingot.search.storage_files import Part, load_index, save_index
 from ingot.search.top_k import as_count, as_rows, as_vectors, nearest_of

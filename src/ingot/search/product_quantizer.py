@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.search.inverted_codes import CodeFormat, CodeKind
+from ingot.search.inverted.codes import CodeFormat, CodeKind
 from ingot.search.kmeans import nearest_centroid, train_centroids
 from ingot.search.metrics import MetricType
 from ingot.search.top_k import as_count

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.search.inverted_codes import CodeFormat, CodeKind
+from ingot.search.inverted.codes import CodeFormat, CodeKind
 
 __all__ = ["QTYPES", "ScalarQuantizer"]
 

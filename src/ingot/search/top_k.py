@@ -12,8 +12,8 @@ from ingot.graph.device import StreamLike
 from ingot.graph.errors import type_name, value_text
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.shape import shape_text
-from ingot.ops.nearest import Nearest
 from ingot.search.metrics import MetricType, as_metric
+from ingot.search.nearest_rows import Nearest
 
 __all__ = ["as_count", "as_rows", "as_vectors", "nearest", "nearest_of"]
 

@@ -18,10 +18,10 @@ from ingot.graph.outputs import apply_multiple
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, shape_text
 from ingot.graph.tree import arrays_in, tree_map
-from ingot.ops.casting import astype, stop_gradient
-from ingot.ops.creation import zeros
 from ingot.ops.dependencies import depends
-from ingot.ops.movement import moveaxis
+from ingot.ops.elementwise.casting import astype, stop_gradient
+from ingot.ops.shape.creation import zeros
+from ingot.ops.shape.movement import moveaxis
 from ingot.transforms.jvp import forward
 from ingot.transforms.recording import Recording, record
 from ingot.transforms.tracing import follow, tracing

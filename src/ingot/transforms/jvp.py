@@ -11,8 +11,8 @@ from ingot.graph.dtype import is_inexact
 from ingot.graph.outputs import Output, outputs_of
 from ingot.graph.shape import shape_text
 from ingot.graph.tree import tree_leaves
-from ingot.ops.casting import astype
-from ingot.ops.creation import zeros
+from ingot.ops.elementwise.casting import astype
+from ingot.ops.shape.creation import zeros
 from ingot.transforms.containers import run_on
 from ingot.transforms.tracing import check_arrays, check_callable, tracing
 

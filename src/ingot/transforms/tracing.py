@@ -15,7 +15,7 @@ from typing import Any
 from ingot import _native
 from ingot._native import array, wrap
 from ingot.graph.errors import value_text
-from ingot.ops.casting import Copy
+from ingot.ops.elementwise.casting import Copy
 
 __all__ = [
     "as_outputs",

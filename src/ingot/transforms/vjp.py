@@ -9,8 +9,8 @@ from ingot import _native
 from ingot._native import Node, array, replace_leaves
 from ingot.graph.dtype import is_inexact
 from ingot.graph.shape import shape_text
-from ingot.ops.casting import astype
-from ingot.ops.creation import zeros
+from ingot.ops.elementwise.casting import astype
+from ingot.ops.shape.creation import zeros
 from ingot.transforms.containers import run_on
 from ingot.transforms.tracing import check_arrays, check_callable, tracing
 

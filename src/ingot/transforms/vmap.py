@@ -24,7 +24,7 @@ from ingot._native import (
 from ingot.graph.errors import value_text
 from ingot.graph.outputs import Output
 from ingot.graph.shape import shape_text
-from ingot.ops.movement import broadcast_to, expand_dims, moveaxis
+from ingot.ops.shape.movement import broadcast_to, expand_dims, moveaxis
 from ingot.transforms.tracing import check_arrays, check_callable, named_after, tracing
 
 __all__ = ["Batch", "batch", "current_batch", "repeated", "vmap"]

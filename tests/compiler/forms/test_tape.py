@@ -11,8 +11,8 @@ from tests.compiler.compiled_calls import traced
 import ingot.core as mx
 from ingot.compiler.forms.tape import Step, Tape, parameters, tape_of
 from ingot.graph.source import Source
-from ingot.ops.arithmetic import Add, Multiply
-from ingot.ops.movement import Reshape
+from ingot.ops.elementwise.arithmetic import Add, Multiply
+from ingot.ops.shape.movement import Reshape
 
 
 def tape_of_call(function: Any, *args: Any) -> Tape:

@@ -18,7 +18,7 @@ from ingot.graph.dtype import ALL_DTYPES, bool_, is_inexact
 from ingot.graph.op import registry
 from ingot.graph.roles import Elementwise
 from ingot.graph.roles.elementwise import lift
-from ingot.ops.arithmetic import Add
+from ingot.ops.elementwise.arithmetic import Add
 
 OPS = {
     name: kind()

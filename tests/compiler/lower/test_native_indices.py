@@ -11,7 +11,13 @@ from tests.support.numpy_kernel import NumpyKernel
 
 import ingot.core as mx
 from ingot.graph.dtype import ALL_DTYPES, Dtype
-from ingot.ops.indexed_elements import CheckedIndex, ElementsAt, IsAt, IsOutside, SomeOutside
+from ingot.ops.internal.indexed_elements import (
+    CheckedIndex,
+    ElementsAt,
+    IsAt,
+    IsOutside,
+    SomeOutside,
+)
 
 RANDOM = np.random.default_rng(7)
 

@@ -12,10 +12,10 @@ from tests.support.numpy_kernel import NumpyKernel
 
 import ingot.core as mx
 from ingot.graph.dtype import ALL_DTYPES, Dtype
-from ingot.ops.creation import Counted
-from ingot.ops.positions import Positions
-from ingot.ops.random_bits import RandomBits, RandomWord
-from ingot.ops.ranks import Ranked, RankedPlace
+from ingot.ops.internal.positions import Positions
+from ingot.ops.internal.ranks import Ranked, RankedPlace
+from ingot.ops.random.bits import RandomBits, RandomWord
+from ingot.ops.shape.creation import Counted
 
 SIZES = [1, 2, 3, 7, 1023, 4097]
 

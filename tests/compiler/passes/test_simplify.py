@@ -11,8 +11,8 @@ from tests.compiler.compiled_calls import traced
 import ingot.core as mx
 from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.passes.simplify import SimplifyReport, simplify
-from ingot.ops.arithmetic import Add
-from ingot.ops.creation import Arange
+from ingot.ops.elementwise.arithmetic import Add
+from ingot.ops.shape.creation import Arange
 
 
 def simplified(function: Any, *args: Any) -> tuple[Tape, SimplifyReport]:

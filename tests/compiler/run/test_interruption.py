@@ -15,8 +15,8 @@ import pytest
 
 import ingot.core as mx
 from ingot.graph.op import Op, registry
-from ingot.ops.indexing import Put
-from ingot.ops.slicing import SliceUpdate
+from ingot.ops.index.indexing import Put
+from ingot.ops.shape.slicing import SliceUpdate
 
 
 def _interrupted(evaluate: Any) -> None:
@@ -135,7 +135,7 @@ def test_a_forked_process_does_not_wait_for_threads_that_it_does_not_have() -> N
             go_on.wait()
             return (lambda: None,)
 
-        from ingot.ops.slicing import SliceUpdate
+        from ingot.ops.shape.slicing import SliceUpdate
         SliceUpdate.change = change
         mx.set_eager_fusion(False)
         x = mx.array(np.zeros((100, 100), np.float32))

@@ -1,4 +1,4 @@
-/* The search of list_search.c as a function of the module. search/inverted_search.py calls it. */
+/* The search of list_search.c as a function of the module. search/inverted/search.py calls it. */
 #include "native.h"
 
 #include "memory/buffer.h"

@@ -1,4 +1,4 @@
-/* The search of top_k.c as functions of the module. ops/nearest_evaluation.py calls them. */
+/* The search of top_k.c as functions of the module. search/nearest_evaluation.py calls them. */
 #include "native.h"
 
 #include <stdlib.h>

@@ -1,0 +1,1 @@
+"""Attention, and the other functions of `mx.fast`."""

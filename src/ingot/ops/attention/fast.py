@@ -1,0 +1,226 @@
+"""Normalisations and rotary encoding, composed of array operations, which `compile` fuses.
+
+Half precision is computed in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from math import log
+from operator import index
+from typing import Any
+
+from ingot._native import Dtype, array
+from ingot.graph.device import StreamLike
+from ingot.graph.dtype import float32, float64, is_floating, is_integer, promote
+from ingot.graph.errors import value_text
+from ingot.graph.shape import shape_text
+from ingot.ops.elementwise.casting import astype
+from ingot.ops.elementwise.exponential import exp
+from ingot.ops.elementwise.powers import rsqrt
+from ingot.ops.elementwise.trigonometry import cos, sin
+from ingot.ops.index.along_axis import take_along_axis
+from ingot.ops.reduce.statistics import logsumexp
+from ingot.ops.shape.creation import arange
+from ingot.ops.shape.joining import concatenate
+from ingot.ops.shape.movement import expand_dims, flip, require_array, reshape
+
+__all__ = ["cross_entropy", "layer_norm", "rms_norm", "rope"]
+
+
+def _wide(x: array, stream: StreamLike) -> array:
+    return astype(x, float64 if x.dtype is float64 else float32, stream)
+
+
+def _result_dtype(name: str, x: Any, **factors: array | None) -> Dtype:
+    """What a normalisation returns, once its factors are known to fit the last axis of `x`."""
+    if require_array(name, x).ndim == 0:
+        raise ValueError(f"[{name}] takes an array with at least one axis, got a scalar.")
+    dtype: Dtype = x.dtype
+    for parameter, factor in factors.items():
+        if factor is None:
+            continue
+        if require_array(name, factor).shape != x.shape[-1:]:
+            raise ValueError(
+                f"[{name}] {parameter} has one number for each of the {x.shape[-1]} along the last "
+                f"axis of x, got shape {shape_text(factor.shape)}."
+            )
+        dtype = promote(dtype, factor.dtype)
+    if not is_floating(dtype):
+        raise ValueError(f"[{name}] takes real floating-point arrays, got {dtype.name}.")
+    return dtype
+
+
+def rms_norm(x: array, weight: array | None, eps: float, *, stream: StreamLike = None) -> array:
+    """Divide by the root of the mean square along the last axis.
+
+    Args:
+        x: An array.
+        weight: What the last axis is multiplied by, or None.
+        eps: What is added to the mean square.
+        stream: Where the work belongs.
+    """
+    dtype = _result_dtype("rms_norm", x, weight=weight)
+    wide = _wide(x, stream)
+    mean_square = wide.square(stream=stream).mean(-1, keepdims=True, stream=stream)
+    normalized = astype(wide * rsqrt(mean_square + float(eps), stream=stream), dtype, stream)
+    return normalized if weight is None else normalized * astype(weight, dtype, stream)
+
+
+def layer_norm(
+    x: array,
+    weight: array | None,
+    bias: array | None,
+    eps: float,
+    *,
+    stream: StreamLike = None,
+) -> array:
+    """Shift and scale the last axis to mean 0 and variance 1.
+
+    Args:
+        x: An array.
+        weight: What the last axis is then multiplied by, or None.
+        bias: What is then added, or None.
+        eps: What is added to the variance.
+        stream: Where the work belongs.
+    """
+    dtype = _result_dtype("layer_norm", x, weight=weight, bias=bias)
+    if weight is None:  # a bias alone does not widen the result
+        dtype = _result_dtype("layer_norm", x)
+    wide = _wide(x, stream)
+    centred = wide - wide.mean(-1, keepdims=True, stream=stream)
+    variance = centred.square(stream=stream).mean(-1, keepdims=True, stream=stream)
+    result = astype(centred * rsqrt(variance + float(eps), stream=stream), dtype, stream)
+    if weight is not None:
+        result = result * astype(weight, dtype, stream)
+    return result if bias is None else result + astype(bias, dtype, stream)
+
+
+def cross_entropy(logits: array, targets: array, *, stream: StreamLike = None) -> array:
+    """The negative logarithm of the share that a softmax along the last axis gives to a class.
+
+    Args:
+        logits: Scores of classes along the last axis.
+        targets: The class of each row: integers in the shape of `logits` without the last axis.
+        stream: Where the work belongs.
+
+    Returns:
+        One float32 number, or float64, for each target.
+    """
+    name = "cross_entropy"
+    if require_array(name, logits).ndim == 0:
+        raise ValueError(f"[{name}] takes scores along an axis, got a scalar.")
+    if not is_floating(logits.dtype):
+        raise ValueError(f"[{name}] takes real floating-point scores, got {logits.dtype.name}.")
+    if not is_integer(require_array(name, targets).dtype):
+        raise ValueError(f"[{name}] targets are classes, integers, got {targets.dtype.name}.")
+    if targets.shape != logits.shape[:-1]:
+        raise ValueError(
+            f"[{name}] targets have the shape of the scores without the last axis, "
+            f"{shape_text(logits.shape[:-1])}, got {shape_text(targets.shape)}."
+        )
+    wide = _wide(logits, stream)
+    chosen = take_along_axis(wide, expand_dims(targets, -1), axis=-1, stream=stream)
+    return logsumexp(wide, -1, stream=stream) - chosen[..., 0]
+
+
+def rope(
+    a: array,
+    dims: int,
+    *,
+    traditional: bool,
+    base: float | None,
+    scale: float,
+    offset: Any,
+    freqs: array | None = None,
+    stream: StreamLike = None,
+) -> array:
+    """Rotate pairs of features by angles that grow with the position.
+
+    Args:
+        a: An array (B, ..., T, D), with positions along the axis before the last.
+        dims: How many of the D features are rotated; the others stay as they are.
+        traditional: Whether neighbouring features are a pair; otherwise those half of `dims` apart.
+        base: Pair i turns by `base ** (-2 * i / dims)` a position. None if there are `freqs`.
+        scale: What positions are multiplied by.
+        offset: The first position: an int, or an array of one or of B ints.
+        freqs: How many positions each pair takes for an angle of 1, instead of `base`.
+        stream: Where the work belongs.
+    """
+    _check_rope(a, dims, traditional, base, freqs)
+    half = dims // 2
+    angle_dtype = float64 if a.dtype is float64 else float32
+    if freqs is None:
+        steps = exp(arange(half, dtype=angle_dtype) * (-log(_base(base)) / half), stream=stream)
+    else:
+        steps = 1 / astype(freqs, angle_dtype, stream)
+    positions = arange(a.shape[-2], dtype=angle_dtype) + _first_position(a, offset, angle_dtype)
+    angles = reshape(positions * float(scale), (*positions.shape, 1)) * steps
+    # Each feature times a cosine, and the other of its pair times a sine: all of it is one loop.
+    axis = -1 if traditional else -2  # of the pairs
+    whole = _wide(a, stream)
+    rotated = whole[..., :dims] if dims < a.shape[-1] else whole
+    pairs = reshape(rotated, (*a.shape[:-1], half, 2) if traditional else (*a.shape[:-1], 2, half))
+    signs = array([-1.0, 1.0], angle_dtype)
+    cosines = expand_dims(cos(angles, stream=stream), axis)
+    sines = expand_dims(sin(angles, stream=stream), axis)
+    sines = sines * (signs if traditional else reshape(signs, (2, 1)))
+    turned = reshape(pairs * cosines + flip(pairs, axis) * sines, rotated.shape)
+    if dims < a.shape[-1]:
+        turned = concatenate([turned, whole[..., dims:]], -1, stream=stream)
+    return astype(turned, a.dtype, stream)
+
+
+def _base(base: float | None) -> float:
+    if base is None:
+        raise ValueError("[rope] needs either base or freqs, got neither.")
+    if not base > 0:
+        raise ValueError(f"[rope] base must be positive, got {base}.")
+    return float(base)
+
+
+def _check_rope(a: Any, dims: Any, traditional: Any, base: Any, freqs: Any) -> None:
+    require_array("rope", a)
+    if not isinstance(dims, int):
+        raise TypeError(f"[rope] dims is an int, got {dims!r}.")
+    if not isinstance(traditional, bool):
+        raise TypeError(f"[rope] traditional is True or False, got {traditional!r}.")
+    if not is_floating(a.dtype):
+        raise ValueError(f"[rope] takes real floating-point arrays, got {a.dtype.name}.")
+    if a.ndim < 3:
+        raise ValueError(
+            f"[rope] takes arrays (B, ..., T, D) with at least 3 axes, got shape "
+            f"{shape_text(a.shape)}."
+        )
+    if dims < 1 or dims % 2 != 0 or dims > a.shape[-1]:
+        raise ValueError(
+            f"[rope] dims must be even, positive and at most {a.shape[-1]}, the length of the last "
+            f"axis, got {dims}."
+        )
+    if base is not None and freqs is not None:
+        raise ValueError("[rope] needs either base or freqs, got both.")
+    if freqs is not None and require_array("rope", freqs).shape != (dims // 2,):
+        raise ValueError(
+            f"[rope] freqs has one number for each of {dims // 2} pairs, got shape "
+            f"{shape_text(freqs.shape)}."
+        )
+
+
+def _first_position(a: array, offset: Any, dtype: Dtype) -> array | float:
+    """The position of the first elements: a number, or an array that broadcasts to (B, ..., T)."""
+    if not isinstance(offset, array):
+        try:
+            return float(index(offset))
+        except TypeError:
+            raise ValueError(
+                f"[rope] offset is an int or an array of ints, got {value_text(offset)}."
+            ) from None
+    if not is_integer(offset.dtype):
+        raise ValueError(f"[rope] offset is an int or an array of ints, got {offset.dtype.name}.")
+    if offset.ndim > 1 or offset.size not in (1, a.shape[0]):
+        raise ValueError(
+            f"[rope] offset has one int, or one for each of {a.shape[0]} examples, got shape "
+            f"{shape_text(offset.shape)}."
+        )
+    if offset.size == 1:
+        return astype(reshape(offset, ()), dtype)
+    return astype(reshape(offset, (a.shape[0], *(1,) * (a.ndim - 2))), dtype)

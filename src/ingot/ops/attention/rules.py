@@ -1,0 +1,266 @@
+"""Attention as an op that is computed in blocks of queries, with its rules.
+
+It is for sequences whose matrix of scores would be too large; attention over shorter ones is
+composed of array operations, which fuse. Its derivative by queries, keys and values is an op of
+three outputs that computes the scores again, block by block. The other derivatives are those of the
+composition, which builds the matrix: by a mask, of higher order, and in forward mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from functools import partial as deferred
+from typing import Any
+
+import numpy as np
+
+from ingot import _native
+from ingot._native import Dtype, array
+from ingot.graph.dtype import bool_, float16, float32, float64
+from ingot.graph.op import apply
+from ingot.graph.outputs import apply_multiple
+from ingot.graph.roles import Host
+from ingot.graph.shape import Shape
+from ingot.ops.attention.blocks import Masking, attend, attention_cotangents
+from ingot.ops.elementwise.casting import Copy, astype, stop_gradient
+from ingot.ops.elementwise.comparison import where
+from ingot.ops.elementwise.exponential import exp
+from ingot.ops.elementwise.extremes import LARGEST, maximum
+from ingot.ops.products.contraction import matmul
+from ingot.ops.shape.creation import arange, ones, zeros
+from ingot.ops.shape.movement import broadcast_to, expand_dims, reshape, swapaxes
+from ingot.ops.shape.slicing import broadcast_batch
+
+__all__ = ["Attention", "AttentionCotangents", "composed_attention", "lowest"]
+
+_COPY = Copy()
+
+Composition = Callable[..., list[array]]
+
+
+def lowest(dtype: Dtype) -> float:
+    """The lowest finite number: the score of a key that is hidden."""
+    return -float(np.finfo(np.float64).max) if dtype is float64 else -LARGEST[dtype]
+
+
+def composed_attention(
+    q: array,
+    k: array,
+    v: array,
+    scale: float,
+    causal: bool,
+    mask: array | None = None,
+    sinks: array | None = None,
+) -> array:
+    """Attention of array operations.
+
+    Args:
+        q: Queries (B, heads, queries, D).
+        k: Keys (B, heads / n, keys, D), each for n consecutive heads of queries.
+        v: Values (B, heads / n, keys, E).
+        scale: What the products of queries and keys are multiplied by.
+        causal: Whether keys are hidden that come after a query; the last query sees all.
+        mask: What is added to the scores (B, heads, queries, keys), or False for hidden keys.
+        sinks: For each head of queries, (1, heads) or (B, heads), the score of one more key, which
+            has no value.
+    """
+    dtype = q.dtype
+    wide = dtype if dtype.size > float16.size else float32
+    q, k, v = (astype(x, wide) for x in (q, k, v))
+    batch, heads, queries, _ = q.shape
+    shared, keys = k.shape[1:3]
+    rows = heads // shared * queries
+    grouped = reshape(q, (batch, shared, rows, q.shape[-1]))
+    products = matmul(grouped, swapaxes(k, -1, -2))
+    scores = reshape(products, (batch, heads, queries, keys)) * scale
+    if causal:
+        seen = expand_dims(arange(keys - queries, keys), 1) >= arange(keys)
+        scores = where(seen, scores, lowest(wide))
+    if mask is not None and mask.dtype is bool_:
+        scores = where(mask, scores, lowest(wide))
+    elif mask is not None:
+        scores = scores + astype(mask, wide)
+    powers, totals = _powers(scores, None if sinks is None else astype(sinks, wide))
+    sums = reshape(
+        matmul(reshape(powers, (batch, shared, rows, keys)), v),
+        (batch, heads, queries, v.shape[-1]),
+    )
+    # Dividing at last is less work. With heads after positions, as layers need them next, it saves
+    # a copy, too.
+    result = swapaxes(swapaxes(sums, 1, 2) / swapaxes(totals, 1, 2), 1, 2)
+    return astype(result, dtype)
+
+
+def _powers(scores: array, sinks: array | None) -> tuple[array, array]:
+    """Exponentials of scores, of which the largest of each row is 1, and their sums by rows."""
+    if scores.shape[-1] == 0:
+        return scores, ones((*scores.shape[:-1], 1), scores.dtype)
+    # Softmax does not depend on it, and so its derivative is of no use.
+    largest = stop_gradient(scores.max(-1, keepdims=True))
+    if sinks is None:
+        powers = exp(scores - largest)
+        return powers, powers.sum(-1, keepdims=True)
+    sink = expand_dims(sinks, (2, 3))
+    largest = maximum(largest, stop_gradient(sink))
+    powers = exp(scores - largest)
+    return powers, powers.sum(-1, keepdims=True) + exp(sink - largest)
+
+
+def _pulled_back(
+    function: Composition, inputs: Sequence[array], cotangents: Sequence[array | None]
+) -> list[array | None]:
+    """The cotangents of `inputs`, given those of what a composition makes of them."""
+    taken = _native.follow(_COPY, list(inputs))
+    return _native.backward(function(*taken), list(cotangents), taken)
+
+
+def _pushed_forward(
+    function: Composition, inputs: Sequence[array], tangents: Sequence[array | None]
+) -> list[array | None]:
+    """The tangents of what a composition makes of `inputs`.
+
+    Pulling back is linear in the cotangents; pulling back through that, in turn, pushes forward.
+    """
+    varying = [place for place, tangent in enumerate(tangents) if tangent is not None]
+
+    def pull(*cotangents: array) -> list[array]:
+        found = _pulled_back(function, inputs, cotangents)
+        return [_zeros_for_none(found[place], inputs[place]) for place in varying]
+
+    seeds = [zeros(output.shape, output.dtype) for output in function(*inputs)]
+    return _pulled_back(pull, seeds, [tangents[place] for place in varying])
+
+
+def _zeros_for_none(x: array | None, like: array) -> array:
+    return zeros(like.shape, like.dtype) if x is None else x
+
+
+@dataclass(frozen=True)
+class _InBlocks(Host, abstract=True):
+    """What the two ops share: a mask and sinks may follow their other inputs."""
+
+    scale: float
+    causal: bool
+    has_mask: bool
+
+    why_host = "it is computed in blocks of queries"
+
+    def masking(self, extras: Sequence[np.ndarray]) -> Masking:
+        """What changes scores, as the computation takes it."""
+        mask = extras[0] if self.has_mask else None
+        sinks = extras[-1] if len(extras) > self.has_mask else None
+        return Masking(self.causal, mask, sinks)
+
+    def attention(self, q: array, k: array, v: array, *extras: array) -> list[array]:
+        """Attention as a composition."""
+        mask = extras[0] if self.has_mask else None
+        sinks = extras[-1] if len(extras) > self.has_mask else None
+        return [composed_attention(q, k, v, self.scale, self.causal, mask, sinks)]
+
+
+@dataclass(frozen=True)
+class Attention(_InBlocks):
+    """Sums of values, weighted by the softmax of scaled and masked products of queries and keys."""
+
+    def infer(self, q: array, k: array, v: array, *extras: array) -> tuple[Shape, Dtype]:
+        return (*q.shape[:-1], v.shape[-1]), q.dtype
+
+    def evaluate(
+        self, q: np.ndarray, k: np.ndarray, v: np.ndarray, *extras: np.ndarray
+    ) -> np.ndarray:
+        return attend(q, k, v, self.scale, self.masking(extras))
+
+    def vjp(self, cotangent: array, out: array, *inputs: array) -> tuple[Any, ...]:
+        backward = AttentionCotangents(self.scale, self.causal, self.has_mask)
+        together = cache(lambda: apply_multiple(backward, cotangent, *inputs))
+        found: list[Any] = [
+            deferred(lambda place: together()[place], place)
+            for place in range(len(inputs) - self.has_mask)
+        ]
+        if self.has_mask:
+            of_mask = None
+            if inputs[3].dtype is not bool_:
+                of_mask = deferred(lambda: _pulled_back(self.attention, inputs, [cotangent])[3])
+            found.insert(3, of_mask)
+        return tuple(found)
+
+    def jvp(self, tangents: tuple[array | None, ...], out: array, *inputs: array) -> array | None:
+        return _pushed_forward(self.attention, inputs, tangents)[0]
+
+    def vmap(self, size: int, batched: tuple[bool, ...], *inputs: array) -> array:
+        return _split(size, apply(self, *_merged(size, batched, inputs)))
+
+
+@dataclass(frozen=True)
+class AttentionCotangents(_InBlocks):
+    """The cotangents of queries, keys, values and sinks. That of the result is the first input."""
+
+    several_outputs = True
+
+    def followed(self, inputs: Sequence[Any]) -> list[Any]:
+        """Those of attention's inputs that have a cotangent here: all but the mask."""
+        return [x for place, x in enumerate(inputs) if place != 3 or not self.has_mask]
+
+    def infer(self, cotangent: array, *inputs: array) -> tuple[tuple[Shape, Dtype], ...]:
+        return tuple((x.shape, x.dtype) for x in self.followed(inputs))
+
+    def evaluate(
+        self,
+        cotangent: np.ndarray,
+        q: np.ndarray,
+        k: np.ndarray,
+        v: np.ndarray,
+        *extras: np.ndarray,
+    ) -> Any:
+        return attention_cotangents(cotangent, q, k, v, self.scale, self.masking(extras))
+
+    def composed(self, cotangent: array, *inputs: array) -> list[array]:
+        """The cotangents as a composition."""
+        found = self.followed(_pulled_back(self.attention, inputs, [cotangent]))
+        followed = self.followed(inputs)
+        return [_zeros_for_none(x, like) for x, like in zip(found, followed, strict=True)]
+
+    def vjp(
+        self, cotangents: Sequence[array | None], outs: tuple[array, ...], *inputs: array
+    ) -> tuple[Any, ...]:
+        return tuple(_pulled_back(self.composed, inputs, cotangents))
+
+    def jvp(
+        self, tangents: tuple[array | None, ...], outs: tuple[array, ...], *inputs: array
+    ) -> tuple[array | None, ...]:
+        return tuple(_pushed_forward(self.composed, inputs, tangents))
+
+    def vmap(self, size: int, batched: tuple[bool, ...], *inputs: array) -> tuple[array, ...]:
+        if len(inputs) == 4 + self.has_mask:
+            results = apply_multiple(self, *_merged(size, batched, inputs))
+            return tuple(_split(size, result) for result in results)
+        # Each of the batch has a cotangent of the sinks, also if all have the same sinks.
+        sinks = broadcast_batch(inputs[-1], size, batched[-1])
+        merged = _merged(size, (*batched[:-1], True), (*inputs[:-1], sinks))
+        *others, of_sinks = map(deferred(_split, size), apply_multiple(self, *merged))
+        if sinks.shape[1] == 1:
+            of_sinks = of_sinks.sum(1, keepdims=True)
+        return *others, of_sinks
+
+
+def _merged(size: int, batched: Sequence[bool], inputs: Sequence[array]) -> list[array]:
+    """Inputs of a vmap rule with the batch axis and that of examples as one."""
+    examples = max(
+        x.shape[1] if has else x.shape[0] for x, has in zip(inputs, batched, strict=True)
+    )
+    merged = []
+    for x, has in zip(inputs, batched, strict=True):
+        if not has and x.shape[0] == 1 and x.shape[0] != examples:
+            merged.append(x)  # a mask that is the same for all
+            continue
+        whole = broadcast_batch(x, size, has)
+        shape = whole.shape[2:]
+        spread = broadcast_to(whole, (size, examples, *shape))
+        merged.append(reshape(spread, (size * examples, *shape)))
+    return merged
+
+
+def _split(size: int, x: array) -> array:
+    return reshape(x, (size, x.shape[0] // size, *x.shape[1:]))

@@ -1,0 +1,1 @@
+"""Elementwise ops: arithmetic, comparisons, functions of one number, casts."""

@@ -1,0 +1,442 @@
+"""Discrete Fourier transforms along one or more axes, and the frequencies that belong to them.
+
+Values are complex64 or float32, as in MLX, whatever the dtype of the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from ingot import _native
+from ingot._native import Dtype, array, wrap
+from ingot.graph.blocks import longest_axis
+from ingot.graph.device import StreamLike
+from ingot.graph.dtype import complex64, float32
+from ingot.graph.libraries import scipy_fft
+from ingot.graph.op import apply
+from ingot.graph.roles import Host
+from ingot.graph.shape import Shape, as_lengths, axes_tuple, normalize_axis, shape_text
+from ingot.ops.elementwise.casting import astype
+from ingot.ops.elementwise.comparison import where
+from ingot.ops.reduce.reduction import as_int
+from ingot.ops.shape.creation import arange
+from ingot.ops.shape.joining import roll
+from ingot.ops.shape.movement import require_array
+from ingot.ops.shape.padding import pad
+from ingot.ops.shape.slicing import Slice
+
+__all__ = [
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]
+
+Kind = Literal["fftn", "ifftn", "rfftn", "irfftn"]  # SciPy's names
+Axes = Sequence[int] | None
+
+_ADJOINTS: dict[Kind, Kind] = {
+    "fftn": "ifftn",
+    "ifftn": "fftn",
+    "rfftn": "irfftn",
+    "irfftn": "rfftn",
+}
+# A transform that divides by the number of elements has an adjoint that does so, in the other
+# direction, where the other norm means that.
+_ADJOINT_NORMS = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+_SMALL = 1 << 14  # elements that one thread transforms in no time
+_LAST_TWO = (-2, -1)
+
+
+@dataclass(frozen=True)
+class FourierTransform(Host):
+    """A transform along `axes`; that of real values halves the last of them."""
+
+    kind: Kind
+    axes: tuple[int, ...]
+    length: int  # of the last axis, before "rfftn" or after "irfftn"
+    norm: str
+
+    why_host = "its elements depend on all others"
+
+    def infer(self, x: array) -> tuple[Shape, Dtype]:
+        lengths = list(x.shape)
+        if self.kind == "rfftn":
+            lengths[self.axes[-1]] = self.length // 2 + 1
+        elif self.kind == "irfftn":
+            lengths[self.axes[-1]] = self.length
+        return tuple(lengths), float32 if self.kind == "irfftn" else complex64
+
+    def block_axis(self, x: np.ndarray) -> int | None:
+        return longest_axis(x.shape, *self.axes)
+
+    def evaluate(self, x: np.ndarray) -> Any:
+        lengths = [x.shape[axis] for axis in self.axes]
+        lengths[-1] = self.length
+        threads = 1 if x.size < _SMALL else _native.get_num_threads()
+        transform = getattr(scipy_fft(), self.kind)
+        return transform(x, lengths, self.axes, self.norm, workers=threads)
+
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
+        back = replace(self, kind=_ADJOINTS[self.kind], norm=_ADJOINT_NORMS[self.norm])
+        if self.kind == "rfftn":
+            return (apply(back, cotangent / self.multiplicity(cotangent)),)
+        if self.kind == "irfftn":
+            whole = apply(back, cotangent)
+            return (whole * self.multiplicity(whole),)
+        return (apply(back, cotangent),)
+
+    def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
+        return None if tangents[0] is None else apply(self, tangents[0])
+
+    def vmap(self, size: int, batched: tuple[bool], x: array) -> array:
+        return apply(replace(self, axes=tuple(axis + 1 for axis in self.axes)), x)
+
+    def multiplicity(self, half: array) -> array:
+        """How often the values of half a spectrum are in the whole one: 1 or 2 times."""
+        axis = self.axes[-1]
+        places = arange(half.shape[axis])
+        alone = (places == 0) | (places * 2 == self.length)
+        shape = [1] * half.ndim
+        shape[axis] = half.shape[axis]
+        return where(alone, 1.0, 2.0).reshape(shape)
+
+
+def _transformed(
+    name: str,
+    kind: Kind,
+    a: Any,
+    lengths: tuple[int, ...] | None,
+    axes: tuple[int, ...] | None,
+    norm: Any,
+    stream: StreamLike,
+) -> array:
+    require_array(name, a)
+    if not isinstance(norm, str):
+        raise TypeError(f"[{name}] norm is a string, got {norm!r}.")
+    if norm not in _ADJOINT_NORMS:
+        raise ValueError(f'[{name}] norm is "backward", "ortho" or "forward", got {norm!r}.')
+    if axes is None and lengths is not None:
+        raise ValueError(
+            f"[{name}] the lengths {shape_text(lengths)} need axes that they belong to: give axes."
+        )
+    if axes is None and a.ndim == 0:
+        raise ValueError(f"[{name}] takes an array with at least one axis, got a scalar.")
+    given = tuple(range(a.ndim)) if axes is None else axes
+    places = tuple(normalize_axis(name, axis, a.ndim) for axis in given)
+    if len(set(places)) != len(places):
+        raise ValueError(f"[{name}] the axes {shape_text(given)} name an axis twice.")
+    if lengths is not None and len(lengths) != len(places):
+        raise ValueError(
+            f"[{name}] lengths {shape_text(lengths)} and axes {shape_text(given)} are not as many."
+        )
+    if not places:
+        return wrap(a)
+    wanted = list(lengths or (a.shape[place] for place in places))
+    if lengths is None and kind == "irfftn":
+        wanted[-1] = 2 * (wanted[-1] - 1)
+    if any(length < 1 for length in wanted):
+        raise ValueError(
+            f"[{name}] the transformed axes have at least one element each, got lengths "
+            f"{shape_text(wanted)}."
+        )
+    needed = list(a.shape)
+    for place, length in zip(places, wanted, strict=True):
+        needed[place] = length
+    if kind == "irfftn":
+        needed[places[-1]] = wanted[-1] // 2 + 1
+    values = astype(_fitted(a, tuple(needed), stream), _INPUTS[kind], stream)
+    return apply(FourierTransform(kind, places, wanted[-1], norm), values, stream=stream)
+
+
+_INPUTS: dict[Kind, Dtype] = {
+    "fftn": complex64,
+    "ifftn": complex64,
+    "rfftn": float32,
+    "irfftn": complex64,
+}
+
+
+def _fitted(a: array, shape: Shape, stream: StreamLike) -> array:
+    """`a` cut off, or filled up with zeros, to the shape."""
+    if a.shape == shape:
+        return a
+    kept = tuple(map(min, a.shape, shape))
+    if kept != a.shape:
+        op = Slice((0,) * a.ndim, kept, (1,) * a.ndim)
+        a = apply(op, a, stream=stream)
+    if kept == shape:
+        return a
+    widths = [(0, new - old) for old, new in zip(kept, shape, strict=True)]
+    return pad(a, widths, stream=stream)
+
+
+def _one(
+    name: str, kind: Kind, a: Any, n: int | None, axis: int, norm: str, stream: StreamLike
+) -> array:
+    lengths = None if n is None else (as_int(name, "n", n),)
+    return _transformed(name, kind, a, lengths, (axis,), norm, stream)
+
+
+def _several(
+    name: str, kind: Kind, a: Any, s: Any, axes: Axes, norm: str, stream: StreamLike
+) -> array:
+    if isinstance(axes, int):
+        raise TypeError(f"[{name}] axes are a sequence of ints, got {axes!r}.")
+    lengths = None if s is None else as_lengths(name, s)
+    places = None if axes is None else axes_tuple(name, axes)
+    return _transformed(name, kind, a, lengths, places, norm, stream)
+
+
+def fft(
+    a: array,
+    n: int | None = None,
+    axis: int = -1,
+    norm: str = "backward",
+    stream: StreamLike = None,
+) -> array:
+    """The discrete Fourier transform along an axis.
+
+    Args:
+        a: The array; real values count as complex ones.
+        n: The length of the axis, which is cut off or filled up with zeros to have it.
+        axis: The axis.
+        norm: Which direction divides by the length: "backward" (the inverse transform), "forward"
+            (this one) or "ortho" (both, by its root).
+        stream: Where the work belongs.
+    """
+    return _one("fft", "fftn", a, n, axis, norm, stream)
+
+
+def ifft(
+    a: array,
+    n: int | None = None,
+    axis: int = -1,
+    norm: str = "backward",
+    stream: StreamLike = None,
+) -> array:
+    """The inverse of `fft`, whose arguments it takes."""
+    return _one("ifft", "ifftn", a, n, axis, norm, stream)
+
+
+def rfft(
+    a: array,
+    n: int | None = None,
+    axis: int = -1,
+    norm: str = "backward",
+    stream: StreamLike = None,
+) -> array:
+    """The discrete Fourier transform of real values along an axis.
+
+    Args:
+        a: The array; imaginary parts have no influence.
+        n: The length of the axis, which is cut off or filled up with zeros to have it.
+        axis: The axis.
+        norm: Which direction divides by the length, as in `fft`.
+        stream: Where the work belongs.
+
+    Returns:
+        The first half of the transform, `n // 2 + 1` elements, which the others mirror.
+    """
+    return _one("rfft", "rfftn", a, n, axis, norm, stream)
+
+
+def irfft(
+    a: array,
+    n: int | None = None,
+    axis: int = -1,
+    norm: str = "backward",
+    stream: StreamLike = None,
+) -> array:
+    """The inverse of `rfft`.
+
+    Args:
+        a: The first half of a transform, as `rfft` returns it.
+        n: The length of the axis in the result; by default it is even.
+        axis: The axis.
+        norm: Which direction divides by the length, as in `fft`.
+        stream: Where the work belongs.
+    """
+    return _one("irfft", "irfftn", a, n, axis, norm, stream)
+
+
+def fftn(
+    a: array,
+    s: Sequence[int] | None = None,
+    axes: Axes = None,
+    norm: str = "backward",
+    stream: StreamLike = None,
+) -> array:
+    """The discrete Fourier transform along several axes.
+
+    Args:
+        a: The array; real values count as complex ones.
+        s: The lengths of the axes, which are cut off or filled up with zeros to have them.
+        axes: The axes; by default all, unless `s` is given.
+        norm: Which direction divides by the number of elements, as in `fft`.
+        stream: Where the work belongs.
+    """
+    return _several("fftn", "fftn", a, s, axes, norm, stream)
+
+
+def ifftn(
+    a: array,
+    s: Sequence[int] | None = None,
+    axes: Axes = None,
+    norm: str = "backward",
+    stream: StreamLike = None,
+) -> array:
+    """The inverse of `fftn`, whose arguments it takes."""
+    return _several("ifftn", "ifftn", a, s, axes, norm, stream)
+
+
+def rfftn(
+    a: array,
+    s: Sequence[int] | None = None,
+    axes: Axes = None,
+    norm: str = "backward",
+    stream: StreamLike = None,
+) -> array:
+    """The discrete Fourier transform of real values along several axes.
+
+    Args:
+        a: The array; imaginary parts have no influence.
+        s: The lengths of the axes, which are cut off or filled up with zeros to have them.
+        axes: The axes; by default all, unless `s` is given.
+        norm: Which direction divides by the number of elements, as in `fft`.
+        stream: Where the work belongs.
+
+    Returns:
+        The transform, of which the last of the axes has the first half, as with `rfft`.
+    """
+    return _several("rfftn", "rfftn", a, s, axes, norm, stream)
+
+
+def irfftn(
+    a: array,
+    s: Sequence[int] | None = None,
+    axes: Axes = None,
+    norm: str = "backward",
+    stream: StreamLike = None,
+) -> array:
+    """The inverse of `rfftn`; `s` are the lengths of the axes in the result."""
+    return _several("irfftn", "irfftn", a, s, axes, norm, stream)
+
+
+def fft2(
+    a: array,
+    s: Sequence[int] | None = None,
+    axes: Axes = _LAST_TWO,
+    norm: str = "backward",
+    stream: StreamLike = None,
+) -> array:
+    """`fftn` along two axes, by default the last ones."""
+    return _several("fft2", "fftn", a, s, axes, norm, stream)
+
+
+def ifft2(
+    a: array,
+    s: Sequence[int] | None = None,
+    axes: Axes = _LAST_TWO,
+    norm: str = "backward",
+    stream: StreamLike = None,
+) -> array:
+    """`ifftn` along two axes, by default the last ones."""
+    return _several("ifft2", "ifftn", a, s, axes, norm, stream)
+
+
+def rfft2(
+    a: array,
+    s: Sequence[int] | None = None,
+    axes: Axes = _LAST_TWO,
+    norm: str = "backward",
+    stream: StreamLike = None,
+) -> array:
+    """`rfftn` along two axes, by default the last ones."""
+    return _several("rfft2", "rfftn", a, s, axes, norm, stream)
+
+
+def irfft2(
+    a: array,
+    s: Sequence[int] | None = None,
+    axes: Axes = _LAST_TWO,
+    norm: str = "backward",
+    stream: StreamLike = None,
+) -> array:
+    """`irfftn` along two axes, by default the last ones."""
+    return _several("irfft2", "irfftn", a, s, axes, norm, stream)
+
+
+def fftfreq(n: int, d: float = 1.0, stream: StreamLike = None) -> array:
+    """The frequencies that belong to the elements of `fft` of `n` samples.
+
+    Args:
+        n: The number of samples.
+        d: The distance between samples.
+        stream: Where the work belongs.
+    """
+    count = _sample_count("fftfreq", n, d)
+    half = count // 2
+    places = (arange(count, stream=stream) + half) % count - half
+    return astype(places, float32, stream) / (count * d)
+
+
+def rfftfreq(n: int, d: float = 1.0, stream: StreamLike = None) -> array:
+    """The frequencies that belong to the elements of `rfft` of `n` samples.
+
+    Args:
+        n: The number of samples.
+        d: The distance between samples.
+        stream: Where the work belongs.
+    """
+    count = _sample_count("rfftfreq", n, d)
+    return arange(count // 2 + 1, dtype=float32, stream=stream) / (count * d)
+
+
+def _sample_count(name: str, n: Any, d: Any) -> int:
+    count = as_int(name, "n", n)
+    if isinstance(d, (complex, str)) or not hasattr(d, "__float__"):
+        raise TypeError(f"[{name}] the distance d of samples is a real number, got {d!r}.")
+    if count < 1:
+        raise ValueError(f"[{name}] there must be at least one sample, got n={count}.")
+    if d == 0:
+        raise ValueError(f"[{name}] the distance d of samples cannot be 0.")
+    return count
+
+
+def fftshift(a: array, axes: int | Sequence[int] | None = None, stream: StreamLike = None) -> array:
+    """Move the element of frequency 0 to the middle of the axes, by default of all."""
+    return _shifted("fftshift", a, axes, 0, stream)
+
+
+def ifftshift(
+    a: array, axes: int | Sequence[int] | None = None, stream: StreamLike = None
+) -> array:
+    """Undo `fftshift`."""
+    return _shifted("ifftshift", a, axes, 1, stream)
+
+
+def _shifted(name: str, a: Any, axes: Any, rounding: int, stream: StreamLike) -> array:
+    require_array(name, a)
+    given = range(a.ndim) if axes is None else axes_tuple(name, axes)
+    places = tuple(normalize_axis(name, axis, a.ndim) for axis in given)
+    if not places:
+        return wrap(a)
+    shifts = tuple((a.shape[place] + rounding) // 2 for place in places)
+    return roll(a, shifts, places, stream=stream)

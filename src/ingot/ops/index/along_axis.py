@@ -1,0 +1,226 @@
+"""Gathers and scatters along one axis, with an index for each element: what `argsort` gives.
+
+`TakeAlongAxis` is differentiated to a `PutAlongAxis` that adds, and the other way round. Indices
+are as for `indexing.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ingot._native import Dtype, array, make
+from ingot.graph.device import StreamLike
+from ingot.graph.dtype import int32, int64, is_integer
+from ingot.graph.op import Change, apply, carry_out
+from ingot.graph.roles import Host
+from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, shape_text, size_of
+from ingot.ops.elementwise.arithmetic import Add
+from ingot.ops.elementwise.casting import astype
+from ingot.ops.elementwise.comparison import Select, where
+from ingot.ops.internal.accumulate import accumulation, positions_along, wrapped
+from ingot.ops.internal.indexed_elements import ElementsAt, IsAt, checked
+from ingot.ops.internal.positions import Positions
+from ingot.ops.shape.creation import arange, zeros
+from ingot.ops.shape.movement import Broadcast, broadcast_to, require_array, reshape
+from ingot.ops.shape.slicing import broadcast_batch, zeros_for_none
+
+__all__ = ["put_along_axis", "take_along_axis"]
+
+_INDIRECT = "it stores through several indices along an axis"
+
+
+@dataclass(frozen=True)
+class TakeAlongAxis(Host):
+    """`x[..., indices[..., j, ...], ...]`: one index along `axis` for each element of the result.
+
+    The two inputs have equal lengths along all other axes.
+    """
+
+    axis: int
+
+    why_host = "it has no elements"
+
+    def infer(self, x: array, indices: array) -> tuple[Shape, Dtype]:
+        return indices.shape, x.dtype
+
+    def evaluate(self, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        length = x.shape[self.axis]
+        if x.flags.c_contiguous:
+            places = positions_along(indices, self.axis, length)
+            return np.take(x.reshape(-1), places).reshape(indices.shape)
+        return np.take_along_axis(x, wrapped(indices, length), self.axis)
+
+    def vjp(self, cotangent: array, out: array, x: array, indices: array) -> tuple[array, None]:
+        op = PutAlongAxis(self.axis, "add")
+        return apply(op, zeros(x.shape, x.dtype), cotangent, indices), None
+
+    def jvp(
+        self, tangents: tuple[array | None, None], out: array, x: array, indices: array
+    ) -> array | None:
+        return None if tangents[0] is None else apply(self, tangents[0], indices)
+
+    def vmap(self, size: int, batched: tuple[bool, bool], x: array, indices: array) -> array:
+        return apply(
+            TakeAlongAxis(self.axis + 1),
+            broadcast_batch(x, size, batched[0]),
+            broadcast_batch(indices, size, batched[1]),
+        )
+
+    def expanded(self, build: Callable[..., Any], x: Any, indices: Any) -> Any | None:
+        if size_of(indices.shape) == 0:
+            return None
+        place = checked(build, indices, x.shape[self.axis])
+        along = tuple(-1 if axis == self.axis else axis for axis in range(len(x.shape)))
+        return build(ElementsAt((self.axis,), along), x, place)
+
+
+@dataclass(frozen=True)
+class PutAlongAxis(Host):
+    """The first input with the second written along `axis` to the third: indices for each."""
+
+    axis: int
+    mode: str  # "assign", by which the last of repeated indices wins, or "add"
+
+    why_host = _INDIRECT
+
+    def infer(self, x: array, updates: array, indices: array) -> tuple[Shape, Dtype]:
+        return x.shape, x.dtype
+
+    def evaluate(self, x: np.ndarray, updates: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        result = x.copy()
+        carry_out(self.change(result, updates, indices))
+        return result
+
+    def change(self, x: np.ndarray, updates: np.ndarray, indices: np.ndarray) -> Change:
+        rows = positions_along(indices, self.axis, x.shape[self.axis])
+        return accumulation(self.mode, x.reshape((-1, 1)), rows, updates.reshape((-1, 1)))
+
+    def vjp(
+        self, cotangent: array, out: array, x: array, updates: array, indices: array
+    ) -> tuple[array, array, None]:
+        gathered = apply(TakeAlongAxis(self.axis), cotangent, indices)
+        if self.mode == "add":
+            return cotangent, gathered, None
+        cleared = apply(self, cotangent, zeros(updates.shape, updates.dtype), indices)
+        return cleared, where(self.last(x.shape, indices), gathered, 0), None
+
+    def last(self, shape: Shape, indices: array) -> array:
+        """Which updates are the ones that stay where an index occurs repeatedly."""
+        numbers = arange(indices.shape[self.axis], dtype=int32)
+        behind = indices.ndim - 1 - self.axis
+        numbers = broadcast_to(numbers.reshape((-1,) + (1,) * behind), indices.shape)
+        winners = apply(self, zeros(shape, int32), numbers, indices)
+        return apply(TakeAlongAxis(self.axis), winners, indices) == numbers
+
+    def jvp(
+        self,
+        tangents: tuple[array | None, array | None, None],
+        out: array,
+        x: array,
+        updates: array,
+        indices: array,
+    ) -> array:
+        return apply(self, *zeros_for_none(tangents[:2], (x, updates)), indices)
+
+    def vmap(
+        self, size: int, batched: tuple[bool, bool, bool], x: array, updates: array, indices: array
+    ) -> array:
+        return apply(
+            PutAlongAxis(self.axis + 1, self.mode),
+            broadcast_batch(x, size, batched[0]),
+            broadcast_batch(updates, size, batched[1]),
+            broadcast_batch(indices, size, batched[2]),
+        )
+
+    def expanded(self, build: Callable[..., Any], x: Any, updates: Any, indices: Any) -> Any | None:
+        """One update along the axis is a choice at each place between it and what was there."""
+        length = x.shape[self.axis]
+        if indices.shape[self.axis] != 1 or size_of(x.shape) == 0:
+            return None
+        spread = Broadcast(x.shape)
+        place = build(spread, checked(build, indices, length))
+        update = build(spread, updates)
+        here = build(Positions(x.shape, (self.axis,), int64))
+        is_here = build(IsAt(length), here, place)
+        changed = update if self.mode == "assign" else build(Add(), x, update)
+        return build(Select(), is_here, changed, x)
+
+
+def take_along_axis(
+    a: array, /, indices: array, axis: int | None = -1, *, stream: StreamLike = None
+) -> array:
+    """Take one element along an axis for each index: what indices from `argsort` are for.
+
+    Args:
+        a: The array to take from.
+        indices: Integers, with as many axes as `a`; the two broadcast against each other except
+            along `axis`.
+        axis: The axis that the indices belong to; None flattens `a` first.
+        stream: Where the work belongs.
+
+    Returns:
+        An array with the shape of the indices.
+    """
+    source, indices, position = _aligned("take_along_axis", a, indices, axis)
+    return make(TakeAlongAxis(position), (source, indices), indices.shape, a.dtype, stream)
+
+
+def put_along_axis(
+    a: array,
+    /,
+    indices: array,
+    values: array,
+    axis: int | None = None,
+    *,
+    stream: StreamLike = None,
+) -> array:
+    """Put one value along an axis for each index; where one is repeated, the last value stays.
+
+    Args:
+        a: The array to put values into; it is not changed.
+        indices: Integers, with as many axes as `a`; the two broadcast against each other except
+            along `axis`.
+        values: What to put, broadcast to the shape of the indices and converted to the dtype of
+            `a`.
+        axis: The axis that the indices belong to; None stands for `a` flattened.
+        stream: Where the work belongs.
+
+    Returns:
+        An array with the shape of `a`.
+    """
+    require_array("put_along_axis", values)
+    target, indices, position = _aligned("put_along_axis", a, indices, axis)
+    if broadcast_shapes("put_along_axis", values.shape, indices.shape) != indices.shape:
+        raise ValueError(
+            f"[put_along_axis] values of shape {shape_text(values.shape)} do not broadcast to the "
+            f"indices' shape {shape_text(indices.shape)}."
+        )
+    updates = broadcast_to(astype(values, a.dtype), indices.shape)
+    op = PutAlongAxis(position, "assign")
+    result = make(op, (target, updates, indices), target.shape, a.dtype, stream)
+    return reshape(result, a.shape) if axis is None else result
+
+
+def _aligned(name: str, a: array, indices: array, axis: int | None) -> tuple[array, array, int]:
+    """The array and the indices with equal lengths along all axes but one, and that axis."""
+    require_array(name, a)
+    require_array(name, indices)
+    source = reshape(a, (a.size,)) if axis is None else a
+    position = 0 if axis is None else normalize_axis(name, axis, a.ndim)
+    if not is_integer(indices.dtype):
+        # MLX raises RuntimeError for this one, though not before it evaluates.
+        raise RuntimeError(f"[{name}] indices are integers, got dtype {indices.dtype.name}.")
+    if indices.ndim != source.ndim:
+        raise ValueError(
+            f"[{name}] indices with {indices.ndim} axes do not match an array with {source.ndim}."
+        )
+    lengths = source.shape[position], indices.shape[position]
+    before, after = slice(position), slice(position + 1, None)
+    others = [x.shape[before] + x.shape[after] for x in (source, indices)]
+    common = broadcast_shapes(name, *others)
+    shapes = [common[:position] + (n,) + common[position:] for n in lengths]
+    return broadcast_to(source, shapes[0]), broadcast_to(indices, shapes[1]), position

@@ -1,0 +1,356 @@
+"""Gathers and scatters: elements read from, and written to, places that arrays of indices name.
+
+`Take` and `Put` index some axes with arrays, as NumPy's `x[:, rows, columns]` does. A gather
+is differentiated to a scatter that adds, and the other way round. Negative indices count from the
+end; indices outside of the axis raise IndexError when they are evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import setitem
+from typing import Any
+
+import numpy as np
+
+from ingot._native import Dtype, array
+from ingot.graph.device import StreamLike
+from ingot.graph.dtype import bfloat16, complex64, float16, int32, is_integer
+from ingot.graph.kernel import Kernel, Value
+from ingot.graph.op import Change, Op, apply, carry_out
+from ingot.graph.roles import Host, Scatter
+from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, size_of
+from ingot.ops.elementwise.casting import astype
+from ingot.ops.elementwise.comparison import where
+from ingot.ops.internal.accumulate import accumulation, flat_positions, out_of_range, signed
+from ingot.ops.internal.indexed_elements import ElementsAt, checked, emitted_wrap
+from ingot.ops.shape.creation import arange, zeros
+from ingot.ops.shape.movement import (
+    Broadcast,
+    Reshape,
+    broadcast_to,
+    require_array,
+    reshape,
+    transpose,
+)
+from ingot.ops.shape.slicing import broadcast_batch, element, zeros_for_none
+
+__all__ = ["take"]
+
+
+def move_block(x: array, source: int, target: int, count: int) -> array:
+    """`x` with the `count` axes from `source` on moved together, so that they begin at `target`."""
+    if source == target or count == 0:
+        return x
+    block = range(source, source + count)
+    order = [axis for axis in range(x.ndim) if axis not in block]
+    order[target:target] = block
+    return transpose(x, order)
+
+
+@dataclass(frozen=True)
+class _Indexed(Op, abstract=True):
+    """What gathers and scatters by arrays of indices share.
+
+    `axes` (sorted) are indexed by as many arrays of equal shape. As with NumPy, the axes of the
+    indices stand where the indexed axes were if those are neighbours, and in front otherwise.
+    """
+
+    axes: Shape
+
+    @property
+    def position(self) -> int:
+        """Where the axes of the indices begin in what is gathered."""
+        first = self.axes[0]
+        return first if self.axes == tuple(range(first, first + len(self.axes))) else 0
+
+    def gathered_shape(self, shape: Shape, index_shape: Shape) -> Shape:
+        """The shape of what is gathered from an array of that shape."""
+        rest = tuple(length for axis, length in enumerate(shape) if axis not in self.axes)
+        return rest[: self.position] + index_shape + rest[self.position :]
+
+    @property
+    def shifted(self) -> Shape:
+        """The indexed axes once there is a batch axis in front."""
+        return tuple(axis + 1 for axis in self.axes)
+
+    def batched_indices(
+        self, size: int, batched: Sequence[bool], indices: Sequence[array]
+    ) -> list[array]:
+        """Indices that all have the batch axis, and one that counts along it in front."""
+        full = [
+            broadcast_batch(index, size, has_batch)
+            for index, has_batch in zip(indices, batched, strict=True)
+        ]
+        shape = full[0].shape
+        counter = arange(size, dtype=int32).reshape((size,) + (1,) * (len(shape) - 1))
+        return [broadcast_to(counter, shape), *full]
+
+
+class Take(_Indexed, Host):
+    """The elements of the first input at the indices that are the other inputs."""
+
+    why_host = "it has no elements"
+
+    def infer(self, x: array, *indices: array) -> tuple[Shape, Dtype]:
+        return self.gathered_shape(x.shape, indices[0].shape), x.dtype
+
+    def evaluate(self, x: np.ndarray, *indices: np.ndarray) -> np.ndarray:
+        places = [
+            signed(index, x.shape[axis]) for axis, index in zip(self.axes, indices, strict=True)
+        ]
+        try:
+            if len(places) == 1 and x.flags.c_contiguous:
+                return np.take(x, places[0], self.axes[0])
+            subscript: list[Any] = [slice(None)] * x.ndim
+            for axis, place in zip(self.axes, places, strict=True):
+                subscript[axis] = place
+            return x[tuple(subscript)]
+        except IndexError:
+            for axis, place in zip(self.axes, places, strict=True):
+                length = x.shape[axis]
+                if ((place < -length) | (place >= length)).any():
+                    raise out_of_range(place, length) from None
+            raise
+
+    def vjp(
+        self, cotangent: array, out: array, x: array, *indices: array
+    ) -> tuple[array | None, ...]:
+        total = apply(Put(self.axes, "add"), zeros(x.shape, x.dtype), cotangent, *indices)
+        return (total, *(None for _ in indices))
+
+    def jvp(
+        self, tangents: tuple[array | None, ...], out: array, x: array, *indices: array
+    ) -> array | None:
+        return None if tangents[0] is None else apply(self, tangents[0], *indices)
+
+    def vmap(self, size: int, batched: tuple[bool, ...], x: array, *indices: array) -> array:
+        if not any(batched[1:]):
+            result = apply(Take(self.shifted), x, *indices)
+            neighbours = Take(self.shifted).position > 0
+            return result if neighbours else move_block(result, indices[0].ndim, 0, 1)
+        if not batched[0]:
+            full = [broadcast_batch(i, size, b) for i, b in zip(indices, batched[1:], strict=True)]
+            return move_block(apply(self, x, *full), self.position, 0, 1)
+        full = self.batched_indices(size, batched[1:], indices)
+        result = apply(Take((0, *self.shifted)), x, *full)
+        return move_block(result, 1, 1 + self.position, full[0].ndim - 1)
+
+    def expanded(self, build: Callable[..., Any], x: Any, *indices: Any) -> Any | None:
+        shape = self.gathered_shape(x.shape, indices[0].shape)
+        if size_of(shape) == 0:
+            return None
+        count = len(indices[0].shape)
+        behind = len(shape) - self.position - count
+        places = []
+        for axis, index in zip(self.axes, indices, strict=True):
+            place = checked(build, index, x.shape[axis])
+            lengths = (1,) * self.position + index.shape + (1,) * behind
+            places.append(build(Broadcast(shape), build(Reshape(lengths), place)))
+        rest = [axis for axis in range(len(x.shape)) if axis not in self.axes]
+        along = (*rest[: self.position], *(-1 for _ in range(count)), *rest[self.position :])
+        return build(ElementsAt(self.axes, along), x, *places)
+
+
+@dataclass(frozen=True)
+class _Updated(_Indexed, abstract=True):
+    """The first input with the second, shaped like a gather, written to what the others index.
+
+    Elements that are named repeatedly combine all their updates; by "assign" they get the last.
+    """
+
+    mode: str  # one of accumulate.MODES
+
+    def infer(self, x: array, updates: array, *indices: array) -> tuple[Shape, Dtype]:
+        return x.shape, x.dtype
+
+    def evaluate(self, x: np.ndarray, updates: np.ndarray, *indices: np.ndarray) -> np.ndarray:
+        order = self.axes + tuple(axis for axis in range(x.ndim) if axis not in self.axes)
+        table = x.transpose(order).copy()
+        carry_out(self.accumulation(table, updates, indices))
+        in_order = order == tuple(range(x.ndim))
+        return table if in_order else table.transpose(np.argsort(order))
+
+    def change(self, x: np.ndarray, updates: np.ndarray, *indices: np.ndarray) -> Change:
+        if self.axes == tuple(range(len(self.axes))):
+            return self.accumulation(x, updates, indices)
+        return setitem, x, ..., self.evaluate(x, updates, *indices)
+
+    def accumulation(
+        self, x: np.ndarray, updates: np.ndarray, indices: tuple[np.ndarray, ...]
+    ) -> Change:
+        """What changes a contiguous array whose first axes are those that the indices belong to."""
+        lengths = x.shape[: len(self.axes)]
+        rows = flat_positions(indices, lengths)
+        count = indices[0].ndim
+        updates = np.moveaxis(updates, range(self.position, self.position + count), range(count))
+        width = size_of(x.shape[len(lengths) :])
+        table = x.reshape((size_of(lengths), width))
+        return accumulation(self.mode, table, rows, updates.reshape((len(rows), width)))
+
+    def vjp(
+        self, cotangent: array, out: array, x: array, updates: array, *indices: array
+    ) -> tuple[array | None, ...]:
+        nothing = tuple(None for _ in indices)
+        gathered = apply(Take(self.axes), cotangent, *indices)
+        if self.mode == "add":
+            return (cotangent, gathered, *nothing)
+        if self.mode == "assign":
+            cleared = apply(self, cotangent, zeros(updates.shape, updates.dtype), *indices)
+            return (cleared, where(self.last(x.shape, indices), gathered, 0), *nothing)
+        if self.mode == "multiply":
+            for_x = apply(self, cotangent, _conjugate(updates), *indices)
+            factors = self.other_factors(x, updates, indices)
+            return (for_x, gathered * _conjugate(factors), *nothing)
+        chosen = updates == apply(Take(self.axes), out, *indices)
+        return (where(x == out, cotangent, 0), where(chosen, gathered, 0), *nothing)
+
+    def jvp(
+        self,
+        tangents: tuple[array | None, ...],
+        out: array,
+        x: array,
+        updates: array,
+        *indices: array,
+    ) -> array | None:
+        along_x, along_updates = zeros_for_none(tangents[:2], (x, updates))
+        if self.mode in ("assign", "add"):
+            return apply(self, along_x, along_updates, *indices)
+        added = Put(self.axes, "add")
+        if self.mode == "multiply":
+            terms = along_updates * self.other_factors(x, updates, indices)
+            return apply(added, apply(self, along_x, updates, *indices), terms, *indices)
+        chosen = updates == apply(Take(self.axes), out, *indices)
+        terms = where(chosen, along_updates, 0)
+        return apply(added, where(x == out, along_x, 0), terms, *indices)
+
+    def last(self, shape: Shape, indices: Sequence[array]) -> array:
+        """Which updates stay where an index is repeated, in a shape that broadcasts to theirs."""
+        index_shape = indices[0].shape
+        lengths = tuple(shape[axis] for axis in self.axes)
+        numbers = arange(indices[0].size, dtype=int32).reshape(index_shape)
+        every = tuple(range(len(lengths)))
+        winners = apply(Put(every, "assign"), zeros(lengths, int32), numbers, *indices)
+        stays = apply(Take(every), winners, *indices) == numbers
+        behind = len(shape) - len(lengths) - self.position
+        return stays.reshape(index_shape + (1,) * behind)
+
+    def other_factors(self, x: array, updates: array, indices: Sequence[array]) -> array:
+        """For each update, the product of everything else that is multiplied into its element."""
+        # Zeros cannot be divided out again, so they are left out of the product and counted.
+        gather = Take(self.axes)
+        is_zero = updates == 0
+        factors = where(is_zero, 1, updates)
+        product = apply(gather, apply(self, x, factors, *indices), *indices)
+        count = apply(
+            Put(self.axes, "add"), zeros(x.shape, int32), astype(is_zero, int32), *indices
+        )
+        others = apply(gather, count, *indices) - astype(is_zero, int32)
+        return where(others == 0, product / factors, 0)
+
+    def vmap(
+        self, size: int, batched: tuple[bool, ...], x: array, updates: array, *indices: array
+    ) -> array:
+        x = broadcast_batch(x, size, batched[0])
+        updates = broadcast_batch(updates, size, batched[1])
+        count = indices[0].ndim - batched[2]
+        if not any(batched[2:]):
+            op = Put(self.shifted, self.mode)
+            if op.position == 0:
+                updates = move_block(updates, 0, count, 1)
+            return apply(op, x, updates, *indices)
+        full = self.batched_indices(size, batched[2:], indices)
+        updates = move_block(updates, 1 + self.position, 1, count)
+        return apply(Put((0, *self.shifted), self.mode), x, updates, *full)
+
+
+class Put(_Updated, Host):
+    """An update at indices, which are checked when it is evaluated."""
+
+    why_host = "it has no elements, or its sums of a half type are kept in float32"
+
+    def expanded(
+        self, build: Callable[..., Any], x: Any, updates: Any, *indices: Any
+    ) -> Any | None:
+        is_half = x.dtype in (float16, bfloat16)
+        if size_of(x.shape) == 0 or (is_half and self.mode in ("add", "multiply")):
+            return None
+        places = [
+            checked(build, index, x.shape[axis])
+            for axis, index in zip(self.axes, indices, strict=True)
+        ]
+        return build(CheckedPut(self.axes, self.mode), x, updates, *places)
+
+
+class CheckedPut(_Updated, Scatter):
+    """An update at indices that are known to be within their axes."""
+
+    def emit_index(self, k: Kernel, index: Value, length: int) -> Value:
+        return emitted_wrap(k, index, length)
+
+    def emit_combined(self, k: Kernel, old: Value, new: Value) -> Value:
+        match self.mode:
+            case "assign":
+                return new
+            case "add":
+                return k.add(old, new)
+            case "multiply":
+                return k.multiply(old, new)
+            case "maximum":
+                return k.maximum(old, new)
+        return k.minimum(old, new)
+
+
+def _conjugate(x: array) -> array:
+    return x.conj() if x.dtype is complex64 else x
+
+
+def take(
+    a: array, /, indices: int | array, axis: int | None = None, *, stream: StreamLike = None
+) -> array:
+    """Take elements along an axis: `take(a, i, axis=1)` is `a[:, i]`.
+
+    Args:
+        a: The array to take from.
+        indices: An int or an array of integers. Negative ones count from the end.
+        axis: The axis that the indices belong to; without it `a` is flattened first.
+        stream: Where the work belongs.
+
+    Returns:
+        `a` with the axis replaced by the axes of the indices. Indices outside of the axis raise
+        IndexError: an int at once, an array when it is evaluated.
+    """
+    require_array("take", a)
+    if axis is None:
+        source, position = reshape(a, (a.size,)), 0
+    else:
+        source, position = a, normalize_axis("take", axis, a.ndim)
+    if isinstance(indices, int):
+        return element(source, position, int(indices), stream)
+    if not isinstance(indices, array):
+        raise TypeError(
+            f"[take] indices are an int or an array of integers, got {type(indices).__name__}."
+        )
+    return gather("take", source, (position,), (indices,), stream)
+
+
+def gather(
+    name: str, a: array, axes: Shape, indices: Sequence[array], stream: StreamLike = None
+) -> array:
+    """The elements of `a` at indices along `axes` (sorted), which broadcast to each other."""
+    lanes = checked_indices(name, [a.shape[axis] for axis in axes], indices)
+    return apply(Take(axes), a, *lanes, stream=stream)
+
+
+def checked_indices(
+    name: str, lengths: Sequence[int], indices: Sequence[array]
+) -> tuple[array, ...]:
+    """The indices of axes of those lengths, in their common shape, once they can be indices."""
+    for index in indices:
+        if not is_integer(index.dtype):
+            raise ValueError(f"[{name}] indices are integers, got dtype {index.dtype.name}.")
+    shape = broadcast_shapes(name, *(index.shape for index in indices))
+    if 0 in lengths and 0 not in shape:
+        raise ValueError(f"[{name}] an axis of length 0 has no elements to index.")
+    return tuple([broadcast_to(index, shape) for index in indices])

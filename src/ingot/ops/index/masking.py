@@ -1,0 +1,88 @@
+"""Assignment through masks: `a[mask] = values`, where the k-th True gets the k-th value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ingot._native import Dtype, array
+from ingot.graph.dtype import int64
+from ingot.graph.op import apply
+from ingot.graph.roles import Host
+from ingot.graph.shape import Shape, shape_text
+from ingot.ops.elementwise.comparison import where
+from ingot.ops.index.indexing import Take
+from ingot.ops.shape.creation import zeros
+from ingot.ops.shape.movement import broadcast_to, reshape
+
+__all__: list[str] = []
+
+
+@dataclass(frozen=True)
+class MaskRank(Host):
+    """For each True along the last axis, how many were before it; for a False, any position.
+
+    There may be no more than `limit` of them, since that many values are there to be assigned.
+    """
+
+    limit: int
+
+    why_host = "it counts along the mask"
+
+    def infer(self, mask: array) -> tuple[Shape, Dtype]:
+        return mask.shape, int64
+
+    def evaluate(self, mask: np.ndarray) -> np.ndarray:
+        counts = np.cumsum(mask, -1, dtype=np.int64)
+        most = int(counts.max(initial=0))
+        if most > self.limit:
+            raise RuntimeError(
+                f"[setitem] the mask has {most} True elements, but there are only {self.limit} "
+                "values."
+            )
+        return np.maximum(counts - 1, 0)
+
+    def vjp(self, cotangent: array, out: array, mask: array) -> tuple[None]:
+        return (None,)
+
+    def jvp(self, tangents: tuple[None], out: array, mask: array) -> None:
+        return None
+
+    def vmap(self, size: int, batched: tuple[bool], mask: array) -> array:
+        return apply(self, mask)
+
+
+def assign_where(a: array, mask: array, values: array) -> array:
+    """`a` with `values` where `mask` is True. The mask covers the first axes of `a`.
+
+    Values that have at most the axes behind the mask are the same for every True; with one axis
+    more, there is a row for each True, in order.
+    """
+    shape = a.shape
+    if mask.shape != shape[: mask.ndim]:
+        raise ValueError(
+            f"[setitem] a mask of shape {shape_text(mask.shape)} does not match the first axes of "
+            f"an array of shape {shape_text(shape)}."
+        )
+    rest = shape[mask.ndim :]
+    if values.ndim > len(rest) + 1:
+        raise ValueError(
+            f"[setitem] values of shape {shape_text(values.shape)} have more axes than one row of "
+            f"shape {shape_text(rest)} for each True of the mask."
+        )
+    if values.ndim <= len(rest):
+        chosen = broadcast_to(values, rest)
+    else:
+        chosen = _rows_in_order(mask, values, rest)
+    condition = reshape(mask, mask.shape + (1,) * len(rest))
+    return where(condition, chosen, a)
+
+
+def _rows_in_order(mask: array, values: array, rest: Shape) -> array:
+    """The values spread over the mask's shape: the k-th row at the k-th True."""
+    count = values.shape[0]
+    # Without values there is still a row to point at where the mask is False: then, everywhere.
+    rows = broadcast_to(values, (count, *rest)) if count else zeros((1, *rest), values.dtype)
+    ranks = apply(MaskRank(count), reshape(mask, (mask.size,)))
+    return apply(Take((0,)), rows, reshape(ranks, mask.shape))

@@ -1,0 +1,371 @@
+"""a[...] and a[...] = v: Python's subscripts turned into slices, gathers and scatters.
+
+A subscript is located first: ints and slices become one `Slice`, and what arrays index is gathered
+from its result. An assignment goes the same way back: the slice is taken, the values are scattered
+into it, and it is put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import index as as_int
+from typing import Any
+
+import numpy as np
+
+from ingot._native import array, make, wrap
+from ingot.graph.dtype import bool_
+from ingot.graph.errors import value_text
+from ingot.graph.op import apply
+from ingot.graph.shape import Shape, shape_text
+from ingot.ops.elementwise.arithmetic import add, multiply, reciprocal
+from ingot.ops.elementwise.casting import astype
+from ingot.ops.elementwise.extremes import maximum, minimum
+from ingot.ops.index.indexing import Put, Take, checked_indices, move_block
+from ingot.ops.index.masking import assign_where
+from ingot.ops.shape.movement import as_array, broadcast_to, reshape
+from ingot.ops.shape.slicing import Slice, SliceUpdate, element, span_length
+
+__all__ = ["ArrayAt"]
+
+_EVERYTHING = slice(None)
+_INDEXED = object()  # stands for the axes of the indices where the axes of a result are listed
+
+_COMBINE: dict[str, Callable[[array, array], array]] = {
+    "assign": lambda old, new: new,
+    "add": add,
+    "multiply": multiply,
+    "maximum": maximum,
+    "minimum": minimum,
+}
+
+
+@dataclass(slots=True)
+class Place:
+    """Which elements a subscript names, and how they are arranged in the result."""
+
+    part: Slice | None  # what ints and slices leave; None for everything
+    axes: Shape  # of the slice's result: those that arrays index
+    indices: tuple[array, ...]
+    to_front: bool  # whether the axes of the indices go in front, wherever a gather leaves them
+    shape: Shape  # of the result
+    plain_shape: Shape  # of the result without its new axes
+
+
+def getitem(a: array, index: Any) -> array:
+    """`a[index]`.
+
+    Ints, slices, None, Ellipsis, arrays and lists of ints are combined as with NumPy. Slices are
+    views. An int out of range raises IndexError at once, an array of indices when it is evaluated.
+    Masks cannot be read through, since the result's shape would depend on values.
+    """
+    shape = a.shape
+    if shape and type(index) is int:
+        return element(a, 0, index)
+    if shape and type(index) is slice:
+        begin, end, stride = _bounds("getitem", index, shape[0])
+        rest = (0,) * (len(shape) - 1)
+        op = Slice((begin, *rest), (end, *shape[1:]), (stride,) + (1,) * len(rest))
+        return make(op, (a,), (span_length(begin, end, stride), *shape[1:]), a.dtype)
+    return read(a, locate("getitem", a, index))
+
+
+def setitem(a: array, index: Any, value: Any) -> None:
+    """`a[index] = value`: points the handle to an updated array; graphs keep the old one.
+
+    The value is converted to the dtype of `a` and broadcast. A boolean mask over the first axes
+    assigns where it is True.
+    """
+    values = astype(_as_values("setitem", a, value), a.dtype)
+    mask = _as_mask(index)
+    if mask is not None:
+        updated = assign_where(a, mask, values)
+    else:
+        updated = write("setitem", a, locate("setitem", a, index), values, "assign")
+    a._node = updated._node
+
+
+def read(a: array, place: Place) -> array:
+    """The elements at a place."""
+    part = _part(a, place)
+    if place.indices:
+        op = Take(place.axes)
+        part = apply(op, part, *place.indices)
+        if place.to_front:
+            part = move_block(part, op.position, 0, place.indices[0].ndim)
+    if len(place.shape) != len(place.plain_shape):
+        return reshape(part, place.shape)
+    return wrap(a) if part is a else part
+
+
+def _part(a: array, place: Place) -> array:
+    """What the ints and slices of a subscript leave."""
+    if place.part is None:
+        return a
+    shape = place.part.shape if place.indices else place.plain_shape
+    return make(place.part, (a,), shape, a.dtype)
+
+
+def write(name: str, a: array, place: Place, values: array, mode: str) -> array:
+    """`a` with `values` combined into the elements at a place."""
+    updates = reshape(_fitted(name, values, place.shape), place.plain_shape)
+    part = _part(a, place)
+    if place.indices:
+        op = Put(place.axes, mode)
+        if place.to_front:
+            updates = move_block(updates, 0, op.position, place.indices[0].ndim)
+        part = apply(op, part, updates, *place.indices)
+    else:
+        part = _COMBINE[mode](part, updates)
+    if place.part is None:
+        return part
+    back = SliceUpdate(place.part.start, place.part.stop, place.part.strides)
+    return make(back, (a, reshape(part, place.part.kept_shape)), a.shape, a.dtype)
+
+
+def locate(name: str, a: array, index: Any) -> Place:
+    """The place in `a` that a subscript names."""
+    lengths = a.shape
+    spans: list[tuple[int, int, int]] = []
+    dropped: list[int] = []
+    arrays: dict[int, array] = {}  # by axis of the slice's result
+    layout: list[Any] = []  # the result's axes: lengths, None for a new one, and _INDEXED
+    everything = True
+    for entry in _entries(name, index, len(lengths)):
+        if entry is None:
+            layout.append(None)
+            continue
+        axis = len(spans)
+        length = lengths[axis]
+        if entry is _EVERYTHING:
+            spans.append((0, length, 1))
+            layout.append(length)
+        elif type(entry) is slice:
+            span = _bounds(name, entry, length)
+            spans.append(span)
+            layout.append(span_length(*span))
+            everything = everything and span == (0, length, 1)
+        elif type(entry) is int:
+            position = _position(name, entry, length)
+            spans.append((position, position + 1, 1))
+            layout.append(_INDEXED)
+            dropped.append(axis)
+        else:
+            spans.append((0, length, 1))
+            layout.append(_INDEXED)
+            arrays[axis - len(dropped)] = entry
+    part = None
+    if dropped or not everything:
+        start, stop, strides = zip(*spans, strict=True)
+        part = Slice(start, stop, strides, tuple(dropped))
+    if not arrays:
+        lengths = tuple([n for n in layout if n is not None and n is not _INDEXED])
+        shape = lengths if None not in layout else _arranged(layout, (), False)
+        return Place(part, (), (), False, shape, lengths)
+    axes = tuple(arrays)
+    rest = lengths if part is None else part.shape
+    indices = checked_indices(name, [rest[axis] for axis in axes], list(arrays.values()))
+    index_shape = indices[0].shape
+    to_front = _is_separated(layout)
+    shape = _arranged(layout, index_shape, to_front)
+    plain = [length for length in layout if length is not None]
+    plain_shape = shape if len(plain) == len(layout) else _arranged(plain, index_shape, to_front)
+    return Place(part, axes, indices, to_front, shape, plain_shape)
+
+
+def _entries(name: str, index: Any, ndim: int) -> list[Any]:
+    """The parts of a subscript: None and, for each axis in order, a slice, int or array."""
+    entries: list[Any] = []
+    count = 0
+    ellipsis_at = -1
+    for entry in index if type(index) is tuple else (index,):
+        kind = type(entry)
+        if entry is Ellipsis:
+            if ellipsis_at >= 0:
+                raise ValueError(f"[{name}] a subscript can have only one ellipsis.")
+            ellipsis_at = len(entries)
+        elif entry is None:
+            entries.append(None)
+        else:
+            entries.append(entry if kind is slice or kind is int else _entry(name, entry))
+            count += 1
+    if count > ndim:
+        raise ValueError(f"[{name}] too many indices: {count} for an array with {ndim} axes.")
+    if count < ndim:
+        at = len(entries) if ellipsis_at < 0 else ellipsis_at
+        entries[at:at] = [_EVERYTHING] * (ndim - count)
+    return entries
+
+
+def _entry(name: str, entry: Any) -> Any:
+    """One part of a subscript that is not obvious as an int or an array."""
+    if isinstance(entry, list):
+        entry = array(entry)
+    if isinstance(entry, array):
+        if entry.dtype is bool_:
+            raise ValueError(
+                f"[{name}] a boolean mask can only be the whole subscript of an assignment, "
+                "a[mask] = v. For anything else use where(mask, x, y)."
+            )
+        return entry
+    if not isinstance(entry, bool):
+        try:
+            return as_int(entry)
+        except TypeError:
+            pass
+    hint = ": make it an array first" if isinstance(entry, np.ndarray) else ""
+    raise ValueError(
+        f"[{name}] an array cannot be indexed with {type(entry).__name__} {entry!r}{hint}."
+    )
+
+
+def _bounds(name: str, entry: slice, length: int) -> tuple[int, int, int]:
+    """The start, stop and stride of a slice as positions; (0, 0, 1) if there is nothing in it.
+
+    Like `slice.indices`, but with plain arithmetic, which lengths that are symbolic survive.
+    """
+    try:
+        stride = 1 if entry.step is None else _as_int(entry.step)
+        if stride > 0:
+            start = 0 if entry.start is None else _clamped(entry.start, 0, length, length)
+            stop = length if entry.stop is None else _clamped(entry.stop, 0, length, length)
+            return (start, stop, stride) if start < stop else (0, 0, 1)
+        last = length - 1
+        start = last if entry.start is None else _clamped(entry.start, -1, last, length)
+        stop = -1 if entry.stop is None else _clamped(entry.stop, -1, last, length)
+    except TypeError:
+        raise ValueError(
+            f"[{name}] the parts of a slice are ints or None, got {value_text(entry)}."
+        ) from None
+    if stride == 0:
+        raise ValueError(f"[{name}] the step of a slice cannot be 0.")
+    return (start, stop, stride) if start > stop else (0, 0, 1)
+
+
+def _as_int(number: Any) -> int:
+    return number if isinstance(number, int) else as_int(number)
+
+
+def _clamped(bound: Any, lowest: int, highest: int, length: int) -> int:
+    """A bound of a slice, which may count from the end, as a position within limits."""
+    position = _as_int(bound)
+    if position < 0:
+        position = position + length
+    if position < lowest:
+        return lowest
+    return position if position < highest else highest
+
+
+def _position(name: str, position: int, length: int) -> int:
+    if not -length <= position < length:
+        raise IndexError(
+            f"[{name}] index {position} is out of range for an axis of length {length}."
+        )
+    return position + length if position < 0 else position
+
+
+def _is_separated(layout: list[Any]) -> bool:
+    """Whether a slice or a new axis stands between ints and arrays, as in a[0, :, indices]."""
+    places = [at for at, length in enumerate(layout) if length is _INDEXED]
+    return places[-1] - places[0] >= len(places)
+
+
+def _arranged(layout: list[Any], index_shape: Shape, to_front: bool) -> Shape:
+    """The lengths of the result's axes, those of the indices in front or where they stand."""
+    shape: list[int] = list(index_shape) if to_front else []
+    pending = () if to_front else index_shape
+    for length in layout:
+        if length is _INDEXED:
+            shape.extend(pending)
+            pending = ()
+        else:
+            shape.append(1 if length is None else length)
+    return tuple(shape)
+
+
+def _as_values(name: str, a: array, value: Any) -> array:
+    """What is assigned to elements of `a`; numbers take its dtype if that can hold their kind."""
+    if value is None:
+        raise TypeError(f"[{name}] takes a number or an array, got None.")
+    return as_array(name, value, a.dtype)
+
+
+def _fitted(name: str, values: array, shape: Shape) -> array:
+    """The values broadcast to the shape of a place, without needless axes of length 1 in front."""
+    extra = values.ndim - len(shape)
+    if extra > 0 and values.shape[:extra] == (1,) * extra:
+        values = reshape(values, values.shape[extra:])
+    own = values.shape
+    fits = len(own) <= len(shape) and all(
+        length in (wanted, 1) for length, wanted in zip(own[::-1], shape[::-1], strict=False)
+    )
+    if not fits:
+        raise ValueError(
+            f"[{name}] values of shape {shape_text(own)} do not broadcast to shape "
+            f"{shape_text(shape)}, which the subscript names."
+        )
+    return broadcast_to(values, shape)
+
+
+def _as_mask(index: Any) -> array | None:
+    """The subscript as a boolean mask, if it is one."""
+    is_numpy = isinstance(index, (np.ndarray, np.bool_)) and index.dtype.kind == "b"
+    if is_numpy or isinstance(index, (bool, list)):
+        index = array(index)
+    return index if isinstance(index, array) and index.dtype is bool_ else None
+
+
+_NO_INDEX = object()
+
+
+class ArrayAt:
+    """`a.at[index]`: updates of what a subscript names, in which repeated indices accumulate.
+
+    `a.at[index].add(v)` is a new array; `a` stays as it is.
+    """
+
+    def __init__(self, a: array, index: Any = _NO_INDEX) -> None:
+        self._array = a
+        self._index = index
+
+    def __getitem__(self, index: Any) -> ArrayAt:
+        return ArrayAt(self._array, index)
+
+    def add(self, value: Any) -> array:
+        """`a` with `value` added."""
+        return self._updated("add", self._values("add", value))
+
+    def subtract(self, value: Any) -> array:
+        """`a` with `value` subtracted."""
+        return self._updated("add", -self._values("subtract", value))
+
+    def multiply(self, value: Any) -> array:
+        """`a` multiplied by `value`."""
+        return self._updated("multiply", self._values("multiply", value))
+
+    def divide(self, value: Any) -> array:
+        """`a` multiplied by the reciprocal of `value`, which is converted to the dtype of `a`."""
+        return self._updated("multiply", reciprocal(self._values("divide", value)))
+
+    def maximum(self, value: Any) -> array:
+        """`a` with the larger of its elements and `value`."""
+        return self._updated("maximum", self._values("maximum", value))
+
+    def minimum(self, value: Any) -> array:
+        """`a` with the smaller of its elements and `value`."""
+        return self._updated("minimum", self._values("minimum", value))
+
+    def _values(self, name: str, value: Any) -> array:
+        return _as_values(f"at.{name}", self._array, value)
+
+    def _updated(self, mode: str, values: array) -> array:
+        a = self._array
+        if self._index is _NO_INDEX:
+            raise ValueError("[at] say what to update: a.at[index], or a.at[...] for everything.")
+        return write("at", a, locate("at", a, self._index), astype(values, a.dtype), mode)
+
+
+def at(a: array) -> ArrayAt:
+    """The property `array.at`: updates of what a subscript names, `a.at[index].add(v)`."""
+    return ArrayAt(a)

@@ -1,0 +1,1 @@
+"""Ops and evaluations that others are made of; users call none of them."""

@@ -1,0 +1,168 @@
+"""What gathers and scatters become in compiled programs: elements read by index inside of kernels.
+
+Before any element is read, a kernel finds out whether all indices are within their axes; if not,
+`CheckedIndex` raises the error that the ops themselves raise. What it passes on leads nowhere
+outside of the array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ingot._native import Dtype, array
+from ingot.graph.dtype import bool_, int64, is_signed_integer
+from ingot.graph.kernel import Kernel, Value
+from ingot.graph.op import Op, no_rule
+from ingot.graph.roles import Check, Gather, Map, Reduce
+from ingot.graph.shape import Shape, size_of
+from ingot.ops.internal.accumulate import out_of_range
+from ingot.ops.internal.positions import IN_PROGRAMS
+
+__all__ = [
+    "CheckedIndex",
+    "ElementsAt",
+    "IsAt",
+    "IsOutside",
+    "SomeOutside",
+    "checked",
+    "emitted_wrap",
+]
+
+
+def emitted_wrap(k: Kernel, index: Value, length: int) -> Value:
+    """An index that is within an axis, counted from its front, as an int64."""
+    place = k.cast(index, int64)
+    if not is_signed_integer(k.dtype(index)):
+        return place
+    from_end = k.add(place, k.constant(length, place))
+    return k.select(k.less(place, k.constant(0, place)), from_end, place)
+
+
+def _wrapped(index: np.ndarray, length: int) -> np.ndarray:
+    place = index.astype(np.int64)
+    return np.where(place < 0, place + length, place)
+
+
+def checked(build: Callable[..., Any], index: Any, length: int) -> Any:
+    """An index in a compiled program that is used only once all of it is within the axis."""
+    if size_of(index.shape) == 0:
+        return index  # no flag: a check reads one, which nothing would write
+    outside = build(IsOutside(length), index)
+    if size_of(index.shape) > 1:
+        outside = build(SomeOutside(tuple(range(len(index.shape)))), outside)
+    return build(CheckedIndex(length), index, outside)
+
+
+class _InPrograms(Op, abstract=True):
+    """Ops that others expand to."""
+
+    vjp = no_rule(IN_PROGRAMS)
+    jvp = no_rule(IN_PROGRAMS)
+    vmap = no_rule(IN_PROGRAMS)
+
+
+@dataclass(frozen=True)
+class IsOutside(_InPrograms, Map):
+    """Whether indices are not within an axis of that length."""
+
+    length: int
+
+    def infer(self, index: array) -> tuple[Shape, Dtype]:
+        return index.shape, bool_
+
+    def evaluate(self, index: np.ndarray) -> np.ndarray:
+        return (index < -self.length) | (index >= self.length)
+
+    def emit(self, k: Kernel, index: Value) -> Value:
+        place = k.cast(index, int64)
+        low, high = k.constant(-self.length, place), k.constant(self.length, place)
+        above = k.greater_equal(place, high)
+        if k.dtype(index).name == "uint64":  # beyond 2^63 it seems to be negative
+            return k.bitwise_or(above, k.less(place, k.constant(0, place)))
+        return k.bitwise_or(above, k.less(place, low))
+
+
+@dataclass(frozen=True)
+class SomeOutside(Reduce):
+    """Whether some of the flags along `axes` is set."""
+
+    axes: Shape
+
+    identity = 0
+
+    def evaluate(self, flags: np.ndarray) -> np.ndarray:
+        return np.logical_or.reduce(flags, self.axes, keepdims=True)
+
+    def combine(self, k: Kernel, a: Value, b: Value) -> Value:
+        return k.bitwise_or(a, b)
+
+    vjp = no_rule(IN_PROGRAMS)
+    jvp = no_rule(IN_PROGRAMS)
+
+
+@dataclass(frozen=True)
+class CheckedIndex(_InPrograms, Check):
+    """The first input, once the second says that none of its indices is outside of the axis."""
+
+    length: int
+
+    def infer(self, index: array, is_outside: array) -> tuple[Shape, Dtype]:
+        assert size_of(is_outside.shape) == 1, "a check reads one flag"
+        return index.shape, index.dtype
+
+    def evaluate(self, index: np.ndarray, is_outside: np.ndarray) -> np.ndarray:
+        if is_outside.any():
+            raise out_of_range(index, self.length)
+        return index
+
+
+@dataclass(frozen=True)
+class IsAt(_InPrograms, Map):
+    """Whether a position along an axis is the one that an index, which was checked, names."""
+
+    length: int
+
+    def infer(self, position: array, index: array) -> tuple[Shape, Dtype]:
+        return position.shape, bool_
+
+    def evaluate(self, position: np.ndarray, index: np.ndarray) -> Any:
+        return position == _wrapped(index, self.length)
+
+    def emit(self, k: Kernel, position: Value, index: Value) -> Value:
+        return k.equal(position, emitted_wrap(k, index, self.length))
+
+
+@dataclass(frozen=True)
+class ElementsAt(_InPrograms, Gather):
+    """Elements of the first input at indices, which were checked, that are the other inputs.
+
+    `axes` are what the indices, which have the shape of the result, belong to. For each axis of the
+    result `along` has the axis of the input that is walked with it, or -1.
+    """
+
+    axes: Shape
+    along: Shape
+
+    def infer(self, x: array, *indices: array) -> tuple[Shape, Dtype]:
+        return indices[0].shape, x.dtype
+
+    def evaluate(self, x: np.ndarray, *indices: np.ndarray) -> np.ndarray:
+        subscript: list[Any] = [None] * x.ndim
+        for axis, index in zip(self.axes, indices, strict=True):
+            subscript[axis] = _wrapped(index, x.shape[axis])
+        for place, axis in enumerate(self.along):
+            if axis >= 0:
+                behind = len(self.along) - 1 - place
+                subscript[axis] = np.arange(x.shape[axis]).reshape((-1,) + (1,) * behind)
+        return x[tuple(subscript)]
+
+    def moved_strides(self, strides: Shape) -> Shape:
+        return tuple(strides[axis] if axis >= 0 else 0 for axis in self.along)
+
+    def emit_indices(self, k: Kernel, shape: Shape, *indices: Value) -> list[Value]:
+        pairs = zip(self.axes, indices, strict=True)
+        return [emitted_wrap(k, index, shape[axis]) for axis, index in pairs]

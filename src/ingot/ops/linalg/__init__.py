@@ -1,0 +1,1 @@
+"""Decompositions of matrices and linear systems, by LAPACK."""

@@ -1,0 +1,277 @@
+"""Factors of matrices: Cholesky, QR and LU decompositions.
+
+Factors are those of LAPACK, whose signs are a matter of convention.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial as deferred
+from typing import Any
+
+import numpy as np
+
+from ingot._native import Dtype, array
+from ingot.graph.device import StreamLike
+from ingot.graph.dtype import uint32
+from ingot.graph.libraries import prepare_blas, scipy_linalg
+from ingot.graph.op import apply
+from ingot.graph.outputs import apply_multiple
+from ingot.graph.shape import Shape, shape_text
+from ingot.ops.index.along_axis import take_along_axis
+from ingot.ops.linalg.linear_systems import lapack_routine, solve_with
+from ingot.ops.linalg.matrices import (
+    MatrixOp,
+    by_matrix,
+    cotangent_or_zeros,
+    hermitian_part,
+    in_own_precision,
+    lower_with_half_diagonal,
+    require_matrices,
+    require_square,
+)
+from ingot.ops.products.contraction import matmul
+from ingot.ops.reduce.sorting import argsort
+from ingot.ops.shape.diagonals import eye, tril, triu
+from ingot.ops.shape.joining import concatenate
+
+__all__ = ["cholesky", "lu", "lu_factor", "qr"]
+
+
+@dataclass(frozen=True)
+class Cholesky(MatrixOp):
+    """Triangular factors of symmetric positive semi-definite matrices.
+
+    One triangle of these is read. Derivatives are those along symmetric matrices: a tangent counts
+    by its symmetric part.
+    """
+
+    upper: bool
+
+    def infer(self, x: array) -> tuple[Shape, Dtype]:
+        return x.shape, x.dtype
+
+    def evaluate(self, x: np.ndarray) -> Any:
+        prepare_blas()
+        try:
+            if not in_own_precision(x):
+                return np.linalg.cholesky(x, upper=self.upper)
+            cholesky = deferred(scipy_linalg().cholesky, lower=not self.upper, check_finite=False)
+            return by_matrix(cholesky, x)
+        except np.linalg.LinAlgError:
+            if self.upper:
+                return np.swapaxes(_semidefinite_factor(np.swapaxes(x, -1, -2)), -1, -2)
+            return _semidefinite_factor(x)
+
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
+        factor, of_factor = (out.mT, cotangent.mT) if self.upper else (out, cotangent)
+        middle = lower_with_half_diagonal(factor.mT @ of_factor)
+        half = solve_with("upper", factor.mT, middle)
+        return (hermitian_part(solve_with("upper", factor.mT, half.mT)),)
+
+    def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
+        if tangents[0] is None:
+            return None
+        factor = out.mT if self.upper else out
+        half = solve_with("lower", factor, hermitian_part(tangents[0]))
+        change = factor @ lower_with_half_diagonal(solve_with("lower", factor, half.mT))
+        return change.mT if self.upper else change
+
+
+def _semidefinite_factor(x: np.ndarray) -> np.ndarray:
+    """Lower factors of matrices that are not all definite; NaN for those not semi-definite.
+
+    Column by column: one whose pivot is zero up to rounding must be zero up to rounding as well.
+    """
+    rest = x.astype(np.float64)
+    factor = np.zeros_like(rest)
+    length = x.shape[-1]
+    largest = np.abs(np.diagonal(rest, axis1=-2, axis2=-1)).max(-1)
+    tolerance = length * np.finfo(x.dtype).eps * largest[..., None]
+    for place in range(length):
+        column = rest[..., place:, place]
+        pivot = column[..., :1]
+        negligible = (np.abs(column) <= tolerance).all(-1, keepdims=True)
+        root = np.sqrt(np.where(pivot > tolerance, pivot, np.nan))
+        scaled = np.where(negligible, 0, column / root)
+        factor[..., place:, place] = scaled
+        rest[..., place:, place:] -= scaled[..., :, None] * scaled[..., None, :]
+    valid = np.isfinite(factor).all((-2, -1), keepdims=True)
+    return np.where(valid | (np.tri(length) == 0), factor, np.nan).astype(x.dtype)
+
+
+class QR(MatrixOp):
+    """Orthonormal columns Q and upper triangles R of matrices that are not wider than high."""
+
+    several_outputs = True
+
+    def infer(self, x: array) -> tuple[tuple[Shape, Dtype], ...]:
+        *batch, _, columns = x.shape
+        return (x.shape, x.dtype), ((*batch, columns, columns), x.dtype)
+
+    def evaluate(self, x: np.ndarray) -> Any:
+        prepare_blas()
+        if in_own_precision(x):
+            decompose = deferred(scipy_linalg().qr, mode="economic", check_finite=False)
+            return by_matrix(decompose, x)
+        return tuple(np.linalg.qr(x))
+
+    def vjp(
+        self, cotangent: tuple[array | None, ...], out: tuple[array, ...], x: array
+    ) -> tuple[array]:
+        q, r = out
+        of_q = cotangent_or_zeros(cotangent[0], q)
+        of_r = cotangent_or_zeros(cotangent[1], r)
+        middle = r @ of_r.mT - of_q.mT @ q
+        symmetric = tril(middle) + tril(middle, -1).mT
+        return (solve_with("upper", r, (of_q + q @ symmetric).mT).mT,)
+
+    def jvp(
+        self, tangents: tuple[array | None], out: tuple[array, ...], x: array
+    ) -> tuple[array | None, ...]:
+        if tangents[0] is None:
+            return (None, None)
+        q, r = out
+        scaled = solve_with("lower", r.mT, tangents[0].mT).mT  # times the inverse of r
+        inner = q.mT @ scaled
+        below = tril(inner, -1)
+        turn = below - below.mT
+        return q @ (turn - inner) + scaled, triu((inner - turn) @ r)
+
+
+def _lu_of_matrix(x: np.ndarray) -> Any:
+    factors, pivots, _ = lapack_routine("getrf", x)(x)
+    rows = list(range(len(x)))  # which row of the matrix is where
+    for place, other in enumerate(pivots.tolist()):
+        rows[place], rows[other] = rows[other], rows[place]
+    places = np.empty(len(x), np.uint32)
+    places[rows] = np.arange(len(x))
+    return factors, pivots.astype(np.uint32), places
+
+
+class LU(MatrixOp):
+    """Triangular factors of matrices whose rows are exchanged.
+
+    The outputs are both triangles in one matrix (the diagonal of the lower one, all ones, is left
+    out), the row that each row was exchanged with in turn, and where each row went.
+    """
+
+    several_outputs = True
+
+    def infer(self, x: array) -> tuple[tuple[Shape, Dtype], ...]:
+        *batch, rows, columns = x.shape
+        pivots = (*batch, min(rows, columns))
+        return (x.shape, x.dtype), (pivots, uint32), ((*batch, rows), uint32)
+
+    def evaluate(self, x: np.ndarray) -> Any:
+        if x.size > 0:
+            return by_matrix(_lu_of_matrix, x)
+        *batch, rows, columns = x.shape
+        places = np.broadcast_to(np.arange(rows, dtype=np.uint32), (*batch, rows))
+        return x, np.zeros((*batch, min(rows, columns)), np.uint32), places
+
+    def vjp(
+        self, cotangent: tuple[array | None, ...], out: tuple[array, ...], x: array
+    ) -> tuple[array | None]:
+        of_factors = cotangent[0]
+        if of_factors is None:
+            return (None,)
+        lower, upper = _unpacked(x, out[0])
+        middle = tril(lower.mT @ tril(of_factors, -1), -1) + triu(triu(of_factors) @ upper.mT)
+        half = solve_with("upper", lower.mT, middle)
+        whole = solve_with("upper", upper, half.mT).mT
+        return (take_along_axis(whole, out[2][..., None], -2),)
+
+    def jvp(
+        self, tangents: tuple[array | None], out: tuple[array, ...], x: array
+    ) -> tuple[array | None, ...]:
+        if tangents[0] is None:
+            return (None, None, None)
+        lower, upper = _unpacked(x, out[0])
+        exchanged = take_along_axis(tangents[0], argsort(out[2])[..., None], -2)
+        half = solve_with("lower", lower, exchanged)
+        middle = solve_with("lower", upper.mT, half.mT).mT
+        return lower @ tril(middle, -1) + triu(middle) @ upper, None, None
+
+
+def _unpacked(x: array, factors: array) -> tuple[array, array]:
+    """The lower and the upper triangles of square matrices."""
+    rows, columns = x.shape[-2:]
+    if rows != columns:
+        raise ValueError(
+            f"[linalg.lu] has derivatives for square matrices only, got shape "
+            f"{shape_text(x.shape)}."
+        )
+    return tril(factors, -1) + eye(rows, dtype=x.dtype), triu(factors)
+
+
+_QR = QR()
+_LU = LU()
+
+
+def cholesky(a: array, upper: bool = False, *, stream: StreamLike = None) -> array:
+    """The Cholesky factors of symmetric positive semi-definite matrices.
+
+    Args:
+        a: The matrices, in the last two axes; only one triangle of each is read.
+        upper: Whether the factor is an upper triangle U with `U.T @ U = a` and the upper triangle
+            of `a` is read, instead of the lower ones with `L @ L.T = a`.
+        stream: Where the work belongs.
+
+    Returns:
+        The factors. That of a matrix with a negative eigenvalue is NaN.
+    """
+    return apply(Cholesky(bool(upper)), require_square("linalg.cholesky", a), stream=stream)
+
+
+def qr(a: array, *, stream: StreamLike = None) -> tuple[array, array]:
+    """The QR decomposition of matrices.
+
+    Args:
+        a: The matrices, in the last two axes.
+        stream: Where the work belongs.
+
+    Returns:
+        Q, whose columns are orthonormal, and the upper triangles R, such that `Q @ R = a`.
+    """
+    rows, columns = require_matrices("linalg.qr", a).shape[-2:]
+    if rows >= columns:
+        q, r = apply_multiple(_QR, a, stream=stream)
+        return q, r
+    # The columns that are left over have no influence on Q.
+    q, r = apply_multiple(_QR, a[..., :rows], stream=stream)
+    rest = matmul(q.mT, a[..., rows:], stream=stream)
+    return q, concatenate([r, rest], -1, stream=stream)
+
+
+def lu(a: array, *, stream: StreamLike = None) -> tuple[array, array, array]:
+    """The LU decomposition of matrices.
+
+    Args:
+        a: The matrices, in the last two axes.
+        stream: Where the work belongs.
+
+    Returns:
+        The indices P, the lower triangles L, whose diagonals are ones, and the upper triangles U,
+        such that `L[P, :] @ U = a`.
+    """
+    rows, columns = require_matrices("linalg.lu", a).shape[-2:]
+    factors, _, places = apply_multiple(_LU, a, stream=stream)
+    common = min(rows, columns)
+    lower = tril(factors[..., :common], -1, stream=stream) + eye(rows, common, dtype=a.dtype)
+    return places, lower, triu(factors[..., :common, :], stream=stream)
+
+
+def lu_factor(a: array, *, stream: StreamLike = None) -> tuple[array, array]:
+    """The LU decomposition of matrices in the compact form of LAPACK.
+
+    Args:
+        a: The matrices, in the last two axes.
+        stream: Where the work belongs.
+
+    Returns:
+        Both triangles in one matrix, without the diagonal of the lower one, and the row that each
+        row was exchanged with in turn.
+    """
+    factors, pivots, _ = apply_multiple(_LU, require_matrices("linalg.lu_factor", a), stream=stream)
+    return factors, pivots

@@ -1,0 +1,263 @@
+"""Eigenvalues and eigenvectors of symmetric (or Hermitian) matrices and of matrices of any kind.
+
+Derivatives of eigenvectors exist where eigenvalues differ. Eigenvectors are determined only up to a
+sign (or complex factor); functions whose value depends on it have no derivative. Those by symmetric
+matrices are along symmetric matrices: a tangent counts by its symmetric part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial as deferred
+from typing import Any
+
+import numpy as np
+
+from ingot._native import Dtype, array
+from ingot.graph.device import StreamLike
+from ingot.graph.dtype import complex64
+from ingot.graph.libraries import prepare_blas, scipy_linalg
+from ingot.graph.op import apply
+from ingot.graph.outputs import apply_multiple
+from ingot.graph.shape import Shape
+from ingot.ops.elementwise.casting import astype
+from ingot.ops.elementwise.complex_numbers import real
+from ingot.ops.linalg.linear_systems import solve_with
+from ingot.ops.linalg.matrices import (
+    FLOATS_AND_COMPLEX,
+    MatrixOp,
+    adjoint,
+    by_matrix,
+    cotangent_or_zeros,
+    diagonal_matrix,
+    differences_inverted,
+    hermitian_part,
+    in_own_precision,
+    raising,
+    real_dtype,
+    require_finite,
+    require_square,
+)
+
+__all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
+
+
+@dataclass(frozen=True)
+class SymmetricEigen(MatrixOp):
+    """Eigenvalues of symmetric matrices in ascending order, and eigenvectors as columns."""
+
+    lower: bool  # which triangle is read
+
+    several_outputs = True
+
+    def infer(self, x: array) -> tuple[tuple[Shape, Dtype], ...]:
+        return (x.shape[:-1], real_dtype(x.dtype)), (x.shape, x.dtype)
+
+    def evaluate(self, x: np.ndarray) -> Any:
+        prepare_blas()
+        require_finite("linalg.eigh", x)
+        # The matrix by columns is what MLX gives to LAPACK: most signs are then the same.
+        columns = np.swapaxes(x, -1, -2).conj()
+        with raising("[linalg.eigh] did not converge."):
+            if in_own_precision(x):
+                return by_matrix(_symmetric_solver(not self.lower), columns)
+            return tuple(np.linalg.eigh(columns, "U" if self.lower else "L"))
+
+    def vjp(
+        self, cotangent: tuple[array | None, ...], out: tuple[array, ...], x: array
+    ) -> tuple[array]:
+        values, vectors = out
+        core = diagonal_matrix(cotangent_or_zeros(cotangent[0], values))
+        if cotangent[1] is not None:
+            core = core + differences_inverted(values) * (adjoint(vectors) @ cotangent[1])
+        return (hermitian_part(vectors @ core @ adjoint(vectors)),)
+
+    def jvp(
+        self, tangents: tuple[array | None], out: tuple[array, ...], x: array
+    ) -> tuple[array | None, ...]:
+        if tangents[0] is None:
+            return (None, None)
+        values, vectors = out
+        inner = adjoint(vectors) @ hermitian_part(tangents[0]) @ vectors
+        turned = vectors @ (differences_inverted(values) * inner)
+        return real(inner.diagonal(0, -2, -1)), turned
+
+
+def _symmetric_solver(lower: bool, values_only: bool = False) -> Any:
+    return deferred(
+        scipy_linalg().eigh,
+        lower=lower,
+        eigvals_only=values_only,
+        driver="evd",
+        check_finite=False,
+    )
+
+
+@dataclass(frozen=True)
+class SymmetricEigenvalues(MatrixOp):
+    """Eigenvalues of symmetric matrices in ascending order."""
+
+    lower: bool  # which triangle is read
+
+    def infer(self, x: array) -> tuple[Shape, Dtype]:
+        return x.shape[:-1], real_dtype(x.dtype)
+
+    def evaluate(self, x: np.ndarray) -> Any:
+        prepare_blas()
+        require_finite("linalg.eigvalsh", x)
+        with raising("[linalg.eigvalsh] did not converge."):
+            if in_own_precision(x):
+                return by_matrix(_symmetric_solver(self.lower, values_only=True), x)
+            return np.linalg.eigvalsh(x, "L" if self.lower else "U")
+
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
+        _, vectors = apply_multiple(SymmetricEigen(self.lower), x)
+        return (hermitian_part((vectors * cotangent[..., None, :]) @ adjoint(vectors)),)
+
+    def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
+        if tangents[0] is None:
+            return None
+        _, vectors = apply_multiple(SymmetricEigen(self.lower), x)
+        inner = adjoint(vectors) @ hermitian_part(tangents[0]) @ vectors
+        return real(inner.diagonal(0, -2, -1))
+
+
+class Eigen(MatrixOp):
+    """Complex eigenvalues of square matrices, and eigenvectors of length 1 as columns."""
+
+    several_outputs = True
+
+    def infer(self, x: array) -> tuple[tuple[Shape, Dtype], ...]:
+        return (x.shape[:-1], complex64), (x.shape, complex64)
+
+    def evaluate(self, x: np.ndarray) -> Any:
+        prepare_blas()
+        require_finite("linalg.eig", x)
+        with raising("[linalg.eig] did not converge."):
+            if in_own_precision(x):
+                values, vectors = by_matrix(deferred(scipy_linalg().eig, check_finite=False), x)
+            else:
+                values, vectors = np.linalg.eig(x)
+        return values.astype(np.complex64), vectors.astype(np.complex64)
+
+    def vjp(
+        self, cotangent: tuple[array | None, ...], out: tuple[array, ...], x: array
+    ) -> tuple[array]:
+        values, vectors = out
+        core = diagonal_matrix(cotangent_or_zeros(cotangent[0], values))
+        if cotangent[1] is not None:
+            inner = adjoint(vectors) @ cotangent[1]
+            # Vectors keep their length: what would lengthen them is taken away.
+            lengths = real(inner.diagonal(0, -2, -1))[..., None, :]
+            turn = inner - (adjoint(vectors) @ vectors) * lengths
+            core = core + differences_inverted(values).conj() * turn
+        result = solve_with("all", adjoint(vectors), core @ adjoint(vectors))
+        return (result if x.dtype is complex64 else astype(real(result), x.dtype),)
+
+    def jvp(
+        self, tangents: tuple[array | None], out: tuple[array, ...], x: array
+    ) -> tuple[array | None, ...]:
+        if tangents[0] is None:
+            return (None, None)
+        values, vectors = out
+        inner = solve_with("all", vectors, astype(tangents[0], complex64) @ vectors)
+        turn = differences_inverted(values) * inner
+        turned = vectors @ turn
+        lengths = real((adjoint(vectors) @ turned).diagonal(0, -2, -1))[..., None, :]
+        return inner.diagonal(0, -2, -1), turned - vectors * lengths
+
+
+class Eigenvalues(MatrixOp):
+    """Complex eigenvalues of square matrices."""
+
+    def infer(self, x: array) -> tuple[Shape, Dtype]:
+        return x.shape[:-1], complex64
+
+    def evaluate(self, x: np.ndarray) -> Any:
+        prepare_blas()
+        require_finite("linalg.eigvals", x)
+        with raising("[linalg.eigvals] did not converge."):
+            if in_own_precision(x):
+                values = by_matrix(deferred(scipy_linalg().eigvals, check_finite=False), x)
+            else:
+                values = np.linalg.eigvals(x)
+        return values.astype(np.complex64)
+
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
+        return _EIGEN.vjp((cotangent, None), apply_multiple(_EIGEN, x), x)
+
+    def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
+        return _EIGEN.jvp(tangents, apply_multiple(_EIGEN, x), x)[0]
+
+
+_EIGEN = Eigen()
+_EIGENVALUES = Eigenvalues()
+
+
+def eigvals(a: array, *, stream: StreamLike = None) -> array:
+    """The eigenvalues of square matrices, in no particular order.
+
+    Args:
+        a: The matrices, in the last two axes.
+        stream: Where the work belongs.
+
+    Returns:
+        The eigenvalues, complex even if all are real.
+    """
+    return apply(_EIGENVALUES, _square("linalg.eigvals", a), stream=stream)
+
+
+def eig(a: array, *, stream: StreamLike = None) -> tuple[array, array]:
+    """The eigenvalues and eigenvectors of square matrices.
+
+    Args:
+        a: The matrices, in the last two axes.
+        stream: Where the work belongs.
+
+    Returns:
+        The eigenvalues and the eigenvectors, complex even if all are real. Column i of the matrix
+        of eigenvectors, whose length is 1, belongs to eigenvalue i.
+    """
+    values, vectors = apply_multiple(_EIGEN, _square("linalg.eig", a), stream=stream)
+    return values, vectors
+
+
+def eigvalsh(a: array, UPLO: str = "L", *, stream: StreamLike = None) -> array:
+    """The eigenvalues of symmetric or Hermitian matrices, in ascending order.
+
+    Args:
+        a: The matrices, in the last two axes.
+        UPLO: Which triangle is read: the lower one ("L") or the upper one ("U").
+        stream: Where the work belongs.
+    """
+    op = SymmetricEigenvalues(_reads_lower("linalg.eigvalsh", UPLO))
+    return apply(op, _square("linalg.eigvalsh", a), stream=stream)
+
+
+def eigh(a: array, UPLO: str = "L", *, stream: StreamLike = None) -> tuple[array, array]:
+    """The eigenvalues and eigenvectors of symmetric or Hermitian matrices.
+
+    Args:
+        a: The matrices, in the last two axes.
+        UPLO: Which triangle is read: the lower one ("L") or the upper one ("U").
+        stream: Where the work belongs.
+
+    Returns:
+        The eigenvalues in ascending order, and the eigenvectors: column i of their matrix, whose
+        length is 1, belongs to eigenvalue i.
+    """
+    op = SymmetricEigen(_reads_lower("linalg.eigh", UPLO))
+    values, vectors = apply_multiple(op, _square("linalg.eigh", a), stream=stream)
+    return values, vectors
+
+
+def _square(name: str, a: Any) -> array:
+    return require_square(name, a, FLOATS_AND_COMPLEX)
+
+
+def _reads_lower(name: str, triangle: Any) -> bool:
+    if not isinstance(triangle, str):
+        raise TypeError(f'[{name}] UPLO is "L" or "U", got {triangle!r}.')
+    if triangle.upper() not in ("L", "U"):
+        raise ValueError(f'[{name}] UPLO is "L" or "U", got {triangle!r}.')
+    return triangle.upper() == "L"

@@ -1,0 +1,175 @@
+"""What functions of matrices share: their checks, their evaluation by LAPACK, their base class.
+
+A matrix is what the last two axes of an array hold; the axes in front of them are a stack. NumPy
+walks through stacks in C, but computes float32 as float64; SciPy computes float32 as such, one
+matrix at a time. So stacks of small matrices go to NumPy and large matrices to SciPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ingot._native import Dtype, array
+from ingot.graph.blocks import longest_axis
+from ingot.graph.dtype import complex64, float32, float64
+from ingot.graph.op import apply
+from ingot.graph.outputs import apply_multiple
+from ingot.graph.roles import Host
+from ingot.graph.shape import shape_text
+from ingot.ops.elementwise.comparison import where
+from ingot.ops.shape.creation import zeros
+from ingot.ops.shape.diagonals import eye, tril
+from ingot.ops.shape.movement import require_array
+
+__all__ = [
+    "BY_LAPACK",
+    "FLOATS",
+    "FLOATS_AND_COMPLEX",
+    "MatrixOp",
+    "adjoint",
+    "by_matrix",
+    "cotangent_or_zeros",
+    "diagonal_matrix",
+    "differences_inverted",
+    "hermitian_part",
+    "in_own_precision",
+    "lower_with_half_diagonal",
+    "raising",
+    "real_dtype",
+    "require_finite",
+    "require_matrices",
+    "require_square",
+]
+
+FLOATS = (float32, float64)
+FLOATS_AND_COMPLEX = (float32, float64, complex64)
+
+BY_LAPACK = "LAPACK computes it as a whole"
+_LARGE = 64  # matrices with so many rows and columns are computed in their own precision
+
+
+class MatrixOp(Host, abstract=True):
+    """Ops on each matrix of a stack."""
+
+    why_host = BY_LAPACK
+
+    worth_cutting = 1 << 18
+
+    def block_axis(self, *inputs: Any) -> int | None:
+        return longest_axis(inputs[0].shape[:-2])
+
+    def vmap(self, size: int, batched: tuple[bool], x: array) -> Any:
+        # The batch axis is one more axis of the stack.
+        return apply_multiple(self, x) if self.several_outputs else apply(self, x)
+
+
+def require_matrices(name: str, a: array, dtypes: tuple[Dtype, ...] = FLOATS) -> array:
+    """`a`, which must be a stack of matrices of one of these dtypes."""
+    require_array(name, a)
+    if a.dtype not in dtypes:
+        *others, last = (dtype.name for dtype in dtypes)
+        raise ValueError(
+            f"[{name}] takes matrices of {', '.join(others)} or {last}, got {a.dtype.name}: "
+            "convert with astype first."
+        )
+    if a.ndim < 2:
+        raise ValueError(
+            f"[{name}] takes matrices, arrays with at least two axes, got shape "
+            f"{shape_text(a.shape)}."
+        )
+    return a
+
+
+def require_square(name: str, a: array, dtypes: tuple[Dtype, ...] = FLOATS) -> array:
+    """`a`, which must be a stack of square matrices of one of these dtypes."""
+    require_matrices(name, a, dtypes)
+    if a.shape[-2] != a.shape[-1]:
+        raise ValueError(f"[{name}] takes square matrices, got shape {shape_text(a.shape)}.")
+    return a
+
+
+def real_dtype(dtype: Dtype) -> Dtype:
+    """The dtype of absolute values of that dtype."""
+    return float32 if dtype is complex64 else dtype
+
+
+# Evaluation
+
+
+def in_own_precision(x: np.ndarray) -> bool:
+    """Whether SciPy is to compute these matrices, one at a time."""
+    return x.size > 0 and min(x.shape[-2:]) >= _LARGE
+
+
+def by_matrix(function: Callable[..., Any], *stacks: np.ndarray) -> Any:
+    """The results of `function` for each matrix of a stack that is not empty, stacked.
+
+    For stacks of equal shape in front it takes one matrix of each. It returns an array or a tuple
+    of arrays, and so does this.
+    """
+    batch = stacks[0].shape[:-2]
+    if not batch:
+        return function(*stacks)
+    results = [function(*[stack[place] for stack in stacks]) for place in np.ndindex(batch)]
+    if not isinstance(results[0], tuple):
+        return _stacked(results, batch)
+    return tuple(_stacked(column, batch) for column in zip(*results, strict=True))
+
+
+def _stacked(results: Any, batch: tuple[int, ...]) -> np.ndarray:
+    stack = np.stack(results)
+    return stack.reshape((*batch, *stack.shape[1:]))
+
+
+@contextmanager
+def raising(sentence: str) -> Iterator[None]:
+    """Raises RuntimeError, as MLX does, where LAPACK fails."""
+    try:
+        yield
+    except np.linalg.LinAlgError:
+        raise RuntimeError(sentence) from None
+
+
+def require_finite(name: str, x: np.ndarray) -> None:
+    """Refuses elements with which iterations would not come to an end."""
+    if not np.isfinite(x).all():
+        raise RuntimeError(f"[{name}] takes finite numbers, got some that are NaN or infinite.")
+
+
+# Words of derivative rules
+
+
+def adjoint(x: array) -> array:
+    """The conjugates of the transposed matrices."""
+    return x.conj().mT if x.dtype is complex64 else x.mT
+
+
+def hermitian_part(x: array) -> array:
+    """The part of matrices that is its own adjoint: derivatives by symmetric matrices are such."""
+    return (x + adjoint(x)) * 0.5
+
+
+def diagonal_matrix(values: array) -> array:
+    """Matrices with `values` on their diagonals."""
+    return values[..., None] * eye(values.shape[-1], dtype=values.dtype)
+
+
+def lower_with_half_diagonal(x: array) -> array:
+    """The lower triangle; of a symmetric matrix it and its transpose add up to the matrix."""
+    return tril(x) - diagonal_matrix(x.diagonal(0, -2, -1)) * 0.5
+
+
+def differences_inverted(values: array) -> array:
+    """1 / (values[j] - values[i]) at row i and column j; 0 where they are equal."""
+    differences = values[..., None, :] - values[..., :, None]
+    equal = differences == 0
+    return where(equal, 0, 1 / where(equal, 1, differences))
+
+
+def cotangent_or_zeros(cotangent: array | None, like: array) -> array:
+    """The cotangent of an output, which is None if nothing depends on it."""
+    return zeros(like.shape, like.dtype) if cotangent is None else cotangent

@@ -1,0 +1,285 @@
+"""Singular values and vectors of matrices, and the pseudo-inverses that are made of them.
+
+Derivatives of singular vectors exist where singular values differ from each other and from 0.
+Vectors are determined only up to a common sign (or complex factor) of left and right ones; those
+beyond the singular values are any basis of what is left. Functions whose value depends on that
+choice have no derivative.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial as deferred
+from typing import Any
+
+import numpy as np
+
+from ingot._native import Dtype, array
+from ingot.graph.device import StreamLike
+from ingot.graph.dtype import complex64
+from ingot.graph.libraries import prepare_blas, scipy_linalg
+from ingot.graph.op import apply
+from ingot.graph.outputs import apply_multiple
+from ingot.graph.shape import Shape
+from ingot.ops.elementwise.complex_numbers import imag, real
+from ingot.ops.linalg.matrices import (
+    FLOATS_AND_COMPLEX,
+    MatrixOp,
+    adjoint,
+    by_matrix,
+    cotangent_or_zeros,
+    diagonal_matrix,
+    differences_inverted,
+    in_own_precision,
+    raising,
+    real_dtype,
+    require_finite,
+    require_matrices,
+)
+from ingot.ops.shape.joining import concatenate
+
+__all__ = ["pinv", "singular_values", "svd"]
+
+_FAILURE = "[linalg.svd] did not converge."
+
+
+def _decomposed(x: np.ndarray, full: bool) -> Any:
+    prepare_blas()
+    require_finite("linalg.svd", x)
+    # The matrix by columns is what MLX gives to LAPACK: most signs are then the same.
+    columns = np.swapaxes(x, -1, -2)
+    with raising(_FAILURE):
+        if in_own_precision(x):
+            decompose = deferred(scipy_linalg().svd, full_matrices=full, check_finite=False)
+            right, values, left = by_matrix(decompose, columns)
+        else:
+            right, values, left = np.linalg.svd(columns, full_matrices=full)
+    return np.swapaxes(left, -1, -2), values, np.swapaxes(right, -1, -2)
+
+
+@dataclass(frozen=True)
+class SVD(MatrixOp):
+    """Left singular vectors as columns, singular values in descending order, right vectors as rows.
+
+    `full`: with vectors beyond the singular values, so that both matrices of vectors are square.
+    """
+
+    full: bool
+
+    several_outputs = True
+
+    def infer(self, x: array) -> tuple[tuple[Shape, Dtype], ...]:
+        *batch, rows, columns = x.shape
+        common = min(rows, columns)
+        left = (*batch, rows, rows if self.full else common)
+        right = (*batch, columns if self.full else common, columns)
+        return (left, x.dtype), ((*batch, common), real_dtype(x.dtype)), (right, x.dtype)
+
+    def evaluate(self, x: np.ndarray) -> Any:
+        return _decomposed(x, self.full)
+
+    def vjp(
+        self, cotangent: tuple[array | None, ...], out: tuple[array, ...], x: array
+    ) -> tuple[array]:
+        of_left, of_values, of_right = cotangent
+        parts = _Parts(x, out)
+        core = parts.adjoint_core(of_left, of_values, of_right)
+        result = parts.left @ core @ adjoint(parts.right)
+        if of_left is not None and parts.rows > parts.common:
+            rest = parts.beyond(parts.left, out[0], of_left)
+            result = result + rest @ adjoint(parts.right)
+        if of_right is not None and parts.columns > parts.common:
+            rest = parts.beyond(parts.right, adjoint(out[2]), adjoint(of_right))
+            result = result + parts.left @ adjoint(rest)
+        return (result,)
+
+    def jvp(
+        self, tangents: tuple[array | None], out: tuple[array, ...], x: array
+    ) -> tuple[array | None, ...]:
+        change = tangents[0]
+        if change is None:
+            return (None, None, None)
+        parts = _Parts(x, out)
+        inner = adjoint(parts.left) @ change @ parts.right
+        turn_left, turn_right = parts.turns(inner)
+        of_left = parts.left @ turn_left
+        of_right = parts.right @ turn_right
+        if parts.rows > parts.common:
+            scaled = (change @ parts.right) * parts.inverted
+            of_left = of_left + scaled - parts.left @ (inner * parts.inverted)
+            of_left = _with_rest(self.full, parts.common, parts.left, out[0], scaled, of_left)
+        if parts.columns > parts.common:
+            scaled = (adjoint(change) @ parts.left) * parts.inverted
+            of_right = of_right + scaled - parts.right @ (adjoint(inner) * parts.inverted)
+            vectors = adjoint(out[2])
+            of_right = _with_rest(self.full, parts.common, parts.right, vectors, scaled, of_right)
+        return of_left, real(inner.diagonal(0, -2, -1)), adjoint(of_right)
+
+
+def _with_rest(
+    full: bool, common: int, basis: array, vectors: array, scaled: array, change: array
+) -> array:
+    """The change of vectors, and of those beyond the singular values, which stay orthogonal."""
+    if not full:
+        return change
+    rest = vectors[..., common:]
+    return concatenate([change, -(basis @ (adjoint(scaled) @ rest))], -1)
+
+
+class _Parts:
+    """What the rules of a decomposition share. Vectors are columns, as many as singular values."""
+
+    def __init__(self, x: array, out: tuple[array, ...]) -> None:
+        self.rows, self.columns = x.shape[-2:]
+        self.common = min(self.rows, self.columns)
+        self.is_complex = x.dtype is complex64
+        self.values = out[1]
+        self.left = out[0][..., : self.common]
+        self.right = adjoint(out[2][..., : self.common, :])
+        self.inverted = 1 / self.values[..., None, :]
+        self.gaps = differences_inverted(self.values * self.values)
+
+    def turns(self, inner: array) -> tuple[array, array]:
+        """How the vectors turn within the space that they span, given the change between them."""
+        along_columns = inner * self.values[..., None, :]
+        along_rows = inner * self.values[..., :, None]
+        left = self.gaps * (along_columns + adjoint(along_columns))
+        right = self.gaps * (along_rows + adjoint(along_rows))
+        if self.is_complex:
+            phase = imag(inner.diagonal(0, -2, -1)) / self.values
+            left = left + diagonal_matrix(phase) * 1j
+        return left, right
+
+    def adjoint_core(
+        self, of_left: array | None, of_values: array | None, of_right: array | None
+    ) -> array:
+        """The adjoint of `turns`, and of the diagonal, which is the change of the values."""
+        core = diagonal_matrix(cotangent_or_zeros(of_values, self.values))
+        if of_left is not None:
+            turn = adjoint(self.left) @ of_left[..., : self.common]
+            core = core + self.gaps * (turn - adjoint(turn)) * self.values[..., None, :]
+            if self.is_complex:
+                phase = imag(turn.diagonal(0, -2, -1)) / self.values
+                core = core + diagonal_matrix(phase) * 1j
+        if of_right is not None:
+            turn = adjoint(self.right) @ adjoint(of_right[..., : self.common, :])
+            core = core + self.gaps * (turn - adjoint(turn)) * self.values[..., :, None]
+        return core
+
+    def beyond(self, basis: array, vectors: array, cotangent: array) -> array:
+        """The part of the cotangent of vectors that leads out of the space they span, scaled."""
+        inside = cotangent[..., : self.common]
+        out_of_span = inside - basis @ (adjoint(basis) @ inside)
+        rest = vectors[..., self.common :]
+        if rest.shape[-1] > 0:
+            out_of_span = out_of_span - rest @ (adjoint(cotangent[..., self.common :]) @ basis)
+        return out_of_span * self.inverted
+
+
+class SingularValues(MatrixOp):
+    """Singular values in descending order."""
+
+    def infer(self, x: array) -> tuple[Shape, Dtype]:
+        *batch, rows, columns = x.shape
+        return (*batch, min(rows, columns)), real_dtype(x.dtype)
+
+    def evaluate(self, x: np.ndarray) -> Any:
+        prepare_blas()
+        require_finite("linalg.svd", x)
+        with raising(_FAILURE):
+            if in_own_precision(x):
+                return by_matrix(deferred(scipy_linalg().svdvals, check_finite=False), x)
+            return np.linalg.svd(x, compute_uv=False)
+
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
+        left, _, right = apply_multiple(_REDUCED, x)
+        return ((left * cotangent[..., None, :]) @ right,)
+
+    def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
+        if tangents[0] is None:
+            return None
+        left, _, right = apply_multiple(_REDUCED, x)
+        inner = adjoint(left) @ tangents[0] @ adjoint(right)
+        return real(inner.diagonal(0, -2, -1))
+
+
+class PseudoInverse(MatrixOp):
+    """Moore-Penrose inverses; singular values that are negligible beside the largest count as 0."""
+
+    def infer(self, x: array) -> tuple[Shape, Dtype]:
+        *batch, rows, columns = x.shape
+        return (*batch, columns, rows), x.dtype
+
+    def evaluate(self, x: np.ndarray) -> Any:
+        left, values, right = _decomposed(x, False)
+        negligible = 10 * max(x.shape[-2:]) * np.finfo(x.dtype).eps
+        kept = values > negligible * values.max(-1, keepdims=True, initial=0)
+        inverted = np.divide(1, values, out=np.zeros_like(values), where=kept)
+        return np.swapaxes(right, -1, -2) @ (inverted[..., None] * np.swapaxes(left, -1, -2))
+
+    # For matrices near which the rank does not change.
+
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
+        within = out.mT @ cotangent @ out.mT
+        by_rows = cotangent.mT @ out @ out.mT
+        by_columns = out.mT @ out @ cotangent.mT
+        rows = by_rows - x @ (out @ by_rows)
+        columns = by_columns - (by_columns @ out) @ x
+        return (rows + columns - within,)
+
+    def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
+        change = tangents[0]
+        if change is None:
+            return None
+        within = out @ change @ out
+        by_rows = out @ out.mT @ change.mT
+        by_columns = change.mT @ out.mT @ out
+        rows = by_rows - (by_rows @ x) @ out
+        columns = by_columns - out @ (x @ by_columns)
+        return rows + columns - within
+
+
+_FULL = SVD(True)
+_REDUCED = SVD(False)
+_VALUES = SingularValues()
+_PSEUDO_INVERSE = PseudoInverse()
+
+
+def svd(
+    a: array, compute_uv: bool = True, *, stream: StreamLike = None
+) -> tuple[array, array, array] | array:
+    """The singular value decomposition of matrices.
+
+    Args:
+        a: The matrices, in the last two axes.
+        compute_uv: Whether to compute singular vectors.
+        stream: Where the work belongs.
+
+    Returns:
+        The square matrix U with left singular vectors as columns, the singular values S in
+        descending order, and the square matrix Vt with right singular vectors as rows; only S if
+        `compute_uv` is false. With k singular values, `(U[:, :k] * S) @ Vt[:k] = a`.
+    """
+    require_matrices("linalg.svd", a, FLOATS_AND_COMPLEX)
+    if not compute_uv:
+        return apply(_VALUES, a, stream=stream)
+    left, values, right = apply_multiple(_FULL, a, stream=stream)
+    return left, values, right
+
+
+def singular_values(name: str, a: array, stream: StreamLike) -> array:
+    """The singular values of matrices; `name` is the function that error sentences blame."""
+    return apply(_VALUES, require_matrices(name, a, FLOATS_AND_COMPLEX), stream=stream)
+
+
+def pinv(a: array, *, stream: StreamLike = None) -> array:
+    """The pseudo-inverses of matrices.
+
+    Args:
+        a: The matrices, in the last two axes.
+        stream: Where the work belongs.
+
+    Returns:
+        Matrices P such that `a @ P @ a = a`, the smallest ones.
+    """
+    return apply(_PSEUDO_INVERSE, require_matrices("linalg.pinv", a), stream=stream)

@@ -1,0 +1,250 @@
+"""Products of matrices that are chosen by indices, as layers with experts need them.
+
+One op does it all: sums of products of matrices, each chosen from a stack by an index. Its
+derivatives are of the same kind, with the indices exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ingot._native import Dtype, array
+from ingot.graph.device import StreamLike
+from ingot.graph.dtype import int32, int64, is_floating, is_integer, promote
+from ingot.graph.libraries import prepare_blas
+from ingot.graph.op import apply
+from ingot.graph.roles import Host
+from ingot.graph.shape import Shape, broadcast_shapes, shape_text, size_of
+from ingot.ops.elementwise.casting import astype
+from ingot.ops.products.contraction import matmul
+from ingot.ops.shape.creation import arange
+from ingot.ops.shape.movement import broadcast_to, expand_dims, require_array, reshape, swapaxes
+from ingot.ops.shape.slicing import broadcast_batch
+
+__all__ = ["gather_mm"]
+
+
+@dataclass(frozen=True)
+class GatheredProducts(Host):
+    """For each of `count` results the sum of the products `a[i] @ b[j]` that belong to it.
+
+    The inputs are stacks of matrices, and three vectors of indices: product n is that of
+    `a[left[n]]` and `b[right[n]]`, and belongs to result `place[n]`.
+    """
+
+    count: int
+
+    why_host = "it is a series of calls of BLAS"
+
+    def infer(
+        self, a: array, b: array, left: array, right: array, place: array
+    ) -> tuple[Shape, Dtype]:
+        return (self.count, a.shape[-2], b.shape[-1]), a.dtype
+
+    def evaluate(
+        self,
+        a: np.ndarray,
+        b: np.ndarray,
+        left: np.ndarray,
+        right: np.ndarray,
+        place: np.ndarray,
+    ) -> np.ndarray:
+        prepare_blas()
+        wide = np.float32 if a.itemsize == 2 else a.dtype
+        result = np.zeros((self.count, a.shape[-2], b.shape[-1]), wide)
+        indices = (_within(left, len(a)), _within(right, len(b)), place.astype(np.intp))
+        ways = [len(np.unique(x)) for x in indices]
+        # Products that share a factor or a result are one product; the fewer, the better.
+        add = _WAYS[ways.index(min(ways))]
+        add(result, a.astype(wide, copy=False), b.astype(wide, copy=False), *indices)
+        return result.astype(a.dtype, copy=False)
+
+    def vjp(
+        self,
+        cotangent: array,
+        out: array,
+        a: array,
+        b: array,
+        left: array,
+        right: array,
+        place: array,
+    ) -> tuple[Any, ...]:
+        def of_a() -> array:
+            op = GatheredProducts(a.shape[0])
+            return apply(op, cotangent, swapaxes(b, -1, -2), place, right, left)
+
+        def of_b() -> array:
+            op = GatheredProducts(b.shape[0])
+            return apply(op, swapaxes(a, -1, -2), cotangent, left, place, right)
+
+        return of_a, of_b, None, None, None
+
+    def jvp(
+        self,
+        tangents: tuple[array | None, ...],
+        out: array,
+        a: array,
+        b: array,
+        left: array,
+        right: array,
+        place: array,
+    ) -> array | None:
+        by_a = None if tangents[0] is None else apply(self, tangents[0], b, left, right, place)
+        by_b = None if tangents[1] is None else apply(self, a, tangents[1], left, right, place)
+        if by_a is None or by_b is None:
+            return by_b if by_a is None else by_a
+        return by_a + by_b
+
+    def vmap(self, size: int, batched: tuple[bool, ...], *inputs: array) -> array:
+        a, b, *indices = inputs
+        lengths = [a.shape[-3], b.shape[-3], self.count]
+        # Stacks that all of the batch share stay as they are; each has results of its own.
+        own = [batched[0], batched[1], True]
+        moved = []
+        for index, has, length, separate in zip(indices, batched[2:], lengths, own, strict=True):
+            whole = broadcast_batch(index, size, has)
+            if separate:
+                whole = whole + expand_dims(arange(size, dtype=whole.dtype) * length, 1)
+            moved.append(reshape(whole, (-1,)))
+        stacks = [
+            reshape(x, (size * length, *x.shape[-2:])) if has else x
+            for x, has, length in zip((a, b), batched, lengths, strict=False)
+        ]
+        result = apply(GatheredProducts(size * self.count), *stacks, *moved)
+        return reshape(result, (size, self.count, *result.shape[1:]))
+
+
+def _within(index: np.ndarray, count: int) -> np.ndarray:
+    """Indices from 0 on, given some that may count from the end."""
+    if np.any((index < -count) | (index >= count)):
+        wrong = index[(index < -count) | (index >= count)][0]
+        raise IndexError(f"[gather_mm] index {wrong} is out of range for {count} matrices.")
+    return np.where(index < 0, index + count, index).astype(np.intp)
+
+
+def _groups(index: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Each value that occurs, and where."""
+    order = np.argsort(index, kind="stable")
+    values, starts = np.unique(index[order], return_index=True)
+    for value, where in zip(values, np.split(order, starts[1:]), strict=True):
+        yield int(value), where
+
+
+def _by_left(
+    result: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    place: np.ndarray,
+) -> None:
+    """One product for each matrix of `a`: with the columns of all that it is multiplied by."""
+    rows = a.shape[1]
+    common, columns = b.shape[1:]
+    for which, products in _groups(left):
+        factors = b[right[products]].transpose(1, 0, 2).reshape(common, -1)
+        found = (a[which] @ factors).reshape(rows, len(products), columns)
+        np.add.at(result, place[products], found.transpose(1, 0, 2))
+
+
+def _by_right(
+    result: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    place: np.ndarray,
+) -> None:
+    """One product for each matrix of `b`: with the rows of all that are multiplied by it."""
+    rows, common = a.shape[1:]
+    for which, products in _groups(right):
+        found = a[left[products]].reshape(-1, common) @ b[which]
+        np.add.at(result, place[products], found.reshape(len(products), rows, b.shape[2]))
+
+
+def _by_place(
+    result: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    place: np.ndarray,
+) -> None:
+    """One product for each result: what is added up lies along the common axis."""
+    rows = a.shape[1]
+    columns = b.shape[2]
+    for which, products in _groups(place):
+        rows_of_a = a[left[products]].transpose(1, 0, 2).reshape(rows, -1)
+        result[which] = rows_of_a @ b[right[products]].reshape(-1, columns)
+
+
+_WAYS: tuple[Callable[..., None], ...] = (_by_left, _by_right, _by_place)
+
+
+def gather_mm(
+    a: array,
+    b: array,
+    /,
+    lhs_indices: array | None = None,
+    rhs_indices: array | None = None,
+    *,
+    sorted_indices: bool = False,
+    stream: StreamLike = None,
+) -> array:
+    """Products of matrices that indices choose from two stacks.
+
+    Args:
+        a: Matrices in the last two axes.
+        b: Matrices in the last two axes.
+        lhs_indices: Which of the matrices of `a`, counted over all axes but the last two. By
+            default all of them, in their shape.
+        rhs_indices: Which of the matrices of `b`.
+        sorted_indices: Whether the indices are sorted, which makes no difference here.
+        stream: Where the work belongs.
+
+    Returns:
+        The products, in the shape that the indices have when they are broadcast.
+    """
+    name = "gather_mm"
+    if lhs_indices is None and rhs_indices is None:
+        return matmul(a, b, stream=stream)
+    if require_array(name, a).ndim == 1:
+        row = gather_mm(expand_dims(a, 0), b, lhs_indices, rhs_indices, stream=stream)
+        return row[..., 0, :]
+    if require_array(name, b).ndim == 1:
+        column = gather_mm(a, expand_dims(b, 1), lhs_indices, rhs_indices, stream=stream)
+        return column[..., 0]
+    if a.ndim == 0 or b.ndim == 0:
+        raise ValueError(f"[{name}] takes arrays with at least one axis, got a scalar.")
+    if a.shape[-1] != b.shape[-2]:
+        raise ValueError(
+            f"[{name}] cannot multiply matrices of {shape_text(a.shape)} by those of "
+            f"{shape_text(b.shape)}: the last axis of the first must be as long as the second to "
+            "last axis of the second."
+        )
+    dtype = promote(a.dtype, b.dtype)
+    if not is_floating(dtype):
+        raise ValueError(f"[{name}] takes real floating-point numbers, got {dtype.name}.")
+    left = _checked_indices(name, lhs_indices, a.shape[:-2])
+    right = _checked_indices(name, rhs_indices, b.shape[:-2])
+    shape = broadcast_shapes(name, left.shape, right.shape)
+    left, right = (reshape(broadcast_to(x, shape), (-1,)) for x in (left, right))
+    stacks = [reshape(astype(x, dtype), (-1, *x.shape[-2:])) for x in (a, b)]
+    count = size_of(shape)
+    op = GatheredProducts(count)
+    product = apply(op, *stacks, left, right, arange(count, dtype=int32), stream=stream)
+    return reshape(product, (*shape, a.shape[-2], b.shape[-1]))
+
+
+def _checked_indices(name: str, indices: Any, stack: Shape) -> array:
+    """Indices counted from 0, of all matrices of a stack by default."""
+    count = size_of(stack)
+    if indices is None:
+        return reshape(arange(count, dtype=int32), stack)
+    if not is_integer(require_array(name, indices).dtype):
+        raise ValueError(f"[{name}] indices are integers, got {indices.dtype.name}.")
+    return astype(indices, int64)

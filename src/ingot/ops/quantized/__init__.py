@@ -1,0 +1,1 @@
+"""Quantised matrices: their formats and their products."""

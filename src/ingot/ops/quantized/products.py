@@ -1,0 +1,253 @@
+"""Products with quantised matrices.
+
+Their numbers are unpacked and scaled by array operations, so derivatives follow from those, and
+products of matrices are left to BLAS.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ingot._native import Dtype, array
+from ingot.graph.device import StreamLike
+from ingot.graph.dtype import float32, is_floating, promote
+from ingot.graph.shape import shape_text
+from ingot.ops.elementwise.casting import astype, stop_gradient
+from ingot.ops.products.contraction import matmul
+from ingot.ops.products.gathered_products import gather_mm
+from ingot.ops.quantized.quantization import (
+    Scheme,
+    check_global_scale,
+    check_quantized,
+    grouped_numbers,
+    numbers_of,
+    quantize,
+    scheme_of,
+)
+from ingot.ops.shape.movement import expand_dims, require_array, reshape, swapaxes
+
+__all__ = ["gather_qmm", "gather_qqmm", "qqmm", "quantized_matmul"]
+
+_LARGE = 1 << 22  # numbers of a matrix: 16 MB of float32
+
+
+def quantized_matmul(
+    x: array,
+    w: array,
+    /,
+    scales: array,
+    biases: array | None = None,
+    transpose: bool = True,
+    group_size: int | None = None,
+    bits: int | None = None,
+    mode: str = "affine",
+    *,
+    stream: StreamLike = None,
+) -> array:
+    """The product of a matrix and a quantised one: `x @ w.T`, or `x @ w`.
+
+    Args:
+        x: The first factor.
+        w: The packed codes of the second.
+        scales: Its scales.
+        biases: Its biases, in mode affine.
+        transpose: Whether the quantised matrix is transposed.
+        group_size: How many elements share a scale.
+        bits: How many bits a code has.
+        mode: The mode of quantisation.
+        stream: Where the work belongs.
+    """
+    name = "quantized_matmul"
+    scheme = scheme_of(name, mode, group_size, bits)
+    check_quantized(name, scheme, w, scales, biases)
+    dtype = _product_dtype(name, x, scales, biases)
+    if (
+        transpose
+        and w.ndim == 2
+        and x.ndim > 0
+        and x.size == x.shape[-1]
+        and _is_large(scheme, scales, x)
+    ):
+        # One row: sums over what is unpacked in the same loop, which reads the codes and no more.
+        grouped = grouped_numbers(scheme, w, scales, biases)
+        sums = (grouped * reshape(astype(x, float32), grouped.shape[1:])).sum((1, 2, 3))
+        return astype(reshape(sums, (*x.shape[:-1], w.shape[0])), dtype, stream)
+    numbers = _oriented(name, x, numbers_of(scheme, w, scales, biases), transpose)
+    return matmul(astype(x, dtype), astype(numbers, dtype), stream=stream)
+
+
+def _is_large(scheme: Scheme, scales: array, x: array) -> bool:
+    """Whether a matrix that fits a row has too many numbers to stay in the cache."""
+    columns = scales.shape[-1] * scheme.group_size
+    return bool(x.shape[-1] == columns and scales.shape[0] * columns >= _LARGE)
+
+
+def _product_dtype(name: str, x: Any, scales: array, biases: array | None) -> Dtype:
+    dtype: Dtype = require_array(name, x).dtype
+    if biases is not None:
+        dtype = promote(promote(dtype, scales.dtype), biases.dtype)
+    if not is_floating(dtype):
+        raise ValueError(f"[{name}] takes real floating-point numbers, got {dtype.name}.")
+    return dtype
+
+
+def _oriented(name: str, x: array, numbers: array, transpose: bool) -> array:
+    """The second factor of a product whose first is `x`."""
+    if numbers.ndim < 2:
+        raise ValueError(f"[{name}] a quantised matrix has at least two axes, got {numbers.ndim}.")
+    factor = swapaxes(numbers, -1, -2) if transpose else numbers
+    if x.ndim == 0 or x.shape[-1] != factor.shape[-2]:
+        raise ValueError(
+            f"[{name}] cannot multiply {shape_text(x.shape)} by the quantised matrix of shape "
+            f"{shape_text(factor.shape)}{' (transposed)' if transpose else ''}."
+        )
+    return factor
+
+
+def gather_qmm(
+    x: array,
+    w: array,
+    /,
+    scales: array,
+    biases: array | None = None,
+    lhs_indices: array | None = None,
+    rhs_indices: array | None = None,
+    transpose: bool = True,
+    group_size: int | None = None,
+    bits: int | None = None,
+    mode: str = "affine",
+    global_scale: array | None = None,
+    *,
+    sorted_indices: bool = False,
+    stream: StreamLike = None,
+) -> array:
+    """Products of chosen matrices and chosen quantised ones, as `gather_mm` has them.
+
+    Args:
+        x: Matrices.
+        w: The packed codes of quantised matrices.
+        scales: Their scales.
+        biases: Their biases, in mode affine.
+        lhs_indices: Which of the matrices of `x`, counted over all axes but the last two.
+        rhs_indices: Which of the quantised matrices.
+        transpose: Whether the quantised matrices are transposed.
+        group_size: How many elements share a scale.
+        bits: How many bits a code has.
+        mode: The mode of quantisation.
+        global_scale: What was given to `quantize`, for nvfp4.
+        sorted_indices: Whether the indices are sorted, which makes no difference here.
+        stream: Where the work belongs.
+    """
+    name = "gather_qmm"
+    scheme = scheme_of(name, mode, group_size, bits)
+    check_quantized(name, scheme, w, scales, biases)
+    check_global_scale(name, scheme, global_scale)
+    dtype = _product_dtype(name, x, scales, biases)
+    numbers = _oriented(name, x, numbers_of(scheme, w, scales, biases, global_scale), transpose)
+    return gather_mm(
+        astype(x, dtype), astype(numbers, dtype), lhs_indices, rhs_indices, stream=stream
+    )
+
+
+def qqmm(
+    x: array,
+    w: array,
+    scales: array | None = None,
+    group_size: int | None = None,
+    bits: int | None = None,
+    mode: str = "nvfp4",
+    global_scale_x: array | None = None,
+    global_scale_w: array | None = None,
+    *,
+    stream: StreamLike = None,
+) -> array:
+    """The product `x @ w.T` of two matrices that are both quantised.
+
+    To derivatives, quantising what is not quantised yet is the identity.
+
+    Args:
+        x: The first factor, which is quantised first.
+        w: The packed codes of the second factor or, without scales, that factor itself.
+        scales: The scales of the second factor.
+        group_size: How many elements share a scale.
+        bits: How many bits a code has.
+        mode: "nvfp4" or "mxfp8".
+        global_scale_x: For nvfp4 the largest absolute value of `x`.
+        global_scale_w: For nvfp4 the largest absolute value of `w`.
+        stream: Where the work belongs.
+    """
+    left, right = _both_quantized(
+        "qqmm", x, w, scales, (mode, group_size, bits), global_scale_x, global_scale_w
+    )
+    return matmul(left, right, stream=stream)
+
+
+def gather_qqmm(
+    x: array,
+    w: array,
+    /,
+    scales: array | None = None,
+    lhs_indices: array | None = None,
+    rhs_indices: array | None = None,
+    group_size: int | None = None,
+    bits: int | None = None,
+    mode: str = "nvfp4",
+    global_scale_x: array | None = None,
+    global_scale_w: array | None = None,
+    *,
+    sorted_indices: bool = False,
+    stream: StreamLike = None,
+) -> array:
+    """Products of chosen matrices, all of which are quantised: `qqmm` for `gather_mm`.
+
+    Args:
+        x: Matrices, which are quantised first.
+        w: The packed codes of the others or, without scales, those themselves.
+        scales: The scales of the others.
+        lhs_indices: Which of the matrices of `x`, counted over all axes but the last two.
+        rhs_indices: Which of the others.
+        group_size: How many elements share a scale.
+        bits: How many bits a code has.
+        mode: "nvfp4" or "mxfp8".
+        global_scale_x: For nvfp4 the largest absolute value of `x`.
+        global_scale_w: For nvfp4 the largest absolute value of `w`.
+        sorted_indices: Whether the indices are sorted, which makes no difference here.
+        stream: Where the work belongs.
+    """
+    left, right = _both_quantized(
+        "gather_qqmm", x, w, scales, (mode, group_size, bits), global_scale_x, global_scale_w
+    )
+    return gather_mm(left, right, lhs_indices, rhs_indices, stream=stream)
+
+
+def _both_quantized(
+    name: str,
+    x: Any,
+    w: Any,
+    scales: array | None,
+    wanted: tuple[str, int | None, int | None],
+    global_scale_x: array | None,
+    global_scale_w: array | None,
+) -> tuple[array, array]:
+    """The factors of a product, both as numbers that codes can stand for, the second transposed."""
+    if wanted[0] not in ("nvfp4", "mxfp8"):
+        raise ValueError(f"[{name}] the modes are nvfp4 and mxfp8, got {wanted[0]!r}.")
+    scheme = scheme_of(name, *wanted)
+    dtype = _product_dtype(name, x, x, None)
+    left = _rounded(name, scheme, x, global_scale_x)
+    if scales is None:
+        numbers = _rounded(name, scheme, require_array(name, w), global_scale_w)
+    else:
+        check_quantized(name, scheme, w, scales, None)
+        check_global_scale(name, scheme, global_scale_w)
+        numbers = numbers_of(scheme, w, scales, None, global_scale_w)
+    return left, astype(_oriented(name, x, numbers, transpose=True), dtype)
+
+
+def _rounded(name: str, scheme: Scheme, x: array, global_scale: array | None) -> array:
+    """The numbers that the codes of `x` stand for; to derivatives, `x` itself."""
+    matrix = expand_dims(x, 0) if x.ndim == 1 else x
+    options = (scheme.group_size, scheme.bits, scheme.mode)
+    codes, scales = quantize(matrix, *options, global_scale=global_scale)
+    numbers = reshape(numbers_of(scheme, codes, scales, None, global_scale), x.shape)
+    return x + stop_gradient(astype(numbers, x.dtype) - x)

@@ -1,0 +1,1 @@
+"""Reductions, scans, sorts and what is made of them."""

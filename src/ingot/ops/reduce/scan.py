@@ -1,0 +1,420 @@
+"""Scans: running sums, products and extremes along an axis, and differences, which undo sums.
+
+All scans have the form out[i] = f(out[i-1], x[i]). Their derivatives follow one linear recurrence
+whose coefficients are the partial derivatives of f, so each scan only states those.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from ingot._native import Dtype, array, wrap
+from ingot.graph.blocks import longest_axis
+from ingot.graph.device import StreamLike
+from ingot.graph.dtype import bool_, float32, int32, is_complex, is_inexact
+from ingot.graph.op import apply
+from ingot.graph.roles import Host, Scan
+from ingot.graph.shape import Shape, normalize_axis
+from ingot.ops.elementwise.casting import astype
+from ingot.ops.elementwise.comparison import where
+from ingot.ops.elementwise.exponential import exp
+from ingot.ops.reduce.reduction import as_int, flattened, work_dtype
+from ingot.ops.shape.creation import zeros
+from ingot.ops.shape.movement import require_array
+from ingot.ops.shape.slicing import Slice, SliceUpdate, broadcast_batch
+
+__all__ = [
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
+    "logcumsumexp",
+]
+
+_LONG = 1024  # running sums of more numbers are kept in double precision
+_WIDE = 256  # so many rows and more are scanned side by side
+
+_HOST_STEP = "each element needs the one before it"
+
+
+def section(a: array, axis: int, start: int, stop: int, stream: StreamLike = None) -> array:
+    """The elements from `start` to before `stop` of one axis."""
+    begin = tuple(start if at == axis else 0 for at in range(a.ndim))
+    end = (*a.shape[:axis], stop, *a.shape[axis + 1 :])
+    return apply(Slice(begin, end, (1,) * a.ndim), a, stream=stream)
+
+
+def _shifted(a: array, axis: int, forward: bool) -> array:
+    """The elements moved one place along the axis, with zero at the place that becomes free."""
+    length = a.shape[axis]
+    if length == 0:
+        return a
+    source, target = (0, 1) if forward else (1, 0)
+    moved = section(a, axis, source, source + length - 1)
+    begin = tuple(target if at == axis else 0 for at in range(a.ndim))
+    end = (*a.shape[:axis], target + length - 1, *a.shape[axis + 1 :])
+    return apply(SliceUpdate(begin, end, (1,) * a.ndim), zeros(a.shape, a.dtype), moved)
+
+
+def _conjugate(a: array) -> array:
+    return a.conj() if is_complex(a.dtype) else a
+
+
+@dataclass(frozen=True)
+class Recurrence(Host):
+    """out[i] = factor[i] * out[i-1] + term[i] along `axis`, from the end if `reverse`.
+
+    There is nothing before the first element: out[0] = term[0].
+    """
+
+    axis: int
+    reverse: bool
+
+    why_host = _HOST_STEP
+
+    def infer(self, factor: array, term: array) -> tuple[Shape, Dtype]:
+        return term.shape, term.dtype
+
+    def evaluate(self, factor: np.ndarray, term: np.ndarray) -> np.ndarray:
+        kind = work_dtype(term.dtype)
+        factor, out = factor.astype(kind), term.astype(kind)
+        along = np.moveaxis(factor, self.axis, 0), np.moveaxis(out, self.axis, 0)
+        a, b = (x[::-1] for x in along) if self.reverse else along
+        # Each round doubles how many places an element has seen.
+        reach = 1
+        while reach < len(b):
+            earlier = b[:-reach]
+            # A product of many factors may overflow, but nothing times it stays nothing.
+            b[reach:] += np.where(earlier == 0, 0, a[reach:] * earlier)
+            a[reach:] *= a[:-reach].copy()
+            reach *= 2
+        return out.astype(term.dtype, copy=False)
+
+    def vjp(self, cotangent: array, out: array, factor: array, term: array) -> tuple[array, array]:
+        following = _shifted(factor, self.axis, forward=self.reverse)
+        back = apply(Recurrence(self.axis, not self.reverse), _conjugate(following), cotangent)
+        previous = _shifted(out, self.axis, forward=not self.reverse)
+        return back * _conjugate(previous), back
+
+    def jvp(
+        self, tangents: tuple[array | None, array | None], out: array, factor: array, term: array
+    ) -> array | None:
+        by_factor, by_term = tangents
+        if by_factor is not None:
+            change = by_factor * _shifted(out, self.axis, forward=not self.reverse)
+            by_term = change if by_term is None else by_term + change
+        return None if by_term is None else apply(self, factor, by_term)
+
+    def vmap(self, size: int, batched: tuple[bool, bool], factor: array, term: array) -> array:
+        return apply(
+            Recurrence(self.axis + 1, self.reverse),
+            broadcast_batch(factor, size, batched[0]),
+            broadcast_batch(term, size, batched[1]),
+        )
+
+
+@dataclass(frozen=True)
+class _Cumulative(Scan, abstract=True):
+    """Scans of the form out[i] = f(out[i-1], x[i]), where `step` is what NumPy calls f."""
+
+    axis: int
+    reverse: bool
+    inclusive: bool
+
+    # (out, previous, x) -> the derivatives of out[i] by out[i-1] and by x[i], if inclusive
+    partials: ClassVar[Callable[..., tuple[array, array]]]
+
+    def block_axis(self, x: np.ndarray) -> int | None:
+        return longest_axis(x.shape, self.axis)
+
+    def evaluate(self, x: np.ndarray) -> np.ndarray:
+        if x.size == 0:
+            return x
+        out = np.empty(x.shape, x.dtype)
+        source, target = np.moveaxis(x, self.axis, -1), np.moveaxis(out, self.axis, -1)
+        if self.reverse:
+            source, target = source[..., ::-1], target[..., ::-1]
+        if not self.inclusive:
+            target[..., 0] = self.start(x.dtype)
+            source, target = source[..., :-1], target[..., 1:]
+        steps = source.shape[-1]
+        if steps and source.size // steps >= _WIDE and abs(x.strides[self.axis]) > x.itemsize:
+            self.accumulate_rows(np.moveaxis(source, -1, 0), np.moveaxis(target, -1, 0))
+        elif steps:
+            target[...] = self.accumulate(source)
+        return out
+
+    def accumulate(self, source: np.ndarray) -> np.ndarray:
+        """The scan along the last axis, in the working dtype."""
+        return self.step.accumulate(source.astype(self.working(source), copy=False), -1)
+
+    def accumulate_rows(self, source: np.ndarray, target: np.ndarray) -> None:
+        """The scan along the first axis, whole rows at once: quicker where a row lies together."""
+        dtype = self.working(np.moveaxis(source, 0, -1))
+        running = source[0].astype(dtype)
+        target[0] = running
+        for row, place in zip(source[1:], target[1:], strict=True):
+            running = self.combine(running, row.astype(dtype, copy=False))
+            place[...] = running
+
+    def combine(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """One step of many scans side by side."""
+        return self.step(a, b)
+
+    def working(self, source: np.ndarray) -> np.dtype:
+        """The dtype to work in."""
+        return work_dtype(source.dtype)
+
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
+        if not is_inexact(x.dtype):
+            return (None,)
+        if not self.inclusive:
+            out = apply(replace(self, inclusive=True), x)
+            cotangent = _shifted(cotangent, self.axis, forward=self.reverse)
+        by_previous, by_element = self.partials(out, self.exclusive(x), x)
+        following = _shifted(by_previous, self.axis, forward=self.reverse)
+        back = apply(Recurrence(self.axis, not self.reverse), _conjugate(following), cotangent)
+        return (back * _conjugate(by_element),)
+
+    def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
+        if tangents[0] is None:
+            return None
+        if not self.inclusive:
+            out = apply(replace(self, inclusive=True), x)
+        by_previous, by_element = self.partials(out, self.exclusive(x), x)
+        change = apply(Recurrence(self.axis, self.reverse), by_previous, by_element * tangents[0])
+        return change if self.inclusive else _shifted(change, self.axis, forward=not self.reverse)
+
+    def exclusive(self, x: array) -> array:
+        """At each place the result before it."""
+        return apply(replace(self, inclusive=False), x)
+
+
+class CumSum(_Cumulative):
+    """Running sum."""
+
+    identity = 0
+    step = np.add
+
+    def working(self, source: np.ndarray) -> np.dtype:
+        dtype = work_dtype(source.dtype)
+        long = dtype.kind in "fc" and source.shape[-1] > _LONG
+        return np.promote_types(dtype, np.float64) if long else dtype
+
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
+        if not is_inexact(x.dtype):
+            return (None,)
+        return (apply(replace(self, reverse=not self.reverse), cotangent),)
+
+    def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
+        return None if tangents[0] is None else apply(self, tangents[0])
+
+
+class CumProd(_Cumulative):
+    """Running product; on bool, and."""
+
+    identity = 1
+    step = np.multiply
+
+    def partials(self, out: array, previous: array, x: array) -> tuple[array, array]:
+        return x, previous
+
+
+class _CumulativeExtreme(_Cumulative, abstract=True):
+    """What CumMax and CumMin share."""
+
+    def partials(self, out: array, previous: array, x: array) -> tuple[array, array]:
+        # Of elements that tie, the one seen last counts.
+        taken = (x == out) | (x != x)
+        return astype(~taken, x.dtype), astype(taken, x.dtype)
+
+
+class CumMax(_CumulativeExtreme):
+    """Largest element so far; NaN from the first NaN on."""
+
+    identity = -math.inf
+    step = np.maximum
+
+
+class CumMin(_CumulativeExtreme):
+    """Smallest element so far; NaN from the first NaN on."""
+
+    identity = math.inf
+    step = np.minimum
+
+
+class LogCumSumExp(_Cumulative):
+    """Logarithm of the running sum of exponentials."""
+
+    identity = -math.inf
+    step = np.logaddexp
+
+    def start(self, dtype: np.dtype) -> complex | bool:
+        return self.identity  # also of complex numbers: its exponential is 0
+
+    def accumulate(self, source: np.ndarray) -> np.ndarray:
+        if source.dtype.kind != "c":
+            return super().accumulate(source)
+        # For complex numbers NumPy has no logaddexp: each round doubles what an element has seen.
+        out = source.copy()
+        reach = 1
+        while reach < out.shape[-1]:
+            out[..., reach:] = _complex_logaddexp(out[..., reach:], out[..., :-reach])
+            reach *= 2
+        return out
+
+    def combine(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return _complex_logaddexp(a, b) if a.dtype.kind == "c" else np.logaddexp(a, b)
+
+    def partials(self, out: array, previous: array, x: array) -> tuple[array, array]:
+        # As long as all elements are -inf nothing has a share in the sum.
+        nothing = out == -math.inf
+        by_previous = where(nothing, 0, exp(previous - out))
+        return astype(by_previous, x.dtype), astype(where(nothing, 0, exp(x - out)), x.dtype)
+
+
+def _complex_logaddexp(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    larger = np.where(a.real > b.real, a, b)
+    smaller = np.where(a.real > b.real, b, a)
+    sums = larger + np.log1p(np.exp(smaller - larger))
+    return np.where(larger.real == -np.inf, larger, sums)
+
+
+def _scan(
+    name: str,
+    kind: type[_Cumulative],
+    a: array,
+    axis: int | None,
+    reverse: bool,
+    inclusive: bool,
+    stream: StreamLike,
+) -> array:
+    if axis is None:
+        a = flattened(require_array(name, a), stream)
+        place = 0
+    else:
+        place = normalize_axis(name, axis, require_array(name, a).ndim)
+    return apply(kind(place, bool(reverse), bool(inclusive)), a, stream=stream)
+
+
+def _converted(name: str, a: array, dtype: Dtype | None, stream: StreamLike) -> array:
+    if dtype is None:
+        return require_array(name, a)
+    if not isinstance(dtype, Dtype):
+        raise TypeError(f"[{name}] dtype must be a Dtype such as float32, got {dtype!r}.")
+    return astype(require_array(name, a), dtype, stream)
+
+
+def cumsum(
+    a: array,
+    /,
+    axis: int | None = None,
+    *,
+    reverse: bool = False,
+    inclusive: bool = True,
+    dtype: Dtype | None = None,
+    stream: StreamLike = None,
+) -> array:
+    """Running sum.
+
+    Args:
+        a: An array.
+        axis: The axis to sum along; the flattened array if None.
+        reverse: Whether to sum from the end.
+        inclusive: Whether the sum at a place includes the element there.
+        dtype: The dtype to convert the elements to first.
+        stream: Where the work belongs.
+
+    Returns:
+        The sums, of bool in int32.
+    """
+    a = _converted("cumsum", a, dtype, stream)
+    if a.dtype is bool_:
+        a = astype(a, int32, stream)
+    return _scan("cumsum", CumSum, a, axis, reverse, inclusive, stream)
+
+
+def cumprod(
+    a: array,
+    /,
+    axis: int | None = None,
+    *,
+    reverse: bool = False,
+    inclusive: bool = True,
+    dtype: Dtype | None = None,
+    stream: StreamLike = None,
+) -> array:
+    """Running product; arguments as for `cumsum`."""
+    a = _converted("cumprod", a, dtype, stream)
+    return _scan("cumprod", CumProd, a, axis, reverse, inclusive, stream)
+
+
+cumulative_sum = cumsum
+cumulative_prod = cumprod
+
+
+def cummax(
+    a: array,
+    /,
+    axis: int | None = None,
+    *,
+    reverse: bool = False,
+    inclusive: bool = True,
+    stream: StreamLike = None,
+) -> array:
+    """Largest element so far; arguments as for `cumsum`."""
+    return _scan("cummax", CumMax, a, axis, reverse, inclusive, stream)
+
+
+def cummin(
+    a: array,
+    /,
+    axis: int | None = None,
+    *,
+    reverse: bool = False,
+    inclusive: bool = True,
+    stream: StreamLike = None,
+) -> array:
+    """Smallest element so far; arguments as for `cumsum`."""
+    return _scan("cummin", CumMin, a, axis, reverse, inclusive, stream)
+
+
+def logcumsumexp(
+    a: array,
+    /,
+    axis: int | None = None,
+    *,
+    reverse: bool = False,
+    inclusive: bool = True,
+    stream: StreamLike = None,
+) -> array:
+    """Logarithm of the running sum of exponentials, without overflow; arguments as for `cumsum`."""
+    if not is_inexact(require_array("logcumsumexp", a).dtype):
+        a = astype(a, float32, stream)
+    return _scan("logcumsumexp", LogCumSumExp, a, axis, reverse, inclusive, stream)
+
+
+def diff(a: array, /, n: int = 1, axis: int = -1, *, stream: StreamLike = None) -> array:
+    """Differences of neighbours, taken `n` times along an axis that shortens by one each time.
+
+    Neighbours of dtype bool differ or not.
+    """
+    place = normalize_axis("diff", axis, require_array("diff", a).ndim)
+    times = as_int("diff", "n", n)
+    if times < 0:
+        raise ValueError(f"[diff] cannot take differences {times} times: n must not be negative.")
+    result = wrap(a)
+    # Once nothing is left, more differences change nothing.
+    for length in range(a.shape[place], max(a.shape[place] - times, 0), -1):
+        later = section(result, place, 1, length, stream)
+        earlier = section(result, place, 0, length - 1, stream)
+        result = later != earlier if a.dtype is bool_ else later - earlier
+    return result

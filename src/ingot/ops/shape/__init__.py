@@ -1,0 +1,1 @@
+"""Making arrays, and changing their shapes: views, joins, pads, slices."""

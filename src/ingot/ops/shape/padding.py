@@ -1,0 +1,156 @@
+"""Padding: arrays with more elements around them, constant or taken from their own edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import index
+from typing import Any
+
+from ingot._native import array, wrap
+from ingot.graph.device import StreamLike
+from ingot.graph.errors import value_text
+from ingot.graph.op import apply
+from ingot.graph.shape import shape_text
+from ingot.ops.elementwise.casting import astype
+from ingot.ops.shape.creation import zeros
+from ingot.ops.shape.joining import between, concatenate
+from ingot.ops.shape.movement import as_array, broadcast_to, flip, require_array, reshape
+from ingot.ops.shape.slicing import SliceUpdate
+
+__all__ = ["pad"]
+
+Widths = tuple[tuple[int, int], ...]
+
+
+def pad(
+    a: array,
+    pad_width: Any,
+    mode: str = "constant",
+    constant_values: Any = 0,
+    *,
+    stream: StreamLike = None,
+) -> array:
+    """An array with elements added before and after it along its axes.
+
+    Args:
+        a: The array.
+        pad_width: How many: a number for both ends of all axes, a pair (before, after) for all
+            axes, or a pair for each.
+        mode: Where they come from: "constant", "edge" (the outermost element), "reflect" (the array
+            mirrored at its outermost element) or "symmetric" (the array mirrored behind it).
+        constant_values: The number, or array of one element, for mode "constant".
+        stream: Where the work belongs.
+    """
+    require_array("pad", a)
+    widths = _pad_widths(pad_width, a.ndim)
+    if mode not in ("constant", "edge", "reflect", "symmetric"):
+        raise ValueError(
+            f'[pad] mode is "constant", "edge", "reflect" or "symmetric", got {mode!r}.'
+        )
+    if mode == "constant":
+        return _pad_constant(a, widths, constant_values, stream)
+    padded = wrap(a)
+    for axis, (before, after) in enumerate(widths):
+        if before == after == 0:
+            continue
+        if mode == "edge":
+            padded = _pad_edge(padded, axis, before, after, stream)
+        else:
+            padded = _pad_mirrored(padded, axis, before, after, mode, stream)
+    return padded
+
+
+def _pad_widths(pad_width: Any, ndim: int) -> Widths:
+    """The pair (before, after) for each axis."""
+    wrong = (
+        "[pad] pad_width is an int, a pair of ints or one pair for each axis, got "
+        f"{value_text(pad_width)}."
+    )
+    if isinstance(pad_width, int):
+        pairs: Widths = ((pad_width, pad_width),)
+    elif not isinstance(pad_width, Iterable):
+        raise TypeError(wrong)
+    else:
+        items: tuple[Any, ...] = tuple(pad_width)
+        try:
+            if items and all(isinstance(item, (list, tuple)) for item in items):
+                pairs = tuple((index(before), index(after)) for before, after in items)
+            elif len(items) == 1:
+                pairs = ((index(items[0]), index(items[0])),)
+            elif len(items) == 2:
+                pairs = ((index(items[0]), index(items[1])),)
+            elif not items:
+                pairs = ()
+            else:
+                raise TypeError(wrong)
+        except (TypeError, ValueError):
+            raise TypeError(wrong) from None
+    if len(pairs) == 1:
+        pairs = pairs * ndim
+    if len(pairs) != ndim:
+        raise ValueError(f"[pad] {len(pairs)} pairs of widths were given for {ndim} axes.")
+    for pair in pairs:
+        if min(pair) < 0:
+            raise ValueError(
+                f"[pad] widths cannot be negative, got {shape_text(pair)}: "
+                "remove elements with a slice."
+            )
+    return pairs
+
+
+def _pad_constant(a: array, widths: Widths, value: Any, stream: StreamLike) -> array:
+    if value is None:
+        raise TypeError("[pad] constant_values is a number or an array of one element, got None.")
+    constant = as_array("pad", value, a.dtype)
+    if constant.size != 1:
+        raise ValueError(
+            f"[pad] constant_values is one number, got shape {shape_text(constant.shape)}."
+        )
+    if all(before == after == 0 for before, after in widths):
+        return wrap(a)
+    starts = tuple([before for before, _ in widths])
+    stops = tuple([before + length for length, before in zip(a.shape, starts, strict=True)])
+    shape = [stop + after for stop, (_, after) in zip(stops, widths, strict=True)]
+    around = broadcast_to(reshape(astype(constant, a.dtype), ()), shape, stream=stream)
+    return apply(SliceUpdate(starts, stops, (1,) * len(shape)), around, a, stream=stream)
+
+
+def _pad_edge(a: array, axis: int, before: int, after: int, stream: StreamLike) -> array:
+    shape = a.shape
+
+    def repeated(edge: array, count: int) -> array:
+        return broadcast_to(edge, (*shape[:axis], count, *shape[axis + 1 :]), stream=stream)
+
+    if shape[axis] == 0:
+        return zeros((*shape[:axis], before + after, *shape[axis + 1 :]), a.dtype, stream=stream)
+    length = shape[axis]
+    first = repeated(between(a, axis, 0, 1), before)
+    last = repeated(between(a, axis, length - 1, length), after)
+    return concatenate([first, a, last], axis, stream=stream)
+
+
+def _pad_mirrored(
+    a: array, axis: int, before: int, after: int, mode: str, stream: StreamLike
+) -> array:
+    length = a.shape[axis]
+    if length == 0:
+        raise ValueError(
+            f"[pad] axis {axis} of shape {shape_text(a.shape)} is empty: "
+            f'mode "{mode}" has nothing to mirror.'
+        )
+    if length == 1:
+        return _pad_edge(a, axis, before, after, stream)
+    # A mirror at the outermost element does not repeat it.
+    shared = 1 if mode == "reflect" else 0
+    mirrored = flip(a, axis)
+    period = length - shared
+    pieces = [a]
+    for number in range(-(-after // period)):
+        source = a if number % 2 else mirrored
+        taken = min(after - number * period, period)
+        pieces.append(between(source, axis, shared, shared + taken))
+    for number in range(-(-before // period)):
+        source = a if number % 2 else mirrored
+        taken = min(before - number * period, period)
+        pieces.insert(0, between(source, axis, period - taken, period))
+    return concatenate(pieces, axis, stream=stream)

@@ -1,0 +1,103 @@
+"""Strided views: elements at places that are given by strides instead of by indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided as numpy_as_strided
+
+from ingot._native import Dtype, array
+from ingot.graph.device import StreamLike
+from ingot.graph.op import apply
+from ingot.graph.roles import Host, Linear
+from ingot.graph.shape import Shape, as_lengths, as_shape, shape_text, size_of
+from ingot.ops.shape.creation import arange, full, zeros
+from ingot.ops.shape.movement import flatten, require_array, reshape
+
+__all__ = ["as_strided"]
+
+
+@dataclass(frozen=True)
+class AsStrided(Linear, Host):
+    """For each index i, element `offset + sum(i * strides)` of the input in row order."""
+
+    shape: Shape
+    strides: Shape
+    offset: int
+
+    why_host = "it reads its input in row order"
+
+    def infer(self, x: array) -> tuple[Shape, Dtype]:
+        return self.shape, x.dtype
+
+    def evaluate(self, x: np.ndarray) -> np.ndarray:
+        elements = np.ascontiguousarray(x).reshape(-1)[self.offset :]
+        steps = tuple(stride * x.itemsize for stride in self.strides)
+        # Elements may appear in several places, so that nobody may write to them.
+        return numpy_as_strided(elements, self.shape, steps, writeable=False)
+
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
+        places = full(self.shape, self.offset)
+        for axis, (length, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
+            if length == 1:
+                continue  # its stride is never taken, and may be too long for an index
+            along = [1] * len(self.shape)
+            along[axis] = length
+            places = places + reshape(arange(length), along) * stride
+        total = zeros((size_of(x.shape),), cotangent.dtype)
+        added = total.at[flatten(places)].add(flatten(cotangent))
+        return (reshape(added, x.shape),)
+
+    def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
+        example = size_of(x.shape[1:])
+        return apply(AsStrided((size, *self.shape), (example, *self.strides), self.offset), x)
+
+
+def as_strided(
+    a: array,
+    /,
+    shape: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+    offset: int = 0,
+    *,
+    stream: StreamLike = None,
+) -> array:
+    """A view of the elements of `a`, in row order, with any shape and strides.
+
+    Args:
+        a: The array.
+        shape: The shape of the view; that of `a` without it.
+        strides: How many elements further the next index of each axis is; those of row order
+            without it.
+        offset: The position of the first element.
+        stream: Where the work belongs.
+    """
+    require_array("as_strided", a)
+    lengths = a.shape if shape is None else as_shape("as_strided", as_lengths("as_strided", shape))
+    if strides is None:
+        behind = accumulate(reversed(lengths[1:]), mul, initial=1)
+        steps = tuple(behind)[::-1] if lengths else ()
+    else:
+        steps = as_lengths("as_strided", strides)[: len(lengths)]
+    if not isinstance(offset, int) or offset < 0:
+        raise TypeError(f"[as_strided] an offset is an int that is not negative, got {offset!r}.")
+    if len(steps) != len(lengths):
+        raise ValueError(
+            f"[as_strided] shape {shape_text(lengths)} needs as many strides, "
+            f"got {shape_text(steps)}."
+        )
+    if 0 not in lengths:
+        reach = [(length - 1) * step for length, step in zip(lengths, steps, strict=True)]
+        lowest = offset + sum(step for step in reach if step < 0)
+        highest = offset + sum(step for step in reach if step > 0)
+        size = size_of(a.shape)
+        if lowest < 0 or highest >= size:
+            raise ValueError(
+                f"[as_strided] shape {shape_text(lengths)}, strides {shape_text(steps)} and offset "
+                f"{offset} reach elements {lowest} to {highest} of an array that has {size}."
+            )
+    return apply(AsStrided(lengths, steps, offset), a, stream=stream)

@@ -1,0 +1,85 @@
+"""The order of sums, word by word as docs/numerics.md states it, against what sums give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ingot.core as mx
+from ingot._native import reduce_in_order
+from ingot.ops.internal.summation import _blockwise, _native_reduction
+
+LENGTHS = [2, 3, 31, 32, 33, 64, 100, 511, 512, 513, 1029, 16 * 512, 16 * 512 + 1, 40000]
+
+
+def _block(values: np.ndarray) -> np.float32:
+    lanes = [np.float32(0)] * 32
+    for number, value in enumerate(values):
+        lanes[number % 32] += value
+    while len(lanes) > 1:
+        half = len(lanes) // 2
+        lanes = [lanes[lane] + lanes[lane + half] for lane in range(half)]
+    return lanes[0]
+
+
+def _stated(rows: np.ndarray) -> np.float32:
+    """The sum of rows: the outer and the inner elements."""
+    blocks = [
+        float(_block(row[first : first + 512])) for row in rows for first in range(0, len(row), 512)
+    ]
+    groups = [blocks[first : first + 16] for first in range(0, len(blocks), 16)]
+    total = 0.0
+    for group in groups:
+        in_group = 0.0
+        for block in group:
+            in_group += block
+        total += in_group
+    return np.float32(total)
+
+
+def _summands(*shape: int) -> np.ndarray:
+    generator = np.random.default_rng(shape[-1])
+    return (generator.standard_normal(shape) * np.exp(generator.uniform(-9, 9, shape))).astype(
+        np.float32
+    )
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_one_axis(length: int) -> None:
+    values = _summands(length)
+    expected = _stated(values[None])
+    x = mx.array(values)
+    assert mx.sum(x).item() == expected
+    assert mx.compile(mx.sum)(x).item() == expected
+    across = mx.array(np.stack([values, -values, values], 1))
+    assert mx.sum(across, 0).tolist() == [expected, -expected, expected]
+
+
+@pytest.mark.parametrize("shape", [(3, 600), (7, 100), (40, 13), (2, 3, 700), (20, 30, 2)], ids=str)
+def test_inner_axes_have_at_least_a_block(shape: tuple[int, ...]) -> None:
+    values = _summands(*shape)
+    inner = len(shape) - 1
+    while inner > 0 and np.prod(shape[inner:]) < 512:
+        inner -= 1
+    expected = _stated(values.reshape(-1, int(np.prod(shape[inner:]))))
+    assert mx.sum(mx.array(values)).item() == expected
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 40, 1), (3, 5, 700, 1), (2, 20, 513, 70), (1, 1, 9, 3)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_native_code_and_numpy_agree(shape: tuple[int, ...], dtype: type) -> None:
+    values = _summands(*shape).astype(dtype)
+    for combine, start, total in (
+        (np.add, 0, np.float64),
+        (np.add, 0, dtype),
+        (np.multiply, 1, dtype),
+    ):
+        values = values if combine is np.add else (1 + values * 1e-6).astype(dtype)
+        found = _native_reduction(values, combine is np.multiply, np.dtype(total))
+        expected = _blockwise(values, combine, start, np.dtype(total))
+        np.testing.assert_array_equal(found, expected.reshape(found.shape))
+
+
+def test_native_code_refuses_other_sizes() -> None:
+    with pytest.raises(ValueError, match="does not have the sizes"):
+        reduce_in_order(bytes(40), bytearray(8), (1, 1, 11, 1), False)
