@@ -89,8 +89,10 @@ def product_of(dtype: np.dtype[Any], left: Layout, right: Layout) -> Product | N
     ):
         m *= lengths[0]  # one matrix on the right: all rows of the stack are one matrix
         lengths, strides = (), ((), (), ())
-    longest = max(m, n, k, rows[1], columns[1])
-    if len(lengths) > _MOST_STACK_AXES or longest > prepare_products():
+    longest = prepare_products()
+    if len(lengths) > _MOST_STACK_AXES or any(
+        length > longest for length in (m, n, k, rows[1], columns[1])
+    ):
         return None
     transposes = columns[0] + rows[0]
     return (

@@ -90,6 +90,16 @@ class Guards:
         """Ends the trace: what is asked of its dimensions from now on is not the function."""
         self._closed = True
 
+    @property
+    def dimensions(self) -> Sequence[Dimension]:
+        """All dimensions of the trace, operands before results."""
+        return self._dimensions
+
+    @property
+    def found(self) -> list[tuple[str, Any, Any, bool]]:
+        """What was found out: comparisons, by name, with their operands and outcomes."""
+        return list(self._found.values())
+
     def values(self, shapes: Shapes) -> list[Any] | None:
         """All dimensions for inputs of these shapes; None if one divides by 0 or the like."""
         values: list[Any] = []
@@ -174,9 +184,13 @@ class Dimension:
 
     def computed(self, values: Sequence[Any], shapes: Shapes) -> Any:
         """The value for inputs of these shapes, given those of earlier dimensions."""
-        operands = [resolve(operand, values) for operand in self.operands]
         if self.name == "axis":
-            return shapes[operands[0]][operands[1]]
+            position, axis = self.operands
+            return shapes[position][axis]
+        return self.applied([resolve(operand, values) for operand in self.operands])
+
+    def applied(self, operands: Sequence[Any]) -> Any:
+        """The operation of a dimension that is no axis, on other operands."""
         if len(operands) == 1:
             return _FUNCTIONS[self.name](operands[0])
         return _ARITHMETIC[self.name][1](*operands)

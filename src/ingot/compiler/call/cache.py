@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 from ingot._native import UseCounter, array
 from ingot.compiler.call.cache_info import CacheInfo, Counts
 from ingot.compiler.call.describe import Description
+from ingot.compiler.call.symbolic_program import SymbolicProgram
 from ingot.compiler.run.program import Compiled
 from ingot.compiler.trace.template import Template
 from ingot.compiler.trace.trace import Trace
@@ -33,6 +34,7 @@ __all__ = [
 
 MOST_ENTRIES = 256
 MOST_INSTANCES = 256  # of one trace for all shapes
+MAX_PROGRAMS = 32  # of one trace for all shapes, by conditions on these
 MAX_FAST_ENTRIES = 512
 MAX_GUARDED_ENTRIES = 8  # for one signature, by what attributes were
 
@@ -76,6 +78,12 @@ class Variant:
 
     trace: Trace
     instances: dict[Shapes, Instance] = field(default_factory=dict)
+    programs: list[SymbolicProgram] = field(default_factory=list)  # the latest first
+
+    def add_program(self, program: SymbolicProgram) -> None:
+        """Adds a program for all shapes that meet its conditions; the oldest may go."""
+        self.programs.insert(0, program)
+        del self.programs[MAX_PROGRAMS:]
 
     def add(self, shapes: Shapes, instance: Instance) -> list[Instance]:
         """Adds an instance; those used longest ago may go, and are returned."""

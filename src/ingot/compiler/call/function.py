@@ -17,9 +17,11 @@ from ingot.compiler.call.binding import CompiledMethod, Target, name_of, target_
 from ingot.compiler.call.cache import Instance, Known, Shapes, Variant, cache_of
 from ingot.compiler.call.cache_info import Account, CacheInfo
 from ingot.compiler.call.describe import contents_of, describe, difference, foreign_argument
+from ingot.compiler.call.symbolic_program import SymbolicProgram
 from ingot.compiler.call.verify import compare, flat_values
 from ingot.compiler.pipeline import run_pipeline
-from ingot.compiler.run.program import Compiled
+from ingot.compiler.run.program import Compiled, Program
+from ingot.compiler.run.shaped_program import ShapedProgram
 from ingot.compiler.trace.call import Call
 from ingot.compiler.trace.capture import Snapshot
 from ingot.compiler.trace.escapes import Escapes
@@ -379,14 +381,30 @@ class CompiledFunction(FastCall):
     ) -> Instance:
         """A program for shapes that a trace covers; `started` is when the work on it began."""
         traced = variant.trace
-        tape = traced.for_values(values) if self._options.shapeless else traced.tape
         account.spend("trace", time.perf_counter() - started)
-        with profiled("compile", f"{self._name}: simplify, fuse"):
-            program = run_pipeline(tape, known.key[-1], self._name, account).program
+        program: Program | ShapedProgram
+        if self._options.shapeless:
+            program = self._shaped(variant, known.key[-1], values, account)
+        else:
+            with profiled("compile", f"{self._name}: simplify, fuse"):
+                program = run_pipeline(traced.tape, known.key[-1], self._name, account).program
         result = traced.result and traced.result.resolved(values)
         instance = Instance(traced, Compiled(program), result, values)
         self._cache.add_instance(variant, known.shapes, instance)
         return instance
+
+    def _shaped(
+        self, variant: Variant, mode: CompileMode, values: list[Any], account: Account
+    ) -> ShapedProgram:
+        """The program of a trace for all shapes, for some."""
+        for symbolic in variant.programs:
+            found = symbolic.program(values, account)
+            if found is not None:
+                return found
+        with profiled("compile", f"{self._name}: simplify, fuse"):
+            made = SymbolicProgram(variant.trace, values, mode, self._name, account)
+        variant.add_program(made)
+        return made.first(values)
 
     def _log(self, account: Account) -> None:
         milliseconds = account.seconds * 1e3

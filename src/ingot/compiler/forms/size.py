@@ -29,6 +29,7 @@ __all__ = [
     "largest",
     "polynomial",
     "smallest",
+    "surely_equal",
 ]
 
 Monomial = tuple[int, ...]  # numbers of atoms, sorted; one that is in it twice is squared
@@ -245,6 +246,17 @@ def smallest(sizes: Iterable[int]) -> Any:
 def is_symbolic(x: object) -> TypeGuard[Size]:
     """Whether a number depends on shapes."""
     return type(x) is Size
+
+
+def surely_equal(a: Number, b: Number) -> bool:
+    """Whether two numbers are equal for all shapes, without a condition: others are taken for
+    different ones.
+    """
+    difference = a - b
+    if not is_symbolic(difference):
+        return bool(difference == 0)
+    sizes = difference.sizes
+    return bool(sizes.proves(difference) and sizes.proves(-difference))
 
 
 def polynomial(sizes: Any, terms: dict[Monomial, int], constant: int, hint: int) -> Any:

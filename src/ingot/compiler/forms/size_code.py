@@ -117,7 +117,9 @@ class _Writer:
             text = f"v[{atom.operands[0]}]"
         else:
             operands = [self._text(operand) for operand in atom.operands]
-            if atom.kind == "max":
+            if atom.kind == "later":
+                text = operands[0]
+            elif atom.kind == "max":
                 text = f"max({', '.join(operands)})"
             else:
                 sign = {"floordiv": "//", "mod": "%"}[atom.kind]

@@ -19,7 +19,6 @@ from ingot.compiler.forms.size import (
     Size,
     exact_quotient,
     hint_of,
-    polynomial,
 )
 
 __all__ = ["Atom", "Range", "Sizes"]
@@ -27,7 +26,7 @@ __all__ = ["Atom", "Range", "Sizes"]
 
 class Atom:
     """A number that sizes are made of: the dimension of a trace with the number `operands[0]`, or a
-    "floordiv", "mod", or "max" of sizes.
+    "floordiv", "mod", or "max" of sizes, or one that is defined "later".
     """
 
     __slots__ = ("hint", "kind", "number", "operands")
@@ -80,9 +79,21 @@ class Sizes:
                 self._range((((number,), 1),)).low = low
         return Size(self, {(number,): 1}, 0, hint)
 
+    def later(self, hint: int) -> Size:
+        """A number that is not negative, and that `define` tells later."""
+        return self._atom("later", (len(self.atoms),), hint, 0)
+
+    def define(self, later: Size, value: Number) -> None:
+        """Tells what a number is that was to be told."""
+        ((number,),) = later.terms
+        self.atoms[number].operands = (value,)
+
     def product(self, monomial: Monomial) -> Size:
         """A product of atoms."""
-        return Size(self, {monomial: 1}, 0, _value(self, {monomial: 1}, 0))
+        hint = 1
+        for number in monomial:
+            hint *= self.atoms[number].hint
+        return Size(self, {monomial: 1}, 0, hint)
 
     def quotient(self, a: Number, b: Number) -> Any:
         """`a // b`."""
@@ -106,10 +117,12 @@ class Sizes:
         if exact_quotient(a, b) is not None:
             return 0
         if type(b) is int and b > 0 and type(a) is Size:
-            terms = {m: c % b for m, c in a.terms.items() if c % b}
-            a = polynomial(self, terms, a.constant % b, _value(self, terms, a.constant % b))
-            if type(a) is int:
-                return a % b
+            rest: Number = a.constant % b
+            for monomial, factor in a.terms.items():
+                rest = rest + self.product(monomial) * (factor % b)
+            if type(rest) is int:
+                return rest % b
+            a = rest
         low = 0 if self._is_positive(b) else None
         found = self._atom("mod", (a, b), hint_of(a) % hint_of(b), low)
         if type(b) is int and b > 0:
@@ -135,6 +148,23 @@ class Sizes:
         kept.sort(key=lambda size: size.key if type(size) is Size else ())
         lows = [low for low in map(self.least, kept) if low is not None]
         return self._atom("max", tuple(kept), max(map(hint_of, kept)), max(lows, default=None))
+
+    def number(self, x: Number, values: Sequence[Any]) -> int:
+        """What x is for these values of the dimensions."""
+        if type(x) is not Size:
+            return int(x)
+        return _value({n: self._atom_number(n, values) for m in x.terms for n in m}, x)
+
+    def _atom_number(self, number: int, values: Sequence[Any]) -> int:
+        atom = self.atoms[number]
+        if atom.kind == "dimension":
+            return int(values[atom.operands[0]])
+        operands = [self.number(operand, values) for operand in atom.operands]
+        if atom.kind == "later":
+            return operands[0]
+        if atom.kind == "max":
+            return max(operands)
+        return operands[0] // operands[1] if atom.kind == "floordiv" else operands[0] % operands[1]
 
     # What is known
 
@@ -301,12 +331,12 @@ class Sizes:
         return found
 
 
-def _value(sizes: Sizes, terms: Mapping[Monomial, int], constant: int) -> int:
-    """The value of a polynomial for the hint."""
-    total = constant
-    for monomial, factor in terms.items():
+def _value(atoms: Mapping[int, int], x: Size) -> int:
+    """The value of a polynomial for values of its atoms."""
+    total = x.constant
+    for monomial, factor in x.terms.items():
         for number in monomial:
-            factor *= sizes.atoms[number].hint
+            factor *= atoms[number]
         total += factor
     return total
 

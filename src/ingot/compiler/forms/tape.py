@@ -17,7 +17,15 @@ from ingot.graph.op import Op
 from ingot.graph.outputs import Output
 from ingot.graph.source import Source
 
-__all__ = ["Step", "Tape", "only_carries_rules", "parameters", "passed_input", "tape_of"]
+__all__ = [
+    "LengthStep",
+    "Step",
+    "Tape",
+    "only_carries_rules",
+    "parameters",
+    "passed_input",
+    "tape_of",
+]
 
 
 class Step:
@@ -76,6 +84,18 @@ class Step:
         return made
 
 
+class LengthStep(Step):
+    """A length that is a number for each shape, as an array. `number` is that of the trace's
+    dimension.
+    """
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int, dtype: Dtype, stream: Any, source: Source | int | None) -> None:
+        super().__init__(None, (), (), dtype, stream, source)
+        self.number = number
+
+
 def _bytes(shape: Iterable[int], dtype: Dtype) -> int:
     size = dtype.size
     for length in shape:
@@ -131,6 +151,8 @@ class Tape:
         """One step as texts show it: `%2 = Add(%0, %1) : float32[3]`."""
         if step.is_constant:
             what = f"constant {_value_text(step.value)}"
+        elif isinstance(step, LengthStep):
+            what = f"length {step.number}"
         elif step.op is None:
             what = f"input {self.names.get(step, '')}".rstrip()
         else:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ingot._native import Dtype
 from ingot.compiler.forms.schedule import Group, inputs_at_place
+from ingot.compiler.forms.size import surely_equal
 from ingot.compiler.forms.tape import Step
 from ingot.graph.reduction_order import inner_axes
 from ingot.graph.roles import Gather, Iota, Reduce, View
@@ -262,7 +263,7 @@ def _collapse(
     groups: list[list[int]] = [[0]]
     for axis in range(1, len(lengths)):
         joins = kinds[axis] == kinds[axis - 1] and all(
-            each[axis - 1] == each[axis] * lengths[axis] for each in strides
+            surely_equal(each[axis - 1], each[axis] * lengths[axis]) for each in strides
         )
         if joins:
             groups[-1].append(axis)

@@ -55,7 +55,7 @@ def read_across(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> list[S
         operand.step
         for operand in operands.reads
         if all(operand.strides)
-        and operand.step.nbytes > L1_BYTES
         and any(crosses(operand, axis, inner) for axis in range(inner))
+        and operand.step.nbytes > L1_BYTES
         and operand.step not in (gathered.step for gathered in operands.gathers.values())
     ]

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest import Carried, Chosen, Constant, Repeated, Value
-from ingot.compiler.forms.size import Number, is_symbolic
+from ingot.compiler.forms.size import Number, hint_of, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Operand
 from ingot.compiler.lower.group import GroupBuilder, Memory, Spot
@@ -36,13 +36,20 @@ Elements = Callable[[Spot, Affine], list[Value]]
 
 def is_written_out(length: int) -> bool:
     """Whether rows are so short that their elements are better computed one by one: LLVM then takes
-    several rows at once. Rows that fill vectors are faster by lanes.
+    several rows at once. Rows that fill vectors are faster by lanes, and rows of unknown length
+    cannot be written out.
     """
+    if is_symbolic(length):
+        return False
     return length <= HALF_VECTOR or (length <= MAX_WRITTEN_OUT and length % HALF_VECTOR != 0)
 
 
 def lane_count(length: int) -> int:
-    """How many lanes have elements: a power of two."""
+    """How many lanes have elements: a power of two. Of a length that is not known, some lanes may
+    have none, which has no effect.
+    """
+    if is_symbolic(length):
+        return LANES if hint_of(length) > HALF_VECTOR or length > HALF_VECTOR else HALF_VECTOR
     count = 1
     while count < LANES and count < length:
         count *= 2

@@ -14,7 +14,7 @@ from math import prod
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest import Buffer, Value
 from ingot.compiler.forms.nest_build import NestBuilder
-from ingot.compiler.forms.size import Number, hint_of, is_symbolic, smallest
+from ingot.compiler.forms.size import Number, hint_of, is_symbolic, smallest, surely_equal
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, kernel_of
 from ingot.graph.roles import Scatter
@@ -174,7 +174,8 @@ def _joined(axes: Axes) -> Axes:
         if length == 1:
             continue
         if found and all(
-            outer == inner * length for outer, inner in zip(found[-1][1], strides, strict=True)
+            surely_equal(outer, inner * length)
+            for outer, inner in zip(found[-1][1], strides, strict=True)
         ):
             found[-1] = (found[-1][0] * length, strides)
         else:

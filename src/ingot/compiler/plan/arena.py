@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Arena"]
+__all__ = ["ALIGNMENT", "Arena"]
 
 ALIGNMENT = 64
 

@@ -9,14 +9,18 @@ instructions.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ingot._native import NativeProgram
+from ingot.compiler.forms.affine import Symbol, size_of_extent
 from ingot.compiler.forms.schedule import Group, Schedule
-from ingot.compiler.forms.size_code import Made, depends_on_shapes, made
-from ingot.compiler.forms.tape import Step, parameters
+from ingot.compiler.forms.size import Number
+from ingot.compiler.forms.size_code import Given, Made, depends_on_shapes, made
+from ingot.compiler.forms.sizes import Sizes
+from ingot.compiler.forms.tape import LengthStep, Step, parameters
 from ingot.compiler.lower.fused import lower, read_across
 from ingot.compiler.lower.kernel import Kernel, Lowered
 from ingot.compiler.lower.layout import contiguous, layout_of_view
@@ -24,7 +28,15 @@ from ingot.compiler.lower.materialise import copy_of
 from ingot.compiler.lower.scatter import lower_scatter
 from ingot.compiler.machine.kernels import LoadedKernels, load_kernels
 from ingot.compiler.plan.arena import Arena
-from ingot.compiler.plan.callbacks import checking, finishing, host, viewer
+from ingot.compiler.plan.callbacks import (
+    checking,
+    finishing,
+    host,
+    length_value,
+    number_table,
+    viewer,
+)
+from ingot.compiler.plan.symbolic_arena import SymbolicArena
 from ingot.compiler.plan.work import Work
 from ingot.graph.blas import has_gemm, product_of
 from ingot.graph.outputs import Output
@@ -34,6 +46,7 @@ from ingot.runtime.progress import working
 
 __all__ = ["Plan", "build_plan"]
 
+NUMBER_BYTES = 8  # of a length that kernels are given
 WORTH_RELEASING = 1 << 14  # bytes that a program touches before other threads should run meanwhile
 
 
@@ -48,9 +61,11 @@ class Place:
 
 @dataclass
 class Plan:
-    """A native program with what `explain` tells about it."""
+    """A native program with what `explain` tells about it. `parts` are what the program is made of,
+    of which some may depend on shapes.
+    """
 
-    program: NativeProgram
+    parts: tuple[Any, ...]
     kernels: list[tuple[Group, Kernel]] = field(default_factory=list)
     host_steps: list[Step] = field(default_factory=list)
     blas_calls: list[Step] = field(default_factory=list)
@@ -60,17 +75,25 @@ class Plan:
     donations: dict[Step, Step] = field(default_factory=dict)  # output -> input
     loaded: LoadedKernels = field(default_factory=LoadedKernels)
 
+    @cached_property
+    def program(self) -> NativeProgram:
+        """The program, if its parts depend on no shapes."""
+        return NativeProgram(*made(self.parts))
+
 
 class _Planner:
     def __init__(
-        self, schedule: Schedule, input_strides: tuple[tuple[int, ...], ...] | None
+        self,
+        schedule: Schedule,
+        input_strides: tuple[tuple[int, ...], ...] | None,
+        sizes: Sizes | None = None,
     ) -> None:
         self.schedule = schedule
         self.input_strides = input_strides
         tape = schedule.tape
         self.place: dict[Step, Place] = {}
         self.instructions: list[tuple[Any, ...]] = []
-        self.arena = Arena()
+        self.arena: Arena | SymbolicArena = Arena() if sizes is None else SymbolicArena(sizes)
         self.plan_kernels: list[tuple[Group, Kernel]] = []
         self.host_steps: list[Step] = []
         self.blas_calls: list[Step] = []
@@ -83,7 +106,9 @@ class _Planner:
         self.lengths_of_life = self._lives()
         owned = self._owned()
         self.input_count = len(tape.inputs)
-        self.constants = [step for step in tape.steps if step.is_constant]
+        self.constants = [
+            step for step in tape.steps if step.is_constant or isinstance(step, LengthStep)
+        ]
         self.owned = owned
         self.slot_of: dict[Step, int] = {}
         for step in (*tape.inputs, *owned, *self.constants):
@@ -91,8 +116,11 @@ class _Planner:
             self.place[step] = Place(self.slot_of[step], 0, contiguous(step.shape, step.dtype.size))
         for step, strides in zip(tape.inputs, input_strides or (), strict=False):
             self.place[step] = Place(self.slot_of[step], 0, strides)
-        self.constant_values = tuple(np.ascontiguousarray(step.value) for step in self.constants)
-        self.arena_slot = len(self.slot_of)
+        # the lengths and strides that kernels are given, behind the other constants
+        self.tables: dict[tuple[Symbol, ...], int] = {}
+        self.numbers: list[Number] = []
+        self.table_slot = len(self.slot_of)
+        self.arena_slot = len(self.slot_of) + (sizes is not None)
         self.slot_count = self.arena_slot + 1
         self.host_slots: dict[tuple[Step, int], int] = {}
 
@@ -320,11 +348,32 @@ class _Planner:
                 else (self.place[step].slot, self.place[step].offset)
                 for step in kernel.operands
             ]
+            if kernel.nest.symbols:
+                arguments.append((self.table_slot, self._table(kernel)))
             self.instructions.append(("kernel", kernel, kernel.parts, kernel.grain, arguments))
             self.work.append(Work("kernel", group.steps, kernel, lowered.scratch))
             self.plan_kernels.append((group, kernel))
         if lowered.scratch:
             self.arena.give_back(scratch, lowered.scratch)
+
+    def _table(self, kernel: Kernel) -> int:
+        """Where the numbers of a kernel are in the table."""
+        symbols = tuple(kernel.nest.symbols)
+        if symbols not in self.tables:
+            self.tables[symbols] = len(self.numbers) * NUMBER_BYTES
+            self.numbers += map(size_of_extent, symbols)
+        return self.tables[symbols]
+
+    def _constant_values(self) -> tuple[Any, ...]:
+        found = [
+            Made(length_value, (Given(step.number), step.dtype.numpy))
+            if isinstance(step, LengthStep)
+            else np.ascontiguousarray(step.value)
+            for step in self.constants
+        ]
+        if self.arena_slot > self.table_slot:
+            found.append(Made(number_table, tuple(self.numbers)))
+        return tuple(found)
 
     def _gemm(self, step: Step) -> bool:
         if not self._is_gemm(step):
@@ -410,6 +459,7 @@ class _Planner:
         finish = None
         if plain != owned_slots:
             finish = Made(finishing, ([self._viewer(step) for step in tape.outputs],))
+        arena = self.arena.size
         touched = sum(group.nbytes for group in self.schedule.groups)
         donations = self._donations()
         parts = (
@@ -419,25 +469,24 @@ class _Planner:
             tuple(
                 self.slot_of[donations[step]] if step in donations else -1 for step in self.owned
             ),
-            self.constant_values,
+            self._constant_values(),
             self.slot_count,
             self.arena_slot,
-            self.arena.size,
+            arena,
             self._with_code(),
             finish,
             np.empty,
-            touched > WORTH_RELEASING,
+            touched // WORTH_RELEASING,
             self.input_strides is not None,
         )
-        program = NativeProgram(*made(parts))
-        peak = self.arena.size + sum(step.nbytes for step in (*self.owned, *self.constants))
+        peak = arena + sum(step.nbytes for step in (*self.owned, *self.constants))
         return Plan(
-            program,
+            parts,
             self.plan_kernels,
             self.host_steps,
             self.blas_calls,
             self.work,
-            self.arena.size,
+            arena,
             peak,
             donations,
             self.loaded,
@@ -474,9 +523,11 @@ def _remade(op: Any) -> Any:
 
 
 def build_plan(
-    schedule: Schedule, input_strides: tuple[tuple[int, ...], ...] | None = None
+    schedule: Schedule,
+    input_strides: tuple[tuple[int, ...], ...] | None = None,
+    sizes: Sizes | None = None,
 ) -> Plan:
     """The native program of a schedule, for contiguous inputs or for inputs of the given strides in
-    bytes.
+    bytes; with `sizes`, for all shapes that meet their conditions.
     """
-    return _Planner(schedule, input_strides).run()
+    return _Planner(schedule, input_strides, sizes).run()

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from ingot.compiler.forms.nest import touched
+from ingot.compiler.forms.size import smallest
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel
 from ingot.graph.roles import Gather, View
@@ -57,7 +58,7 @@ class Work:
         """What is read of a value: of one that is only read by index, no more than is taken."""
         readers: list[Any] = [each for each in self.steps if step in each.inputs]
         if readers and all(_takes_by_index(each, step) for each in readers):
-            return min(bytes_in_memory(step), sum(each.nbytes for each in readers))
+            return smallest((bytes_in_memory(step), sum(each.nbytes for each in readers)))
         return bytes_in_memory(step)
 
     @cached_property
@@ -117,5 +118,5 @@ def bytes_in_memory(step: Step) -> int:
     nbytes = step.nbytes
     while isinstance(step.op, View):
         step = step.inputs[0]
-        nbytes = min(nbytes, step.nbytes)
+        nbytes = smallest((nbytes, step.nbytes))
     return nbytes

@@ -24,7 +24,7 @@ from ingot.runtime.compile_log import log
 from ingot.runtime.profile import profiled
 from ingot.runtime.progress import compiling
 
-__all__ = ["Compiled", "Program"]
+__all__ = ["Compiled", "Layouts", "Program"]
 
 _TRACED_THROUGH = (
     "a compiled function called under another transform is traced through instead; "
@@ -37,6 +37,27 @@ AT_ONCE = 64 << 20  # bytes of inputs that take about as long to copy as a progr
 MAX_LAYOUTS_NAMED = 3
 
 Strides = tuple[tuple[int, ...], ...]
+
+
+class Layouts:
+    """The layouts in which the inputs of a program came."""
+
+    def __init__(self) -> None:
+        self._seen: set[Strides] = set()  # once
+        self._due: set[Strides] = set()
+
+    def is_due(self, strides: Strides, inputs: tuple[np.ndarray, ...]) -> bool:
+        """Whether a layout is worth a plan of its own: it comes again, or copying takes as long."""
+        if strides in self._due:
+            return True
+        if len(self._due) >= MOST_LAYOUTS:
+            return False
+        if strides in self._seen or sum(x.nbytes for x in inputs) >= AT_ONCE:
+            self._due.add(strides)
+            return True
+        if len(self._seen) < MOST_LAYOUTS:
+            self._seen.add(strides)
+        return False
 
 
 class Program:
@@ -59,7 +80,7 @@ class Program:
         self.native: NativeProgram | None = None
         self._plan: Plan | None = None
         self._by_strides: dict[Strides, Plan] = {}
-        self._seen: set[Strides] = set()  # layouts that came once
+        self._layouts = Layouts()
         self._lock = threading.RLock()  # who needs a plan that another thread makes waits for it
 
     @property
@@ -102,22 +123,22 @@ class Program:
         found = self.plan.program.run(inputs)
         if found is not NotImplemented:
             return found
-        strides = tuple(x.strides for x in inputs)
-        plan = self._by_strides.get(strides) or self._plan_if_due(strides, inputs, is_first)
-        if plan is None:
-            return self.plan.program.run(tuple(np.asarray(x, order="C") for x in inputs))
-        return plan.program.run(inputs)
+        if self._layouts.is_due(tuple(x.strides for x in inputs), inputs):
+            return self.plan_for_layout(inputs, is_first).program.run(inputs)
+        return self.plan.program.run(tuple(np.asarray(x, order="C") for x in inputs))
 
-    def _plan_if_due(
-        self, strides: Strides, inputs: tuple[np.ndarray, ...], is_first: bool
-    ) -> Plan | None:
-        """A plan for a layout of the inputs, made now; None if that is not worth it yet.
+    def plan_for_layout(self, inputs: tuple[np.ndarray, ...], is_first: bool) -> Plan:
+        """The plan for a layout of the inputs, which may have to be made first.
 
         The call that `is_first` compiled anyway: what it makes is charged to that.
         """
+        strides = tuple(x.strides for x in inputs)
+        found = self._by_strides.get(strides)
+        if found is not None:
+            return found
         with self._lock:
             plan = self._by_strides.get(strides)
-            if plan is None and self._is_due(strides, inputs):
+            if plan is None:
                 account = self.account
                 if not is_first:
                     account = account.for_layout(self._layout_text(inputs))
@@ -137,16 +158,6 @@ class Program:
         text = "; ".join(named[:MAX_LAYOUTS_NAMED])
         return text + (f"; and {more} more" if more > 0 else "")
 
-    def _is_due(self, strides: Strides, inputs: tuple[np.ndarray, ...]) -> bool:
-        """Whether a layout is worth a plan of its own: it comes again, or copying takes as long."""
-        if len(self._by_strides) >= MOST_LAYOUTS:
-            return False
-        if strides in self._seen or sum(x.nbytes for x in inputs) >= AT_ONCE:
-            return True
-        if len(self._seen) < MOST_LAYOUTS:
-            self._seen.add(strides)
-        return False
-
 
 @dataclass(frozen=True, eq=False)
 class Compiled(Host):
@@ -155,14 +166,16 @@ class Compiled(Host):
     several_outputs = True
     only_calls = True
 
-    program: Program
+    program: Any  # a Program or a ShapedProgram
 
     @property
     def title(self) -> str:
-        return self.program.name
+        name: str = self.program.name
+        return name
 
     def infer(self, *inputs: array) -> tuple[tuple[Shape, Dtype], ...]:
-        return self.program.results
+        found: tuple[tuple[Shape, Dtype], ...] = self.program.results
+        return found
 
     def evaluate(self, *inputs: Any) -> Any:
         return self.program.run(inputs)

@@ -1,0 +1,113 @@
+"""A trace for all shapes as a program that makes programs.
+
+Comes in: a trace, and the values of its dimensions for the call at hand. The pipeline runs once, on
+symbolic sizes, and machine code is made once; the program for other shapes that meet the conditions
+on sizes takes microseconds.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ingot._native import NativeProgram
+from ingot.compiler.call.cache_info import Account
+from ingot.compiler.forms.size_code import compiled
+from ingot.compiler.pipeline import run_pipeline
+from ingot.compiler.plan.plan import build_plan
+from ingot.compiler.plan.work import Work
+from ingot.compiler.run.program import Program
+from ingot.compiler.run.shaped_program import AboutShapes, ShapedProgram
+from ingot.compiler.trace.symbolic import symbolic_tape
+from ingot.compiler.trace.trace import Trace
+from ingot.runtime.compile_log import log
+from ingot.runtime.compile_mode import CompileMode
+from ingot.runtime.profile import profiled
+from ingot.runtime.progress import compiling
+
+__all__ = ["SymbolicProgram"]
+
+
+class SymbolicProgram:
+    """The programs of a trace for all shapes that meet some conditions."""
+
+    def __init__(
+        self, trace: Trace, values: Sequence[Any], mode: CompileMode, name: str, account: Account
+    ) -> None:
+        self.trace = trace
+        self.mode = mode
+        self.name = name
+        self.account = account  # charged with machine code
+        self.sizes, tape = symbolic_tape(trace, values)
+        self._schedule = run_pipeline(tape, mode, name, account).schedule
+        self._results = tuple((step.shape, step.dtype) for step in self._schedule.tape.outputs)
+        self._make: Callable[[Sequence[Any]], Any] | None = None
+        self._work: list[Work] = []
+        self._lock = threading.RLock()  # who needs machine code that another thread makes waits
+
+    def first(self, values: Sequence[Any]) -> ShapedProgram:
+        """The program for the shapes that this one was made for; its machine code is made when it
+        is first needed.
+        """
+        results = tuple(
+            (tuple([self.sizes.number(length, values) for length in shape]), dtype)
+            for shape, dtype in self._results
+        )
+
+        def make() -> NativeProgram:
+            parts, _ = (self._make or self._finished())(values)
+            return self._native(parts, values)
+
+        return ShapedProgram(
+            self.name, results, None, make, lambda: self._specialised(values, self.account)
+        )
+
+    def program(self, values: Sequence[Any], account: Account) -> ShapedProgram | None:
+        """The program for other shapes; None if they do not meet the conditions."""
+        found = (self._make or self._finished())(values)
+        if found is None:
+            return None
+        parts, results = found
+        native = self._native(parts, values)
+        return ShapedProgram(
+            self.name, results, native, lambda: native, lambda: self._specialised(values, account)
+        )
+
+    def _native(self, parts: tuple[Any, ...], values: Sequence[Any]) -> NativeProgram:
+        native = NativeProgram(*parts)
+        native.about = AboutShapes(self.name, self._work, self.sizes, values)
+        return native
+
+    def _finished(self) -> Callable[[Sequence[Any]], Any]:
+        """Makes machine code, and the function that makes programs."""
+        with self._lock:
+            if self._make is not None:
+                return self._make
+            started = time.perf_counter()
+            try:
+                with (
+                    compiling(self.name, self.account.seconds),
+                    profiled("compile", f"{self.name}: machine code"),
+                ):
+                    plan = build_plan(self._schedule, None, self.sizes)
+            finally:
+                seconds = time.perf_counter() - started
+                self.account.spend("machine code", seconds)
+            self._work = plan.work
+            self._make = compiled(self.sizes, (plan.parts, self._results))
+            log.info(
+                "machine code of %s for all shapes in %.1f ms: %d kernels, %d compiled, "
+                "%d from the disk cache",
+                self.name,
+                seconds * 1e3,
+                len(plan.loaded.codes),
+                plan.loaded.compiled,
+                plan.loaded.from_disk,
+            )
+            return self._make
+
+    def _specialised(self, values: Sequence[Any], account: Account) -> Program:
+        """The program for these shapes and no others."""
+        return run_pipeline(self.trace.for_values(values), self.mode, self.name, account).program

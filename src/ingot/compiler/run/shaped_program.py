@@ -1,0 +1,120 @@
+"""The program of a symbolic plan for one set of shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ingot._native import Dtype, NativeProgram
+from ingot.compiler.forms.sizes import Sizes
+from ingot.compiler.forms.tape import Step, Tape
+from ingot.compiler.plan.work import Work
+from ingot.compiler.run.program import Layouts, Program
+from ingot.graph.shape import Shape
+
+__all__ = ["AboutShapes", "ShapedProgram"]
+
+
+class ShapedProgram:
+    """A program that shares its machine code with those for other shapes.
+
+    For inputs of which the elements do not lie one after the other, and which come again, a program
+    for these very shapes is made.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        results: tuple[tuple[Shape, Dtype], ...],
+        native: NativeProgram | None,
+        make: Callable[[], NativeProgram],
+        specialised: Callable[[], Program],
+    ) -> None:
+        self.name = name
+        self.results = results
+        self.native = native  # None until the first evaluation, where machine code is not there yet
+        self._make = make
+        self._specialise = specialised
+        self._layouts: Layouts | None = None
+
+    @cached_property
+    def specialised(self) -> Program:
+        """The program for these shapes alone."""
+        return self._specialise()
+
+    @property
+    def traced(self) -> Tape:
+        """What the user wrote, op by op."""
+        return self.specialised.traced
+
+    def run(self, inputs: tuple[np.ndarray, ...]) -> Any:
+        """The outputs for inputs of these shapes."""
+        if self.native is None:
+            self.native = self._make()
+        found = self.native.run(inputs)
+        if found is not NotImplemented:
+            return found
+        if self._layouts is None:
+            self._layouts = Layouts()
+        if self._layouts.is_due(tuple(x.strides for x in inputs), inputs):
+            plan = self.specialised.plan_for_layout(inputs, False)
+            return plan.program.run(inputs)
+        return self.native.run(tuple(np.asarray(x, order="C") for x in inputs))
+
+
+class AboutShapes:
+    """What a program for one set of shapes is, worked out when somebody asks."""
+
+    def __init__(self, name: str, work: list[Work], sizes: Sizes, values: Sequence[Any]) -> None:
+        self.name = name
+        self._work = work
+        self._sizes = sizes
+        self._values = values
+
+    @cached_property
+    def work(self) -> list[Work]:
+        """The instructions in order."""
+        return [_ShapedWork(each, self._sizes, self._values) for each in self._work]
+
+
+class _ShapedWork(Work):
+    """An instruction with numbers in place of sizes."""
+
+    def __init__(self, work: Work, sizes: Sizes, values: Sequence[Any]) -> None:
+        def number(x: Any) -> int:
+            return sizes.number(x, values)
+
+        steps = [_numbered(step, number) for step in work.steps]
+        super().__init__(work.kind, steps, work.kernel, number(work.scratch), number(work.flops))
+        self.__dict__["reads"] = [_numbered(step, number) for step in work.reads]
+        self.__dict__["writes"] = [_numbered(step, number) for step in work.writes]
+        self.__dict__["nbytes"] = number(work.nbytes)
+
+
+def _numbered(step: Step, number: Callable[[Any], int]) -> Step:
+    """A step whose lengths are numbers, and those of its inputs, which error texts name."""
+
+    def numbers(shape: Any) -> Any:
+        if type(shape) is tuple:
+            return tuple([numbers(item) for item in shape])
+        return number(shape)
+
+    inputs = [
+        Step(source.op, (), numbers(source.shape), source.dtype, source.stream, source.source)
+        for source in step.inputs
+    ]
+    made = Step(
+        step.op,
+        inputs,
+        numbers(step.shape),
+        step.dtype,
+        step.stream,
+        step.source,
+        step.value,
+    )
+    if step.expanded_from is not None:
+        made.expanded_from = _numbered(step.expanded_from, number)
+    return made
