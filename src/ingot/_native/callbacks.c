@@ -5,18 +5,14 @@
 Callbacks callbacks;
 AttributeNames attribute_names;
 
+#define REQUIRED_ROW(name) {#name, offsetof(Callbacks, name), true},
+#define OPTIONAL_ROW(name) {#name, offsetof(Callbacks, name), false},
+
 static const struct {
     const char *name;
     size_t offset;
     bool is_required;
-} table[] = {
-#define ROW(name) {#name, offsetof(Callbacks, name), true},
-    INGOT_CALLBACKS(ROW)
-#undef ROW
-#define ROW(name) {#name, offsetof(Callbacks, name), false},
-    INGOT_OPTIONAL_CALLBACKS(ROW)
-#undef ROW
-};
+} table[] = {INGOT_CALLBACKS(REQUIRED_ROW) INGOT_OPTIONAL_CALLBACKS(OPTIONAL_ROW)};
 
 enum { CALLBACK_COUNT = sizeof table / sizeof *table };
 
@@ -94,15 +90,13 @@ static PyObject *attribute_table(PyObject *Py_UNUSED(module), PyObject *Py_UNUSE
 static PyMethodDef functions[] = {
     {"set_callbacks", (PyCFunction)(void (*)(void))set_callbacks, METH_VARARGS | METH_KEYWORDS,
      "set_callbacks(**callbacks): what C calls in Python; None takes an optional one away"},
-    {"callback_table", callback_table, METH_NOARGS,
-     "callback_table() -> {name: (whether it is required, whether it is set)}"},
-    {"attribute_table", attribute_table, METH_NOARGS,
-     "attribute_table() -> the classes and attributes that C reads by name"},
+    {"callback_table", callback_table, METH_NOARGS, "callback_table() -> {name: (whether it is required, whether it is set)}"},
+    {"attribute_table", attribute_table, METH_NOARGS, "attribute_table() -> the classes and attributes that C reads by name"},
     {NULL, NULL, 0, NULL},
 };
 
 int ingot_add_callbacks(PyObject *module) {
-#define INTERN(owner, name) \
+#define INTERN(owner, name)                                                 \
     if ((attribute_names.name = PyUnicode_InternFromString(#name)) == NULL) \
         return -1;
     INGOT_ATTRIBUTES(INTERN)

@@ -9,50 +9,50 @@
 
 /* Set when the package is imported, and never taken away. */
 #define INGOT_CALLBACKS(CALLBACK) \
-    CALLBACK(construct) \
-    CALLBACK(coerce) \
-    CALLBACK(scalar) \
-    CALLBACK(dtype_named) \
-    CALLBACK(resolve_stream) \
-    CALLBACK(source_of) \
-    CALLBACK(operand_error) \
-    CALLBACK(placeholder_error) \
-    CALLBACK(parameter_kinds) \
-    CALLBACK(taken_arguments) \
-    CALLBACK(cast) \
-    CALLBACK(broadcast) \
-    CALLBACK(broadcast_shapes) \
-    CALLBACK(conjugate) \
-    CALLBACK(elementwise_vjp) \
-    CALLBACK(outputs_of) \
-    CALLBACK(output_type) \
-    CALLBACK(view_type) \
-    CALLBACK(evaluate_large) \
-    CALLBACK(make_context) \
-    CALLBACK(explain_node) \
+    CALLBACK(construct)           \
+    CALLBACK(coerce)              \
+    CALLBACK(scalar)              \
+    CALLBACK(dtype_named)         \
+    CALLBACK(resolve_stream)      \
+    CALLBACK(source_of)           \
+    CALLBACK(operand_error)       \
+    CALLBACK(placeholder_error)   \
+    CALLBACK(parameter_kinds)     \
+    CALLBACK(taken_arguments)     \
+    CALLBACK(cast)                \
+    CALLBACK(broadcast)           \
+    CALLBACK(broadcast_shapes)    \
+    CALLBACK(conjugate)           \
+    CALLBACK(elementwise_vjp)     \
+    CALLBACK(outputs_of)          \
+    CALLBACK(output_type)         \
+    CALLBACK(view_type)           \
+    CALLBACK(evaluate_large)      \
+    CALLBACK(make_context)        \
+    CALLBACK(explain_node)        \
     CALLBACK(explain_instruction)
 
 /* NULL while they are not wanted, or until what they belong to is imported: C tests for that. */
 #define INGOT_OPTIONAL_CALLBACKS(CALLBACK) \
-    CALLBACK(shorten) \
-    CALLBACK(fuse) \
-    CALLBACK(run_checked) \
-    CALLBACK(run_kernel) \
-    CALLBACK(ran_node) \
-    CALLBACK(ran_program) \
-    CALLBACK(compiled_type) \
-    CALLBACK(enum_metatype) \
+    CALLBACK(shorten)                      \
+    CALLBACK(fuse)                         \
+    CALLBACK(run_checked)                  \
+    CALLBACK(run_kernel)                   \
+    CALLBACK(ran_node)                     \
+    CALLBACK(ran_program)                  \
+    CALLBACK(compiled_type)                \
+    CALLBACK(enum_metatype)                \
     CALLBACK(partial_type)
 
 /* Attributes: the class that has them, and the name. */
 #define INGOT_ATTRIBUTES(ATTRIBUTE) \
-    ATTRIBUTE(Op, evaluate) \
-    ATTRIBUTE(Op, change) \
-    ATTRIBUTE(Op, vjp) \
-    ATTRIBUTE(Pointwise, partials) \
-    ATTRIBUTE(Output, index) \
-    ATTRIBUTE(Compiled, program) \
-    ATTRIBUTE(Program, native) \
+    ATTRIBUTE(Op, evaluate)         \
+    ATTRIBUTE(Op, change)           \
+    ATTRIBUTE(Op, vjp)              \
+    ATTRIBUTE(Pointwise, partials)  \
+    ATTRIBUTE(Output, index)        \
+    ATTRIBUTE(Compiled, program)    \
+    ATTRIBUTE(Program, native)      \
     ATTRIBUTE(CompiledFunction, slow_call)
 
 typedef struct {

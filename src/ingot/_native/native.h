@@ -11,8 +11,23 @@
 
 /* ---- dtypes (dtype.c) ---- */
 
-enum { BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT16, BFLOAT16, FLOAT32, FLOAT64,
-       COMPLEX64, DTYPE_COUNT };
+enum {
+    BOOL,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    FLOAT16,
+    BFLOAT16,
+    FLOAT32,
+    FLOAT64,
+    COMPLEX64,
+    DTYPE_COUNT
+};
 
 typedef struct {
     PyObject_HEAD
@@ -26,28 +41,32 @@ extern PyTypeObject *Dtype_Type;
 extern Dtype *dtype_table[DTYPE_COUNT];
 
 Dtype *dtype_promote(Dtype *a, Dtype *b);
-static inline bool dtype_is_integer(Dtype *t) { return t->number >= UINT8 && t->number <= INT64; }
-static inline bool dtype_is_inexact(Dtype *t) { return t->number >= FLOAT16; }
+static inline bool dtype_is_integer(Dtype *t) {
+    return t->number >= UINT8 && t->number <= INT64;
+}
+static inline bool dtype_is_inexact(Dtype *t) {
+    return t->number >= FLOAT16;
+}
 
 /* ---- nodes (node.c) ---- */
 
 typedef struct Node {
     PyObject_HEAD
-    PyObject *op;      /* NULL for leaves and for nodes whose inputs were dropped after evaluation */
-    PyObject *inputs;  /* tuple of Node, or NULL */
-    PyObject *shape;   /* tuple of ints; a tuple of shapes when the op has several outputs */
-    PyObject *dtype;   /* Dtype; a tuple of them when the op has several outputs */
+    PyObject *op;     /* NULL for leaves and for nodes whose inputs were dropped after evaluation */
+    PyObject *inputs; /* tuple of Node, or NULL */
+    PyObject *shape;  /* tuple of ints; a tuple of shapes when the op has several outputs */
+    PyObject *dtype;  /* Dtype; a tuple of them when the op has several outputs */
     PyObject *stream;
-    PyObject *data;    /* numpy.ndarray, a tuple of them for several outputs, or NULL before evaluation */
+    PyObject *data;      /* numpy.ndarray, a tuple of them for several outputs, or NULL before evaluation */
     PyObject *suspended; /* a run of a program, interrupted after it changed memory that was given to it, or NULL */
-    PyObject *pending; /* callable that waits for an asynchronous evaluation and raises its error, or NULL */
-    PyObject *source;  /* the user's line that made the node, recorded while compile traces, or NULL */
-    PyCodeObject *code; /* of the user's line that made the node, or NULL; with `instruction` it gives the line */
-    PyObject *trace;   /* the recorder of the trace that made the node; something else for shared scalars; or NULL */
-    uint64_t mark;     /* the last walk that saw this node */
+    PyObject *pending;   /* callable that waits for an asynchronous evaluation and raises its error, or NULL */
+    PyObject *source;    /* the user's line that made the node, recorded while compile traces, or NULL */
+    PyCodeObject *code;  /* of the user's line that made the node, or NULL; with `instruction` it gives the line */
+    PyObject *trace;     /* the recorder of the trace that made the node; something else for shared scalars; or NULL */
+    uint64_t mark;       /* the last walk that saw this node */
     bool tracer;
     int instruction;
-    int running;       /* not 0: evaluated at this moment by a thread that has taken op and inputs out */
+    int running;          /* not 0: evaluated at this moment by a thread that has taken op and inputs out */
     unsigned long runner; /* that thread */
 } Node;
 
@@ -101,7 +120,9 @@ typedef struct {
 extern PyTypeObject *Array_Type;
 
 PyObject *array_from_node(Node *node); /* takes over the reference */
-static inline bool is_array(PyObject *object) { return PyObject_TypeCheck(object, Array_Type); }
+static inline bool is_array(PyObject *object) {
+    return PyObject_TypeCheck(object, Array_Type);
+}
 /* The node of an array or of a node: borrowed; NULL with TypeError otherwise. */
 Node *as_node(PyObject *object);
 

@@ -12,10 +12,18 @@
 #endif
 #include <numpy/arrayobject.h>
 
-static inline bool is_ndarray(PyObject *object) { return PyArray_Check(object); }
+static inline bool is_ndarray(PyObject *object) {
+    return PyArray_Check(object);
+}
 /* Of an object that is known to be an ndarray. */
-static inline PyArrayObject *as_ndarray(PyObject *object) { return (PyArrayObject *)object; }
-static inline bool is_contiguous(PyObject *ndarray) { return PyArray_IS_C_CONTIGUOUS(as_ndarray(ndarray)); }
-static inline char *ndarray_data(PyObject *ndarray) { return PyArray_BYTES(as_ndarray(ndarray)); }
+static inline PyArrayObject *as_ndarray(PyObject *object) {
+    return (PyArrayObject *)object;
+}
+static inline bool is_contiguous(PyObject *ndarray) {
+    return PyArray_IS_C_CONTIGUOUS(as_ndarray(ndarray));
+}
+static inline char *ndarray_data(PyObject *ndarray) {
+    return PyArray_BYTES(as_ndarray(ndarray));
+}
 
 #endif

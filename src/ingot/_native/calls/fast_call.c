@@ -9,8 +9,8 @@ typedef struct {
                          * None, next entry or None) */
     PyObject *captured; /* the captured inputs, part of the signature; None without */
     PyObject *bound;    /* the method, partial or callable object that is called, part of the signature; None for a function */
-    PyObject *partial_parts; /* (func, args) of a `bound` partial of constants: while it holds these they need no place in the key */
-    PyObject *counter;  /* the UseCounter of calls that are answered here */
+    PyObject *partial_parts; /* (func, args) of a `bound` partial of constants: while it has these, the key need not */
+    PyObject *counter;       /* the UseCounter of calls that are answered here */
     PyObject *weak_references;
     PyObject *dictionary;
     bool shapes, has_receiver;
@@ -32,10 +32,12 @@ static Py_ssize_t member_offset(PyObject *type, const char *name) {
     return offset;
 }
 
-static PyObject *member(PyObject *object, Py_ssize_t offset) { return *(PyObject **)((char *)object + offset); } /* borrowed */
+static PyObject *member(PyObject *object, Py_ssize_t offset) {
+    return *(PyObject **)((char *)object + offset);
+} /* borrowed */
 
-/* Adds what the bound callable holds. Of a partial of constants only the keywords can differ: they are a dict that its owner may
- * change, while func and args change with __setstate__ alone. */
+/* Adds what the bound callable holds. Of a partial of constants only the keywords can differ: they are a dict that its owner
+ * may change, while func and args change with __setstate__ alone. */
 static int add_bound(FastCall *self, Signature *signature) {
     PyObject *bound = self->bound, *parts = self->partial_parts;
     if (parts == NULL || member(bound, func_offset) != PyTuple_GET_ITEM(parts, 0) ||
@@ -101,7 +103,7 @@ static PyObject *apply_entry(PyObject *entry, PyObject *arrays) {
     PyObject *outputs = source == NULL ? NULL : PyTuple_New(PyTuple_GET_SIZE(output_ops));
     for (Py_ssize_t i = 0; outputs != NULL && i < PyTuple_GET_SIZE(output_ops); i++) {
         Node *node = node_new_without_line(PyTuple_GET_ITEM(output_ops, i), source, PyTuple_GET_ITEM(shapes, i),
-                              PyTuple_GET_ITEM(dtypes, i), stream);
+                                           PyTuple_GET_ITEM(dtypes, i), stream);
         PyObject *array = node == NULL ? NULL : array_from_node(node);
         if (array == NULL)
             Py_CLEAR(outputs);
@@ -176,8 +178,8 @@ static PyObject *fast_call(FastCall *self, PyObject *arguments, PyObject *keywor
 static PyObject *fast_prepare(FastCall *self, PyObject *arguments) {
     PyObject *entries, *captured, *bound, *counter;
     int shapes, has_receiver;
-    if (!PyArg_ParseTuple(arguments, "O!OOO!pp:prepare", &PyDict_Type, &entries, &captured, &bound, UseCounter_Type, &counter, &shapes,
-                          &has_receiver))
+    if (!PyArg_ParseTuple(arguments, "O!OOO!pp:prepare", &PyDict_Type, &entries, &captured, &bound, UseCounter_Type, &counter,
+                          &shapes, &has_receiver))
         return NULL;
     Py_XSETREF(self->entries, Py_NewRef(entries));
     Py_XSETREF(self->captured, Py_NewRef(captured));

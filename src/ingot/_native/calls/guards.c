@@ -165,9 +165,9 @@ int ingot_add_guards(PyObject *module) {
     mutable_mark = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
     if (mutable_mark == NULL || PyModule_AddObjectRef(module, "MUTABLE", mutable_mark) < 0 ||
         PyModule_AddIntConstant(module, "IN_INSTANCE", IN_INSTANCE) < 0 ||
-        PyModule_AddIntConstant(module, "IN_CLASS", IN_CLASS) < 0 ||
-        PyModule_AddIntConstant(module, "IN_SLOT", IN_SLOT) < 0 ||
-        PyModule_AddIntConstant(module, "IN_ITEMS", IN_ITEMS) < 0 || PyModule_AddIntConstant(module, "IS_THERE", IS_THERE) < 0 ||
+        PyModule_AddIntConstant(module, "IN_CLASS", IN_CLASS) < 0 || PyModule_AddIntConstant(module, "IN_SLOT", IN_SLOT) < 0 ||
+        PyModule_AddIntConstant(module, "IN_ITEMS", IN_ITEMS) < 0 ||
+        PyModule_AddIntConstant(module, "IS_THERE", IS_THERE) < 0 ||
         PyModule_AddIntConstant(module, "WHOLE_DICT", WHOLE_DICT) < 0 ||
         PyModule_AddIntConstant(module, "NOWHERE", NOWHERE) < 0)
         return -1;

@@ -17,9 +17,13 @@ static int add(Signature *self, PyObject *item) { /* takes over the reference */
     return status;
 }
 
-static int add_borrowed(Signature *self, PyObject *item) { return PyList_Append(self->key, item); }
+static int add_borrowed(Signature *self, PyObject *item) {
+    return PyList_Append(self->key, item);
+}
 
-static int add_type(Signature *self, PyObject *item) { return add_borrowed(self, (PyObject *)Py_TYPE(item)); }
+static int add_type(Signature *self, PyObject *item) {
+    return add_borrowed(self, (PyObject *)Py_TYPE(item));
+}
 
 static int add_tree(Signature *self, PyObject *tree);
 
@@ -70,8 +74,7 @@ static int add_array(Signature *self, PyObject *array) {
     Node *node = ((Array *)array)->node;
     if (PyList_Append(self->arrays, array) < 0)
         return -1;
-    int status = self->shapes ? add_borrowed(self, node->shape)
-                              : add(self, PyLong_FromSsize_t(PyTuple_GET_SIZE(node->shape)));
+    int status = self->shapes ? add_borrowed(self, node->shape) : add(self, PyLong_FromSsize_t(PyTuple_GET_SIZE(node->shape)));
     return status < 0 ? -1 : add_borrowed(self, node->dtype);
 }
 
@@ -362,7 +365,8 @@ static int add_tree(Signature *self, PyObject *tree) {
         return add_type(self, tree) < 0 ? -1 : add_bits(self, PyFloat_AS_DOUBLE(tree));
     if (Py_EnterRecursiveCall(" while reading the arguments of a compiled function") != 0) {
         if (PyErr_ExceptionMatches(PyExc_RecursionError))
-            PyErr_SetString(PyExc_ValueError, "[compile] a container contains itself, or is nested deeper than Python can follow.");
+            PyErr_SetString(PyExc_ValueError,
+                            "[compile] a container contains itself, or is nested deeper than Python can follow.");
         return -1;
     }
     bool is_container = PyList_Check(tree) || PyTuple_Check(tree) || PyDict_Check(tree);
@@ -410,7 +414,9 @@ int add_arguments(Signature *self, PyObject *arguments, bool has_receiver) {
     return explained(status);
 }
 
-int add_keywords(Signature *self, PyObject *keywords) { return explained(add_dict(self, keywords)); }
+int add_keywords(Signature *self, PyObject *keywords) {
+    return explained(add_dict(self, keywords));
+}
 
 int add_captured(Signature *self, PyObject *tree, bool any_object) {
     self->in_place = true;
@@ -425,7 +431,7 @@ static int add_sharing(Signature *self) {
         PyObject *array = PyList_GET_ITEM(self->arrays, i);
         Seen *seen = seen_find(&self->seen, array);
         Py_ssize_t first = seen == NULL ? i : seen->position;
-        if (self->shares_containers) /* arrays of arguments turned out to be inside of objects, so they have no position there */
+        if (self->shares_containers) /* arrays of arguments are inside of objects, too: they have no position there */
             for (first = 0; PyList_GET_ITEM(self->arrays, first) != array;)
                 first++;
         if (first != i && (add(self, PyLong_FromSsize_t(i)) < 0 || add(self, PyLong_FromSsize_t(first)) < 0))
@@ -485,9 +491,8 @@ int ingot_add_signature(PyObject *module) {
     again_mark = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
     end_mark = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
     foreign_mark = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
-    ForeignArgument = PyErr_NewExceptionWithDoc("ingot._native.ForeignArgument",
-                                                "An argument that is neither array, tree nor constant.",
-                                                PyExc_ValueError, NULL);
+    ForeignArgument = PyErr_NewExceptionWithDoc(
+        "ingot._native.ForeignArgument", "An argument that is neither array, tree nor constant.", PyExc_ValueError, NULL);
     if (again_mark == NULL || end_mark == NULL || foreign_mark == NULL || ForeignArgument == NULL ||
         PyModule_AddObjectRef(module, "ForeignArgument", ForeignArgument) < 0)
         return -1;

@@ -2,8 +2,8 @@
 #include "numpy_api.h"
 #include "calls/structure.h"
 
-static PyObject *constant_types;     /* set of types whose instances are constants, besides those that are tested here */
-static destructor python_dealloc;    /* how instances of classes written in Python are freed: none of C's own state is in them */
+static PyObject *constant_types;  /* set of types whose instances are constants, besides those that are tested here */
+static destructor python_dealloc; /* how instances of classes written in Python are freed: none of C's own state is in them */
 
 static bool has_python_layout(PyTypeObject *type) {
     while (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
@@ -136,7 +136,9 @@ void seen_begin(SeenSet *set) {
     set->capacity = SEEN_INLINE;
 }
 
-void seen_end(SeenSet *set) { PyMem_Free(set->table); }
+void seen_end(SeenSet *set) {
+    PyMem_Free(set->table);
+}
 
 static Seen *seen_slot(Seen *table, Py_ssize_t capacity, void *pointer) {
     size_t mask = (size_t)capacity - 1;
@@ -195,7 +197,9 @@ void seen_close(SeenSet *set, void *pointer) {
 
 /* ---- for Python ---- */
 
-static PyObject *kind_function(PyObject *Py_UNUSED(module), PyObject *object) { return PyLong_FromLong(kind_of(object)); }
+static PyObject *kind_function(PyObject *Py_UNUSED(module), PyObject *object) {
+    return PyLong_FromLong(kind_of(object));
+}
 
 static PyObject *has_attributes_function(PyObject *Py_UNUSED(module), PyObject *object) {
     return PyBool_FromLong(has_attributes(object));

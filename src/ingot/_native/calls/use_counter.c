@@ -1,5 +1,5 @@
-/* UseCounter: how often something was used, and when last, on a clock that ticks with every use of anything. Cheap enough for every
- * compiled call, so that caches know what is least recently used although hits never reach Python. */
+/* UseCounter: how often something was used, and when last, on a clock that ticks with every use of anything. Cheap enough for
+ * every compiled call, so that caches know what is least recently used although hits never reach Python. */
 #include "native.h"
 #include <structmember.h>
 

@@ -47,7 +47,8 @@ static PyObject *shorten_traceback(PyObject *Py_UNUSED(module), PyObject *error)
 }
 
 static PyMethodDef functions[] = {
-    {"shorten_traceback", shorten_traceback, METH_O, "shorten_traceback(error): takes the package's frames out of its traceback"},
+    {"shorten_traceback", shorten_traceback, METH_O,
+     "shorten_traceback(error): takes the package's frames out of its traceback"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,5 +1,5 @@
-/* MachineCode: a compiled kernel in memory that may be run and not written. Whoever runs it holds a reference; with the last one the
- * memory goes back to the system. */
+/* MachineCode: a compiled kernel in memory that may be run and not written. Whoever runs it holds a reference; with the last
+ * one the memory goes back to the system. */
 #include "native.h"
 
 #include <structmember.h>
@@ -72,8 +72,8 @@ static void count_code(const MachineCode *self, int sign) {
     live_bytes += sign * (long long)(self->memory == NULL ? (size_t)self->nbytes : self->mapped);
 }
 
-/* MachineCode(image, places, function): a copy of the image, to whose 64-bit numbers at `places` its address is added; `function` is
- * the offset of what is to be run. */
+/* MachineCode(image, places, function): a copy of the image, to whose 64-bit numbers at `places` its address is added;
+ * `function` is the offset of what is to be run. */
 static PyObject *code_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords)) {
     Py_buffer image;
     PyObject *places;

@@ -146,7 +146,8 @@ static void cut(Sharing *sharing, int64_t pieces) {
     for (int64_t across = 1; across <= pieces; across++) {
         if (pieces % across != 0)
             continue;
-        double sides = (double)sharing->product->m / (double)across + (double)sharing->product->n * (double)across / (double)pieces;
+        double sides =
+            (double)sharing->product->m / (double)across + (double)sharing->product->n * (double)across / (double)pieces;
         if (across == 1 || sides < best) {
             best = sides;
             sharing->across = across;
@@ -264,8 +265,7 @@ bool ingot_multiply(const Product *product, char *a, char *b, char *c, Progress 
     choose_block(product, block);
     ingot_hold_blas_threads();
     bool whole = block[0] == product->m && block[1] == product->n && block[2] == product->k;
-    bool done = whole ? multiply_stack(product, operands, progress)
-                      : multiply_in_blocks(product, operands, block, progress);
+    bool done = whole ? multiply_stack(product, operands, progress) : multiply_in_blocks(product, operands, block, progress);
     ingot_release_blas_threads();
     return done;
 }
@@ -286,8 +286,8 @@ int ingot_read_product(PyObject *tuple, Product *product) {
     const char *transpose;
     long long m, n, k, lda, ldb, ldc;
     PyObject *lengths, *strides[3];
-    if (!PyArg_ParseTuple(tuple, "CsLLLLLLO!(OOO)", &product->element, &transpose, &m, &n, &k, &lda, &ldb, &ldc,
-                          &PyTuple_Type, &lengths, &strides[0], &strides[1], &strides[2]))
+    if (!PyArg_ParseTuple(tuple, "CsLLLLLLO!(OOO)", &product->element, &transpose, &m, &n, &k, &lda, &ldb, &ldc, &PyTuple_Type,
+                          &lengths, &strides[0], &strides[1], &strides[2]))
         return -1;
     if (PyTuple_GET_SIZE(lengths) > MAXIMUM_STACK_AXES || blas.single == NULL || strlen(transpose) != 2) {
         PyErr_SetString(PyExc_ValueError, "a product needs use_blas, two transposes and a stack of few axes.");
@@ -314,8 +314,8 @@ static PyObject *multiply(PyObject *Py_UNUSED(module), PyObject *const *argument
         return NULL;
     Progress progress = {0};
     PyThreadState *state = PyEval_SaveThread();
-    bool done = ingot_multiply(&product, ndarray_data(arguments[1]), ndarray_data(arguments[2]),
-                               ndarray_data(arguments[3]), &progress);
+    bool done =
+        ingot_multiply(&product, ndarray_data(arguments[1]), ndarray_data(arguments[2]), ndarray_data(arguments[3]), &progress);
     PyEval_RestoreThread(state);
     if (!done)
         return NULL;
@@ -364,7 +364,7 @@ static PyObject *release_blas_threads(PyObject *Py_UNUSED(module), PyObject *Py_
 static PyMethodDef functions[] = {
     {"multiply", (PyCFunction)(void (*)(void))multiply, METH_FASTCALL,
      "multiply(product, a, b, c): products of the matrices of a stack, on the pool's threads"},
-    {"use_blas", use_blas, METH_VARARGS, 
+    {"use_blas", use_blas, METH_VARARGS,
      "use_blas(sgemm, dgemm, cgemm, sgemv, dgemv, cgemv, get_threads, set_threads): addresses; 0 for none"},
     {"set_deterministic", set_deterministic, METH_O, "Whether products are cut into pieces whatever the number of threads."},
     {"is_deterministic", is_deterministic, METH_NOARGS, "What set_deterministic was told."},

@@ -71,9 +71,8 @@ static int read_arguments(PyObject *sequence, Instruction *instruction, Py_ssize
 }
 
 static int read_instruction(PyObject *tuple, Instruction *instruction, Py_ssize_t slot_count) {
-    const char *kind = PyTuple_Check(tuple) && PyTuple_GET_SIZE(tuple) > 0
-                           ? PyUnicode_AsUTF8(PyTuple_GET_ITEM(tuple, 0))
-                           : NULL;
+    const char *kind =
+        PyTuple_Check(tuple) && PyTuple_GET_SIZE(tuple) > 0 ? PyUnicode_AsUTF8(PyTuple_GET_ITEM(tuple, 0)) : NULL;
     if (kind == NULL) {
         PyErr_SetString(PyExc_TypeError, "an instruction is a tuple that begins with its kind.");
         return -1;
@@ -141,14 +140,15 @@ static int read_instructions(Program *self, PyObject *list) {
     return 0;
 }
 
-/* NativeProgram(inputs, shapes, dtypes, donors, constants, slots, arena_slot, arena, instructions, finish, empty, releases_gil, any_layout) */
+/* NativeProgram(inputs, shapes, dtypes, donors, constants, slots, arena_slot, arena, instructions, finish, empty, releases_gil,
+ * any_layout) */
 static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords)) {
     Py_ssize_t inputs, slots, arena_slot, arena;
     PyObject *shapes, *dtypes, *donors, *constants, *instructions, *finish, *empty;
     int releases_gil, any_layout;
     if (!PyArg_ParseTuple(arguments, "nO!O!O!O!nnnO!OOpp:NativeProgram", &inputs, &PyTuple_Type, &shapes, &PyTuple_Type,
-                          &dtypes, &PyTuple_Type, &donors, &PyTuple_Type, &constants, &slots, &arena_slot, &arena, &PyList_Type, &instructions, &finish,
-                          &empty, &releases_gil, &any_layout))
+                          &dtypes, &PyTuple_Type, &donors, &PyTuple_Type, &constants, &slots, &arena_slot, &arena, &PyList_Type,
+                          &instructions, &finish, &empty, &releases_gil, &any_layout))
         return NULL;
     Program *self = (Program *)type->tp_alloc(type, 0);
     if (self == NULL)

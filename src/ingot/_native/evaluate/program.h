@@ -14,13 +14,13 @@ enum { KERNEL, GEMM, HOST, CHECK };
 
 typedef struct {
     int kind;
-    void *function;               /* kernels */
-    PyObject *code;               /* kernels: the MachineCode in which the function is */
-    int64_t parts, grain;         /* kernels */
-    int count;                    /* kernels: how many arguments; host steps: how many results */
-    Argument *arguments;          /* kernels: all; BLAS: a, b, c; host steps: the result slots; checks: the flag */
-    PyObject *host;               /* host steps, checks: called with the list of slots */
-    Product *product;             /* BLAS */
+    void *function;       /* kernels */
+    PyObject *code;       /* kernels: the MachineCode in which the function is */
+    int64_t parts, grain; /* kernels */
+    int count;            /* kernels: how many arguments; host steps: how many results */
+    Argument *arguments;  /* kernels: all; BLAS: a, b, c; host steps: the result slots; checks: the flag */
+    PyObject *host;       /* host steps, checks: called with the list of slots */
+    Product *product;     /* BLAS */
 } Instruction;
 
 typedef struct {

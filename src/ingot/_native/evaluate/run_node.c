@@ -10,7 +10,7 @@
 #include <time.h>
 
 #define MAX_FAST_INPUTS 8
-#define LARGE (1 << 18)         /* elements; fewer are computed quickly, whatever the op */
+#define LARGE (1 << 18)        /* elements; fewer are computed quickly, whatever the op */
 #define WORTH_SAVING (1 << 14) /* bytes; copying less takes no longer than finding out */
 
 /* Whether an ndarray has the shape, a tuple of ints; -1 on error. */

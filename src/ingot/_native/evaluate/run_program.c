@@ -323,7 +323,7 @@ PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize
     run.program = self;
     Py_ssize_t pointers = self->slot_count + self->argument_count;
     run.slots = pointers <= (Py_ssize_t)Py_ARRAY_LENGTH(run.fast_slots) ? run.fast_slots
-                                                                       : PyMem_Malloc((size_t)pointers * sizeof *run.slots);
+                                                                        : PyMem_Malloc((size_t)pointers * sizeof *run.slots);
     if (run.slots == NULL)
         return PyErr_NoMemory();
     PyObject *result = NULL;

@@ -150,8 +150,7 @@ static PyGetSetDef buffer_attributes[] = {
 };
 
 static PyTypeObject Buffer_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "ingot._native.Buffer",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "ingot._native.Buffer",
     .tp_doc = "Buffer(nbytes): a block of memory from the allocator. The contents are not initialised.",
     .tp_basicsize = sizeof(Buffer),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,

@@ -5,14 +5,37 @@
 PyTypeObject *Array_Type;
 
 /* The functions behind the operators, set by core/array.py: Lift objects or any callable. */
-enum { ADD, SUBTRACT, MULTIPLY, TRUE_DIVIDE, FLOOR_DIVIDE, REMAINDER, DIVMOD, POWER, MATMUL, AND, OR, XOR,
-       LEFT_SHIFT, RIGHT_SHIFT, LESS, LESS_EQUAL, EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, NEGATIVE, ABSOLUTE,
-       INVERT, OPERATOR_COUNT };
+enum {
+    ADD,
+    SUBTRACT,
+    MULTIPLY,
+    TRUE_DIVIDE,
+    FLOOR_DIVIDE,
+    REMAINDER,
+    DIVMOD,
+    POWER,
+    MATMUL,
+    AND,
+    OR,
+    XOR,
+    LEFT_SHIFT,
+    RIGHT_SHIFT,
+    LESS,
+    LESS_EQUAL,
+    EQUAL,
+    NOT_EQUAL,
+    GREATER,
+    GREATER_EQUAL,
+    NEGATIVE,
+    ABSOLUTE,
+    INVERT,
+    OPERATOR_COUNT
+};
 
 static const char *const operator_names[OPERATOR_COUNT] = {
-    "add", "subtract", "multiply", "true_divide", "floor_divide", "remainder", "divmod", "power", "matmul",
-    "and", "or", "xor", "left_shift", "right_shift", "less", "less_equal", "equal", "not_equal", "greater",
-    "greater_equal", "negative", "absolute", "invert",
+    "add",    "subtract",  "multiply", "true_divide",   "floor_divide", "remainder",   "divmod", "power",
+    "matmul", "and",       "or",       "xor",           "left_shift",   "right_shift", "less",   "less_equal",
+    "equal",  "not_equal", "greater",  "greater_equal", "negative",     "absolute",    "invert",
 };
 
 static PyObject *operators[OPERATOR_COUNT];
@@ -120,13 +143,19 @@ static PyObject *in_place(int which, PyObject *self, PyObject *other) {
     return Py_NewRef(self);
 }
 
-#define BINARY(name, which)                                                                                         \
-    static PyObject *array_##name(PyObject *a, PyObject *b) { return binary(which, a, b); }
-#define BINARY_IN_PLACE(name, which)                                                                                \
-    BINARY(name, which)                                                                                             \
-    static PyObject *array_in_place_##name(PyObject *a, PyObject *b) { return in_place(which, a, b); }
-#define UNARY(name, which)                                                                                          \
-    static PyObject *array_##name(PyObject *a) { return call_operator(which, a, NULL); }
+#define BINARY(name, which)                                   \
+    static PyObject *array_##name(PyObject *a, PyObject *b) { \
+        return binary(which, a, b);                           \
+    }
+#define BINARY_IN_PLACE(name, which)                                   \
+    BINARY(name, which)                                                \
+    static PyObject *array_in_place_##name(PyObject *a, PyObject *b) { \
+        return in_place(which, a, b);                                  \
+    }
+#define UNARY(name, which)                       \
+    static PyObject *array_##name(PyObject *a) { \
+        return call_operator(which, a, NULL);    \
+    }
 
 BINARY_IN_PLACE(add, ADD)
 BINARY_IN_PLACE(subtract, SUBTRACT)
@@ -165,8 +194,8 @@ static PyObject *array_in_place_power(PyObject *a, PyObject *b, PyObject *Py_UNU
 }
 
 static PyObject *array_compare(PyObject *a, PyObject *b, int comparison) {
-    static const int which[] = {[Py_LT] = LESS, [Py_LE] = LESS_EQUAL, [Py_EQ] = EQUAL,
-                                [Py_NE] = NOT_EQUAL, [Py_GT] = GREATER, [Py_GE] = GREATER_EQUAL};
+    static const int which[] = {[Py_LT] = LESS,      [Py_LE] = LESS_EQUAL, [Py_EQ] = EQUAL,
+                                [Py_NE] = NOT_EQUAL, [Py_GT] = GREATER,    [Py_GE] = GREATER_EQUAL};
     return binary(which[comparison], a, b);
 }
 
@@ -242,10 +271,7 @@ static int array_get_buffer(Array *self, Py_buffer *view, int flags) {
     Py_DECREF(data);
     if (status == 0 && view->format != NULL) {
         int number = ((Dtype *)self->node->dtype)->number;
-        view->format = is_bfloat16        ? "bfloat16"
-                       : number == INT64  ? "q"
-                       : number == UINT64 ? "Q"
-                                          : view->format;
+        view->format = is_bfloat16 ? "bfloat16" : number == INT64 ? "q" : number == UINT64 ? "Q" : view->format;
     }
     return status;
 }
@@ -355,8 +381,7 @@ static PyObject *retype_dlpack(PyObject *Py_UNUSED(module), PyObject *arguments)
     char *tensor = PyCapsule_GetPointer(capsule, versioned ? "dltensor_versioned" : "dltensor");
     if (tensor == NULL)
         return NULL;
-    ElementType *type =
-        (ElementType *)(tensor + (versioned ? OFFSET_OF_TENSOR_IN_VERSIONED : 0) + OFFSET_OF_ELEMENT_TYPE);
+    ElementType *type = (ElementType *)(tensor + (versioned ? OFFSET_OF_TENSOR_IN_VERSIONED : 0) + OFFSET_OF_ELEMENT_TYPE);
     bool found = type->code == old && type->bits == 16;
     if (found)
         type->code = new;

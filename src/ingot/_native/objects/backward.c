@@ -4,8 +4,8 @@
 /* The nodes that are computed from the leaves and that the outputs need, leaves excluded, inputs before users.
  * Only tracers depend on leaves, so nothing else is visited. No Python code runs in here: marks stay as they are. */
 static int order_between(NodeList *outputs, NodeList *leaves, NodeList *order) {
-    uint64_t leaf = next_mark();     /* on leaves */
-    uint64_t seen = next_mark();     /* on nodes that were visited */
+    uint64_t leaf = next_mark();      /* on leaves */
+    uint64_t seen = next_mark();      /* on nodes that were visited */
     uint64_t dependent = next_mark(); /* on nodes of the result */
     for (Py_ssize_t i = 0; i < leaves->count; i++)
         leaves->items[i]->mark = leaf;
@@ -74,9 +74,9 @@ typedef struct {
  * one for each, None where there is none. */
 typedef struct {
     NodeList leaves, order;
-    Step *steps;              /* one for each node in `order` */
-    PyObject **slots;         /* leaves first, then the nodes in `order`; NULL where nothing has arrived */
-    Py_ssize_t *input_slots;  /* -1 for inputs that need no cotangent */
+    Step *steps;             /* one for each node in `order` */
+    PyObject **slots;        /* leaves first, then the nodes in `order`; NULL where nothing has arrived */
+    Py_ssize_t *input_slots; /* -1 for inputs that need no cotangent */
 } Walk;
 
 static void walk_clear(Walk *walk) {
@@ -198,16 +198,15 @@ static PyObject *checked_share(PyObject *op, PyObject *share, Node *source) {
 static int distribute(Walk *walk, Step *step, PyObject *shares) {
     Py_ssize_t count = PyTuple_GET_SIZE(step->inputs);
     if (!PyTuple_Check(shares) || PyTuple_GET_SIZE(shares) != count) {
-        PyErr_Format(PyExc_RuntimeError, "the vjp rule of %R must return a tuple of %zd; this is a bug in ingot.",
-                     step->op, count);
+        PyErr_Format(PyExc_RuntimeError, "the vjp rule of %R must return a tuple of %zd; this is a bug in ingot.", step->op,
+                     count);
         return -1;
     }
     for (Py_ssize_t k = 0; k < count; k++) {
         Py_ssize_t slot = walk->input_slots[step->first_slot + k];
         if (slot < 0)
             continue;
-        PyObject *share =
-            checked_share(step->op, PyTuple_GET_ITEM(shares, k), (Node *)PyTuple_GET_ITEM(step->inputs, k));
+        PyObject *share = checked_share(step->op, PyTuple_GET_ITEM(shares, k), (Node *)PyTuple_GET_ITEM(step->inputs, k));
         if (share == NULL)
             return -1;
         if (share == Py_None)
@@ -264,7 +263,8 @@ static PyObject *scale_by_partial(PyObject *vector, PyObject *partial, bool conj
     if (PyLong_CheckExact(partial))
         return PyLong_AsLong(partial) == 1 ? Py_NewRef(vector) : PyNumber_Negative(vector);
     PyObject *factor = is_array(partial) ? Py_NewRef(partial) : PyObject_CallNoArgs(partial);
-    bool is_complex = factor != NULL && is_array(factor) && ((Array *)factor)->node->dtype == (PyObject *)dtype_table[COMPLEX64];
+    bool is_complex =
+        factor != NULL && is_array(factor) && ((Array *)factor)->node->dtype == (PyObject *)dtype_table[COMPLEX64];
     if (conjugated && is_complex) {
         PyObject *conjugate = REQUIRED(conjugate);
         Py_SETREF(factor, conjugate == NULL ? NULL : PyObject_CallOneArg(conjugate, factor));
@@ -426,8 +426,7 @@ static PyMethodDef functions[] = {
      "between(outputs, leaves) -> nodes on paths from the leaves to the outputs, inputs first"},
     {"backward", (PyCFunction)(void (*)(void))backward, METH_FASTCALL,
      "backward(outputs, cotangents, leaves) -> the leaves' cotangents"},
-    {"follow", (PyCFunction)(void (*)(void))follow, METH_FASTCALL,
-     "follow(op, arrays) -> tracers with the same values"},
+    {"follow", (PyCFunction)(void (*)(void))follow, METH_FASTCALL, "follow(op, arrays) -> tracers with the same values"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -2,22 +2,35 @@
  *
  * Which kinds of values each parameter takes is a set of bits, made from the function's annotations by graph/boundary.py at
  * the first call. Values of the usual kinds are recognised here, in nanoseconds; about anything else Python decides (the
- * callback taken_arguments): it converts what stands for such a value, and raises a sentence that names the parameter otherwise. */
+ * callback taken_arguments): it converts what stands for such a value, and raises a sentence that names the parameter
+ * otherwise. */
 #include "native.h"
 #include <structmember.h>
 
 /* The order is that of KINDS in graph/boundary.py. */
-enum { NONE = 1, FLAG = 2, INTEGER = 4, REAL = 8, TEXT = 16, ARRAY = 32, DTYPE = 64, INTEGERS = 128, FUNCTION = 256, ANYTHING = 512 };
+enum {
+    NONE = 1,
+    FLAG = 2,
+    INTEGER = 4,
+    REAL = 8,
+    TEXT = 16,
+    ARRAY = 32,
+    DTYPE = 64,
+    INTEGERS = 128,
+    FUNCTION = 256,
+    ANYTHING = 512
+};
 
 #define MAX_PARAMETERS 24
 
 typedef struct {
     PyObject_HEAD
     PyObject *function;
-    PyObject *names;     /* a tuple of the parameters that have a name, those that may be given by position first; NULL before the first call */
+    PyObject *names; /* a tuple of the parameters that have a name, those that may be given by position first; NULL before the
+                        first call */
     Py_ssize_t positions; /* how many of them may be given by position */
     unsigned kinds[MAX_PARAMETERS];
-    unsigned others;     /* the kinds of further positional arguments */
+    unsigned others; /* the kinds of further positional arguments */
     PyObject *dictionary;
     PyObject *weak_references;
     vectorcallfunc vectorcall;
@@ -87,7 +100,8 @@ static bool all_usual(Checked *self, PyObject *const *arguments, Py_ssize_t coun
     return true;
 }
 
-/* Reads what the callback parameter_kinds gives: names, how many of them have positions, their kinds, the kinds of further ones. */
+/* Reads what the callback parameter_kinds gives: names, how many of them have positions, their kinds, the kinds of further
+ * ones. */
 static int learn(Checked *self) {
     if (REQUIRED(parameter_kinds) == NULL)
         return -1;

@@ -6,8 +6,8 @@ PyTypeObject *Lift_Type;
 
 #define MAX_OPERANDS 3
 
-enum { PROMOTE, FLOATING, LOGICAL, SELECT };           /* what happens to the operands' dtypes */
-enum { SAME, BOOLEAN, REAL };                          /* the result's dtype, given the operands' */
+enum { PROMOTE, FLOATING, LOGICAL, SELECT }; /* what happens to the operands' dtypes */
+enum { SAME, BOOLEAN, REAL };                /* the result's dtype, given the operands' */
 
 typedef struct {
     PyObject_HEAD
@@ -193,8 +193,8 @@ static int prepare(Lift *self, PyObject *const *operands, Py_ssize_t count, PyOb
             PyObject *coerced = PyObject_CallFunctionObjArgs(callbacks.coerce, operands[i], beside, NULL);
             if (coerced == Py_NotImplemented) {
                 Py_DECREF(coerced);
-                PyErr_Format(operands[i] == Py_None ? PyExc_TypeError : PyExc_ValueError, "[%S] takes arrays and numbers, got %s.", self->name,
-                             Py_TYPE(operands[i])->tp_name);
+                PyErr_Format(operands[i] == Py_None ? PyExc_TypeError : PyExc_ValueError,
+                             "[%S] takes arrays and numbers, got %s.", self->name, Py_TYPE(operands[i])->tp_name);
                 return -1;
             }
             if (coerced == NULL)

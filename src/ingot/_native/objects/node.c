@@ -61,7 +61,8 @@ static int check_shape(PyObject *op, PyObject *shape) {
     if (axes > MAX_AXES)
         PyErr_Format(PyExc_ValueError, "[%s] an array has at most %d axes, got %zd.", name, MAX_AXES, axes);
     else
-        PyErr_Format(PyExc_OverflowError, "[%s] an array of shape %R has more elements than memory has addresses.", name, shape);
+        PyErr_Format(PyExc_OverflowError, "[%s] an array of shape %R has more elements than memory has addresses.", name,
+                     shape);
     return -1;
 }
 

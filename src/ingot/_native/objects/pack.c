@@ -72,10 +72,10 @@ static double as_double(PyObject *number) {
     return PyFloat_Check(number) ? PyFloat_AS_DOUBLE(number) : (double)PyLong_AsLongLong(number);
 }
 
-#define STORE(type, value)                                                                                          \
-    do {                                                                                                            \
-        *(type *)packing->next = (type)(value);                                                                     \
-        packing->next += sizeof(type);                                                                              \
+#define STORE(type, value)                      \
+    do {                                        \
+        *(type *)packing->next = (type)(value); \
+        packing->next += sizeof(type);          \
     } while (0)
 
 /* The second walk. No Python code runs in either, so the lists cannot change between them. */

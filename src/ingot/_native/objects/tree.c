@@ -39,8 +39,7 @@ static int gather(PyObject *tree, PyObject *leaves) {
 
 static void explain_recursion(void) {
     if (PyErr_ExceptionMatches(PyExc_RecursionError))
-        PyErr_SetString(PyExc_ValueError,
-                        "[tree] the tree contains itself, or is nested deeper than Python can follow.");
+        PyErr_SetString(PyExc_ValueError, "[tree] the tree contains itself, or is nested deeper than Python can follow.");
 }
 
 /* leaves(tree) -> list: lists and tuples by position, dicts by insertion */
@@ -54,10 +53,10 @@ static PyObject *leaves_of(PyObject *Py_UNUSED(module), PyObject *tree) {
 }
 
 typedef struct {
-    PyObject *leaves;  /* list */
+    PyObject *leaves; /* list */
     Py_ssize_t used;
-    bool plain;        /* whether subclasses of list and dict become list and dict */
-    PyObject *copies;  /* list that gets a pair of each container and its copy, or NULL */
+    bool plain;       /* whether subclasses of list and dict become list and dict */
+    PyObject *copies; /* list that gets a pair of each container and its copy, or NULL */
 } Replacement;
 
 static PyObject *replaced(PyObject *tree, Replacement *with);
@@ -193,9 +192,7 @@ static PyObject *replaced(PyObject *tree, Replacement *with) {
     }
     if (Py_EnterRecursiveCall(deep) != 0)
         return NULL;
-    PyObject *result = is_list    ? replaced_list(tree, with)
-                       : is_tuple ? replaced_tuple(tree, with)
-                                  : replaced_dict(tree, with);
+    PyObject *result = is_list ? replaced_list(tree, with) : is_tuple ? replaced_tuple(tree, with) : replaced_dict(tree, with);
     Py_LeaveRecursiveCall();
     if (result != NULL && with->copies != NULL && note_copy(with->copies, tree, result) < 0)
         Py_CLEAR(result);

@@ -144,8 +144,7 @@ INLINE void keys_of_components(ingot_metric metric, ingot_codes_kind kind, const
     }
 }
 
-static void keys_of_parts(const ingot_codes *codes, const float *prepared, const char *rows, int64_t row_count,
-                          float *keys) {
+static void keys_of_parts(const ingot_codes *codes, const float *prepared, const char *rows, int64_t row_count, float *keys) {
     const float *tables = prepared + TABLES;
     int64_t parts = codes->code_bytes, entries = codes->entries, mask = entries - 1;
     enum { TOGETHER = 4 }; /* rows, so that sums do not wait for each other */
@@ -170,12 +169,12 @@ static void keys_of_parts(const ingot_codes *codes, const float *prepared, const
 }
 
 FOR_EACH_MACHINE
-static void keys_of_scalars(const ingot_codes *codes, float *prepared, const char *rows, int64_t row_count,
-                            const char *end, float *keys) {
-#define CASE(kind_here) \
-    if (codes->kind == kind_here && codes->metric == METRIC_L2) \
+static void keys_of_scalars(const ingot_codes *codes, float *prepared, const char *rows, int64_t row_count, const char *end,
+                            float *keys) {
+#define CASE(kind_here)                                                                        \
+    if (codes->kind == kind_here && codes->metric == METRIC_L2)                                \
         keys_of_components(METRIC_L2, kind_here, codes, prepared, rows, row_count, end, keys); \
-    else if (codes->kind == kind_here) \
+    else if (codes->kind == kind_here)                                                         \
         keys_of_components(METRIC_INNER_PRODUCT, kind_here, codes, prepared, rows, row_count, end, keys);
     CASE(CODES_8_BITS)
     CASE(CODES_4_BITS)
@@ -183,8 +182,8 @@ static void keys_of_scalars(const ingot_codes *codes, float *prepared, const cha
 #undef CASE
 }
 
-void ingot_coded_keys(const ingot_codes *codes, const float *query, float *prepared, const char *rows,
-                      int64_t row_count, const char *end, float *keys) {
+void ingot_coded_keys(const ingot_codes *codes, const float *query, float *prepared, const char *rows, int64_t row_count,
+                      const char *end, float *keys) {
     if (codes->kind == CODES_FLOAT32)
         ingot_keys(codes->metric, query, 1, (const float *)rows, row_count, codes->d, keys, row_count);
     else if (codes->kind == CODES_PARTS)

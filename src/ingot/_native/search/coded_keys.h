@@ -33,7 +33,7 @@ int64_t ingot_prepared_bytes(const ingot_codes *codes);
 void ingot_prepare_codes(const ingot_codes *codes, const float *query, const float *centroid, float *prepared);
 
 /* Writes the keys of rows of codes, small ones for near ones as in distances.h. Nothing is read at `end` and behind. */
-void ingot_coded_keys(const ingot_codes *codes, const float *query, float *prepared, const char *rows,
-                      int64_t row_count, const char *end, float *keys);
+void ingot_coded_keys(const ingot_codes *codes, const float *query, float *prepared, const char *rows, int64_t row_count,
+                      const char *end, float *keys);
 
 #endif

@@ -153,8 +153,8 @@ INLINE void keys_by(ingot_metric metric, const float *queries, int64_t query_cou
 }
 
 FOR_EACH_MACHINE
-void ingot_keys(ingot_metric metric, const float *queries, int64_t query_count, const float *rows, int64_t row_count,
-                int64_t d, float *keys, int64_t key_stride) {
+void ingot_keys(ingot_metric metric, const float *queries, int64_t query_count, const float *rows, int64_t row_count, int64_t d,
+                float *keys, int64_t key_stride) {
     switch (metric) { /* a version of the loops for each */
     case METRIC_L2:
         keys_by(METRIC_L2, queries, query_count, rows, row_count, d, keys, key_stride);

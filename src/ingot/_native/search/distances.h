@@ -10,8 +10,8 @@ typedef enum { METRIC_L2, METRIC_L1, METRIC_LINF, METRIC_INNER_PRODUCT, METRIC_C
 /* Writes how far each of `row_count` rows is from each of `query_count` queries, all of length `d` and one behind the
  * other: keys[query * key_stride + row]. Small keys are near: for inner products and cosines they are negative. The
  * key of a pair does not depend on which other pairs are computed with it. */
-void ingot_keys(ingot_metric metric, const float *queries, int64_t query_count, const float *rows, int64_t row_count,
-                int64_t d, float *keys, int64_t key_stride);
+void ingot_keys(ingot_metric metric, const float *queries, int64_t query_count, const float *rows, int64_t row_count, int64_t d,
+                float *keys, int64_t key_stride);
 
 /* The sum of squares of each row. */
 void ingot_squares(const float *rows, int64_t row_count, int64_t d, float *squares);

@@ -13,11 +13,11 @@
 #include "threads/pool.h"
 
 enum {
-    ROWS_AT_ONCE = 256,           /* whose keys are kept */
-    CHUNK = 16 * ROWS_AT_ONCE,    /* rows of a list that a thread takes */
-    WORTH_A_THREAD = 1 << 17,     /* bytes of codes */
-    ALL_CANDIDATES = 24 << 20,    /* bytes for the candidates of all workers, about */
-    PROBE_SHIFT = 40,             /* a candidate is numbered by its probe and, below it, its place in the list */
+    ROWS_AT_ONCE = 256,        /* whose keys are kept */
+    CHUNK = 16 * ROWS_AT_ONCE, /* rows of a list that a thread takes */
+    WORTH_A_THREAD = 1 << 17,  /* bytes of codes */
+    ALL_CANDIDATES = 24 << 20, /* bytes for the candidates of all workers, about */
+    PROBE_SHIFT = 40,          /* a candidate is numbered by its probe and, below it, its place in the list */
 };
 
 /* What one thread works with. */
@@ -34,8 +34,8 @@ typedef struct {
     const ingot_list_search *search;
     Worker *workers;
     int64_t worker_count;
-    int64_t query;     /* whose rows are shared out */
-    atomic_llong next; /* query or chunk that no worker has taken yet */
+    int64_t query;       /* whose rows are shared out */
+    atomic_llong next;   /* query or chunk that no worker has taken yet */
     atomic_bool stopped; /* by a signal */
     float *distances;
     int64_t *positions;

@@ -13,8 +13,8 @@ typedef struct {
     int64_t query_count;
     const int64_t *probes; /* (query_count, probe_count): lists that each query looks at, none where it is negative */
     int64_t probe_count;
-    const char *rows;       /* the codes of all lists */
-    const int64_t *limits;  /* (list_count + 1): the rows of list i are from limits[i] to before limits[i + 1] */
+    const char *rows;      /* the codes of all lists */
+    const int64_t *limits; /* (list_count + 1): the rows of list i are from limits[i] to before limits[i + 1] */
     int64_t list_count;
     const float *centroids; /* (list_count, d) if codes, not float32, are of differences to them, else NULL */
 } ingot_list_search;

@@ -22,7 +22,8 @@ static bool take_matrices(Matrix *matrices, int *taken) {
             return false;
         ++*taken;
         if (matrix->view.ndim != 2 || (matrix->itemsize != 0 && matrix->view.itemsize != matrix->itemsize)) {
-            PyErr_Format(PyExc_ValueError, "a search in lists takes matrices; number %d is none, or of other elements.", *taken);
+            PyErr_Format(PyExc_ValueError, "a search in lists takes matrices; number %d is none, or of other elements.",
+                         *taken);
             return false;
         }
     }
@@ -79,15 +80,21 @@ static bool codes_fit(const ingot_codes *codes, Py_ssize_t itemsize, const Matri
 static PyObject *nearest_in_lists(PyObject *Py_UNUSED(module), PyObject *arguments) {
     enum { QUERIES, PROBES, CODES, LIMITS, ORIGINS, STEPS, CODEBOOKS, CENTROIDS, DISTANCES, POSITIONS };
     Matrix m[MATRICES] = {
-        [QUERIES] = {.itemsize = 4}, [PROBES] = {.itemsize = 8}, [CODES] = {.itemsize = 0}, [LIMITS] = {.itemsize = 8},
-        [ORIGINS] = {.itemsize = 4}, [STEPS] = {.itemsize = 4}, [CODEBOOKS] = {.itemsize = 4}, [CENTROIDS] = {.itemsize = 4},
-        [DISTANCES] = {.itemsize = 4, .flags = PyBUF_WRITABLE}, [POSITIONS] = {.itemsize = 8, .flags = PyBUF_WRITABLE},
+        [QUERIES] = {.itemsize = 4},
+        [PROBES] = {.itemsize = 8},
+        [CODES] = {.itemsize = 0},
+        [LIMITS] = {.itemsize = 8},
+        [ORIGINS] = {.itemsize = 4},
+        [STEPS] = {.itemsize = 4},
+        [CODEBOOKS] = {.itemsize = 4},
+        [CENTROIDS] = {.itemsize = 4},
+        [DISTANCES] = {.itemsize = 4, .flags = PyBUF_WRITABLE},
+        [POSITIONS] = {.itemsize = 8, .flags = PyBUF_WRITABLE},
     };
     int kind, metric, taken = 0;
-    if (!PyArg_ParseTuple(arguments, "OOOOiOOOOiOO:nearest_in_lists", &m[QUERIES].object, &m[PROBES].object,
-                          &m[CODES].object, &m[LIMITS].object, &kind, &m[ORIGINS].object, &m[STEPS].object,
-                          &m[CODEBOOKS].object, &m[CENTROIDS].object, &metric, &m[DISTANCES].object,
-                          &m[POSITIONS].object))
+    if (!PyArg_ParseTuple(arguments, "OOOOiOOOOiOO:nearest_in_lists", &m[QUERIES].object, &m[PROBES].object, &m[CODES].object,
+                          &m[LIMITS].object, &kind, &m[ORIGINS].object, &m[STEPS].object, &m[CODEBOOKS].object,
+                          &m[CENTROIDS].object, &metric, &m[DISTANCES].object, &m[POSITIONS].object))
         return NULL;
     if (take_matrices(m, &taken)) {
         int64_t k = columns_of(&m[DISTANCES]);
@@ -116,8 +123,8 @@ static PyObject *nearest_in_lists(PyObject *Py_UNUSED(module), PyObject *argumen
         bool fits = (metric == METRIC_L2 || metric == METRIC_INNER_PRODUCT) && search.codes.d > 0 && search.list_count > 0 &&
                     rows_of(&m[LIMITS]) == 1 && k > 0 && columns_of(&m[POSITIONS]) == k && rows_of(&m[PROBES]) == queries &&
                     rows_of(&m[DISTANCES]) == queries && rows_of(&m[POSITIONS]) == queries &&
-                    (search.centroids == NULL ||
-                     (kind != CODES_FLOAT32 && rows_of(&m[CENTROIDS]) == search.list_count && columns_of(&m[CENTROIDS]) == search.codes.d)) &&
+                    (search.centroids == NULL || (kind != CODES_FLOAT32 && rows_of(&m[CENTROIDS]) == search.list_count &&
+                                                  columns_of(&m[CENTROIDS]) == search.codes.d)) &&
                     codes_fit(&search.codes, m[CODES].view.itemsize, &m[ORIGINS], &m[STEPS], &m[CODEBOOKS]) &&
                     lists_fit(&search, rows_of(&m[CODES]));
         bool done = false;

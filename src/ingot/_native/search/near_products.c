@@ -97,8 +97,8 @@ void ingot_lay_out_queries(const float *queries, int64_t count, int64_t d, float
     }
 }
 
-int64_t ingot_near_products(const float *panel, int64_t query_count, const float *limits, const float *rows,
-                            int64_t row_count, int64_t d, const float *factors, const float *terms, ingot_hit *hits) {
+int64_t ingot_near_products(const float *panel, int64_t query_count, const float *limits, const float *rows, int64_t row_count,
+                            int64_t d, const float *factors, const float *terms, ingot_hit *hits) {
     Machine machine = this_machine();
     Loop *loop = query_count <= machine.few ? machine.loop_for_few : machine.loop;
     return loop(panel, query_count, limits, rows, row_count, d, factors, terms, hits);

@@ -26,7 +26,7 @@ typedef struct {
 /* Writes which queries of one panel and which rows have a value terms[row] - factors[row] * product that is not more than
  * limits[query] (NaN is not). Returns how many; there must be room for all, and for one more. `limits` has as many numbers
  * as the panel has places. */
-int64_t ingot_near_products(const float *panel, int64_t query_count, const float *limits, const float *rows,
-                            int64_t row_count, int64_t d, const float *factors, const float *terms, ingot_hit *hits);
+int64_t ingot_near_products(const float *panel, int64_t query_count, const float *limits, const float *rows, int64_t row_count,
+                            int64_t d, const float *factors, const float *terms, ingot_hit *hits);
 
 #endif

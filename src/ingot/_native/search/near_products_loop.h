@@ -84,8 +84,8 @@ TARGET INLINE int64_t NAMED(multiply_all)(const int vectors, const float *panel,
 TARGET static int64_t NAMED(near_products)(const float *panel, int64_t query_count, const float *limits, const float *rows,
                                            int64_t row_count, int64_t d, const float *factors, const float *terms,
                                            ingot_hit *hits) {
-#define WITH(count) \
-    if (VECTORS >= (count) && query_count <= (count) * LANES) \
+#define WITH(count)                                                                                                       \
+    if (VECTORS >= (count) && query_count <= (count) * LANES)                                                             \
         return NAMED(multiply_all)(VECTORS < (count) ? VECTORS : (count), panel, query_count, limits, rows, row_count, d, \
                                    factors, terms, hits);
     WITH(1)

@@ -37,9 +37,9 @@ enum {
 typedef struct {
     Candidates *candidates; /* one list for each query of a block */
     /* For products: */
-    float *panels;            /* the queries of a block as near_products.h lays them out */
-    float *limits;            /* of values, for each of them */
-    float *factors, *terms;   /* of the rows of a tile */
+    float *panels;          /* the queries of a block as near_products.h lays them out */
+    float *limits;          /* of values, for each of them */
+    float *factors, *terms; /* of the rows of a tile */
     ingot_hit *hits;
     /* For distances number by number: */
     float *keys; /* (queries, rows of a tile) */
@@ -49,8 +49,8 @@ typedef struct {
 typedef struct {
     const ingot_search *search;
     const float *query_squares;
-    double error;      /* of distances by products and number by number together, in units of the lengths of vectors */
-    int64_t tile;      /* rows */
+    double error; /* of distances by products and number by number together, in units of the lengths of vectors */
+    int64_t tile; /* rows */
     bool by_products;
 } Scan;
 
@@ -97,9 +97,9 @@ static void scan_by_products(const Scan *scan, Worker *worker, int64_t query, in
         float *limits = worker->limits + begin;
         int64_t together = smaller(width, query_count - begin);
         for (int64_t step = 0; step < row_count; step += INGOT_ROW_STEP) {
-            int64_t found = ingot_near_products(panel, together, limits, rows + step * d,
-                                                smaller(INGOT_ROW_STEP, row_count - step), d, worker->factors + step,
-                                                worker->terms + step, worker->hits);
+            int64_t found =
+                ingot_near_products(panel, together, limits, rows + step * d, smaller(INGOT_ROW_STEP, row_count - step), d,
+                                    worker->factors + step, worker->terms + step, worker->hits);
             for (int64_t i = 0; i < found; i++) {
                 ingot_hit hit = worker->hits[i];
                 if (hit.value > limits[hit.query]) /* which is lower than it was */

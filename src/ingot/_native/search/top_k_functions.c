@@ -55,8 +55,7 @@ static PyObject *nearest_rows(PyObject *Py_UNUSED(module), PyObject *arguments) 
     PyObject *queries, *rows, *distances, *positions;
     long long row_count;
     int metric;
-    if (!PyArg_ParseTuple(arguments, "OOLiOO:nearest_rows", &queries, &rows, &row_count, &metric, &distances,
-                          &positions))
+    if (!PyArg_ParseTuple(arguments, "OOLiOO:nearest_rows", &queries, &rows, &row_count, &metric, &distances, &positions))
         return NULL;
     Matrices matrices = {.count = 0};
     ingot_search search;

@@ -57,7 +57,8 @@ bool ingot_should_stop(void) {
     return stop;
 }
 
-int64_t ingot_interruptible_for(ingot_loop_body body, void *context, int64_t begin, int64_t count, int64_t grain, int64_t first) {
+int64_t ingot_interruptible_for(ingot_loop_body body, void *context, int64_t begin, int64_t count, int64_t grain,
+                                int64_t first) {
     int64_t block = first < 1 ? 1 : first;
     while (begin < count) {
         int64_t end = count - begin <= block ? count : begin + block;
@@ -72,7 +73,7 @@ int64_t ingot_interruptible_for(ingot_loop_body body, void *context, int64_t beg
         double fitting = (double)block * BLOCK_NANOSECONDS / (double)(taken < 1 ? 1 : taken);
         double most = (double)block * MAX_GROWTH;
         fitting = fitting < most ? fitting : most;
-        block = fitting < 1 ? 1 : fitting > (double)count ? count : (int64_t)fitting;
+        block = fitting < 1 ? 1 : (fitting > (double)count ? count : (int64_t)fitting);
     }
     return count;
 }

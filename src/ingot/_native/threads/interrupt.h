@@ -19,7 +19,8 @@ bool ingot_should_stop(void);
 
 /* As ingot_parallel_for, from `begin` on, in blocks of about BLOCK_NANOSECONDS; the first has `first` iterations. Returns
  * where it ended: `count`, or less if ingot_should_stop said so. Everything before that is done and nothing behind it. */
-int64_t ingot_interruptible_for(ingot_loop_body body, void *context, int64_t begin, int64_t count, int64_t grain, int64_t first);
+int64_t ingot_interruptible_for(ingot_loop_body body, void *context, int64_t begin, int64_t count, int64_t grain,
+                                int64_t first);
 
 /* For loops whose threads take work by themselves: whether they should take no more. `thread` is what the loop body is told;
  * number 0 is the thread that called, which looks for signals and tells the others. */

@@ -165,8 +165,7 @@ static void join_loop(int thread) {
         if ((state & OPEN) == 0) {
             return; /* the others were done before this thread got here */
         }
-    } while (!atomic_compare_exchange_weak_explicit(&door, &state, state + 1, memory_order_acquire,
-                                                    memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&door, &state, state + 1, memory_order_acquire, memory_order_relaxed));
     if (thread < loop.threads) {
         work(thread);
     }

@@ -113,8 +113,8 @@ static int warn_of_environment(const char *name, long least, long most) {
     if (ingot_environment_number(name, least, most, &number) >= 0) {
         return 0;
     }
-    return PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "%s must be a whole number from %ld to %ld, got '%s': ignored.",
-                            name, least, most, getenv(name));
+    return PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "%s must be a whole number from %ld to %ld, got '%s': ignored.", name,
+                            least, most, getenv(name));
 }
 
 int ingot_add_pool(PyObject *module) {
