@@ -21,8 +21,8 @@ help:
 	@echo "make demo      see what ingot does"
 	@echo "make test      everything that continuous integration runs: lint, then the tests"
 	@echo "make build     rebuild the C extension after a change, and nothing else"
-	@echo "make lint      ruff, mypy and the layers' import rules"
-	@echo "make format    let ruff fix and format what it can"
+	@echo "make lint      ruff, mypy, the layers' import rules, clang-format and clang-tidy"
+	@echo "make format    let ruff and clang-format put right what they can"
 	@echo "make pytest    the tests without lint; PYTEST_ARGUMENTS='-k fuse' chooses some"
 	@echo "make fuzz      random programs, compiled against eager and MLX, and threads, for minutes"
 	@echo "make bench     compare with NumPy, JAX, PyTorch and others (installs them; large)"
@@ -47,7 +47,7 @@ test:
 build:
 	@$(ENVIRONMENT)
 
-# All four are run even if one of them complains.
+# All are run even if one of them complains.
 lint:
 	@$(ENVIRONMENT) test
 	@result=0; \
@@ -56,12 +56,14 @@ lint:
 	    { echo "       (\`make format\` puts that right)"; result=1; }; \
 	echo "ingot: mypy";         $(PYTHON_IN_VENV) -m mypy --no-error-summary src/ingot || result=1; \
 	echo "ingot: lint-imports"; $(PYTHON_IN_VENV) build_support/lint_imports.py || result=1; \
+	echo "ingot: clang-format, clang-tidy"; $(PYTHON_IN_VENV) build_support/lint_c.py || result=1; \
 	exit $$result
 
 format:
 	@$(ENVIRONMENT) test
 	@$(PYTHON_IN_VENV) -m ruff check --fix-only --quiet .
 	@$(PYTHON_IN_VENV) -m ruff format .
+	@$(PYTHON_IN_VENV) build_support/lint_c.py --fix
 
 pytest:
 	@$(ENVIRONMENT) test

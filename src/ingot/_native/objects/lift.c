@@ -1,5 +1,6 @@
 /* Lift: applies an elementwise op to arrays and Python scalars: coerces, promotes, broadcasts, makes the node. */
 #include "native.h"
+#include <assert.h>
 #include <structmember.h>
 
 PyTypeObject *Lift_Type;
@@ -220,6 +221,7 @@ static int prepare(Lift *self, PyObject *const *operands, Py_ssize_t count, PyOb
         if (i >= first)
             work = work == NULL ? dtype : dtype_promote(work, dtype);
     }
+    assert(work != NULL); /* there is an operand, and not only the condition of a selection */
     if (self->operands == FLOATING && !dtype_is_inexact(work))
         work = dtype_table[FLOAT32];
     if (self->operands == LOGICAL)
@@ -248,6 +250,7 @@ PyObject *lift_apply(PyObject *object, PyObject *const *operands, Py_ssize_t cou
         PyErr_Format(PyExc_TypeError, "[%S] takes %zd arrays, got %zd.", self->name, self->arity, count);
         return NULL;
     }
+    assert(count >= 1 && count <= MAX_OPERANDS); /* as lift_new has it */
     PyObject *stream = resolve_stream(requested_stream);
     if (stream == NULL)
         return NULL;

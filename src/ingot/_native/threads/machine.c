@@ -68,11 +68,12 @@ static int64_t cpus_version_1(const char *directory) {
 
 static int64_t cpus_version_2(const char *directory) {
     char line[64];
-    long long quota, period;
-    if (!read_line(directory, "cpu.max", line, sizeof line) || sscanf(line, "%lld %lld", &quota, &period) != 2) {
+    if (!read_line(directory, "cpu.max", line, sizeof line)) {
         return INGOT_NO_LIMIT;
     }
-    return cpus_of_quota(quota, period);
+    char *after; /* "max" instead of the quota is no number, and hence 0 */
+    long long quota = strtoll(line, &after, 10);
+    return cpus_of_quota(quota, strtoll(after, NULL, 10));
 }
 
 /* A group is bounded by all its ancestors too. In a container the group's path is often not below the mount, hence
@@ -119,7 +120,10 @@ static int64_t cgroup_limit(const char *root, const char *controller, limit_read
     }
     int64_t smallest = INGOT_NO_LIMIT;
     while (fgets(line, sizeof line, file) != NULL) {
-        line[strcspn(line, "\n")] = '\0';
+        char *end = strchr(line, '\n');
+        if (end != NULL) {
+            *end = '\0';
+        }
         char *controllers = strchr(line, ':');
         char *group = controllers == NULL ? NULL : strchr(controllers + 1, ':');
         if (group == NULL) {
