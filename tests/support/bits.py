@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-__all__ = ["different_bits", "edges", "ulps_apart"]
+__all__ = ["different_bits", "edges", "pairs_of_special", "special", "ulps_apart"]
 
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
@@ -71,17 +72,39 @@ def edges(dtype: np.dtype, count: int, generator: np.random.Generator) -> np.nda
         limits = np.iinfo(dtype)
         values = generator.integers(limits.min, limits.max, count, dtype, endpoint=True)
         values[: count // 2] >>= generator.integers(0, limits.bits - 1, count // 2).astype(dtype)
-        values[:6] = np.array([0, 1, 2, limits.min, limits.max, limits.max - 1], dtype)
+        values[:6] = special(dtype)
         return values
     if dtype.kind == "c":
         pairs: Any = edges(np.dtype(np.float32), 2 * count, generator)
         generator.shuffle(pairs)
         return pairs.view(dtype)
-    limits = np.finfo(dtype)
     values = generator.uniform(-4, 4, count)
     values[: count // 2] *= np.exp(generator.uniform(-60, 60, count // 2))
-    special = [0.0, 1, 0.5, 2, 1.5, 2.5, np.inf, np.nan, limits.max, limits.tiny]
-    special += [limits.smallest_subnormal, 3.0, 1e-3, 127, 255.5, 32768, 65536, 2**31, 2**63]
     values = values.astype(dtype)
-    values[: 2 * len(special)] = np.array([*special, *(-x for x in special)], dtype)
+    found = special(dtype)
+    values[: found.size] = found
     return values
+
+
+def special(dtype: np.dtype) -> np.ndarray:
+    """The values of a dtype that operations treat in ways of their own."""
+    if dtype.kind == "b":
+        return np.array([False, True])
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return np.array([0, 1, 2, limits.min, limits.max, limits.max - 1], dtype)
+    if dtype.kind == "c":
+        parts = [0.0, -0.0, 1.5, -2.0, np.inf, -np.inf, np.nan]
+        return np.array([complex(a, b) for a in parts for b in parts], dtype)
+    limits = ml_dtypes.finfo(dtype)
+    found = [0.0, 1, 0.5, 2, 1.5, 2.5, np.inf, np.nan, float(limits.max), float(limits.tiny)]
+    found += [float(limits.smallest_subnormal), 3.0, 1e-3, 127, 255.5, 32768, 65536, 2**31, 2**63]
+    with np.errstate(over="ignore"):
+        positive = np.array(found).astype(dtype)
+    return np.concatenate([positive, -positive])
+
+
+def pairs_of_special(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Every special value beside every other one."""
+    found = special(dtype)
+    return np.repeat(found, found.size), np.tile(found, found.size)

@@ -42,8 +42,8 @@ class Kernel(Protocol):
     def dtype(self, x: Value) -> Dtype:
         """The dtype of a value."""
 
-    # Arithmetic of numbers. Integers wrap around. On bool, add and maximum are or, multiply and
-    # minimum are and.
+    # Arithmetic of numbers. Integers wrap around. On bool, add, maximum and largest are or,
+    # multiply, minimum and smallest are and.
 
     def add(self, a: Value, b: Value) -> Value: ...
     def subtract(self, a: Value, b: Value) -> Value: ...
@@ -72,10 +72,22 @@ class Kernel(Protocol):
         """Of complex values the modulus, a float32; of the lowest integer, itself."""
 
     def maximum(self, a: Value, b: Value) -> Value:
-        """The larger in the order of `less`; NaN if either is NaN."""
+        """The larger in the order of `less`; NaN if either is NaN. Of zeros with different signs
+        the second.
+        """
 
     def minimum(self, a: Value, b: Value) -> Value:
-        """The smaller in the order of `less`; NaN if either is NaN."""
+        """The smaller in the order of `less`; NaN if either is NaN. Of zeros with different signs
+        the second.
+        """
+
+    def largest(self, a: Value, b: Value) -> Value:
+        """As `maximum`, but -0 is less than +0, so that many real values have one maximum in
+        whatever order they are combined.
+        """
+
+    def smallest(self, a: Value, b: Value) -> Value:
+        """As `minimum`, but -0 is less than +0."""
 
     # Comparisons of all dtypes, with results of dtype bool. NaN is unequal to all and in no order.
     # False comes before True; complex values are ordered by their real parts and, where those are

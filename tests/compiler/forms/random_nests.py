@@ -20,7 +20,7 @@ from ingot.compiler.forms.nest_build import NestBuilder
 from ingot.graph.dtype import float32, float64, int32, int64, uint8
 
 DTYPES = (float32, float64, int32, uint8)
-_FLOAT_WORDS = "add subtract multiply divide maximum minimum".split()
+_FLOAT_WORDS = "add subtract multiply divide maximum minimum largest smallest".split()
 _INTEGER_WORDS = "add subtract multiply maximum minimum bitwise_and bitwise_xor remainder".split()
 _UNARY = "negative absolute".split()
 TILE = 3
@@ -193,7 +193,7 @@ def rows(draw: Any, steps: tuple[int, ...] = (1, 2, 3)) -> Case:
     out = maker.operand(dtype, every, filled=False)
     kept = builder.stack("row", dtype, maker.lengths[-1:]) if not maker.symbolic else None
     *outer, last = maker.extents
-    word, start = draw(st.sampled_from((("add", 0), ("maximum", 0), ("multiply", 1))))
+    word, start = draw(st.sampled_from((("add", 0), ("largest", 0), ("multiply", 1))))
     step = draw(st.sampled_from(steps))
     with builder.parallel(outer) as indices:
         total = Carried(dtype, Constant(dtype, start))

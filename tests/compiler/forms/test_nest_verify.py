@@ -59,7 +59,7 @@ def test_what_is_sound_passes() -> None:
         total = Carried(float32, b.zero)
         with b.loop(0, SIZE, kind="vector", carried=[total]) as j:
             value = b.load(b.x, (affine(i), affine(j)))
-            total.update = b.words.maximum(total, value)
+            total.update = b.words.largest(total, value)
         b.store(total, b.sums, (affine(i),))
     verify(b.nest)
 

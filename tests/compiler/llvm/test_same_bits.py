@@ -16,7 +16,7 @@ from typing import Any
 import mlx.core
 import numpy as np
 import pytest
-from tests.support.bits import different_bits, edges, ulps_apart
+from tests.support.bits import different_bits, edges, pairs_of_special, ulps_apart
 
 import ingot.core as mx
 from ingot import _native
@@ -64,7 +64,10 @@ def op_by_op() -> Iterator[None]:
 
 def _arguments(op: Elementwise, dtype: mx.Dtype, seed: int = 0) -> list[mx.array]:
     generator = np.random.default_rng(seed)
-    arguments = [mx.array(edges(dtype.numpy, COUNT, generator), dtype) for _ in range(op.arity)]
+    values = [edges(dtype.numpy, COUNT, generator) for _ in range(op.arity)]
+    for each, first in zip(values[::-1], pairs_of_special(dtype.numpy), strict=False):
+        each[: first.size] = first  # of three, the last two: the first is a condition
+    arguments = [mx.array(each, dtype) for each in values]
     if op.operands == "select":
         arguments[0] = arguments[0].astype(mx.bool_)
     return arguments
@@ -269,6 +272,41 @@ def test_sums_have_one_order(shape: tuple[int, ...], dtype: mx.Dtype) -> None:
         for number, (found, right) in enumerate(zip(compiled(x), expected, strict=True)):
             places = different_bits(_numpy(found), right)
             assert places.size == 0, (laid_out.strides, number, places[:5])
+
+
+@pytest.mark.usefixtures("op_by_op")
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16, mx.float32, mx.float64])
+def test_extremes_of_zeros_depend_on_no_order(dtype: mx.Dtype) -> None:
+    """-0 is less than +0, wherever among others they are."""
+    generator = np.random.default_rng(5)
+    zeros = generator.choice(np.array([0.0, -0.0], np.float32), (6, 5, 70))
+    zeros[0, :, :] = 0.0
+    zeros[1, :, :] = -0.0
+
+    def extremes(x: mx.array) -> list[mx.array]:
+        below, above = mx.minimum(x - 0, x), mx.where(x > 1, x, x)
+        return [f(x, axes) for x in (below, above) for f in (mx.max, mx.min) for axes in every]
+
+    every = _subsets(zeros.ndim)
+    for others in (-1.0, 1.0):
+        values = np.where(generator.random(zeros.shape) < 0.3, np.float32(others), zeros)
+        largest = [_signed_extreme(np.max, values, axes) for axes in every]
+        smallest = [_signed_extreme(np.min, values, axes) for axes in every]
+        expected = [each.astype(dtype.numpy) for each in (largest + smallest) * 2]
+        compiled = mx.compile(extremes)
+        for laid_out in _layouts(values.astype(dtype.numpy)):
+            x = _native.constant(laid_out, dtype)
+            mx.eval(compiled(x))
+            for found in (extremes(x), compiled(x)):
+                for each, right in zip(found, expected, strict=True):
+                    assert different_bits(_numpy(each), right).size == 0
+
+
+def _signed_extreme(function: Any, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """The extreme of numbers of which none is tiny, with -0 moved below all zeros."""
+    moved = np.where((x == 0) & np.signbit(x), np.float32(-1e-30), x)
+    found = function(moved, axes)
+    return np.where(found == np.float32(-1e-30), np.float32(-0.0), found)
 
 
 @pytest.mark.usefixtures("op_by_op")

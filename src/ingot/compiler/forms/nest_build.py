@@ -51,9 +51,10 @@ __all__ = ["WORDS", "NestBuilder", "Words", "result_dtype"]
 # The words whose result has the dtype of their first operand.
 _ALIKE = (
     "add subtract multiply divide fused_multiply_add floor_divide remainder power "
-    "negative maximum minimum bitwise_and bitwise_or bitwise_xor bitwise_invert left_shift "
-    "right_shift floor ceil round exp log log2 log10 log1p sqrt rsqrt sin cos tan arcsin arccos "
-    "arctan sinh cosh tanh arcsinh arccosh arctanh c_log expm1 erf erfinv arctan2 conjugate"
+    "negative maximum minimum largest smallest bitwise_and bitwise_or bitwise_xor bitwise_invert "
+    "left_shift right_shift floor ceil round exp log log2 log10 log1p sqrt rsqrt sin cos tan "
+    "arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh c_log expm1 erf erfinv arctan2 "
+    "conjugate"
 ).split()
 _DTYPES = {
     **dict.fromkeys("equal not_equal less less_equal greater greater_equal".split(), bool_),

@@ -264,6 +264,15 @@ def _fused_multiply_add(a: Any, b: Any, c: Any) -> Any:
     return wide(a) * wide(b) + wide(c)
 
 
+def _largest(a: Any, b: Any) -> Any:
+    # the sum of zeros is -0 only if both are
+    return np.where(np.equal(a, b) & np.equal(a, 0), np.add(a, b), np.maximum(a, b))
+
+
+def _smallest(a: Any, b: Any) -> Any:
+    return np.where(np.equal(a, b) & np.equal(a, 0), -np.add(-a, -b), np.minimum(a, b))
+
+
 _SAME = (
     "add subtract multiply divide negative absolute maximum minimum equal not_equal less "
     "less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor bitwise_invert floor ceil "
@@ -279,6 +288,8 @@ _WORDS: dict[str, Callable[..., Any]] = {
     "power": _power,
     "left_shift": _left_shift,
     "right_shift": _right_shift,
+    "largest": _largest,
+    "smallest": _smallest,
     "round": np.rint,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "c_log": np.log,
@@ -291,7 +302,9 @@ _WORDS: dict[str, Callable[..., Any]] = {
 _BOOL_WORDS: dict[str, Callable[..., Any]] = {
     "add": np.logical_or,
     "maximum": np.logical_or,
+    "largest": np.logical_or,
     "multiply": np.logical_and,
     "minimum": np.logical_and,
+    "smallest": np.logical_and,
     "subtract": np.logical_xor,
 }

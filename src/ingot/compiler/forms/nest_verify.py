@@ -54,13 +54,13 @@ __all__ = ["NestError", "verify"]
 
 _MANY = {"select": 3, "fused_multiply_add": 3}
 _TWO = frozenset(
-    "add subtract multiply divide floor_divide remainder power maximum minimum equal not_equal "
-    "less "
+    "add subtract multiply divide floor_divide remainder power maximum minimum largest smallest "
+    "equal not_equal less "
     "less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor left_shift right_shift "
     "arctan2 complex".split()
 )
 # words that give the same result in any order, whatever the dtype
-_ORDERLESS = frozenset("maximum minimum bitwise_and bitwise_or bitwise_xor".split())
+_ORDERLESS = frozenset("largest smallest bitwise_and bitwise_or bitwise_xor".split())
 _COMBINING = frozenset(("add", "multiply", *_ORDERLESS))
 
 

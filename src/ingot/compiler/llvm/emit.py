@@ -131,18 +131,23 @@ class LLVMKernel(Conversions):
         negative = code.compare("icmp slt", x.register, code.constant(0, x.register))
         return Element(code.select(negative, self.negative(x).register, x.register), x.dtype)
 
-    def _extreme(
-        self, floating: str, integer: str, logical: str, a: Element, b: Element
-    ) -> Element:
+    def _extreme(self, is_maximum: bool, orders_zeros: bool, a: Element, b: Element) -> Element:
         code = self.code
         if a.imaginary is not None:
-            return complex_math.extreme(self, floating == "maximum", a, b)
+            return complex_math.extreme(self, is_maximum, a, b)
         if a.dtype is bool_:
-            return self._binary(logical, a, b)
-        if is_inexact(a.dtype):
-            return self._either(code.intrinsic(floating, a.register, b.register), a, b)
-        name = ("u" if is_unsigned(a.dtype) else "s") + integer
-        return Element(code.intrinsic(name, a.register, b.register), a.dtype)
+            return self._binary("or" if is_maximum else "and", a, b)
+        name = "max" if is_maximum else "min"
+        if not is_inexact(a.dtype):
+            prefix = "u" if is_unsigned(a.dtype) else "s"
+            return Element(code.intrinsic(prefix + name, a.register, b.register), a.dtype)
+        if orders_zeros:
+            return self._either(code.intrinsic(f"{name}imum", a.register, b.register), a, b)
+        # LLVM makes one instruction of a comparison and the choice by it
+        is_first = code.compare(f"fcmp {'ogt' if is_maximum else 'olt'}", a.register, b.register)
+        found = code.select(is_first, a.register, b.register)
+        is_nan = code.compare("fcmp uno", a.register, a.register)
+        return self._either(code.select(is_nan, a.register, found), a, b)
 
     def _either(self, register: Register, a: Element, b: Element) -> Element:
         """A register that holds one of two real elements."""
@@ -154,10 +159,16 @@ class LLVMKernel(Conversions):
         )
 
     def maximum(self, a: Element, b: Element) -> Element:
-        return self._extreme("maximum", "max", "or", a, b)
+        return self._extreme(True, False, a, b)
 
     def minimum(self, a: Element, b: Element) -> Element:
-        return self._extreme("minimum", "min", "and", a, b)
+        return self._extreme(False, False, a, b)
+
+    def largest(self, a: Element, b: Element) -> Element:
+        return self._extreme(True, True, a, b)
+
+    def smallest(self, a: Element, b: Element) -> Element:
+        return self._extreme(False, True, a, b)
 
     # Comparisons
 

@@ -1,8 +1,9 @@
-"""Sums and products of NumPy arrays in the order of `graph/reduction_order.py`.
+"""Reductions of NumPy arrays that give the bits that kernels give, too.
 
 Comes in: a NumPy array and the axes to reduce. Goes out: the results, with the axes kept as
-length 1. NumPy's own reductions add in an order that depends on the memory layout and the
-processor.
+length 1. NumPy's own reductions combine in an order that depends on the memory layout and the
+processor. Sums and products follow the order of `graph/reduction_order.py`; largest and smallest
+elements depend on no order.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from ingot._native import reduce_in_order
 from ingot.graph.reduction_order import BLOCK, LANES, PART, inner_axes
 
-__all__ = ["ordered_reduction"]
+__all__ = ["extreme", "ordered_reduction"]
 
 Combine = Callable[..., np.ndarray]  # (a, b, out=None), as NumPy's functions
 
@@ -37,6 +38,18 @@ def ordered_reduction(
     if combine is np.add or x.dtype.kind != "c":
         return _native_reduction(rows, combine is not np.add, total).reshape(plan.result)
     return _blockwise(rows, combine, start, total).reshape(plan.result)
+
+
+def extreme(x: np.ndarray, axes: tuple[int, ...], function: np.ufunc) -> np.ndarray:
+    """The largest (`np.maximum`) or smallest elements over `axes`; -0 is less than +0."""
+    found: np.ndarray = function.reduce(x, axes, keepdims=True)
+    if x.dtype.kind != "f" or not (zeros := found == 0).any():
+        return found
+    # There is no NaN then, and no element beyond zero. Read as integers, all others have the sign
+    # of their number, +0 has none and -0 is the lowest: their extreme has the sign of the zero.
+    as_integer = function.reduce(x.view(f"i{x.dtype.itemsize}"), axes, keepdims=True)
+    signed = np.where(as_integer < 0, x.dtype.type(-0.0), x.dtype.type(0.0))
+    return np.where(zeros, signed, found)
 
 
 class _Plan(NamedTuple):

@@ -38,7 +38,7 @@ from ingot.ops.elementwise.casting import AsType, astype
 from ingot.ops.index.along_axis import take_along_axis
 from ingot.ops.internal.positions import Positions
 from ingot.ops.internal.ranks import Ranked, RankedPlace
-from ingot.ops.internal.summation import ordered_reduction
+from ingot.ops.internal.summation import extreme, ordered_reduction
 from ingot.ops.shape.movement import Broadcast, Reshape, require_array, reshape, transpose
 
 __all__ = ["all", "any", "argmax", "argmin", "max", "min", "prod", "sum"]
@@ -206,14 +206,14 @@ class Max(_Extreme):
     identity = -math.inf
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
-        largest = np.maximum.reduce(without_bfloat16(x), self.axes, keepdims=True)
-        return largest.astype(x.dtype, copy=False)
+        found = extreme(without_bfloat16(x), self.axes, np.maximum)
+        return found.astype(x.dtype, copy=False)
 
     def place(self, axis: int) -> ArgReduce:
         return ArgMax(axis)
 
     def combine(self, k: Kernel, a: Value, b: Value) -> Value:
-        return k.maximum(a, b)
+        return k.largest(a, b)
 
 
 @dataclass(frozen=True)
@@ -224,14 +224,14 @@ class Min(_Extreme):
     identity = math.inf
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
-        smallest = np.minimum.reduce(without_bfloat16(x), self.axes, keepdims=True)
-        return smallest.astype(x.dtype, copy=False)
+        found = extreme(without_bfloat16(x), self.axes, np.minimum)
+        return found.astype(x.dtype, copy=False)
 
     def place(self, axis: int) -> ArgReduce:
         return ArgMin(axis)
 
     def combine(self, k: Kernel, a: Value, b: Value) -> Value:
-        return k.minimum(a, b)
+        return k.smallest(a, b)
 
 
 class _Logical(_Reduction, abstract=True):
