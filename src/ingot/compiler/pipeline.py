@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ingot.compiler.call.cache_info import Account
 from ingot.compiler.forms.schedule import Schedule
@@ -13,6 +13,7 @@ from ingot.compiler.passes.fuse import fuse, separate
 from ingot.compiler.passes.late_casts import late_casts
 from ingot.compiler.passes.simplify import SimplifyReport, simplify
 from ingot.compiler.run.program import Program
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import excess_precision
 from ingot.runtime.progress import working

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, overload
 
@@ -26,6 +26,7 @@ from ingot.compiler.run.program import Compiled
 from ingot.compiler.trace.trace import Trace
 from ingot.explain.page import page_html
 from ingot.explain.text import explanation_text, section_text
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.roles import Host, View
 from ingot.graph.source import Source

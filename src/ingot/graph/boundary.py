@@ -19,7 +19,6 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -30,6 +29,7 @@ from ingot._native import Checked, Dtype, array
 from ingot.graph.dimension import Dimension
 from ingot.graph.dtype import is_complex, is_integer
 from ingot.graph.errors import RangeError, type_name, value_text
+from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = [
     "Between",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from ingot._native import Dtype, array, make
 from ingot.graph.dimension import Dimension
 from ingot.graph.dtype import bool_, float32, int32, int64, is_inexact
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import no_rule
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape

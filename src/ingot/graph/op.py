@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
 from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ingot._native import array, make
+from ingot.graph.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ingot.graph.device import StreamLike

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ingot import _native
 from ingot._native import Dtype, array, make
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op, no_rule
 from ingot.graph.roles.host import Host
 

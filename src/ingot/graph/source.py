@@ -9,10 +9,10 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-from dataclasses import dataclass
 from types import CodeType, FrameType
 
 from ingot import _native
+from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = ["Source", "SourceRecorder", "depth_of_user"]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ingot._native import Dtype, array
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape

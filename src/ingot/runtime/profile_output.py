@@ -6,9 +6,9 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.libraries import rich_library
 from ingot.graph.source import Source
 from ingot.graph.tables import amount_text, html_table, text_table, time_text

@@ -10,7 +10,6 @@ matrices whose columns are dependent. `ritz_vectors` is the last step of `topk_s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ import numpy as np
 from ingot import _native
 from ingot._native import Dtype, array
 from ingot.graph.blas import matrix_product
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.libraries import prepare_blas, scipy_linalg
 from ingot.graph.op import apply, no_rule
 from ingot.graph.outputs import apply_multiple

@@ -6,13 +6,13 @@ distance between a query and the row that was found.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ingot._native import Dtype, array
 from ingot.graph.dtype import int64
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.roles import Host

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,6 +17,7 @@ import numpy as np
 
 from ingot._native import array
 from ingot.graph.errors import value_text
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.runtime.file_access import File, FileError, as_bytes, path_of
 from ingot.runtime.files import load, save_safetensors
 

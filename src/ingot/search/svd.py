@@ -16,7 +16,6 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from operator import index
 from typing import Any, NamedTuple
 
@@ -25,6 +24,7 @@ import numpy as np
 import ingot.core as mx
 from ingot import _native
 from ingot.graph.errors import type_name
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.shape import shape_text
 from ingot.search.factorizations import ritz_vectors, tall_qr, two_sided_product
 

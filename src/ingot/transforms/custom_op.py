@@ -8,12 +8,13 @@ followed. Evaluated, that op passes the outputs through.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ingot import _native
 from ingot._native import Dtype, array, leaves, placeholder, wrap
 from ingot.graph.dtype import is_inexact
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, shape_text

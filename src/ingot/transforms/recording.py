@@ -10,10 +10,10 @@ the second time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ingot._native import Node, array, between, make, wrap
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op
 from ingot.graph.roles import View
 from ingot.graph.shape import size_of

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ingot import _native
@@ -22,6 +21,7 @@ from ingot._native import (
     wrap,
 )
 from ingot.graph.errors import value_text
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import Output
 from ingot.graph.shape import shape_text
 from ingot.ops.shape.movement import broadcast_to, expand_dims, moveaxis

@@ -8,7 +8,6 @@ which is an input like captured containers are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from types import MethodType
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from ingot import _native
 from ingot.compiler.trace.structure import Kind, kind
 from ingot.graph.errors import value_text
+from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = ["CompiledMethod", "Target", "name_of", "target_of"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -20,6 +20,7 @@ from ingot.compiler.call.symbolic_program import SymbolicProgram
 from ingot.compiler.run.program import Compiled
 from ingot.compiler.trace.template import Template
 from ingot.compiler.trace.trace import Trace
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.runtime.belongings import belongings
 
 __all__ = [

@@ -11,9 +11,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ingot._native import UseCounter
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.tables import html_table, text_table, time_text
 
 __all__ = ["PHASES", "Account", "CacheInfo", "Compilation", "Counts"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import MethodType
 from typing import Any
@@ -24,6 +23,7 @@ from ingot.compiler.trace.structure import (
     Name,
     short_text,
 )
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.shape import shape_text
 
 __all__ = [

@@ -15,7 +15,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any
 
 from ingot import _native
@@ -23,6 +22,7 @@ from ingot._native import Dtype, Node
 from ingot.compiler.forms.tape import Step, Tape, only_carries_rules, passed_input
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.run.program import Program
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.roles import Map, Reduce, View
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.failures import evaluating

@@ -7,7 +7,6 @@ import inspect
 import time
 import warnings
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from ingot.compiler.trace.capture import Snapshot
 from ingot.compiler.trace.escapes import Escapes
 from ingot.compiler.trace.structure import Contents
 from ingot.compiler.trace.trace import SIZES_CHANGED, Trace, trace
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import Output, apply_multiple
 from ingot.graph.source import depth_of_user
 from ingot.graph.state import implicit_states, state_lock

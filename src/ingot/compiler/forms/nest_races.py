@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from ingot.compiler.forms.affine import Affine, Index, Variable
 from ingot.compiler.forms.bounds import Bounds
 from ingot.compiler.forms.nest import Buffer
+from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = ["Access", "are_disjoint", "never_meet"]
 

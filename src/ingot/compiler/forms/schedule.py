@@ -5,9 +5,10 @@ What the fuser makes, and what plans are made of.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ingot.compiler.forms.tape import Step, Tape
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.roles import Gather, Reduce, View
 
 __all__ = ["Group", "Schedule", "gathers", "inputs_at_place", "without_ones"]

@@ -9,11 +9,11 @@ code, so that each new shape takes microseconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ingot.compiler.forms.size import Size
 from ingot.compiler.forms.sizes import Range, Sizes
+from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = ["Given", "Made", "compiled", "depends_on_shapes", "made"]
 

@@ -7,12 +7,13 @@ printed. Every stage takes a tape and makes a new one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from ingot._native import Dtype, Node, array, topological
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op
 from ingot.graph.outputs import Output
 from ingot.graph.source import Source

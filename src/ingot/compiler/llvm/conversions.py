@@ -7,7 +7,6 @@ an i1 in registers and a byte in memory; complex numbers are two floats.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ingot._native import Dtype
@@ -24,6 +23,7 @@ from ingot.graph.dtype import (
     uint32,
     uint64,
 )
+from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = ["Conversions", "Element", "is_unsigned", "register_type"]
 

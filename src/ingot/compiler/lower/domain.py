@@ -7,7 +7,6 @@ loops go along, and `Operand`s with a stride for each of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from ingot._native import Dtype
 from ingot.compiler.forms.schedule import Group, inputs_at_place
 from ingot.compiler.forms.size import surely_equal
 from ingot.compiler.forms.tape import Step
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.reduction_order import inner_axes
 from ingot.graph.roles import Gather, Iota, Reduce, View
 from ingot.graph.shape import size_of

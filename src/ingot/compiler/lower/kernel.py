@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ingot.compiler.forms.affine import size_of_extent
 from ingot.compiler.forms.nest import Nest
@@ -12,6 +12,7 @@ from ingot.compiler.forms.nest_verify import verify
 from ingot.compiler.forms.size import Number
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.llvm.nests import nest_module
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.runtime.verification import is_verifying
 
 __all__ = ["Kernel", "Lowered", "kernel_of"]

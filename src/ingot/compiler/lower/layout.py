@@ -7,9 +7,9 @@ value that a view is of.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ingot.compiler.forms.tape import Step
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.roles import View
 from ingot.graph.shape import size_of
 

@@ -8,12 +8,13 @@ import hashlib
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from weakref import WeakValueDictionary
 
 from ingot._native import MachineCode
 from ingot.compiler.machine.disk_cache import DiskCache, cache_folder
 from ingot.compiler.machine.jit import code_version, compile_object, load_object
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.runtime.compile_log import log
 from ingot.runtime.progress import working
 

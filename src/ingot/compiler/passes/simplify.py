@@ -10,12 +10,13 @@ steps. What no output needs is dropped.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from ingot.compiler.forms.tape import Step, Tape, parameters
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op
 from ingot.graph.roles import Map, View
 from ingot.graph.roles.elementwise import is_approximate

@@ -8,7 +8,7 @@ instructions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -39,6 +39,7 @@ from ingot.compiler.plan.callbacks import (
 from ingot.compiler.plan.symbolic_arena import SymbolicArena
 from ingot.compiler.plan.work import Work
 from ingot.graph.blas import has_gemm, product_of
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import Output
 from ingot.graph.roles import Assemble, Map, Product, Scatter
 from ingot.graph.shape import size_of

@@ -5,7 +5,6 @@ Everything is worked out when it is asked for: making a program must not take lo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +12,7 @@ from ingot.compiler.forms.nest import touched
 from ingot.compiler.forms.size import smallest
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.roles import Gather, View
 from ingot.graph.source import Source
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from ingot.compiler.forms.tape import Tape
 from ingot.compiler.plan.plan import Plan, build_plan
 from ingot.compiler.plan.work import About
 from ingot.compiler.run.step_by_step import Check, run_step_by_step
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import no_rule
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape

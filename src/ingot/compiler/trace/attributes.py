@@ -15,7 +15,6 @@ import types
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ingot import _native
@@ -43,6 +42,7 @@ from ingot.compiler.trace.structure import (
     kind,
     short_text,
 )
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.runtime.watched import usual_method
 
 __all__ = ["AttributeGuards", "AttributeReads"]

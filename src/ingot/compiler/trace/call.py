@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ingot._native import array, signature
 from ingot.compiler.trace.structure import copied
+from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = ["Call"]
 

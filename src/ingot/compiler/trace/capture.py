@@ -12,7 +12,6 @@ from __future__ import annotations
 import copy
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import MethodType
 from typing import Any
@@ -30,6 +29,7 @@ from ingot.compiler.trace.structure import (
     kind,
 )
 from ingot.graph.dimension import Dimension, resolve
+from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = ["Recipe", "Snapshot", "is_plain"]
 

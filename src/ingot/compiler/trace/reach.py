@@ -10,13 +10,14 @@ from __future__ import annotations
 import inspect
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ingot import _native
 from ingot._native import array
+from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = ["Place", "listed", "reachable"]
 

@@ -21,7 +21,7 @@ import threading
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from reprlib import Repr
 from typing import Any
 
@@ -31,6 +31,7 @@ from ingot import _native
 from ingot._native import Dtype, array, tuple_like
 from ingot.graph.device import Device, Stream
 from ingot.graph.dimension import Dimension
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.shape import shape_text
 
 __all__ = [

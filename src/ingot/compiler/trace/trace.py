@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ingot.compiler.trace.captures import Captures, constants_of
 from ingot.compiler.trace.structure import STRUCTURAL, Contents, children, copied, kind
 from ingot.compiler.trace.template import Template
 from ingot.graph.dimension import Dimension, Guards, resolve, symbolic_shape
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.source import SourceRecorder
 from ingot.graph.state import State, followed_states
 from ingot.graph.tree import arrays_in, tree_leaves

@@ -9,8 +9,9 @@ time about linear in the number of boxes, edges and bends.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = ["Layout", "layered"]
 

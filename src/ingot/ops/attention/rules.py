@@ -9,7 +9,6 @@ composition, which builds the matrix: by a mask, of higher order, and in forward
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from functools import partial as deferred
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 from ingot import _native
 from ingot._native import Dtype, array
 from ingot.graph.dtype import bool_, float16, float32, float64
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.roles import Host

@@ -5,7 +5,6 @@ Also the checks of arguments that must be arrays, which the modules after this o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from ingot.graph.casts import converted
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import ALL_DTYPES, is_inexact
 from ingot.graph.kernel import Kernel, Value
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op, apply, no_rule
 from ingot.graph.roles import Host, Map
 from ingot.graph.shape import Shape, shape_text

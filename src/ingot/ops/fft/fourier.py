@@ -6,7 +6,7 @@ Values are complex64 or float32, as in MLX, whatever the dtype of the input.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from ingot._native import Dtype, array, wrap
 from ingot.graph.blocks import longest_axis
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64, float32
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.libraries import scipy_fft
 from ingot.graph.op import apply
 from ingot.graph.roles import Host

@@ -7,7 +7,6 @@ are as for `indexing.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from ingot._native import Dtype, array, make
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import int32, int64, is_integer
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Change, apply, carry_out
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, shape_text, size_of

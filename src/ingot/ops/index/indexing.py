@@ -8,7 +8,6 @@ end; indices outside of the axis raise IndexError when they are evaluated.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from operator import setitem
 from typing import Any
 
@@ -18,6 +17,7 @@ from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bfloat16, complex64, float16, int32, is_integer
 from ingot.graph.kernel import Kernel, Value
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Change, Op, apply, carry_out
 from ingot.graph.roles import Host, Scatter
 from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, size_of

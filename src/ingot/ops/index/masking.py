@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ingot._native import Dtype, array
 from ingot.graph.dtype import int64
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, shape_text

@@ -8,7 +8,6 @@ into it, and it is put back.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from operator import index as as_int
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from ingot._native import array, make, wrap
 from ingot.graph.dtype import bool_
 from ingot.graph.errors import value_text
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
 from ingot.graph.shape import Shape, shape_text
 from ingot.ops.elementwise.arithmetic import add, multiply, reciprocal

@@ -8,7 +8,6 @@ outside of the array.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from ingot._native import Dtype, array
 from ingot.graph.dtype import bool_, int64, is_signed_integer
 from ingot.graph.kernel import Kernel, Value
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op, no_rule
 from ingot.graph.roles import Check, Gather, Map, Reduce
 from ingot.graph.shape import Shape, size_of

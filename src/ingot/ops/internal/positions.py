@@ -6,11 +6,10 @@ registers that count its loops. The op itself says in `expanded` what it does wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ingot._native import Dtype
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import no_rule
 from ingot.graph.roles import Iota
 from ingot.graph.shape import Shape

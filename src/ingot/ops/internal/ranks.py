@@ -6,13 +6,12 @@ reduction: LLVM vectorises it, and it fuses as others do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ingot._native import Dtype, array
 from ingot.graph.dtype import float32, int32, is_inexact, is_signed_integer, uint32, uint64
 from ingot.graph.kernel import Kernel, Value
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import no_rule
 from ingot.graph.roles import Map
 from ingot.graph.shape import Shape

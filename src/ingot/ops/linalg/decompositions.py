@@ -5,7 +5,6 @@ Factors are those of LAPACK, whose signs are a matter of convention.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial as deferred
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import uint32
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.libraries import prepare_blas, scipy_linalg
 from ingot.graph.op import apply
 from ingot.graph.outputs import apply_multiple

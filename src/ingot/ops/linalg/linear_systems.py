@@ -6,7 +6,6 @@ which only the triangle is read, and two for determinants.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial as deferred
 from typing import Any, Literal
 
@@ -15,6 +14,7 @@ import numpy as np
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64, float32, is_inexact, promote
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.libraries import prepare_blas, scipy_linalg
 from ingot.graph.op import apply
 from ingot.graph.outputs import apply_multiple

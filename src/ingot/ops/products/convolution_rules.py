@@ -9,7 +9,7 @@ derivatives of that are convolutions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial as deferred
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from ingot._native import Dtype, array
 from ingot.graph.dtype import complex64
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape

@@ -7,7 +7,6 @@ derivatives are of the same kind, with the indices exchanged.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import int32, int64, is_floating, is_integer, promote
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.libraries import prepare_blas
 from ingot.graph.op import apply
 from ingot.graph.roles import Host

@@ -10,12 +10,12 @@ inputs, scales and biases follow from them. Products are in `quantized_products.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bfloat16, float32, is_floating, promote, uint8, uint32
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.shape import shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import where

@@ -11,7 +11,6 @@ programs each word is computed from its position, inside of the kernel that uses
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import cycle
 from operator import xor
 from typing import Any
@@ -22,6 +21,7 @@ from ingot._native import Dtype, array, make
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import uint32
 from ingot.graph.kernel import Kernel, Value
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply, no_rule
 from ingot.graph.roles import Host, PairedMap
 from ingot.graph.shape import Shape, size_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import typing
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from operator import index
 
@@ -31,6 +31,7 @@ from ingot.graph.dtype import (
     uint32,
 )
 from ingot.graph.kernel import Kernel, Value
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op, apply
 from ingot.graph.roles import Host, Reduce
 from ingot.graph.shape import Shape, normalize_axes, normalize_axis, shape_text, size_of

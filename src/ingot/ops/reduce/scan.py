@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from ingot._native import Dtype, array, wrap
 from ingot.graph.blocks import longest_axis
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bool_, float32, int32, is_complex, is_inexact
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
 from ingot.graph.roles import Host, Scan
 from ingot.graph.shape import Shape, normalize_axis

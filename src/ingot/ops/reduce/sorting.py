@@ -7,7 +7,7 @@ sides of its pivot.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import nan
 from typing import Any, Literal, cast
 
@@ -17,6 +17,7 @@ from ingot._native import Dtype, array, promote, wrap
 from ingot.graph.blocks import longest_axis
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import float32, is_inexact, uint32
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, normalize_axis, shape_text

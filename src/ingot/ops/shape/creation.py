@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, overload
 
@@ -29,6 +28,7 @@ from ingot.graph.dtype import (
 )
 from ingot.graph.errors import value_text
 from ingot.graph.kernel import Kernel, Value
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply, no_rule
 from ingot.graph.roles import Host, Map
 from ingot.graph.shape import Shape, as_shape

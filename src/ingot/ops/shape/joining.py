@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from ingot._native import Dtype, array, make, promote, wrap
 from ingot.graph.device import StreamLike
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
 from ingot.graph.roles import Assemble, View
 from ingot.graph.shape import Shape, as_axes, as_lengths, normalize_axis, shape_text, size_of

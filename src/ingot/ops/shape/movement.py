@@ -7,7 +7,6 @@ strides can express the result; only a `Reshape` of elements that do not lie in 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -20,6 +19,7 @@ from ingot.graph.construct import coerce, scalar
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bool_, complex64, float32, int32, int64, is_floating
 from ingot.graph.errors import ConversionError, value_text
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
 from ingot.graph.roles import Linear, View
 from ingot.graph.shape import (

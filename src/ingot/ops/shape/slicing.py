@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from operator import gt, setitem
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 from ingot._native import Dtype, array, make
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import is_integer
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Change, apply, carry_out
 from ingot.graph.roles import Assemble, Host, View
 from ingot.graph.shape import Shape, as_lengths, normalize_axis, shape_text

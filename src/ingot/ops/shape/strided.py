@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
 
@@ -12,6 +11,7 @@ from numpy.lib.stride_tricks import as_strided as numpy_as_strided
 
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
 from ingot.graph.roles import Host, Linear
 from ingot.graph.shape import Shape, as_lengths, as_shape, shape_text, size_of

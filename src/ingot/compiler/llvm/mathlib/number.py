@@ -7,9 +7,8 @@ where it is written. Python's numbers are constants of the other operand's type.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.compiler.llvm.code import Code, Register, literal
+from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = [
     "Bits",

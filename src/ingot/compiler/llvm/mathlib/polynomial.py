@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.compiler.llvm.mathlib.number import Number, fma
+from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = ["Polynomial"]
 
