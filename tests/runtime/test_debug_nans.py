@@ -148,10 +148,29 @@ def test_a_mask_beside_finite_numbers_hides_nothing() -> None:
     mx.eval(rows[:1].sum(axis=1), rows.max(axis=1))
 
 
+OF_INFINITIES: dict[str, tuple[str, Callable[[], Any]]] = {
+    "difference": ("Subtract", lambda: mx.array([mx.inf]) - mx.array([mx.inf])),
+    "a row that is masked": ("Subtract", lambda: mx.softmax(mx.full((2, 3), -mx.inf), -1)),
+    "beside a NaN": ("Multiply", lambda: mx.array([mx.nan, mx.inf]) * mx.array([1.0, 0.0])),
+    "a product": ("Matmul", lambda: mx.array([[mx.inf, 0.0]]) @ mx.zeros((2, 1))),
+    "a sum": ("Sum", lambda: mx.array([[mx.nan, 1.0], [mx.inf, -mx.inf]]).sum(axis=1)),
+    "a gradient": ("Multiply", lambda: mx.grad(lambda x: mx.exp(x * 0))(mx.array(mx.inf))),
+}
+
+
+@pytest.mark.parametrize("name", OF_INFINITIES)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_nan_of_infinities_is_an_error(name: str, compiled: bool) -> None:
+    op, function = OF_INFINITIES[name]
+    run = mx.compile(function) if compiled else function
+    text = problem_of(lambda: mx.eval(run()))
+    assert text.startswith(f"[debug_nans] a NaN came out of infinities: {op}(")
+
+
 ON_PURPOSE: dict[str, Callable[[], Any]] = {
     "full": lambda: mx.full((3,), -mx.inf),
     "constants": lambda: [mx.array([mx.inf, mx.nan]), mx.array(-mx.inf) * 2],
-    "of what is not finite": lambda: mx.array([mx.inf]) - mx.array([mx.inf]),
+    "of what is not finite": lambda: mx.array([mx.inf, mx.nan, -1.0]) + mx.array([mx.inf, 1.0, 1]),
     "where": lambda: mx.where(mx.arange(4) > 1, -mx.inf, mx.arange(4) * 1.0),
     "masked softmax": lambda: mx.softmax(mx.where(mx.tri(4, 4) > 0, mx.ones((4, 4)), -mx.inf)),
     "masked logsumexp": lambda: mx.logsumexp(mx.where(mx.tri(4, 4) > 0, 1.0, -mx.inf), axis=1),

@@ -1,19 +1,19 @@
-"""`debug_nans`: stops at the first operation that makes a NaN or an infinity of finite numbers.
+"""`debug_nans`: stops at the first operation that makes a NaN, or an infinity of finite numbers.
 
 While it is on, `_native/evaluate/run_node.c` hands every node to `_run_checked` instead of running
 it: ops are computed one by one by their `evaluate` rules, those of compiled functions too, from
 inputs that nobody takes over, and each result is looked at. Off, evaluation tests one pointer for
 each node.
 
-What is not finite among the inputs is no error of the op that reads it. Ops that compute each
-element, or each row, by itself are judged by element or row, so that a mask of -inf beside finite
-numbers hides nothing.
+An infinity that comes of an infinity, and a NaN that comes of a NaN, are no errors of the op that
+reads it; a NaN that comes of infinities is. Ops that compute each element, or each row, by itself
+are judged by element or row, so that a mask of -inf beside finite numbers hides nothing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -55,15 +55,15 @@ class _Restore:
 
 
 def debug_nans(on: bool = True) -> _Restore:
-    """Stop at the first operation that makes a NaN or an infinity of finite numbers.
+    """Stop at the first operation that makes a NaN, or an infinity of finite numbers.
 
     Whoever evaluates it gets a FloatingPointError with the operation, the line of your program that
     made it, and the shapes, dtypes and ranges of its inputs. Compiled functions are checked too,
     and what `grad`, `vmap` and `async_eval` compute. All threads are.
 
     Everything then runs op by op, which is slow: switch it on to find an error. An infinity that
-    you wrote down, as in `mx.full(shape, -mx.inf)` or a mask, is no error, nor is what operations
-    make of it; `mx.log(0)` is one.
+    you wrote down, as in `mx.full(shape, -mx.inf)` or a mask, is no error, nor are infinities that
+    operations make of it; `mx.log(0)` is one, and so is the NaN of a row that is masked as a whole.
 
     Args:
         on: Whether to check; False switches it off. The environment variable INGOT_DEBUG_NANS=1
@@ -96,7 +96,9 @@ def _run_checked(node: Node, op: Any, inputs: tuple[np.ndarray, ...]) -> Any:
 
 
 def _check(op: Op, source: Source | None, inputs: Sequence[np.ndarray], results: Any) -> None:
-    """FloatingPointError if `results` of an op are not finite where `inputs` are."""
+    """FloatingPointError if `results` of an op are not finite where `inputs` are, or NaN where no
+    input is.
+    """
     if not inputs or op.takes_bits:
         return
     for result in results if isinstance(results, tuple) else (results,):
@@ -106,27 +108,40 @@ def _check(op: Op, source: Source | None, inputs: Sequence[np.ndarray], results:
         finite = np.isfinite(values)
         if finite.all():
             continue
-        wrong = ~finite & _from_finite(op, inputs, values.shape)
+        wrong = ~finite & _made_of(np.isfinite, op, inputs, values.shape)
         if wrong.any():
             raise named(FloatingPointError(_message(op, source, inputs, values, wrong)))
+        wrong = np.isnan(values) & _made_of(_is_number, op, inputs, values.shape)
+        if wrong.any():
+            text = _message(op, source, inputs, values, wrong, "infinities")
+            raise named(FloatingPointError(text))
 
 
 def _can_be_infinite(dtype: np.dtype[Any]) -> bool:
     return dtype.kind not in "biu"  # bfloat16 has a kind of its own
 
 
-def _from_finite(op: Op, inputs: Sequence[np.ndarray], shape: tuple[int, ...]) -> Any:
-    """Which elements of the result were made of finite numbers only."""
+def _is_number(x: np.ndarray) -> np.ndarray:
+    return ~np.isnan(x)
+
+
+def _made_of(
+    has_property: Callable[[np.ndarray], np.ndarray],
+    op: Op,
+    inputs: Sequence[np.ndarray],
+    shape: tuple[int, ...],
+) -> Any:
+    """Which elements of the result were made of elements with a property only."""
     found: Any = True
     for value in inputs:
         if not _can_be_infinite(value.dtype):
             continue
-        finite = np.isfinite(value)
+        holds: Any = has_property(value)
         if isinstance(op, Reduce):
-            finite = np.all(finite, axis=op.axes, keepdims=True)
-        if finite.shape != shape or not isinstance(op, (Map, Reduce)):
-            finite = finite.all()
-        found = found & finite
+            holds = np.all(holds, axis=op.axes, keepdims=True)
+        if holds.shape != shape or not isinstance(op, (Map, Reduce)):
+            holds = holds.all()
+        found = found & holds
     return found
 
 
@@ -136,10 +151,11 @@ def _message(
     inputs: Sequence[np.ndarray],
     values: np.ndarray,
     wrong: np.ndarray,
+    made_of: str = "finite numbers",
 ) -> str:
     what = "a NaN" if np.isnan(values[wrong]).any() else "an infinity"
     operation = operation_text(op, inputs, source)
-    lines = [f"[debug_nans] {what} came out of finite numbers: {operation}"]
+    lines = [f"[debug_nans] {what} came out of {made_of}: {operation}"]
     lines += [
         f"  input {number}: {_described(value)}"
         for number, value in enumerate(inputs[:MAX_INPUTS_SHOWN])
