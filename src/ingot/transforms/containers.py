@@ -9,6 +9,7 @@ stays the caller's own array or container there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import is_
 from typing import Any
 
 from ingot._native import Node, array, leaves, replace_leaves
@@ -16,6 +17,8 @@ from ingot.graph.tree import sequence_like
 from ingot.transforms.tracing import as_outputs, check_arrays, follow
 
 __all__ = ["Followed", "call_followed", "run_on"]
+
+_PLAIN = (dict, list, tuple)
 
 
 class Followed:
@@ -39,22 +42,32 @@ class Followed:
             return
         self.value = replace_leaves(argument, self._fresh, False, self._copies)
         self.tree = replace_leaves(argument, self._fresh, True)
-        self._before = [_Contents(own) for own, _ in self._copies]
+        self._before = [
+            None if isinstance(own, tuple) else _Contents(own) for own, _ in self._copies
+        ]
 
     def changes(self) -> list[tuple[Any, _Contents]]:
         """The caller's containers whose copies the function changed, and what they hold then."""
-        if not self._copies:
+        if not self._copies or self._is_as_given():
             return []
         origin = _Origin(self._own, self._fresh, self.nodes)
         for own, copy in self._copies:
             origin.add(own, copy)
         changed = []
         for (own, copy), before in zip(self._copies, self._before, strict=True):
-            if not isinstance(own, tuple):
+            if before is not None:
                 after = _Contents(copy).mapped(origin)
                 if not after.same_objects(before):
                     changed.append((own, after))
         return changed
+
+    def _is_as_given(self) -> bool:
+        """Whether it is plain to see that the function changed nothing."""
+        return (
+            all(map(is_, [leaf._node for leaf in self._fresh], self.nodes))
+            and all(type(own) in _PLAIN for own, _ in self._copies)
+            and _holds_the_same(self.value, self.tree)
+        )
 
     def copies_of(self, container: Any) -> int:
         """How many copies of one of the caller's containers the function was given."""
@@ -108,6 +121,20 @@ def _refuse_aliases(transform: str, followed: Sequence[Followed], changed: list[
                 "in its arguments, and is differentiated by each of these apart: pass it once, or "
                 "return what is new instead of changing the argument."
             )
+
+
+def _holds_the_same(one: Any, other: Any) -> bool:
+    """Whether two trees of plain containers have the same objects in the same places."""
+    if one is other:
+        return True
+    if type(one) is not type(other) or type(one) not in _PLAIN or len(one) != len(other):
+        return False
+    if type(one) is dict:
+        # names are strings as a rule, and the same objects, so comparing them costs little
+        if list(one) != list(other):
+            return False
+        one, other = one.values(), other.values()
+    return all(map(_holds_the_same, one, other))
 
 
 class _Origin:
