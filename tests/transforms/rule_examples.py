@@ -1,6 +1,7 @@
-"""Examples for every registered op: parameters, inputs within its domain, and the same in MLX.
+"""Examples for every op of `ingot.ops`: parameters, inputs within its domain, and the same in MLX.
 
-An op that is registered without an example here fails a test.
+An op that is registered without an example here, or in `search_examples.py`, fails a test. Nothing
+here needs `ingot.core`: `tests/ops/test_without_core.py` uses the examples without it.
 """
 
 from __future__ import annotations
@@ -25,18 +26,17 @@ from tests.transforms.example import (
     unary,
 )
 
-import ingot.core as mx
 from ingot.graph import dtype as dtypes
 from ingot.ops import dependencies
 from ingot.ops.elementwise import casting, exponential
 from ingot.ops.index import along_axis, indexing, masking
+from ingot.ops.internal import adjoints
 from ingot.ops.linalg import decompositions, linear_systems, singular_values
 from ingot.ops.products import contraction, convolution_rules, gathered_products, masked_products
 from ingot.ops.random import bits, vectors
 from ingot.ops.random import functions as random_functions
-from ingot.ops.reduce import reduction, scan, sorting
-from ingot.ops.shape import creation, diagonals, joining, movement, slicing, strided
-from ingot.search import factorizations, nearest_rows
+from ingot.ops.reduce import extremes, reduction, scan, sorting
+from ingot.ops.shape import creation, diagonals, joining, slicing, strided
 
 IDENTITIES = [
     Example(casting.Copy(), (PLAIN,), lambda m, x: x * 1),
@@ -53,15 +53,15 @@ IDENTITIES = [
 ]
 
 MOVEMENTS = [
-    Example(movement.Broadcast((4, 2, 3)), (PLAIN,), lambda m, x: m.broadcast_to(x, (4, 2, 3))),
-    Example(movement.Broadcast((2, 4)), (real(2, 1),), lambda m, x: m.broadcast_to(x, (2, 4))),
-    Example(movement.Broadcast((3, 1)), (real(1),), lambda m, x: m.broadcast_to(x, (3, 1))),
-    Example(movement.Broadcast((2,)), (real(),), lambda m, x: m.broadcast_to(x, (2,))),
-    Example(movement.Reshape((3, 1, 2)), (PLAIN,), lambda m, x: m.reshape(x, (3, 1, 2))),
-    Example(movement.Reshape(()), (real(1, 1),), lambda m, x: m.reshape(x, ())),
-    Example(movement.Transpose((1, 0)), (PLAIN,), lambda m, x: m.transpose(x, (1, 0))),
+    Example(adjoints.Broadcast((4, 2, 3)), (PLAIN,), lambda m, x: m.broadcast_to(x, (4, 2, 3))),
+    Example(adjoints.Broadcast((2, 4)), (real(2, 1),), lambda m, x: m.broadcast_to(x, (2, 4))),
+    Example(adjoints.Broadcast((3, 1)), (real(1),), lambda m, x: m.broadcast_to(x, (3, 1))),
+    Example(adjoints.Broadcast((2,)), (real(),), lambda m, x: m.broadcast_to(x, (2,))),
+    Example(adjoints.Reshape((3, 1, 2)), (PLAIN,), lambda m, x: m.reshape(x, (3, 1, 2))),
+    Example(adjoints.Reshape(()), (real(1, 1),), lambda m, x: m.reshape(x, ())),
+    Example(adjoints.Transpose((1, 0)), (PLAIN,), lambda m, x: m.transpose(x, (1, 0))),
     Example(
-        movement.Transpose((2, 0, 3, 1)),
+        adjoints.Transpose((2, 0, 3, 1)),
         (real(2, 3, 1, 4),),
         lambda m, x: m.transpose(x, (2, 0, 3, 1)),
     ),
@@ -182,18 +182,18 @@ REDUCTIONS = [
             lambda m, x, name=name: getattr(m, name)(x, (0, 2), keepdims=True),
         )
         for kind, name, parameters, make in (
-            (reduction.Sum, "sum", (dtypes.float64,), real),
+            (adjoints.Sum, "sum", (dtypes.float64,), real),
             (reduction.Prod, "prod", (dtypes.float64,), real),
-            (reduction.Max, "max", (), apart),
-            (reduction.Min, "min", (), apart),
+            (extremes.Max, "max", (), apart),
+            (extremes.Min, "min", (), apart),
             (reduction.All, "all", (), booleans),
             (reduction.Any, "any", (), seldom),
         )
     ),
-    Example(reduction.Sum((0,), dtypes.float64), (real(3),), lambda m, x: m.sum(x, 0, True)),
-    Example(reduction.Max((1,)), (apart(2, 3),), lambda m, x: m.max(x, 1, True)),
-    Example(reduction.ArgMax(1), (apart(3, 4),), lambda m, x: m.argmax(x, 1, True)),
-    Example(reduction.ArgMin(0), (apart(2, 3),), lambda m, x: m.argmin(x, 0, True)),
+    Example(adjoints.Sum((0,), dtypes.float64), (real(3),), lambda m, x: m.sum(x, 0, True)),
+    Example(extremes.Max((1,)), (apart(2, 3),), lambda m, x: m.max(x, 1, True)),
+    Example(extremes.ArgMax(1), (apart(3, 4),), lambda m, x: m.argmax(x, 1, True)),
+    Example(extremes.ArgMin(0), (apart(2, 3),), lambda m, x: m.argmin(x, 0, True)),
 ]
 
 SCANS = [
@@ -326,11 +326,6 @@ RANDOM = [
 ]
 
 
-def row_count(random: np.random.Generator) -> np.ndarray:
-    """How many of 6 rows count."""
-    return random.integers(4, 6)[...].astype(np.int64)
-
-
 GATHERED = [
     Example(
         gathered_products.GatheredProducts(count),
@@ -351,18 +346,7 @@ SEGMENTED = [
     )
 ]
 
-SEARCHES = [
-    Example(nearest_rows.Nearest(k, metric), (apart(3, 4), apart(6, 4), row_count))
-    for metric, k in zip(nearest_rows.METRICS, (2, 3, 1, 4, 2), strict=True)
-]
-
-FACTORIZATIONS = [
-    Example(factorizations.TallQR(), (stretching(5, 2),)),
-    Example(factorizations.TwoSidedProduct(2), (real(5, 3), real(3, 2))),
-]
-
 EXAMPLES: list[Example] = [
-    *FACTORIZATIONS,
     *ELEMENTWISE,
     *IDENTITIES,
     *MOVEMENTS,
@@ -376,7 +360,6 @@ EXAMPLES: list[Example] = [
     *CREATIONS,
     *RANDOM,
     *MATRICES,
-    *SEARCHES,
     *GATHERED,
     *SEGMENTED,
 ]
@@ -411,5 +394,3 @@ ELSEWHERE = {
     ),
     "Length": "tests/compiler/trace/test_dimension.py: it stands for a number while compile traces",
 }
-
-assert mx.array  # the ops' methods are attached when ingot.core is imported

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.transforms.example import Example
-from tests.transforms.rule_examples import EXAMPLES
+from tests.transforms.search_examples import ALL_EXAMPLES as EXAMPLES
 
 import ingot.core as mx
 

@@ -19,7 +19,8 @@ from tests.transforms.derivative_checks import (
     value,
 )
 from tests.transforms.example import Example
-from tests.transforms.rule_examples import ELSEWHERE, EXAMPLES, TWINS
+from tests.transforms.rule_examples import ELSEWHERE, TWINS
+from tests.transforms.search_examples import ALL_EXAMPLES as EXAMPLES
 
 import ingot.core as mx
 from ingot.graph.op import Missing, Op, apply, registry

@@ -14,9 +14,7 @@ from ingot.graph.errors import value_text
 from ingot.ops.elementwise import complex_numbers
 from ingot.ops.elementwise.arithmetic import positive
 from ingot.ops.index import subscript
-from ingot.ops.reduce import reduction
 from ingot.ops.shape import movement
-from ingot.ops.shape.joining import stack
 
 __all__ = ["array", "attach_functions"]
 
@@ -45,7 +43,6 @@ OWN: dict[str, Any] = {
     "__bool__": conversion.as_bool,
     "__bytes__": conversion.as_bytes,
     "__complex__": conversion.as_complex,
-    "__contains__": conversion.contains,
     "__copy__": conversion.shallow_copy,
     "__deepcopy__": conversion.deep_copy,
     "__div__": array.__truediv__,
@@ -53,18 +50,13 @@ OWN: dict[str, Any] = {
     "__dlpack_device__": dlpack.dlpack_device,
     "__float__": conversion.as_float,
     "__format__": printing.format_array,
-    "__getitem__": subscript.getitem,
     "__index__": conversion.as_index,
     "__int__": conversion.as_int,
-    "__iter__": conversion.iterate,
     "__len__": conversion.length,
     "__pos__": positive,
     "__rdiv__": array.__rtruediv__,
     "__reduce__": conversion.reduce,
     "__repr__": printing.text_of_array,
-    "__setitem__": subscript.setitem,
-    "_stack": staticmethod(stack),  # for the constructor, which is below the ops
-    "_sum_kept": reduction.sum_kept,  # for the derivatives of movements, which are below reductions
     "at": property(subscript.at, doc="For updates at indices: `x.at[i].add(y)`."),
     "imag": property(complex_numbers.imag, doc="The imaginary parts."),
     "item": conversion.item,

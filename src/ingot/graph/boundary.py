@@ -26,6 +26,7 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Checked, Dtype, array
+from ingot.graph.conversion import item
 from ingot.graph.dimension import Dimension
 from ingot.graph.dtype import is_complex, is_integer
 from ingot.graph.errors import RangeError, type_name, value_text
@@ -36,6 +37,7 @@ __all__ = [
     "Number",
     "Size",
     "at_boundary",
+    "attach",
     "check_classes",
     "check_function",
     "check_functions",
@@ -102,11 +104,15 @@ def _take_int(value: Any) -> Any:
     if type(value) is Dimension:
         return value  # asking for its value would make a guard
     if isinstance(value, (array, np.ndarray)):
-        return value.item() if value.size == 1 and _holds_ints(value) else REFUSED
+        return _number(value) if value.size == 1 and _holds_ints(value) else REFUSED
     if not hasattr(type(value), "__index__"):
         return REFUSED
     number = operator.index(value)
     return number if _LEAST <= number <= _MOST else REFUSED
+
+
+def _number(value: array | np.ndarray) -> Any:
+    return item(value) if isinstance(value, array) else value.item()
 
 
 def _holds_ints(value: Any) -> bool:
@@ -117,7 +123,7 @@ def _take_real(value: Any) -> Any:
     if isinstance(value, (bool, int, float)) or type(value) is Dimension:
         return REFUSED if isinstance(value, int) and abs(value) > _LARGEST else value
     if isinstance(value, array):
-        return value.item() if value.size == 1 and not is_complex(value.dtype) else REFUSED
+        return _number(value) if value.size == 1 and not is_complex(value.dtype) else REFUSED
     if isinstance(value, np.ndarray):
         return value.item() if value.size == 1 and value.dtype.kind in "biuf" else REFUSED
     if isinstance(value, (str, np.complexfloating)) or not hasattr(type(value), "__float__"):
@@ -414,6 +420,12 @@ def at_boundary(function: Any, title: str, converts: bool = False) -> Any:
         converts=converts,
     )
     return made
+
+
+def attach(**methods: Any) -> None:
+    """Gives arrays, which are made in C, methods by these names."""
+    for name, method in methods.items():
+        setattr(array, name, method)
 
 
 def check_functions(

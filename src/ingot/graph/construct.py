@@ -76,7 +76,7 @@ def construct(value: Any, dtype: Dtype | None = None) -> array:
     if kind is Dimension:
         return length_array(value, dtype)
     if isinstance(value, array):
-        return _native.wrap(value if dtype is None else value.astype(dtype))
+        return _native.wrap(value if dtype is None else value._cast(dtype))
     if isinstance(value, _NUMBERS):
         return _from_number(value, dtype)
     if value is None:
@@ -191,7 +191,7 @@ def _stacked(value: list[Any] | tuple[Any, ...], dtype: Dtype | None, depth: int
     if dtype is None:
         for item in items:
             common = promote(common, item.dtype)
-    return array._stack([item.astype(common) for item in items])
+    return array._stack([item._cast(common) for item in items])
 
 
 def _item(item: Any, dtype: Dtype | None, depth: int) -> array:

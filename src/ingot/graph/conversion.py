@@ -6,7 +6,6 @@ methods of `array` that need no op; core/array.py attaches them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,10 +22,8 @@ __all__ = [
     "as_index",
     "as_int",
     "as_numpy",
-    "contains",
     "deep_copy",
     "item",
-    "iterate",
     "length",
     "reduce",
     "shallow_copy",
@@ -100,21 +97,6 @@ def length(a: array) -> int:
     if a.ndim == 0:
         raise TypeError("[len] a 0-d array has no length.")
     return a.shape[0]
-
-
-def iterate(a: array) -> Iterator[array]:
-    """The items along the first axis."""
-    if a.ndim == 0:
-        raise TypeError("[iter] a 0-d array has no items: use item() for its value.")
-    return map(a.__getitem__, range(a.shape[0]))
-
-
-def contains(a: array, value: Any) -> bool:
-    """Whether an item along the first axis equals `value`."""
-    if a.ndim != 1:
-        return any(bool(row == value) for row in iterate(a))
-    equal = a == value
-    return bool(equal.any()) if isinstance(equal, array) else equal
 
 
 def shallow_copy(a: array) -> array:

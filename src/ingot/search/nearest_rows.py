@@ -22,7 +22,8 @@ from ingot.ops.elementwise.comparison import where
 from ingot.ops.elementwise.extremes import maximum
 from ingot.ops.elementwise.powers import sqrt, square
 from ingot.ops.index.indexing import Put, Take
-from ingot.ops.reduce.reduction import max, sum
+from ingot.ops.reduce.extremes import max
+from ingot.ops.reduce.reduction import sum
 from ingot.ops.shape.creation import arange, zeros_like
 from ingot.ops.shape.movement import broadcast_to, expand_dims, reshape
 from ingot.ops.shape.slicing import broadcast_batch

@@ -12,7 +12,7 @@ import ingot.core as mx
 from ingot.compiler.forms.tape import Step, Tape, parameters, tape_of
 from ingot.graph.source import Source
 from ingot.ops.elementwise.arithmetic import Add, Multiply
-from ingot.ops.shape.movement import Reshape
+from ingot.ops.internal.adjoints import Reshape
 
 
 def tape_of_call(function: Any, *args: Any) -> Tape:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from tests.support.poison import poisoned_memory
 from tests.transforms.example import Example
-from tests.transforms.rule_examples import EXAMPLES
+from tests.transforms.search_examples import ALL_EXAMPLES as EXAMPLES
 
 import ingot.core as mx
 from ingot import _native

@@ -12,7 +12,7 @@ from tests.ops.index.index_checks import check_derivatives, check_vmap, doubles,
 
 import ingot.core as mx
 from ingot.graph.op import apply
-from ingot.ops.shape.movement import Broadcast, Reshape, Transpose
+from ingot.ops.internal.adjoints import Broadcast, Reshape, Transpose
 
 FUNCTIONS: list[tuple[Any, tuple[int, ...]]] = [
     (lambda m, x: m.reshape(x, (3, -1)), (2, 3, 4)),

@@ -16,10 +16,10 @@ from ingot.graph.errors import value_text
 from ingot.graph.shape import shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.exponential import exp
-from ingot.ops.elementwise.powers import rsqrt
+from ingot.ops.elementwise.powers import rsqrt, square
 from ingot.ops.elementwise.trigonometry import cos, sin
 from ingot.ops.index.along_axis import take_along_axis
-from ingot.ops.reduce.statistics import logsumexp
+from ingot.ops.reduce.statistics import logsumexp, mean
 from ingot.ops.shape.creation import arange
 from ingot.ops.shape.joining import concatenate
 from ingot.ops.shape.movement import expand_dims, flip, require_array, reshape
@@ -61,7 +61,7 @@ def rms_norm(x: array, weight: array | None, eps: float, *, stream: StreamLike =
     """
     dtype = _result_dtype("rms_norm", x, weight=weight)
     wide = _wide(x, stream)
-    mean_square = wide.square(stream=stream).mean(-1, keepdims=True, stream=stream)
+    mean_square = mean(square(wide, stream=stream), -1, keepdims=True, stream=stream)
     normalized = astype(wide * rsqrt(mean_square + float(eps), stream=stream), dtype, stream)
     return normalized if weight is None else normalized * astype(weight, dtype, stream)
 
@@ -87,8 +87,8 @@ def layer_norm(
     if weight is None:  # a bias alone does not widen the result
         dtype = _result_dtype("layer_norm", x)
     wide = _wide(x, stream)
-    centred = wide - wide.mean(-1, keepdims=True, stream=stream)
-    variance = centred.square(stream=stream).mean(-1, keepdims=True, stream=stream)
+    centred = wide - mean(wide, -1, keepdims=True, stream=stream)
+    variance = mean(square(centred, stream=stream), -1, keepdims=True, stream=stream)
     result = astype(centred * rsqrt(variance + float(eps), stream=stream), dtype, stream)
     if weight is not None:
         result = result * astype(weight, dtype, stream)

@@ -10,6 +10,7 @@ from ingot.graph.dtype import bool_, float32, float64, is_floating, promote
 from ingot.graph.shape import shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import where
+from ingot.ops.reduce.reduction import sum
 from ingot.ops.shape.creation import zeros
 from ingot.ops.shape.joining import repeat, stack
 from ingot.ops.shape.movement import expand_dims, require_array
@@ -64,9 +65,9 @@ def gated_delta_update(
     for place in range(length):
         key = expand_dims(keys[:, place], 2)
         faded = state * decay[:, place]
-        difference = (stored[:, place] - (faded * key).sum(-1)) * rate[:, place]
+        difference = (stored[:, place] - sum(faded * key, -1)) * rate[:, place]
         following = faded + expand_dims(difference, 3) * key
-        output = (following * expand_dims(queries[:, place], 2)).sum(-1)
+        output = sum(following * expand_dims(queries[:, place], 2), -1)
         if counts is not None:
             seen = expand_dims(counts[:, place], (1, 2))
             following = where(expand_dims(seen, 3), following, state)

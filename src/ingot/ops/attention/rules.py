@@ -8,6 +8,7 @@ composition, which builds the matrix: by a mask, of higher order, and in forward
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Sequence
 from functools import cache
 from functools import partial as deferred
@@ -29,6 +30,8 @@ from ingot.ops.elementwise.comparison import where
 from ingot.ops.elementwise.exponential import exp
 from ingot.ops.elementwise.extremes import LARGEST, maximum
 from ingot.ops.products.contraction import matmul
+from ingot.ops.reduce.extremes import max
+from ingot.ops.reduce.reduction import sum
 from ingot.ops.shape.creation import arange, ones, zeros
 from ingot.ops.shape.movement import broadcast_to, expand_dims, reshape, swapaxes
 from ingot.ops.shape.slicing import broadcast_batch
@@ -98,14 +101,14 @@ def _powers(scores: array, sinks: array | None) -> tuple[array, array]:
     if scores.shape[-1] == 0:
         return scores, ones((*scores.shape[:-1], 1), scores.dtype)
     # Softmax does not depend on it, and so its derivative is of no use.
-    largest = stop_gradient(scores.max(-1, keepdims=True))
+    largest = stop_gradient(max(scores, -1, keepdims=True))
     if sinks is None:
         powers = exp(scores - largest)
-        return powers, powers.sum(-1, keepdims=True)
+        return powers, sum(powers, -1, keepdims=True)
     sink = expand_dims(sinks, (2, 3))
     largest = maximum(largest, stop_gradient(sink))
     powers = exp(scores - largest)
-    return powers, powers.sum(-1, keepdims=True) + exp(sink - largest)
+    return powers, sum(powers, -1, keepdims=True) + exp(sink - largest)
 
 
 def _pulled_back(
@@ -241,13 +244,13 @@ class AttentionCotangents(_InBlocks):
         merged = _merged(size, (*batched[:-1], True), (*inputs[:-1], sinks))
         *others, of_sinks = map(deferred(_split, size), apply_multiple(self, *merged))
         if sinks.shape[1] == 1:
-            of_sinks = of_sinks.sum(1, keepdims=True)
+            of_sinks = sum(of_sinks, 1, keepdims=True)
         return *others, of_sinks
 
 
 def _merged(size: int, batched: Sequence[bool], inputs: Sequence[array]) -> list[array]:
     """Inputs of a vmap rule with the batch axis and that of examples as one."""
-    examples = max(
+    examples = builtins.max(
         x.shape[1] if has else x.shape[0] for x, has in zip(inputs, batched, strict=True)
     )
     merged = []

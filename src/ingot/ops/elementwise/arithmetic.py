@@ -106,8 +106,8 @@ class Divide(Elementary):
     def vjp(self, cotangent: array, out: array, *inputs: array) -> tuple[Any, ...]:
         y = inputs[1]
         if y.dtype is complex64:
-            by_x = cotangent / y.conj()
-            return by_x, lambda: -(by_x * out.conj())
+            by_x = cotangent / conj(y)
+            return by_x, lambda: -(by_x * conj(out))
         by_x = cotangent / y
         return by_x, lambda: -(by_x * out)
 
@@ -223,7 +223,7 @@ class Abs(Elementwise):
             return None
         direction = _sign(inputs[0])
         if direction.dtype is complex64:
-            return astype(tangent * direction.conj(), float32)
+            return astype(tangent * conj(direction), float32)
         return tangent * direction
 
     def emit(self, k: Kernel, x: Value) -> Value:

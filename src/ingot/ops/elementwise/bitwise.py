@@ -16,7 +16,7 @@ from ingot.graph.op import Partial
 from ingot.graph.roles import Elementwise
 from ingot.graph.roles.elementary import Elementary
 from ingot.graph.roles.elementwise import INTEGRAL, dtype_mask, lift
-from ingot.ops.elementwise.casting import as_array
+from ingot.ops.elementwise.casting import as_array, astype
 
 __all__ = [
     "bitwise_and",
@@ -116,7 +116,7 @@ def _shift(shift: Lift) -> Callable[..., array]:
     def shifted(a: Any, b: Any, stream: StreamLike = None) -> array:
         if _is_boolean(a) and _is_boolean(b):
             name = shift.op.name
-            return shift(as_array(name, a).astype(uint8), as_array(name, b).astype(uint8), stream)
+            return shift(astype(as_array(name, a), uint8), astype(as_array(name, b), uint8), stream)
         return shift(a, b, stream)
 
     return shifted

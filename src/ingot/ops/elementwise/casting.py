@@ -11,6 +11,7 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, array, make, wrap
+from ingot.graph.boundary import attach
 from ingot.graph.casts import converted
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import ALL_DTYPES, is_inexact
@@ -246,3 +247,6 @@ def view(a: Any, dtype: Dtype, *, stream: StreamLike = None) -> array:
             f"divide by {new}."
         )
     return apply(Bitcast(dtype), value, stream=stream)
+
+
+attach(_cast=astype)  # for the constructor, which is below the ops

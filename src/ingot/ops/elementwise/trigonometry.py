@@ -17,6 +17,7 @@ from ingot.graph.op import Partial
 from ingot.graph.roles.elementary import Elementary
 from ingot.graph.roles.elementwise import FLOATING, REAL, lift
 from ingot.ops.elementwise.arithmetic import multiply
+from ingot.ops.elementwise.powers import rsqrt
 
 __all__ = [
     "acos",
@@ -89,7 +90,7 @@ class ArcSin(Elementary):
     function = np.arcsin
 
     def partials(self, out: array, x: array) -> tuple[Partial]:
-        return (lambda: (1 - x * x).rsqrt(),)
+        return (lambda: rsqrt(1 - x * x),)
 
 
 class ArcCos(Elementary):
@@ -101,7 +102,7 @@ class ArcCos(Elementary):
     function = np.arccos
 
     def partials(self, out: array, x: array) -> tuple[Partial]:
-        return (lambda: -(1 - x * x).rsqrt(),)
+        return (lambda: -rsqrt(1 - x * x),)
 
 
 class ArcTan(Elementary):
@@ -175,7 +176,7 @@ class ArcSinh(Elementary):
     function = np.arcsinh
 
     def partials(self, out: array, x: array) -> tuple[Partial]:
-        return (lambda: (x * x + 1).rsqrt(),)
+        return (lambda: rsqrt(x * x + 1),)
 
 
 class ArcCosh(Elementary):
@@ -189,8 +190,8 @@ class ArcCosh(Elementary):
     def partials(self, out: array, x: array) -> tuple[Partial]:
         if x.dtype is complex64:
             # The root of the product would lie on the other branch in the left half of the plane.
-            return (lambda: (x - 1).rsqrt() * (x + 1).rsqrt(),)
-        return (lambda: (x * x - 1).rsqrt(),)
+            return (lambda: rsqrt(x - 1) * rsqrt(x + 1),)
+        return (lambda: rsqrt(x * x - 1),)
 
 
 class ArcTanh(Elementary):

@@ -23,10 +23,10 @@ from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, as_lengths, axes_tuple, normalize_axis, shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import where
-from ingot.ops.reduce.reduction import as_int
+from ingot.ops.reduce.axes import as_int
 from ingot.ops.shape.creation import arange
 from ingot.ops.shape.joining import roll
-from ingot.ops.shape.movement import require_array
+from ingot.ops.shape.movement import require_array, reshape
 from ingot.ops.shape.padding import pad
 from ingot.ops.shape.slicing import Slice
 
@@ -116,7 +116,7 @@ class FourierTransform(Host):
         alone = (places == 0) | (places * 2 == self.length)
         shape = [1] * half.ndim
         shape[axis] = half.shape[axis]
-        return where(alone, 1.0, 2.0).reshape(shape)
+        return reshape(where(alone, 1.0, 2.0), shape)
 
 
 def _transformed(

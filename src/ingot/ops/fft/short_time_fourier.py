@@ -15,6 +15,7 @@ from ingot.ops.elementwise.comparison import where
 from ingot.ops.elementwise.complex_numbers import real
 from ingot.ops.fft.fourier import fft, ifft, irfft, rfft
 from ingot.ops.index.indexing import take
+from ingot.ops.index.subscript import at
 from ingot.ops.shape.creation import ones, zeros
 from ingot.ops.shape.movement import require_array, reshape, swapaxes
 from ingot.ops.shape.padding import pad
@@ -187,5 +188,5 @@ def _places(length: int, size: int, hop: int) -> np.ndarray:
 def _added(frames: array, places: array, length: int) -> array:
     """Frames added up where they belong."""
     flat = reshape(frames, (*frames.shape[:-2], frames.shape[-2] * frames.shape[-1]))
-    result: array = zeros((*flat.shape[:-1], length)).at[..., places].add(flat)
+    result: array = at(zeros((*flat.shape[:-1], length)))[..., places].add(flat)
     return result

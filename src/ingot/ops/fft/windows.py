@@ -8,6 +8,9 @@ from math import pi
 from ingot._native import array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import float32
+from ingot.ops.elementwise.arithmetic import abs
+from ingot.ops.elementwise.powers import square
+from ingot.ops.elementwise.trigonometry import cos, sin
 from ingot.ops.shape.creation import arange, ones, zeros
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning"]
@@ -27,7 +30,7 @@ def _window(name: str, M: int, shape: Callable[[array], array], stream: StreamLi
 def bartlett(M: int, *, stream: StreamLike = None) -> array:
     """The Bartlett window of M points: a triangle that is 0 at both ends."""
     middle = (M - 1) / 2
-    return _window("bartlett", M, lambda n: 1 - ((n - middle) / middle).abs(), stream)
+    return _window("bartlett", M, lambda n: 1 - abs((n - middle) / middle), stream)
 
 
 def blackman(M: int, *, stream: StreamLike = None) -> array:
@@ -35,7 +38,7 @@ def blackman(M: int, *, stream: StreamLike = None) -> array:
     step = 2 * pi / max(M - 1, 1)
 
     def shape(n: array) -> array:
-        return 0.42 - 0.5 * (n * step).cos() + 0.08 * (n * (2 * step)).cos()
+        return 0.42 - 0.5 * cos(n * step) + 0.08 * cos(n * (2 * step))
 
     return _window("blackman", M, shape, stream)
 
@@ -43,11 +46,11 @@ def blackman(M: int, *, stream: StreamLike = None) -> array:
 def hamming(M: int, *, stream: StreamLike = None) -> array:
     """The Hamming window of M points: `0.54 - 0.46 cos(x)` with x from 0 to 2 pi."""
     step = 2 * pi / max(M - 1, 1)
-    return _window("hamming", M, lambda n: 0.54 - 0.46 * (n * step).cos(), stream)
+    return _window("hamming", M, lambda n: 0.54 - 0.46 * cos(n * step), stream)
 
 
 def hanning(M: int, *, stream: StreamLike = None) -> array:
     """The Hanning window of M points: `0.5 - 0.5 cos(x)` with x from 0 to 2 pi."""
     step = pi / max(M - 1, 1)
     # The same as the square of a sine, which does not cancel at the ends.
-    return _window("hanning", M, lambda n: (n * step).sin().square(), stream)
+    return _window("hanning", M, lambda n: square(sin(n * step)), stream)

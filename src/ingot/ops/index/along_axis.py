@@ -22,10 +22,11 @@ from ingot.ops.elementwise.arithmetic import Add
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import Select, where
 from ingot.ops.internal.accumulate import accumulation, positions_along, wrapped
+from ingot.ops.internal.adjoints import Broadcast
 from ingot.ops.internal.indexed_elements import ElementsAt, IsAt, checked
 from ingot.ops.internal.positions import Positions
 from ingot.ops.shape.creation import arange, zeros
-from ingot.ops.shape.movement import Broadcast, broadcast_to, require_array, reshape
+from ingot.ops.shape.movement import broadcast_to, require_array, reshape
 from ingot.ops.shape.slicing import broadcast_batch, zeros_for_none
 
 __all__ = ["put_along_axis", "take_along_axis"]
@@ -112,7 +113,7 @@ class PutAlongAxis(Host):
         """Which updates are the ones that stay where an index occurs repeatedly."""
         numbers = arange(indices.shape[self.axis], dtype=int32)
         behind = indices.ndim - 1 - self.axis
-        numbers = broadcast_to(numbers.reshape((-1,) + (1,) * behind), indices.shape)
+        numbers = broadcast_to(reshape(numbers, (-1,) + (1,) * behind), indices.shape)
         winners = apply(self, zeros(shape, int32), numbers, indices)
         return apply(TakeAlongAxis(self.axis), winners, indices) == numbers
 

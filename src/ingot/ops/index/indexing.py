@@ -15,7 +15,7 @@ import numpy as np
 
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import bfloat16, complex64, float16, int32, is_integer
+from ingot.graph.dtype import bfloat16, float16, int32, is_integer
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Change, Op, apply, carry_out
@@ -23,17 +23,12 @@ from ingot.graph.roles import Host, Scatter
 from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, size_of
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import where
+from ingot.ops.elementwise.complex_numbers import conj
 from ingot.ops.internal.accumulate import accumulation, flat_positions, out_of_range, signed
+from ingot.ops.internal.adjoints import Broadcast, Reshape
 from ingot.ops.internal.indexed_elements import ElementsAt, checked, emitted_wrap
 from ingot.ops.shape.creation import arange, zeros
-from ingot.ops.shape.movement import (
-    Broadcast,
-    Reshape,
-    broadcast_to,
-    require_array,
-    reshape,
-    transpose,
-)
+from ingot.ops.shape.movement import broadcast_to, require_array, reshape, transpose
 from ingot.ops.shape.slicing import broadcast_batch, element, zeros_for_none
 
 __all__ = ["take"]
@@ -84,7 +79,7 @@ class _Indexed(Op, abstract=True):
             for index, has_batch in zip(indices, batched, strict=True)
         ]
         shape = full[0].shape
-        counter = arange(size, dtype=int32).reshape((size,) + (1,) * (len(shape) - 1))
+        counter = reshape(arange(size, dtype=int32), (size,) + (1,) * (len(shape) - 1))
         return [broadcast_to(counter, shape), *full]
 
 
@@ -200,9 +195,9 @@ class _Updated(_Indexed, abstract=True):
             cleared = apply(self, cotangent, zeros(updates.shape, updates.dtype), *indices)
             return (cleared, where(self.last(x.shape, indices), gathered, 0), *nothing)
         if self.mode == "multiply":
-            for_x = apply(self, cotangent, _conjugate(updates), *indices)
+            for_x = apply(self, cotangent, conj(updates), *indices)
             factors = self.other_factors(x, updates, indices)
-            return (for_x, gathered * _conjugate(factors), *nothing)
+            return (for_x, gathered * conj(factors), *nothing)
         chosen = updates == apply(Take(self.axes), out, *indices)
         return (where(x == out, cotangent, 0), where(chosen, gathered, 0), *nothing)
 
@@ -229,12 +224,12 @@ class _Updated(_Indexed, abstract=True):
         """Which updates stay where an index is repeated, in a shape that broadcasts to theirs."""
         index_shape = indices[0].shape
         lengths = tuple(shape[axis] for axis in self.axes)
-        numbers = arange(indices[0].size, dtype=int32).reshape(index_shape)
+        numbers = reshape(arange(indices[0].size, dtype=int32), index_shape)
         every = tuple(range(len(lengths)))
         winners = apply(Put(every, "assign"), zeros(lengths, int32), numbers, *indices)
         stays = apply(Take(every), winners, *indices) == numbers
         behind = len(shape) - len(lengths) - self.position
-        return stays.reshape(index_shape + (1,) * behind)
+        return reshape(stays, index_shape + (1,) * behind)
 
     def other_factors(self, x: array, updates: array, indices: Sequence[array]) -> array:
         """For each update, the product of everything else that is multiplied into its element."""
@@ -300,10 +295,6 @@ class CheckedPut(_Updated, Scatter):
             case "maximum":
                 return k.maximum(old, new)
         return k.minimum(old, new)
-
-
-def _conjugate(x: array) -> array:
-    return x.conj() if x.dtype is complex64 else x
 
 
 def take(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ingot._native import array, make, wrap
+from ingot.graph.boundary import at_boundary, attach
 from ingot.graph.dtype import bool_
 from ingot.graph.errors import value_text
 from ingot.graph.lazy_dataclass import dataclass
@@ -369,3 +370,10 @@ class ArrayAt:
 def at(a: array) -> ArrayAt:
     """The property `array.at`: updates of what a subscript names, `a.at[index].add(v)`."""
     return ArrayAt(a)
+
+
+# What subscripts call; set here, as operators are, so that it holds without the public module.
+attach(
+    __getitem__=at_boundary(getitem, "array.__getitem__"),
+    __setitem__=at_boundary(setitem, "array.__setitem__"),
+)

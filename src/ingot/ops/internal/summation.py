@@ -13,12 +13,18 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from ingot._native import reduce_in_order
+from ingot.graph.casts import converted
 from ingot.graph.reduction_order import BLOCK, LANES, PART, inner_axes
 
-__all__ = ["extreme", "ordered_reduction"]
+__all__ = ["extreme", "in_order", "ordered_reduction", "without_bfloat16", "work_dtype"]
+
+_bfloat16 = np.dtype(ml_dtypes.bfloat16)
+_float32 = np.dtype(np.float32)
+_float64 = np.dtype(np.float64)
 
 Combine = Callable[..., np.ndarray]  # (a, b, out=None), as NumPy's functions
 
@@ -153,3 +159,29 @@ def _lanes(x: np.ndarray, combine: Combine, start: complex) -> np.ndarray:
         lanes //= 2
         sums = combine(sums[:, :, :, :lanes], sums[:, :, :, lanes:])
     return sums[:, :, :, 0]
+
+
+def work_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype in which elements of `dtype` are computed: half precision is widened."""
+    return _float32 if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype
+
+
+def without_bfloat16(x: np.ndarray) -> np.ndarray:
+    """The same values in a dtype that NumPy knows itself: with bfloat16 it is slow, or wrong."""
+    return x.astype(_float32) if x.dtype == _bfloat16 else x
+
+
+def in_order(
+    x: np.ndarray,
+    axes: tuple[int, ...],
+    target: np.dtype,
+    combine: Callable[..., np.ndarray],
+    start: int,
+) -> np.ndarray:
+    """Floating-point elements, converted to the dtype `target`, combined in the one order."""
+    work = work_dtype(target)
+    total = _float64 if combine is np.add and work == _float32 else work
+    if x.dtype != target:
+        x = converted(x, target)
+    found = ordered_reduction(x.astype(work, copy=False), axes, combine, start, total)
+    return found.astype(work, copy=False).astype(target, copy=False)

@@ -34,6 +34,7 @@ from ingot.ops.products.contraction import matmul
 from ingot.ops.reduce.sorting import argsort
 from ingot.ops.shape.diagonals import eye, tril, triu
 from ingot.ops.shape.joining import concatenate
+from ingot.ops.shape.movement import matrix_transpose as transposed
 
 __all__ = ["cholesky", "lu", "lu_factor", "qr"]
 
@@ -64,18 +65,20 @@ class Cholesky(MatrixOp):
             return _semidefinite_factor(x)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
-        factor, of_factor = (out.mT, cotangent.mT) if self.upper else (out, cotangent)
-        middle = lower_with_half_diagonal(factor.mT @ of_factor)
-        half = solve_with("upper", factor.mT, middle)
-        return (hermitian_part(solve_with("upper", factor.mT, half.mT)),)
+        factor, of_factor = (
+            (transposed(out), transposed(cotangent)) if self.upper else (out, cotangent)
+        )
+        middle = lower_with_half_diagonal(transposed(factor) @ of_factor)
+        half = solve_with("upper", transposed(factor), middle)
+        return (hermitian_part(solve_with("upper", transposed(factor), transposed(half))),)
 
     def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
         if tangents[0] is None:
             return None
-        factor = out.mT if self.upper else out
+        factor = transposed(out) if self.upper else out
         half = solve_with("lower", factor, hermitian_part(tangents[0]))
-        change = factor @ lower_with_half_diagonal(solve_with("lower", factor, half.mT))
-        return change.mT if self.upper else change
+        change = factor @ lower_with_half_diagonal(solve_with("lower", factor, transposed(half)))
+        return transposed(change) if self.upper else change
 
 
 def _semidefinite_factor(x: np.ndarray) -> np.ndarray:
@@ -122,9 +125,9 @@ class QR(MatrixOp):
         q, r = out
         of_q = cotangent_or_zeros(cotangent[0], q)
         of_r = cotangent_or_zeros(cotangent[1], r)
-        middle = r @ of_r.mT - of_q.mT @ q
-        symmetric = tril(middle) + tril(middle, -1).mT
-        return (solve_with("upper", r, (of_q + q @ symmetric).mT).mT,)
+        middle = r @ transposed(of_r) - transposed(of_q) @ q
+        symmetric = tril(middle) + transposed(tril(middle, -1))
+        return (transposed(solve_with("upper", r, transposed(of_q + q @ symmetric))),)
 
     def jvp(
         self, tangents: tuple[array | None], out: tuple[array, ...], x: array
@@ -132,10 +135,12 @@ class QR(MatrixOp):
         if tangents[0] is None:
             return (None, None)
         q, r = out
-        scaled = solve_with("lower", r.mT, tangents[0].mT).mT  # times the inverse of r
-        inner = q.mT @ scaled
+        scaled = transposed(
+            solve_with("lower", transposed(r), transposed(tangents[0]))
+        )  # times the inverse of r
+        inner = transposed(q) @ scaled
         below = tril(inner, -1)
-        turn = below - below.mT
+        turn = below - transposed(below)
         return q @ (turn - inner) + scaled, triu((inner - turn) @ r)
 
 
@@ -177,9 +182,11 @@ class LU(MatrixOp):
         if of_factors is None:
             return (None,)
         lower, upper = _unpacked(x, out[0])
-        middle = tril(lower.mT @ tril(of_factors, -1), -1) + triu(triu(of_factors) @ upper.mT)
-        half = solve_with("upper", lower.mT, middle)
-        whole = solve_with("upper", upper, half.mT).mT
+        middle = tril(transposed(lower) @ tril(of_factors, -1), -1) + triu(
+            triu(of_factors) @ transposed(upper)
+        )
+        half = solve_with("upper", transposed(lower), middle)
+        whole = transposed(solve_with("upper", upper, transposed(half)))
         return (take_along_axis(whole, out[2][..., None], -2),)
 
     def jvp(
@@ -190,7 +197,7 @@ class LU(MatrixOp):
         lower, upper = _unpacked(x, out[0])
         exchanged = take_along_axis(tangents[0], argsort(out[2])[..., None], -2)
         half = solve_with("lower", lower, exchanged)
-        middle = solve_with("lower", upper.mT, half.mT).mT
+        middle = transposed(solve_with("lower", transposed(upper), transposed(half)))
         return lower @ tril(middle, -1) + triu(middle) @ upper, None, None
 
 
@@ -240,7 +247,7 @@ def qr(a: array, *, stream: StreamLike = None) -> tuple[array, array]:
         return q, r
     # The columns that are left over have no influence on Q.
     q, r = apply_multiple(_QR, a[..., :rows], stream=stream)
-    rest = matmul(q.mT, a[..., rows:], stream=stream)
+    rest = matmul(transposed(q), a[..., rows:], stream=stream)
     return q, concatenate([r, rest], -1, stream=stream)
 
 

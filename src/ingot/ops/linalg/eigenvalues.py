@@ -21,7 +21,7 @@ from ingot.graph.op import apply
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.shape import Shape
 from ingot.ops.elementwise.casting import astype
-from ingot.ops.elementwise.complex_numbers import real
+from ingot.ops.elementwise.complex_numbers import conj, real
 from ingot.ops.linalg.linear_systems import solve_with
 from ingot.ops.linalg.matrices import (
     FLOATS_AND_COMPLEX,
@@ -38,6 +38,7 @@ from ingot.ops.linalg.matrices import (
     require_finite,
     require_square,
 )
+from ingot.ops.shape.diagonals import diagonal
 
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
 
@@ -80,7 +81,7 @@ class SymmetricEigen(MatrixOp):
         values, vectors = out
         inner = adjoint(vectors) @ hermitian_part(tangents[0]) @ vectors
         turned = vectors @ (differences_inverted(values) * inner)
-        return real(inner.diagonal(0, -2, -1)), turned
+        return real(diagonal(inner, 0, -2, -1)), turned
 
 
 def _symmetric_solver(lower: bool, values_only: bool = False) -> Any:
@@ -119,7 +120,7 @@ class SymmetricEigenvalues(MatrixOp):
             return None
         _, vectors = apply_multiple(SymmetricEigen(self.lower), x)
         inner = adjoint(vectors) @ hermitian_part(tangents[0]) @ vectors
-        return real(inner.diagonal(0, -2, -1))
+        return real(diagonal(inner, 0, -2, -1))
 
 
 class Eigen(MatrixOp):
@@ -148,9 +149,9 @@ class Eigen(MatrixOp):
         if cotangent[1] is not None:
             inner = adjoint(vectors) @ cotangent[1]
             # Vectors keep their length: what would lengthen them is taken away.
-            lengths = real(inner.diagonal(0, -2, -1))[..., None, :]
+            lengths = real(diagonal(inner, 0, -2, -1))[..., None, :]
             turn = inner - (adjoint(vectors) @ vectors) * lengths
-            core = core + differences_inverted(values).conj() * turn
+            core = core + conj(differences_inverted(values)) * turn
         result = solve_with("all", adjoint(vectors), core @ adjoint(vectors))
         return (result if x.dtype is complex64 else astype(real(result), x.dtype),)
 
@@ -163,8 +164,8 @@ class Eigen(MatrixOp):
         inner = solve_with("all", vectors, astype(tangents[0], complex64) @ vectors)
         turn = differences_inverted(values) * inner
         turned = vectors @ turn
-        lengths = real((adjoint(vectors) @ turned).diagonal(0, -2, -1))[..., None, :]
-        return inner.diagonal(0, -2, -1), turned - vectors * lengths
+        lengths = real(diagonal(adjoint(vectors) @ turned, 0, -2, -1))[..., None, :]
+        return diagonal(inner, 0, -2, -1), turned - vectors * lengths
 
 
 class Eigenvalues(MatrixOp):

@@ -32,10 +32,12 @@ from ingot.ops.linalg.matrices import (
     require_square,
 )
 from ingot.ops.products.contraction import matmul
+from ingot.ops.reduce.reduction import sum
 from ingot.ops.shape.creation import ones_like
 from ingot.ops.shape.diagonals import tril, triu
 from ingot.ops.shape.joining import roll
 from ingot.ops.shape.movement import broadcast_to, flip, require_array, reshape, squeeze
+from ingot.ops.shape.movement import matrix_transpose as transposed
 from ingot.ops.shape.slicing import broadcast_batch
 
 __all__ = [
@@ -205,13 +207,13 @@ def _cofactors(x: array) -> array:
         # Each row is the cross product of the other two rows.
         first, second = roll(x, -1, -2), roll(x, -2, -2)
         return roll(first * roll(second, -1, -1) - roll(first, -1, -1) * second, -1, -1)
-    return apply(_DET, x)[..., None, None] * apply(_INVERSE, x).mT
+    return apply(_DET, x)[..., None, None] * transposed(apply(_INVERSE, x))
 
 
 def _inverse_transposed(x: array) -> array:
     """The derivative of the logarithms of the absolute values of the determinants."""
     if x.shape[-1] > 3:
-        return apply(_INVERSE, x).mT
+        return transposed(apply(_INVERSE, x))
     return _cofactors(x) / apply(_DET, x)[..., None, None]
 
 
@@ -231,7 +233,7 @@ class Det(MatrixOp):
     def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
         if tangents[0] is None:
             return None
-        return (tangents[0] * _cofactors(x)).sum((-2, -1))
+        return sum(tangents[0] * _cofactors(x), (-2, -1))
 
 
 class SlogDet(MatrixOp):
@@ -261,7 +263,7 @@ class SlogDet(MatrixOp):
     ) -> tuple[array | None, ...]:
         if tangents[0] is None:
             return (None, None)
-        return None, (tangents[0] * _inverse_transposed(x)).sum((-2, -1))
+        return None, sum(tangents[0] * _inverse_transposed(x), (-2, -1))
 
 
 _INVERSE = Inverse("all")
@@ -305,8 +307,8 @@ def cholesky_inv(a: array, upper: bool = False, *, stream: StreamLike = None) ->
     require_square("linalg.cholesky_inv", a)
     inverse = tri_inv(a, upper, stream=stream)
     if upper:
-        return matmul(inverse, inverse.mT, stream=stream)
-    return matmul(inverse.mT, inverse, stream=stream)
+        return matmul(inverse, transposed(inverse), stream=stream)
+    return matmul(transposed(inverse), inverse, stream=stream)
 
 
 def solve(a: array, b: array, *, stream: StreamLike = None) -> array:

@@ -21,9 +21,10 @@ from ingot.graph.outputs import apply_multiple
 from ingot.graph.roles import Host
 from ingot.graph.shape import shape_text
 from ingot.ops.elementwise.comparison import where
+from ingot.ops.elementwise.complex_numbers import conj
 from ingot.ops.shape.creation import zeros
-from ingot.ops.shape.diagonals import eye, tril
-from ingot.ops.shape.movement import require_array
+from ingot.ops.shape.diagonals import diagonal, eye, tril
+from ingot.ops.shape.movement import matrix_transpose, require_array
 
 __all__ = [
     "BY_LAPACK",
@@ -145,7 +146,7 @@ def require_finite(name: str, x: np.ndarray) -> None:
 
 def adjoint(x: array) -> array:
     """The conjugates of the transposed matrices."""
-    return x.conj().mT if x.dtype is complex64 else x.mT
+    return matrix_transpose(conj(x))
 
 
 def hermitian_part(x: array) -> array:
@@ -160,7 +161,7 @@ def diagonal_matrix(values: array) -> array:
 
 def lower_with_half_diagonal(x: array) -> array:
     """The lower triangle; of a symmetric matrix it and its transpose add up to the matrix."""
-    return tril(x) - diagonal_matrix(x.diagonal(0, -2, -1)) * 0.5
+    return tril(x) - diagonal_matrix(diagonal(x, 0, -2, -1)) * 0.5
 
 
 def differences_inverted(values: array) -> array:

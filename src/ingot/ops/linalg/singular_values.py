@@ -36,7 +36,9 @@ from ingot.ops.linalg.matrices import (
     require_finite,
     require_matrices,
 )
+from ingot.ops.shape.diagonals import diagonal
 from ingot.ops.shape.joining import concatenate
+from ingot.ops.shape.movement import matrix_transpose as transposed
 
 __all__ = ["pinv", "singular_values", "svd"]
 
@@ -113,7 +115,7 @@ class SVD(MatrixOp):
             of_right = of_right + scaled - parts.right @ (adjoint(inner) * parts.inverted)
             vectors = adjoint(out[2])
             of_right = _with_rest(self.full, parts.common, parts.right, vectors, scaled, of_right)
-        return of_left, real(inner.diagonal(0, -2, -1)), adjoint(of_right)
+        return of_left, real(diagonal(inner, 0, -2, -1)), adjoint(of_right)
 
 
 def _with_rest(
@@ -146,7 +148,7 @@ class _Parts:
         left = self.gaps * (along_columns + adjoint(along_columns))
         right = self.gaps * (along_rows + adjoint(along_rows))
         if self.is_complex:
-            phase = imag(inner.diagonal(0, -2, -1)) / self.values
+            phase = imag(diagonal(inner, 0, -2, -1)) / self.values
             left = left + diagonal_matrix(phase) * 1j
         return left, right
 
@@ -159,7 +161,7 @@ class _Parts:
             turn = adjoint(self.left) @ of_left[..., : self.common]
             core = core + self.gaps * (turn - adjoint(turn)) * self.values[..., None, :]
             if self.is_complex:
-                phase = imag(turn.diagonal(0, -2, -1)) / self.values
+                phase = imag(diagonal(turn, 0, -2, -1)) / self.values
                 core = core + diagonal_matrix(phase) * 1j
         if of_right is not None:
             turn = adjoint(self.right) @ adjoint(of_right[..., : self.common, :])
@@ -200,7 +202,7 @@ class SingularValues(MatrixOp):
             return None
         left, _, right = apply_multiple(_REDUCED, x)
         inner = adjoint(left) @ tangents[0] @ adjoint(right)
-        return real(inner.diagonal(0, -2, -1))
+        return real(diagonal(inner, 0, -2, -1))
 
 
 class PseudoInverse(MatrixOp):
@@ -220,9 +222,9 @@ class PseudoInverse(MatrixOp):
     # For matrices near which the rank does not change.
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
-        within = out.mT @ cotangent @ out.mT
-        by_rows = cotangent.mT @ out @ out.mT
-        by_columns = out.mT @ out @ cotangent.mT
+        within = transposed(out) @ cotangent @ transposed(out)
+        by_rows = transposed(cotangent) @ out @ transposed(out)
+        by_columns = transposed(out) @ out @ transposed(cotangent)
         rows = by_rows - x @ (out @ by_rows)
         columns = by_columns - (by_columns @ out) @ x
         return (rows + columns - within,)
@@ -232,8 +234,8 @@ class PseudoInverse(MatrixOp):
         if change is None:
             return None
         within = out @ change @ out
-        by_rows = out @ out.mT @ change.mT
-        by_columns = change.mT @ out.mT @ out
+        by_rows = out @ transposed(out) @ transposed(change)
+        by_columns = transposed(change) @ transposed(out) @ out
         rows = by_rows - (by_rows @ x) @ out
         columns = by_columns - out @ (x @ by_columns)
         return rows + columns - within

@@ -30,7 +30,10 @@ from ingot.graph.shape import (
     size_of,
 )
 from ingot.ops.elementwise.casting import astype
-from ingot.ops.shape.movement import Reshape, Transpose, broadcast_to, reshape, transpose
+from ingot.ops.elementwise.complex_numbers import conj
+from ingot.ops.internal.adjoints import Reshape, Transpose
+from ingot.ops.reduce.reduction import sum
+from ingot.ops.shape.movement import broadcast_to, reshape, transpose
 
 __all__ = ["addmm", "inner", "kron", "matmul", "outer", "tensordot", "vecdot"]
 
@@ -110,12 +113,8 @@ def _transposed(x: array, stream: StreamLike = None) -> array:
     return make(_swap(x.ndim), (x,), (*batch, columns, rows), x.dtype, stream)
 
 
-def _conjugate(x: array) -> array:
-    return x.conj() if x.dtype is complex64 else x
-
-
 def _adjoint(x: array) -> array:
-    return _transposed(_conjugate(x))
+    return _transposed(conj(x))
 
 
 def _is_transposed(x: array) -> bool:
@@ -129,13 +128,13 @@ def _is_transposed(x: array) -> bool:
 
 def _cotangent_of_a(cotangent: array, a: array, b: array) -> array:
     if _is_transposed(a):
-        return _transposed(_product(_conjugate(b), _transposed(cotangent)))
+        return _transposed(_product(conj(b), _transposed(cotangent)))
     return _product(cotangent, _adjoint(b))
 
 
 def _cotangent_of_b(cotangent: array, a: array, b: array) -> array:
     if _is_transposed(b):
-        return _transposed(_product(_transposed(cotangent), _conjugate(a)))
+        return _transposed(_product(_transposed(cotangent), conj(a)))
     return _product(_adjoint(a), cotangent)
 
 
@@ -361,8 +360,8 @@ def vecdot(a: array, b: array, /, axis: int = -1, *, stream: StreamLike = None) 
             f"[vecdot] shapes {shape_text(a.shape)} and {shape_text(b.shape)} must have the same "
             f"length along axis {position}."
         )
-    conjugate = a.conj() if a.dtype is complex64 else a
-    return (conjugate * b).sum(position, stream=stream)
+    conjugate = conj(a)
+    return sum(conjugate * b, position, stream=stream)
 
 
 def kron(a: array, b: array, *, stream: StreamLike = None) -> array:

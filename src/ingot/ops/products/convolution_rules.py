@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from ingot._native import Dtype, array
-from ingot.graph.dtype import complex64
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape
+from ingot.ops.elementwise.complex_numbers import conj
 from ingot.ops.products.correlation import Geometry, correlate, correlate_batch
 from ingot.ops.shape.movement import flip, reshape, transpose
 
@@ -84,13 +84,13 @@ class Convolution(_Bilinear):
         backward = Convolution(
             self.spreads, before, self.steps, self.strides, self.groups, shape[1:-1]
         )
-        exchanged = _exchanged(_conjugate(filters), self.groups)
+        exchanged = _exchanged(conj(filters), self.groups)
         return apply(backward, cotangent, flip(exchanged, range(1, len(taps) + 1)))
 
     def cotangent_of_filters(self, cotangent: array, x: array, shape: Shape) -> array:
         """The products of inputs and cotangents that meet at each tap."""
         by_filters = ConvolutionByFilters(*self.geometry, self.groups, shape[1:-1])
-        return apply(by_filters, _conjugate(x), cotangent)
+        return apply(by_filters, conj(x), cotangent)
 
     def vmap(self, size: int, batched: tuple[bool, ...], x: array, filters: array) -> array:
         if not batched[1]:  # more examples
@@ -121,10 +121,10 @@ class ConvolutionByFilters(_Bilinear):
         forward = Convolution(*self.geometry, self.groups, outputs.shape[1:-1])
 
         def of_input() -> array:
-            filters = _conjugate(cotangent)
-            return forward.cotangent_of_input(_conjugate(outputs), x.shape, filters)
+            filters = conj(cotangent)
+            return forward.cotangent_of_input(conj(outputs), x.shape, filters)
 
-        return of_input, lambda: apply(forward, _conjugate(x), cotangent)
+        return of_input, lambda: apply(forward, conj(x), cotangent)
 
     def vmap(self, size: int, batched: tuple[bool, ...], x: array, outputs: array) -> array:
         if not batched[0]:  # more filters in each group
@@ -137,10 +137,6 @@ class ConvolutionByFilters(_Bilinear):
         # More input channels of all filters.
         result = apply(self, _batch_into_channels(x, self.groups), outputs)
         return _batch_from_channels(result, size, 1)
-
-
-def _conjugate(x: array) -> array:
-    return x.conj() if x.dtype is complex64 else x
 
 
 def _with_groups(op: Any, factor: int) -> Any:

@@ -20,6 +20,7 @@ from ingot.graph.device import StreamLike
 from ingot.graph.libraries import opt_einsum_paths
 from ingot.graph.shape import Shape, shape_text, size_of
 from ingot.ops.products.contraction import matmul
+from ingot.ops.reduce.reduction import sum
 from ingot.ops.shape.diagonals import diagonal
 from ingot.ops.shape.movement import reshape, squeeze, transpose
 
@@ -245,7 +246,7 @@ def _summed(term: _Term, kept: str, stream: StreamLike) -> _Term:
     if not axes:
         return term
     labels = "".join(label for label in term.labels if label in kept)
-    return _Term(labels, term.value.sum(axes, stream=stream))
+    return _Term(labels, sum(term.value, axes, stream=stream))
 
 
 def _contracted(a: _Term, b: _Term, others: str, stream: StreamLike) -> _Term:

@@ -16,6 +16,7 @@ from ingot.graph.shape import Shape, broadcast_shapes, shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import where
 from ingot.ops.products.contraction import matmul
+from ingot.ops.reduce.reduction import sum
 from ingot.ops.shape.creation import arange
 from ingot.ops.shape.movement import broadcast_to, expand_dims, require_array, reshape, swapaxes
 
@@ -112,10 +113,10 @@ class SegmentedMatmul(Host):
         inside = _inside(bounds, a.shape[1], a.dtype)
 
         def of_a() -> array:
-            return (matmul(cotangent, swapaxes(b, 0, 1)) * expand_dims(inside, 1)).sum(0)
+            return sum(matmul(cotangent, swapaxes(b, 0, 1)) * expand_dims(inside, 1), 0)
 
         def of_b() -> array:
-            return (matmul(swapaxes(a, 0, 1), cotangent) * expand_dims(inside, 2)).sum(0)
+            return sum(matmul(swapaxes(a, 0, 1), cotangent) * expand_dims(inside, 2), 0)
 
         return of_a, of_b, None
 

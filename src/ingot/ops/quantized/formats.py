@@ -20,6 +20,7 @@ from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import where
 from ingot.ops.elementwise.exponential import log2
 from ingot.ops.elementwise.rounding import floor, round
+from ingot.ops.reduce.reduction import sum
 from ingot.ops.shape.movement import require_array, reshape
 
 __all__ = ["decode_fp4", "encode_fp4", "from_fp8", "pack", "to_fp8", "unpack"]
@@ -56,7 +57,7 @@ def pack(codes: array, bits: int) -> array:
     moved = chunks << array(up)
     if _crosses(bits):
         moved = moved | (chunks >> array(down))
-    packed = moved.sum(-1)  # no bit is set twice
+    packed = sum(moved, -1)  # no bit is set twice
     return reshape(packed, (*codes.shape[:-1], codes.shape[-1] // count * len(up)))
 
 

@@ -24,6 +24,7 @@ from ingot.ops.quantized.quantization import (
     quantize,
     scheme_of,
 )
+from ingot.ops.reduce.reduction import sum
 from ingot.ops.shape.movement import expand_dims, require_array, reshape, swapaxes
 
 __all__ = ["gather_qmm", "gather_qqmm", "qqmm", "quantized_matmul"]
@@ -70,7 +71,7 @@ def quantized_matmul(
     ):
         # One row: sums over what is unpacked in the same loop, which reads the codes and no more.
         grouped = grouped_numbers(scheme, w, scales, biases)
-        sums = (grouped * reshape(astype(x, float32), grouped.shape[1:])).sum((1, 2, 3))
+        sums = sum(grouped * reshape(astype(x, float32), grouped.shape[1:]), (1, 2, 3))
         return astype(reshape(sums, (*x.shape[:-1], w.shape[0])), dtype, stream)
     numbers = _oriented(name, x, numbers_of(scheme, w, scales, biases), transpose)
     return matmul(astype(x, dtype), astype(numbers, dtype), stream=stream)

@@ -24,6 +24,7 @@ from ingot.ops.elementwise.extremes import maximum, minimum
 from ingot.ops.elementwise.powers import power
 from ingot.ops.elementwise.rounding import ceil, round
 from ingot.ops.quantized.formats import decode_fp4, encode_fp4, from_fp8, pack, to_fp8, unpack
+from ingot.ops.reduce.extremes import max, min
 from ingot.ops.shape.movement import expand_dims, require_array, reshape
 
 __all__ = ["dequantize", "from_fp8", "quantize", "to_fp8"]
@@ -151,8 +152,8 @@ def _affine_codes(groups: array, bits: int) -> tuple[array, array, array]:
     The larger end of the range of a group, by absolute value, gets a code of its own, and 0 one.
     """
     wide = astype(groups, float32)
-    largest = wide.max(-1, keepdims=True)
-    smallest = wide.min(-1, keepdims=True)
+    largest = max(wide, -1, keepdims=True)
+    smallest = min(wide, -1, keepdims=True)
     codes = (1 << bits) - 1
     if bits == 1:  # two numbers: the ends of the range
         scale = maximum(largest - smallest, _SMALLEST_SCALE)
@@ -172,7 +173,7 @@ def _affine_codes(groups: array, bits: int) -> tuple[array, array, array]:
 def _float_codes(groups: array, scheme: Scheme, global_scale: array | None) -> tuple[array, array]:
     """Codes of groups along the last axis that are small floats, and codes of their scales."""
     dtype = groups.dtype
-    scale = astype(abs(groups).max(-1, keepdims=True), float32) / scheme.largest
+    scale = astype(max(abs(groups), -1, keepdims=True), float32) / scheme.largest
     if scheme.mode == "nvfp4":
         unit = _unit(global_scale)
         code = to_fp8(scale if unit is None else scale / unit)

@@ -25,8 +25,8 @@ from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply, no_rule
 from ingot.graph.roles import Host, PairedMap
 from ingot.graph.shape import Shape, size_of
+from ingot.ops.internal.adjoints import Broadcast, Reshape
 from ingot.ops.internal.positions import IN_PROGRAMS, Positions
-from ingot.ops.shape.movement import Broadcast, Reshape
 from ingot.ops.shape.slicing import Slice
 
 __all__ = ["random_bits"]

@@ -28,7 +28,8 @@ from ingot.ops.random.distributions import (
     uniform,
 )
 from ingot.ops.random.state import key_or_next
-from ingot.ops.reduce.reduction import argmax, max, sum
+from ingot.ops.reduce.extremes import argmax, max
+from ingot.ops.reduce.reduction import sum
 from ingot.ops.reduce.scan import cumsum
 from ingot.ops.reduce.sorting import argsort, searchsorted
 from ingot.ops.shape.movement import expand_dims, reshape

@@ -14,12 +14,12 @@ from ingot.ops.elementwise.arithmetic import abs as absolute
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.powers import power, sqrt, square
 from ingot.ops.linalg.singular_values import singular_values
-from ingot.ops.reduce.reduction import as_int, without_axes
-from ingot.ops.reduce.reduction import max as maximum_of
-from ingot.ops.reduce.reduction import min as minimum_of
+from ingot.ops.reduce.axes import as_int, without_axes
+from ingot.ops.reduce.extremes import max as maximum_of
+from ingot.ops.reduce.extremes import min as minimum_of
 from ingot.ops.reduce.reduction import sum as sum_of
 from ingot.ops.shape.joining import roll
-from ingot.ops.shape.movement import broadcast_arrays, moveaxis, require_array
+from ingot.ops.shape.movement import broadcast_arrays, moveaxis, require_array, reshape
 from ingot.ops.shape.padding import pad
 
 __all__ = ["cross", "norm"]
@@ -140,7 +140,7 @@ def _matrix_norm(
         combine = {"nuc": sum_of, 2: maximum_of, -2: minimum_of}[which]
         result = combine(found, -1, stream=stream)
         for place in sorted(axes):
-            result = result.reshape((*result.shape[:place], 1, *result.shape[place:]))
+            result = reshape(result, (*result.shape[:place], 1, *result.shape[place:]))
         return result if which == "nuc" else _as(values.dtype, result, stream)
     added, compared = (rows, columns) if which in (1, -1) else (columns, rows)
     extreme: Callable[..., array] = maximum_of if which > 0 else minimum_of

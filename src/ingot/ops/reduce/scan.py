@@ -16,15 +16,17 @@ import numpy as np
 from ingot._native import Dtype, array, wrap
 from ingot.graph.blocks import longest_axis
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import bool_, float32, int32, is_complex, is_inexact
+from ingot.graph.dtype import bool_, float32, int32, is_inexact
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
 from ingot.graph.roles import Host, Scan
 from ingot.graph.shape import Shape, normalize_axis
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import where
+from ingot.ops.elementwise.complex_numbers import conj
 from ingot.ops.elementwise.exponential import exp
-from ingot.ops.reduce.reduction import as_int, flattened, work_dtype
+from ingot.ops.internal.summation import work_dtype
+from ingot.ops.reduce.axes import as_int, flattened
 from ingot.ops.shape.creation import zeros
 from ingot.ops.shape.movement import require_array
 from ingot.ops.shape.slicing import Slice, SliceUpdate, broadcast_batch
@@ -65,10 +67,6 @@ def _shifted(a: array, axis: int, forward: bool) -> array:
     return apply(SliceUpdate(begin, end, (1,) * a.ndim), zeros(a.shape, a.dtype), moved)
 
 
-def _conjugate(a: array) -> array:
-    return a.conj() if is_complex(a.dtype) else a
-
-
 @dataclass(frozen=True)
 class Recurrence(Host):
     """out[i] = factor[i] * out[i-1] + term[i] along `axis`, from the end if `reverse`.
@@ -101,9 +99,9 @@ class Recurrence(Host):
 
     def vjp(self, cotangent: array, out: array, factor: array, term: array) -> tuple[array, array]:
         following = _shifted(factor, self.axis, forward=self.reverse)
-        back = apply(Recurrence(self.axis, not self.reverse), _conjugate(following), cotangent)
+        back = apply(Recurrence(self.axis, not self.reverse), conj(following), cotangent)
         previous = _shifted(out, self.axis, forward=not self.reverse)
-        return back * _conjugate(previous), back
+        return back * conj(previous), back
 
     def jvp(
         self, tangents: tuple[array | None, array | None], out: array, factor: array, term: array
@@ -182,8 +180,8 @@ class _Cumulative(Scan, abstract=True):
             cotangent = _shifted(cotangent, self.axis, forward=self.reverse)
         by_previous, by_element = self.partials(out, self.exclusive(x), x)
         following = _shifted(by_previous, self.axis, forward=self.reverse)
-        back = apply(Recurrence(self.axis, not self.reverse), _conjugate(following), cotangent)
-        return (back * _conjugate(by_element),)
+        back = apply(Recurrence(self.axis, not self.reverse), conj(following), cotangent)
+        return (back * conj(by_element),)
 
     def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
         if tangents[0] is None:

@@ -24,14 +24,8 @@ from ingot.graph.shape import Shape, normalize_axis, shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import isnan, where
 from ingot.ops.index.along_axis import take_along_axis
-from ingot.ops.reduce.reduction import (
-    Axis,
-    as_int,
-    flattened,
-    joined_axes,
-    reduced_axes,
-    without_bfloat16,
-)
+from ingot.ops.internal.summation import without_bfloat16
+from ingot.ops.reduce.axes import Axis, as_int, flattened, joined_axes, reduced_axes
 from ingot.ops.reduce.scan import section
 from ingot.ops.shape.movement import require_array, reshape
 from ingot.ops.shape.slicing import broadcast_batch

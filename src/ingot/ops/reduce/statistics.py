@@ -17,10 +17,12 @@ from ingot.graph.op import apply
 from ingot.graph.shape import shape_text
 from ingot.ops.elementwise.casting import astype, stop_gradient
 from ingot.ops.elementwise.comparison import isclose, isfinite, isnan, where
-from ingot.ops.elementwise.complex_numbers import real
+from ingot.ops.elementwise.complex_numbers import conj, real
 from ingot.ops.elementwise.exponential import exp, log
 from ingot.ops.elementwise.powers import sqrt
-from ingot.ops.reduce.reduction import Axis, Max, all, as_int, reduced_axes, total, without_axes
+from ingot.ops.reduce.axes import Axis, as_int, reduced_axes, without_axes
+from ingot.ops.reduce.extremes import Max
+from ingot.ops.reduce.reduction import all, total
 from ingot.ops.shape.creation import ones_like
 from ingot.ops.shape.movement import as_array, require_array
 
@@ -132,7 +134,7 @@ def _variance(
     # Two passes: the mean of squares less the square of the mean would cancel.
     wide = astype(a, _work(a.dtype), stream)
     deviation = wide - mean(wide, axes, True, stream=stream)
-    squares = deviation * (deviation.conj() if is_complex(a.dtype) else deviation)
+    squares = deviation * (conj(deviation))
     if is_complex(a.dtype):
         squares = real(squares, stream=stream)
     if axes:

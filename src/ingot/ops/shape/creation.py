@@ -33,8 +33,9 @@ from ingot.graph.op import apply, no_rule
 from ingot.graph.roles import Host, Map
 from ingot.graph.shape import Shape, as_shape
 from ingot.ops.elementwise.casting import astype
+from ingot.ops.internal.adjoints import Broadcast
 from ingot.ops.internal.positions import IN_PROGRAMS, Positions
-from ingot.ops.shape.movement import Broadcast, as_array, broadcast_to, require_array
+from ingot.ops.shape.movement import as_array, broadcast_to, require_array
 
 __all__ = [
     "arange",

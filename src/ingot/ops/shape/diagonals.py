@@ -13,6 +13,7 @@ from ingot.graph.roles import Linear, View
 from ingot.graph.shape import Shape, normalize_axis, shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import where
+from ingot.ops.reduce.reduction import sum
 from ingot.ops.shape.creation import arange, zeros
 from ingot.ops.shape.movement import require_array, reshape, transpose
 from ingot.ops.shape.slicing import SliceUpdate
@@ -150,7 +151,7 @@ def trace(
     elements = _diagonal("trace", a, offset, axis1, axis2, stream)
     if dtype is not None:
         elements = astype(elements, dtype, stream)
-    return elements.sum(-1, stream=stream)
+    return sum(elements, -1, stream=stream)
 
 
 def _below(rows: int, columns: int, k: int, stream: StreamLike) -> array:

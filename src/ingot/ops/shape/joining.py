@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ingot._native import Dtype, array, make, promote, wrap
+from ingot.graph.boundary import attach
 from ingot.graph.device import StreamLike
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
@@ -320,3 +321,6 @@ def meshgrid(
         thin = reshape(a, lengths, stream=stream)
         grids.append(thin if sparse else broadcast_to(thin, shape, stream=stream))
     return tuple(grids)
+
+
+attach(_stack=staticmethod(stack))  # for the constructor, which is below the ops

@@ -1,27 +1,20 @@
 """Movement: ops that only rearrange elements, and the functions on shapes that are made of them.
 
-Three ops do it all: `Broadcast`, `Reshape` and `Transpose`. Each gives a view of its input where
-strides can express the result; only a `Reshape` of elements that do not lie in order copies.
+The ops are in `internal/adjoints.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from ingot import _native
 from ingot._native import Dtype, array, make, wrap
 from ingot.graph import shape as shapes
 from ingot.graph.construct import coerce, scalar
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bool_, complex64, float32, int32, int64, is_floating
 from ingot.graph.errors import ConversionError, value_text
-from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
-from ingot.graph.roles import Linear, View
 from ingot.graph.shape import (
     Shape,
     as_axes,
@@ -32,6 +25,7 @@ from ingot.graph.shape import (
     same_shape,
     shape_text,
 )
+from ingot.ops.internal.adjoints import Broadcast, Transpose, reshaped
 
 __all__ = [
     "atleast_1d",
@@ -52,127 +46,6 @@ __all__ = [
     "transpose",
     "unflatten",
 ]
-
-
-@dataclass(frozen=True)
-class Broadcast(Linear, View):
-    """Repeats elements along new axes in front and along axes of length 1, without copying."""
-
-    shape: Shape
-
-    broadcasts = True
-
-    def is_no_op(self, x: Any) -> bool:
-        return bool(x.shape == self.shape)
-
-    def infer(self, x: array) -> tuple[Shape, Dtype]:
-        return self.shape, x.dtype
-
-    def evaluate(self, x: np.ndarray) -> np.ndarray:
-        if not x.flags.c_contiguous:
-            return np.broadcast_to(x, self.shape)
-        # The same in a third of the time.
-        repeated = tuple(
-            0 if length == 1 else stride for length, stride in zip(x.shape, x.strides, strict=True)
-        )
-        strides = (0,) * (len(self.shape) - x.ndim) + repeated
-        view: np.ndarray = np.ndarray(self.shape, x.dtype, x, 0, strides)
-        # Elements share memory here, and all arrays of zeros share theirs: nobody may write to it.
-        view.flags.writeable = False
-        return view
-
-    def layout(self, shape: Shape, strides: Shape) -> tuple[int, Shape]:
-        repeated = tuple(
-            0 if length == 1 else stride for length, stride in zip(shape, strides, strict=True)
-        )
-        return 0, (0,) * (len(self.shape) - len(shape)) + repeated
-
-    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
-        shape = x.shape
-        axes = _repeated_axes(shape, self.shape)
-        return (_reshaped(cotangent._sum_kept(axes) if axes else cotangent, shape, None),)
-
-    def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
-        missing = len(self.shape) - (x.ndim - 1)
-        aligned = _reshaped(x, (size, *(1,) * missing, *x.shape[1:]), None) if missing else x
-        shape = (size, *self.shape)
-        return make(Broadcast(shape), (aligned,), shape, x.dtype)
-
-
-def _repeated_axes(old: Shape, new: Shape) -> tuple[int, ...]:
-    """The axes of `new` along which a broadcast of `old` repeats elements."""
-    missing = len(new) - len(old)
-    if old == new[missing:]:
-        return tuple(range(missing))
-    repeated = (
-        axis
-        for axis, length in enumerate(new)
-        if length != 1 and (axis < missing or old[axis - missing] == 1)
-    )
-    return tuple(repeated)
-
-
-@dataclass(frozen=True)
-class Reshape(Linear, View):
-    """The same elements in the same order under another shape."""
-
-    shape: Shape
-
-    keeps_order = True
-
-    def is_no_op(self, x: Any) -> bool:
-        return bool(x.shape == self.shape)
-
-    def infer(self, x: array) -> tuple[Shape, Dtype]:
-        return self.shape, x.dtype
-
-    def evaluate(self, x: np.ndarray) -> np.ndarray:
-        return x.reshape(self.shape)
-
-    def layout(self, shape: Shape, strides: Shape) -> tuple[int, Shape] | None:
-        found = shapes.reshaped_strides(shape, strides, self.shape)
-        return None if found is None else (0, found)
-
-    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
-        return (_reshaped(cotangent, x.shape, None),)
-
-    def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
-        return _reshaped(x, (size, *self.shape), None)
-
-
-@dataclass(frozen=True)
-class Transpose(Linear, View):
-    """Axis i of the result is axis `axes[i]` of the input."""
-
-    axes: tuple[int, ...]
-
-    def is_no_op(self, x: Any) -> bool:
-        return self.axes == tuple(range(len(self.axes)))
-
-    def infer(self, x: array) -> tuple[Shape, Dtype]:
-        shape = x.shape
-        return tuple(shape[axis] for axis in self.axes), x.dtype
-
-    def evaluate(self, x: np.ndarray) -> np.ndarray:
-        return x.transpose(self.axes)
-
-    def layout(self, shape: Shape, strides: Shape) -> tuple[int, Shape]:
-        return 0, tuple(strides[axis] for axis in self.axes)
-
-    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
-        return (make(_inverse(self.axes), (cotangent,), x.shape, cotangent.dtype),)
-
-    def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
-        return apply(Transpose((0, *(axis + 1 for axis in self.axes))), x)
-
-
-@lru_cache(maxsize=1024)
-def _inverse(axes: tuple[int, ...]) -> Transpose:
-    """What undoes a transposition."""
-    return Transpose(tuple(sorted(range(len(axes)), key=axes.__getitem__)))
-
-
-_native.set_callbacks(broadcast=Broadcast, broadcast_shapes=shapes.broadcast_shapes)
 
 
 def require_array(name: str, value: Any) -> array:
@@ -228,13 +101,6 @@ def _moved(a: array, axes: tuple[int, ...], stream: StreamLike) -> array:
     return apply(Transpose(axes), a, stream=stream)
 
 
-def _reshaped(a: array, shape: Shape, stream: StreamLike) -> array:
-    """`a` under a shape that must have as many elements."""
-    if same_shape(a.shape, shape):
-        return wrap(a)
-    return make(Reshape(shape), (a,), shape, a.dtype, stream)
-
-
 def reshape(a: array, /, shape: Sequence[int], *, stream: StreamLike = None) -> array:
     """The same elements under another shape.
 
@@ -248,7 +114,7 @@ def reshape(a: array, /, shape: Sequence[int], *, stream: StreamLike = None) -> 
     """
     require_array("reshape", a)
     lengths = as_lengths("reshape", shape)
-    return _reshaped(a, shapes.fill_length("reshape", a.shape, lengths), stream)
+    return reshaped(a, shapes.fill_length("reshape", a.shape, lengths), stream)
 
 
 def reshape_method(a: array, *shape: Any, stream: StreamLike = None) -> array:
@@ -272,7 +138,7 @@ def flatten(
     shape = a.shape
     ndim = len(shape)
     if ndim == 0:
-        return _reshaped(a, (1,), stream)
+        return reshaped(a, (1,), stream)
     start = max(start_axis + ndim if start_axis < 0 else start_axis, 0)
     end = min(end_axis + ndim if end_axis < 0 else end_axis, ndim - 1)
     if start > end:
@@ -281,7 +147,7 @@ def flatten(
             f"in an array of shape {shape_text(shape)}."
         )
     merged = shapes.size_of(shape[start : end + 1])
-    return _reshaped(a, (*shape[:start], merged, *shape[end + 1 :]), stream)
+    return reshaped(a, (*shape[:start], merged, *shape[end + 1 :]), stream)
 
 
 def unflatten(a: array, /, axis: int, shape: Sequence[int], *, stream: StreamLike = None) -> array:
@@ -300,7 +166,7 @@ def unflatten(a: array, /, axis: int, shape: Sequence[int], *, stream: StreamLik
     old = a.shape
     position = normalize_axis("unflatten", axis, len(old))
     filled = shapes.fill_length("unflatten", (old[position],), lengths)
-    return _reshaped(a, (*old[:position], *filled, *old[position + 1 :]), stream)
+    return reshaped(a, (*old[:position], *filled, *old[position + 1 :]), stream)
 
 
 def squeeze(
@@ -310,7 +176,7 @@ def squeeze(
     require_array("squeeze", a)
     shape = a.shape
     if axis is None:
-        return _reshaped(a, tuple(length for length in shape if length != 1), stream)
+        return reshaped(a, tuple(length for length in shape if length != 1), stream)
     removed = []
     for named in axes_tuple("squeeze", axis):
         position = normalize_axis("squeeze", named, len(shape))
@@ -323,7 +189,7 @@ def squeeze(
             raise ValueError(f"[squeeze] the axes {axis} name axis {position} twice.")
         removed.append(position)
     kept = tuple(length for position, length in enumerate(shape) if position not in removed)
-    return _reshaped(a, kept, stream)
+    return reshaped(a, kept, stream)
 
 
 def expand_dims(a: array, /, axis: int | Sequence[int], *, stream: StreamLike = None) -> array:
@@ -334,7 +200,7 @@ def expand_dims(a: array, /, axis: int | Sequence[int], *, stream: StreamLike = 
     lengths = list(a.shape)
     for position in inserted:
         lengths.insert(position, 1)
-    return _reshaped(a, tuple(lengths), stream)
+    return reshaped(a, tuple(lengths), stream)
 
 
 def transpose(
@@ -459,7 +325,7 @@ def _at_least(
         shape = a.shape
         if ndim > len(shape) > 0 and ndim == 3:
             shape = (*shape, 1)
-        results.append(_reshaped(a, (1,) * (ndim - len(shape)) + shape, stream))
+        results.append(reshaped(a, (1,) * (ndim - len(shape)) + shape, stream))
     return results[0] if len(results) == 1 else results
 
 

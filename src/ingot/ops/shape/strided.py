@@ -15,6 +15,7 @@ from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
 from ingot.graph.roles import Host, Linear
 from ingot.graph.shape import Shape, as_lengths, as_shape, shape_text, size_of
+from ingot.ops.index.indexing import Put
 from ingot.ops.shape.creation import arange, full, zeros
 from ingot.ops.shape.movement import flatten, require_array, reshape
 
@@ -49,7 +50,7 @@ class AsStrided(Linear, Host):
             along[axis] = length
             places = places + reshape(arange(length), along) * stride
         total = zeros((size_of(x.shape),), cotangent.dtype)
-        added = total.at[flatten(places)].add(flatten(cotangent))
+        added = apply(Put((0,), "add"), total, flatten(cotangent), flatten(places))
         return (reshape(added, x.shape),)
 
     def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:

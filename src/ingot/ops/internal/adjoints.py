@@ -1,0 +1,224 @@
+"""Views and sums: ops whose derivatives are each other.
+
+A broadcast is differentiated to a sum, a sum to a broadcast, reshapes and transpositions to their
+own kind. Each view shares the memory of its input where strides can express the result; only a
+`Reshape` of elements that do not lie in order copies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ingot import _native
+from ingot._native import Dtype, array, make, wrap
+from ingot.graph import shape as shapes
+from ingot.graph.device import StreamLike
+from ingot.graph.dtype import is_inexact
+from ingot.graph.kernel import Kernel, Value
+from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.op import Op, apply
+from ingot.graph.roles import Linear, Reduce, View
+from ingot.graph.shape import Shape, same_shape
+from ingot.ops.elementwise.casting import AsType, astype
+from ingot.ops.internal.summation import in_order
+
+__all__ = [
+    "Broadcast",
+    "Reduction",
+    "Reshape",
+    "Sum",
+    "Transpose",
+    "cached_op",
+    "reshaped",
+    "sum_kept",
+]
+
+
+@dataclass(frozen=True)
+class Broadcast(Linear, View):
+    """Repeats elements along new axes in front and along axes of length 1, without copying."""
+
+    shape: Shape
+
+    broadcasts = True
+
+    def is_no_op(self, x: Any) -> bool:
+        return bool(x.shape == self.shape)
+
+    def infer(self, x: array) -> tuple[Shape, Dtype]:
+        return self.shape, x.dtype
+
+    def evaluate(self, x: np.ndarray) -> np.ndarray:
+        if not x.flags.c_contiguous:
+            return np.broadcast_to(x, self.shape)
+        # The same in a third of the time.
+        repeated = tuple(
+            0 if length == 1 else stride for length, stride in zip(x.shape, x.strides, strict=True)
+        )
+        strides = (0,) * (len(self.shape) - x.ndim) + repeated
+        view: np.ndarray = np.ndarray(self.shape, x.dtype, x, 0, strides)
+        # Elements share memory here, and all arrays of zeros share theirs: nobody may write to it.
+        view.flags.writeable = False
+        return view
+
+    def layout(self, shape: Shape, strides: Shape) -> tuple[int, Shape]:
+        repeated = tuple(
+            0 if length == 1 else stride for length, stride in zip(shape, strides, strict=True)
+        )
+        return 0, (0,) * (len(self.shape) - len(shape)) + repeated
+
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
+        shape = x.shape
+        axes = _repeated_axes(shape, self.shape)
+        return (reshaped(sum_kept(cotangent, axes) if axes else cotangent, shape, None),)
+
+    def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
+        missing = len(self.shape) - (x.ndim - 1)
+        aligned = reshaped(x, (size, *(1,) * missing, *x.shape[1:]), None) if missing else x
+        shape = (size, *self.shape)
+        return make(Broadcast(shape), (aligned,), shape, x.dtype)
+
+
+def _repeated_axes(old: Shape, new: Shape) -> tuple[int, ...]:
+    """The axes of `new` along which a broadcast of `old` repeats elements."""
+    missing = len(new) - len(old)
+    if old == new[missing:]:
+        return tuple(range(missing))
+    repeated = (
+        axis
+        for axis, length in enumerate(new)
+        if length != 1 and (axis < missing or old[axis - missing] == 1)
+    )
+    return tuple(repeated)
+
+
+@dataclass(frozen=True)
+class Reshape(Linear, View):
+    """The same elements in the same order under another shape."""
+
+    shape: Shape
+
+    keeps_order = True
+
+    def is_no_op(self, x: Any) -> bool:
+        return bool(x.shape == self.shape)
+
+    def infer(self, x: array) -> tuple[Shape, Dtype]:
+        return self.shape, x.dtype
+
+    def evaluate(self, x: np.ndarray) -> np.ndarray:
+        return x.reshape(self.shape)
+
+    def layout(self, shape: Shape, strides: Shape) -> tuple[int, Shape] | None:
+        found = shapes.reshaped_strides(shape, strides, self.shape)
+        return None if found is None else (0, found)
+
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
+        return (reshaped(cotangent, x.shape, None),)
+
+    def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
+        return reshaped(x, (size, *self.shape), None)
+
+
+@dataclass(frozen=True)
+class Transpose(Linear, View):
+    """Axis i of the result is axis `axes[i]` of the input."""
+
+    axes: tuple[int, ...]
+
+    def is_no_op(self, x: Any) -> bool:
+        return self.axes == tuple(range(len(self.axes)))
+
+    def infer(self, x: array) -> tuple[Shape, Dtype]:
+        shape = x.shape
+        return tuple(shape[axis] for axis in self.axes), x.dtype
+
+    def evaluate(self, x: np.ndarray) -> np.ndarray:
+        return x.transpose(self.axes)
+
+    def layout(self, shape: Shape, strides: Shape) -> tuple[int, Shape]:
+        return 0, tuple(strides[axis] for axis in self.axes)
+
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
+        return (make(_inverse(self.axes), (cotangent,), x.shape, cotangent.dtype),)
+
+    def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
+        return apply(Transpose((0, *(axis + 1 for axis in self.axes))), x)
+
+
+@lru_cache(maxsize=1024)
+def _inverse(axes: tuple[int, ...]) -> Transpose:
+    """What undoes a transposition."""
+    return Transpose(tuple(sorted(range(len(axes)), key=axes.__getitem__)))
+
+
+def reshaped(a: array, shape: Shape, stream: StreamLike) -> array:
+    """`a` under a shape that must have as many elements."""
+    if same_shape(a.shape, shape):
+        return wrap(a)
+    return make(Reshape(shape), (a,), shape, a.dtype, stream)
+
+
+class Reduction(Reduce, abstract=True):
+    """Reductions that convert their elements one by one where there is nothing to reduce."""
+
+    def expanded(self, build: Callable[..., Any], x: Any) -> Any | None:
+        if math.prod(x.shape[axis] for axis in self.axes) != 1:
+            return None
+        return build(AsType(self.result_dtype(x.dtype)), x)  # each element by itself
+
+
+@dataclass(frozen=True)
+class Sum(Reduction):
+    """Sum of elements that are converted to `dtype` first."""
+
+    axes: tuple[int, ...]
+    dtype: Dtype
+    identity = 0
+    sums = True
+
+    def result_dtype(self, dtype: Dtype) -> Dtype:
+        return self.dtype
+
+    def depends_on_order(self) -> bool:
+        return is_inexact(self.dtype)
+
+    def evaluate(self, x: np.ndarray) -> np.ndarray:
+        if not is_inexact(self.dtype):
+            return np.add.reduce(x, self.axes, self.dtype.numpy, keepdims=True)
+        return in_order(x, self.axes, self.dtype.numpy, np.add, 0)
+
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
+        if not is_inexact(x.dtype):
+            return (None,)
+        shape = x.shape
+        return (make(Broadcast(shape), (astype(cotangent, x.dtype),), shape, x.dtype),)
+
+    def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
+        return None if tangents[0] is None else apply(self, tangents[0])
+
+    def combine(self, k: Kernel, a: Value, b: Value) -> Value:
+        return k.add(a, b)
+
+
+@lru_cache(maxsize=4096)
+def cached_op(kind: Callable[..., Op], *parameters: Hashable) -> Op:
+    """An op by class and parameters: programs reduce the same axes again and again."""
+    return kind(*parameters)
+
+
+def sum_kept(a: array, axes: tuple[int, ...]) -> array:
+    """The sum over `axes` (sorted), which stay with length 1."""
+    dtype = a.dtype
+    lengths = list(a.shape)
+    for axis in axes:
+        lengths[axis] = 1
+    return make(cached_op(Sum, axes, dtype), (a,), tuple(lengths), dtype)
+
+
+_native.set_callbacks(broadcast=Broadcast, broadcast_shapes=shapes.broadcast_shapes)
