@@ -70,6 +70,7 @@ class Guards:
         self._interned: dict[tuple[Any, ...], Dimension] = {}
         self._found: dict[tuple[Any, ...], tuple[str, Any, Any, bool]] = {}
         self._closed = False
+        self._check: Callable[[Shapes], list[Any] | None] | None = None
 
     def dimension(self, value: Any, name: str, *operands: Any) -> Dimension:
         """The dimension with this expression: always the same one."""
@@ -110,6 +111,15 @@ class Guards:
             return None
         return values
 
+    def checked(self, shapes: Shapes) -> list[Any] | None:
+        """All dimensions for inputs of these shapes; None if they break a guard. The same as
+        `values` and `broken_by`, of which source code is made once the trace is over.
+        """
+        if self._check is None:
+            assert self._closed, "guards are checked once the trace is over"
+            self._check = _written(self._dimensions, self.found)
+        return self._check(shapes)
+
     def broken_by(self, values: list[Any] | None) -> str | None:
         """The first guard that does not hold for `values` of the dimensions, in words, or None."""
         if values is None:
@@ -137,6 +147,40 @@ class Guards:
 def _guard_text(name: str, left: Any, right: Any, outcome: bool) -> str:
     text = f"{_text(left)} {_COMPARISONS[name][0]} {_text(right)}"
     return text if outcome else f"not {text}"
+
+
+def _written(
+    dimensions: Sequence[Dimension], found: Sequence[tuple[str, Any, Any, bool]]
+) -> Callable[[Shapes], list[Any] | None]:
+    """A function that computes dimensions and compares them."""
+    names: dict[str, Any] = {"failures": (ArithmeticError, ValueError)}
+
+    def text(operand: Any) -> str:
+        if type(operand) is Dimension:
+            return f"d{operand.number}"
+        name = f"c{len(names)}"
+        names[name] = operand
+        return name
+
+    lines = ["def check(s):", " try:", "  pass"]
+    for dimension in dimensions:
+        if dimension.name == "axis":
+            position, axis = dimension.operands
+            value = f"s[{position}][{axis}]"
+        elif len(dimension.operands) == 1:
+            value = f"{text(_FUNCTIONS[dimension.name])}({text(dimension.operands[0])})"
+        else:
+            left, right = map(text, dimension.operands)
+            value = f"{left} {_ARITHMETIC[dimension.name][0]} {right}"
+        lines.append(f"  d{dimension.number} = {value}")
+    lines.append(" except failures: return None")
+    for name, a, b, outcome in found:
+        compared = f"{text(a)} {_COMPARISONS[name][0]} {text(b)}"
+        lines.append(f" if {'not ' if outcome else ''}({compared}): return None")
+    lines.append(f" return [{', '.join(text(dimension) for dimension in dimensions)}]")
+    exec(compile("\n".join(lines), "<guards>", "exec"), names)
+    check: Callable[[Shapes], list[Any] | None] = names["check"]
+    return check
 
 
 def _key(operand: Any) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ingot import _native
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ingot.graph.device import StreamLike
     from ingot.graph.shape import Shape
 
-__all__ = ["Output", "apply_multiple", "outputs_of"]
+__all__ = ["Output", "apply_multiple", "output_ops", "outputs_of"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,12 @@ class Output(Host):
     vmap = no_rule("transforms take all outputs from the op behind it")
 
 
+@lru_cache(256)
+def output_ops(count: int) -> tuple[Output, ...]:
+    """The ops that take each of several outputs."""
+    return tuple(map(Output, range(count)))
+
+
 def apply_multiple(op: Op, *inputs: array, stream: StreamLike = None) -> tuple[array, ...]:
     """The lazy results of an op with several outputs."""
     outputs: Sequence[tuple[Shape, Dtype]] = op.infer(*inputs)
@@ -49,9 +56,10 @@ def apply_multiple(op: Op, *inputs: array, stream: StreamLike = None) -> tuple[a
 
 def outputs_of(whole: Any) -> tuple[array, ...]:
     """The outputs of a node with several, as arrays."""
+    ops = output_ops(len(whole.shape))
     return tuple(
-        make(Output(index), (whole,), shape, dtype)
-        for index, (shape, dtype) in enumerate(zip(whole.shape, whole.dtype, strict=True))
+        make(op, (whole,), shape, dtype)
+        for op, shape, dtype in zip(ops, whole.shape, whole.dtype, strict=True)
     )
 
 

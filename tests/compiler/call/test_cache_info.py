@@ -174,9 +174,11 @@ def test_evictions_leave_totals_as_they_are(monkeypatch: pytest.MonkeyPatch) -> 
         calls = Calls(lambda x: mx.cos(x) * 0.3125, shapeless=shapeless)
         before = 0.0
         for length in range(2, 8):
-            calls(ones(length))
-            assert calls.info().seconds > before
-            before = calls.info().seconds
+            mx.eval(calls(ones(length)))
+            seconds = calls.info().seconds
+            # for other shapes, a shapeless trace has its machine code already
+            assert seconds == before if shapeless and before else seconds > before
+            before = seconds
         info = calls.info()
         assert (info.entries, info.evictions) == (2, 4)
         assert info.seconds == pytest.approx(sum(each.seconds for each in info.compilations))

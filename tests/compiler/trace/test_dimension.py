@@ -468,3 +468,20 @@ def test_random_shapes() -> None:
         x = mx.array(generator.standard_normal(shape).astype(np.float32))
         np.testing.assert_allclose(np.array(compiled(x)), np.array(attention(x)), atol=1e-4)
     assert compiled.cache_info().misses < 8  # lengths of 1 broadcast differently
+
+
+def test_guards_as_code_are_the_guards() -> None:
+    guards = Guards(["x"])
+    m, n = symbolic_shape(0, (6, 8), guards)
+    assert m * n % 4 == 0
+    assert m < n
+    assert not round(n / 3) > 5
+    half = n // (m - 4)
+    assert abs(-m) + half != 3
+    guards.close()
+    for shape in [(6, 8), (2, 8), (4, 9), (4, 10), (8, 6), (5, 16), (0, 2), (12, 30), (4, 4)]:
+        values = guards.values([shape])
+        expected = None if guards.broken_by(values) is not None else values
+        assert guards.checked([shape]) == expected
+    assert guards.checked([(6, 8)]) == guards.values([(6, 8)])
+    assert guards.checked([(4, 10)]) is None  # divides by zero

@@ -224,7 +224,17 @@ static void fast_dealloc(FastCall *self) {
     Py_DECREF(type);
 }
 
+/* applied(entry, arrays) -> the lazy outputs of an entry's op */
+static PyObject *fast_applied(PyObject *Py_UNUSED(self), PyObject *arguments) {
+    PyObject *entry, *arrays;
+    if (!PyArg_ParseTuple(arguments, "O!O!:applied", &PyTuple_Type, &entry, &PyList_Type, &arrays))
+        return NULL;
+    return apply_entry(entry, arrays);
+}
+
 static PyMethodDef fast_methods[] = {
+    {"applied", (PyCFunction)fast_applied, METH_VARARGS | METH_STATIC,
+     "applied(entry, arrays) -> the lazy outputs of an entry's op"},
     {"prepare", (PyCFunction)fast_prepare, METH_VARARGS, "prepare(entries, captured, bound, counter, shapes, has_receiver)"},
     {NULL, NULL, 0, NULL},
 };

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable
 from dataclasses import field
+from heapq import nsmallest
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -42,29 +43,37 @@ MAX_GUARDED_ENTRIES = 8  # for one signature, by what attributes were
 Shapes = tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True)
 class Known:
-    """What is known of a call before anything runs."""
+    """What is known of a call before anything runs. `shapes` are those of the arrays, if they are
+    not part of the key.
+    """
 
-    key: tuple[Any, ...]
-    shapes: Shapes  # of the arrays, if those are not part of the key
-    arrays: list[array]
-    objects: list[Any]
+    __slots__ = ("arrays", "key", "objects", "shapes")
+
+    def __init__(
+        self, key: tuple[Any, ...], shapes: Shapes, arrays: list[array], objects: list[Any]
+    ) -> None:
+        self.key = key
+        self.shapes = shapes
+        self.arrays = arrays
+        self.objects = objects
 
 
-@dataclass
 class Instance:
     """A trace made ready to run for given shapes."""
 
-    trace: Trace
-    op: Compiled
-    result: Template | None  # None if the trace's recipe builds it
-    values: list[Any]  # of the trace's dimensions
-    uses: UseCounter = field(default_factory=UseCounter)  # also by the fast path
-    fast_keys: set[Hashable] = field(default_factory=set)  # under which that knows it
-    is_gone: bool = False  # from the cache
+    __slots__ = ("fast_keys", "is_gone", "op", "result", "trace", "uses", "values")
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self, trace: Trace, op: Compiled, result: Template | None, values: list[Any]
+    ) -> None:
+        self.trace = trace
+        self.op = op
+        self.result = result  # None if the trace's recipe builds it
+        self.values = values  # of the trace's dimensions
+        self.uses = UseCounter()  # also by the fast path
+        self.fast_keys: set[Hashable] = set()  # under which that knows it
+        self.is_gone = False  # from the cache
         self.uses.used()
 
     @property
@@ -89,7 +98,10 @@ class Variant:
     def add(self, shapes: Shapes, instance: Instance) -> list[Instance]:
         """Adds an instance; those used longest ago may go, and are returned."""
         self.instances[shapes] = instance
-        return _drop_oldest(self.instances, MOST_INSTANCES)
+        if len(self.instances) <= MOST_INSTANCES:
+            return []
+        # several at once: shapes that are new at each call should not pay for it each time
+        return _drop_oldest(self.instances, MOST_INSTANCES - MOST_INSTANCES // 4)
 
 
 @dataclass
@@ -121,10 +133,10 @@ class Entry:
 
 def _drop_oldest(kept: dict[Any, Any], most: int) -> list[Any]:
     """Leaves the `most` that were used last; what went."""
-    dropped = []
-    while len(kept) > most:
-        dropped.append(kept.pop(min(kept, key=lambda key: kept[key].last_used)))
-    return dropped
+    if len(kept) <= most:
+        return []
+    oldest = nsmallest(len(kept) - most, kept, key=lambda key: kept[key].last_used)
+    return [kept.pop(key) for key in oldest]
 
 
 def _shortened(entry: tuple[Any, ...], count: int) -> tuple[Any, ...] | None:
@@ -155,8 +167,10 @@ class FunctionCache:
     def get(self, known: Known) -> Instance | None:
         """What to run for a signature and shapes; None if that has to be made first."""
         entry = self.entries.get(known.key)
-        if entry is None:
-            return None
+        return None if entry is None else self.get_of(entry, known)
+
+    def get_of(self, entry: Entry, known: Known) -> Instance | None:
+        """The same, of the entry of the signature."""
         for variant in tuple(entry.variants):
             instance = variant.instances.get(known.shapes)
             if instance is not None and variant.trace.fits(known.arrays, known.objects):
@@ -166,7 +180,9 @@ class FunctionCache:
 
     def add_instance(self, variant: Variant, shapes: Shapes, instance: Instance) -> None:
         """Adds an instance of a trace; the one used longest ago may go."""
-        self._forget(variant.add(shapes, instance))
+        dropped = variant.add(shapes, instance)
+        if dropped:
+            self._forget(dropped)
 
     def add_variant(self, key: Hashable, variant: Variant, described: Description) -> None:
         """Adds a trace under a signature; the entry used longest ago may go."""

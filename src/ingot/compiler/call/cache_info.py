@@ -12,15 +12,17 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import field
+from typing import ClassVar
 
 from ingot._native import UseCounter
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.tables import html_table, text_table, time_text
 
-__all__ = ["PHASES", "Account", "CacheInfo", "Compilation", "Counts"]
+__all__ = ["PHASES", "Account", "CacheInfo", "Compilation", "Counts", "new_shapes_text"]
 
 PHASES = ("trace", "simplify", "fuse", "machine code")
 MAX_KEPT = 100  # of the records of compilations of each kind, the latest
+MAX_SHAPES_NAMED = 6
 MAX_SHOWN = 12  # of them when they are printed
 
 _HEADINGS = ("compiling", *PHASES, "", "reason")
@@ -119,6 +121,14 @@ def _count(number: int, one: str, more: str | None = None) -> str:
     return f"{number} {one if number == 1 else more or one + 's'}"
 
 
+def new_shapes_text(shapes: Sequence[Sequence[int]]) -> str:
+    """Why shapes that a trace had not run for needed a program."""
+    known = ", ".join(map(str, shapes[:MAX_SHAPES_NAMED]))
+    more = len(shapes) - MAX_SHAPES_NAMED
+    more_text = f" and {more} more" if more > 0 else ""
+    return f"the trace had not run for inputs of shape {known}{more_text}"
+
+
 @dataclass(eq=False)
 class Account:
     """What one compilation cost until now. It is charged alone at first, and then also to the
@@ -153,6 +163,24 @@ class Account:
         return account
 
 
+class _Reshaped:
+    """The record of a call with new shapes for which nothing had to be compiled."""
+
+    __slots__ = ("_shapes", "number")
+
+    kind = _SHAPES
+    phases: ClassVar[dict[str, float]] = {}
+
+    def __init__(self, number: int, shapes: Sequence[Sequence[int]]) -> None:
+        self.number = number
+        self._shapes = shapes
+
+    @property
+    def reason(self) -> str:
+        """Why there was a program to make."""
+        return new_shapes_text(self._shapes)
+
+
 class Counts:
     """The counts of one function since the cache was cleared. Its lock is held for no other."""
 
@@ -163,8 +191,11 @@ class Counts:
         self._slow_hits = 0
         self._lock = threading.RLock()  # garbage collection may run code of users
         self._number = dict.fromkeys(KINDS, 0)
-        self._kept: dict[str, deque[Account]] = {kind: deque(maxlen=MAX_KEPT) for kind in KINDS}
+        self._kept: dict[str, deque[Account | _Reshaped]] = {
+            kind: deque(maxlen=MAX_KEPT) for kind in KINDS
+        }
         self._phases = dict.fromkeys(PHASES, 0.0)
+        self._last_number = 0
         self._misses_in_a_row = 0
         self._hits_at_miss = 0
 
@@ -201,6 +232,13 @@ class Counts:
         with self._lock:
             self._add(account)
 
+    def add_reshaped(self, shapes: Sequence[Sequence[int]]) -> None:
+        """Notes a call with new shapes of a trace for which nothing had to be compiled."""
+        with self._lock:
+            self._last_number += 1
+            self._number[_SHAPES] += 1
+            self._kept[_SHAPES].append(_Reshaped(self._last_number, shapes))
+
     def add_layout(self, account: Account) -> bool:
         """Notes that a hit made a program for a new layout; False if there was none, because an
         evaluation that failed is repeated.
@@ -214,7 +252,8 @@ class Counts:
 
     def _add(self, account: Account) -> None:
         account.counts = self
-        account.number = sum(self._number.values())
+        self._last_number += 1
+        account.number = self._last_number
         self._number[account.kind] += 1
         self._kept[account.kind].append(account)
         for phase, seconds in account.phases.items():
@@ -242,5 +281,5 @@ class Counts:
             )
 
 
-def _number_of(account: Account) -> int:
+def _number_of(account: Account | _Reshaped) -> int:
     return account.number

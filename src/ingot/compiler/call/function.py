@@ -14,8 +14,9 @@ from ingot import _native
 from ingot._native import FastCall, ForeignArgument, array, register_constant_type, structure
 from ingot.compiler.call.binding import CompiledMethod, Target, name_of, target_of
 from ingot.compiler.call.cache import Instance, Known, Shapes, Variant, cache_of
-from ingot.compiler.call.cache_info import Account, CacheInfo
+from ingot.compiler.call.cache_info import Account, CacheInfo, new_shapes_text
 from ingot.compiler.call.describe import contents_of, describe, difference, foreign_argument
+from ingot.compiler.call.reshaping import reshaped
 from ingot.compiler.call.symbolic_program import SymbolicProgram
 from ingot.compiler.call.verify import compare, flat_values
 from ingot.compiler.pipeline import run_pipeline
@@ -27,7 +28,7 @@ from ingot.compiler.trace.escapes import Escapes
 from ingot.compiler.trace.structure import Contents
 from ingot.compiler.trace.trace import SIZES_CHANGED, Trace, trace
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.outputs import Output, apply_multiple
+from ingot.graph.outputs import apply_multiple, output_ops
 from ingot.graph.source import depth_of_user
 from ingot.graph.state import implicit_states, state_lock
 from ingot.runtime.belongings import capture_lock
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CompiledFunction", "compile"]
 
-MAX_SHAPES_NAMED = 6
 WARN_AFTER_MISSES = 16  # in a row: whoever recompiles on every call should hear of it
 
 Signature = tuple[tuple[Any, ...], list[array], list[Any]]  # key, arrays, objects
@@ -278,43 +278,53 @@ class CompiledFunction(FastCall):
         return stream, structure(options.outputs)
 
     def _run(self, call: Call, known: Known, fast_key: Hashable) -> Any:
-        instance = self._cache.get(known)
+        counts = self._cache.counts
+        entry = self._cache.entries.get(known.key)
+        instance = None if entry is None else self._cache.get_of(entry, known)
+        is_hit, is_reshaped = instance is not None, False
+        if is_hit:
+            counts.add_hit()
+        elif entry is not None and self._options.shapeless:
+            instance = reshaped(self._cache, entry, known)
+            is_reshaped = instance is not None
         if instance is None:
             instance = self._compile(call, known)
             if instance is None:
                 return call.run()
-        else:
-            self._cache.counts.add_hit()
-            if instance.trace.captures is not None:
-                message = instance.trace.captures.warning(self._name)
-                if message is not None:
-                    warnings.warn(message, UndeclaredStateWarning, stacklevel=depth_of_user())
+        elif instance.trace.captures is not None:
+            message = instance.trace.captures.warning(self._name)
+            if message is not None:
+                warnings.warn(message, UndeclaredStateWarning, stacklevel=depth_of_user())
         if not instance.trace.is_pure:
             with state_lock:
                 if instance.trace.fits_states():
                     return self._run_with_state(call, instance, known.arrays)
             # Another thread changed a state in the meantime: what fits it now has to be found. The
             # call is counted once.
-            self._cache.counts.add_hit(-1)
+            if is_hit:
+                counts.add_hit(-1)
             return self._run(call, known, fast_key)
         assert instance.result is not None
         if not instance.trace.tape.outputs:
             return instance.result.filled(())
         if fast_key is not None:
-            self._remember(fast_key, instance)
+            remembered = self._remember(fast_key, instance)
+            if is_reshaped:
+                return instance.result.filled(self.applied(remembered, known.arrays))
         return instance.result.filled(apply_multiple(instance.op, *known.arrays))
 
     def _shapes(self, arrays: list[array]) -> Shapes:
         return tuple([x.shape for x in arrays]) if self._options.shapeless else ()
 
-    def _remember(self, fast_key: Hashable, instance: Instance) -> None:
-        """Lets the fast path answer equal calls from now on."""
+    def _remember(self, fast_key: Hashable, instance: Instance) -> tuple[Any, ...]:
+        """Lets the fast path answer equal calls from now on; what it has for them."""
         op = instance.op
         shapes, dtypes = zip(*op.program.results, strict=True)
-        picks = tuple(Output(index) for index in range(len(shapes)))
         assert instance.result is not None
         builder = None if instance.result.is_array else instance.result.filled
-        self._cache.remember(fast_key, instance, (op, shapes, dtypes, picks, builder))
+        answer = (op, shapes, dtypes, output_ops(len(shapes)), builder)
+        self._cache.remember(fast_key, instance, answer)
+        return answer
 
     def _run_with_state(self, call: Call, instance: Instance, arrays: list[array]) -> Any:
         traced = instance.trace
@@ -351,7 +361,7 @@ class CompiledFunction(FastCall):
                 values = variant.trace.guards.values(known.shapes)
                 size = variant.trace.guards.broken_by(values)
                 if size is None:
-                    account.reason = f"the trace had not run for {_shapes_text(known.shapes)}"
+                    account.reason = new_shapes_text(known.shapes)
                     made = self._instantiate(variant, known, values or [], account, started)
                     cache.counts.add_shapes(account)
                     self._log(account)
@@ -398,7 +408,7 @@ class CompiledFunction(FastCall):
     ) -> ShapedProgram:
         """The program of a trace for all shapes, for some."""
         for symbolic in variant.programs:
-            found = symbolic.program(values, account)
+            found = symbolic.program(values)
             if found is not None:
                 return found
         with profiled("compile", f"{self._name}: simplify, fuse"):
@@ -479,9 +489,3 @@ def _joined(problems: list[str]) -> str:
     if problems and problems[0].startswith(SIZES_CHANGED):
         return SIZES_CHANGED + ", ".join(sizes)
     return problems[0] if problems else ""
-
-
-def _shapes_text(shapes: Shapes) -> str:
-    known = ", ".join(map(str, shapes[:MAX_SHAPES_NAMED]))
-    more = len(shapes) - MAX_SHAPES_NAMED
-    return f"inputs of shape {known}" + (f" and {more} more" if more > 0 else "")

@@ -17,7 +17,7 @@ from ingot.compiler.call.cache_info import Account
 from ingot.compiler.forms.size_code import compiled
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.plan.plan import build_plan
-from ingot.compiler.plan.work import Work
+from ingot.compiler.plan.work import About
 from ingot.compiler.run.program import Program
 from ingot.compiler.run.shaped_program import AboutShapes, ShapedProgram
 from ingot.compiler.trace.symbolic import symbolic_tape
@@ -44,7 +44,7 @@ class SymbolicProgram:
         self._schedule = run_pipeline(tape, mode, name, account).schedule
         self._results = tuple((step.shape, step.dtype) for step in self._schedule.tape.outputs)
         self._make: Callable[[Sequence[Any]], Any] | None = None
-        self._work: list[Work] = []
+        self._about = About(name, [])
         self._lock = threading.RLock()  # who needs machine code that another thread makes waits
 
     def first(self, values: Sequence[Any]) -> ShapedProgram:
@@ -55,29 +55,29 @@ class SymbolicProgram:
             (tuple([self.sizes.number(length, values) for length in shape]), dtype)
             for shape, dtype in self._results
         )
+        return ShapedProgram(self, values, results, None)
 
-        def make() -> NativeProgram:
-            parts, _ = (self._make or self._finished())(values)
-            return self._native(parts, values)
-
-        return ShapedProgram(
-            self.name, results, None, make, lambda: self._specialised(values, self.account)
-        )
-
-    def program(self, values: Sequence[Any], account: Account) -> ShapedProgram | None:
+    def program(self, values: Sequence[Any]) -> ShapedProgram | None:
         """The program for other shapes; None if they do not meet the conditions."""
-        found = (self._make or self._finished())(values)
+        self._finished()
+        return self.program_if_ready(values)
+
+    def program_if_ready(self, values: Sequence[Any]) -> ShapedProgram | None:
+        """The same; None, too, if its machine code is not there yet."""
+        found = self._make and self._make(values)
         if found is None:
             return None
         parts, results = found
-        native = self._native(parts, values)
-        return ShapedProgram(
-            self.name, results, native, lambda: native, lambda: self._specialised(values, account)
-        )
+        return ShapedProgram(self, values, results, self._native(parts, values))
+
+    def native(self, values: Sequence[Any]) -> NativeProgram:
+        """The native program for shapes that meet the conditions."""
+        parts, _ = self._finished()(values)
+        return self._native(parts, values)
 
     def _native(self, parts: tuple[Any, ...], values: Sequence[Any]) -> NativeProgram:
         native = NativeProgram(*parts)
-        native.about = AboutShapes(self.name, self._work, self.sizes, values)
+        native.about = AboutShapes(self._about, self.sizes, values)
         return native
 
     def _finished(self) -> Callable[[Sequence[Any]], Any]:
@@ -95,7 +95,7 @@ class SymbolicProgram:
             finally:
                 seconds = time.perf_counter() - started
                 self.account.spend("machine code", seconds)
-            self._work = plan.work
+            self._about.work = plan.work
             self._make = compiled(self.sizes, (plan.parts, self._results))
             log.info(
                 "machine code of %s for all shapes in %.1f ms: %d kernels, %d compiled, "
@@ -108,6 +108,7 @@ class SymbolicProgram:
             )
             return self._make
 
-    def _specialised(self, values: Sequence[Any], account: Account) -> Program:
+    def specialised(self, values: Sequence[Any]) -> Program:
         """The program for these shapes and no others."""
-        return run_pipeline(self.trace.for_values(values), self.mode, self.name, account).program
+        tape = self.trace.for_values(values)
+        return run_pipeline(tape, self.mode, self.name, self.account).program

@@ -12,8 +12,11 @@ import numpy as np
 
 from ingot.compiler.lower.layout import contiguous
 from ingot.compiler.run.views import view_at
+from ingot.graph.dtype import float32
 
 __all__ = ["View", "checking", "finishing", "host", "length_value", "number_table", "viewer"]
+
+_FLOAT32 = float32.numpy
 
 View = Callable[[list[Any]], np.ndarray]  # finds a value among the slots of a running program
 
@@ -86,4 +89,6 @@ def number_table(*numbers: int) -> np.ndarray:
 
 def length_value(length: float, dtype: np.dtype[Any]) -> np.ndarray:
     """A length as an array."""
+    if dtype is _FLOAT32:  # lengths are exact on the way
+        return np.array(length, dtype)
     return np.array(length).astype(dtype)

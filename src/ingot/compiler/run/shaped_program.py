@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ingot._native import Dtype, NativeProgram
 from ingot.compiler.forms.sizes import Sizes
 from ingot.compiler.forms.tape import Step, Tape
-from ingot.compiler.plan.work import Work
+from ingot.compiler.plan.work import About, Work
 from ingot.compiler.run.program import Layouts, Program
 from ingot.graph.shape import Shape
 
 __all__ = ["AboutShapes", "ShapedProgram"]
+
+
+class Source(Protocol):
+    """What programs for shapes are made of."""
+
+    name: str
+
+    def native(self, values: Sequence[Any]) -> NativeProgram:
+        """The native program for values of the dimensions."""
+
+    def specialised(self, values: Sequence[Any]) -> Program:
+        """A program for these values and no others."""
 
 
 class ShapedProgram:
@@ -25,25 +36,33 @@ class ShapedProgram:
     for these very shapes is made.
     """
 
+    __slots__ = ("_layouts", "_source", "_specialised", "_values", "native", "results")
+
     def __init__(
         self,
-        name: str,
+        source: Source,
+        values: Sequence[Any],
         results: tuple[tuple[Shape, Dtype], ...],
         native: NativeProgram | None,
-        make: Callable[[], NativeProgram],
-        specialised: Callable[[], Program],
     ) -> None:
-        self.name = name
+        self._source = source
+        self._values = values
         self.results = results
-        self.native = native  # None until the first evaluation, where machine code is not there yet
-        self._make = make
-        self._specialise = specialised
+        self.native = native  # None until the first evaluation if machine code is not there yet
         self._layouts: Layouts | None = None
+        self._specialised: Program | None = None
 
-    @cached_property
+    @property
+    def name(self) -> str:
+        """What profiles call it."""
+        return self._source.name
+
+    @property
     def specialised(self) -> Program:
         """The program for these shapes alone."""
-        return self._specialise()
+        if self._specialised is None:
+            self._specialised = self._source.specialised(self._values)
+        return self._specialised
 
     @property
     def traced(self) -> Tape:
@@ -53,7 +72,7 @@ class ShapedProgram:
     def run(self, inputs: tuple[np.ndarray, ...]) -> Any:
         """The outputs for inputs of these shapes."""
         if self.native is None:
-            self.native = self._make()
+            self.native = self._source.native(self._values)
         found = self.native.run(inputs)
         if found is not NotImplemented:
             return found
@@ -68,16 +87,20 @@ class ShapedProgram:
 class AboutShapes:
     """What a program for one set of shapes is, worked out when somebody asks."""
 
-    def __init__(self, name: str, work: list[Work], sizes: Sizes, values: Sequence[Any]) -> None:
-        self.name = name
-        self._work = work
-        self._sizes = sizes
-        self._values = values
+    __slots__ = ("_made_for", "_symbolic", "_work", "name")
 
-    @cached_property
+    def __init__(self, symbolic: About, sizes: Sizes, values: Sequence[Any]) -> None:
+        self.name = symbolic.name
+        self._symbolic = symbolic
+        self._made_for = sizes, values
+        self._work: list[Work] | None = None
+
+    @property
     def work(self) -> list[Work]:
         """The instructions in order."""
-        return [_ShapedWork(each, self._sizes, self._values) for each in self._work]
+        if self._work is None:
+            self._work = [_ShapedWork(each, *self._made_for) for each in self._symbolic.work]
+        return self._work
 
 
 class _ShapedWork(Work):

@@ -1,0 +1,33 @@
+"""Calls of shapeless functions with shapes that are new: the way that takes microseconds.
+
+Everything is there but the numbers: a trace whose guards hold, and a symbolic program whose
+conditions the shapes meet. Any other call goes the long way (`function.py`).
+"""
+
+from __future__ import annotations
+
+from ingot.compiler.call.cache import Entry, FunctionCache, Instance, Known
+from ingot.compiler.run.program import Compiled
+
+__all__ = ["reshaped"]
+
+
+def reshaped(cache: FunctionCache, entry: Entry, known: Known) -> Instance | None:
+    """The instance of a trace for shapes that it has not run for, if nothing has to be compiled."""
+    for variant in tuple(entry.variants):
+        trace = variant.trace
+        if not variant.programs or not trace.fits(known.arrays, known.objects):
+            continue
+        values = trace.guards.checked(known.shapes)
+        if values is None:
+            continue
+        for symbolic in tuple(variant.programs):
+            program = symbolic.program_if_ready(values)
+            if program is not None:
+                result = trace.result and trace.result.resolved(values)
+                instance = Instance(trace, Compiled(program), result, values)
+                with cache.lock:
+                    cache.add_instance(variant, known.shapes, instance)
+                cache.counts.add_reshaped(known.shapes)
+                return instance
+    return None
