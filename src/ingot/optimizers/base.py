@@ -16,6 +16,7 @@ from ingot.graph.errors import type_name, value_text
 from ingot.graph.tree import sequence_like
 from ingot.nn.module import Module
 from ingot.optimizers.description import description_html, description_text
+from ingot.runtime.watched import watch_always
 from ingot.utils import refuse_endless, tree_map
 
 __all__ = ["Optimizer"]
@@ -29,6 +30,7 @@ Rate = float | mx.array | Schedule
 _UNNAMED = "parameters"
 
 
+@watch_always
 class Optimizer:
     """The base class. Optimizers define `init_single` and `apply_single` for one parameter.
 
@@ -161,7 +163,9 @@ class Optimizer:
     @property
     def state(self) -> State:
         """The state: a dict of arrays and of nested dicts and lists of arrays."""
-        return self._state
+        # The state is followed as arrays: comparing all of it at every call would take long.
+        state: State = object.__getattribute__(self, "_state")
+        return state
 
     @state.setter
     def state(self, state: State) -> None:
