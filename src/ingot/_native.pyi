@@ -447,28 +447,21 @@ class Checked:
 class FastCall:
     def prepare(
         self,
-        entries: dict[Any, Any],
+        entries: dict[Any, Any] | None,
         captured: Any,
         bound: Any,
         counter: UseCounter,
-        shapes: bool,
         has_receiver: bool,
         /,
     ) -> None: ...
     @staticmethod
     def applied(entry: tuple[Any, ...], arrays: list[array], /) -> tuple[array, ...]: ...
+    def signature(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: bool, /
+    ) -> tuple[tuple[Any, ...], list[array], list[Any]]: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 def enable_fast_calls(flag: bool, /) -> None: ...
-def signature(
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    captured: Any,
-    bound: Any,
-    shapes: bool,
-    has_receiver: bool,
-    /,
-) -> tuple[tuple[Any, ...], list[array], list[Any]]: ...
 def structure(tree: Any, /) -> tuple[Any, ...]: ...
 
 class ForeignArgument(ValueError): ...  # noqa: N818

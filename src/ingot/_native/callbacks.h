@@ -15,6 +15,7 @@
     CALLBACK(dtype_named)         \
     CALLBACK(resolve_stream)      \
     CALLBACK(source_of)           \
+    CALLBACK(state_lock)          \
     CALLBACK(operand_error)       \
     CALLBACK(placeholder_error)   \
     CALLBACK(parameter_kinds)     \
@@ -45,15 +46,17 @@
     CALLBACK(partial_type)
 
 /* Attributes: the class that has them, and the name. */
-#define INGOT_ATTRIBUTES(ATTRIBUTE) \
-    ATTRIBUTE(Op, evaluate)         \
-    ATTRIBUTE(Op, change)           \
-    ATTRIBUTE(Op, vjp)              \
-    ATTRIBUTE(Pointwise, partials)  \
-    ATTRIBUTE(Output, index)        \
-    ATTRIBUTE(Compiled, program)    \
-    ATTRIBUTE(Program, native)      \
-    ATTRIBUTE(CompiledFunction, slow_call)
+#define INGOT_ATTRIBUTES(ATTRIBUTE)        \
+    ATTRIBUTE(Op, evaluate)                \
+    ATTRIBUTE(Op, change)                  \
+    ATTRIBUTE(Op, vjp)                     \
+    ATTRIBUTE(Pointwise, partials)         \
+    ATTRIBUTE(Output, index)               \
+    ATTRIBUTE(Compiled, program)           \
+    ATTRIBUTE(Program, native)             \
+    ATTRIBUTE(CompiledFunction, slow_call) \
+    ATTRIBUTE(RLock, acquire)              \
+    ATTRIBUTE(RLock, release)
 
 typedef struct {
 #define FIELD(name) PyObject *name;

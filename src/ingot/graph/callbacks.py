@@ -34,6 +34,7 @@ class Callbacks(TypedDict, total=False):
     scalar: Callable[[Any, Dtype], array]  # a 0-d constant
     dtype_named: Callable[[str], Dtype]  # what pickles call
     resolve_stream: Callable[[Any], Stream]
+    state_lock: Any  # the RLock that who updates implicit states holds
     source_of: Callable[[CodeType, int], Source]  # (code, instruction) -> the user's line
 
     # Arguments, and errors of arguments

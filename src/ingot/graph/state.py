@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ingot._native import array
+from ingot._native import array, set_callbacks
 
 __all__ = [
     "State",
@@ -27,6 +27,7 @@ State = list[array]
 
 # Held while a call takes the states and puts new ones; garbage collection may draw numbers then.
 state_lock = threading.RLock()
+set_callbacks(state_lock=state_lock)
 _states: list[State] = []
 _thread = threading.local()
 

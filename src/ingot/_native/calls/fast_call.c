@@ -3,17 +3,19 @@
 #include "calls/structure.h"
 #include <structmember.h>
 
+/* What an entry holds, in this order; states, guards and the next entry may be None. */
+enum { OP, SHAPES, DTYPES, OUTPUT_OPS, BUILDER, STATES, COUNTER, GUARDS, NEXT };
+
 typedef struct {
     PyObject_HEAD
-    PyObject *entries;  /* dict: key -> (op, shapes, dtypes, output ops, builder or None, its UseCounter, guards or
-                         * None, next entry or None) */
+    PyObject *entries;  /* dict: key -> entry; NULL if no call may be answered here */
     PyObject *captured; /* the captured inputs, part of the signature; None without */
     PyObject *bound;    /* the method, partial or callable object that is called, part of the signature; None for a function */
     PyObject *partial_parts; /* (func, args) of a `bound` partial of constants: while it has these, the key need not */
     PyObject *counter;       /* the UseCounter of calls that are answered here */
     PyObject *weak_references;
     PyObject *dictionary;
-    bool shapes, has_receiver;
+    bool has_receiver;
 } FastCall;
 
 static PyTypeObject *FastCall_Type;
@@ -68,14 +70,41 @@ static PyObject *parts_of_partial(PyObject *bound) {
     return is_fixed ? PyTuple_Pack(2, function, arguments) : NULL;
 }
 
-static int fast_signature(FastCall *self, PyObject *arguments, Signature *signature) {
-    if (!begin_signature(signature, self->shapes, true) || add_arguments(signature, arguments, self->has_receiver) < 0)
+/* Both ways of a call make its key here, so that what one has found out the other need not. */
+static int call_signature(FastCall *self, PyObject *arguments, PyObject *keywords, bool shapes, Signature *signature) {
+    if (!begin_signature(signature, shapes, true) || add_arguments(signature, arguments, self->has_receiver) < 0)
+        return -1;
+    if (keywords != NULL && PyDict_GET_SIZE(keywords) > 0 && add_keywords(signature, keywords) < 0)
         return -1;
     if (self->captured != Py_None && add_captured(signature, self->captured, false) < 0)
         return -1;
     if (self->bound != Py_None && add_bound(self, signature) < 0)
         return -1;
     return PyList_Append(signature->key, resolve_stream(NULL));
+}
+
+/* (key, arrays, objects): a new reference. */
+static PyObject *packed_signature(PyObject *key, const Signature *signature) {
+    PyObject *objects = signature->objects == NULL ? PyList_New(0) : Py_NewRef(signature->objects);
+    PyObject *packed = objects == NULL ? NULL : PyTuple_Pack(3, key, signature->arrays, objects);
+    Py_XDECREF(objects);
+    return packed;
+}
+
+/* signature(args, kwargs, shapes) -> (key, arrays, objects) */
+static PyObject *signature_method(FastCall *self, PyObject *arguments) {
+    PyObject *args, *kwargs, *packed = NULL, *key = NULL;
+    int shapes;
+    if (!PyArg_ParseTuple(arguments, "O!O!p:signature", &PyTuple_Type, &args, &PyDict_Type, &kwargs, &shapes))
+        return NULL;
+    Signature signature;
+    if (call_signature(self, args, kwargs, shapes, &signature) == 0)
+        key = finished_key(&signature);
+    if (key != NULL)
+        packed = packed_signature(key, &signature);
+    Py_XDECREF(key);
+    end_signature(&signature);
+    return packed;
 }
 
 static bool follows_transform(PyObject *arrays) {
@@ -88,8 +117,9 @@ static bool follows_transform(PyObject *arrays) {
 
 /* The lazy outputs of a compiled op: a new tuple of arrays. */
 static PyObject *apply_entry(PyObject *entry, PyObject *arrays) {
-    PyObject *op = PyTuple_GET_ITEM(entry, 0), *shapes = PyTuple_GET_ITEM(entry, 1), *dtypes = PyTuple_GET_ITEM(entry, 2);
-    PyObject *output_ops = PyTuple_GET_ITEM(entry, 3), *stream = resolve_stream(NULL);
+    PyObject *op = PyTuple_GET_ITEM(entry, OP), *output_ops = PyTuple_GET_ITEM(entry, OUTPUT_OPS);
+    PyObject *shapes = PyTuple_GET_ITEM(entry, SHAPES), *dtypes = PyTuple_GET_ITEM(entry, DTYPES);
+    PyObject *stream = resolve_stream(NULL);
     Py_ssize_t count = PyList_GET_SIZE(arrays);
     PyObject *inputs = PyTuple_New(count);
     if (inputs == NULL)
@@ -114,12 +144,104 @@ static PyObject *apply_entry(PyObject *entry, PyObject *arrays) {
     return outputs;
 }
 
-static PyObject *slow_call(FastCall *self, PyObject *arguments, PyObject *keywords, PyObject *key) {
+/* ---- implicit states, such as the random state ---- */
+
+static bool has_layout(PyObject *array, PyObject *layout) {
+    if (!is_array(array) || ((Array *)array)->node->dtype != PyTuple_GET_ITEM(layout, 1))
+        return false;
+    return PyObject_RichCompareBool(((Array *)array)->node->shape, PyTuple_GET_ITEM(layout, 0), Py_EQ) == 1;
+}
+
+/* Whether the states, pairs of a list and the layouts of its arrays, are as they were traced. */
+static bool states_fit(PyObject *states) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(states); i++) {
+        PyObject *state = PyTuple_GET_ITEM(PyTuple_GET_ITEM(states, i), 0);
+        PyObject *layouts = PyTuple_GET_ITEM(PyTuple_GET_ITEM(states, i), 1);
+        if (PyList_GET_SIZE(state) != PyTuple_GET_SIZE(layouts))
+            return false;
+        for (Py_ssize_t place = 0; place < PyList_GET_SIZE(state); place++) {
+            if (!has_layout(PyList_GET_ITEM(state, place), PyTuple_GET_ITEM(layouts, place)))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Adds the arrays at `places`, pairs of a list and an index, to the inputs. */
+static int add_states(PyObject *arrays, PyObject *places) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(places); i++) {
+        PyObject *place = PyTuple_GET_ITEM(places, i);
+        PyObject *array = PyList_GetItem(PyTuple_GET_ITEM(place, 0), PyLong_AsSsize_t(PyTuple_GET_ITEM(place, 1)));
+        if (array == NULL || PyList_Append(arrays, array) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Puts outputs into the states; `updates` are triples of a list, an index and the number of an output. */
+static int update_states(PyObject *updates, PyObject *outputs) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(updates); i++) {
+        PyObject *update = PyTuple_GET_ITEM(updates, i);
+        PyObject *output = PyTuple_GetItem(outputs, PyLong_AsSsize_t(PyTuple_GET_ITEM(update, 2)));
+        Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(update, 1));
+        if (output == NULL || PyList_SetItem(PyTuple_GET_ITEM(update, 0), place, Py_NewRef(output)) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Takes the lock of the states if nobody else has it; -1 on error. */
+static int lock_states(void) {
+    PyObject *lock = REQUIRED(state_lock);
+    PyObject *taken = lock == NULL ? NULL : PyObject_CallMethodOneArg(lock, attribute_names.acquire, Py_False);
+    int is_taken = taken == NULL ? -1 : PyObject_IsTrue(taken);
+    Py_XDECREF(taken);
+    return is_taken;
+}
+
+/* Gives it back, with an exception left as it is; -1 if there is one. */
+static int unlock_states(void) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *done = PyObject_CallMethodNoArgs(callbacks.state_lock, attribute_names.release);
+    Py_XDECREF(done);
+    if (type != NULL)
+        PyErr_Restore(type, value, traceback);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* The outputs that belong to the result, of an entry that reads or updates implicit states; None if this is not the time, or
+ * the states have changed, and the slow way has to look. `entry[STATES]` is (states, places to read, updates, how many outputs
+ * belong to the result). */
+static PyObject *apply_with_states(PyObject *entry, PyObject *arrays) {
+    PyObject *states = PyTuple_GET_ITEM(entry, STATES);
+    int is_locked = lock_states();
+    if (is_locked != 1)
+        return is_locked < 0 ? NULL : Py_NewRef(Py_None);
+    PyObject *outputs = NULL;
+    if (!states_fit(PyTuple_GET_ITEM(states, 0)))
+        outputs = PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    else if (add_states(arrays, PyTuple_GET_ITEM(states, 1)) == 0)
+        outputs = apply_entry(entry, arrays);
+    if (outputs != NULL && outputs != Py_None) {
+        if (update_states(PyTuple_GET_ITEM(states, 2), outputs) < 0)
+            Py_CLEAR(outputs);
+        else
+            Py_SETREF(outputs, PyTuple_GetSlice(outputs, 0, PyLong_AsSsize_t(PyTuple_GET_ITEM(states, 3))));
+    }
+    if (unlock_states() < 0)
+        Py_CLEAR(outputs);
+    return outputs;
+}
+
+/* ---- calls ---- */
+
+static PyObject *slow_call(FastCall *self, PyObject *arguments, PyObject *keywords, PyObject *signature) {
     PyObject *method = PyObject_GetAttr((PyObject *)self, attribute_names.slow_call);
     PyObject *empty = keywords == NULL ? PyDict_New() : Py_NewRef(keywords);
     PyObject *result = NULL;
     if (method != NULL && empty != NULL)
-        result = PyObject_CallFunctionObjArgs(method, arguments, empty, key == NULL ? Py_None : key, NULL);
+        result = PyObject_CallFunctionObjArgs(method, arguments, empty, signature == NULL ? Py_None : signature, NULL);
     Py_XDECREF(method);
     Py_XDECREF(empty);
     if (result == NULL)
@@ -130,21 +252,27 @@ static PyObject *slow_call(FastCall *self, PyObject *arguments, PyObject *keywor
 /* The first of the entries for a key whose guards hold: a new reference; NULL if there is none, or with an error. */
 static PyObject *fitting_entry(FastCall *self, PyObject *key, PyObject *objects) {
     PyObject *entry = Py_XNewRef(PyDict_GetItemWithError(self->entries, key));
-    while (entry != NULL && PyTuple_GET_ITEM(entry, 6) != Py_None) {
-        int holds = guards_hold(PyTuple_GET_ITEM(entry, 6), objects);
+    while (entry != NULL && PyTuple_GET_ITEM(entry, GUARDS) != Py_None) {
+        int holds = guards_hold(PyTuple_GET_ITEM(entry, GUARDS), objects);
         if (holds > 0)
             return entry;
-        PyObject *next = PyTuple_GET_ITEM(entry, 7);
+        PyObject *next = PyTuple_GET_ITEM(entry, NEXT);
         Py_SETREF(entry, holds < 0 || next == Py_None ? NULL : Py_NewRef(next));
     }
     return entry;
 }
 
+/* The result of a call; NotImplemented if only the slow way can tell. */
 static PyObject *run_entry(FastCall *self, PyObject *entry, PyObject *arrays) {
+    bool is_pure = PyTuple_GET_ITEM(entry, STATES) == Py_None;
+    PyObject *outputs = is_pure ? apply_entry(entry, arrays) : apply_with_states(entry, arrays);
+    if (outputs == Py_None) {
+        Py_DECREF(outputs);
+        return Py_NewRef(Py_NotImplemented);
+    }
     ingot_count_use(self->counter);
-    ingot_count_use(PyTuple_GET_ITEM(entry, 5));
-    PyObject *outputs = apply_entry(entry, arrays);
-    PyObject *builder = PyTuple_GET_ITEM(entry, 4), *result = NULL;
+    ingot_count_use(PyTuple_GET_ITEM(entry, COUNTER));
+    PyObject *builder = PyTuple_GET_ITEM(entry, BUILDER), *result = NULL;
     if (outputs != NULL)
         result = builder == Py_None ? Py_NewRef(PyTuple_GET_ITEM(outputs, 0)) : PyObject_CallOneArg(builder, outputs);
     Py_XDECREF(outputs);
@@ -156,39 +284,50 @@ static PyObject *fast_call(FastCall *self, PyObject *arguments, PyObject *keywor
     if (!fast_calls_enabled || !plain || self->entries == NULL || recording_sources())
         return slow_call(self, arguments, keywords, NULL);
     Signature signature;
-    PyObject *key = NULL, *entry = NULL, *result = NULL;
-    if (fast_signature(self, arguments, &signature) == 0)
+    PyObject *key = NULL, *entry = NULL, *packed = NULL;
+    PyObject *result = Py_NewRef(Py_NotImplemented);
+    if (call_signature(self, arguments, NULL, true, &signature) == 0)
         key = finished_key(&signature);
     if (key != NULL)
         entry = fitting_entry(self, key, signature.objects);
-    bool is_known = entry != NULL && !follows_transform(signature.arrays);
-    if (is_known)
-        result = run_entry(self, entry, signature.arrays);
+    if (entry != NULL && !follows_transform(signature.arrays))
+        Py_SETREF(result, run_entry(self, entry, signature.arrays));
     Py_XDECREF(entry);
-    end_signature(&signature); /* the slow way may have to wait, and should not hold arrays that another thread traces */
-    if (key == NULL && PyErr_ExceptionMatches(ForeignArgument))
-        PyErr_Clear(); /* the slow way raises it again, and knows what the argument is called */
-    if (!is_known && !PyErr_Occurred())
-        result = slow_call(self, arguments, keywords, key);
+    bool is_known = result != Py_NotImplemented;
+    /* What captured containers and objects hold has to be read again, by one thread at a time. Until then nobody may hold it:
+     * whoever traces counts who does. */
+    bool is_plain = self->captured == Py_None && signature.objects == NULL && signature.inside == 0;
+    if (!is_known && key != NULL && !PyErr_Occurred())
+        packed = is_plain ? packed_signature(key, &signature) : PyTuple_Pack(3, key, Py_None, Py_None);
     Py_XDECREF(key);
+    end_signature(&signature);
+    if (is_known)
+        return result;
+    Py_DECREF(result);
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(ForeignArgument))
+        PyErr_Clear(); /* the slow way raises it again, and knows what the argument is called */
+    result = PyErr_Occurred() ? NULL : slow_call(self, arguments, keywords, packed);
+    Py_XDECREF(packed);
     return result;
 }
 
-/* prepare(entries, captured, bound, counter, shapes, has_receiver) */
+/* prepare(entries or None, captured, bound, counter, has_receiver) */
 static PyObject *fast_prepare(FastCall *self, PyObject *arguments) {
     PyObject *entries, *captured, *bound, *counter;
-    int shapes, has_receiver;
-    if (!PyArg_ParseTuple(arguments, "O!OOO!pp:prepare", &PyDict_Type, &entries, &captured, &bound, UseCounter_Type, &counter,
-                          &shapes, &has_receiver))
+    int has_receiver;
+    if (!PyArg_ParseTuple(arguments, "OOOO!p:prepare", &entries, &captured, &bound, UseCounter_Type, &counter, &has_receiver))
         return NULL;
-    Py_XSETREF(self->entries, Py_NewRef(entries));
+    if (entries != Py_None && !PyDict_Check(entries)) {
+        PyErr_SetString(PyExc_TypeError, "prepare takes a dict of entries or None.");
+        return NULL;
+    }
+    Py_XSETREF(self->entries, entries == Py_None ? NULL : Py_NewRef(entries));
     Py_XSETREF(self->captured, Py_NewRef(captured));
     Py_XSETREF(self->counter, Py_NewRef(counter));
     Py_XSETREF(self->bound, Py_NewRef(bound));
     Py_XSETREF(self->partial_parts, parts_of_partial(bound));
     if (PyErr_Occurred())
         return NULL;
-    self->shapes = shapes;
     self->has_receiver = has_receiver;
     Py_RETURN_NONE;
 }
@@ -235,7 +374,10 @@ static PyObject *fast_applied(PyObject *Py_UNUSED(self), PyObject *arguments) {
 static PyMethodDef fast_methods[] = {
     {"applied", (PyCFunction)fast_applied, METH_VARARGS | METH_STATIC,
      "applied(entry, arrays) -> the lazy outputs of an entry's op"},
-    {"prepare", (PyCFunction)fast_prepare, METH_VARARGS, "prepare(entries, captured, bound, counter, shapes, has_receiver)"},
+    {"prepare", (PyCFunction)fast_prepare, METH_VARARGS, "prepare(entries or None, captured, bound, counter, has_receiver)"},
+    {"signature", (PyCFunction)signature_method, METH_VARARGS,
+     "signature(args, kwargs, shapes) -> (key, arrays, objects): a hashable key of everything but the values of arrays and the "
+     "plain attributes of objects"},
     {NULL, NULL, 0, NULL},
 };
 

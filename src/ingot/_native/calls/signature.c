@@ -445,28 +445,6 @@ PyObject *finished_key(Signature *self) {
     return may_share && add_sharing(self) < 0 ? NULL : PyList_AsTuple(self->key);
 }
 
-/* signature(args, kwargs, captured, bound, shapes, has_receiver) -> (key, arrays, objects) */
-static PyObject *signature(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
-    if (count != 6 || !PyTuple_Check(arguments[0]) || !PyDict_Check(arguments[1])) {
-        PyErr_SetString(PyExc_TypeError, "signature takes a tuple, a dict, two trees and two flags.");
-        return NULL;
-    }
-    Signature self;
-    PyObject *result = NULL;
-    if (begin_signature(&self, arguments[4] == Py_True, true) &&
-        add_arguments(&self, arguments[0], arguments[5] == Py_True) == 0 && add_keywords(&self, arguments[1]) == 0 &&
-        add_captured(&self, arguments[2], false) == 0 && add_captured(&self, arguments[3], true) == 0) {
-        PyObject *key = finished_key(&self);
-        PyObject *objects = self.objects == NULL ? PyList_New(0) : Py_NewRef(self.objects);
-        if (key != NULL && objects != NULL)
-            result = PyTuple_Pack(3, key, self.arrays, objects);
-        Py_XDECREF(key);
-        Py_XDECREF(objects);
-    }
-    end_signature(&self);
-    return result;
-}
-
 /* structure(tree) -> key of a tree in which arrays are only places */
 static PyObject *structure(PyObject *Py_UNUSED(module), PyObject *tree) {
     Signature self;
@@ -480,9 +458,6 @@ static PyObject *structure(PyObject *Py_UNUSED(module), PyObject *tree) {
 }
 
 static PyMethodDef functions[] = {
-    {"signature", (PyCFunction)(void (*)(void))signature, METH_FASTCALL,
-     "signature(args, kwargs, captured, bound, shapes, has_receiver) -> (key, arrays, objects): a hashable key of everything "
-     "but the values of arrays and the plain attributes of objects"},
     {"structure", structure, METH_O, "structure(tree) -> key of a tree in which arrays are only places"},
     {NULL, NULL, 0, NULL},
 };

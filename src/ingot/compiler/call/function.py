@@ -132,15 +132,14 @@ class CompiledFunction(FastCall):
             target.owner, options.inputs, options.outputs, options.shapeless
         )
         self._method_of: type | None = None
-        if options.outputs is None and not options.verify:
-            self.prepare(
-                cache.fast_entries,
-                options.inputs,
-                target.bound,
-                cache.fast_hits,
-                True,
-                target.has_receiver,
-            )
+        is_fast = options.outputs is None and not options.verify
+        self.prepare(
+            cache.fast_entries if is_fast else None,
+            options.inputs,
+            target.bound,
+            cache.fast_hits,
+            target.has_receiver,
+        )
 
     @property
     def bound(self) -> Any:
@@ -218,16 +217,30 @@ class CompiledFunction(FastCall):
         stages.seconds = {"trace": seconds, **stages.seconds, "machine code": code_seconds}
         return explanation
 
-    def slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], fast_key: Hashable) -> Any:
-        """A call that the fast path does not know; `fast_key` is how it will know it, or None."""
+    def slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], known: Any) -> Any:
+        """A call that the fast path cannot answer.
+
+        Args:
+            args: The arguments.
+            kwargs: The keyword arguments.
+            known: The signature that the fast path looked for, which may answer the next call by
+                its key. It has the key alone if captured containers or objects are involved. None
+                if it did not look.
+        """
         mode = compile_mode()
         if mode is CompileMode.disabled or _native.recording():
             return self._function(*args, **kwargs)  # the outermost trace sees the whole graph
         if len(kwargs) > 1:
             kwargs = self._in_order(kwargs)
         call = self._call_with(args, kwargs)
+        fast_key = None if known is None else known[0]
         if call.inputs is None and call.outputs is None:
-            signature = self._signature(call)
+            signature: Signature
+            # Entries of shapeless functions are found without the shapes.
+            if known is None or known[1] is None or self._options.shapeless:
+                signature = self._signature(call)
+            else:
+                signature = known
             if not signature[-1]:
                 return self._call(call, signature, mode, fast_key)
         # Objects and captured containers are read, replaced by placeholders or updated by one
@@ -249,7 +262,7 @@ class CompiledFunction(FastCall):
 
     def _signature(self, call: Call) -> Signature:
         try:
-            return call.signature(not self._options.shapeless)
+            return self.signature(call.args, call.kwargs, not self._options.shapeless)
         except ForeignArgument:
             raise foreign_argument(call) from None
 
@@ -298,6 +311,9 @@ class CompiledFunction(FastCall):
         if not instance.trace.is_pure:
             with state_lock:
                 if instance.trace.fits_states():
+                    traced = instance.trace
+                    if fast_key is not None and traced.recipe is None and traced.tape.outputs:
+                        self._remember(fast_key, instance)
                     return self._run_with_state(call, instance, known.arrays)
             # Another thread changed a state in the meantime: what fits it now has to be found. The
             # call is counted once.
@@ -322,7 +338,8 @@ class CompiledFunction(FastCall):
         shapes, dtypes = zip(*op.program.results, strict=True)
         assert instance.result is not None
         builder = None if instance.result.is_array else instance.result.filled
-        answer = (op, shapes, dtypes, output_ops(len(shapes)), builder)
+        states = instance.trace.states_for_calls()
+        answer = (op, shapes, dtypes, output_ops(len(shapes)), builder, states)
         self._cache.remember(fast_key, instance, answer)
         return answer
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot._native import array, signature
+from ingot._native import array
 from ingot.compiler.trace.structure import copied
 from ingot.graph.lazy_dataclass import dataclass
 
@@ -34,10 +34,6 @@ class Call:
     def run(self) -> Any:
         """What the function returns, uncompiled."""
         return self.function(*self.args, **self.kwargs)
-
-    def signature(self, shapes: bool) -> tuple[tuple[Any, ...], list[array], list[Any]]:
-        """The key, the arrays and the objects of the call."""
-        return signature(self.args, self.kwargs, self.inputs, self.bound, shapes, self.has_receiver)
 
     def with_arrays(self) -> Call:
         """The call with arrays in place of NumPy's, if there are any: they are inputs as well."""

@@ -117,6 +117,12 @@ class Trace:
                     return False
         return True
 
+    def states_for_calls(self) -> tuple[Any, ...] | None:
+        """The states as the native fast path reads and updates them; None if there are none."""
+        if not self.states:
+            return None
+        return tuple(self.states), tuple(self.followed), tuple(self.updates), self.result_count
+
     def for_values(self, values: Sequence[Any]) -> Tape:
         """The tape with every dimension replaced by its number among `values`."""
         made: dict[Step, Step] = {}
