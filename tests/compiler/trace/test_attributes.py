@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -146,6 +147,16 @@ def test_eval_of_a_model_that_is_only_closed_over() -> None:
     info = compiled.cache_info()
     assert info.misses == 2
     assert info.reasons[-1].reason == "`Model.dropout._training` True → False"
+
+
+def test_the_way_out_for_what_nobody_can_look_into() -> None:
+    """A model that is closed over already cannot be told to be closed over."""
+    model = Model()
+    model.waiting = deque([3.0])
+    with pytest.raises(ValueError, match=r"reads `Model\.waiting`, which is a deque.* variable"):
+        mx.compile(lambda x: x * model.waiting[0])(X)
+    waiting = model.waiting
+    check(mx.compile(lambda x: x * waiting[0])(X), X * 3.0)
 
 
 class Nested(nn.Module):

@@ -204,8 +204,8 @@ class AttributeReads:
             raise ValueError(
                 f"[compile] the function reads {where.short}, which {relation} a "
                 f"{type(what).__name__}: a change in it would go unnoticed. Keep its arrays and "
-                "numbers as attributes or in a dataclass or nn.Module, pass them as arguments, or "
-                "close over it."
+                "numbers as attributes or in a dataclass or nn.Module, pass them as arguments, or, "
+                "if it never changes, have the function read a variable that is assigned outside."
             )
 
     def guards(self) -> AttributeGuards:
