@@ -91,6 +91,9 @@ class NumpyKernel:
     multiply = _word(np.multiply)
     maximum = _word(np.maximum)
     minimum = _word(np.minimum)
+    # The sum of zeros is -0 only if both are.
+    largest = _word(lambda a, b: np.where((a == b) & (a == 0), a + b, np.maximum(a, b)))
+    smallest = _word(lambda a, b: np.where((a == b) & (a == 0), -(-a + -b), np.minimum(a, b)))
     divide = _function(np.divide)
     negative = _word(np.negative)
     absolute = _word(np.absolute)

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from ingot.graph.dtype import Dtype
 
-__all__ = ["Kernel", "Value"]
+__all__ = ["WORDS", "Kernel", "Value"]
 
 Value = Any  # opaque: the implementation's own expression type
 
@@ -178,3 +178,7 @@ class Kernel(Protocol):
     def conjugate(self, x: Value) -> Value: ...
     def complex(self, real: Value, imag: Value) -> Value:
         """The complex value with these parts, which are float32."""
+
+
+# Whatever the protocol declares is a word: code generators and builders have no lists of their own.
+WORDS = tuple(name for name in vars(Kernel) if not name.startswith("_"))

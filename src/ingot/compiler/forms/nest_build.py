@@ -35,6 +35,7 @@ from ingot.compiler.forms.nest import (
     When,
 )
 from ingot.compiler.forms.size import is_symbolic
+from ingot.graph import kernel
 from ingot.graph.dtype import (
     bfloat16,
     bool_,
@@ -48,14 +49,6 @@ from ingot.graph.dtype import (
 
 __all__ = ["WORDS", "NestBuilder", "Words", "result_dtype"]
 
-# The words whose result has the dtype of their first operand.
-_ALIKE = (
-    "add subtract multiply divide fused_multiply_add floor_divide remainder power "
-    "negative maximum minimum largest smallest bitwise_and bitwise_or bitwise_xor bitwise_invert "
-    "left_shift right_shift floor ceil round exp log log2 log10 log1p sqrt rsqrt sin cos tan "
-    "arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh c_log expm1 erf erfinv arctan2 "
-    "conjugate"
-).split()
 _DTYPES = {
     **dict.fromkeys("equal not_equal less less_equal greater greater_equal".split(), bool_),
     "bits": uint32,
@@ -63,7 +56,12 @@ _DTYPES = {
     "imag": float32,
     "complex": complex64,
 }
-WORDS = (*_ALIKE, *_DTYPES, "absolute", "select", "cast", "rotate_left", "rounded", "taken_for")
+_OTHERS = ("absolute", "select", "cast", "rotate_left")  # results and parameters of their own
+# The words whose result has the dtype of their first operand: all that are not said to differ.
+_ALIKE = tuple(
+    word for word in kernel.WORDS if word not in (*_DTYPES, *_OTHERS, "constant", "dtype")
+)
+WORDS = (*_ALIKE, *_DTYPES, *_OTHERS, "rounded", "taken_for")
 
 
 def result_dtype(word: str, operands: Sequence[Value], parameter: Any = None) -> Dtype:

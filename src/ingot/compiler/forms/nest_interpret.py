@@ -273,32 +273,33 @@ def _smallest(a: Any, b: Any) -> Any:
     return np.where(np.equal(a, b) & np.equal(a, 0), -np.add(-a, -b), np.minimum(a, b))
 
 
-_SAME = (
-    "add subtract multiply divide negative absolute maximum minimum equal not_equal less "
-    "less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor bitwise_invert floor ceil "
-    "exp log log2 log10 log1p expm1 sqrt sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh "
-    "arccosh arctanh arctan2 real imag conjugate"
-).split()
-_NAMES = {"bitwise_invert": "invert"}
-_WORDS: dict[str, Callable[..., Any]] = {
-    **{word: getattr(np, _NAMES.get(word, word)) for word in _SAME},
-    "fused_multiply_add": _fused_multiply_add,
-    "floor_divide": _floor_divide,
-    "remainder": _remainder,
-    "power": _power,
-    "left_shift": _left_shift,
-    "right_shift": _right_shift,
-    "largest": _largest,
-    "smallest": _smallest,
-    "round": np.rint,
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-    "c_log": np.log,
-    "erf": lambda x: scipy_special().erf(x),
-    "erfinv": lambda x: scipy_special().erfinv(x),
-    "select": lambda condition, a, b: a if condition else b,
-    "bits": lambda x: np.float32(x).view(np.uint32),
-    "complex": lambda real, imag: np.complex64(complex(real, imag)),
-}
+class _Words(dict[str, Callable[..., Any]]):
+    """What words mean in NumPy: those that are not here have its names, or SciPy's."""
+
+    def __missing__(self, word: str) -> Callable[..., Any]:
+        found: Callable[..., Any] | None = getattr(np, word, None)
+        return found or getattr(scipy_special(), word)
+
+
+_WORDS = _Words(
+    {
+        "bitwise_invert": np.invert,
+        "fused_multiply_add": _fused_multiply_add,
+        "floor_divide": _floor_divide,
+        "remainder": _remainder,
+        "power": _power,
+        "left_shift": _left_shift,
+        "right_shift": _right_shift,
+        "largest": _largest,
+        "smallest": _smallest,
+        "round": np.rint,
+        "rsqrt": lambda x: 1 / np.sqrt(x),
+        "c_log": np.log,
+        "select": lambda condition, a, b: a if condition else b,
+        "bits": lambda x: np.float32(x).view(np.uint32),
+        "complex": lambda real, imag: np.complex64(complex(real, imag)),
+    }
+)
 _BOOL_WORDS: dict[str, Callable[..., Any]] = {
     "add": np.logical_or,
     "maximum": np.logical_or,

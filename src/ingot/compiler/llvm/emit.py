@@ -302,16 +302,14 @@ def _function_word(name: str) -> Any:
         if x.imaginary is not None:
             found: Element = getattr(complex_math, name)(self.code, x)
             return found
-        register: Register = getattr(mathlib, name)(self.code, x.register)
+        register = mathlib.FUNCTIONS[name](self.code, x.register)
         return Element(register, x.dtype, short_nan=x.short_nan)
 
     word.__name__ = name
     return word
 
 
-# Functions of one value that the two libraries have under the same name.
-for _name in (
-    "exp expm1 log log2 log10 log1p rsqrt sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh "
-    "arccosh arctanh erf erfinv"
-).split():
-    setattr(LLVMKernel, _name, _function_word(_name))
+# The functions of one value; those of others are methods above.
+for _name in mathlib.FUNCTIONS:
+    if _name not in vars(LLVMKernel):
+        setattr(LLVMKernel, _name, _function_word(_name))

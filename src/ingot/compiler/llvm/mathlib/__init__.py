@@ -23,36 +23,8 @@ from ingot.compiler.llvm.mathlib import (
 )
 from ingot.compiler.llvm.mathlib.c_logarithm import c_log
 from ingot.compiler.llvm.mathlib.integers import integer_power
-from ingot.compiler.llvm.mathlib.number import Number, square_root
-
-__all__ = [
-    "arccos",
-    "arccosh",
-    "arcsin",
-    "arcsinh",
-    "arctan",
-    "arctan2",
-    "arctanh",
-    "c_log",
-    "cos",
-    "cosh",
-    "erf",
-    "erfinv",
-    "exp",
-    "expm1",
-    "integer_power",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "power",
-    "remainder",
-    "rsqrt",
-    "sin",
-    "sinh",
-    "tan",
-    "tanh",
-]
+from ingot.compiler.llvm.mathlib.number import Number
+from ingot.graph.kernel import WORDS
 
 
 def _exported(function: Callable[..., Number]) -> Callable[..., Register]:
@@ -66,32 +38,27 @@ def _exported(function: Callable[..., Number]) -> Callable[..., Register]:
     return exported
 
 
-def _reciprocal_root(x: Number) -> Number:
-    """1 / sqrt(x). Both operations are correctly rounded: 1.5 ulp together."""
-    return 1.0 / square_root(x)
+# What the modules offer under the name of a word of the kernel vocabulary.
+FUNCTIONS: dict[str, Callable[..., Register]] = {
+    name: _exported(getattr(module, name))
+    for module in (
+        error_function,
+        exponential,
+        inverse,
+        logarithm,
+        powers,
+        remainders,
+        trigonometric,
+    )
+    for name in module.__all__
+    if name in WORDS
+}
+
+__all__ = ["c_log", "integer_power", *sorted(FUNCTIONS)]
 
 
-arccos = _exported(inverse.arccos)
-arccosh = _exported(inverse.arccosh)
-arcsin = _exported(inverse.arcsin)
-arcsinh = _exported(inverse.arcsinh)
-arctan = _exported(inverse.arctan)
-arctan2 = _exported(inverse.arctan2)
-arctanh = _exported(inverse.arctanh)
-cos = _exported(trigonometric.cos)
-cosh = _exported(exponential.cosh)
-erf = _exported(error_function.erf)
-erfinv = _exported(error_function.erfinv)
-exp = _exported(exponential.exp)
-expm1 = _exported(exponential.expm1)
-log = _exported(logarithm.log)
-log1p = _exported(logarithm.log1p)
-log2 = _exported(logarithm.log2)
-log10 = _exported(logarithm.log10)
-power = _exported(powers.power)
-remainder = _exported(remainders.remainder)
-rsqrt = _exported(_reciprocal_root)
-sin = _exported(trigonometric.sin)
-sinh = _exported(exponential.sinh)
-tan = _exported(trigonometric.tan)
-tanh = _exported(exponential.tanh)
+def __getattr__(name: str) -> Callable[..., Register]:
+    found = FUNCTIONS.get(name)
+    if found is None:
+        raise AttributeError(f"the math library has no function {name}")
+    return found

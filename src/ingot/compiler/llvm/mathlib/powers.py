@@ -25,10 +25,11 @@ from ingot.compiler.llvm.mathlib.number import (
     floor,
     fma,
     select,
+    square_root,
 )
 from ingot.compiler.llvm.mathlib.polynomial import Polynomial
 
-__all__ = ["power"]
+__all__ = ["power", "rsqrt"]
 
 LOG_2 = 0.6931471805599453
 LOG2_E = 1.4426950408889634
@@ -108,3 +109,8 @@ def _logarithm(x: Number) -> Pair:
     high, second = fast_sum(high, rest)
     low = first + second + fma(e, constants.log_2_low, s_low + s_low + rest_low)
     return fast_sum(high, low)
+
+
+def rsqrt(x: Number) -> Number:
+    """1 / sqrt(x). Both operations are correctly rounded: 1.5 ulp together."""
+    return 1.0 / square_root(x)
