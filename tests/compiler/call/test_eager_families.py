@@ -1,8 +1,11 @@
-"""Fusion without `compile` where shapes change: programs that are not used again are not made."""
+"""Fusion without `compile` where shapes change: one symbolic program serves graphs that differ in
+numbers alone, and programs that are not used again are not made.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +19,31 @@ ROWS = 64  # enough numbers for a graph to be offered as a whole
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eager, "_structures", eager._Structures())
+
+
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without symbolic programs."""
+    monkeypatch.setattr(eager, "EXAMPLES", 1 << 30)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The programs that are made: "symbolic" or "specialised"."""
+    found: list[str] = []
+    symbolic, pipeline = eager.SymbolicProgram, eager.run_pipeline
+
+    def make_symbolic(*arguments: Any) -> Any:
+        found.append("symbolic")
+        return symbolic(*arguments)
+
+    def make_specialised(*arguments: Any) -> Any:
+        found.append("specialised")
+        return pipeline(*arguments)
+
+    monkeypatch.setattr(eager, "SymbolicProgram", make_symbolic)
+    monkeypatch.setattr(eager, "run_pipeline", make_specialised)
+    return found
 
 
 def attention(length: int) -> mx.array:
@@ -35,6 +63,7 @@ def programs_after(function: Callable[[int], mx.array], lengths: list[int]) -> i
     return mx.eager_fusion_info()["programs"] - before
 
 
+@pytest.mark.usefixtures("one_by_one")
 def test_a_growing_length_soon_makes_no_more_programs() -> None:
     lengths = list(range(1000, 1040))
     assert programs_after(attention, lengths) == 0  # each came once
@@ -42,6 +71,7 @@ def test_a_growing_length_soon_makes_no_more_programs() -> None:
     assert programs_after(chain, [1100, 1100]) == 1  # other ops are another family
 
 
+@pytest.mark.usefixtures("one_by_one")
 def test_programs_that_are_run_make_room_for_more() -> None:
     lengths = list(range(1000, 1006))
     assert programs_after(attention, lengths * 2) == eager.PROGRAMS_ON_TRIAL
@@ -57,6 +87,7 @@ def test_results_are_the_same_with_and_without_a_program() -> None:
             np.testing.assert_allclose(attention(length), np.full(ROWS, expected), rtol=1e-4)
 
 
+@pytest.mark.usefixtures("one_by_one")
 def test_a_graph_that_moves_much_memory_is_compiled_whatever_became_of_its_family(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -65,3 +96,68 @@ def test_a_graph_that_moves_much_memory_is_compiled_whatever_became_of_its_famil
     assert programs_after(attention, [2000]) == 0  # many nodes for so few bytes
     monkeypatch.setattr(eager, "AT_ONCE_FOR_A_NODE", 1)
     assert programs_after(attention, [2001]) == 1
+
+
+def test_graphs_that_grow_share_one_program(made: list[str]) -> None:
+    for length in range(1000, 1030):
+        expected = np.sum(np.exp(np.sin(np.arange(length))) * 2 + 1)
+        np.testing.assert_allclose(attention(length), np.full(ROWS, expected), rtol=1e-4)
+    assert made == ["symbolic"]
+    assert mx.eager_fusion_info()["runs"] == 30 - (eager.EXAMPLES - 1)
+
+
+def decode(tokens: int) -> None:
+    """Attention with a cache that grows by a token at each step."""
+    rng = np.random.default_rng(0)
+    heads, width = 8, 64
+    keys = rng.standard_normal((heads, 300, width)).astype(np.float32)
+    values = rng.standard_normal((heads, 300, width)).astype(np.float32)
+    cached = mx.array(keys), mx.array(values)
+    for _ in range(tokens):
+        q, k, v = (rng.standard_normal((heads, 1, width)).astype(np.float32) for _ in range(3))
+        cached = (
+            mx.concatenate([cached[0], mx.array(k) * 2], axis=1),
+            mx.concatenate([cached[1], mx.tanh(mx.array(v))], axis=1),
+        )
+        scores = mx.array(q) @ cached[0].swapaxes(-1, -2) / width**0.5
+        found = mx.softmax(scores - 1, axis=-1) @ cached[1]
+        mx.eval(found, *cached)
+        keys = np.concatenate([keys, k * 2], axis=1)
+        values = np.concatenate([values, np.tanh(v)], axis=1)
+        weights = np.exp(q @ keys.swapaxes(-1, -2) / width**0.5 - 1)
+        expected = weights / weights.sum(axis=-1, keepdims=True) @ values
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(cached[0], keys)
+
+
+def test_a_cache_that_grows_has_one_program(made: list[str]) -> None:
+    decode(20)
+    assert made.count("specialised") == 0
+    assert 1 <= made.count("symbolic") <= 2
+
+
+def test_numbers_that_depend_on_each_other_in_another_way_are_another_program(
+    made: list[str],
+) -> None:
+    """Two lengths grow together at first, and then apart."""
+
+    def graph(m: int, n: int) -> mx.array:
+        return mx.sum(mx.exp(mx.sin(mx.ones((m, n)) * mx.arange(n))) * 2 + 1, axis=0)
+
+    pairs = [(300 + k, 400 + k) for k in range(8)] + [(300 + k, 420 + 3 * k) for k in range(8)]
+    for m, n in pairs:
+        expected = (np.exp(np.sin(np.arange(n))) * 2 + 1) * m
+        np.testing.assert_allclose(graph(m, n), expected, rtol=1e-4)
+    assert set(made) == {"symbolic"}
+    assert len(made) == 2
+
+
+def test_parameters_of_ops_may_change_too(made: list[str]) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((300, 200)).astype(np.float32)
+    for start in range(2, 30):
+        found = mx.exp(mx.array(x)[start : start + 200] * 2) - mx.array(x)[:200] + start
+        np.testing.assert_allclose(
+            found, np.exp(x[start : start + 200] * 2) - x[:200] + start, rtol=1e-4, atol=1e-4
+        )
+    assert "specialised" not in made

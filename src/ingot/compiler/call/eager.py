@@ -6,8 +6,9 @@ already are its inputs. A structure is compiled when it comes again, or at once 
 memory that compiling pays the first time; until then the ops run one by one.
 
 Structures of the same ops in the same order are a family. Where shapes change all the time, as they
-do with a cache that grows by a token at each step, programs are seldom run again: a family whose
-programs were not used gets no more of them.
+do with a cache that grows by a token at each step, programs for one shape are seldom run again: a
+family whose programs were not used gets no more of them. Structures that differ in numbers alone
+are of one kind, and once enough of them came, one symbolic program serves all (`examples.py`).
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from typing import Any
 
 from ingot import _native
 from ingot._native import Dtype, Node
+from ingot.compiler.call.examples import Dimensions, Numbers, generalised, skeleton
+from ingot.compiler.call.symbolic_program import SymbolicProgram
 from ingot.compiler.forms.tape import Step, Tape, only_carries_rules, passed_input
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.run.program import Program
+from ingot.compiler.run.shaped_program import ShapedProgram
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.roles import Map, Reduce, View
 from ingot.runtime.compile_mode import CompileMode
@@ -41,6 +45,10 @@ AT_ONCE_FOR_A_NODE = 4 << 20
 # A family may have this many programs before they must have been run so often each, on average.
 PROGRAMS_ON_TRIAL = 4
 RUNS_THAT_PAY = 8
+# Structures that differ in numbers alone before a symbolic program is made of them: two tell what
+# varies, and a third that it goes on.
+EXAMPLES = 3
+MAX_PROGRAMS_OF_A_KIND = 8
 
 
 @dataclass(slots=True)
@@ -59,8 +67,42 @@ class _Family:
 class _Compiled:
     """A program and whom its runs are credited to."""
 
-    program: Program
+    program: Program | ShapedProgram
     family: _Family
+
+
+class _Kind:
+    """Structures that differ in numbers alone."""
+
+    __slots__ = ("examples", "family", "programs")
+
+    def __init__(self) -> None:
+        self.examples: list[Numbers] = []  # the latest, each other than all others
+        self.family = _Family()  # of symbolic programs
+        self.programs: list[tuple[Dimensions, SymbolicProgram]] = []  # the latest first
+
+    def shaped(self, numbers: Numbers) -> ShapedProgram | None:
+        """A program for these numbers, if one of the symbolic ones is for them, too."""
+        for dimensions_of, symbolic in tuple(self.programs):
+            values = dimensions_of(numbers)
+            found = None if values is None else symbolic.program(values)
+            if found is not None:
+                return found
+        return None
+
+    def is_due(self, numbers: Numbers) -> bool:
+        """Notes numbers without a program; whether a symbolic one should be made."""
+        if numbers in self.examples:
+            return False
+        self.examples.append(numbers)
+        del self.examples[:-EXAMPLES]
+        return len(self.examples) == EXAMPLES and self.family.pays()
+
+    def add(self, dimensions_of: Dimensions, program: SymbolicProgram) -> None:
+        """Adds a symbolic program; the oldest may go."""
+        self.programs.insert(0, (dimensions_of, program))
+        del self.programs[MAX_PROGRAMS_OF_A_KIND:]
+        self.family.programs += 1
 
 
 class _Structures:
@@ -72,9 +114,10 @@ class _Structures:
         self.lock = threading.Lock()
         self.found: OrderedDict[Hashable, _Compiled | int] = OrderedDict()
         self.families: OrderedDict[Hashable, _Family] = OrderedDict()
+        self.kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
         self.runs = 0
 
-    def get(self, key: Hashable) -> Program | None:
+    def get(self, key: Hashable) -> Program | ShapedProgram | None:
         """The program of a structure, which is run now."""
         with self.lock:
             entry = self.found.get(key)
@@ -97,12 +140,18 @@ class _Structures:
             at_once = nbytes >= max(AT_ONCE, AT_ONCE_FOR_A_NODE * len(nodes))
             return family if at_once or (seen > 0 and family.pays()) else None
 
-    def put(self, key: Hashable, program: Program, family: _Family) -> None:
+    def kind(self, skeleton: Hashable) -> _Kind:
+        """The structures of one skeleton."""
+        with self.lock:
+            found = self.kinds.setdefault(skeleton, _Kind())
+            _keep_latest(self.kinds, skeleton)
+            return found
+
+    def put(self, key: Hashable, program: Program | ShapedProgram, family: _Family) -> None:
         """Keeps a program."""
         with self.lock:
             self.found[key] = _Compiled(program, family)
             _keep_latest(self.found, key)
-            family.programs += 1
 
 
 def _keep_latest(entries: OrderedDict[Hashable, Any], key: Hashable) -> None:
@@ -154,7 +203,9 @@ def evaluate_whole(nodes: list[Node], wanted: list[int]) -> bool:
     return True
 
 
-def _program(nodes: list[Node], wanted: list[int]) -> tuple[Program, list[Node]] | None:
+def _program(
+    nodes: list[Node], wanted: list[int]
+) -> tuple[Program | ShapedProgram, list[Node]] | None:
     """What computes the graph, if that is compiled or should be now, and the values it starts from.
 
     Other threads may evaluate nodes of the graph meanwhile, so what was read of them is used only
@@ -165,7 +216,7 @@ def _program(nodes: list[Node], wanted: list[int]) -> tuple[Program, list[Node]]
     key, leaves, nbytes = _structure(nodes, wanted)
     if key is None or _overtaken(nodes):
         return None
-    program = _structures.get(key)
+    program = _structures.get(key) or _symbolic(key, nodes, wanted, leaves)
     if program is None:
         family = _structures.family_if_due(key, nodes, nbytes)
         if family is None:
@@ -175,8 +226,40 @@ def _program(nodes: list[Node], wanted: list[int]) -> tuple[Program, list[Node]]
             return None
         with compiling("graph"), profiled("compile", "graph: simplify, fuse"):
             program = run_pipeline(tape, CompileMode.enabled).program
+        family.programs += 1
         _structures.put(key, program, family)
     return program, leaves
+
+
+def _symbolic(
+    key: Hashable, nodes: list[Node], wanted: list[int], leaves: list[Node]
+) -> ShapedProgram | None:
+    """A program for the graph that shares its machine code with those of graphs like it, if there
+    were enough of them.
+    """
+    structure, numbers = skeleton(nodes, wanted, leaves)
+    if _overtaken(nodes):
+        return None
+    kind = _structures.kind((structure, excess_precision()))
+    program = kind.shaped(numbers)
+    if program is None:
+        with _structures.lock:
+            is_due = kind.is_due(numbers)
+        if not is_due:
+            return None
+        dimensions_of, sizes, tape = generalised(kind.examples, nodes, wanted, leaves)
+        if _overtaken(nodes):
+            return None
+        with compiling("graph"), profiled("compile", "graph: simplify, fuse"):
+            made = SymbolicProgram(sizes, tape)
+        values = dimensions_of(numbers)
+        assert values is not None
+        with _structures.lock:
+            kind.add(dimensions_of, made)
+        program = made.first(values)
+    kind.family.runs += 1
+    _structures.put(key, program, kind.family)
+    return program
 
 
 def _overtaken(nodes: list[Node]) -> bool:

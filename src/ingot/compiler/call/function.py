@@ -26,6 +26,7 @@ from ingot.compiler.trace.call import Call
 from ingot.compiler.trace.capture import Snapshot
 from ingot.compiler.trace.escapes import Escapes
 from ingot.compiler.trace.structure import Contents
+from ingot.compiler.trace.symbolic import symbolic_tape
 from ingot.compiler.trace.trace import SIZES_CHANGED, Trace, trace
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import apply_multiple, output_ops
@@ -429,7 +430,8 @@ class CompiledFunction(FastCall):
             if found is not None:
                 return found
         with profiled("compile", f"{self._name}: simplify, fuse"):
-            made = SymbolicProgram(variant.trace, values, mode, self._name, account)
+            sizes, tape = symbolic_tape(variant.trace, values)
+            made = SymbolicProgram(sizes, tape, mode, self._name, account)
         variant.add_program(made)
         return made.first(values)
 

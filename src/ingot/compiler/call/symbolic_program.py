@@ -1,8 +1,8 @@
-"""A trace for all shapes as a program that makes programs.
+"""A symbolic tape as a program that makes programs.
 
-Comes in: a trace, and the values of its dimensions for the call at hand. The pipeline runs once, on
-symbolic sizes, and machine code is made once; the program for other shapes that meet the conditions
-on sizes takes microseconds.
+Comes in: a tape with symbolic sizes, of a trace for all shapes or of uncompiled graphs that differ
+in shapes. The pipeline runs once, and machine code is made once; the program for other shapes that
+meet the conditions on sizes takes microseconds.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import Any
 from ingot._native import NativeProgram
 from ingot.compiler.call.cache_info import Account
 from ingot.compiler.forms.size_code import compiled
+from ingot.compiler.forms.sizes import Sizes
+from ingot.compiler.forms.tape import Tape
+from ingot.compiler.passes.with_numbers import with_numbers
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.plan.plan import build_plan
 from ingot.compiler.plan.work import About
 from ingot.compiler.run.program import Program
 from ingot.compiler.run.shaped_program import AboutShapes, ShapedProgram
-from ingot.compiler.trace.symbolic import symbolic_tape
-from ingot.compiler.trace.trace import Trace
 from ingot.runtime.compile_log import log
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.profile import profiled
@@ -31,16 +32,22 @@ __all__ = ["SymbolicProgram"]
 
 
 class SymbolicProgram:
-    """The programs of a trace for all shapes that meet some conditions."""
+    """The programs of a symbolic tape for all shapes that meet the conditions on its sizes."""
 
     def __init__(
-        self, trace: Trace, values: Sequence[Any], mode: CompileMode, name: str, account: Account
+        self,
+        sizes: Sizes,
+        tape: Tape,
+        mode: CompileMode = CompileMode.enabled,
+        name: str = "graph",
+        account: Account | None = None,
     ) -> None:
-        self.trace = trace
+        account = account or Account()
+        self.sizes = sizes
+        self.tape = tape
         self.mode = mode
         self.name = name
         self.account = account  # charged with machine code
-        self.sizes, tape = symbolic_tape(trace, values)
         self._schedule = run_pipeline(tape, mode, name, account).schedule
         self._results = tuple((step.shape, step.dtype) for step in self._schedule.tape.outputs)
         self._make: Callable[[Sequence[Any]], Any] | None = None
@@ -110,5 +117,5 @@ class SymbolicProgram:
 
     def specialised(self, values: Sequence[Any]) -> Program:
         """The program for these shapes and no others."""
-        tape = self.trace.for_values(values)
+        tape = with_numbers(self.tape, self.sizes, values)
         return run_pipeline(tape, self.mode, self.name, self.account).program
