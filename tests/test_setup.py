@@ -17,6 +17,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+import yaml
 
 PROJECT = Path(__file__).resolve().parent.parent
 RUNTIME = {"numpy", "scipy", "llvmlite", "ml-dtypes", "threadpoolctl", "opt-einsum"}
@@ -97,6 +98,19 @@ def test_commands_of_the_readme_are_targets_of_the_makefile() -> None:
     assert {"demo", "test"} <= set(commands)
     targets = re.findall(r"^(\w+):", (PROJECT / "Makefile").read_text(), re.MULTILINE)
     assert set(commands) <= set(targets)
+
+
+def test_hooks_before_a_commit_are_those_of_make_lint() -> None:
+    configuration = yaml.safe_load((PROJECT / ".pre-commit-config.yaml").read_text())
+    (repository,) = configuration["repos"]
+    makefile = (PROJECT / "Makefile").read_text().replace("$(PYTHON_IN_VENV)", ".venv/bin/python")
+    lint = makefile.partition("\nlint:")[2].partition("\nformat:")[0]
+    tools = set(re.findall(r"\.venv/bin/python ((?:-m \w+(?: check| format)?)|\S+\.py)", lint))
+    assert len(tools) >= 5
+    entries = [hook["entry"] for hook in repository["hooks"]]
+    for tool in tools:
+        assert any(entry.startswith(f".venv/bin/python {tool}") for entry in entries), tool
+    assert len(entries) == len(tools)
 
 
 def test_users_get_no_development_tools(sources: Path, tmp_path: Path) -> None:

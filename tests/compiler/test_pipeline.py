@@ -213,7 +213,7 @@ def test_rows_are_one_group(function: Any) -> None:
 def test_phases_are_timed() -> None:
     stages = run_pipeline(tape_of_call(gelu, FUNCTIONS[gelu]), CompileMode.enabled)
     assert {"simplify", "fuse"} <= set(stages.seconds)
-    assert all(seconds >= 0 for seconds in stages.seconds.values())
+    assert sum(stages.seconds.values()) > 0
 
 
 # Linearity

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -269,7 +270,6 @@ print({library["num_threads"] for library in threadpoolctl.threadpool_info()})
 
 
 def test_the_address_can_be_called_from_generated_code() -> None:
-    ctypes = pytest.importorskip("ctypes")
     body_type = ctypes.CFUNCTYPE(
         None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int
     )

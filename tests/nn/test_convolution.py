@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from tests.nn.both import INGOT, MLX, Case, assert_same, run_layer
 
-import ingot.core as mx
 import ingot.nn as nn
 
 CASES = [
@@ -42,7 +41,6 @@ def test_parameters_and_text_equal_mlx(case: Case) -> None:
     assert ours.weight.tolist() == theirs.weight.tolist()
 
 
-@pytest.mark.skipif(not hasattr(mx, "conv_transpose3d"), reason="needs mx.conv1d and others")
 @pytest.mark.parametrize("case", CASES, ids=repr)
 def test_layer_equals_mlx(case: Case) -> None:
     arrays = case.arrays()

@@ -52,7 +52,6 @@ def test_dtype_is_chosen(name: str) -> None:
     assert initializer(mx.zeros((4, 4))).dtype == mx.float16
 
 
-@pytest.mark.skipif(not hasattr(mx, "linalg"), reason="needs mx.linalg.qr")
 @pytest.mark.parametrize("shape", [(4, 4), (3, 5), (6, 2)])
 def test_orthogonal_equals_mlx(shape: tuple[int, ...]) -> None:
     results = []

@@ -275,7 +275,6 @@ def test_strict_load_fails_and_changes_nothing(change: Any, message: str) -> Non
 
 
 @pytest.mark.parametrize("ending", ["npz", "safetensors"])
-@pytest.mark.skipif(not hasattr(mx, "load"), reason="needs mx.load and mx.save_safetensors")
 def test_weights_survive_a_file(ending: str, tmp_path: Any) -> None:
     model = make_model(INGOT)
     path = tmp_path / f"weights.{ending}"

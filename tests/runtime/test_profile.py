@@ -58,7 +58,7 @@ def test_a_compiled_function() -> None:
         "machine code",
     }
     assert 0 < profile.compile_seconds < profile.seconds
-    assert all(row.seconds >= 0 for row in profile.rows)
+    assert sum(row.seconds for row in profile.rows) > profile.compile_seconds
 
 
 def test_time_is_counted_once() -> None:
@@ -255,7 +255,6 @@ def test_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert " in all: " in lines[-1]
     assert repr(profile) == str(profile)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    pytest.importorskip("rich")
     assert "Exp Add" in str(profile)
     json.dumps(profile.to_dict())
 

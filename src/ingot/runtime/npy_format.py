@@ -1,16 +1,14 @@
 """The .npy format: one array, its dtype and shape in a line of text, then its elements.
 
-The text is a Python literal, which is read as such: nothing in it is executed. NumPy has no name
-for bfloat16; like MLX, ingot stores it as two bytes without a type (V2) and reads such elements as
+NumPy reads and writes the text, a Python literal of which nothing is executed. It has no name for
+bfloat16; like MLX, ingot stores it as two bytes without a type (V2) and reads such elements as
 bfloat16.
 """
 
 from __future__ import annotations
 
-import ast
-import re
-import struct
-from typing import IO, Any, NamedTuple
+import io
+from typing import IO, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
@@ -22,10 +20,8 @@ from ingot.runtime.file_access import FileError, as_bytes, read_elements
 
 __all__ = ["read_npy", "write_npy"]
 
-_MAGIC = b"\x93NUMPY"
-_LENGTHS = {1: struct.Struct("<H"), 2: struct.Struct("<I")}  # of the header, by version
-_KIND = re.compile(r"[<>|=]?[biufcmMOSUV]\d*(\[.*\])?")
-_LONGEST_HEADER = 10_000  # characters; what NumPy accepts, too
+_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+MAX_QUOTED = 200  # characters of what NumPy says of a damaged file
 
 
 class Header(NamedTuple):
@@ -60,43 +56,33 @@ def read_npy(stream: IO[bytes], where: str, available: int) -> array:
 
 
 def _header(stream: IO[bytes], where: str) -> Header:
-    front = stream.read(8)
-    if len(front) < 8 or not front.startswith(_MAGIC):
-        raise FileError(f"[load] {where} is no .npy file: it begins with {front!r}.")
-    length_format = _LENGTHS.get(front[6])
-    if length_format is None:
-        raise FileError(f"[load] {where} has version {front[6]} of the .npy format, not 1 or 2.")
-    size = stream.read(length_format.size)
-    length = length_format.unpack(size)[0] if len(size) == length_format.size else 0
-    if not 0 < length <= _LONGEST_HEADER:
-        raise FileError(f"[load] {where} is damaged: its header has {length} characters.")
-    text = stream.read(length)
-    if len(text) < length:
-        raise FileError(f"[load] {where} is incomplete: it ends within its header.")
-    kind, shape, transposed = _fields(text.decode("latin1"), where)
-    return Header(kind, shape, transposed, len(front) + len(size) + length)
-
-
-def _fields(text: str, where: str) -> tuple[np.dtype, Shape, bool]:
-    """Dtype, shape and order, once the text is known to have them and nothing else."""
-    damaged = FileError(f"[load] {where} is damaged: its header is {text[:80]!r}.")
+    """The header as NumPy reads it."""
+    before = stream.tell()
+    version = _version(stream, where)
+    reader = _READERS.get(version)
+    if reader is None:
+        raise FileError(f"[load] {where} has version {version[0]} of the .npy format, not 1 or 2.")
     try:
-        fields: Any = ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        raise damaged from None
-    if not isinstance(fields, dict) or set(fields) != {"descr", "fortran_order", "shape"}:
-        raise damaged
-    kind, transposed, shape = fields["descr"], fields["fortran_order"], fields["shape"]
-    if not isinstance(transposed, bool) or not isinstance(shape, tuple):
-        raise damaged
+        shape, transposed, kind = reader(stream)
+    except Exception as error:  # of many types: the text is parsed, tokenized, made a dtype
+        raise FileError(f"[load] {where} is damaged: {_sentence(error)}") from None
     if not all(type(length) is int and length >= 0 for length in shape):
-        raise damaged
-    if not isinstance(kind, str) or not _KIND.fullmatch(kind):  # a list describes fields
-        raise FileError(f"[load] {where} has elements of dtype {kind!r}, which no array has.")
+        raise FileError(f"[load] {where} is damaged: its header has the shape {shape}.")
+    return Header(kind, shape, transposed, stream.tell() - before)
+
+
+def _version(stream: IO[bytes], where: str) -> tuple[int, int]:
+    front = stream.read(npy.MAGIC_LEN)
     try:
-        return np.dtype(kind), shape, transposed
-    except (TypeError, ValueError):
-        raise damaged from None
+        return npy.read_magic(io.BytesIO(front))
+    except ValueError:
+        raise FileError(f"[load] {where} is no .npy file: it begins with {front!r}.") from None
+
+
+def _sentence(error: BaseException) -> str:
+    """What NumPy says, on one line."""
+    text = " ".join(str(error).split())
+    return f"{text[:MAX_QUOTED]} ..." if len(text) > MAX_QUOTED else text or type(error).__name__
 
 
 def _dtype_of(kind: np.dtype, where: str) -> Dtype:

@@ -7,6 +7,7 @@ which is an input like captured containers are.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from types import MethodType
@@ -17,7 +18,7 @@ from ingot.compiler.trace.structure import Kind, kind
 from ingot.graph.errors import value_text
 from ingot.graph.lazy_dataclass import dataclass
 
-__all__ = ["CompiledMethod", "Target", "name_of", "target_of"]
+__all__ = ["CompiledMethod", "Target", "name_of", "takes_any_keywords", "target_of"]
 
 
 @dataclass(frozen=True)
@@ -105,3 +106,12 @@ class CompiledMethod:
     def explain(self, *args: Any, **kwargs: Any) -> Any:
         """What compilation makes of the method for these arguments."""
         return self.__func__.explain(self.__self__, *args, **kwargs)
+
+
+def takes_any_keywords(function: Callable[..., Any]) -> bool:
+    """Whether the order of keyword arguments can show: in a function's **kwargs it does."""
+    try:
+        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+    except (TypeError, ValueError):
+        return True
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)

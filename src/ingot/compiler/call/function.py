@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import time
 import warnings
 from collections.abc import Callable, Hashable
@@ -12,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from ingot import _native
 from ingot._native import FastCall, ForeignArgument, array, register_constant_type, structure
-from ingot.compiler.call.binding import CompiledMethod, Target, name_of, target_of
+from ingot.compiler.call.binding import (
+    CompiledMethod,
+    Target,
+    name_of,
+    takes_any_keywords,
+    target_of,
+)
 from ingot.compiler.call.cache import Instance, Known, Shapes, Variant, cache_of
 from ingot.compiler.call.cache_info import Account, CacheInfo, new_shapes_text
 from ingot.compiler.call.describe import contents_of, describe, difference, foreign_argument
@@ -105,15 +110,6 @@ class _Options:
     shapeless: bool
     on_recompile: str | None
     verify: bool
-
-
-def _takes_any_keywords(function: Callable[..., Any]) -> bool:
-    """Whether the order of keyword arguments can show: in a function's **kwargs it does."""
-    try:
-        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
-    except (TypeError, ValueError):
-        return True
-    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
 @register_constant_type
@@ -219,14 +215,8 @@ class CompiledFunction(FastCall):
         return explanation
 
     def slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], known: Any) -> Any:
-        """A call that the fast path cannot answer.
-
-        Args:
-            args: The arguments.
-            kwargs: The keyword arguments.
-            known: The signature that the fast path looked for, which may answer the next call by
-                its key. It has the key alone if captured containers or objects are involved. None
-                if it did not look.
+        """A call that the fast path cannot answer; `known` is the signature that it looked for,
+        of which only the key is there if objects or captured containers are involved, or None.
         """
         mode = compile_mode()
         if mode is CompileMode.disabled or _native.recording():
@@ -280,7 +270,7 @@ class CompiledFunction(FastCall):
     def _in_order(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """Keyword arguments sorted, if the function cannot tell."""
         if self._cache.keeps_keyword_order is None:
-            self._cache.keeps_keyword_order = _takes_any_keywords(self._function)
+            self._cache.keeps_keyword_order = takes_any_keywords(self._function)
         return kwargs if self._cache.keeps_keyword_order else dict(sorted(kwargs.items()))
 
     def _circumstances(self) -> Hashable:
