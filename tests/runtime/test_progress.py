@@ -117,7 +117,7 @@ def test_nothing_is_shown_where_it_is_off(changes: dict[str, str]) -> None:
 
 
 def test_pipes_get_nothing_unless_asked() -> None:
-    for mode, pattern in (("auto", ""), ("on", r"(compiling step: \d of \d kernels\n)+")):
+    for mode, pattern in (("auto", ""), ("on", r"(compiling step.*\n)+")):
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM],
             env=environment(INGOT_PROGRESS=mode),
