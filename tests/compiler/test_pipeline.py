@@ -10,6 +10,7 @@ import math
 import os
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,14 @@ import pytest
 from tests.compiler.compiled_calls import traced
 
 import ingot.core as mx
-from ingot.compiler.forms.nest_text import nest_text
+from ingot.compiler import pipeline
 from ingot.compiler.forms.nest_verify import verify
-from ingot.compiler.forms.tape import Step, Tape
+from ingot.compiler.forms.tape import Tape
+from ingot.compiler.machine.generate import Executable
+from ingot.compiler.options import Options
 from ingot.compiler.passes.fuse import fuse
 from ingot.compiler.passes.simplify import simplify
-from ingot.compiler.pipeline import run_pipeline
-from ingot.compiler.run.program import Program
+from ingot.compiler.pipeline import FIRST_AT_EVALUATION, PASSES, Pass, Stages, run_pipeline
 from ingot.graph.tree import arrays_in
 from ingot.runtime.compile_mode import CompileMode
 
@@ -139,39 +141,29 @@ def tape_of_call(function: Any, args: tuple[Any, ...]) -> Tape:
     return traced(function, *args, word="number").tape
 
 
-def nests_of(program: Program) -> str:
-    """The loop nests of a program. How many iterations are worth a thread depends on the code that
-    is made of them, and is left out.
+def golden_text(stages: Stages) -> str:
+    """Every form but the last, which is LLVM's business. A form that a pass handed on as it was is
+    not repeated. How many iterations are worth a thread depends on the code that is made of them,
+    and is left out.
     """
-    numbers = program.schedule.tape.numbers()
-
-    def name(step: Step | None) -> str | None:
-        return None if step is None else f"%{numbers[step]}" if step in numbers else "copy"
-
-    texts = []
-    for number, (_, kernel) in enumerate(program.plan.kernels):
-        verify(kernel.nest)
-        texts.append(nest_text(kernel.nest, f"kernel {number}", name))
-    return re.sub(r" grain \d+", "", "\n".join(texts))
+    found = []
+    before = ""
+    for name in ("trace", *(each.name for each in pipeline.PASSES[:-1])):
+        form = stages.form(name)
+        form.verify()
+        text = re.sub(r" grain \d+", "", form.text())
+        found.append(f"== {name} ==\n{'as before' if text == before else text}\n")
+        before = text
+    return "\n".join(found)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
 def test_goldens(function: Any) -> None:
     tape = tape_of_call(function, FUNCTIONS[function])
-    simplified, _ = simplify(tape)
-    program = run_pipeline(tape, CompileMode.enabled).program
-    schedule = program.schedule
-    stages = {
-        "traced": tape,
-        "simplified": simplified,
-        "expanded": schedule.tape,
-        "fused": schedule,
-    }
-    for stage in stages.values():
-        stage.verify()
-    texts = {name: stage.text() for name, stage in stages.items()}
-    texts["nests"] = nests_of(program)
-    text = "\n".join(f"== {name} ==\n{each}\n" for name, each in texts.items())
+    stages = run_pipeline(tape, CompileMode.enabled)
+    text = golden_text(stages)
+    for kernel in stages.nests.kernels:
+        verify(kernel.nest)  # also that no two parallel iterations meet
     path = GOLDENS / f"{function.__name__}.txt"
     if os.environ.get("INGOT_UPDATE_GOLDENS"):
         path.write_text(text)
@@ -210,10 +202,97 @@ def test_rows_are_one_group(function: Any) -> None:
     assert explanation.kernels[0].by_rows
 
 
-def test_phases_are_timed() -> None:
+def slow(each: Pass) -> Pass:
+    """The same pass, taking a twentieth of a second longer."""
+
+    def run(form: Any, options: Options) -> Any:
+        time.sleep(0.05)
+        return each.run(form, options)
+
+    return replace(each, run=run)
+
+
+@pytest.mark.parametrize("name", [each.name for each in PASSES])
+def test_every_pass_is_timed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = tuple(slow(each) if each.name == name else each for each in PASSES)
+    monkeypatch.setattr(pipeline, "PASSES", passes)
     stages = run_pipeline(tape_of_call(gelu, FUNCTIONS[gelu]), CompileMode.enabled)
-    assert {"simplify", "fuse"} <= set(stages.seconds)
-    assert sum(stages.seconds.values()) > 0
+    assert stages.form(name) is not None
+    assert stages.seconds[name] >= 0.05
+    phase = next(each.phase for each in PASSES if each.name == name)
+    assert stages.program.account.phases[phase] >= 0.05
+
+
+def test_each_pass_takes_what_the_one_before_gives() -> None:
+    gives = [Tape, *(each.gives for each in PASSES)]
+    assert [each.takes for each in PASSES] == gives[:-1]
+    assert gives[-1] is Executable
+
+
+def test_what_waits_for_an_evaluation() -> None:
+    stages = run_pipeline(tape_of_call(gelu, FUNCTIONS[gelu]), CompileMode.enabled)
+    names = [each.name for each in PASSES]
+    waiting = names[names.index(FIRST_AT_EVALUATION) :]
+    assert [name for name in names if name not in stages.forms] == waiting
+    stages.program.run((FUNCTIONS[gelu][0]._data,))
+    assert [name for name in waiting if name not in stages.program.contiguous.forms] == []
+    with pytest.raises(ValueError, match=r"no pass 'melt'.*trace, simplify.*, generate"):
+        stages.form("melt")
+
+
+@pytest.mark.parametrize("name", [each.name for each in PASSES])
+def test_every_form_is_verified(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests run with INGOT_VERIFY=1: a pass that gives something wrong is named, or its form
+    raises.
+    """
+
+    class WrongError(Exception):
+        pass
+
+    gives = next(each.gives for each in PASSES if each.name == name)
+    count = sum(each.gives is gives for each in PASSES[: [p.name for p in PASSES].index(name)])
+    count += gives is Tape  # the tape that comes in
+    verified = 0
+    original = gives.verify
+
+    def verify(form: Any) -> None:
+        nonlocal verified
+        verified += 1
+        if verified > count:
+            raise WrongError
+        original(form)
+
+    monkeypatch.setattr(gives, "verify", verify)
+    with pytest.raises(WrongError):
+        _ = run_pipeline(tape_of_call(gelu, FUNCTIONS[gelu]), CompileMode.enabled).executable
+
+
+def test_a_pass_that_gives_another_form_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = replace(PASSES[0], run=lambda tape, options: "nothing")
+    monkeypatch.setattr(pipeline, "PASSES", (wrong, *PASSES[1:]))
+    with pytest.raises(AssertionError, match="simplify gave a str"):
+        run_pipeline(tape_of_call(gelu, FUNCTIONS[gelu]), CompileMode.enabled)
+
+
+def test_a_new_pass_is_a_function_and_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a pass that does nothing takes: its function, and its place among the others. It is then
+    run, timed, verified and shown like them.
+    """
+    seen = []
+
+    def nothing(tape: Tape, options: Options) -> Tape:
+        seen.append(len(tape.steps))
+        return tape
+
+    new = Pass("nothing", Tape, Tape, nothing, "fuse")
+    monkeypatch.setattr(pipeline, "PASSES", (PASSES[0], new, *PASSES[1:]))
+    report = mx.compile(gelu).explain(*FUNCTIONS[gelu])
+    stages = report.stages
+    assert seen == [len(stages.simplified.steps)]
+    assert stages.form("nothing") is stages.simplified
+    assert "nothing" in stages.seconds
+    assert "== nothing ==\nas before\n" in golden_text(stages)
+    assert report.section("nothing") == stages.simplified.text()
 
 
 # Linearity
@@ -244,7 +323,7 @@ def seconds_and_steps(function: Any, count: int) -> tuple[float, int]:
     for _ in range(2):
         started = time.process_time()
         tape = tape_of_call(lambda x: function(x, count), (x,))
-        fuse(simplify(tape)[0])
+        fuse(simplify(tape, Options()), Options())
         best = min(best, time.process_time() - started)
     return best, len(tape.steps)
 
@@ -267,7 +346,8 @@ def test_a_scalar_used_ten_thousand_times() -> None:
 
     started = time.process_time()
     tape = tape_of_call(function, (numbers(4),))
-    simplified, report = simplify(tape)
+    options = Options()
+    simplified = simplify(tape, options)
     assert time.process_time() - started < 20
     assert len(simplified.steps) == 5  # the input, the scalar, its broadcast, the product, the sum
-    assert len(report.merged) == len(tape.steps) - 5
+    assert len(options.report.merged) == len(tape.steps) - 5

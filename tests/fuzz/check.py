@@ -14,6 +14,7 @@ from tests.fuzz.grow import grow
 from tests.fuzz.program import Program
 
 import ingot.core as mx
+from ingot.compiler.pipeline import PASSES
 
 __all__ = ["Difference", "Statistics", "check", "compare", "leaves_of", "run"]
 
@@ -136,8 +137,8 @@ def _check(program: Program, statistics: Statistics, with_mlx_compile: bool) -> 
     eager = program.make(mx, states[0])
     compiled = program.compile(mx, program.make(mx, states[1]), states[1])
     explained = compiled.explain(*program.arguments(mx, 0)).stages
-    for tape in (explained.traced, explained.simplified, explained.schedule):
-        tape.verify()
+    for name in ("trace", *(each.name for each in PASSES)):
+        explained.form(name).verify()
     others = _others(program, with_mlx_compile)
     for call in range(len(program.calls)):
         statistics.calls += 1

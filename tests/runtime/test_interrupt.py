@@ -62,7 +62,7 @@ PRELUDE = """
 
     def call(function, x):
         "The lazy result of a compiled function whose machine code is made."
-        program_of(function(x)).op.program.plan
+        program_of(function(x)).op.program.executable
         return function(x)
 """
 

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from ingot.cli.watch import ScriptError, explain_call, explain_with
+from ingot.compiler.pipeline import PASSES
 
-SECTIONS = ("trace", "simplify", "fuse", "program", "memory", "cache")
+STAGES = ("trace", *(each.name for each in PASSES))
+SECTIONS = ("program", "memory", "cache")
 CODES = ("loops", "llvm", "assembly")
 
 
@@ -37,8 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", metavar="FILE", help="write a page that draws the graphs")
     parser.add_argument(
         "--stage",
-        choices=(*SECTIONS, *CODES),
-        help="print one stage, or the kernels as loops, LLVM code or machine code",
+        type=lambda name: name.replace("-", " "),
+        choices=(*STAGES, *SECTIONS, *CODES),
+        help="print what one pass of the compiler made, one section of the report, or the kernels "
+        "as loops, LLVM code or machine code",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
@@ -86,7 +90,7 @@ def _report(arguments: argparse.Namespace) -> Any:
 
 
 def _stage(report: Any, stage: str) -> str:
-    if stage in SECTIONS:
+    if stage not in CODES:
         return str(report.section(stage))
     texts = [
         f"; {work.kind} {position}: {work.name}\n{report.kernel_text(work, stage)}"

@@ -1,68 +1,190 @@
-"""The pipeline: from a tape to a program, stage by stage."""
+"""The pipeline: the ordered passes that make a program of a tape.
+
+`PASSES` is the table of contents of the compiler. Each pass takes one form and gives one form; each
+form has `text()` and `verify()`. Passes run in two goes. Those before `lower` run when a function
+is called with a signature that it has not seen, or when evaluation finds a graph worth fusing.
+`FIRST_AT_EVALUATION` and those after it wait until a result is evaluated: loop nests are made for
+strides, and how the inputs lie in memory is known only then. For inputs that lie in another way
+they run again (`Program`).
+"""
 
 from __future__ import annotations
 
 import time
-from dataclasses import field
+from collections.abc import Callable
+from dataclasses import field, replace
+from typing import Any, Protocol
 
 from ingot.compiler.call.cache_info import Account
+from ingot.compiler.forms.nests import Nests
+from ingot.compiler.forms.plan import Plan
 from ingot.compiler.forms.schedule import Schedule
+from ingot.compiler.forms.sizes import Sizes
 from ingot.compiler.forms.tape import Tape
+from ingot.compiler.lower.lowering import lower
+from ingot.compiler.machine.generate import Executable, generate
+from ingot.compiler.options import Options, SimplifyReport, Strides
 from ingot.compiler.passes.expand import expand
-from ingot.compiler.passes.fuse import fuse, separate
+from ingot.compiler.passes.fuse import fuse
 from ingot.compiler.passes.late_casts import late_casts
-from ingot.compiler.passes.simplify import SimplifyReport, simplify
-from ingot.compiler.run.program import Program
+from ingot.compiler.passes.simplify import simplify
+from ingot.compiler.plan.planning import plan
+from ingot.compiler.run.program import ForLayout, Program
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import excess_precision
-from ingot.runtime.progress import working
+from ingot.runtime.verification import is_verifying
 
-__all__ = ["Stages", "run_pipeline"]
+__all__ = ["FIRST_AT_EVALUATION", "PASSES", "Form", "Pass", "Stages", "run_pipeline"]
+
+
+class Form(Protocol):
+    """What passes take and give."""
+
+    def text(self) -> str:
+        """The form for people, and for goldens."""
+
+    def verify(self) -> None:
+        """Raises unless the form is right."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A step of the compiler: a name, the form that comes in, the form that goes out, and the
+    function; `off_in` are the modes in which the form is handed on as it is, `phase` is what
+    `cache_info()` charges the time to.
+    """
+
+    name: str
+    takes: type
+    gives: type
+    run: Callable[[Any, Options], Any]
+    phase: str
+    off_in: tuple[CompileMode, ...] = ()
+
+
+_NO_SIMPLIFY, _NO_FUSE = (CompileMode.no_simplify,), (CompileMode.no_fuse,)
+
+PASSES = (
+    Pass("simplify", Tape, Tape, simplify, "simplify", _NO_SIMPLIFY),
+    Pass("expand", Tape, Tape, expand, "fuse", _NO_FUSE),
+    Pass("late casts", Tape, Tape, late_casts, "fuse", _NO_FUSE),
+    Pass("fuse", Tape, Schedule, fuse, "fuse"),
+    Pass("lower", Schedule, Nests, lower, "machine code"),
+    Pass("plan", Nests, Plan, plan, "machine code"),
+    Pass("generate", Plan, Executable, generate, "machine code"),
+)
+FIRST_AT_EVALUATION = "lower"
 
 
 @dataclass
 class Stages:
-    """Everything that the pipeline made on the way, for `explain`."""
+    """Every form that a tape went through, by the name of the pass that made it, and the seconds
+    that each pass took. The forms of passes that wait for an evaluation are made when they are
+    asked for.
+    """
 
-    traced: Tape
-    simplified: Tape
-    schedule: Schedule
     program: Program
-    report: SimplifyReport = field(default_factory=SimplifyReport)
+    report: SimplifyReport
+    forms: dict[str, Any]
     seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def traced(self) -> Tape:
+        """The tape as it was traced."""
+        return self.form("trace")
+
+    @property
+    def simplified(self) -> Tape:
+        """The tape with fewer steps."""
+        return self.form("simplify")
+
+    @property
+    def schedule(self) -> Schedule:
+        """The groups of steps that run together."""
+        return self.program.schedule
+
+    @property
+    def nests(self) -> Nests:
+        """The loop nests for contiguous inputs."""
+        return self.form("lower")
+
+    @property
+    def plan(self) -> Plan:
+        """Where everything is in memory."""
+        return self.form("plan")
+
+    @property
+    def executable(self) -> Executable:
+        """The machine code for contiguous inputs."""
+        return self.program.executable
+
+    def form(self, name: str) -> Any:
+        """What a pass made; "trace" is what came in."""
+        if name not in self.forms:
+            names = [each.name for each in PASSES]
+            if name not in names:
+                known = ", ".join(["trace", *names])
+                raise ValueError(f"there is no pass {name!r}; the forms are those of {known}.")
+            made = self.program.contiguous
+            self.forms.update(made.forms)
+            self.seconds.update(made.seconds)
+        return self.forms[name]
 
 
 def run_pipeline(
-    tape: Tape, mode: CompileMode, name: str = "graph", account: Account | None = None
+    tape: Tape,
+    mode: CompileMode,
+    name: str = "graph",
+    account: Account | None = None,
+    sizes: Sizes | None = None,
 ) -> Stages:
-    """All stages after the trace; `name` is what profiles call the program, and `account` is
-    charged with the time of the stages and, later, of machine code.
+    """The passes after the trace that need no layouts; the program runs the others. `name` is what
+    profiles call the program, and `account` is charged with the time of all passes. With `sizes`
+    the lengths on the tape are symbolic.
     """
     account = account or Account()
-    started = time.perf_counter()
+    options = Options(mode, excess_precision(), sizes=sizes)
+    if is_verifying() and sizes is None:
+        tape.verify()
+    number = [each.name for each in PASSES].index(FIRST_AT_EVALUATION)
+    at_call, at_evaluation = PASSES[:number], PASSES[number:]
+    forms, seconds = _run(at_call, tape, options)
+    for each in at_call:
+        account.spend(each.phase, seconds[each.name])
+    schedule = forms[at_call[-1].name]
+
+    def finish(strides: Strides | None) -> ForLayout:
+        return ForLayout(*_run(at_evaluation, schedule, replace(options, strides=strides)))
+
+    program = Program(schedule, finish, name, account, tape)
+    return Stages(program, options.report, {"trace": tape, **forms}, seconds)
+
+
+def _run(
+    passes: tuple[Pass, ...], form: Any, options: Options
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """What each of some passes made, by name, and the seconds that it took."""
+    forms: dict[str, Any] = {}
     seconds: dict[str, float] = {}
+    for each in passes:
+        started = time.perf_counter()
+        if options.mode not in each.off_in:
+            form = each.run(form, options)
+        seconds[each.name] = time.perf_counter() - started
+        if is_verifying():
+            made: Any = form
+            assert isinstance(made, each.gives), f"{each.name} gave a {type(form).__name__}"
+            _verify(form, options)
+        forms[each.name] = form
+    return forms, seconds
 
-    def finished(stage: str) -> None:
-        nonlocal started
-        now = time.perf_counter()
-        seconds[stage] = now - started
-        account.spend(stage, now - started)
-        started = now
 
-    working(f"simplifying {len(tape.steps):,} operations")
-    simplified, report = tape, SimplifyReport()
-    if mode is not CompileMode.no_simplify:
-        simplified, report = simplify(tape)
-    finished("simplify")
-    working(f"fusing {len(simplified.steps):,} operations")
-    if mode is CompileMode.no_fuse:
-        schedule = separate(simplified)
-    else:
-        simplified = late_casts(expand(simplified))
-        schedule = fuse(simplified)
-    for group in schedule.groups:
-        group.excess_precision = excess_precision()
-    program = Program(schedule, name, account, tape)
-    finished("fuse")
-    return Stages(tape, simplified, schedule, program, report, seconds)
+def _verify(form: Any, options: Options) -> None:
+    """Raises unless a form is right. Comparing symbolic sizes would add conditions on shapes, so
+    only loop nests are looked at then, whose proofs hold for all.
+    """
+    if options.sizes is None:
+        form.verify()
+    elif isinstance(form, Nests):
+        form.verify_kernels()

@@ -16,12 +16,13 @@ from ingot._native import Node, array
 from ingot.compiler.call.cache_info import CacheInfo
 from ingot.compiler.call.describe import Description
 from ingot.compiler.forms.nest_text import nest_text
+from ingot.compiler.forms.nests import step_namer
 from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.materialise import Materialise
 from ingot.compiler.machine.jit import assembly
+from ingot.compiler.machine.work import Work, bytes_in_memory
 from ingot.compiler.pipeline import Stages
-from ingot.compiler.plan.work import Work, bytes_in_memory
 from ingot.compiler.run.program import Compiled
 from ingot.compiler.trace.trace import Trace
 from ingot.explain.page import page_html
@@ -65,13 +66,13 @@ class Explanation:
         self.cache = cache or CacheReport()
         self._trace = traced
         self._inputs = inputs
-        self._plan = stages.program.plan  # with the machine code, made now
+        self._plan = stages.plan  # with the machine code, made now
 
     # What was made
 
     @cached_property
     def _numbers(self) -> dict[Step, int]:
-        return self.stages.simplified.numbers()
+        return self.stages.schedule.tape.numbers()
 
     @property
     def kernels(self) -> list[Group]:
@@ -81,12 +82,12 @@ class Explanation:
     @property
     def work(self) -> list[Work]:
         """What the program runs, in order: kernels, BLAS calls and host steps."""
-        return self._plan.work
+        return self.stages.executable.work
 
     @property
     def constants(self) -> list[Step]:
         """The values that are known before any call."""
-        return [step for step in self.stages.simplified.steps if step.is_constant]
+        return [step for step in self.stages.schedule.tape.steps if step.is_constant]
 
     @property
     def guards(self) -> list[str]:
@@ -129,31 +130,24 @@ class Explanation:
         """Results that take the memory of an argument or of captured state which nobody else holds,
         and which.
         """
-        return self._plan.donations
+        return self._plan.donated_steps
 
     @property
     def code(self) -> list[str]:
         """The kernels in LLVM's assembly language."""
-        return [kernel.text for _, kernel in self._plan.kernels]
+        return [code.text for code in self.stages.executable.codes]
 
     def kernel_text(self, work: Work, form: str) -> str:
         """A kernel as "loops", "llvm" or "assembly"."""
-        assert work.kernel is not None
+        assert work.code is not None
         if form == "loops":
             return self.loops(work)
-        return work.kernel.text if form == "llvm" else assembly(work.kernel.text)
+        return work.code.text if form == "llvm" else assembly(work.code.text)
 
     def loops(self, work: Work) -> str:
-        """The loop nest of a kernel, with the names of the simplified tape."""
+        """The loop nest of a kernel, with the names of the groups."""
         assert work.kernel is not None
-        numbers = self._numbers
-
-        def name(step: Step | None) -> str | None:
-            if step is None:
-                return None
-            return f"%{numbers[step]}" if step in numbers else "copy"
-
-        return nest_text(work.kernel.nest, names=name)
+        return nest_text(work.kernel.nest, names=step_namer(self.stages.schedule))
 
     def reason(self, work: Work) -> str:
         """Why something is no kernel."""
@@ -188,7 +182,7 @@ class Explanation:
                 if number >= 2 and time.perf_counter() - began > LONGEST:
                     return
 
-        runs = program_times(self._plan.program.about, run)
+        runs = program_times(self.stages.executable.native.about, run)
         if not runs:
             return None  # something else is the program for these inputs
         times = np.array([np.frombuffer(each, np.int64) for each in runs])[:, 2:]
@@ -229,13 +223,13 @@ class Explanation:
         }
 
     def _native(self) -> dict[str, Any]:
-        plan = self._plan
+        host = [work.steps[0].op for work in self.work if work.kind == "host"]
         return {
-            "kernels": len(plan.kernels),
-            "blas_calls": len(plan.blas_calls),
-            "host_steps": [type(step.op).__name__ for step in plan.host_steps],
-            "arena": plan.arena,
-            "peak": plan.peak,
+            "kernels": len(self.stages.nests.kernels),
+            "blas_calls": sum(work.kind == "BLAS" for work in self.work),
+            "host_steps": [type(op).__name__ for op in host],
+            "arena": self.arena,
+            "peak": self.peak,
             "donations": [
                 [self._numbers[result], self._numbers[given]]
                 for result, given in self.donations.items()
@@ -283,7 +277,10 @@ class Explanation:
         }
 
     def section(self, name: str) -> str:
-        """One part of the text: "trace", "simplify", "fuse", "program", "memory" or "cache"."""
+        """One part of the text, "program", "memory" or "cache", or what one of the compiler's
+        passes made: "trace", "simplify", "expand", "late casts", "fuse", "lower", "plan",
+        "generate".
+        """
         return section_text(self, name)
 
     def __str__(self) -> str:

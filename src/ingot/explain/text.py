@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ingot.compiler.forms.tape import Step
-from ingot.compiler.plan.work import Work
+from ingot.compiler.machine.work import Work
 from ingot.graph.source import Source
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ def explanation_text(explanation: Explanation) -> str:
 
 
 def section_text(explanation: Explanation, name: str) -> str:
-    """One section, without its heading."""
+    """One section, without its heading, or the form that a pass made."""
+    if name not in SECTIONS:
+        return str(explanation.stages.form(name).text())
     return "\n".join(SECTIONS[name][1](explanation))
 
 
@@ -71,7 +73,7 @@ def _simplifications(explanation: Explanation) -> list[str]:
 
 def _remarks(explanation: Explanation) -> list[str]:
     """What was captured, and what sizes must fulfil."""
-    numbers = explanation.stages.simplified.numbers()
+    numbers = explanation.stages.schedule.tape.numbers()
     constants = [step for step in explanation.constants if step.ndim > 0]
     return [
         *(f"%{numbers[s]} is captured: a constant of {s.nbytes:,} bytes" for s in constants),
@@ -81,7 +83,7 @@ def _remarks(explanation: Explanation) -> list[str]:
 
 def _program(explanation: Explanation) -> Iterator[str]:
     """What runs, in order, with what it reads and writes, the user's lines, and why it is so."""
-    numbers = explanation.stages.simplified.numbers()
+    numbers = explanation.stages.schedule.tape.numbers()
 
     def names(steps: list[Step], work: Work) -> str:
         nothing = "partial results" if work.uses_scratch else "nothing"
@@ -103,12 +105,12 @@ def _program(explanation: Explanation) -> Iterator[str]:
 
 
 def _parts(work: Work) -> str:
-    if work.kernel is None:
+    code = work.code
+    if code is None:
         return ""
-    kernel = work.kernel
-    if kernel.parts <= kernel.grain:
+    if code.parts <= code.grain:
         return ", on one thread"
-    return f", on threads in {_count(kernel.parts, 'part')}"
+    return f", on threads in {_count(code.parts, 'part')}"
 
 
 def _memory(explanation: Explanation) -> Iterator[str]:
@@ -120,8 +122,8 @@ def _memory(explanation: Explanation) -> Iterator[str]:
     )
     if explanation.donations:
         saved = sum(step.nbytes for step in explanation.donations)
-        numbers = explanation.stages.simplified.numbers()
-        names = explanation.stages.simplified.names
+        numbers = explanation.stages.schedule.tape.numbers()
+        names = explanation.stages.schedule.tape.names
         pairs = [
             f"%{numbers[result]} that of {names.get(given, f'%{numbers[given]}')}"
             for result, given in explanation.donations.items()

@@ -151,8 +151,8 @@ def test_the_cipher_runs_once_for_two_words() -> None:
     def parts(*shape: int) -> int:
         compiled = mx.compile(lambda key: mx.random.uniform(shape=shape, key=key))
         stages = compiled.explain(key).stages
-        ((_, kernel),) = stages.program.plan.kernels
-        return kernel.parts
+        (code,) = stages.executable.codes
+        return code.parts
 
     assert parts(1000) == 500
     assert parts(1001) == 501

@@ -10,14 +10,16 @@ from tests.compiler.compiled_calls import traced
 
 import ingot.core as mx
 from ingot.compiler.forms.schedule import Group, Schedule
+from ingot.compiler.options import Options
 from ingot.compiler.passes import fuse as fuse_module
-from ingot.compiler.passes.fuse import fuse, separate
+from ingot.compiler.passes.fuse import fuse
 from ingot.compiler.passes.simplify import simplify
+from ingot.runtime.compile_mode import CompileMode
 
 
 def fused(function: Any, *shapes: tuple[int, ...]) -> Schedule:
     args = tuple(mx.ones(shape) for shape in shapes)
-    schedule = fuse(simplify(traced(function, *args).tape)[0])
+    schedule = fuse(simplify(traced(function, *args).tape, Options()), Options())
     schedule.verify()
     return schedule
 
@@ -164,7 +166,7 @@ def test_empty_arrays() -> None:
 
 def test_switched_off() -> None:
     schedule = fused(lambda x: mx.exp(x) + mx.sin(x), (4,))
-    apart = separate(schedule.tape)
+    apart = fuse(schedule.tape, Options(CompileMode.no_fuse))
     apart.verify()
     assert {group.kind for group in apart.groups} == {"single"}
     assert {group.reason for group in apart.groups} == {"fusion is off"}

@@ -10,6 +10,7 @@ from tests.compiler.compiled_calls import traced
 import ingot.core as mx
 import ingot.nn as nn
 from ingot.compiler.forms.tape import Step
+from ingot.compiler.options import Options
 from ingot.compiler.passes.fuse import fuse
 from ingot.compiler.passes.late_casts import late_casts
 from ingot.compiler.passes.simplify import simplify
@@ -22,9 +23,9 @@ def normal(*shape: int) -> mx.array:
 
 def written_between(function: Any, *args: Any) -> list[Step]:
     """What kernels leave in memory for other steps."""
-    tape = late_casts(simplify(traced(function, *args).tape)[0])
+    tape = late_casts(simplify(traced(function, *args).tape, Options()), Options())
     tape.verify()
-    schedule = fuse(tape)
+    schedule = fuse(tape, Options())
     schedule.verify()
     fused = [group for group in schedule.groups if group.kind == "fused"]
     return [step for group in fused for step in group.outputs if step not in tape.outputs]

@@ -210,8 +210,7 @@ class CompiledFunction(FastCall):
         cache = explain.CacheReport(self._cache.info(), self._cache.described())
         name = self._name
         explanation = explain.Explanation(name, stages, traced, inputs, cache)
-        code_seconds = stages.program.account.phases["machine code"]
-        stages.seconds = {"trace": seconds, **stages.seconds, "machine code": code_seconds}
+        stages.seconds = {"trace": seconds, **stages.seconds}
         return explanation
 
     def slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], known: Any) -> Any:

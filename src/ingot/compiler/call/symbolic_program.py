@@ -17,10 +17,9 @@ from ingot.compiler.call.cache_info import Account
 from ingot.compiler.forms.size_code import compiled
 from ingot.compiler.forms.sizes import Sizes
 from ingot.compiler.forms.tape import Tape
+from ingot.compiler.machine.work import About
 from ingot.compiler.passes.with_numbers import with_numbers
 from ingot.compiler.pipeline import run_pipeline
-from ingot.compiler.plan.plan import build_plan
-from ingot.compiler.plan.work import About
 from ingot.compiler.run.program import Program
 from ingot.compiler.run.shaped_program import AboutShapes, ShapedProgram
 from ingot.runtime.compile_log import log
@@ -48,8 +47,8 @@ class SymbolicProgram:
         self.mode = mode
         self.name = name
         self.account = account  # charged with machine code
-        self._schedule = run_pipeline(tape, mode, name, account).schedule
-        self._results = tuple((step.shape, step.dtype) for step in self._schedule.tape.outputs)
+        self._symbolic = run_pipeline(tape, mode, name, account, sizes).program
+        self._results = self._symbolic.results
         self._make: Callable[[Sequence[Any]], Any] | None = None
         self._about = About(name, [])
         self._lock = threading.RLock()  # who needs machine code that another thread makes waits
@@ -98,20 +97,20 @@ class SymbolicProgram:
                     compiling(self.name, self.account.seconds),
                     profiled("compile", f"{self.name}: machine code"),
                 ):
-                    plan = build_plan(self._schedule, None, self.sizes)
+                    executable = self._symbolic.finish(None).executable
             finally:
                 seconds = time.perf_counter() - started
                 self.account.spend("machine code", seconds)
-            self._about.work = plan.work
-            self._make = compiled(self.sizes, (plan.parts, self._results))
+            self._about.work = executable.work
+            self._make = compiled(self.sizes, (executable.parts, self._results))
             log.info(
                 "machine code of %s for all shapes in %.1f ms: %d kernels, %d compiled, "
                 "%d from the disk cache",
                 self.name,
                 seconds * 1e3,
-                len(plan.loaded.codes),
-                plan.loaded.compiled,
-                plan.loaded.from_disk,
+                len(executable.loaded.codes),
+                executable.loaded.compiled,
+                executable.loaded.from_disk,
             )
             return self._make
 

@@ -64,7 +64,7 @@ class Buffer:
     of one argument. `origin` is whose memory it is, for whoever prints the nest.
     """
 
-    __slots__ = ("alone", "argument", "dtype", "name", "offset", "origin", "shape", "strides")
+    __slots__ = ("argument", "dtype", "name", "offset", "origin", "shape", "strides")
 
     def __init__(
         self,
@@ -74,7 +74,6 @@ class Buffer:
         strides: tuple[Extent, ...],
         argument: int | None,
         offset: Extent = 0,
-        alone: bool = True,
         origin: Any = None,
     ) -> None:
         self.name = name
@@ -83,7 +82,6 @@ class Buffer:
         self.strides = strides  # in bytes
         self.argument = argument
         self.offset = offset
-        self.alone = alone  # whether the memory of the argument overlaps that of no other
         self.origin = origin
 
     def packed(self) -> bool:
@@ -441,17 +439,18 @@ Body = list[Statement]
 class Nest:
     """A kernel. Its parallel loops, mostly one, are taken one after the other as one range.
 
-    `independent` says that no iteration of any loop touches elements of another, even where
-    arguments overlap.
+    `independent` says that no iteration of any loop touches elements of another; `elementwise` that
+    this holds even where a buffer that is written is at the address of one that is read.
     """
 
-    __slots__ = ("buffers", "independent", "parallel", "symbols")
+    __slots__ = ("buffers", "elementwise", "independent", "parallel", "symbols")
 
     def __init__(self) -> None:
         self.buffers: list[Buffer] = []
         self.symbols: list[Symbol] = []
         self.parallel: list[Parallel] = []
         self.independent = False
+        self.elementwise = False
 
     @property
     def arguments(self) -> int:

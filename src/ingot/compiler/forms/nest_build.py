@@ -167,12 +167,11 @@ class NestBuilder:
         strides: Sequence[Extent],
         argument: int | None,
         offset: Extent = 0,
-        alone: bool = True,
         origin: Any = None,
     ) -> Buffer:
         """Memory that the kernel is given, or (without an argument) has on the stack."""
         lengths, distances = tuple(map(extent, shape)), tuple(map(extent, strides))
-        found = Buffer(name, dtype, lengths, distances, argument, extent(offset), alone, origin)
+        found = Buffer(name, dtype, lengths, distances, argument, extent(offset), origin)
         self.nest.buffers.append(found)
         return found
 

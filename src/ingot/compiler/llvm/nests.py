@@ -7,7 +7,7 @@ strides. The symbols of a nest are read from one more argument, a table of int64
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ingot.compiler.forms.affine import (
@@ -59,33 +59,32 @@ STACK_ALIGNMENT = 64
 _ZERO = literal("i64", 0)
 
 
-def nest_code(nest: Nest) -> Code:
+def nest_code(nest: Nest, is_sharing: bool = False) -> Code:
     """The body of the function of a nest, with arguments %a0, %a1 ... and the range %begin, %end of
     the parallel loop.
     """
-    return _Writer(nest).code
+    return _Writer(nest, is_sharing).code
 
 
-def nest_module(nest: Nest) -> str:
-    """The text of a module with the kernel of a nest. Sets the grain of its parallel loops."""
-    code = nest_code(nest)
+def nest_module(nest: Nest, shared: Collection[int] = ()) -> str:
+    """The text of a module with the kernel of a nest. Arguments that are `shared` may be at the
+    same address. Sets the grain of its parallel loops.
+    """
+    code = nest_code(nest, bool(shared))
     for region in nest.parallel:
         if not region.grain:
             region.grain = work_grain(code, size_of_extent(region.work))
-    alone = [True] * nest.arguments
-    for buffer in nest.buffers:
-        if buffer.argument is not None and not buffer.alone:
-            alone[buffer.argument] = False
+    alone = [number not in shared for number in range(nest.arguments)]
     if nest.symbols:
         alone.append(True)
     return module_text(code, alone)
 
 
 class _Writer:
-    def __init__(self, nest: Nest) -> None:
+    def __init__(self, nest: Nest, is_sharing: bool) -> None:
         self.nest = nest
         self.code = Code()
-        self.code.parallel = nest.independent
+        self.code.parallel = nest.independent or (is_sharing and nest.elementwise)
         self.k = LLVMKernel(self.code)
         self.elements: dict[Value, Element] = {}
         self.numbers: dict[Variable, Register] = {}

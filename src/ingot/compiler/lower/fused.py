@@ -8,8 +8,6 @@ tile of the last axis side by side.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import operands_of, reads_rows_again
@@ -21,19 +19,15 @@ from ingot.compiler.lower.rows import lower_rows
 from ingot.compiler.lower.tiles import crosses
 from ingot.compiler.passes.fuse import runs_by_rows
 
-__all__ = ["lower", "read_across"]
+__all__ = ["lower_group", "read_across"]
 
 L1_BYTES = 1 << 15
 
 
-def lower(
-    group: Group, strides_of: dict[Step, tuple[int, ...]], shared: Collection[Step] = ()
-) -> Lowered:
-    """The kernels of a fused group whose operands have these strides. In a group of maps, inputs
-    and outputs that are `shared` may be at the same address, element by element.
-    """
+def lower_group(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> Lowered:
+    """The kernels of a fused group whose operands have these strides."""
     if not group.reduced:
-        return Lowered([lower_map(group, strides_of, shared)])
+        return Lowered([lower_map(group, strides_of)])
     builder = GroupBuilder(group, strides_of)
     domain = builder.domain
     if reads_rows_again(group) or runs_by_rows(domain.lengths, domain.reduced):

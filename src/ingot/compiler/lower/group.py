@@ -48,12 +48,7 @@ class Memory:
 class GroupBuilder(NestBuilder):
     """What all nests of groups share: reading operands, computing steps, writing outputs."""
 
-    def __init__(
-        self,
-        group: Group,
-        strides_of: dict[Step, tuple[int, ...]],
-        shared: Collection[Step] = (),
-    ) -> None:
+    def __init__(self, group: Group, strides_of: dict[Step, tuple[int, ...]]) -> None:
         super().__init__()
         self.group = group
         self.strides_of = strides_of
@@ -61,22 +56,21 @@ class GroupBuilder(NestBuilder):
         self.reads, self.gathers, self.writes, self.counts = operands
         self.members = set(group.steps)
         self.reductions = [step for step in group.steps if isinstance(step.op, Reduce)]
-        self.nest.independent = bool(shared)
         self.positions = {operand.step: operand for operand in self.counts}
         self.read_of: dict[Step, Memory] = {}
         self.write_of: dict[Step, Memory] = {}
         self.gather_of: dict[Step, tuple[Memory, list[int]]] = {}
         self.operands: list[Step | None] = []
         for operand in self.reads:
-            self.read_of[operand.step] = self._memory(operand, operand.step not in shared)
+            self.read_of[operand.step] = self._memory(operand)
         for step, operand in self.gathers.items():
             self.gather_of[step] = self._gathered_memory(step, operand)
         for operand in self.writes:
-            self.write_of[operand.step] = self._memory(operand, operand.step not in shared)
+            self.write_of[operand.step] = self._memory(operand)
 
     # Memory
 
-    def _memory(self, operand: Operand, alone: bool) -> Memory:
+    def _memory(self, operand: Operand) -> Memory:
         """The buffer of an operand, which has no axes along which it does not move."""
         axes = tuple(axis for axis, stride in enumerate(operand.strides) if stride)
         lengths = self.domain.lengths
@@ -87,7 +81,6 @@ class GroupBuilder(NestBuilder):
             [operand.strides[axis] for axis in axes],
             len(self.operands),
             operand.offset,
-            alone,
             operand.step,
         )
         self.operands.append(operand.step)
@@ -97,7 +90,7 @@ class GroupBuilder(NestBuilder):
         """The buffer of what a step reads by index, and the order of its axes, longest strides
         first, among those of the domain and those that are found by index.
         """
-        found = self._memory(operand, True)
+        found = self._memory(operand)
         op = step.op
         assert isinstance(op, Gather)
         source = step.inputs[0]

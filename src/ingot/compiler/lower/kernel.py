@@ -1,34 +1,16 @@
-"""Kernels: loop nests with their code, and what a program needs to know to run them."""
+"""Kernels of groups: what lowering a group gives."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from ingot.compiler.forms.affine import size_of_extent
 from ingot.compiler.forms.nest import Nest
 from ingot.compiler.forms.nest_symbols import used_symbols
-from ingot.compiler.forms.nest_verify import verify
-from ingot.compiler.forms.size import Number
+from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.forms.tape import Step
-from ingot.compiler.llvm.nests import nest_module
-from ingot.graph.lazy_dataclass import dataclass
-from ingot.runtime.verification import is_verifying
 
 __all__ = ["Kernel", "Lowered", "kernel_of"]
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """The code of one kernel and the nest that it was made of: `parts` is how many iterations its
-    parallel loop has, `grain` how many of them are worth a thread.
-    """
-
-    text: str
-    parts: Number
-    grain: Number
-    operands: tuple[Step | None, ...]  # its arguments; None stands for the group's scratch memory
-    nest: Nest
 
 
 @dataclass
@@ -54,13 +36,4 @@ def kernel_of(nest: Nest, operands: Sequence[Step | None]) -> Kernel:
     some; None stands for scratch memory.
     """
     nest.symbols = used_symbols(nest)
-    if is_verifying():
-        verify(nest, races=False)
-    text = nest_module(nest)
-    parts: Number = 0
-    for region in nest.parallel:
-        iterations: Number = 1
-        for length in region.lengths:
-            iterations *= size_of_extent(length)
-        parts += iterations
-    return Kernel(text, parts, nest.parallel[0].grain, tuple(operands), nest)
+    return Kernel(nest, tuple(operands))

@@ -9,8 +9,6 @@ the front half, has no partner and is computed alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from ingot.compiler.forms.affine import affine
 from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step
@@ -24,13 +22,8 @@ __all__ = ["MapBuilder"]
 class MapBuilder(GroupBuilder):
     """A map; in pairs if that saves work."""
 
-    def __init__(
-        self,
-        group: Group,
-        strides_of: dict[Step, tuple[int, ...]],
-        shared: Collection[Step] = (),
-    ) -> None:
-        super().__init__(group, strides_of, shared)
+    def __init__(self, group: Group, strides_of: dict[Step, tuple[int, ...]]) -> None:
+        super().__init__(group, strides_of)
         self.lengths = self.domain.lengths  # of the loops
         self.paired = [step for step in group.steps if _comes_in_pairs(step, self)]
         self.front = 0  # how far apart the two spots of a pair are along the first axis

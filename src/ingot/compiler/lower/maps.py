@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from ingot.compiler.forms.affine import affine
 from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step
@@ -16,13 +14,10 @@ __all__ = ["lower_map"]
 TILE = 8192  # elements of a long innermost axis that one iteration of the parallel loop takes
 
 
-def lower_map(
-    group: Group, strides_of: dict[Step, tuple[int, ...]], shared: Collection[Step] = ()
-) -> Kernel:
-    """The kernel of a group of maps. Inputs and outputs that are `shared` may be at the same
-    address, element by element.
-    """
-    builder = MapBuilder(group, strides_of, shared)
+def lower_map(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> Kernel:
+    """The kernel of a group of maps."""
+    builder = MapBuilder(group, strides_of)
+    builder.nest.elementwise = True
     lengths = builder.lengths
     if not lengths:
         with builder.parallel(()):

@@ -27,19 +27,18 @@ Strides = tuple[int, ...]
 Axes = list[tuple[int, list[int]]]  # lengths, and the stride of each operand
 
 
-def lower_scatter(step: Step, strides_of: dict[Step, Strides], in_place: bool) -> Kernel:
-    """The kernel of a step over the array, the updates and the indices, which were checked. With
-    `in_place` the result may be where the array is, which then is not copied.
+def lower_scatter(step: Step, strides_of: dict[Step, Strides]) -> Kernel:
+    """The kernel of a step over the array, the updates and the indices, which were checked. The
+    result may be where the array is, which then is not copied.
     """
-    builder = _Scatter(step, strides_of, in_place)
+    builder = _Scatter(step, strides_of)
     builder.build()
     return kernel_of(builder.nest, (*step.inputs, step))
 
 
 class _Scatter(NestBuilder):
-    def __init__(self, step: Step, strides_of: dict[Step, Strides], in_place: bool) -> None:
+    def __init__(self, step: Step, strides_of: dict[Step, Strides]) -> None:
         super().__init__()
-        self.in_place = in_place
         self.step = step
         assert isinstance(step.op, Scatter)
         self.op = step.op
@@ -68,23 +67,17 @@ class _Scatter(NestBuilder):
             (n, [in_base[axis], in_out[axis]])
             for n, axis in zip(self.indexed, self.op.axes, strict=True)
         ]
-        self.base = self._operand(base, 0, [*_along(rows, 0), *_along(self.row, 0)], not in_place)
+        self.base = self._operand(base, 0, [*_along(rows, 0), *_along(self.row, 0)])
         self.updates = self._operand(updates, 1, [*_along(self.turns, 0), *_along(self.row, 1)])
         self.indices = [
             self._operand(index, 2 + number, _along(self.turns, 1 + number))
             for number, index in enumerate(indices)
         ]
-        self.out = self._operand(
-            step, 2 + len(indices), [*_along(rows, 1), *_along(self.row, 2)], not in_place
-        )
+        self.out = self._operand(step, 2 + len(indices), [*_along(rows, 1), *_along(self.row, 2)])
 
-    def _operand(
-        self, step: Step, argument: int, axes: list[tuple[int, int]], alone: bool = True
-    ) -> Buffer:
+    def _operand(self, step: Step, argument: int, axes: list[tuple[int, int]]) -> Buffer:
         lengths, strides = [n for n, _ in axes], [s for _, s in axes]
-        return self.buffer(
-            f"a{argument}", step.dtype, lengths, strides, argument, alone=alone, origin=step
-        )
+        return self.buffer(f"a{argument}", step.dtype, lengths, strides, argument, origin=step)
 
     def build(self) -> None:
         """Builds the nest."""
@@ -94,10 +87,7 @@ class _Scatter(NestBuilder):
         ranges = -(-rows // height)
         with self.parallel((ranges,), -(-(rows * width) // ranges) + updates) as (part,):
             low = affine(part) * height
-            if self.in_place:
-                with self.apart(self.base, self.out):
-                    self._copy_rows(low, height, rows)
-            else:
+            with self.apart(self.base, self.out):
                 self._copy_rows(low, height, rows)
             self._loops(self.turns, (), lambda turn: self._update(turn, low, height))
 

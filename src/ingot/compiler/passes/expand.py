@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from ingot.compiler.forms.tape import Step, Tape
+from ingot.compiler.options import Options
 from ingot.graph.op import Op
 
 __all__ = ["expand"]
 
 
-def expand(tape: Tape) -> Tape:
+def expand(tape: Tape, options: Options) -> Tape:
     """The tape with every op in the form that kernels are made of."""
     return _Expander(tape).run()
 

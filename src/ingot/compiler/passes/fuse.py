@@ -26,11 +26,14 @@ from ingot.compiler.forms.schedule import (
     without_ones,
 )
 from ingot.compiler.forms.tape import Step, Tape
+from ingot.compiler.options import Options
 from ingot.compiler.passes.late_casts import single_reader
 from ingot.graph.roles import Assemble, Check, Gather, Host, Iota, Map, Reduce, Scatter, View
 from ingot.graph.shape import size_of
+from ingot.runtime.compile_mode import CompileMode
+from ingot.runtime.progress import working
 
-__all__ = ["fuse", "runs_by_rows", "separate"]
+__all__ = ["fuse", "runs_by_rows"]
 
 MOST_STEPS = 256  # LLVM's time grows faster than the code; beyond this a group stops paying
 FEWEST_ROWS = 16  # with fewer rows than this, a long reduction is better split than run row by row
@@ -410,12 +413,18 @@ def _ordered(
     return ordered
 
 
-def fuse(tape: Tape) -> Schedule:
+def fuse(tape: Tape, options: Options) -> Schedule:
     """The tape with its steps in groups."""
-    return Schedule(tape, _Fuser(tape).run())
+    working(f"fusing {len(tape.steps):,} operations")
+    if options.mode is CompileMode.no_fuse:
+        return _separate(tape)
+    groups = _Fuser(tape).run()
+    for group in groups:
+        group.excess_precision = options.excess_precision
+    return Schedule(tape, groups)
 
 
-def separate(tape: Tape) -> Schedule:
+def _separate(tape: Tape) -> Schedule:
     """The tape with every step on its own: what runs when fusion is switched off."""
     groups = []
     for step in tape.steps:

@@ -10,12 +10,13 @@ in memory anyway, and all take it from there.
 from __future__ import annotations
 
 from ingot.compiler.forms.tape import Step, Tape
+from ingot.compiler.options import Options
 from ingot.graph.roles import Map, Reduce
 
 __all__ = ["late_casts", "single_reader"]
 
 
-def late_casts(tape: Tape) -> Tape:
+def late_casts(tape: Tape, options: Options) -> Tape:
     """The tape with a cast for each kernel's step that takes one."""
     users = tape.users()
     shown = set(tape.outputs)

@@ -10,46 +10,37 @@ steps. What no output needs is dropped.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from ingot.compiler.forms.tape import Step, Tape, parameters
-from ingot.graph.lazy_dataclass import dataclass
+from ingot.compiler.options import Options, SimplifyReport
 from ingot.graph.op import Op
 from ingot.graph.roles import Map, View
 from ingot.graph.roles.elementwise import is_approximate
+from ingot.runtime.progress import working
 
-__all__ = ["SimplifyReport", "simplify"]
-
-
-@dataclass
-class SimplifyReport:
-    """What simplification did, for `explain`: steps of the tape that came in."""
-
-    merged: list[tuple[Step, Step]] = field(default_factory=list)  # (gone, stays)
-    folded: list[Step] = field(default_factory=list)  # into constants
-    no_ops: list[Step] = field(default_factory=list)
-    unused: list[Step] = field(default_factory=list)
+__all__ = ["simplify"]
 
 
-def simplify(tape: Tape) -> tuple[Tape, SimplifyReport]:
-    """The simplified tape, and what was done to get there."""
-    return _Simplifier(tape).run()
+def simplify(tape: Tape, options: Options) -> Tape:
+    """The simplified tape; what was done to get there is in the report of the options."""
+    working(f"simplifying {len(tape.steps):,} operations")
+    return _Simplifier(tape, options.report).run()
 
 
 class _Simplifier:
-    def __init__(self, tape: Tape) -> None:
+    def __init__(self, tape: Tape, report: SimplifyReport) -> None:
         self.tape = tape
-        self.report = SimplifyReport()
+        self.report = report
         self.replaced: dict[Step, Step] = {}
         self.first_of: dict[Hashable, Step] = {}
         self.origin: dict[Step, Step] = {}  # what a step that stays was on the tape that came in
         self.op_identities: dict[int, Any] = {}
         self.shown: dict[Step, Step] = {}  # what is below a view and the views below it
 
-    def run(self) -> tuple[Tape, SimplifyReport]:
+    def run(self) -> Tape:
         for step in self.tape.steps:
             self.replaced[step] = self._simplified(step)
         outputs = [self.replaced[step] for step in self.tape.outputs]
@@ -58,7 +49,7 @@ class _Simplifier:
         unused = [self.origin[step] for step in self.origin if step not in needed]
         self.report.unused = list(dict.fromkeys(unused))
         steps = [step for step in self.origin if step in needed]
-        return Tape(self.tape.inputs, outputs, steps, self.tape.names), self.report
+        return Tape(self.tape.inputs, outputs, steps, self.tape.names)
 
     def _simplified(self, step: Step) -> Step:
         inputs = [self.replaced[source] for source in step.inputs]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from ingot._native import Dtype, NativeProgram, array
 from ingot.compiler.call.cache_info import Account
 from ingot.compiler.forms.schedule import Schedule
 from ingot.compiler.forms.tape import Tape
-from ingot.compiler.plan.plan import Plan, build_plan
-from ingot.compiler.plan.work import About
+from ingot.compiler.machine.generate import Executable
+from ingot.compiler.machine.work import About
+from ingot.compiler.options import Strides
 from ingot.compiler.run.step_by_step import Check, run_step_by_step
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import no_rule
@@ -24,7 +26,7 @@ from ingot.runtime.compile_log import log
 from ingot.runtime.profile import profiled
 from ingot.runtime.progress import compiling
 
-__all__ = ["Compiled", "Layouts", "Program"]
+__all__ = ["Compiled", "ForLayout", "Layouts", "Program"]
 
 _TRACED_THROUGH = (
     "a compiled function called under another transform is traced through instead; "
@@ -32,11 +34,20 @@ _TRACED_THROUGH = (
 )
 
 
-MOST_LAYOUTS = 16  # of the inputs of one program; others are made contiguous first
+MAX_LAYOUTS = 16  # of the inputs of one program; others are made contiguous first
 AT_ONCE = 64 << 20  # bytes of inputs that take about as long to copy as a program to compile
 MAX_LAYOUTS_NAMED = 3
 
-Strides = tuple[tuple[int, ...], ...]
+
+class ForLayout:
+    """What the passes that wait for an evaluation made for one layout of the inputs: every form by
+    the name of its pass, and the seconds that each took.
+    """
+
+    def __init__(self, forms: dict[str, Any], seconds: dict[str, float]) -> None:
+        self.forms = forms
+        self.seconds = seconds
+        self.executable: Executable = [*forms.values()][-1]
 
 
 class Layouts:
@@ -47,65 +58,77 @@ class Layouts:
         self._due: set[Strides] = set()
 
     def is_due(self, strides: Strides, inputs: tuple[np.ndarray, ...]) -> bool:
-        """Whether a layout is worth a plan of its own: it comes again, or copying takes as long."""
+        """Whether a layout is worth code of its own: it comes again, or copying takes as long."""
         if strides in self._due:
             return True
-        if len(self._due) >= MOST_LAYOUTS:
+        if len(self._due) >= MAX_LAYOUTS:
             return False
         if strides in self._seen or sum(x.nbytes for x in inputs) >= AT_ONCE:
             self._due.add(strides)
             return True
-        if len(self._seen) < MOST_LAYOUTS:
+        if len(self._seen) < MAX_LAYOUTS:
             self._seen.add(strides)
         return False
 
 
 class Program:
-    """A schedule that runs: on native code, planned for the layout of the inputs it is given."""
+    """A schedule that runs: on native code, made for the layout of the inputs it is given.
+
+    `finish` runs the passes that wait for an evaluation; it is told the strides of the inputs, or
+    None for contiguous ones.
+    """
 
     def __init__(
         self,
         schedule: Schedule,
+        finish: Callable[[Strides | None], ForLayout],
         name: str = "graph",
         account: Account | None = None,
         traced: Tape | None = None,
     ) -> None:
         self.schedule = schedule
+        self.finish = finish
         self.traced = traced or schedule.tape  # what the user wrote, op by op
         self.name = name
         self.account = account or Account()  # charged with plans and machine code
         tape = schedule.tape
         self.results = tuple((step.shape, step.dtype) for step in tape.outputs)
-        # the program of `plan` once it is there: evaluation runs it without coming here
+        # that of `contiguous` once it is there: evaluation runs it without coming here
         self.native: NativeProgram | None = None
-        self._plan: Plan | None = None
-        self._by_strides: dict[Strides, Plan] = {}
+        self._contiguous: ForLayout | None = None
+        self._by_strides: dict[Strides, NativeProgram] = {}
         self._layouts = Layouts()
-        self._lock = threading.RLock()  # who needs a plan that another thread makes waits for it
+        self._lock = threading.RLock()  # who needs what another thread makes waits for it
 
     @property
-    def plan(self) -> Plan:
-        """The program for contiguous inputs; made, with machine code, when it is first needed."""
-        if self._plan is None:
+    def contiguous(self) -> ForLayout:
+        """What is run for contiguous inputs; made when it is first needed."""
+        if self._contiguous is None:
             with self._lock:
-                if self._plan is None:
-                    self._plan = self._planned(self.account)
-                    self.native = self._plan.program
-        return self._plan
+                if self._contiguous is None:
+                    self._contiguous = self._made(self.account)
+                    self.native = self._contiguous.executable.native
+        return self._contiguous
 
-    def _planned(self, account: Account, strides: Strides | None = None) -> Plan:
+    @property
+    def executable(self) -> Executable:
+        """The machine code for contiguous inputs; made when it is first needed."""
+        return self.contiguous.executable
+
+    def _made(self, account: Account, strides: Strides | None = None) -> ForLayout:
         started = time.perf_counter()
         try:
             with (
                 compiling(self.name, account.seconds),
                 profiled("compile", f"{self.name}: machine code"),
             ):
-                plan = build_plan(self.schedule, strides)
+                found = self.finish(strides)
         finally:
             seconds = time.perf_counter() - started
             account.spend("machine code", seconds)
-        plan.program.about = About(self.name, plan.work)
-        loaded = plan.loaded
+        executable = found.executable
+        executable.native.about = About(self.name, executable.work)
+        loaded = executable.loaded
         log.info(
             "machine code of %s in %.1f ms: %d kernels, %d compiled, %d from the disk cache%s",
             self.name,
@@ -115,20 +138,26 @@ class Program:
             loaded.from_disk,
             f"; {account.reason}" if strides is not None and account.reason else "",
         )
-        return plan
+        log.debug(
+            "passes of %s: %s",
+            self.name,
+            ", ".join(f"{name} {1e3 * x:.2f} ms" for name, x in found.seconds.items()),
+        )
+        return found
 
     def run(self, inputs: tuple[np.ndarray, ...]) -> Any:
         """The outputs for inputs of the shapes and dtypes that were compiled for."""
         is_first = self.native is None
-        found = self.plan.program.run(inputs)
+        native = self.native or self.executable.native
+        found = native.run(inputs)
         if found is not NotImplemented:
             return found
         if self._layouts.is_due(tuple(x.strides for x in inputs), inputs):
-            return self.plan_for_layout(inputs, is_first).program.run(inputs)
-        return self.plan.program.run(tuple(np.asarray(x, order="C") for x in inputs))
+            return self.native_for_layout(inputs, is_first).run(inputs)
+        return native.run(tuple(np.asarray(x, order="C") for x in inputs))
 
-    def plan_for_layout(self, inputs: tuple[np.ndarray, ...], is_first: bool) -> Plan:
-        """The plan for a layout of the inputs, which may have to be made first.
+    def native_for_layout(self, inputs: tuple[np.ndarray, ...], is_first: bool) -> NativeProgram:
+        """What runs for a layout of the inputs, which may have to be made first.
 
         The call that `is_first` compiled anyway: what it makes is charged to that.
         """
@@ -137,13 +166,14 @@ class Program:
         if found is not None:
             return found
         with self._lock:
-            plan = self._by_strides.get(strides)
-            if plan is None:
+            found = self._by_strides.get(strides)
+            if found is None:
                 account = self.account
                 if not is_first:
                     account = account.for_layout(self._layout_text(inputs))
-                plan = self._by_strides[strides] = self._planned(account, strides)
-            return plan
+                found = self._made(account, strides).executable.native
+                self._by_strides[strides] = found
+            return found
 
     def _layout_text(self, inputs: tuple[np.ndarray, ...]) -> str:
         """Which inputs lie in memory in another way than element after element."""

@@ -10,7 +10,7 @@ import numpy as np
 from ingot._native import Dtype, NativeProgram
 from ingot.compiler.forms.sizes import Sizes
 from ingot.compiler.forms.tape import Step, Tape
-from ingot.compiler.plan.work import About, Work
+from ingot.compiler.machine.work import About, Work
 from ingot.compiler.run.program import Layouts, Program
 from ingot.graph.shape import Shape
 
@@ -79,8 +79,7 @@ class ShapedProgram:
         if self._layouts is None:
             self._layouts = Layouts()
         if self._layouts.is_due(tuple(x.strides for x in inputs), inputs):
-            plan = self.specialised.plan_for_layout(inputs, False)
-            return plan.program.run(inputs)
+            return self.specialised.native_for_layout(inputs, False).run(inputs)
         return self.native.run(tuple(np.asarray(x, order="C") for x in inputs))
 
 
@@ -111,7 +110,9 @@ class _ShapedWork(Work):
             return sizes.number(x, values)
 
         steps = [_numbered(step, number) for step in work.steps]
-        super().__init__(work.kind, steps, work.kernel, number(work.scratch), number(work.flops))
+        super().__init__(
+            work.kind, steps, work.kernel, work.code, number(work.scratch), number(work.flops)
+        )
         self.__dict__["reads"] = [_numbered(step, number) for step in work.reads]
         self.__dict__["writes"] = [_numbered(step, number) for step in work.writes]
         self.__dict__["nbytes"] = number(work.nbytes)

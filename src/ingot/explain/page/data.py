@@ -13,6 +13,7 @@ from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step, Tape, parameters
 from ingot.compiler.lower.domain import immediate_value, is_immediate
 from ingot.compiler.machine.jit import assembly, machine_description
+from ingot.compiler.pipeline import Stages
 from ingot.explain.page.layout import layered
 from ingot.explain.text import source_lines
 from ingot.graph.roles import View, role_of
@@ -49,6 +50,7 @@ def page_data(explanation: Explanation) -> dict[str, Any]:
         "stages": [
             _tape_stage("Trace", stages.traced, {}, _fates(explanation)),
             _tape_stage("Simplify", stages.simplified, group_of, {}),
+            *_expanded_stage(stages, group_of),
             _fused_stage(explanation, work_of),
         ],
         "texts": described["tapes"],
@@ -70,10 +72,10 @@ def kernel_texts(explanation: Explanation) -> list[dict[str, str]]:
     made: dict[str, str] = {}
     texts: list[dict[str, str]] = []
     for work in explanation.work:
-        if work.kernel is None:
+        if work.code is None:
             texts.append({})
             continue
-        code = work.kernel.text
+        code = work.code.text
         if code not in made:
             made[code] = assembly(code)
         texts.append({"loops": explanation.loops(work), "llvm": code, "assembly": made[code]})
@@ -108,6 +110,14 @@ def _tape_stage(
         for source in step.inputs:
             edges[taken[source] if source in taken else box_of[source], box_of[step]] = None
     return _placed(title, nodes, list(edges)) | {"count": len(tape.steps)}
+
+
+def _expanded_stage(stages: Stages, group_of: dict[Step, int]) -> list[dict[str, Any]]:
+    """The tape that was fused, if passes have changed it since it was simplified."""
+    tape = stages.schedule.tape
+    if tape.steps == stages.simplified.steps:
+        return []
+    return [_tape_stage("Expand", tape, group_of, {})]
 
 
 def _node(step: Step, tape: Tape, numbers: dict[Step, int]) -> dict[str, Any]:
@@ -270,11 +280,11 @@ def _placed(
 
 
 def _work(explanation: Explanation, group_of: dict[Step, int]) -> list[dict[str, Any]]:
-    numbers = explanation.stages.simplified.numbers()
+    numbers = explanation.stages.schedule.tape.numbers()
     seconds = explanation.seconds_by_work
     found = []
     for position, work in enumerate(explanation.work):
-        kernel = work.kernel
+        code = work.code
         found.append(
             {
                 "kind": work.kind,
@@ -285,8 +295,8 @@ def _work(explanation: Explanation, group_of: dict[Step, int]) -> list[dict[str,
                 "reason": explanation.reason(work),
                 "reads": [_name(step, numbers) for step in work.reads],
                 "writes": [_name(step, numbers) for step in work.writes],
-                "parts": 0 if kernel is None else kernel.parts,
-                "grain": 0 if kernel is None else kernel.grain,
+                "parts": 0 if code is None else code.parts,
+                "grain": 0 if code is None else code.grain,
                 "scratch": work.uses_scratch,
                 "group": group_of.get(work.steps[0], -1),
                 "steps": len(work.steps),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ingot.compiler.lower.layout import contiguous
-from ingot.compiler.run.views import view_at
+from ingot.compiler.machine.views import view_at
 from ingot.graph.dtype import float32
 
 __all__ = ["View", "checking", "finishing", "host", "length_value", "number_table", "viewer"]

@@ -9,16 +9,27 @@ from functools import cached_property
 from typing import Any
 
 from ingot.compiler.forms.nest import touched
+from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.forms.size import smallest
 from ingot.compiler.forms.tape import Step
-from ingot.compiler.lower.kernel import Kernel
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.roles import Gather, View
 from ingot.graph.source import Source
 
-__all__ = ["About", "Work", "bytes_in_memory", "group_name"]
+__all__ = ["About", "KernelCode", "Work", "bytes_in_memory", "group_name"]
 
 MOST_NAMES = 4  # ops that the name of a kernel lists
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """The LLVM text of a kernel: `parts` is how many iterations its parallel loop has, `grain` how
+    many of them are worth a thread.
+    """
+
+    text: str
+    parts: int
+    grain: int
 
 
 @dataclass(eq=False)
@@ -28,6 +39,7 @@ class Work:
     kind: str
     steps: list[Step]
     kernel: Kernel | None = None
+    code: KernelCode | None = None
     scratch: int = 0  # bytes that the kernels of the group share
     flops: int = 0  # of BLAS calls
 

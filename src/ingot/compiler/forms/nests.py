@@ -1,0 +1,257 @@
+"""Nests: a schedule as loop nests and calls in order; its printer and verifier.
+
+What lowering makes, and what plans are made of. Every value is somewhere in a `Block` of memory,
+and the layouts of views are settled; where the blocks are is the plan's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
+
+from ingot.compiler.forms.nest import Nest
+from ingot.compiler.forms.nest_text import nest_text
+from ingot.compiler.forms.nest_verify import verify
+from ingot.compiler.forms.schedule import Schedule
+from ingot.compiler.forms.tape import Step
+from ingot.graph.lazy_dataclass import dataclass
+
+__all__ = [
+    "Block",
+    "CallHost",
+    "Instruction",
+    "Kernel",
+    "Location",
+    "Multiply",
+    "Nests",
+    "RaiseIf",
+    "RunKernel",
+    "step_namer",
+]
+
+
+class Block:
+    """Memory for a value, or for what the kernels of one group hand each other ("scratch"). Inputs
+    and constants are there before the program runs; a "result" is written by kernels and products;
+    what the "host" computes is an array that NumPy made.
+    """
+
+    __slots__ = ("kind", "nbytes", "step")
+
+    def __init__(
+        self,
+        kind: Literal["input", "constant", "result", "host", "scratch"],
+        nbytes: int,
+        step: Step | None,
+    ) -> None:
+        self.kind = kind
+        self.nbytes = nbytes
+        self.step = step  # whose value it is for; None for scratch
+
+
+class Location(NamedTuple):
+    """Where the elements of a value are: in a block, at an offset and with strides in bytes."""
+
+    block: Block
+    offset: int
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A loop nest and its arguments, in order; None stands for the scratch memory of its group."""
+
+    nest: Nest
+    operands: tuple[Step | None, ...]
+
+
+@dataclass(eq=False)
+class RunKernel:
+    """Runs a kernel. `replaceable` are the operands that are read only at the element that is
+    written, so that an output may be where they are.
+    """
+
+    kernel: Kernel
+    steps: list[Step]  # of the group that it computes, or a part of
+    operands: tuple[Location, ...]
+    written: frozenset[Block]
+    replaceable: tuple[int, ...] = ()
+    kind = "kernel"
+    can_fail = False
+
+    @property
+    def reads(self) -> list[Block]:
+        """Scratch memory counts as read by all kernels that share it."""
+        return [each.block for each in self.operands if each.block not in self.written]
+
+    @property
+    def writes(self) -> list[Block]:
+        """The outputs, and scratch memory."""
+        return [
+            each.block
+            for each in self.operands
+            if each.block in self.written or each.block.kind == "scratch"
+        ]
+
+
+@dataclass(eq=False)
+class Multiply:
+    """Multiplies matrices by BLAS: `product` says how, for the strides of the operands."""
+
+    steps: list[Step]
+    product: Any
+    sources: tuple[Location, Location]
+    result: Location
+    kind = "BLAS"
+    can_fail = False
+
+    @property
+    def reads(self) -> list[Block]:
+        """The two factors."""
+        return [each.block for each in self.sources]
+
+    @property
+    def writes(self) -> list[Block]:
+        """The product."""
+        return [self.result.block]
+
+
+@dataclass(eq=False)
+class CallHost:
+    """Runs an op by its `evaluate` rule, which gives one array for each of `results`."""
+
+    steps: list[Step]
+    sources: tuple[Location, ...]
+    results: tuple[Block, ...]
+    kind = "host"
+    can_fail = True
+
+    @property
+    def reads(self) -> list[Block]:
+        """The inputs."""
+        return [each.block for each in self.sources]
+
+    @property
+    def writes(self) -> list[Block]:
+        """The results."""
+        return list(self.results)
+
+
+@dataclass(eq=False)
+class RaiseIf:
+    """Runs an op that raises, if a flag was set; the value that it guards stays where it is."""
+
+    steps: list[Step]
+    value: Location
+    flag: Location
+    kind = "check"
+    can_fail = True
+
+    @property
+    def reads(self) -> list[Block]:
+        """The value is shown to the op."""
+        return [self.value.block, self.flag.block]
+
+    @property
+    def writes(self) -> list[Block]:
+        """Nothing."""
+        return []
+
+
+Instruction = RunKernel | Multiply | CallHost | RaiseIf
+
+
+@dataclass
+class Nests:
+    """The instructions of a program in order, and where every value is that is in memory."""
+
+    schedule: Schedule
+    inputs: list[Block]
+    constants: list[Block]
+    locations: dict[Step, Location]
+    instructions: list[Instruction]
+    any_layout: bool = False  # whether inputs are read with the strides that they were seen with
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The kernels in the order in which they run."""
+        return [each.kernel for each in self.instructions if isinstance(each, RunKernel)]
+
+    @property
+    def outputs(self) -> list[Location]:
+        """Where the results of the program are."""
+        return [self.locations[step] for step in self.schedule.tape.outputs]
+
+    def text(self) -> str:
+        """The nests, and calls between them, with the names that the schedule has for values."""
+        name = step_namer(self.schedule)
+        return "\n".join(self._lines(name))
+
+    def _lines(self, name: Callable[[Step | None], str | None]) -> Iterator[str]:
+        tape, numbers = self.schedule.tape, self.schedule.tape.numbers()
+        kernels = 0
+        for each in self.instructions:
+            if isinstance(each, RunKernel):
+                yield nest_text(each.kernel.nest, f"kernel {kernels}", name)
+                kernels += 1
+            elif each.steps[0] in numbers:
+                yield f"{each.kind} {tape.line(each.steps[0], numbers)}"
+
+    def verify(self) -> None:
+        """AssertionError or NestError unless nests are right, values are inside their blocks, and
+        everything is written before it is read. Of parallel loops it is not proven here that no two
+        iterations meet, because blocks that are found by splitting a number defy the proof.
+        """
+        self.verify_kernels()
+        written = {*self.inputs, *self.constants}
+        for each in self.instructions:
+            if isinstance(each, RunKernel):
+                assert len(each.operands) == len(each.kernel.operands)
+            for block in each.reads:
+                is_there = block in written or block.kind == "scratch" or not block.nbytes
+                assert is_there, f"{each.kind} reads what {_op_name(block)} has not written yet"
+            written.update(each.writes)
+        for step, location in self.locations.items():
+            _verify_inside(step, location)
+        for location in self.outputs:
+            block = location.block
+            assert block in written or not block.nbytes, f"{_op_name(block)} is never written"
+
+    def verify_kernels(self) -> None:
+        """NestError unless every nest is right, for all sizes if they are symbolic."""
+        for kernel in self.kernels:
+            verify(kernel.nest, races=False)
+
+
+def _verify_inside(step: Step, location: Location) -> None:
+    """AssertionError unless every element of a value is inside of its block. How large the memory
+    of an input is, which may be a view itself, only its owner knows.
+    """
+    if step.nbytes == 0 or location.block.kind == "input":
+        return
+    first = last = location.offset
+    for length, stride in zip(step.shape, location.strides, strict=True):
+        distance = (length - 1) * stride
+        first, last = first + min(distance, 0), last + max(distance, 0)
+    end = last + step.dtype.size
+    assert first >= 0, f"{step.op} begins {-first} bytes before its memory"
+    assert end <= location.block.nbytes, (
+        f"{step.op} ends {end - location.block.nbytes} bytes behind its memory"
+    )
+
+
+def _op_name(block: Block) -> str:
+    step = block.step
+    return "a kernel" if step is None else type(step.op).__name__
+
+
+def step_namer(schedule: Schedule) -> Callable[[Step | None], str | None]:
+    """What values are called in texts: by their numbers in a schedule's tape, or copies."""
+    numbers = schedule.tape.numbers()
+
+    def name(step: Step | None) -> str | None:
+        if step is None:
+            return None
+        return f"%{numbers[step]}" if step in numbers else "copy"
+
+    return name

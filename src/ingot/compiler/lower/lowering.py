@@ -1,0 +1,292 @@
+"""Lowering: a schedule becomes loop nests and calls, for one layout of the inputs.
+
+Comes in: a schedule. Goes out: `Nests`, the instructions in order. Fused groups become loop nests,
+views become offsets and strides in the memory of what they show, or of a copy where no strides can
+say it, and what has neither kernel nor BLAS call is left to the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ingot.compiler.forms.nests import (
+    Block,
+    CallHost,
+    Instruction,
+    Location,
+    Multiply,
+    Nests,
+    RaiseIf,
+    RunKernel,
+)
+from ingot.compiler.forms.schedule import Group, Schedule
+from ingot.compiler.forms.size import surely_equal
+from ingot.compiler.forms.tape import LengthStep, Step
+from ingot.compiler.lower.fused import lower_group, read_across
+from ingot.compiler.lower.kernel import Lowered
+from ingot.compiler.lower.layout import contiguous, layout_of_view
+from ingot.compiler.lower.materialise import copy_of
+from ingot.compiler.lower.scatter import lower_scatter
+from ingot.compiler.options import Options, Strides
+from ingot.graph.blas import has_gemm, product_of
+from ingot.graph.outputs import Output
+from ingot.graph.roles import Assemble, Map, Product, Scatter
+from ingot.graph.shape import size_of
+from ingot.runtime.progress import working
+
+__all__ = ["lower"]
+
+
+def lower(schedule: Schedule, options: Options) -> Nests:
+    """The loop nests of a schedule, for inputs of the layout in `options`."""
+    return _Lowering(schedule, options.strides).run()
+
+
+class _Lowering:
+    def __init__(self, schedule: Schedule, strides: Strides | None) -> None:
+        tape = schedule.tape
+        self.schedule = schedule
+        self.strides = strides
+        self.locations: dict[Step, Location] = {}
+        self.instructions: list[Instruction] = []
+        self.copies: dict[Step, Step] = {}  # what no view can show -> its contiguous copy
+        self.host_results: dict[tuple[Step, int], Block] = {}
+        self.inputs = [self._there(step, Block("input", step.nbytes, step)) for step in tape.inputs]
+        for step, given in zip(tape.inputs, strides or (), strict=False):
+            self.locations[step] = self.locations[step]._replace(strides=given)
+        self.constants = [
+            self._there(step, Block("constant", step.nbytes, step))
+            for step in tape.steps
+            if step.is_constant or isinstance(step, LengthStep)
+        ]
+
+    def run(self) -> Nests:
+        """Lowers group by group."""
+        groups = self.schedule.groups
+        for number, group in enumerate(groups):
+            working("loops written", number, len(groups))
+            self._lower(group)
+        return Nests(
+            self.schedule,
+            self.inputs,
+            self.constants,
+            self.locations,
+            self.instructions,
+            self.strides is not None,
+        )
+
+    def _lower(self, group: Group) -> None:
+        step = group.steps[0]
+        if group.kind == "view":
+            self._view(step)
+        elif group.kind == "fused":
+            self._fused(group)
+        elif group.kind == "iota":
+            pass  # kernels know positions
+        elif group.kind == "check":
+            self._check(step)
+        elif group.kind == "assemble":
+            self._assemble(step)
+        elif group.kind == "scatter":
+            self._scatter(group)
+        elif type(step.op) is Output:
+            self._output(step)
+        elif _passes_inputs(step):
+            pass  # its outputs are where its inputs are
+        elif isinstance(step.op, Product) and has_gemm(step.dtype):
+            self._multiply(step)
+        else:
+            self._host(step)
+
+    # Memory
+
+    def _there(self, step: Step, block: Block) -> Block:
+        """Notes that a value fills a block, element after element."""
+        self.locations[step] = Location(block, 0, contiguous(step.shape, step.dtype.size))
+        return block
+
+    def _new(self, step: Step) -> None:
+        """Memory for a value that a kernel or a product will write."""
+        self._there(step, Block("result", step.nbytes, step))
+
+    def _view(self, step: Step) -> None:
+        source = step.inputs[0]
+        found = layout_of_view(step, self.locations[source].strides)
+        if found is None:
+            source = self._contiguous_copy(source)
+            found = layout_of_view(step, self.locations[source].strides)
+        assert found is not None
+        offset, strides = found
+        block, start, _ = self.locations[source]
+        self.locations[step] = Location(block, start + offset, strides)
+
+    def _output(self, step: Step) -> None:
+        """Finds one of several outputs: where the host put it, or where the input is that it is."""
+        passed = _passed_input(step)
+        if passed is not None:
+            self.locations[step] = self.locations[passed]
+            return
+        assert isinstance(step.op, Output)
+        self._there(step, self.host_results[step.inputs[0], step.op.index])
+
+    # Kernels
+
+    def _contiguous_copy(self, source: Step) -> Step:
+        """A copy of a value whose elements lie one after the other; made once."""
+        if source not in self.copies:
+            copy = self.copies[source] = copy_of(source)
+            self._new(copy)
+            self._copy(copy)
+        return self.copies[source]
+
+    def _copy(self, copy: Step) -> None:
+        """A kernel that fills the memory of a copy."""
+        domain = tuple(length for length in copy.shape if length != 1)
+        group = Group("fused", [copy], list(copy.inputs), [copy], domain)
+        strides = {step: self.locations[step].strides for step in (*group.inputs, copy)}
+        self._run(group, lower_group(group, strides))
+
+    def _assemble(self, step: Step) -> None:
+        """Copies the blocks of a result to where they are in it, one after the other."""
+        self._new(step)
+        whole = self.locations[step]
+        assert isinstance(step.op, Assemble)
+        for number, part in step.op.slices(*step.inputs):
+            source = step.inputs[number]
+            if size_of(source.shape) == 0:
+                continue
+            found = part.layout(step.shape, whole.strides)
+            assert found is not None
+            offset, strides = found
+            copy = copy_of(source, step)
+            self.locations[copy] = Location(whole.block, whole.offset + offset, strides)
+            self._copy(copy)
+
+    def _fused(self, group: Group) -> None:
+        for step in group.outputs:
+            self._new(step)
+        steps = (*group.inputs, *group.outputs)
+        strides = {step: self.locations[step].strides for step in steps if step in self.locations}
+        copies: dict[Step | None, Step] = {}
+        for source in read_across(group, strides):
+            copy = copies[source] = copy_of(source)
+            self._new(copy)
+            self._copy(copy)
+            strides[source] = self.locations[copy].strides
+        lowered = lower_group(group, strides).reading(copies)
+        self._run(group, lowered, () if group.reduced else self._replaceable(group))
+
+    def _scatter(self, group: Group) -> None:
+        step = group.steps[0]
+        self._new(step)
+        strides = {each: self.locations[each].strides for each in (*step.inputs, step)}
+        lowered = Lowered([lower_scatter(step, strides)])
+        self._run(group, lowered, self._replaceable(group))
+
+    def _run(self, group: Group, lowered: Lowered, replaceable: Collection[Step] = ()) -> None:
+        scratch = Location(Block("scratch", lowered.scratch, None), 0, ())
+        written = frozenset([self.locations[step].block for step in group.outputs])
+        for kernel in lowered.kernels:
+            operands = [
+                scratch if step is None else self.locations[step] for step in kernel.operands
+            ]
+            self.instructions.append(
+                RunKernel(
+                    kernel,
+                    group.steps,
+                    tuple(operands),
+                    written,
+                    tuple([n for n, step in enumerate(kernel.operands) if step in replaceable])
+                    if replaceable
+                    else (),
+                )
+            )
+
+    def _replaceable(self, group: Group) -> set[Step]:
+        """The inputs of which every step takes only the element that its own result replaces, and
+        that fill their memory alone among the inputs.
+        """
+        elsewhere = {
+            source
+            for step in group.steps
+            for source in step.inputs
+            if not _takes_in_place(step, source)
+        }
+        blocks = [self.locations[step].block for step in group.inputs if step in self.locations]
+        return {
+            step
+            for step in group.inputs
+            if step not in elsewhere
+            and step in self.locations
+            and self._fills_its_block(step)
+            and blocks.count(self.locations[step].block) == 1
+        }
+
+    def _fills_its_block(self, step: Step) -> bool:
+        block, offset, strides = self.locations[step]
+        if block.step is step and self.strides is None:
+            return True
+        wanted = (0, block.nbytes, *contiguous(step.shape, step.dtype.size))
+        return all(map(surely_equal, (offset, step.nbytes, *strides), wanted))
+
+    # Everything else
+
+    def _multiply(self, step: Step) -> None:
+        self._new(step)
+        sources = list(step.inputs)
+        product = self._product(step, sources)
+        if product is None:
+            sources = [self._contiguous_copy(source) for source in sources]
+            product = self._product(step, sources)
+        assert product is not None
+        left, right = (self.locations[source] for source in sources)
+        made = Multiply([step], product, (left, right), self.locations[step])
+        self.instructions.append(made)
+
+    def _product(self, step: Step, sources: list[Step]) -> object:
+        left, right = ((source.shape, self.locations[source].strides) for source in sources)
+        return product_of(step.dtype.numpy, left, right)
+
+    def _check(self, step: Step) -> None:
+        """Passes the first input on, unless the flag that is the second says that an error is due,
+        which the op raises.
+        """
+        value, flag = (self.locations[source] for source in step.inputs)
+        self.locations[step] = value
+        self.instructions.append(RaiseIf([step], value, flag))
+
+    def _host(self, step: Step) -> None:
+        if isinstance(step.dtype, tuple):
+            sizes = [
+                size_of(shape) * dtype.size
+                for shape, dtype in zip(step.shape, step.dtype, strict=True)
+            ]
+            results = [Block("host", nbytes, step) for nbytes in sizes]
+            self.host_results.update(((step, n), block) for n, block in enumerate(results))
+        else:
+            results = [self._there(step, Block("host", step.nbytes, step))]
+        sources = tuple([self.locations[source] for source in step.inputs])
+        self.instructions.append(CallHost([step], sources, tuple(results)))
+
+
+def _takes_in_place(step: Step, source: Step) -> bool:
+    """Whether a step takes of a value only what its own result replaces."""
+    if isinstance(step.op, Scatter):
+        return step.inputs.index(source) == 0 and step.inputs.count(source) == 1
+    return isinstance(step.op, Map)
+
+
+def _passes_inputs(step: Step) -> bool:
+    """Whether all outputs of a step with several are inputs of it."""
+    op = step.op
+    return op is not None and op.several_outputs and op.passed_input(0) is not None
+
+
+def _passed_input(step: Step) -> Step | None:
+    """The input that one of several outputs is, if it is one."""
+    if not isinstance(step.op, Output) or not _passes_inputs(step.inputs[0]):
+        return None
+    whole = step.inputs[0]
+    assert whole.op is not None
+    number = whole.op.passed_input(step.op.index)
+    return None if number is None else whole.inputs[number]

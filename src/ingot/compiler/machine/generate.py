@@ -1,0 +1,196 @@
+"""Generate: a plan becomes a program that runs.
+
+Comes in: a plan. Goes out: an `Executable`: the kernels in LLVM's assembly language, their machine
+code, and the native program that runs them, with the functions that it calls back for what only the
+host can do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ingot._native import NativeProgram
+from ingot.compiler.forms.affine import size_of_extent
+from ingot.compiler.forms.nests import CallHost, Instruction, Location, Multiply, RaiseIf, RunKernel
+from ingot.compiler.forms.plan import Plan, operands_of
+from ingot.compiler.forms.size import Number
+from ingot.compiler.forms.size_code import Given, Made, depends_on_shapes, made
+from ingot.compiler.forms.tape import LengthStep, Step, parameters
+from ingot.compiler.llvm.nests import nest_module
+from ingot.compiler.machine.callbacks import (
+    checking,
+    finishing,
+    host,
+    length_value,
+    number_table,
+    viewer,
+)
+from ingot.compiler.machine.kernels import LoadedKernels, load_kernels
+from ingot.compiler.machine.work import KernelCode, Work
+from ingot.compiler.options import Options
+from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.shape import size_of
+
+__all__ = ["Executable", "generate"]
+
+WORTH_RELEASING = 1 << 14  # bytes that a program touches before other threads should run meanwhile
+
+
+@dataclass
+class Executable:
+    """A native program, with what explanations and profiles tell about it. `parts` are what it is
+    made of, of which some may depend on shapes.
+    """
+
+    plan: Plan
+    parts: tuple[Any, ...]
+    work: list[Work] = field(default_factory=list)  # what each instruction is
+    loaded: LoadedKernels = field(default_factory=LoadedKernels)
+
+    @cached_property
+    def native(self) -> NativeProgram:
+        """The program, if its parts depend on no shapes."""
+        return NativeProgram(*made(self.parts))
+
+    @property
+    def codes(self) -> list[KernelCode]:
+        """The kernels in LLVM's assembly language, in the order in which they run."""
+        return [work.code for work in self.work if work.code is not None]
+
+    def text(self) -> str:
+        """The kernels in LLVM's assembly language."""
+        return "\n\n".join(f"; kernel {n}\n{code.text}" for n, code in enumerate(self.codes))
+
+    def verify(self) -> None:
+        """AssertionError unless there is machine code for every kernel of the plan."""
+        kernels = self.plan.nests.kernels
+        assert len(self.loaded.codes) == len(self.codes) == len(kernels)
+        assert all(code.address for code in self.loaded.codes), "a kernel has no address"
+        assert len(self.work) == len(self.plan.nests.instructions)
+
+
+def generate(plan: Plan, options: Options) -> Executable:
+    """The native program of a plan."""
+    work = [_work(each, plan) for each in plan.nests.instructions]
+    loaded = load_kernels([each.code.text for each in work if each.code is not None])
+    codes = iter(loaded.codes)
+    instructions: list[tuple[Any, ...]] = []
+    for each, told in zip(plan.nests.instructions, work, strict=True):
+        arguments = [tuple(plan.address(location)) for location in operands_of(each)]
+        if isinstance(each, RunKernel):
+            assert told.code is not None
+            if each in plan.tables:
+                arguments.append(tuple(plan.tables[each]))
+            parts, grain = told.code.parts, told.code.grain
+            instructions.append(("kernel", next(codes), parts, grain, arguments))
+        elif isinstance(each, Multiply):
+            instructions.append(("gemm", each.product, arguments))
+        elif isinstance(each, CallHost):
+            instructions.append(("host", _host_call(each, plan), arguments))
+        else:
+            instructions.append(("check", _check_call(each, plan), arguments))
+    return Executable(plan, _parts(plan, instructions), work, loaded)
+
+
+def _parts(plan: Plan, instructions: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """What a `NativeProgram` is made of."""
+    nests, donations = plan.nests, plan.donations
+    schedule = nests.schedule
+    owned = [block.step for block in plan.owned if block.step is not None]
+    donors = [
+        plan.addresses[donations[block]].slot if block in donations else -1 for block in plan.owned
+    ]
+    touched = sum(group.nbytes for group in schedule.groups)
+    return (
+        len(nests.inputs),
+        tuple(step.shape for step in owned),
+        tuple(step.dtype.numpy for step in owned),
+        tuple(donors),
+        _constants(plan),
+        plan.slots,
+        plan.arena_slot,
+        plan.arena,
+        instructions,
+        None if schedule.tape.outputs == owned else _finish(plan),
+        np.empty,
+        touched // WORTH_RELEASING,
+        nests.any_layout,
+    )
+
+
+def _constants(plan: Plan) -> tuple[Any, ...]:
+    found: list[Any] = []
+    for block in plan.nests.constants:
+        step = block.step
+        assert step is not None
+        if isinstance(step, LengthStep):
+            found.append(Made(length_value, (Given(step.number), step.dtype.numpy)))
+        else:
+            found.append(np.ascontiguousarray(step.value))
+    if plan.numbers is not None:
+        found.append(Made(number_table, tuple(plan.numbers)))
+    return tuple(found)
+
+
+# What is called in Python
+
+
+def _finish(plan: Plan) -> Made:
+    """What finds the outputs, some of which are no arrays that the program made."""
+    outputs = zip(plan.nests.schedule.tape.outputs, plan.nests.outputs, strict=True)
+    return Made(finishing, ([_viewer(*output, plan) for output in outputs],))
+
+
+def _viewer(step: Step, location: Location, plan: Plan) -> Made:
+    """What finds a value among the slots of a running program."""
+    slot, offset = plan.address(location)
+    return Made(viewer, (slot, offset, step.shape, step.dtype.numpy, location.strides))
+
+
+def _host_call(each: CallHost, plan: Plan) -> Made:
+    (step,) = each.steps
+    views = [_viewer(*source, plan) for source in zip(step.inputs, each.sources, strict=True)]
+    return Made(host, (_remade(step.op), views, isinstance(step.dtype, tuple)))
+
+
+def _check_call(each: RaiseIf, plan: Plan) -> Made:
+    (step,) = each.steps
+    sources = zip(step.inputs, (each.value, each.flag), strict=True)
+    return Made(checking, (_remade(step.op), [_viewer(*source, plan) for source in sources]))
+
+
+def _remade(op: Any) -> Any:
+    """An op as it is made for each shape, if its fields depend on that."""
+    values = tuple(parameters(op).values())
+    return Made(type(op), values) if any(map(depends_on_shapes, values)) else op
+
+
+# What instructions are
+
+
+def _work(each: Instruction, plan: Plan) -> Work:
+    """What an instruction is, with the code of a kernel."""
+    if isinstance(each, RunKernel):
+        scratch = sum(block.nbytes for block in each.reads if block.kind == "scratch")
+        return Work("kernel", each.steps, each.kernel, _kernel_code(each, plan), scratch)
+    flops = 0
+    if isinstance(each, Multiply):
+        (step,) = each.steps
+        flops = 2 * size_of(step.shape) * step.inputs[0].shape[-1]
+    return Work(each.kind, each.steps, flops=flops)
+
+
+def _kernel_code(each: RunKernel, plan: Plan) -> KernelCode:
+    nest = each.kernel.nest
+    text = nest_module(nest, plan.shared.get(each, ()))
+    parts: Number = 0
+    for region in nest.parallel:
+        iterations: Number = 1
+        for length in region.lengths:
+            iterations *= size_of_extent(length)
+        parts += iterations
+    return KernelCode(text, parts, nest.parallel[0].grain)

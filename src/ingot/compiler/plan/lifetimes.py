@@ -1,0 +1,27 @@
+"""Lifetimes: which blocks outlive a program, and which instruction is the last to touch another."""
+
+from __future__ import annotations
+
+from ingot.compiler.forms.nests import Block, Nests
+
+__all__ = ["ends_of", "owned_results"]
+
+
+def ends_of(nests: Nests) -> dict[int, list[Block]]:
+    """For each instruction, by number, the blocks that it is the last to touch."""
+    last: dict[Block, int] = {}
+    for number, each in enumerate(nests.instructions):
+        for block in (*each.reads, *each.writes):
+            last[block] = number
+    ends: dict[int, list[Block]] = {}
+    for block, number in last.items():
+        ends.setdefault(number, []).append(block)
+    return ends
+
+
+def owned_results(nests: Nests) -> list[Block]:
+    """The results of kernels and products that outlive the program, because an output is in them,
+    in the order of the outputs.
+    """
+    found = dict.fromkeys(location.block for location in nests.outputs)
+    return [block for block in found if block.kind == "result"]

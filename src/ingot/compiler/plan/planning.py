@@ -1,0 +1,154 @@
+"""Planning: where every value of a program lives.
+
+Comes in: loop nests over blocks of memory. Goes out: a `Plan` with an address for each block.
+Inputs, outputs and constants have memory of their own, and so has what the host computes.
+Everything between lives in one arena, in which blocks whose lifetimes do not meet share memory, and
+outputs of kernels take the memory of what ends with them.
+"""
+
+from __future__ import annotations
+
+from ingot.compiler.forms.affine import Symbol, size_of_extent
+from ingot.compiler.forms.nests import Block, Instruction, Nests, RunKernel
+from ingot.compiler.forms.plan import Address, Plan
+from ingot.compiler.forms.size import Number, surely_equal
+from ingot.compiler.forms.sizes import Sizes
+from ingot.compiler.options import Options
+from ingot.compiler.plan.arena import Arena
+from ingot.compiler.plan.lifetimes import ends_of, owned_results
+from ingot.compiler.plan.symbolic_arena import SymbolicArena
+
+__all__ = ["plan"]
+
+NUMBER_BYTES = 8  # of a length that kernels are given
+
+
+def plan(nests: Nests, options: Options) -> Plan:
+    """Addresses for the memory of all instructions."""
+    return _Planner(nests, options.sizes).run()
+
+
+class _Planner:
+    def __init__(self, nests: Nests, sizes: Sizes | None) -> None:
+        self.nests = nests
+        self.arena: Arena | SymbolicArena = Arena() if sizes is None else SymbolicArena(sizes)
+        self.ends = ends_of(nests)
+        self.live_out = {location.block for location in nests.outputs}
+        self.owned = owned_results(nests)
+        self.addresses: dict[Block, Address] = {}
+        for block in (*nests.inputs, *self.owned, *nests.constants):
+            self.addresses[block] = Address(len(self.addresses), 0)
+        # the lengths and strides that kernels are given, behind the other constants
+        self.numbers: list[Number] | None = None if sizes is None else []
+        self.number_slot = len(self.addresses)
+        self.arena_slot = len(self.addresses) + (sizes is not None)
+        self.slots = self.arena_slot + 1
+        self.taken_over: set[Block] = set()  # blocks whose memory in the arena others have now
+        self.shared: dict[RunKernel, frozenset[int]] = {}
+        # an owned result -> the input whose memory it may take, and the instruction that does
+        self.donors: dict[Block, tuple[Block, int]] = {}
+
+    def run(self) -> Plan:
+        for number, each in enumerate(self.nests.instructions):
+            if isinstance(each, RunKernel) and each.replaceable:
+                self._share(each, number)
+            for block in (*each.writes, *each.reads):
+                if block not in self.addresses:
+                    self._give_address(block)
+            for block in self.ends.get(number, ()):
+                if block not in self.taken_over and self.addresses[block].slot == self.arena_slot:
+                    self.arena.give_back(self.addresses[block].offset, block.nbytes)
+        for block in self.live_out:
+            if block not in self.addresses:  # an output without elements, which nothing writes
+                self._give_address(block)
+        return Plan(
+            self.nests,
+            self.addresses,
+            self.owned,
+            self.arena_slot,
+            self.arena.size,
+            self.slots,
+            self.shared,
+            self._donations(),
+            self.numbers,
+            self._tables(),
+        )
+
+    def _tables(self) -> dict[RunKernel, Address]:
+        """Where each kernel that has symbols finds their numbers."""
+        known: dict[tuple[Symbol, ...], Address] = {}
+        found: dict[RunKernel, Address] = {}
+        for each in self.nests.instructions:
+            if not isinstance(each, RunKernel) or not each.kernel.nest.symbols:
+                continue
+            assert self.numbers is not None
+            symbols = tuple(each.kernel.nest.symbols)
+            if symbols not in known:
+                known[symbols] = Address(self.number_slot, len(self.numbers) * NUMBER_BYTES)
+                self.numbers += map(size_of_extent, symbols)
+            found[each] = known[symbols]
+        return found
+
+    def _give_address(self, block: Block) -> None:
+        if block.kind == "host":
+            self.addresses[block] = Address(self.slots, 0)
+            self.slots += 1
+        else:
+            self.addresses[block] = Address(self.arena_slot, self.arena.take(block.nbytes))
+
+    def _share(self, each: RunKernel, number: int) -> None:
+        """Lets outputs of a kernel take the memory of inputs that nobody needs afterwards: in the
+        arena always, inputs of the program if the caller gives them away.
+        """
+        ending = [
+            position
+            for position in each.replaceable
+            if each.operands[position].block in self.ends.get(number, ())
+            and each.operands[position].block not in self.live_out
+        ]
+        shared: set[int] = set()
+        for output, location in enumerate(each.operands):
+            result = location.block
+            if not ending or result not in each.written:
+                continue
+            donor = next((n for n in ending if self._fits(each, n, output)), None)
+            if donor is None:
+                continue
+            ending.remove(donor)
+            shared.update((output, donor))
+            given = each.operands[donor].block
+            if result in self.addresses:
+                self.donors[result] = (given, number)
+            else:
+                self.addresses[result] = self.addresses[given]
+                self.taken_over.add(given)
+        if shared:
+            self.shared[each] = frozenset(shared)
+
+    def _fits(self, each: RunKernel, donor: int, output: int) -> bool:
+        """Whether an output has the layout of an operand, and memory of the same kind."""
+        given, result = each.operands[donor].block, each.operands[output].block
+        old, new = each.kernel.operands[donor], each.kernel.operands[output]
+        assert old is not None
+        assert new is not None
+        if old.dtype is not new.dtype or len(old.shape) != len(new.shape):
+            return False
+        if not all(map(surely_equal, old.shape, new.shape)):
+            return False
+        if result not in self.addresses:
+            return self.addresses[given].slot == self.arena_slot
+        # the array itself becomes the output, so a view of it is not enough
+        return given.kind == "input" and given.step is old
+
+    def _donations(self) -> dict[Block, Block]:
+        """Results and the inputs whose memory they may take. Host steps and checks may fail, and
+        the inputs must be as they were then: what happens before that changes none.
+        """
+        instructions: list[Instruction] = self.nests.instructions
+        failing = [number for number, each in enumerate(instructions) if each.can_fail]
+        last_failing = max(failing, default=-1)
+        return {
+            block: self.donors[block][0]
+            for block in self.owned
+            if block in self.donors and self.donors[block][1] > last_failing
+        }

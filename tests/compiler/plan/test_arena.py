@@ -1,0 +1,35 @@
+"""The arena: memory that is given back is used again, and live pieces never meet."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+from hypothesis import given, settings
+
+from ingot.compiler.plan.arena import ALIGNMENT, Arena
+
+actions = st.lists(st.one_of(st.integers(0, 5000), st.none()), max_size=60)
+
+
+@given(actions)
+@settings(max_examples=60, deadline=None)
+def test_live_pieces_do_not_meet(sizes: list[int | None]) -> None:
+    """A number takes so many bytes; None gives the oldest piece back."""
+    arena = Arena()
+    live: list[tuple[int, int]] = []
+    for nbytes in sizes:
+        if nbytes is None:
+            if live:
+                arena.give_back(*live.pop(0))
+            continue
+        offset = arena.take(nbytes)
+        assert offset % ALIGNMENT == 0
+        assert offset + nbytes <= arena.size
+        for begin, length in live:
+            assert offset + max(nbytes, 1) <= begin or begin + max(length, 1) <= offset
+        live.append((offset, nbytes))
+    for piece in live:
+        arena.give_back(*piece)
+    size = arena.size
+    if size:
+        assert arena.take(size) == 0  # everything is one piece again
+        assert arena.size == size
