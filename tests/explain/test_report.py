@@ -171,6 +171,8 @@ def test_shapeless_functions_list_their_guards() -> None:
     compiled = mx.compile(lambda x: x * 2 if x.shape[0] > 3 else x, shapeless=True)
     explanation = compiled.explain(mx.ones((5, 2)))
     assert explanation.to_dict()["guards"] == ["`x`.shape[0] > 3"]
+    assert explanation.conditions == ["`x`.shape[0] >= 4", "`x`.shape[1] >= 2"]
+    assert "machine code for sizes with `x`.shape[1] >= 2" in str(explanation)
     assert "  guard: `x`.shape[0] > 3" in str(explanation)
     assert "float32[5, 2]" in str(explanation)
 

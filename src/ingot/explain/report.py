@@ -15,6 +15,7 @@ from ingot import _native
 from ingot._native import Node, array
 from ingot.compiler.call.cache_info import CacheInfo
 from ingot.compiler.call.describe import Description
+from ingot.compiler.call.symbolic_program import SymbolicProgram
 from ingot.compiler.forms.nest_text import nest_text
 from ingot.compiler.forms.nests import step_namer
 from ingot.compiler.forms.schedule import Group
@@ -24,6 +25,7 @@ from ingot.compiler.machine.jit import assembly
 from ingot.compiler.machine.work import Work, bytes_in_memory
 from ingot.compiler.pipeline import Stages
 from ingot.compiler.run.program import Compiled
+from ingot.compiler.trace.symbolic import symbolic_tape
 from ingot.compiler.trace.trace import Trace
 from ingot.explain.page import page_html
 from ingot.explain.text import explanation_text, section_text
@@ -93,6 +95,19 @@ class Explanation:
     def guards(self) -> list[str]:
         """What the sizes of the arguments must fulfil, for functions that are shapeless."""
         return self._trace.guards.lines()
+
+    @cached_property
+    def conditions(self) -> list[str]:
+        """For which sizes the machine code of a shapeless function is, besides those that the
+        guards allow. Other sizes have other machine code, which is made when they come; where an op
+        needs a number that may not vary, it says so.
+        """
+        dimensions = self._trace.guards.dimensions
+        if not dimensions:
+            return []
+        sizes, tape = symbolic_tape(self._trace, [each.value for each in dimensions])
+        program = SymbolicProgram(sizes, tape, name=self.name)
+        return program.conditions(lambda number: dimensions[number].text())
 
     @property
     def captured_state(self) -> bool:
@@ -218,6 +233,7 @@ class Explanation:
             "native": self._native(),
             "program": [self._work(work) for work in self.work],
             "guards": self.guards,
+            "conditions": self.conditions,
             "seconds": dict(stages.seconds),
             "cache": self._cache(),
         }

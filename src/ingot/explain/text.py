@@ -78,6 +78,7 @@ def _remarks(explanation: Explanation) -> list[str]:
     return [
         *(f"%{numbers[s]} is captured: a constant of {s.nbytes:,} bytes" for s in constants),
         *(f"guard: {line}" for line in explanation.guards),
+        *(f"machine code for sizes with {line}" for line in explanation.conditions),
     ]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from ingot._native import NativeProgram
 from ingot.compiler.call.cache_info import Account
 from ingot.compiler.forms.size_code import compiled
+from ingot.compiler.forms.size_text import condition_lines
 from ingot.compiler.forms.sizes import Sizes
 from ingot.compiler.forms.tape import Tape
 from ingot.compiler.machine.work import About
@@ -75,6 +76,11 @@ class SymbolicProgram:
             return None
         parts, results = found
         return ShapedProgram(self, values, results, self._native(parts, values))
+
+    def conditions(self, name_of: Callable[[int], str]) -> list[str]:
+        """What shapes have to meet, in words; `name_of` names dimensions."""
+        self._finished()
+        return condition_lines(self.sizes, name_of)
 
     def native(self, values: Sequence[Any]) -> NativeProgram:
         """The native program for shapes that meet the conditions."""

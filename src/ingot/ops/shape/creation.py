@@ -136,8 +136,8 @@ class Counted(Map):
     def emit(self, k: Kernel, position: Value) -> Value:
         if is_integer(self.dtype):
             # Modulo 2^64: what is beyond the dtype wraps around.
-            step = k.constant(_signed(int(self.step)), position)
-            start = k.constant(_signed(int(self.start)), position)
+            step = k.constant(_signed(self.step), position)
+            start = k.constant(_signed(self.start), position)
             return k.cast(k.add(k.multiply(position, step), start), self.dtype)
         value = k.cast(position, float64)
         if self.step != 1:
@@ -151,9 +151,12 @@ class Counted(Map):
     vmap = no_rule(IN_PROGRAMS)
 
 
-def _signed(number: int) -> int:
+def _signed(number: float) -> int:
     """The number from -2^63 up that equals another modulo 2^64."""
-    return (number + 2**63) % 2**64 - 2**63
+    whole = number if isinstance(number, int) else int(number)
+    if -(2**63) <= whole < 2**63:  # as lengths are, which stay symbolic
+        return whole
+    return (whole + 2**63) % 2**64 - 2**63
 
 
 def _check_dtype(name: str, dtype: Any) -> None:
