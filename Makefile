@@ -15,11 +15,11 @@ BENCH_ARGUMENTS ?=
 unexport PYTHONPATH PYTHONHOME
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help demo test build lint format pytest fuzz bench sanitize docs wheel clean
+.PHONY: help demo test build lint format pytest fuzz bench sanitize sanitize-quick docs wheel clean
 
 help:
 	@echo "make demo      see what ingot does"
-	@echo "make test      everything that continuous integration runs: lint, then the tests"
+	@echo "make test      everything that continuous integration runs: lint, the tests, and some with the sanitizers"
 	@echo "make build     rebuild the C extension after a change, and nothing else"
 	@echo "make lint      ruff, mypy, the layers' import rules, clang-format and clang-tidy"
 	@echo "make format    let ruff and clang-format put right what they can"
@@ -40,7 +40,7 @@ demo:
 test:
 	@sh build_support/browser.sh & \
 	started=$$(date +%s); result=passed; \
-	$(MAKE) --no-print-directory --keep-going lint pytest || result=FAILED; \
+	$(MAKE) --no-print-directory --keep-going lint pytest sanitize-quick || result=FAILED; \
 	echo "ingot: make test $$result in $$(( $$(date +%s) - started )) s"; \
 	test $$result = passed
 
@@ -82,6 +82,10 @@ bench:
 sanitize:
 	@$(ENVIRONMENT) test
 	@PYTHON=$(PYTHON_IN_VENV) sh tools/sanitize.sh
+
+sanitize-quick:
+	@$(ENVIRONMENT) test
+	@PYTHON=$(PYTHON_IN_VENV) sh tools/sanitize.sh --quick
 
 docs:
 	@$(ENVIRONMENT) test
