@@ -16,13 +16,13 @@ from ingot.core.array import array as array
 from ingot.core.array import attach_functions
 from ingot.core.compilation import *
 from ingot.explain.dot import export_to_dot as export_to_dot
+from ingot.graph.arrays.construct import *
+from ingot.graph.arrays.dlpack import *
+from ingot.graph.arrays.printing import *
+from ingot.graph.arrays.type_queries import *
 from ingot.graph.boundary import check_functions as _check_functions
-from ingot.graph.construct import *
 from ingot.graph.device import *
-from ingot.graph.dlpack import *
 from ingot.graph.dtype import *
-from ingot.graph.printing import *
-from ingot.graph.type_queries import *
 from ingot.ops.dependencies import *
 from ingot.ops.elementwise.arithmetic import *
 from ingot.ops.elementwise.bitwise import *

@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any
 
 from ingot._native import array
-from ingot.graph import construct, conversion, dlpack, printing
+from ingot.graph.arrays import construct, conversion, dlpack, printing
 from ingot.graph.boundary import at_boundary, check_function
 from ingot.graph.errors import value_text
 from ingot.ops.elementwise import complex_numbers

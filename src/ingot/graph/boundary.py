@@ -26,7 +26,7 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Checked, Dtype, array
-from ingot.graph.conversion import item
+from ingot.graph.arrays.conversion import item
 from ingot.graph.dimension import Dimension
 from ingot.graph.dtype import is_complex, is_integer
 from ingot.graph.errors import RangeError, type_name, value_text

@@ -35,8 +35,8 @@ class Kernel(Protocol):
         """The element converted as `astype` converts it.
 
         To bool: whether it is not zero. Complex to real: the real part. Floating-point to integer:
-        toward zero, and by the table of `graph/casts.py` where that does not fit. Between integers:
-        modulo the width. The rest is rounded to nearest, ties to even.
+        toward zero, and by the table of `graph/numerics/casts.py` where that does not fit. Between
+        integers: modulo the width. The rest is rounded to nearest, ties to even.
         """
 
     def dtype(self, x: Value) -> Dtype:

@@ -17,12 +17,12 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, array
-from ingot.graph.blas import matrix_product
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.libraries import prepare_blas, scipy_linalg
+from ingot.graph.numerics.blas import matrix_product
+from ingot.graph.numerics.parallel import each_in_parallel, one_blas_thread
 from ingot.graph.op import apply, no_rule
 from ingot.graph.outputs import apply_multiple
-from ingot.graph.parallel import each_in_parallel, one_blas_thread
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape
 from ingot.ops.linalg.decompositions import QR

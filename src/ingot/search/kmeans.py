@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 
 import ingot.core as mx
-from ingot.graph.blas import matrix_product
 from ingot.graph.libraries import rich_library
+from ingot.graph.numerics.blas import matrix_product
 from ingot.search.metrics import MetricType
 
 __all__ = ["nearest_centroid", "train_centroids", "unit_vectors"]

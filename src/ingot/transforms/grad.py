@@ -7,7 +7,7 @@ from typing import Any
 
 from ingot import _native
 from ingot._native import Dtype, array, replace_leaves
-from ingot.graph.construct import scalar
+from ingot.graph.arrays.construct import scalar
 from ingot.graph.dtype import ALL_DTYPES, is_inexact
 from ingot.graph.shape import shape_text
 from ingot.transforms.containers import Followed, call_followed

@@ -28,7 +28,7 @@ from ingot.compiler.llvm import mathlib
 from ingot.compiler.llvm.mathlib.coefficients import EXPONENTIAL
 from ingot.compiler.machine.jit import machine_description
 from ingot.graph import dtype as dtypes
-from ingot.graph.c_library import c_function
+from ingot.graph.numerics.c_library import c_function
 
 SAMPLES = int(os.environ.get("INGOT_MATHLIB_SAMPLES", 2**18))
 DTYPES = {np.float32: dtypes.float32, np.float64: dtypes.float64}

@@ -1,4 +1,4 @@
-/* Sums and products of floats and doubles in the order of graph/reduction_order.py, which the numbers below are from:
+/* Sums and products of floats and doubles in the order of graph/numerics/reduction_order.py, which the numbers below are from:
  * for ops that are evaluated by themselves. Kernels follow the same order, and so must give the same bits. */
 #include "native.h"
 

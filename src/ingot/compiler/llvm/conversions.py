@@ -216,7 +216,7 @@ class Conversions:
         return code.convert("zext" if is_unsigned(x.dtype) else "sext", x.register, type)
 
     def _integer(self, x: Register, dtype: Dtype) -> Register:
-        """A float as an integer, by the rule of `graph/casts.py`."""
+        """A float as an integer, by the rule of `graph/numerics/casts.py`."""
         code = self.code
         if dtype is not uint64:
             way = "i64" if dtype.size == 8 or dtype is uint32 else "i32"

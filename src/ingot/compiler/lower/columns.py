@@ -1,7 +1,7 @@
 """Columns: reductions along other axes than the last, in tiles of the last axis.
 
-Each lane of the order (`graph/reduction_order.py`) is a row of memory as wide as the tile. So are
-the totals, and those of groups of blocks where there are several.
+Each lane of the order (`graph/numerics/reduction_order.py`) is a row of memory as wide as the tile.
+So are the totals, and those of groups of blocks where there are several.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.group import GroupBuilder, Known, Spot
 from ingot.compiler.lower.reductions import Accumulator, is_zero_anyway, lane_count
-from ingot.graph.reduction_order import BLOCK, LANES, PART
+from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART
 
 __all__ = ["Columns"]
 

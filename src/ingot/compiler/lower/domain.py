@@ -16,7 +16,7 @@ from ingot.compiler.forms.schedule import Group, inputs_at_place
 from ingot.compiler.forms.size import surely_equal
 from ingot.compiler.forms.tape import Step
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.reduction_order import inner_axes
+from ingot.graph.numerics.reduction_order import inner_axes
 from ingot.graph.roles import Gather, Iota, Reduce, View
 from ingot.graph.shape import size_of
 
@@ -56,7 +56,7 @@ class Operand:
 @dataclass(frozen=True)
 class Domain:
     """The axes of a group's elements, outermost first, without those of length 1. The `inner` ones
-    of the reduced axes are what `graph/reduction_order.py` calls so.
+    of the reduced axes are what `graph/numerics/reduction_order.py` calls so.
     """
 
     lengths: tuple[int, ...]

@@ -28,7 +28,7 @@ from ingot.compiler.lower.layout import contiguous, layout_of_view
 from ingot.compiler.lower.materialise import copy_of
 from ingot.compiler.lower.scatter import lower_scatter
 from ingot.compiler.options import Options, Strides
-from ingot.graph.blas import has_gemm, product_of
+from ingot.graph.numerics.blas import has_gemm, product_of
 from ingot.graph.outputs import Output
 from ingot.graph.roles import Assemble, Map, Product, Scatter
 from ingot.graph.shape import size_of

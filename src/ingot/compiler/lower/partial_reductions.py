@@ -1,8 +1,8 @@
 """Reductions in parts: of few long rows, and along other axes than the last.
 
-Groups of blocks (`graph/reduction_order.py`) are reduced by themselves, which spreads over threads;
-their results go to scratch memory, and a second kernel combines them. The groups do not depend on
-the number of threads, so neither do the results.
+Groups of blocks (`graph/numerics/reduction_order.py`) are reduced by themselves, which spreads over
+threads; their results go to scratch memory, and a second kernel combines them. The groups do not
+depend on the number of threads, so neither do the results.
 """
 
 from __future__ import annotations

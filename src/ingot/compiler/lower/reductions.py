@@ -1,4 +1,4 @@
-"""Reductions: how a nest combines many elements, in the order of `graph/reduction_order.py`.
+"""Reductions: how a nest combines many elements, in the order of `reduction_order.py`.
 
 Comes in: a builder, the spot of a row, and what computes the elements at a spot. Goes out: loops
 that leave the row's results as values. The lanes of that order are those of bundles: a loop over
@@ -18,7 +18,7 @@ from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Operand
 from ingot.compiler.lower.group import GroupBuilder, Memory, Spot
 from ingot.graph.dtype import bfloat16, complex64, float16, float32, float64
-from ingot.graph.reduction_order import BLOCK, LANES, PART
+from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART
 from ingot.graph.roles import Reduce
 
 __all__ = ["Accumulator", "Elements", "Rows", "is_written_out", "is_zero_anyway", "lane_count"]

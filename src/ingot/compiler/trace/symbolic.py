@@ -16,8 +16,8 @@ from ingot.compiler.forms.size import Size, is_symbolic
 from ingot.compiler.forms.sizes import Sizes
 from ingot.compiler.forms.tape import LengthStep, Step, Tape, parameters
 from ingot.compiler.trace.trace import Trace
+from ingot.graph.arrays.length import Length
 from ingot.graph.dimension import Dimension, Guards
-from ingot.graph.length import Length
 
 __all__ = ["symbolic_tape"]
 

@@ -7,8 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ingot._native import Dtype, Lift, array, scaled_by_partial, set_callbacks
-from ingot.graph.blocks import longest_axis
 from ingot.graph.dtype import ALL_DTYPES, complex64, is_complex, is_inexact
+from ingot.graph.numerics.blocks import longest_axis
 from ingot.graph.op import Op, Partial
 from ingot.graph.roles.map import Map
 

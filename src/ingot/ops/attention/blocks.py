@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ingot.graph.libraries import prepare_blas
-from ingot.graph.parallel import each_in_parallel
+from ingot.graph.numerics.parallel import each_in_parallel
 
 __all__ = ["Masking", "attend", "attention_cotangents"]
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import array, wrap
-from ingot.graph.complex_arithmetic import modulus, product, quotient
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import (
     bool_,
@@ -22,6 +21,7 @@ from ingot.graph.dtype import (
     is_signed_integer,
 )
 from ingot.graph.kernel import Kernel, Value
+from ingot.graph.numerics.complex_arithmetic import modulus, product, quotient
 from ingot.graph.op import Partial
 from ingot.graph.roles import Elementwise
 from ingot.graph.roles.elementary import Elementary, in_float32

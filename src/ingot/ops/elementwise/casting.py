@@ -12,11 +12,11 @@ import numpy as np
 from ingot import _native
 from ingot._native import Dtype, array, make, wrap
 from ingot.graph.boundary import attach
-from ingot.graph.casts import converted
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import ALL_DTYPES, is_inexact
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.numerics.casts import converted
 from ingot.graph.op import Op, apply, no_rule
 from ingot.graph.roles import Host, Map
 from ingot.graph.shape import Shape, shape_text

@@ -8,10 +8,10 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import array
-from ingot.graph.complex_arithmetic import product
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bool_
 from ingot.graph.kernel import Kernel, Value
+from ingot.graph.numerics.complex_arithmetic import product
 from ingot.graph.op import Partial
 from ingot.graph.roles import Elementwise
 from ingot.graph.roles.elementary import Elementary, in_float32

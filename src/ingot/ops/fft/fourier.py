@@ -13,11 +13,11 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, array, wrap
-from ingot.graph.blocks import longest_axis
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64, float32
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.libraries import scipy_fft
+from ingot.graph.numerics.blocks import longest_axis
 from ingot.graph.op import apply
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, as_lengths, axes_tuple, normalize_axis, shape_text

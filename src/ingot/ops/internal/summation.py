@@ -2,8 +2,8 @@
 
 Comes in: a NumPy array and the axes to reduce. Goes out: the results, with the axes kept as
 length 1. NumPy's own reductions combine in an order that depends on the memory layout and the
-processor. Sums and products follow the order of `graph/reduction_order.py`; largest and smallest
-elements depend on no order.
+processor. Sums and products follow the order of `graph/numerics/reduction_order.py`; largest and
+smallest elements depend on no order.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import ml_dtypes
 import numpy as np
 
 from ingot._native import reduce_in_order
-from ingot.graph.casts import converted
-from ingot.graph.reduction_order import BLOCK, LANES, PART, inner_axes
+from ingot.graph.numerics.casts import converted
+from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART, inner_axes
 
 __all__ = ["extreme", "in_order", "ordered_reduction", "without_bfloat16", "work_dtype"]
 

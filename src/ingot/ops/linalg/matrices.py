@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ingot._native import Dtype, array
-from ingot.graph.blocks import longest_axis
 from ingot.graph.dtype import complex64, float32, float64
+from ingot.graph.numerics.blocks import longest_axis
 from ingot.graph.op import apply
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.roles import Host

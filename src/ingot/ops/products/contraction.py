@@ -16,9 +16,9 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, array, make
-from ingot.graph.blas import matrix_product
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64, is_inexact, promote
+from ingot.graph.numerics.blas import matrix_product
 from ingot.graph.roles import Product
 from ingot.graph.shape import (
     Shape,

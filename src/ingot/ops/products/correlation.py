@@ -24,7 +24,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from ingot import _native
 from ingot.graph.libraries import prepare_blas
-from ingot.graph.parallel import each_in_parallel, one_blas_thread
+from ingot.graph.numerics.parallel import each_in_parallel, one_blas_thread
 from ingot.graph.shape import Shape, size_of
 
 __all__ = ["Geometry", "correlate", "correlate_batch"]

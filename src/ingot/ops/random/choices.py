@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ingot._native import Dtype, array
-from ingot.graph.construct import scalar
+from ingot.graph.arrays.construct import scalar
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import float32, int32, is_floating, is_inexact
 from ingot.graph.errors import type_name

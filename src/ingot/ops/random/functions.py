@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from ingot._native import array
-from ingot.graph.c_library import c_function
 from ingot.graph.dtype import bfloat16, float16, float32, float64
 from ingot.graph.kernel import Kernel, Value
+from ingot.graph.numerics.c_library import c_function
 from ingot.graph.op import Partial
 from ingot.graph.roles import Elementwise, Host, Pointwise
 from ingot.graph.roles.elementary import in_float32

@@ -11,7 +11,6 @@ import ml_dtypes
 import numpy as np
 
 from ingot._native import Dtype, array, wrap
-from ingot.graph.complex_arithmetic import product
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import (
     bool_,
@@ -26,6 +25,7 @@ from ingot.graph.dtype import (
 )
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.numerics.complex_arithmetic import product
 from ingot.graph.op import apply
 from ingot.graph.roles import Reduce
 from ingot.ops.elementwise.casting import astype

@@ -14,10 +14,10 @@ from typing import ClassVar
 import numpy as np
 
 from ingot._native import Dtype, array, wrap
-from ingot.graph.blocks import longest_axis
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bool_, float32, int32, is_inexact
 from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.numerics.blocks import longest_axis
 from ingot.graph.op import apply
 from ingot.graph.roles import Host, Scan
 from ingot.graph.shape import Shape, normalize_axis

@@ -14,10 +14,10 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from ingot._native import Dtype, array, promote, wrap
-from ingot.graph.blocks import longest_axis
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import float32, is_inexact, uint32
 from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.numerics.blocks import longest_axis
 from ingot.graph.op import apply
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, normalize_axis, shape_text

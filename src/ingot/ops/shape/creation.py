@@ -14,7 +14,7 @@ from typing import Any, overload
 import numpy as np
 
 from ingot._native import Dtype, array, constant, make
-from ingot.graph.construct import scalar
+from ingot.graph.arrays.construct import scalar
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import (
     bool_,

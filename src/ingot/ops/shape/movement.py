@@ -10,7 +10,7 @@ from typing import Any
 
 from ingot._native import Dtype, array, make, wrap
 from ingot.graph import shape as shapes
-from ingot.graph.construct import coerce, scalar
+from ingot.graph.arrays.construct import coerce, scalar
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bool_, complex64, float32, int32, int64, is_floating
 from ingot.graph.errors import ConversionError, value_text

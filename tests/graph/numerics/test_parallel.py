@@ -10,7 +10,7 @@ import pytest
 import threadpoolctl
 
 import ingot.core as mx
-from ingot.graph.parallel import each_in_parallel
+from ingot.graph.numerics.parallel import each_in_parallel
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from ingot._native import array
-from ingot.graph.conversion import item
+from ingot.graph.arrays.conversion import item
 from ingot.graph.dtype import bool_, is_complex, is_integer
 from ingot.graph.errors import value_text
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ingot.core as mx
-from ingot.graph import blocks
+from ingot.graph.numerics import blocks
 from ingot.graph.op import Op
 from ingot.graph.outputs import Output
 from ingot.graph.roles import Elementwise

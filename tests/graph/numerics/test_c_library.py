@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from ingot.graph.c_library import c_function
+from ingot.graph.numerics.c_library import c_function
 
 
 @pytest.mark.parametrize("name", ["log", "log1p", "exp", "cbrt"])

@@ -12,8 +12,8 @@ import pytest
 
 import ingot.core  # noqa: F401  # gives native code what it needs of NumPy
 from ingot import _native
-from ingot.graph import blas
-from ingot.graph.blas import matrix_product, product_of
+from ingot.graph.numerics import blas
+from ingot.graph.numerics.blas import matrix_product, product_of
 
 SIDES = [(1, 1, 1), (1, 700, 900), (700, 900, 1), (900, 1, 700), (64, 64, 65), (130, 257, 511)]
 DTYPES = [np.float32, np.float64, np.complex64]

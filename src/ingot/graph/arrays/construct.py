@@ -14,9 +14,9 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, array, constant
-from ingot.graph.casts import converted
+from ingot.graph.arrays.dlpack import imported
+from ingot.graph.arrays.length import length_array
 from ingot.graph.dimension import Dimension
-from ingot.graph.dlpack import imported
 from ingot.graph.dtype import (
     bfloat16,
     bool_,
@@ -32,7 +32,7 @@ from ingot.graph.dtype import (
     uint64,
 )
 from ingot.graph.errors import ConversionError, type_name, value_text
-from ingot.graph.length import length_array
+from ingot.graph.numerics.casts import converted
 
 __all__ = ["ArrayLike", "asarray"]
 

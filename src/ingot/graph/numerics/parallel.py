@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from ingot import _native
-from ingot.graph.blas import prepare_products
+from ingot.graph.numerics.blas import prepare_products
 
 __all__ = ["each_in_parallel", "one_blas_thread"]
 

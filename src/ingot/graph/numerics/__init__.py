@@ -1,0 +1,1 @@
+"""How NumPy, BLAS and the C library compute what kernels do not."""
