@@ -295,6 +295,32 @@ def test_a_new_pass_is_a_function_and_a_line(monkeypatch: pytest.MonkeyPatch) ->
     assert report.section("nothing") == stages.simplified.text()
 
 
+# The picture of the forms in docs/architecture.md
+
+ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
+PICTURE = re.compile(r"(<!-- forms: begin [^\n]*-->\n).*?(<!-- forms: end -->)", re.DOTALL)
+
+
+def picture() -> str:
+    """The forms from top to bottom, and the passes between them with their modules."""
+    lines = ["a function and its arguments", "  |  trace                trace/trace.py", "Tape"]
+    for each in PASSES:
+        if each.name == FIRST_AT_EVALUATION:
+            lines.append("- - - - - - what follows waits for the first evaluation - - - - - -")
+        module = each.run.__module__.removeprefix("ingot.compiler.").replace(".", "/")
+        lines += [f"  |  {each.name:<20} {module}.py", each.gives.__name__]
+    return "\n".join(["```", *lines, "```"])
+
+
+def test_the_documented_picture_of_the_forms() -> None:
+    text = ARCHITECTURE.read_text()
+    new, found = PICTURE.subn(lambda match: f"{match[1]}{picture()}\n{match[2]}", text)
+    assert found == 1
+    if os.environ.get("INGOT_UPDATE_GOLDENS"):
+        ARCHITECTURE.write_text(new)
+    assert ARCHITECTURE.read_text() == new
+
+
 # Linearity
 
 

@@ -95,35 +95,44 @@ class _Run:
                 base, end = self.number(statement.base), min(map(self.number, statement.ends))
                 self.numbers[statement.index] = end - (end - base) % statement.by
             elif isinstance(statement, Mask):
-                inside = self.numbers[statement.index] < min(map(self.number, statement.ends))
-                if inside:
-                    self.body(statement.body)
-                for chosen in statement.results:
-                    self.values[chosen] = self.value(chosen.value if inside else chosen.other)
+                self.mask(statement)
             elif isinstance(statement, Bundle):
                 self.values[statement] = _computed(self.memory[statement.buffer], statement.dtype)
             elif isinstance(statement, Lanes):
-                bundle = self.value(statement.value)
-                some = bundle[statement.first : statement.first + statement.lanes]
-                self.values[statement] = some if statement.lanes > 1 else some[0]
+                self.values[statement] = self.lanes(statement)
             elif isinstance(statement, Joined):
                 self.values[statement] = self.joined(statement)
             elif isinstance(statement, Split):
-                number = self.number(statement.number)
-                for index, length in zip(
-                    reversed(statement.indices), reversed(statement.lengths), strict=True
-                ):
-                    number, self.numbers[index] = divmod(number, self.number(length))
+                self.split(statement)
             elif isinstance(statement, Apart):
-                one, other = (self.memory[buffer] for buffer in statement.buffers)
-                if one.ctypes.data != other.ctypes.data:
-                    self.body(statement.body)
+                self.apart(statement)
             elif isinstance(statement, When):
                 low, high = self.number(statement.low), self.number(statement.high)
                 if low <= self.value(statement.value) < high:
                     self.body(statement.body)
             else:
                 self.transpose(statement)
+
+    def lanes(self, lanes: Lanes) -> Any:
+        some = self.value(lanes.value)[lanes.first : lanes.first + lanes.lanes]
+        return some if lanes.lanes > 1 else some[0]
+
+    def apart(self, apart: Apart) -> None:
+        one, other = (self.memory[buffer] for buffer in apart.buffers)
+        if one.ctypes.data != other.ctypes.data:
+            self.body(apart.body)
+
+    def mask(self, mask: Mask) -> None:
+        inside = self.numbers[mask.index] < min(map(self.number, mask.ends))
+        if inside:
+            self.body(mask.body)
+        for chosen in mask.results:
+            self.values[chosen] = self.value(chosen.value if inside else chosen.other)
+
+    def split(self, split: Split) -> None:
+        number = self.number(split.number)
+        for index, length in zip(reversed(split.indices), reversed(split.lengths), strict=True):
+            number, self.numbers[index] = divmod(number, self.number(length))
 
     def loop(self, loop: Loop) -> None:
         for carried in loop.carried:

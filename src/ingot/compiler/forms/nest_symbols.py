@@ -65,12 +65,7 @@ def _in_statement(statement: Statement) -> Iterator[Extent]:
         yield from _in_access(statement.source, statement.source_index)
         yield from _in_access(statement.target, statement.index)
     elif isinstance(statement, Loop):
-        yield statement.begin
-        yield from statement.ends
-        for carried in statement.carried:
-            yield from _in_value(carried.start)
-            if carried.update is not None:
-                yield from _in_value(carried.update)
+        yield from _in_loop(statement)
     elif isinstance(statement, Multiple):
         yield statement.base
         yield from statement.ends
@@ -89,6 +84,15 @@ def _in_statement(statement: Statement) -> Iterator[Extent]:
         yield statement.low
         yield statement.high
         yield from _in_value(statement.value)
+
+
+def _in_loop(loop: Loop) -> Iterator[Extent]:
+    yield loop.begin
+    yield from loop.ends
+    for carried in loop.carried:
+        yield from _in_value(carried.start)
+        if carried.update is not None:
+            yield from _in_value(carried.update)
 
 
 def _in_access(buffer: Buffer, index: Indices) -> Iterator[Extent]:

@@ -52,6 +52,7 @@ from ingot.graph.dtype import bool_, int64, is_inexact
 
 __all__ = ["NestError", "verify"]
 
+_VALUES = (Apply, Load, Bundle, Lanes, Joined)  # statements that compute
 _MANY = {"select": 3, "fused_multiply_add": 3}
 _TWO = frozenset(
     "add subtract multiply divide floor_divide remainder power maximum minimum largest smallest "
@@ -281,14 +282,10 @@ class _Verifier:
         for statement in body:
             if isinstance(statement, Apply):
                 self._apply(statement)
-                self.known.add(statement)
             elif isinstance(statement, Load):
                 self._access(statement.buffer, statement.index, False)
-                _require(
-                    statement.dtype is statement.buffer.dtype,
-                    f"what is read of {statement.buffer.name} has its dtype",
-                )
-                self.known.add(statement)
+                is_same = statement.dtype is statement.buffer.dtype
+                _require(is_same, f"what is read of {statement.buffer.name} has its dtype")
             elif isinstance(statement, Store):
                 self._use(statement.value, f"what is written to {statement.buffer.name}")
                 _require(statement.value.lanes == 1, "one element is written at a time")
@@ -306,7 +303,6 @@ class _Verifier:
                 self._mask(statement)
             elif isinstance(statement, Bundle):
                 self._bundle(statement)
-                self.known.add(statement)
             elif isinstance(statement, Lanes):
                 self._use(statement.value, "a choice of lanes")
                 last = statement.first + statement.lanes
@@ -314,31 +310,37 @@ class _Verifier:
                     0 <= statement.first < last <= statement.value.lanes,
                     f"a bundle of {statement.value.lanes} has no lanes {statement.first}..{last}",
                 )
-                self.known.add(statement)
             elif isinstance(statement, Joined):
-                for part in statement.parts:
-                    self._use(part, "a join of indices")
-                _require(
-                    _keys([part.bound for part in statement.parts]) == _keys(statement.lengths),
-                    "indices that are joined are inside of their axes",
-                )
-                self.known.add(statement)
+                self._join(statement)
             elif isinstance(statement, Split):
                 self._split(statement)
                 named.extend(statement.indices)
             elif isinstance(statement, Apart):
-                for buffer in statement.buffers:
-                    _require(buffer.argument is not None, "what may be the same is an argument")
-                outside = set(self.known)
-                self._body(statement.body)
-                self.known = outside
+                self._apart(statement)
             elif isinstance(statement, Multiple):
                 self._multiple(statement)
                 named.append(statement.index)
             else:
                 self._copy(statement)
+            if isinstance(statement, _VALUES):
+                self.known.add(statement)
         self.scope.difference_update(named)
         del self.splits[splits:]
+
+    def _join(self, joined: Joined) -> None:
+        for part in joined.parts:
+            self._use(part, "a join of indices")
+        _require(
+            _keys([part.bound for part in joined.parts]) == _keys(joined.lengths),
+            "indices that are joined are inside of their axes",
+        )
+
+    def _apart(self, apart: Apart) -> None:
+        for buffer in apart.buffers:
+            _require(buffer.argument is not None, "what may be the same is an argument")
+        outside = set(self.known)
+        self._body(apart.body)
+        self.known = outside
 
     def _bundle(self, bundle: Bundle) -> None:
         buffer = bundle.buffer
