@@ -182,6 +182,30 @@ def test_dimensions_may_have_to_be_values() -> None:
     assert make([1, 2, 0.25]) is None
 
 
+def test_remainders_and_quotients_keep_what_was_found_of_them() -> None:
+    sizes, a, _ = two()
+    assert a % 8 == 4
+    assert a // 5 == 2
+    assert (a % 8, a // 5) == (a % 8, a // 5)
+    make = compiled(sizes, ())
+    assert [n for n in range(40) if make([n, 5]) is not None] == [12]
+
+
+def test_other_hints_leave_what_is_known() -> None:
+    sizes, a, b = two()
+    size = a * b // 3 + largest((a, b))
+    assert a <= 40
+    others = sizes.with_hints([30, 9])
+    moved = sizes.moved(size, others, [30, 9])
+    assert moved.hint == 30 * 9 // 3 + 30
+    a, b = (sizes.moved(x, others, [30, 9]) for x in (a, b))
+    assert a > b  # which is the other way round for the first ones
+    assert compiled(others, moved)([12, 20]) is None
+    assert compiled(others, moved)([13, 7]) == 13 * 7 // 3 + 13
+    assert compiled(others, moved)([50, 7]) is None
+    assert compiled(sizes, size)([12, 20]) == 12 * 20 // 3 + 20
+
+
 def test_a_size_of_zero_divides_nothing() -> None:
     sizes, (a, b) = symbolic([0, 4])
     with pytest.raises(ZeroDivisionError):

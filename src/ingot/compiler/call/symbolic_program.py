@@ -12,16 +12,20 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ingot._native import NativeProgram
 from ingot.compiler.call.cache_info import Account
+from ingot.compiler.forms.size import hint_of
 from ingot.compiler.forms.size_code import compiled
 from ingot.compiler.forms.size_text import condition_lines
 from ingot.compiler.forms.sizes import Sizes
 from ingot.compiler.forms.tape import Tape
+from ingot.compiler.lower.layout import contiguous
 from ingot.compiler.machine.work import About
-from ingot.compiler.passes.with_numbers import with_numbers
+from ingot.compiler.passes.with_numbers import with_hints, with_numbers
 from ingot.compiler.pipeline import run_pipeline
-from ingot.compiler.run.program import Program
+from ingot.compiler.run.program import MAX_LAYOUTS, Layouts, Strides, layout_text
 from ingot.compiler.run.shaped_program import AboutShapes, ShapedProgram
 from ingot.runtime.compile_log import log
 from ingot.runtime.compile_mode import CompileMode
@@ -52,6 +56,9 @@ class SymbolicProgram:
         self._results = self._symbolic.results
         self._make: Callable[[Sequence[Any]], Any] | None = None
         self._about = About(name, [])
+        self._layouts = Layouts()
+        # for inputs that do not lie element after element, the latest first
+        self._for_layouts: list[tuple[Callable[[Sequence[Any]], Any], About]] = []
         self._lock = threading.RLock()  # who needs machine code that another thread makes waits
 
     def first(self, values: Sequence[Any]) -> ShapedProgram:
@@ -87,9 +94,11 @@ class SymbolicProgram:
         parts, _ = self._finished()(values)
         return self._native(parts, values)
 
-    def _native(self, parts: tuple[Any, ...], values: Sequence[Any]) -> NativeProgram:
+    def _native(
+        self, parts: tuple[Any, ...], values: Sequence[Any], about: About | None = None
+    ) -> NativeProgram:
         native = NativeProgram(*parts)
-        native.about = AboutShapes(self._about, self.sizes, values)
+        native.about = AboutShapes(about or self._about, self.sizes, values)
         return native
 
     def _finished(self) -> Callable[[Sequence[Any]], Any]:
@@ -120,7 +129,82 @@ class SymbolicProgram:
             )
             return self._make
 
-    def specialised(self, values: Sequence[Any]) -> Program:
-        """The program for these shapes and no others."""
-        tape = with_numbers(self.tape, self.sizes, values)
-        return run_pipeline(tape, self.mode, self.name, self.account).program
+    def tape_for(self, values: Sequence[Any]) -> Tape:
+        """What the user wrote, op by op, for some shapes."""
+        return with_numbers(self.tape, self.sizes, values)
+
+    # Inputs whose elements do not lie one after the other
+
+    def native_for_layout(
+        self, values: Sequence[Any], inputs: tuple[np.ndarray, ...]
+    ) -> NativeProgram | None:
+        """The native program for inputs as they lie in memory; None if these are better copied,
+        because nothing like them came before.
+        """
+        numbers = [*values, *(stride for x in inputs for stride in x.strides)]
+        with self._lock:
+            for make, about in self._for_layouts:
+                parts = make(numbers)
+                if parts is not None:
+                    return self._native(parts, values, about)
+            if not self._layouts.is_due(tuple(map(_kind_of_layout, inputs)), inputs):
+                return None
+            make, about = self._made_for_layout(values, inputs)
+            self._for_layouts.insert(0, (make, about))
+            del self._for_layouts[MAX_LAYOUTS:]
+            return self._native(make(numbers), values, about)
+
+    def _made_for_layout(
+        self, values: Sequence[Any], inputs: tuple[np.ndarray, ...]
+    ) -> tuple[Callable[[Sequence[Any]], Any], About]:
+        """Machine code that takes strides as arguments; these are dimensions behind the others."""
+        account = self.account.for_layout(layout_text(self.tape, inputs))
+        started = time.perf_counter()
+        try:
+            with compiling(self.name, account.seconds):
+                sizes, tape = with_hints(self.tape, self.sizes, values)
+                strides = _strides(sizes, tape, len(values), inputs)
+                program = run_pipeline(tape, self.mode, self.name, account, sizes).program
+                executable = program.finish(strides).executable
+                make = compiled(sizes, executable.parts)
+        finally:
+            account.spend("machine code", time.perf_counter() - started)
+        return make, About(self.name, executable.work)
+
+
+def _strides(sizes: Sizes, tape: Tape, first: int, inputs: tuple[np.ndarray, ...]) -> Strides:
+    """The strides of the inputs as sizes, the dimensions from `first` on: what is as in contiguous
+    inputs stays so; of others, 0, the distance of neighbours and what leads back are numbers.
+    """
+    found: list[tuple[int, ...]] = []
+    for step, x in zip(tape.inputs, inputs, strict=True):
+        plain = contiguous(step.shape, step.dtype.size)
+        strides: list[Any] = []
+        for length, stride, expected in zip(step.shape, x.strides, plain, strict=True):
+            size = sizes.dimension(first, stride)
+            first += 1
+            if type(length) is int and length == 1:
+                strides.append(expected)  # nobody moves along it
+            elif stride == hint_of(expected):
+                sizes.is_zero(size - expected)
+                strides.append(expected)
+            elif stride <= step.dtype.size:
+                sizes.is_zero(size - stride)
+                strides.append(stride)
+            else:
+                sizes.is_not_negative(size - 1)
+                strides.append(size)
+        found.append(tuple(strides))
+    return tuple(found)
+
+
+def _kind_of_layout(x: np.ndarray) -> tuple[int, ...]:
+    """How an array lies in memory, whatever its lengths: the order of its axes by their strides."""
+    if x.flags.c_contiguous:
+        return ()
+    signs = [
+        0 if length == 1 else (s > 0) - (s < 0)
+        for length, s in zip(x.shape, x.strides, strict=True)
+    ]
+    order = sorted(range(x.ndim), key=lambda axis: (-abs(x.strides[axis]), axis))
+    return (*order, *signs)

@@ -50,6 +50,13 @@ class Range:
         self.is_condition = False
         self.why = ""  # who needed the number itself
 
+    def copy(self) -> Range:
+        """The same, to be changed apart."""
+        made = Range()
+        made.low, made.high, made.excluded = self.low, self.high, set(self.excluded)
+        made.is_condition, made.why = self.is_condition, self.why
+        return made
+
 
 class Sizes:
     """The atoms of one symbolic program, what is known of them, and the conditions on shapes."""
@@ -75,8 +82,9 @@ class Sizes:
         if number is None:
             number = self._numbers[key] = len(self.atoms)
             self.atoms.append(Atom(number, kind, operands, hint))
-            if low is not None:
-                self._range((((number,), 1),)).low = low
+        if low is not None:
+            known = self._range((((number,), 1),))
+            known.low = low if known.low is None else max(known.low, low)
         return Size(self, {(number,): 1}, 0, hint)
 
     def later(self, hint: int) -> Size:
@@ -126,7 +134,8 @@ class Sizes:
         low = 0 if self._is_positive(b) else None
         found = self._atom("mod", (a, b), hint_of(a) % hint_of(b), low)
         if type(b) is int and b > 0:
-            self._range(_form(found)[0]).high = b - 1
+            known = self._range(_form(found)[0])
+            known.high = b - 1 if known.high is None else min(known.high, b - 1)
         return found
 
     def _require_divisor(self, b: Number) -> None:
@@ -323,6 +332,26 @@ class Sizes:
         if not found.why:
             found.why = _caller()
         return x.hint
+
+    def with_hints(self, values: Sequence[Any]) -> Sizes:
+        """The same atoms and all that is known of them, with these values of the dimensions as
+        hints; they have to meet the conditions.
+        """
+        made = Sizes()
+        for atom in self.atoms:
+            operands = tuple([self.moved(x, made, values) for x in atom.operands])
+            hint = self._atom_number(atom.number, values)
+            made.atoms.append(Atom(atom.number, atom.kind, operands, hint))
+        made.ranges = {form: known.copy() for form, known in self.ranges.items()}
+        made.numbers = dict(self.numbers)
+        made._numbers = dict(self._numbers)
+        return made
+
+    def moved(self, x: Number, to: Sizes, values: Sequence[Any]) -> Number:
+        """A size as one of those that `with_hints` made."""
+        if type(x) is not Size:
+            return x
+        return Size(to, x.terms, x.constant, self.number(x, values))
 
     def _range(self, form: Form) -> Range:
         found = self.ranges.get(form)

@@ -1,42 +1,60 @@
-"""With numbers: a symbolic tape for one set of shapes."""
+"""With numbers: a symbolic tape for one set of shapes, or with other hints."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ingot.compiler.forms.size import is_symbolic
+from ingot.compiler.forms.size import Size, is_symbolic
 from ingot.compiler.forms.sizes import Sizes
 from ingot.compiler.forms.tape import LengthStep, Step, Tape, parameters
 
-__all__ = ["with_numbers"]
+__all__ = ["with_hints", "with_numbers"]
 
 
 def with_numbers(tape: Tape, sizes: Sizes, values: Sequence[Any]) -> Tape:
     """The tape for these values of the dimensions."""
 
-    def numbers(x: Any) -> Any:
+    def length(step: LengthStep) -> Step:
+        value = np.array(values[step.number]).astype(step.dtype.numpy)
+        return Step(None, (), (), step.dtype, step.stream, step.source, value)
+
+    return _mapped(tape, lambda size: sizes.number(size, values), length)
+
+
+def with_hints(tape: Tape, sizes: Sizes, values: Sequence[Any]) -> tuple[Sizes, Tape]:
+    """The tape, still symbolic, with these values of the dimensions as the example at hand."""
+    made = sizes.with_hints(values)
+    return made, _mapped(tape, lambda size: sizes.moved(size, made, values), lambda step: step)
+
+
+def _mapped(
+    tape: Tape, number: Callable[[Size], Any], length: Callable[[LengthStep], Step]
+) -> Tape:
+    """The tape with something else in place of each size and each length."""
+
+    def mapped(x: Any) -> Any:
         if type(x) is tuple:
-            return tuple([numbers(item) for item in x])
-        return sizes.number(x, values) if is_symbolic(x) else x
+            return tuple([mapped(item) for item in x])
+        return number(x) if is_symbolic(x) else x
 
     made: dict[Step, Step] = {}
     for step in tape.steps:
-        value = step.value
         if isinstance(step, LengthStep):
-            value = np.array(values[step.number]).astype(step.dtype.numpy)
+            made[step] = length(step)
+            continue
         op: Any = step.op
         if op is not None:
             fields = parameters(op)
-            new = {name: numbers(old) for name, old in fields.items()}
+            new = {name: mapped(old) for name, old in fields.items()}
             changed = {name: x for name, x in new.items() if _has_changed(x, fields[name])}
             op = replace(op, **changed) if changed else op
         inputs = [made[source] for source in step.inputs]
-        shape = numbers(step.shape)
-        made[step] = Step(op, inputs, shape, step.dtype, step.stream, step.source, value)
+        shape = mapped(step.shape)
+        made[step] = Step(op, inputs, shape, step.dtype, step.stream, step.source, step.value)
     return Tape(
         [made[step] for step in tape.inputs],
         [made[step] for step in tape.outputs],

@@ -26,7 +26,7 @@ from ingot.runtime.compile_log import log
 from ingot.runtime.profile import profiled
 from ingot.runtime.progress import compiling
 
-__all__ = ["Compiled", "ForLayout", "Layouts", "Program"]
+__all__ = ["Compiled", "ForLayout", "Layouts", "Program", "Strides", "layout_text"]
 
 _TRACED_THROUGH = (
     "a compiled function called under another transform is traced through instead; "
@@ -170,23 +170,23 @@ class Program:
             if found is None:
                 account = self.account
                 if not is_first:
-                    account = account.for_layout(self._layout_text(inputs))
+                    account = account.for_layout(layout_text(self.schedule.tape, inputs))
                 found = self._made(account, strides).executable.native
                 self._by_strides[strides] = found
             return found
 
-    def _layout_text(self, inputs: tuple[np.ndarray, ...]) -> str:
-        """Which inputs lie in memory in another way than element after element."""
-        tape = self.schedule.tape
-        named = [
-            f"{tape.names.get(step, f'input {number}')} of shape {x.shape} has strides "
-            f"{tuple(stride // x.itemsize for stride in x.strides)}"
-            for number, (step, x) in enumerate(zip(tape.inputs, inputs, strict=True))
-            if not x.flags.c_contiguous
-        ]
-        more = len(named) - MAX_LAYOUTS_NAMED
-        text = "; ".join(named[:MAX_LAYOUTS_NAMED])
-        return text + (f"; and {more} more" if more > 0 else "")
+
+def layout_text(tape: Tape, inputs: tuple[np.ndarray, ...]) -> str:
+    """Which inputs lie in memory in another way than element after element."""
+    named = [
+        f"{tape.names.get(step, f'input {number}')} of shape {x.shape} has strides "
+        f"{tuple(stride // x.itemsize for stride in x.strides)}"
+        for number, (step, x) in enumerate(zip(tape.inputs, inputs, strict=True))
+        if not x.flags.c_contiguous
+    ]
+    more = len(named) - MAX_LAYOUTS_NAMED
+    text = "; ".join(named[:MAX_LAYOUTS_NAMED])
+    return text + (f"; and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True, eq=False)

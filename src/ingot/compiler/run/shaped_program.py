@@ -11,7 +11,7 @@ from ingot._native import Dtype, NativeProgram
 from ingot.compiler.forms.sizes import Sizes
 from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.machine.work import About, Work
-from ingot.compiler.run.program import Layouts, Program
+from ingot.compiler.run.program import MAX_LAYOUTS, Strides
 from ingot.graph.shape import Shape
 
 __all__ = ["AboutShapes", "ShapedProgram"]
@@ -25,18 +25,19 @@ class Source(Protocol):
     def native(self, values: Sequence[Any]) -> NativeProgram:
         """The native program for values of the dimensions."""
 
-    def specialised(self, values: Sequence[Any]) -> Program:
-        """A program for these values and no others."""
+    def native_for_layout(
+        self, values: Sequence[Any], inputs: tuple[np.ndarray, ...]
+    ) -> NativeProgram | None:
+        """The same for inputs as they lie in memory; None if these are better copied."""
+
+    def tape_for(self, values: Sequence[Any]) -> Tape:
+        """What the user wrote, op by op."""
 
 
 class ShapedProgram:
-    """A program that shares its machine code with those for other shapes.
+    """A program that shares its machine code with those for other shapes."""
 
-    For inputs of which the elements do not lie one after the other, and which come again, a program
-    for these very shapes is made.
-    """
-
-    __slots__ = ("_layouts", "_source", "_specialised", "_values", "native", "results")
+    __slots__ = ("_by_strides", "_source", "_values", "native", "results")
 
     def __init__(
         self,
@@ -49,8 +50,7 @@ class ShapedProgram:
         self._values = values
         self.results = results
         self.native = native  # None until the first evaluation if machine code is not there yet
-        self._layouts: Layouts | None = None
-        self._specialised: Program | None = None
+        self._by_strides: dict[Strides, NativeProgram] | None = None
 
     @property
     def name(self) -> str:
@@ -58,16 +58,9 @@ class ShapedProgram:
         return self._source.name
 
     @property
-    def specialised(self) -> Program:
-        """The program for these shapes alone."""
-        if self._specialised is None:
-            self._specialised = self._source.specialised(self._values)
-        return self._specialised
-
-    @property
     def traced(self) -> Tape:
         """What the user wrote, op by op."""
-        return self.specialised.traced
+        return self._source.tape_for(self._values)
 
     def run(self, inputs: tuple[np.ndarray, ...]) -> Any:
         """The outputs for inputs of these shapes."""
@@ -76,11 +69,21 @@ class ShapedProgram:
         found = self.native.run(inputs)
         if found is not NotImplemented:
             return found
-        if self._layouts is None:
-            self._layouts = Layouts()
-        if self._layouts.is_due(tuple(x.strides for x in inputs), inputs):
-            return self.specialised.native_for_layout(inputs, False).run(inputs)
+        native = self._for_layout(inputs)
+        if native is not None:
+            return native.run(inputs)
         return self.native.run(tuple(np.asarray(x, order="C") for x in inputs))
+
+    def _for_layout(self, inputs: tuple[np.ndarray, ...]) -> NativeProgram | None:
+        if self._by_strides is None:
+            self._by_strides = {}
+        strides = tuple([x.strides for x in inputs])
+        found = self._by_strides.get(strides)
+        if found is None:
+            found = self._source.native_for_layout(self._values, inputs)
+            if found is not None and len(self._by_strides) < MAX_LAYOUTS:
+                self._by_strides[strides] = found
+        return found
 
 
 class AboutShapes:
