@@ -146,7 +146,7 @@ def test_sentences(call: Any, error: type[Exception], sentence: str) -> None:
 def test_dimensions_stay_symbolic() -> None:
     guards = Guards()
     shape = symbolic_shape(0, (4, 6), guards)
-    assert all(type(length) is Dimension for length in as_lengths("reshape", shape))
+    assert all(type(length) is Dimension for length in as_lengths("reshape", shape))  # type: ignore[comparison-overlap]
     filled = fill_length("reshape", shape, (-1, 2))
     merged = fill_length("reshape", shape, (shape[0] * shape[1],))
     assert resolve(filled, guards.values([(10, 6)]) or []) == (30, 2)

@@ -19,13 +19,13 @@ def make_model(library: Any) -> Any:
     """A model with everything that a module may hold."""
     mx, nn = library.mx, library.nn
 
-    class Block(nn.Module):
+    class Block(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.linear = nn.Linear(2, 2)
             self.norm = nn.BatchNorm(2)
 
-    class Model(nn.Module):
+    class Model(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.scale = mx.array([2.0])

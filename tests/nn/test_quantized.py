@@ -81,7 +81,7 @@ def test_refused_model_stays_as_it_was() -> None:
             nn.Sequential(nn.Identity(), nn.ReLU()), class_predicate=lambda p, m: p[-1] == "1"
         )
     with pytest.raises(ValueError, match="or a dict of arguments of to_quantized, got 'yes'"):
-        nn.quantize(nn.Sequential(nn.Linear(64, 64)), class_predicate=lambda p, m: "yes")
+        nn.quantize(nn.Sequential(nn.Linear(64, 64)), class_predicate=lambda p, m: "yes")  # type: ignore[return-value]
     with pytest.raises(ValueError, match="affine, mxfp4, mxfp8, nvfp4, got 'int4'"):
         nn.QuantizedLinear(64, 64, mode="int4")
 

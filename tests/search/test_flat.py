@@ -197,7 +197,7 @@ def test_range_search_as_faiss(metric: str, queries: int) -> None:
     index.add(unit(x) if metric == "cosine" else x)
     there = index.range_search(unit(y) if metric == "cosine" else y, radius)
     limits, distances, ids = (np.array(part) for part in filled(x, metric).range_search(y, radius))
-    assert (limits.dtype, distances.dtype, ids.dtype) == (np.int64, np.float32, np.int64)
+    assert (limits.dtype, distances.dtype, ids.dtype) == (np.int64, np.float32, np.int64)  # type: ignore[comparison-overlap]
     np.testing.assert_array_equal(limits, there[0])
     assert limits[-1] > 0
     for begin, end in pairwise(limits):

@@ -243,7 +243,7 @@ def test_errors(call: Any, kind: type[Exception], message: str) -> None:
 
 @pytest.mark.parametrize(
     "function",
-    [lambda x: x if x.sum() > 0 else -x, lambda x: x * x.sum().item(), lambda x: x + mx.eval(x)],
+    [lambda x: x if x.sum() > 0 else -x, lambda x: x * x.sum().item(), lambda x: x + mx.eval(x)],  # type: ignore[func-returns-value]
 )
 def test_values_are_not_there_while_a_function_is_mapped(function: Any) -> None:
     with pytest.raises(ValueError, match=r"\[eval\] .*no value"):

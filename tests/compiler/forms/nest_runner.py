@@ -101,4 +101,4 @@ def _reach(buffer: Buffer) -> tuple[int, int]:
         assert isinstance(stride, int)
         low += min(0, stride * (length - 1))
         high += max(0, stride * (length - 1))
-    return low, high + buffer.dtype.size
+    return low, high + buffer.dtype.size  # type: ignore[return-value]

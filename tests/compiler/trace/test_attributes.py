@@ -117,7 +117,7 @@ def test_only_what_is_read_matters_and_values_that_come_back_hit(way: str) -> No
     compiled = ways(model)[way]
     compiled(X)
     traces = []
-    model.function = lambda x: (traces.append(1), x * 2)[1]
+    model.function = lambda x: (traces.append(1), x * 2)[1]  # type: ignore[func-returns-value]
     compiled(X)
     assert len(traces) == 1
     model.settings.unused = 5

@@ -66,5 +66,5 @@ def test_errors_reach_the_caller() -> None:
 
 def test_threads_have_the_settings_of_the_caller() -> None:
     with np.errstate(divide="raise"):
-        settings = each_in_parallel(lambda _: (time.sleep(0.01), np.geterr())[1], range(4))
+        settings = each_in_parallel(lambda _: (time.sleep(0.01), np.geterr())[1], range(4))  # type: ignore[func-returns-value]
     assert all(setting["divide"] == "raise" for setting in settings)
