@@ -118,6 +118,9 @@ class Op:
 
     worth_cutting: ClassVar[int] = 1 << 22  # elements from which on that may take long
 
+    # (inputs, check) -> results: for ops that run others, of which `check` is told one by one
+    step_by_step: ClassVar[Callable[..., Any] | None] = None
+
     only_calls: ClassVar[bool] = False  # for profiles: its work is counted where it is done
 
     @property

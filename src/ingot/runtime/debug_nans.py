@@ -85,11 +85,10 @@ def _switch(on: bool) -> None:
     _native.set_callbacks(run_checked=_run_checked if on else None)
 
 
-def _run_checked(node: Node, op: Any, inputs: tuple[np.ndarray, ...]) -> Any:
+def _run_checked(node: Node, op: Op, inputs: tuple[np.ndarray, ...]) -> Any:
     """The value of a node, once it is known that nothing went wrong in it."""
-    step_by_step = getattr(op, "step_by_step", None)
-    if step_by_step is not None:  # a compiled function
-        return step_by_step(inputs, _check)
+    if op.step_by_step is not None:  # a compiled function
+        return op.step_by_step(inputs, _check)
     results = op.evaluate(*inputs)
     _check(op, node.origin, inputs, results)
     return results

@@ -8,7 +8,6 @@ kernels.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -47,7 +46,7 @@ def _part(op: Op, values: list[np.ndarray]) -> np.ndarray:
 
 
 @lru_cache(maxsize=512)
-def _program(op: Any, length: int, dtypes: tuple[np.dtype, ...]) -> Program:
+def _program(op: Op, length: int, dtypes: tuple[np.dtype, ...]) -> Program:
     inputs = []
     for dtype in dtypes:
         known = from_numpy(dtype)

@@ -175,7 +175,7 @@ def _value_text(value: Any) -> str:
     return f"of {value.size} elements"
 
 
-def parameters(op: Any) -> dict[str, Any]:
+def parameters(op: Op | None) -> dict[str, Any]:
     """The fields of an op by name."""
     if not is_dataclass(op):
         return {}

@@ -13,6 +13,7 @@ import numpy as np
 from ingot.compiler.lower.layout import contiguous
 from ingot.compiler.machine.views import view_at
 from ingot.graph.dtype import float32
+from ingot.graph.op import Op
 
 __all__ = ["View", "checking", "finishing", "host", "length_value", "number_table", "viewer"]
 
@@ -45,7 +46,7 @@ def viewer(
     return view
 
 
-def host(op: Any, views: Sequence[View], several: bool) -> Callable[[list[Any]], list[Any]]:
+def host(op: Op, views: Sequence[View], several: bool) -> Callable[[list[Any]], list[Any]]:
     """A host step: an op that only its `evaluate` rule can do, or several outputs of one."""
     evaluate = op.evaluate
 
@@ -57,7 +58,7 @@ def host(op: Any, views: Sequence[View], several: bool) -> Callable[[list[Any]],
     return run
 
 
-def checking(op: Any, views: Sequence[View]) -> Callable[[list[Any]], Any]:
+def checking(op: Op, views: Sequence[View]) -> Callable[[list[Any]], Any]:
     """What raises the error of a check."""
     evaluate = op.evaluate
 

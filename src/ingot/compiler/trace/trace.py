@@ -19,6 +19,7 @@ from ingot.compiler.trace.structure import STRUCTURAL, Contents, children, copie
 from ingot.compiler.trace.template import Template
 from ingot.graph.dimension import Dimension, Guards, resolve, symbolic_shape
 from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.op import Op
 from ingot.graph.source import SourceRecorder
 from ingot.graph.state import State, followed_states
 from ingot.graph.tree import arrays_in, tree_leaves
@@ -150,7 +151,7 @@ class Trace:
         )
 
 
-def _is_symbolic(op: Any) -> bool:
+def _is_symbolic(op: Op) -> bool:
     return any(map(_holds_dimension, parameters(op).values()))
 
 
