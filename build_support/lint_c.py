@@ -18,9 +18,10 @@ import numpy
 
 PROJECT = Path(__file__).resolve().parent.parent
 SOURCES = PROJECT / "src" / "ingot" / "_native"
+GENERATED = PROJECT / "build" / "native" / "include"
 CLEAN = PROJECT / "build" / "tidy"
 FLAGS = [
-    *("-std=c11", "-Wall", "-Wextra", "-pthread", f"-I{SOURCES}"),
+    *("-std=c11", "-Wall", "-Wextra", "-pthread", f"-I{SOURCES}", f"-I{GENERATED}"),
     *("-isystem", sysconfig.get_paths()["include"], "-isystem", numpy.get_include()),
 ]
 MAX_STAMPS = 2000
@@ -39,7 +40,8 @@ def main() -> int:
 def tidy(headers: list[Path], sources: list[Path]) -> bool:
     """Whether clang-tidy finds nothing."""
     CLEAN.mkdir(parents=True, exist_ok=True)
-    common = b"".join(path.read_bytes() for path in (PROJECT / ".clang-tidy", *headers))
+    generated = sorted(GENERATED.glob("*.h"))
+    common = b"".join(path.read_bytes() for path in (PROJECT / ".clang-tidy", *generated, *headers))
     common += run("clang-tidy", "--version").stdout.encode() + repr(FLAGS).encode()
 
     def check(source: Path) -> bool:

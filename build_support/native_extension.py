@@ -1,6 +1,7 @@
 """`build_ext` for `ingot._native`: incremental, parallel, with whatever C compiler there is.
 
-In: the C files below src/ingot/_native. Out: the extension module, in the wheel or in src/ingot.
+In: the C files below src/ingot/_native, and src/ingot/tuning.py, of which a header is made.
+Out: the extension module, in the wheel or in src/ingot.
 setuptools alone would compile every file again after any change, one after the other, and only with
 the compiler that built the interpreter.
 """
@@ -23,10 +24,12 @@ import numpy
 from compiler import ZIG, find_compiler
 from setuptools import Extension
 from setuptools.command.build_ext import build_ext
+from tuning_header import write_header
 
 PROJECT = Path(__file__).resolve().parent.parent
 SOURCES = Path("src/ingot/_native")
 OBJECTS = Path("build/native")
+GENERATED = OBJECTS / "include"
 FLAGS = [
     "-O3",
     "-std=c11",
@@ -48,7 +51,7 @@ def native_extension() -> Extension:
     return Extension(
         "ingot._native",
         sources,
-        include_dirs=[str(SOURCES)],
+        include_dirs=[str(SOURCES), str(GENERATED)],
         # As a system's headers, of which the compiler does not warn.
         extra_compile_args=[*FLAGS, *strictness, "-isystem", numpy.get_include()],
         extra_link_args=["-pthread"],
@@ -60,6 +63,7 @@ class BuildNative(build_ext):
     """Compiles what changed, links if anything did, and replaces the module in one step."""
 
     def build_extensions(self) -> None:
+        write_header(GENERATED)
         self._use_compiler()
         super().build_extensions()
 

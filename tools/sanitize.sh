@@ -43,12 +43,13 @@ build() {
     mkdir "$folder/$1"
     cp -R src/ingot "$folder/$1/ingot"
     rm -f "$folder/$1"/ingot/_native*.so
+    "$python" build_support/tuning_header.py "$folder/include"
     objects="$folder/objects-$1"
     mkdir "$objects"
     find src/ingot/_native -name "*.c" | xargs -P 2 -I SOURCE sh -c \
         '"$0" -c "$1" -o "$2/$(basename "$1" .c).o" -std=c11 -O1 -g -fno-omit-frame-pointer -fPIC -pthread $3 \
-            -Isrc/ingot/_native -I"$4" -isystem "$5"' \
-        "$compiler" SOURCE "$objects" "$2" "$headers" "$numpy_headers"
+            -Isrc/ingot/_native -I"$6" -I"$4" -isystem "$5"' \
+        "$compiler" SOURCE "$objects" "$2" "$headers" "$numpy_headers" "$folder/include"
     "$compiler" -shared -pthread $2 "$objects"/*.o -o "$folder/$1/ingot/_native$suffix"
 }
 

@@ -2,12 +2,39 @@
 #include "native.h"
 #define INGOT_IMPORTS_NUMPY
 #include "numpy_api.h"
+#include "tuning.h"
+
+/* tuning() -> the numbers that the extension was built with, by name; a test compares them with tuning.py's */
+static PyObject *tuning(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    static const struct {
+        const char *name;
+        long long value;
+    } numbers[] = {
+#define NUMBER(name) {#name, name},
+        INGOT_TUNING(NUMBER)
+#undef NUMBER
+    };
+    PyObject *found = PyDict_New();
+    for (size_t i = 0; found != NULL && i < sizeof numbers / sizeof *numbers; i++) {
+        PyObject *value = PyLong_FromLongLong(numbers[i].value);
+        if (value == NULL || PyDict_SetItemString(found, numbers[i].name, value) < 0)
+            Py_CLEAR(found);
+        Py_XDECREF(value);
+    }
+    return found;
+}
+
+static PyMethodDef functions[] = {
+    {"tuning", tuning, METH_NOARGS, "tuning() -> the numbers of tuning.py that the extension was built with"},
+    {NULL, NULL, 0, NULL},
+};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "ingot._native",
     .m_doc = "Buffers, the thread pool, dtypes, nodes, arrays and the evaluation loop.",
     .m_size = -1,
+    .m_methods = functions,
 };
 
 PyMODINIT_FUNC PyInit__native(void) {

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import ingot.core as mx
-from ingot.compiler.call import eager
+from ingot.compiler.call import eager, fusion_policy
+from ingot.tuning import MAX_TRIAL_PROGRAMS, MIN_RUNS_PER_PROGRAM
 
 ROWS = 64  # enough numbers for a graph to be offered as a whole
 
@@ -24,7 +25,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without symbolic programs."""
-    monkeypatch.setattr(eager, "EXAMPLES", 1 << 30)
+    monkeypatch.setattr(eager, "MIN_SYMBOLIC_EXAMPLES", 1 << 30)
 
 
 @pytest.fixture
@@ -67,15 +68,15 @@ def programs_after(function: Callable[[int], mx.array], lengths: list[int]) -> i
 def test_a_growing_length_soon_makes_no_more_programs() -> None:
     lengths = list(range(1000, 1040))
     assert programs_after(attention, lengths) == 0  # each came once
-    assert programs_after(attention, lengths) == eager.PROGRAMS_ON_TRIAL
+    assert programs_after(attention, lengths) == MAX_TRIAL_PROGRAMS
     assert programs_after(chain, [1100, 1100]) == 1  # other ops are another family
 
 
 @pytest.mark.usefixtures("one_by_one")
 def test_programs_that_are_run_make_room_for_more() -> None:
     lengths = list(range(1000, 1006))
-    assert programs_after(attention, lengths * 2) == eager.PROGRAMS_ON_TRIAL
-    enough = eager.RUNS_THAT_PAY * eager.PROGRAMS_ON_TRIAL
+    assert programs_after(attention, lengths * 2) == MAX_TRIAL_PROGRAMS
+    enough = MIN_RUNS_PER_PROGRAM * MAX_TRIAL_PROGRAMS
     assert programs_after(attention, [1000] * enough) == 0
     assert programs_after(attention, lengths[-2:]) == 1
 
@@ -92,9 +93,9 @@ def test_a_graph_that_moves_much_memory_is_compiled_whatever_became_of_its_famil
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     programs_after(attention, list(range(1000, 1010)) * 2)
-    monkeypatch.setattr(eager, "AT_ONCE", 1)
+    monkeypatch.setattr(fusion_policy, "MIN_BYTES_TO_FUSE_AT_ONCE", 1)
     assert programs_after(attention, [2000]) == 0  # many nodes for so few bytes
-    monkeypatch.setattr(eager, "AT_ONCE_FOR_A_NODE", 1)
+    monkeypatch.setattr(fusion_policy, "MIN_BYTES_TO_FUSE_AT_ONCE_PER_NODE", 1)
     assert programs_after(attention, [2001]) == 1
 
 
@@ -103,7 +104,7 @@ def test_graphs_that_grow_share_one_program(made: list[str]) -> None:
         expected = np.sum(np.exp(np.sin(np.arange(length))) * 2 + 1)
         np.testing.assert_allclose(attention(length), np.full(ROWS, expected), rtol=1e-4)
     assert made == ["symbolic"]
-    assert mx.eager_fusion_info()["runs"] == 30 - (eager.EXAMPLES - 1)
+    assert mx.eager_fusion_info()["runs"] == 30 - (eager.MIN_SYMBOLIC_EXAMPLES - 1)
 
 
 def decode(tokens: int) -> None:

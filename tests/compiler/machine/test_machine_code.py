@@ -19,7 +19,7 @@ import pytest
 import ingot.core as mx
 from ingot import _native
 from ingot.compiler.call import cache as cache_module
-from ingot.compiler.call import eager
+from ingot.compiler.call import eager, fusion_policy
 from ingot.compiler.machine import jit, kernels
 
 PAGE = 4096
@@ -132,8 +132,8 @@ def test_structures_of_fused_graphs_are_bounded(
     monkeypatch: pytest.MonkeyPatch, baseline: tuple[int, int]
 ) -> None:
     monkeypatch.setattr(eager, "_structures", eager._Structures())
-    monkeypatch.setattr(eager, "MOST_STRUCTURES", 3)
-    monkeypatch.setattr(eager, "PROGRAMS_ON_TRIAL", 1000)
+    monkeypatch.setattr(eager, "MAX_FUSED_STRUCTURES", 3)
+    monkeypatch.setattr(fusion_policy, "MAX_TRIAL_PROGRAMS", 1000)
     for columns in range(300, 320):
         x = matrix(300, columns)
         for _ in range(3):

@@ -2,6 +2,7 @@
 #include "native.h"
 
 #include "threads/interrupt.h"
+#include "tuning.h"
 
 /* How many transforms are running on this thread: while there are any, tracers keep their graphs. */
 static _Thread_local int tracing_depth;
@@ -77,11 +78,6 @@ static void leave_context(void) {
     PyErr_Restore(type, value, traceback);
 }
 
-/* When a graph is worth looking at as a whole, which takes microseconds for each node: elements of one result, and of
- * all results for each node. */
-#define FUSE_ELEMENTS 32768
-#define FUSE_ELEMENTS_PER_NODE 4096
-
 /* The elements of a node's result, which may be more than memory holds and an integer counts; -1 for several results. */
 static double count_elements(Node *node) {
     if (!Py_IS_TYPE(node->dtype, Dtype_Type))
@@ -97,7 +93,8 @@ static bool is_view(Node *node) {
     return PyObject_TypeCheck(node->op, (PyTypeObject *)callbacks.view_type);
 }
 
-static bool worth_fusing(NodeList *order) {
+/* The first half of the policy that compiler/call/fusion_policy.py states, here because every evaluation asks. */
+static bool is_offered(NodeList *order) {
     if (callbacks.fuse == NULL || callbacks.run_checked != NULL || order->count < 2)
         return false;
     bool large = false;
@@ -110,16 +107,16 @@ static bool worth_fusing(NodeList *order) {
         others += !Py_IS_TYPE(node->op, (PyTypeObject *)callbacks.compiled_type) &&
                   !Py_IS_TYPE(node->op, (PyTypeObject *)callbacks.output_type);
         double elements = count_elements(node);
-        if (elements >= FUSE_ELEMENTS_PER_NODE && !is_view(node)) {
+        if (elements >= MIN_FUSED_NODE_ELEMENTS && !is_view(node)) {
             total += elements;
-            large |= elements >= FUSE_ELEMENTS;
+            large |= elements >= MIN_FUSED_ELEMENTS;
         }
         if (PyErr_Occurred()) {
             PyErr_Clear();
             return false; /* the op itself says what is wrong with such a length */
         }
     }
-    return large && others >= 2 && total >= (double)others * FUSE_ELEMENTS_PER_NODE;
+    return large && others >= 2 && total >= (double)others * MIN_FUSED_NODE_ELEMENTS;
 }
 
 /* Evaluates the graph as a whole if the compiler takes it: 1 done, 0 declined, -1 error.
@@ -198,7 +195,7 @@ int evaluate_nodes(Node **outputs, Py_ssize_t count) {
         entered = status == 0;
         ingot_start_polling();
     }
-    if (status == 0 && worth_fusing(&order)) {
+    if (status == 0 && is_offered(&order)) {
         int fused = evaluate_fused(&order, outputs, count);
         if (fused < 0)
             status = -1;

@@ -5,11 +5,12 @@
 #include <string.h>
 
 #include "search/vectors.h"
+#include "tuning.h"
 
 #define ORDER_LANES 32
 #define ORDER_BLOCK 512
 #define ORDER_PART 16
-#define COLUMNS 64 /* side by side: with all lanes they stay in the L1 cache */
+#define COLUMNS ORDERED_SUM_COLUMNS
 
 typedef struct {
     Py_ssize_t before, outer, length, behind; /* the elements; outer and length are reduced */

@@ -10,6 +10,7 @@
 #include "threads/interrupt.h"
 #include "numpy_api.h"
 #include "threads/pool.h"
+#include "tuning.h"
 
 /* Fortran's interface. Integers are passed as 64 bits: a library that takes 32 reads their low half, which comes first
  * on the little-endian machines that this runs on, and lengths beyond are refused where products are planned. */
@@ -26,16 +27,7 @@ static struct {
     void (*set_threads)(int);
 } blas;
 
-#define PIECE_ALIGNMENT 16       /* a piece begins at a multiple of what vector registers hold */
-#define LONG_SIDE 1024           /* of a piece that is better cut again, so that threads which are held up have less left */
-#define WORTH_A_THREAD (1 << 18) /* multiplications that take longer than calling a thread */
-
-/* One call of BLAS cannot be interrupted. Multiplications of one block, between which signals are looked for:
- * a twentieth of a second of one core for float32. Products with a vector wait for memory and take longer for each. */
-#define BLOCK_WORK ((double)(INT64_C(1) << 31))
-#define VECTOR_BLOCK_WORK ((double)(1 << 24))
-#define BLOCK_SIDE 1024 /* of a result: cut no further, BLAS is as quick as for whole matrices */
-#define BLOCK_DEPTH 1024
+#define PIECE_ALIGNMENT 16 /* a piece begins at a multiple of what vector registers hold */
 
 /* ---- keeping BLAS on the calling thread ---- */
 
@@ -176,10 +168,10 @@ static bool deterministic;
 static Sharing share(const Product *product, char *const operands[3], int64_t stack) {
     Sharing sharing = {product, {operands[0], operands[1], operands[2]}, 1, 1, false};
     int64_t threads = blas.set_threads == NULL ? 1 : deterministic ? DETERMINISTIC_PIECES : ingot_num_threads();
-    if (threads > 1 && stack < threads && work_of(product) * (double)stack >= 2.0 * WORTH_A_THREAD) {
+    if (threads > 1 && stack < threads && work_of(product) * (double)stack >= 2.0 * MIN_PRODUCT_THREAD_WORK) {
         int64_t pieces = (threads + stack - 1) / stack;
         int64_t longer = product->m > product->n ? product->m : product->n;
-        cut(&sharing, longer / pieces >= LONG_SIDE ? 2 * pieces : pieces);
+        cut(&sharing, longer / pieces >= PRODUCT_SPLIT_SIDE ? 2 * pieces : pieces);
     }
     return sharing;
 }
@@ -195,8 +187,8 @@ static bool multiply_stack(const Product *product, char *const operands[3], Prog
     progress->across = sharing.across;
     progress->along = sharing.along;
     int64_t pieces = sharing.across * sharing.along, count = stack * pieces;
-    double work = work_of(product) + 1, fitting = BLOCK_WORK / 4 * (double)pieces / work;
-    int64_t grain = pieces > 1 ? 1 : (int64_t)(WORTH_A_THREAD / work) + 1;
+    double work = work_of(product) + 1, fitting = (double)MAX_PRODUCT_BLOCK_WORK / 4 * (double)pieces / work;
+    int64_t grain = pieces > 1 ? 1 : (int64_t)(MIN_PRODUCT_THREAD_WORK / work) + 1;
     int64_t first = fitting < (double)count ? (int64_t)fitting : count;
     if (blas.set_threads == NULL)
         grain = count; /* on this thread: BLAS has threads of its own */
@@ -214,11 +206,13 @@ static int64_t smaller(int64_t a, int64_t b) {
  * that sums have one order whatever the number of threads. */
 static void choose_block(const Product *product, int64_t block[3]) {
     bool vector = product->m == 1 || product->n == 1;
-    double most = vector ? VECTOR_BLOCK_WORK : product->element == 's' ? BLOCK_WORK : BLOCK_WORK / 4;
+    double most = vector                    ? (double)MAX_GEMV_BLOCK_WORK
+                  : product->element == 's' ? (double)MAX_PRODUCT_BLOCK_WORK
+                                            : (double)MAX_PRODUCT_BLOCK_WORK / 4;
     block[0] = product->m, block[1] = product->n, block[2] = product->k;
     while ((double)block[0] * (double)block[1] * (double)block[2] > most) {
         int longer = block[1] > block[0];
-        int axis = block[longer] > BLOCK_SIDE || block[2] <= BLOCK_DEPTH ? longer : 2;
+        int axis = block[longer] > PRODUCT_BLOCK_SIDE || block[2] <= PRODUCT_BLOCK_DEPTH ? longer : 2;
         block[axis] = ((block[axis] + 1) / 2 + PIECE_ALIGNMENT - 1) / PIECE_ALIGNMENT * PIECE_ALIGNMENT;
     }
 }

@@ -5,13 +5,12 @@
  * from memory that is being written; it waits for the value instead. */
 #include "native.h"
 #include "numpy_api.h"
+#include "tuning.h"
 
 #include <pthread.h>
 #include <time.h>
 
 #define MAX_FAST_INPUTS 8
-#define LARGE (1 << 18)        /* elements; fewer are computed quickly, whatever the op */
-#define WORTH_SAVING (1 << 14) /* bytes; copying less takes no longer than finding out */
 
 /* Whether an ndarray has the shape, a tuple of ints; -1 on error. */
 static int has_shape(PyArrayObject *array, PyObject *shape) {
@@ -223,12 +222,12 @@ static PyObject *change_input(Node *node, Call *call) {
 }
 
 static bool is_large(const Call *call) {
-    return call->count > 0 && is_ndarray(call->values[1]) && PyArray_SIZE(as_ndarray(call->values[1])) >= LARGE;
+    return call->count > 0 && is_ndarray(call->values[1]) && PyArray_SIZE(as_ndarray(call->values[1])) >= MIN_BLOCKED_ELEMENTS;
 }
 
 /* The op's rule `evaluate`, or `change`, for ops that have it, if the first input's memory may be changed. */
 static PyObject *run_rule(Node *node, Call *call) {
-    if (call->count > 0 && call->donated[0] && size_in_bytes(call->values[1]) >= WORTH_SAVING) {
+    if (call->count > 0 && call->donated[0] && size_in_bytes(call->values[1]) >= MIN_DONATED_BYTES) {
         PyObject *change = PyObject_GetAttr(call->op, attribute_names.change);
         if (change == NULL)
             return NULL;

@@ -5,13 +5,9 @@
 #include "memory/buffer.h"
 #include "threads/interrupt.h"
 #include "numpy_api.h"
+#include "tuning.h"
 
 typedef void (*KernelFunction)(void *arguments, int64_t begin, int64_t end, int thread);
-
-/* A kernel's loop is at first cut into blocks of this many grains for each thread, some milliseconds of work. Where one
- * iteration is worth a thread already nothing is known of how much longer it takes: the first block is small then. */
-#define FIRST_GRAINS 512
-#define FIRST_ITERATIONS 4
 
 /* One run of a program, and how far it is. */
 typedef struct {
@@ -38,7 +34,7 @@ static bool run_kernel(Run *run, const Instruction *instruction) {
         function(arguments, 0, parts, 0);
         return true;
     }
-    int64_t first = (grain > 1 ? FIRST_GRAINS * grain : FIRST_ITERATIONS) * ingot_num_threads();
+    int64_t first = (grain > 1 ? FIRST_BLOCK_GRAINS * grain : FIRST_BLOCK_ITERATIONS) * ingot_num_threads();
     run->done = ingot_interruptible_for(function, arguments, run->done, parts, grain, first);
     return run->done == parts;
 }

@@ -13,6 +13,7 @@
 #define _GNU_SOURCE
 #endif
 #include "memory/allocator.h"
+#include "tuning.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -41,9 +42,6 @@
 
 /* What a debug setting fills new blocks with: NaN in every floating-point format, true, -1. */
 #define POISON 0xFF
-
-/* A free block up to this many classes above the wanted one is used rather than fresh memory. */
-#define CLASSES_ABOVE 2
 
 typedef struct Chunk {
     LargeBlock *block;
@@ -342,7 +340,7 @@ static void *allocate(size_t size, bool *fresh) {
             count_active(rounded);
         }
     } else {
-        LargeBlock *block = take_large(size, CLASSES_ABOVE, fresh);
+        LargeBlock *block = take_large(size, MAX_CLASSES_ABOVE, fresh);
         if (block != NULL) {
             address = block->address;
             count_active(block->size);

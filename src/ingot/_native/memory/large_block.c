@@ -3,12 +3,12 @@
 #define _GNU_SOURCE
 #endif
 #include "memory/large_block.h"
+#include "tuning.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define HUGE_FROM ((size_t)4 << 20)
 #define HUGE_PAGE ((size_t)2 << 20)
 #define SYSTEM_PAGE ((size_t)64 << 10) /* the largest that Linux uses on any machine */
 
@@ -34,14 +34,14 @@ static char *map_aligned(size_t bytes, size_t alignment) {
     return address + before;
 }
 
-/* Below HUGE_FROM whole multiples of the alignment are mapped: untouched pages cost nothing, and neighbours without a
+/* Below MIN_HUGE_PAGE_BYTES whole multiples of the alignment are mapped: untouched pages cost nothing, and neighbours without a
  * gap are one mapping to the kernel, which allows 65530 of them. */
 LargeBlock *ingot_map_block(size_t size) {
     LargeBlock *block = malloc(sizeof *block);
     if (block == NULL) {
         return NULL;
     }
-    bool huge = size >= HUGE_FROM;
+    bool huge = size >= MIN_HUGE_PAGE_BYTES;
     block->size = size;
     size_t unit = huge ? SYSTEM_PAGE : INGOT_LARGE_ALIGNMENT;
     block->mapped = (size + unit - 1) / unit * unit;

@@ -2,14 +2,11 @@
 #include "native.h" /* first: it includes Python's header, which must come before those of the system */
 
 #include "threads/interrupt.h"
+#include "tuning.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
-
-#define POLL_NANOSECONDS 50000000
-#define BLOCK_NANOSECONDS 25000000
-#define MAX_GROWTH 4 /* of a block over the one before: the first ones may have been quick by chance */
 
 #ifdef CLOCK_MONOTONIC_COARSE
 #define QUICK_CLOCK CLOCK_MONOTONIC_COARSE /* exact to a few milliseconds, and five times quicker to read */
@@ -71,7 +68,7 @@ int64_t ingot_interruptible_for(ingot_loop_body body, void *context, int64_t beg
             return begin;
         int64_t taken = ingot_now() - before;
         double fitting = (double)block * BLOCK_NANOSECONDS / (double)(taken < 1 ? 1 : taken);
-        double most = (double)block * MAX_GROWTH;
+        double most = (double)block * MAX_LOOP_BLOCK_GROWTH;
         fitting = fitting < most ? fitting : most;
         block = fitting < 1 ? 1 : (fitting > (double)count ? count : (int64_t)fitting);
     }

@@ -26,10 +26,9 @@
 #endif
 
 #include "threads/machine.h"
+#include "tuning.h"
 
 #define CACHE_LINE 128 /* two lines, because processors fetch pairs */
-#define PIECES_PER_THREAD 4
-#define DEFAULT_SPIN_MICROSECONDS 30
 
 #define OPEN 0x80000000u
 #define CALLER_SLEEPS 0x40000000u
@@ -235,7 +234,7 @@ static void set_threads(int threads) {
 }
 
 static void start(void) {
-    long threads, spin_microseconds = DEFAULT_SPIN_MICROSECONDS;
+    long threads, spin_microseconds = SPIN_MICROSECONDS;
     machine_cpus = ingot_machine_cpus();
     threads = machine_cpus < INGOT_MAXIMUM_THREADS ? machine_cpus : INGOT_MAXIMUM_THREADS;
     ingot_environment_number("INGOT_NUM_THREADS", 1, INGOT_MAXIMUM_THREADS, &threads);
@@ -311,7 +310,7 @@ void ingot_parallel_range(ingot_loop_body body, void *context, int64_t begin, in
         start_workers(threads);
         threads = started < threads ? started : threads;
     }
-    int64_t pieces = (int64_t)threads * PIECES_PER_THREAD;
+    int64_t pieces = (int64_t)threads * CHUNKS_PER_THREAD;
     loop.body = body;
     loop.context = context;
     loop.begin = begin;

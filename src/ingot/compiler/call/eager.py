@@ -2,13 +2,9 @@
 
 The native evaluation loop offers every unevaluated graph with enough elements. The graph's
 structure (ops, shapes, dtypes, who takes what) is the key to a program; values that are there
-already are its inputs. A structure is compiled when it comes again, or at once if it moves so much
-memory that compiling pays the first time; until then the ops run one by one.
-
-Structures of the same ops in the same order are a family. Where shapes change all the time, as they
-do with a cache that grows by a token at each step, programs for one shape are seldom run again: a
-family whose programs were not used gets no more of them. Structures that differ in numbers alone
-are of one kind, and once enough of them came, one symbolic program serves all (`examples.py`).
+already are its inputs. `fusion_policy.py` says when one is compiled; until then the ops run one by
+one. Structures that differ in numbers alone are of one kind, which one symbolic program serves
+(`examples.py`).
 """
 
 from __future__ import annotations
@@ -21,46 +17,22 @@ from typing import Any
 from ingot import _native
 from ingot._native import Dtype, Node
 from ingot.compiler.call.examples import Dimensions, Numbers, generalised, skeleton
+from ingot.compiler.call.fusion_policy import Family, may_fuse, pays
 from ingot.compiler.call.symbolic_program import SymbolicProgram
 from ingot.compiler.forms.tape import Step, Tape, only_carries_rules, passed_input
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.run.program import Program
 from ingot.compiler.run.shaped_program import ShapedProgram
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.roles import Map, Reduce, View
+from ingot.graph.roles import View
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.failures import evaluating
 from ingot.runtime.numerics import excess_precision
 from ingot.runtime.profile import is_profiling, profiled, set_graph_origins
 from ingot.runtime.progress import compiling
+from ingot.tuning import MAX_FUSED_STRUCTURES, MAX_SYMBOLIC_PROGRAMS, MIN_SYMBOLIC_EXAMPLES
 
 __all__ = ["eager_fusion_info", "evaluate_whole"]
-
-MOST_STRUCTURES = 512
-MOST_NODES = 2000  # beyond, a graph is rather unrolled Python than worth compiling as a whole
-# Bytes read and written op by op that take about as long as compiling: of any graph, and for each
-# of its nodes.
-AT_ONCE = 64 << 20
-AT_ONCE_FOR_A_NODE = 4 << 20
-# A family may have this many programs before they must have been run so often each, on average.
-PROGRAMS_ON_TRIAL = 4
-RUNS_THAT_PAY = 8
-# Structures that differ in numbers alone before a symbolic program is made of them: two tell what
-# varies, and a third that it goes on.
-EXAMPLES = 3
-MAX_PROGRAMS_OF_A_KIND = 8
-
-
-@dataclass(slots=True)
-class _Family:
-    """What came of compiling the structures that have these ops in this order."""
-
-    programs: int = 0
-    runs: int = 0
-
-    def pays(self) -> bool:
-        """Whether it is worth while to compile one more."""
-        return self.programs < PROGRAMS_ON_TRIAL or self.runs >= RUNS_THAT_PAY * self.programs
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +40,7 @@ class _Compiled:
     """A program and whom its runs are credited to."""
 
     program: Program | ShapedProgram
-    family: _Family
+    family: Family
 
 
 class _Kind:
@@ -78,7 +50,7 @@ class _Kind:
 
     def __init__(self) -> None:
         self.examples: list[Numbers] = []  # the latest, each other than all others
-        self.family = _Family()  # of symbolic programs
+        self.family = Family()  # of symbolic programs
         self.programs: list[tuple[Dimensions, SymbolicProgram]] = []  # the latest first
 
     def shaped(self, numbers: Numbers) -> ShapedProgram | None:
@@ -95,13 +67,13 @@ class _Kind:
         if numbers in self.examples:
             return False
         self.examples.append(numbers)
-        del self.examples[:-EXAMPLES]
-        return len(self.examples) == EXAMPLES and self.family.pays()
+        del self.examples[:-MIN_SYMBOLIC_EXAMPLES]
+        return len(self.examples) == MIN_SYMBOLIC_EXAMPLES and self.family.may_have_more()
 
     def add(self, dimensions_of: Dimensions, program: SymbolicProgram) -> None:
         """Adds a symbolic program; the oldest may go."""
         self.programs.insert(0, (dimensions_of, program))
-        del self.programs[MAX_PROGRAMS_OF_A_KIND:]
+        del self.programs[MAX_SYMBOLIC_PROGRAMS:]
         self.family.programs += 1
 
 
@@ -113,7 +85,7 @@ class _Structures:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.found: OrderedDict[Hashable, _Compiled | int] = OrderedDict()
-        self.families: OrderedDict[Hashable, _Family] = OrderedDict()
+        self.families: OrderedDict[Hashable, Family] = OrderedDict()
         self.kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
         self.runs = 0
 
@@ -127,7 +99,7 @@ class _Structures:
             entry.family.runs += 1
             return entry.program
 
-    def family_if_due(self, key: Hashable, nodes: list[Node], nbytes: int) -> _Family | None:
+    def family_if_due(self, key: Hashable, nodes: list[Node], nbytes: int) -> Family | None:
         """Notes that a structure without a program has come; its family if one should be made."""
         with self.lock:
             entry = self.found.get(key)
@@ -135,10 +107,9 @@ class _Structures:
             self.found[key] = seen + 1
             _keep_latest(self.found, key)
             kind = tuple([type(node.op) for node in nodes])
-            family = self.families.setdefault(kind, _Family())
+            family = self.families.setdefault(kind, Family())
             _keep_latest(self.families, kind)
-            at_once = nbytes >= max(AT_ONCE, AT_ONCE_FOR_A_NODE * len(nodes))
-            return family if at_once or (seen > 0 and family.pays()) else None
+            return family if pays(nbytes, len(nodes), seen, family) else None
 
     def kind(self, skeleton: Hashable) -> _Kind:
         """The structures of one skeleton."""
@@ -147,7 +118,7 @@ class _Structures:
             _keep_latest(self.kinds, skeleton)
             return found
 
-    def put(self, key: Hashable, program: Program | ShapedProgram, family: _Family) -> None:
+    def put(self, key: Hashable, program: Program | ShapedProgram, family: Family) -> None:
         """Keeps a program."""
         with self.lock:
             self.found[key] = _Compiled(program, family)
@@ -157,7 +128,7 @@ class _Structures:
 def _keep_latest(entries: OrderedDict[Hashable, Any], key: Hashable) -> None:
     """Makes `key` the latest and drops what is too old."""
     entries.move_to_end(key)
-    while len(entries) > MOST_STRUCTURES:
+    while len(entries) > MAX_FUSED_STRUCTURES:
         entries.popitem(last=False)
 
 
@@ -178,7 +149,7 @@ def evaluate_whole(nodes: list[Node], wanted: list[int]) -> bool:
     """Evaluates a graph, whose nodes come inputs first, as a whole; False leaves it to the ops one
     by one.
     """
-    if len(nodes) > MOST_NODES:
+    if not may_fuse(nodes):
         return False
     try:
         found = _program(nodes, wanted)
@@ -211,8 +182,6 @@ def _program(
     Other threads may evaluate nodes of the graph meanwhile, so what was read of them is used only
     once it is clear that none did.
     """
-    if sum(isinstance(node.op, (Map, Reduce)) for node in nodes) < 2:
-        return None
     key, leaves, nbytes = _structure(nodes, wanted)
     if key is None or _overtaken(nodes):
         return None

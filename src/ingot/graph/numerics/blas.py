@@ -18,6 +18,7 @@ import numpy as np
 from ingot import _native
 from ingot.graph.dtype import complex64, float32, float64
 from ingot.graph.libraries import prepare_blas, scipy_blas
+from ingot.tuning import MIN_PRODUCT_THREAD_WORK
 
 __all__ = ["Layout", "has_gemm", "matrix_product", "prepare_products", "product_of"]
 
@@ -28,8 +29,6 @@ _ROUTINES = ("sgemm", "dgemm", "cgemm", "sgemv", "dgemv", "cgemv")
 _LETTERS = {float32.numpy: "s", float64.numpy: "d", complex64.numpy: "c"}
 _MOST_STACK_AXES = 6
 _SHORT_INTEGERS = 1 << 31
-# Multiplications up to which NumPy's own call, which takes less time to make, stays on one thread.
-_SMALL = 1 << 18
 
 
 def has_gemm(dtype: Any) -> bool:
@@ -155,8 +154,8 @@ def matrix_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     # NumPy makes other calls for complex matrices and for single numbers, with other bits.
     is_number = left.shape[-2] == right.shape[-1] == 1
     if (
-        work <= _SMALL
-        and (left.ndim == 2 or left.size * right.shape[-1] <= _SMALL)
+        work <= MIN_PRODUCT_THREAD_WORK
+        and (left.ndim == 2 or left.size * right.shape[-1] <= MIN_PRODUCT_THREAD_WORK)
         and not (is_number or left.dtype.kind == "c")
     ):
         prepare_blas()

@@ -1,0 +1,49 @@
+"""The C header `tuning.h`, made from src/ingot/tuning.py: C and Python read the same numbers.
+
+In: the names that `NATIVE` lists there. Out: one #define each, and `INGOT_TUNING(X)`, which
+applies a macro to all of them. `python build_support/tuning_header.py FOLDER` writes it by hand.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from pathlib import Path
+
+TUNING = Path(__file__).resolve().parent.parent / "src" / "ingot" / "tuning.py"
+
+
+def header_text() -> str:
+    # By its path: importing it would import the package, which needs the extension.
+    tuning = runpy.run_path(str(TUNING))
+    lines = [
+        "/* Made by build_support/tuning_header.py; the reasons are in src/ingot/tuning.py. */",
+        "#ifndef INGOT_TUNING_H",
+        "#define INGOT_TUNING_H",
+        "",
+    ]
+    for name in tuning["NATIVE"]:
+        value = tuning[name]
+        if type(value) is not int or not 0 <= value < 1 << 63:
+            raise SystemExit(
+                f"error: {name} in {TUNING} must be an int of 0 to 2**63 - 1: {value!r}"
+            )
+        lines.append(f"#define {name} {value}")
+    applied = " ".join(f"X({name})" for name in tuning["NATIVE"])
+    return "\n".join([*lines, "", f"#define INGOT_TUNING(X) {applied}", "", "#endif", ""])
+
+
+def write_header(folder: Path) -> None:
+    """Writes the header unless it is there already: its time tells what must be compiled again."""
+    header, text = folder / "tuning.h", header_text()
+    if header.exists() and header.read_text() == text:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    arriving = folder / f".tuning.h.{os.getpid()}"
+    arriving.write_text(text)
+    os.replace(arriving, header)
+
+
+if __name__ == "__main__":
+    write_header(Path(sys.argv[1]))

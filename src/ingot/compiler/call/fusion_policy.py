@@ -1,0 +1,74 @@
+"""When a graph that is evaluated without `compile` is compiled and run as one program.
+
+The policy, in the order in which it is asked; a graph that fails a rule runs op by op:
+
+1.  Fusion is on (`mx.set_eager_fusion`), `mx.debug_nans` is not, and no transform that is running
+    on this thread nor a background evaluation needs a node of the graph for itself.
+2.  **It is large enough to look at.** A result has at least MIN_FUSED_ELEMENTS elements, there are
+    two ops or more, and the results of at least MIN_FUSED_NODE_ELEMENTS have together as many for
+    each op. Views do not count as results, compiled functions and their outputs not as ops.
+3.  **It is a graph that fusion is for**: at most MAX_FUSED_NODES nodes, and two or more of them
+    elementwise or reductions, because nothing else is fused (`may_fuse`).
+4.  **A structure that has a program is run by it.** A structure is ops, shapes, dtypes, and who
+    takes what. Where only numbers (lengths, parameters of ops) differ from MIN_SYMBOLIC_EXAMPLES
+    others, one symbolic program is made for all, if these are run as often as those of a family.
+5.  **Otherwise it is compiled if that pays** (`pays`): at once where its ops read and write at
+    least MIN_BYTES_TO_FUSE_AT_ONCE, and MIN_BYTES_TO_FUSE_AT_ONCE_PER_NODE for each node; else
+    when it comes the second time, unless its family says no.
+
+A `Family` is all structures of the same ops in the same order. Where shapes change all the time, as
+they do with a cache that grows by a token at each step, programs are seldom run again: after
+MAX_TRIAL_PROGRAMS, a family gets one more only while its programs were run
+MIN_RUNS_PER_PROGRAM times each, on average.
+
+Rules 1 and 2 are asked at every evaluation, so they are in C (`is_offered` in
+`_native/evaluate/evaluate.c`); the others are here. The numbers and their reasons are in
+`tuning.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot._native import Node
+from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.roles import Map, Reduce
+from ingot.tuning import (
+    MAX_FUSED_NODES,
+    MAX_TRIAL_PROGRAMS,
+    MIN_BYTES_TO_FUSE_AT_ONCE,
+    MIN_BYTES_TO_FUSE_AT_ONCE_PER_NODE,
+    MIN_RUNS_PER_PROGRAM,
+)
+
+__all__ = ["Family", "may_fuse", "pays"]
+
+
+@dataclass(slots=True)
+class Family:
+    """What came of compiling the structures that have these ops in this order."""
+
+    programs: int = 0
+    runs: int = 0
+
+    def may_have_more(self) -> bool:
+        """Whether its programs are run often enough for one more."""
+        if self.programs < MAX_TRIAL_PROGRAMS:
+            return True
+        return self.runs >= MIN_RUNS_PER_PROGRAM * self.programs
+
+
+def may_fuse(nodes: Sequence[Node]) -> bool:
+    """Rule 3: whether fusion has anything to win, and an end."""
+    if len(nodes) > MAX_FUSED_NODES:
+        return False
+    return sum(isinstance(node.op, (Map, Reduce)) for node in nodes) >= 2
+
+
+def pays(nbytes: int, node_count: int, seen: int, family: Family) -> bool:
+    """Rule 5: whether to compile a structure without a program now.
+
+    `nbytes` is what its ops read and write, `seen` how often it came before.
+    """
+    worth = max(MIN_BYTES_TO_FUSE_AT_ONCE, MIN_BYTES_TO_FUSE_AT_ONCE_PER_NODE * node_count)
+    return nbytes >= worth or (seen > 0 and family.may_have_more())
