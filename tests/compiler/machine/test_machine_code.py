@@ -134,6 +134,7 @@ def test_structures_of_fused_graphs_are_bounded(
     monkeypatch.setattr(eager, "_structures", eager._Structures())
     monkeypatch.setattr(eager, "MAX_FUSED_STRUCTURES", 3)
     monkeypatch.setattr(fusion_policy, "MAX_TRIAL_PROGRAMS", 1000)
+    monkeypatch.setattr(eager, "MIN_SYMBOLIC_EXAMPLES", 1000)  # a program for each structure
     for columns in range(300, 320):
         x = matrix(300, columns)
         for _ in range(3):
