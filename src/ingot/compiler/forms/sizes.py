@@ -67,6 +67,7 @@ class Sizes:
         self.numbers: dict[int, Any] = {}  # dimensions that have to have a value
         self.symbols: dict[Monomial, Any] = {}  # what nests call products of atoms
         self._numbers: dict[tuple[Any, ...], int] = {}
+        self._least: dict[Form, int | None] = {}  # bounds by what is known now
 
     # Making sizes
 
@@ -84,7 +85,9 @@ class Sizes:
             self.atoms.append(Atom(number, kind, operands, hint))
         if low is not None:
             known = self._range((((number,), 1),))
-            known.low = low if known.low is None else max(known.low, low)
+            if known.low is None or known.low < low:
+                known.low = low
+                self._least.clear()
         return Size(self, {(number,): 1}, 0, hint)
 
     def later(self, hint: int) -> Size:
@@ -135,7 +138,9 @@ class Sizes:
         found = self._atom("mod", (a, b), hint_of(a) % hint_of(b), low)
         if type(b) is int and b > 0:
             known = self._range(_form(found)[0])
-            known.high = b - 1 if known.high is None else min(known.high, b - 1)
+            if known.high is None or known.high >= b:
+                known.high = b - 1
+                self._least.clear()
         return found
 
     def _require_divisor(self, b: Number) -> None:
@@ -181,6 +186,11 @@ class Sizes:
         """A number that x is no less than, for all shapes; None if there is no telling."""
         if type(x) is int:
             return x
+        if x.key not in self._least:
+            self._least[x.key] = self._bound(x)
+        return self._least[x.key]
+
+    def _bound(self, x: Size) -> int | None:
         form, factor, constant = _form(x)
         least = self._least_by_atoms(x)
         found = self.ranges.get(form)
@@ -279,6 +289,7 @@ class Sizes:
         if wanted in found.excluded or self._is_positive(x) or self._is_positive(-x):
             return False
         found.is_condition = True
+        self._least.clear()
         if x.hint == 0:
             found.low = found.high = wanted
             return True
@@ -310,6 +321,7 @@ class Sizes:
         """Notes that x >= 0 for all shapes that come here."""
         form, factor, constant = _form(x)
         found = self._range(form)
+        self._least.clear()
         if factor > 0:
             bound = -(constant // factor)
             found.low = bound if found.low is None else max(found.low, bound)
