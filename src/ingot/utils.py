@@ -30,10 +30,10 @@ def tree_map(fn: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | No
     """A tree of the same structure with `fn(leaf)` in place of each leaf.
 
     Args:
-        fn: A function of a leaf of `tree` and of the leaves at the same place of `rest`.
+        fn: A function of a leaf of `tree` and of the leaves at the same path in `rest`.
         tree: The tree that gives the structure.
         rest: Trees that have at least what `tree` has.
-        is_leaf: Says of a part of `tree` whether to treat it as a leaf.
+        is_leaf: Says of a subtree of `tree` whether to treat it as a leaf.
 
     Example:
         >>> tree_map(lambda x, y: x + y, {"a": 1, "b": [2, 3]}, {"a": 10, "b": [20, 30]})
@@ -66,7 +66,7 @@ def _mapped(fn: Callable[..., Any], tree: Any, rest: Iterable[Any], is_leaf: IsL
 
 
 class TreeError(ValueError, KeyError, IndexError):
-    """Trees that differ: MLX raises what looking up the missing part raises."""
+    """Trees that differ: MLX raises what looking up the missing subtree raises."""
 
     __str__ = Exception.__str__  # a KeyError shows its text as a value
 
@@ -89,16 +89,16 @@ def refuse_endless(name: str, tree: Any) -> None:
     """Raises ValueError if a tree is too deep to be followed, as those that hold themselves are."""
     waiting = [(tree, 0)]
     while waiting:
-        part, depth = waiting.pop()
+        subtree, depth = waiting.pop()
         if depth > MAX_DEPTH:
             raise ValueError(
                 f"[{name}] a tree has at most {MAX_DEPTH} levels, and this one holds itself or has "
                 "more."
             ) from None
-        if isinstance(part, dict):
-            waiting += [(child, depth + 1) for child in part.values()]
-        elif isinstance(part, (list, tuple)):
-            waiting += [(child, depth + 1) for child in part]
+        if isinstance(subtree, dict):
+            waiting += [(child, depth + 1) for child in subtree.values()]
+        elif isinstance(subtree, (list, tuple)):
+            waiting += [(child, depth + 1) for child in subtree]
 
 
 def tree_map_with_path(
@@ -111,10 +111,10 @@ def tree_map_with_path(
     """As `tree_map`, with a function that gets the leaf's path first.
 
     Args:
-        fn: A function of the path, a leaf of `tree` and the leaves at the same place of `rest`.
+        fn: A function of the path, a leaf of `tree` and the leaves at the same path in `rest`.
         tree: The tree that gives the structure.
         rest: Trees that have at least what `tree` has.
-        is_leaf: Says of a part of `tree` whether to treat it as a leaf.
+        is_leaf: Says of a subtree of `tree` whether to treat it as a leaf.
         path: What all paths begin with. A tree that is a leaf itself has this path.
 
     Example:
@@ -157,7 +157,7 @@ def tree_flatten(
     Args:
         tree: The tree.
         prefix: What all paths begin with; its first character, the dot, is left out.
-        is_leaf: Says of a part of `tree` whether to treat it as a leaf.
+        is_leaf: Says of a subtree of `tree` whether to treat it as a leaf.
         destination: A list or a dict to which the pairs are added; a new list by default.
 
     Returns:
@@ -208,7 +208,7 @@ def _gather(tree: Any, path: str, is_leaf: IsLeaf | None, leaves: list[tuple[str
 
 
 def tree_unflatten(tree: list[tuple[str, Any]] | dict[str, Any]) -> Any:
-    """The tree of a flat form. Parts whose keys are all whole numbers become lists, others dicts.
+    """The tree of a flat form. Subtrees whose keys are all integers become lists, others dicts.
 
     Args:
         tree: Pairs of path and leaf, or a dict from path to leaf, as `tree_flatten` returns them.
@@ -261,7 +261,7 @@ def tree_reduce(
         fn: A function of the value so far and a leaf.
         tree: The tree.
         initializer: The value to begin with; the first leaf if it is None.
-        is_leaf: Says of a part of `tree` whether to treat it as a leaf.
+        is_leaf: Says of a subtree of `tree` whether to treat it as a leaf.
 
     Example:
         >>> tree_reduce(lambda total, x: total + x, {"a": [1, 2], "b": 3}, 0)
@@ -280,7 +280,7 @@ def tree_merge(tree_a: Any, tree_b: Any, merge_fn: Callable[[Any, Any], Any] | N
     Args:
         tree_a: A tree. None and empty containers stand for nothing.
         tree_b: Another one.
-        merge_fn: A function of two leaves that are at the same place; without it, that is an error.
+        merge_fn: A function of two leaves that are at the same path; without it, that is an error.
 
     Example:
         >>> tree_merge({"a": [1]}, {"b": 2})
@@ -318,7 +318,7 @@ def _merged(tree_a: Any, tree_b: Any, merge_fn: Callable[[Any, Any], Any] | None
         return sequence_like(tree_a, [_merged(a, b, merge_fn) for a, b in pairs])
     if merge_fn is None:
         raise ValueError(
-            "[tree_merge] both trees have something at the same place, "
+            "[tree_merge] both trees have something at the same path, "
             f"{value_text(tree_a)} and {value_text(tree_b)}: "
             "give a merge_fn that says which to take."
         )

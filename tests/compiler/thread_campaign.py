@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import ingot.core as mx
-from ingot.runtime.belongings import belongings
+from ingot.runtime.per_owner_cache import per_owner_cache
 
 THREADS = 8
 FUNCTIONS = 20
@@ -154,11 +154,11 @@ def main(seconds: float) -> None:
     campaign.warm_up()
     campaign.run()
     objects = _objects()
-    kept, entries = len(belongings), campaign.entries()
+    kept, entries = len(per_owner_cache), campaign.entries()
     memory = mx.get_active_memory()
     campaign.run()
     grown = _objects() - objects
-    assert len(belongings) <= kept
+    assert len(per_owner_cache) <= kept
     assert campaign.entries() <= FUNCTIONS * len(LENGTHS)
     assert campaign.entries() == entries
     assert grown < 500, f"{grown} more objects than half way"

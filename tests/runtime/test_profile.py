@@ -260,9 +260,9 @@ def test_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_long_profiles_keep_totals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile_module, "MOST_WAITING", 16)
-    monkeypatch.setattr(profile_module, "MOST_SPANS", 10)
-    monkeypatch.setattr(profile_module, "MOST_OPEN", 4)
+    monkeypatch.setattr(profile_module, "MAX_WAITING", 16)
+    monkeypatch.setattr(profile_module, "MAX_SPANS", 10)
+    monkeypatch.setattr(profile_module, "MAX_OPEN", 4)
     small = mx.ones((3,))
     with ingot.profile() as profile:
         for _ in range(100):

@@ -47,5 +47,7 @@ def test_arguments() -> None:
         index_factory("Flat", 8)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"description must be a string, got int"):
         index_factory(8, 8)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"cannot cut vectors of length 10 into M=4 equal parts"):
+    with pytest.raises(
+        ValueError, match=r"cannot cut vectors of length 10 into M=4 equal subvectors"
+    ):
         index_factory(10, "IVF8,PQ4")

@@ -357,10 +357,10 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"\[IVFFlatIndex\] nlist must be 1 or more, got 0"):
             IVFFlatIndex(8, 0)
         with pytest.raises(
-            ValueError, match=r"cannot cut vectors of length 12 into M=5 equal parts"
+            ValueError, match=r"cannot cut vectors of length 12 into M=5 equal subvectors"
         ):
             PQIndex(12, 5)
-        with pytest.raises(ValueError, match=r"at most 8 bits a part, got nbits=12"):
+        with pytest.raises(ValueError, match=r"at most 8 bits a subvector, got nbits=12"):
             PQIndex(12, 4, 12)
         with pytest.raises(ValueError, match=r"has the type '8bit', '4bit', 'fp16', got '3bit'"):
             ScalarQuantizerIndex(12, "3bit")

@@ -205,7 +205,7 @@ class TestCache:
         assert svd.cache_info().traces == 1
 
     def test_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(svd, "MOST_PROGRAMS", 2)
+        monkeypatch.setattr(svd, "MAX_PROGRAMS", 2)
         matrix = mx.array(decaying(50, 40).astype(np.float32))
         for k in (1, 2, 1, 3, 1):
             topk_svd(matrix, k)

@@ -6,7 +6,7 @@ import importlib
 from types import ModuleType
 from typing import Any
 
-__all__ = ["MODULES", "NotInstalledError", "load", "load_part"]
+__all__ = ["MODULES", "NotInstalledError", "load", "load_submodule"]
 
 # What is imported for each, as programs do.
 MODULES = {
@@ -37,7 +37,7 @@ def load(library: str) -> Any:
     return module
 
 
-def load_part(library: str, part: str) -> Any:
+def load_submodule(library: str, submodule: str) -> Any:
     """A module of a library beside the one that `load` gives: ("mlx", "nn") is mlx.nn."""
     load(library)
-    return importlib.import_module(f"{library}.{part}")
+    return importlib.import_module(f"{library}.{submodule}")

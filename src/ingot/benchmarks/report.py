@@ -118,7 +118,7 @@ def _markdown_row(entry: Entry) -> list[str]:
 
 
 def _cells(title: str, number: str, comparisons: list[dict[str, Any]]) -> list[str]:
-    places: dict[str, list[str]] = {name: [] for name in (*_COLUMNS, _OTHERS)}
+    cells: dict[str, list[str]] = {name: [] for name in (*_COLUMNS, _OTHERS)}
     for row in comparisons:
         library = library_of(row["against"])
         column = next((name for name, has in _COLUMNS.items() if library in has), _OTHERS)
@@ -131,8 +131,8 @@ def _cells(title: str, number: str, comparisons: list[dict[str, Any]]) -> list[s
             text += f" (≤ {row['target']:.2g})"
         if column == _OTHERS or len(row["against"].split()) > 2:
             text = f"{row['against']} {text}"
-        places[column].append(text)
-    return [title, number, *(", ".join(texts) or "-" for texts in places.values())]
+        cells[column].append(text)
+    return [title, number, *(", ".join(texts) or "-" for texts in cells.values())]
 
 
 def _row(row: dict[str, Any], unit: str) -> str:

@@ -54,7 +54,7 @@ class Worker:
     ) -> None:
         self.log = tempfile.TemporaryFile()  # noqa: SIM115  (closed by stop)
         self.process = subprocess.Popen(
-            # -P: the folder that the user happens to be in is no place to import from.
+            # -P: nothing is imported from the user's working directory.
             [python, "-P", "-m", __name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -45,7 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"which of {', '.join(CHAPTERS)}; all by default",
     )
     parser.add_argument("--quick", action="store_true", help="small sizes: to see that it runs")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="also write what is shown there")
+    parser.add_argument(
+        "--svg", type=Path, metavar="FILE", help="also write the screen to an SVG file"
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:

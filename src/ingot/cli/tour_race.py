@@ -16,7 +16,7 @@ from rich.markup import escape
 
 import ingot.core as mx
 from ingot.benchmarks.benchmark import Benchmark, Contenders, enter
-from ingot.benchmarks.libraries import load_part
+from ingot.benchmarks.libraries import load_submodule
 from ingot.benchmarks.machine import BusyMeter, busy_line
 from ingot.benchmarks.result import Result
 from ingot.benchmarks.run import QUICK, Effort, run
@@ -61,7 +61,7 @@ def contenders(shape: tuple[int, ...]) -> Contenders:
 
 
 def _numpy_and_scipy(of: Input) -> Callable[[], Any]:
-    erf = load_part("scipy", "special").erf
+    erf = load_submodule("scipy", "special").erf
     return numpy(lambda _, x: x * (1 + erf(x / math.sqrt(2))) / 2, of)
 
 

@@ -99,7 +99,7 @@ def _learn(screen: Screen, training: _Training, x: mx.array, y: mx.array, steps:
     right = mx.mean((model(x) > 0) == (y == 1)).item()
     screen.say(
         f"After {training.steps} compiled steps the loss is {loss:.4f}, and {right:.0%} of the "
-        f"{POINTS} points of two spirals are told apart. What the network thinks of every place:"
+        f"{POINTS} points of two spirals are told apart. What the network predicts at every point:"
     )
     screen.blank()
     screen.picture(mx.sigmoid(model(points)).tolist())

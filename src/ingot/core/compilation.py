@@ -71,10 +71,10 @@ def set_eager_fusion(on: bool) -> None:
 def set_deterministic(on: bool) -> None:
     """Choose whether bits are the same in every evaluation, run and number of threads.
 
-    Math functions then come from the same library whether or not they are fused, the pieces of
-    products do not depend on the number of threads, and BLAS, where NumPy and SciPy call it, runs
-    on one. Everything else is so anyway. The first use of a math function takes longer, because it
-    is compiled.
+    Math functions then come from the same library whether or not they are fused, the blocks of
+    matrix products do not depend on the number of threads, and BLAS, where NumPy and SciPy call it,
+    runs on one. Everything else is so anyway. The first use of a math function takes longer,
+    because it is compiled.
 
     Args:
         on: Whether to; it is off by default, unless INGOT_DETERMINISTIC is "1".

@@ -45,7 +45,7 @@ _NAMESPACES = ("mlx", "metalfaiss", "metalfaiss.faissmlx")
 
 
 def is_mlx(name: str) -> bool:
-    """Whether a module's full name is that of MLX or of a part of it."""
+    """Whether a module's full name is that of MLX or of a submodule of it."""
     return name == "mlx" or name.startswith("mlx.")
 
 
@@ -69,8 +69,8 @@ class Finder:
             return self._spec(name)
         if top != "mlx":
             return None
-        part = rest.partition(".")[0]
-        if part and part not in _PUBLIC + _MISSING:
+        submodule = rest.partition(".")[0]
+        if submodule and submodule not in _PUBLIC + _MISSING:
             return PathFinder.find_spec(name, _portions())
         return self._spec(name)
 
@@ -166,14 +166,14 @@ class _Namespace(Loader):
     def exec_module(self, module: ModuleType) -> None:
         self._finder.installed.append(module.__name__)
         if module.__name__ == "mlx":
-            vars(module)["__getattr__"] = _import_part
+            vars(module)["__getattr__"] = _import_submodule
 
 
-def _import_part(part: str) -> ModuleType:
+def _import_submodule(submodule: str) -> ModuleType:
     """MLX's modules import one another, so after `import mlx.nn` there is `mlx.core`."""
-    if part not in _PUBLIC:
-        raise AttributeError(f"module 'mlx' has no attribute {part!r}", name=part)
-    return importlib.import_module(f"mlx.{part}")
+    if submodule not in _PUBLIC:
+        raise AttributeError(f"module 'mlx' has no attribute {submodule!r}", name=submodule)
+    return importlib.import_module(f"mlx.{submodule}")
 
 
 def _missing_attributes(module: ModuleType, name: str) -> Callable[[str], object]:

@@ -181,7 +181,7 @@ def sparse(
     """An initialiser that draws matrices from a normal distribution, with zeros in each row.
 
     Args:
-        sparsity: The part of each row that is 0.
+        sparsity: The fraction of each row that is 0.
         mean: The mean.
         std: The standard deviation.
         dtype: The dtype of the new arrays.
@@ -203,7 +203,7 @@ def sparse(
 
 
 def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
-    """An initialiser that draws orthogonal matrices; of other than square shape, parts of one.
+    """An initialiser that draws orthogonal matrices, cut to shape if it is not square.
 
     Args:
         gain: A factor for the matrices.

@@ -16,7 +16,7 @@ import ingot.core as mx
 from ingot.graph.errors import type_name
 from ingot.nn.module_html import module_html
 from ingot.nn.substitution import Replacement, entries, lent, parameter_replacements, unchanged
-from ingot.nn.weights import check_weights, parameter_places
+from ingot.nn.weights import check_weights, parameter_slots
 from ingot.runtime.watched import watch_always
 from ingot.utils import tree_flatten
 
@@ -204,7 +204,7 @@ class Module(dict[str, Any]):
         """Replace parameters.
 
         Args:
-            parameters: A tree like that of `parameters()`, or a part of one.
+            parameters: A tree like that of `parameters()`, or a subtree of one.
             strict: Whether what the module does not have is an error, which leaves the module as it
                 was.
 
@@ -218,7 +218,7 @@ class Module(dict[str, Any]):
         """Replace modules in this one.
 
         Args:
-            modules: A tree like that of `children()` or `leaf_modules()`, or a part of one.
+            modules: A tree like that of `children()` or `leaf_modules()`, or a subtree of one.
             strict: Whether what the module does not have is an error, which leaves the module as it
                 was.
 
@@ -338,10 +338,10 @@ class Module(dict[str, Any]):
         names = [keys] if isinstance(keys, str) else list(keys)
         if not strict:
             return names
-        places = self.modules() if recurse else [self]
+        candidates = self.modules() if recurse else [self]
         for name in names:
             # "bias" need not be in every module, but it should be in one.
-            if not any(name in module for module in places):
+            if not any(name in module for module in candidates):
                 raise KeyError(f"[Module] {type(self).__name__} has no member {name}.")
         return names
 
@@ -392,7 +392,7 @@ class Module(dict[str, Any]):
             check_weights(weights, tree_flatten(parameters, destination={}))
         _replace(
             (container, key, weights[path])
-            for path, container, key in parameter_places(self, parameters)
+            for path, container, key in parameter_slots(self, parameters)
             if path in weights
         )
         return self
@@ -467,7 +467,7 @@ def _own_parameter_names(module: Module) -> list[str]:
 
 
 def _module_replacements(container: Any, modules: Any, strict: bool) -> Iterator[Replacement]:
-    """The places of the modules in `container` that the tree `modules` gives new modules for."""
+    """The slots of the modules in `container` that the tree `modules` gives new modules for."""
     for key, value in entries(container, modules, strict, "module"):
         present = container[key]
         if isinstance(present, Module) and isinstance(value, Module):

@@ -1,6 +1,6 @@
-"""Other arrays in the places of a model's own, for a while.
+"""Temporarily replaces the arrays of a model by others.
 
-A model is a tree of dicts and lists (`nn.Module` is a dict). The functions here find the places in
+A model is a tree of dicts and lists (`nn.Module` is a dict). The functions here find the slots in
 it that a tree of new values names, all of them before any is changed, so that an error leaves the
 model as it was; and put back what was there.
 """
@@ -21,9 +21,9 @@ Replacement = tuple[Any, Any, Any]
 
 
 def entries(container: Any, given: Any, strict: bool, what: str) -> Iterator[tuple[Any, Any]]:
-    """The keys and values of `given` for which `container` has a place.
+    """The keys and values of `given` for which `container` has a slot.
 
-    With `strict`, a ValueError says what has no place; otherwise it is left out. `what` names the
+    With `strict`, a ValueError says what has no slot; otherwise it is left out. `what` names the
     kind of thing that is looked for in that sentence.
     """
     if isinstance(given, dict):
@@ -59,11 +59,11 @@ def _contents(container: Any) -> str:
         return f"{type(container).__name__} has {', '.join(map(str, container)) or 'nothing'}"
     if isinstance(container, (list, tuple)):
         return f"the list has {len(container)} items"
-    return f"{type(container).__name__} has no parts"
+    return f"{type(container).__name__} has no children"
 
 
 def parameter_replacements(container: Any, parameters: Any, strict: bool) -> Iterator[Replacement]:
-    """The places of the arrays in `container` that the tree `parameters` gives new values for."""
+    """The slots of the arrays in `container` that the tree `parameters` gives new values for."""
     for key, value in entries(container, parameters, strict, "parameter"):
         present = container[key]
         if not isinstance(present, mx.array):
@@ -80,7 +80,7 @@ def parameter_replacements(container: Any, parameters: Any, strict: bool) -> Ite
 def lent(model: Any, parameters: Any) -> Iterator[None]:
     """Lets `model` have `parameters` meanwhile.
 
-    Afterwards each place that still holds what it was lent gets its own array back. What the model
+    Afterwards each slot that still holds what it was lent gets its own array back. What the model
     changed meanwhile, such as running statistics, stays.
     """
     replaced = []
@@ -109,8 +109,8 @@ def unchanged(model: Any) -> Iterator[None]:
     _keep(model, kept)
     handles: dict[int, mx.array] = {}
     for container, _, _ in kept.values():
-        places = container.items() if isinstance(container, dict) else enumerate(container)
-        for key, value in list(places):
+        slots = container.items() if isinstance(container, dict) else enumerate(container)
+        for key, value in list(slots):
             if isinstance(value, mx.array):
                 # A handle of its own: `x += 1` changes the handle. Tied parameters stay tied.
                 container[key] = handles.setdefault(id(value), copy(value))

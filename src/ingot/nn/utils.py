@@ -91,7 +91,7 @@ def average_gradients(
 def clip_grad_norm_sharded(
     gradients: Any, max_norm: float, group: mx.distributed.Group | None = None
 ) -> tuple[Any, mx.array]:
-    """Scale gradients, of which each process has a part, so that their norm is at most `max_norm`.
+    """Scale gradients, of which each process has a shard, so that their norm is at most `max_norm`.
 
     Args:
         gradients: A tree of arrays.

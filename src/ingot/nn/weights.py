@@ -1,4 +1,4 @@
-"""Weights by name, as files have them: the places of a model they are for, and whether they fit."""
+"""Weights by name, as files have them: the parameters they are for, and whether they fit."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import ingot.core as mx
 
-__all__ = ["check_weights", "parameter_places"]
+__all__ = ["check_weights", "parameter_slots"]
 
 
-def parameter_places(
+def parameter_slots(
     container: Any, parameters: Any, prefix: str = ""
 ) -> Iterator[tuple[str, Any, Any]]:
     """The path of each parameter, the dict or list of the model that holds it, and its key there.
@@ -18,17 +18,17 @@ def parameter_places(
     Names are looked up among those that the model has; nothing is made of the names of a file.
 
     Args:
-        container: The model, or a part of it.
+        container: The model, or a subtree of it.
         parameters: The tree of its parameters.
         prefix: What all paths begin with.
     """
     keys = parameters if isinstance(parameters, dict) else range(len(parameters))
     for key in keys:
-        part = parameters[key]
-        if isinstance(part, mx.array):
+        subtree = parameters[key]
+        if isinstance(subtree, mx.array):
             yield f"{prefix}{key}", container, key
         else:
-            yield from parameter_places(container[key], part, f"{prefix}{key}.")
+            yield from parameter_slots(container[key], subtree, f"{prefix}{key}.")
 
 
 def check_weights(weights: dict[str, Any], parameters: dict[str, mx.array]) -> None:

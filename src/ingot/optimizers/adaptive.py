@@ -134,8 +134,8 @@ class Adam(Optimizer):
         if not self.bias_correction:
             return parameter - rate * mean / (mx.sqrt(square) + self.eps)
         corrected = (rate / (1 - of_mean**self.step)).astype(gradient.dtype)
-        widened = mx.rsqrt(1 - of_square**self.step).astype(gradient.dtype)
-        return parameter - corrected * mean / (mx.sqrt(square) * widened + self.eps)
+        square_correction = mx.rsqrt(1 - of_square**self.step).astype(gradient.dtype)
+        return parameter - corrected * mean / (mx.sqrt(square) * square_correction + self.eps)
 
 
 class AdamW(Adam):

@@ -55,7 +55,7 @@ class Optimizer:
 
         Args:
             model: A module, whose parameters are replaced; or a tree of parameters.
-            gradients: A tree of gradients like that of the parameters, or a part of one.
+            gradients: A tree of gradients like that of the parameters, or a subtree of one.
 
         Returns:
             None for a module. For a tree, which is not changed, the tree of new parameters.
@@ -95,7 +95,7 @@ class Optimizer:
         return self.apply_tree(_named(gradients), _named(parameters))[_UNNAMED]
 
     def init_tree(self, parameters: dict[str, Any]) -> None:
-        """Makes the missing parts of the state."""
+        """Makes the missing entries of the state."""
         for key, child in parameters.items():
             existing = self.state.get(key)
             if isinstance(existing, mx.array):

@@ -43,23 +43,23 @@ class MultiOptimizer(Optimizer):
         return description_html(list(self.optimizers))
 
     def _split(self, tree: dict[str, Any]) -> list[dict[str, Any]]:
-        """The part of the tree that each optimizer takes."""
+        """The subtree that each optimizer takes."""
         if len(self.optimizers) == 1:
             return [tree]
-        parts: list[list[tuple[str, Any]]] = [[] for _ in self.optimizers]
+        subtrees: list[list[tuple[str, Any]]] = [[] for _ in self.optimizers]
         for path, leaf in tree_flatten(tree):
             taker = next(n for n, takes in enumerate(self.filters) if takes(path, leaf))
-            parts[taker].append((path, leaf))
-        return [tree_unflatten(part) if part else {} for part in parts]
+            subtrees[taker].append((path, leaf))
+        return [tree_unflatten(subtree) if subtree else {} for subtree in subtrees]
 
     def init_tree(self, parameters: dict[str, Any]) -> None:
-        for optimizer, part in zip(self.optimizers, self._split(parameters), strict=True):
-            optimizer.init_tree(part)
+        for optimizer, subtree in zip(self.optimizers, self._split(parameters), strict=True):
+            optimizer.init_tree(subtree)
 
     def apply_tree(self, gradients: dict[str, Any], parameters: Any) -> dict[str, Any]:
         updated: dict[str, Any] = {}
-        for optimizer, part in zip(self.optimizers, self._split(gradients), strict=True):
-            updated = tree_merge(updated, optimizer.apply_tree(part, parameters))
+        for optimizer, subtree in zip(self.optimizers, self._split(gradients), strict=True):
+            updated = tree_merge(updated, optimizer.apply_tree(subtree, parameters))
         return updated
 
     @property
@@ -75,8 +75,8 @@ class MultiOptimizer(Optimizer):
                 f"[MultiOptimizer] a state has a list of {len(self.optimizers)} states under "
                 f"'states', got {state!r}."
             )
-        for optimizer, part in zip(self.optimizers, states, strict=True):
-            optimizer.state = part
+        for optimizer, subtree in zip(self.optimizers, states, strict=True):
+            optimizer.state = subtree
 
     @property
     def learning_rate(self) -> mx.array:

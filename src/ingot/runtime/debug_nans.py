@@ -161,7 +161,7 @@ def _message(
     ]
     if len(inputs) > MAX_INPUTS_SHOWN:
         lines.append(f"  and {len(inputs) - MAX_INPUTS_SHOWN} inputs more")
-    first = ", ".join(str(int(place)) for place in np.argwhere(wrong)[0])
+    first = ", ".join(str(int(index)) for index in np.argwhere(wrong)[0])
     index = f", the first at [{first}]" if values.ndim else ""
     lines.append(f"  result: {_described(values)}{index}")
     return "\n".join(lines)

@@ -1,10 +1,10 @@
 """Evaluation: computes lazy arrays when their values are needed, now or in the background.
 
-The walk over the graph is native (`_native/evaluate/evaluate.c`): it calls each op's `evaluate`
+The graph traversal is native (`_native/evaluate/evaluate.c`): it calls each op's `evaluate`
 rule in dependency order, in a context in which NumPy neither warns about floating-point errors nor
-allocates outside ingot's memory. `async_eval` gives the same walk to one background thread. The
-nodes that it will compute are marked as pending, so that whoever needs one of them waits instead of
-computing it again; the background thread itself never waits, hence nothing can wait for ever.
+allocates outside ingot's memory. `async_eval` hands the same traversal to one background thread.
+The nodes that it will compute are marked as pending, so that a thread that needs one of them waits
+instead of computing it again; the background thread itself never waits, so there is no deadlock.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from ingot.graph.shape import size_of
 
 __all__ = ["evaluating", "install", "named"]
 
-ADVICE = "Compute in smaller pieces, or drop arrays that are not needed any more."
+ADVICE = "Compute in smaller chunks, or drop arrays that are not needed any more."
 
 
 class _Thread(threading.local):
@@ -75,7 +75,7 @@ def _explain_instruction(error: BaseException, about: Any, number: int) -> BaseE
 
 
 def _step_text(step: Any) -> str:
-    """The op that the user's program has; programs have others in its place."""
+    """Names the op that the user wrote, which the program may have expanded into others."""
     step = step.expanded_from or step
     source = step.source
     if isinstance(source, int):  # the position of a node in a graph that was not traced
@@ -148,10 +148,10 @@ def _shorten(error: BaseException) -> None:
         if not _native.is_own_code(entry.tb_frame.f_code):
             kept.append(entry)
         entry = entry.tb_next
-    shown = None
+    shortened = None
     for each in reversed(kept):
-        shown = TracebackType(shown, each.tb_frame, each.tb_lasti, each.tb_lineno)
-    error.__traceback__ = shown
+        shortened = TracebackType(shortened, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    error.__traceback__ = shortened
 
 
 def install() -> None:

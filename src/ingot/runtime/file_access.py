@@ -1,8 +1,8 @@
 """How files are opened, read and written, whatever their format.
 
-A file is written beside its place and renamed, so that readers find the old one or the new one and
-nothing in between. Elements are read into the memory of the array that they become, and only once
-the file is known to have them all.
+A file is written under a temporary name in the same folder and then renamed, so that readers find
+the old one or the new one and nothing in between. Elements are read straight into
+the memory of the new array, and only once the file is known to have them all.
 """
 
 from __future__ import annotations

@@ -27,9 +27,9 @@ from ingot.runtime.profile_output import Row, Span, table_html, table_text, writ
 
 __all__ = ["Profile", "is_profiling", "profile", "profiled", "program_times", "set_graph_origins"]
 
-MOST_WAITING = 1 << 16  # reports that wait before totals are made of them
-MOST_SPANS = 1 << 18  # kept for the trace file; totals count all
-MOST_OPEN = 1 << 12  # finished spans of a thread that a later one may turn out to enclose
+MAX_WAITING = 1 << 16  # reports that wait before totals are made of them
+MAX_SPANS = 1 << 18  # kept for the trace file; totals count all
+MAX_OPEN = 1 << 12  # finished spans of a thread that a later one may turn out to enclose
 
 _lock = threading.Lock()
 _running: tuple[Profile | _TimesOf, ...] = ()
@@ -133,7 +133,7 @@ class Profile:
 
     def _take(self, report: tuple[Any, ...]) -> None:
         self._waiting.append(report)
-        if len(self._waiting) >= MOST_WAITING:
+        if len(self._waiting) >= MAX_WAITING:
             self._fold()
 
     def _fold(self) -> None:
@@ -180,16 +180,16 @@ class Profile:
         while ended and ended[-1][0] >= begin:
             inside += ended.pop()[1]
         ended.append((begin, end - begin))
-        if len(ended) > 2 * MOST_OPEN:
+        if len(ended) > 2 * MAX_OPEN:
             # one entry for the oldest, so that the sum of all stays the time in ingot
-            old = ended[:MOST_OPEN]
-            ended[:MOST_OPEN] = [(old[0][0], sum(duration for _, duration in old))]
+            old = ended[:MAX_OPEN]
+            ended[:MAX_OPEN] = [(old[0][0], sum(duration for _, duration in old))]
         row.calls += 1
         row.nanoseconds += max(0, end - begin - inside)
         row.bytes += nbytes
         row.flops += flops
         self._threads.setdefault(thread, thread_name)
-        if len(self._spans) < MOST_SPANS:
+        if len(self._spans) < MAX_SPANS:
             self._spans.append(Span(row, begin, end, thread, nbytes, flops))
         else:
             self._left_out += 1

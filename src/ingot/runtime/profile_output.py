@@ -25,7 +25,7 @@ KINDS = {
     "compile": "tracing, optimising, machine code",
 }
 MAX_HTML_ROWS = 100
-MOST_LINES = 3  # of the user's program that a row of the table names
+MAX_LINES = 3  # of the user's program that a row of the table names
 
 
 @dataclass(eq=False)
@@ -112,8 +112,8 @@ def table_text(rows: Sequence[Row], seconds: float, elsewhere: float) -> str:
 
 def _cells(row: Row, seconds: float) -> tuple[str, ...]:
     share = f"{100 * row.seconds / seconds:.1f}%" if seconds else ""
-    lines = ", ".join(row.lines[:MOST_LINES])
-    more = len(row.sources) - MOST_LINES
+    lines = ", ".join(row.lines[:MAX_LINES])
+    more = len(row.sources) - MAX_LINES
     return (
         row.kind,
         row.name,

@@ -86,15 +86,15 @@ def working(what: str, done: int = 0, total: int = 0) -> None:
 
 
 class _Display(Protocol):
-    """Where progress is shown."""
+    """Where progress is displayed."""
 
     interval: float
 
     def show(self, task: compiling, others: int) -> None:
-        """Shows a compilation, of which there are `others`, in place of what was shown before."""
+        """Displays a compilation, and that `others` more run, in place of the previous text."""
 
     def clear(self) -> None:
-        """Takes away what was shown."""
+        """Erases the displayed text."""
 
 
 def _bar(task: compiling) -> str:
@@ -212,7 +212,7 @@ class _Watcher:
     def _start(self) -> None:
         self._changed = threading.Condition(threading.RLock())
         self._tasks: list[compiling] = []
-        self._shown: compiling | None = None
+        self._displayed: compiling | None = None
         self._display: _Display | None = None
         self._thread: threading.Thread | None = None
 
@@ -224,7 +224,7 @@ class _Watcher:
         if display is None:
             return
         with self._changed:
-            if self._shown is None:
+            if self._displayed is None:
                 self._display = display
             self._tasks.append(task)
             if self._thread is None:
@@ -236,23 +236,23 @@ class _Watcher:
                 self._changed.notify()
 
     def remove(self, task: compiling) -> None:
-        """Ends watching; what was shown of it is gone when this returns."""
+        """Ends watching; its text is erased when this returns."""
         if not self._tasks:
             return
         with self._changed:
             if task in self._tasks:
                 self._tasks.remove(task)
-            if self._shown is task:
+            if self._displayed is task:
                 self._clear()
 
     def _clear(self) -> None:
-        self._shown = None
+        self._displayed = None
         if self._display is not None:
             self._say(self._display.clear)
 
     def _say(self, say: Any, *arguments: Any) -> None:
-        """Writes something. Streams and front ends may be of any kind and fail in any way: whoever
-        compiles does not hear of it, and nothing more is shown.
+        """Writes something. Streams and front ends may be of any kind and fail in any way: an error
+        turns the display off and never reaches the code that compiles.
         """
         try:
             say(*arguments)
@@ -269,7 +269,7 @@ class _Watcher:
                     self._changed.wait(self._step())
 
     def _step(self) -> float:
-        """Shows what is due; how long until there is more."""
+        """Displays what is due; returns the seconds until the next update."""
         now = time.perf_counter()
         task = min(self._tasks, key=lambda task: task.began)
         rest = task.began + DELAY - now
@@ -278,7 +278,7 @@ class _Watcher:
         display = self._display
         if display is None:
             return IDLE
-        self._shown = task
+        self._displayed = task
         self._say(display.show, task, len(self._tasks) - 1)
         return display.interval
 
@@ -290,9 +290,9 @@ class _Watcher:
             self._display = None
 
     def write_line(self, text: str) -> None:
-        """A line on stderr, which what is shown makes room for."""
+        """Writes a line on stderr, after erasing the displayed text."""
         with self._changed:
-            if self._shown is not None:
+            if self._displayed is not None:
                 self._clear()
             sys.stderr.write(f"{text}\n")
             sys.stderr.flush()
@@ -305,7 +305,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def write_line(text: str) -> None:
-    """Writes a line on stderr beside what is shown there."""
+    """Writes a line on stderr without disturbing the progress displayed there."""
     _watcher.write_line(text)
 
 

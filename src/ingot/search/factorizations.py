@@ -1,7 +1,7 @@
 """Factors of tall matrices, made of products of matrices: the steps of `topk_svd`.
 
-`tall_qr` is a QR decomposition for matrices with few columns. LAPACK's (Householder's method) walks
-through them column by column; here the triangular factor comes from the small matrix of inner
+`tall_qr` is a QR decomposition for matrices with few columns. LAPACK's (Householder's method) goes
+column by column; here the triangular factor comes from the small matrix of inner
 products (Cholesky), in double precision and, if need be, twice. What is left for LAPACK are
 matrices whose columns are dependent. `ritz_vectors` is the last step of `topk_svd`, and
 `two_sided_product` is A^T (A V), which reads A once.
@@ -127,12 +127,12 @@ class RitzVectors(Host):
         wide = product.astype(np.float64)
         # The matrix is small: threads of BLAS would only wait for each other.
         with one_blas_thread(), raising("[topk_svd] eigenvalues did not converge."):
-            _, turn = np.linalg.eigh(matrix_product(wide.T, wide))
-        turn = turn[:, : -self.k - 1 : -1].copy()  # the largest comes first
-        left, triangle = _orthonormalised(matrix_product(wide, turn), True)
+            _, rotation = np.linalg.eigh(matrix_product(wide.T, wide))
+        rotation = rotation[:, : -self.k - 1 : -1].copy()  # the largest comes first
+        left, triangle = _orthonormalised(matrix_product(wide, rotation), True)
         values = triangle.diagonal()
-        order = np.argsort(-values, kind="stable")  # tiny ones may have changed places
-        vectors = matrix_product(turn.T, basis.T.astype(np.float64))
+        order = np.argsort(-values, kind="stable")  # rounding may have swapped tiny ones
+        vectors = matrix_product(rotation.T, basis.T.astype(np.float64))
         dtype = product.dtype
         return (
             left[:, order].astype(dtype, order="C"),
@@ -162,9 +162,9 @@ class TwoSidedProduct(Host):
         if a.nbytes < _WORTH_THREADS:
             return _summed_bands(matrix_product, a, v, height, starts)
         share = -(-len(starts) // _native.get_num_threads())
-        parts = [starts[first : first + share] for first in range(0, len(starts), share)]
+        chunks = [starts[first : first + share] for first in range(0, len(starts), share)]
         # Each thread multiplies by itself, so that a band stays in the cache of its core.
-        sums = each_in_parallel(lambda part: _summed_bands(np.matmul, a, v, height, part), parts)
+        sums = each_in_parallel(lambda chunk: _summed_bands(np.matmul, a, v, height, chunk), chunks)
         return reduce(np.add, sums)
 
     def vjp(self, cotangent: array, out: array, a: array, v: array) -> tuple[Any, Any]:

@@ -20,8 +20,8 @@ from ingot.search.top_k import as_count
 __all__ = ["index_factory"]
 
 _UNDERSTOOD = (
-    '"Flat", "PQ16", "PQ16x4" (4 bits a part), "SQ8", "SQ4", "SQfp16", and each of them behind '
-    '"IVF256," (256 inverted lists), such as "IVF256,PQ16"'
+    '"Flat", "PQ16", "PQ16x4" (4 bits a subvector), "SQ8", "SQ4", "SQfp16", and each of them '
+    'behind "IVF256," (256 inverted lists), such as "IVF256,PQ16"'
 )
 _QTYPES = {"8": "8bit", "4": "4bit", "fp16": "fp16"}
 
@@ -37,7 +37,7 @@ def index_factory(
 
     Args:
         d: The length of vectors.
-        description: "Flat" (vectors as they are), "PQ16" (16 parts of 8 bits), "PQ16x4" (of 4
+        description: "Flat" (vectors as they are), "PQ16" (16 subvectors of 8 bits), "PQ16x4" (of 4
             bits), "SQ8", "SQ4" or "SQfp16" (8, 4 or 16 bits a component), or one of these for
             inverted lists: "IVF256,Flat", "IVF256,PQ16", "IVF256,SQ8" with 256 lists.
         metric: "l2", "inner_product", "cosine", a MetricType, or faiss's number; "Flat" also takes

@@ -15,7 +15,7 @@ from ingot.runtime.file_access import File
 from ingot.search.metrics import MetricType, as_metric
 from ingot.search.nearest_evaluation import rows_within
 from ingot.search.storage import VectorStorage, refuse_in_trace
-from ingot.search.storage_files import Part, load_index, save_index
+from ingot.search.storage_files import ArraySpec, load_index, save_index
 from ingot.search.top_k import as_count, as_rows, as_vectors, nearest_of
 
 __all__ = ["FlatIndex", "as_ids", "as_number"]
@@ -189,8 +189,10 @@ class FlatIndex:
         found.require(set(found.settings) == {"d", "metric"}, "its settings are not d and metric")
         arguments = {"d": found.settings["d"], "metric_type": found.settings["metric"]}
         made: FlatIndex = found.make(cls, arguments)
-        rows = Part(np.dtype(np.float32), ("vectors", made.d))
-        found.check({"vectors": rows, "ids": Part(np.dtype(np.int64), ("vectors",), optional=True)})
+        rows = ArraySpec(np.dtype(np.float32), ("vectors", made.d))
+        found.check(
+            {"vectors": rows, "ids": ArraySpec(np.dtype(np.int64), ("vectors",), optional=True)}
+        )
         ids = found.arrays.get("ids")
         found.require(ids is None or not (ids == -1).any(), "-1 is among the ids, and is none")
         made._storage.append("load", found.arrays["vectors"], ids)

@@ -2,7 +2,7 @@
 
 Vectors come in stacks, each of which gets centroids of its own: a product quantizer trains all of
 its codebooks at once. One iteration is one compiled function: it finds the nearest centroid of
-every vector and adds the vectors up for each centroid. As in faiss, a random part of very many
+every vector and adds the vectors up for each centroid. As in faiss, a random sample of very many
 vectors is enough, and a centroid that no vector is near to takes half of another cluster: here of
 the one with the largest error.
 """
@@ -25,7 +25,7 @@ from ingot.search.metrics import MetricType
 
 __all__ = ["nearest_centroid", "train_centroids", "unit_vectors"]
 
-MOST_PER_CENTROID = 256  # vectors that training looks at
+MAX_PER_CENTROID = 256  # vectors that training looks at
 LEAST_PER_CENTROID = 39  # vectors without which centroids say little about others
 _SIMILARITIES = 1 << 20  # of vectors and centroids, that are computed at once
 _APART = 1 / 1024  # by which the halves of a divided cluster differ, relatively
@@ -65,7 +65,7 @@ def train_centroids(
             stacklevel=4,
         )
     chance = np.random.default_rng(seed)
-    order = chance.permutation(count)[: MOST_PER_CENTROID * k]
+    order = chance.permutation(count)[: MAX_PER_CENTROID * k]
     vectors = np.ascontiguousarray(stacks[:, order])
     centroids = vectors[:, :k].copy()
     if count == k:
@@ -90,8 +90,8 @@ def _totals(
     sums = np.zeros(centroids.shape)
     counts, errors = np.zeros(centroids.shape[:2]), np.zeros(centroids.shape[:2])
     given = mx.array(centroids)
-    for part in _parts(vectors.shape[1], centroids.size // centroids.shape[2]):
-        some = mx.array(np.ascontiguousarray(vectors[:, part]))
+    for chunk in _chunks(vectors.shape[1], centroids.size // centroids.shape[2]):
+        some = mx.array(np.ascontiguousarray(vectors[:, chunk]))
         step = _compiled_step()(some, given, metric.value)
         sums += np.array(step[0])
         counts += np.array(step[1])
@@ -99,8 +99,8 @@ def _totals(
     return sums, counts, errors
 
 
-def _parts(count: int, centroids: int) -> Iterator[slice]:
-    """Parts of vectors whose similarities to all centroids fit a few megabytes."""
+def _chunks(count: int, centroids: int) -> Iterator[slice]:
+    """Slices of vectors whose similarities to all centroids fit in a few megabytes."""
     length = max(1, _SIMILARITIES // centroids)
     for start in range(0, count, length):
         yield slice(start, min(count, start + length))
@@ -125,14 +125,14 @@ def _step(vectors: mx.array, centroids: mx.array, metric: str) -> tuple[mx.array
     distances = mx.max(similarities, -1)
     if metric != MetricType.INNER_PRODUCT.value:
         distances = mx.maximum(mx.sum(mx.square(vectors), -1) - 2 * distances, 0)
-    places = (
+    indices = (
         mx.argmax(similarities, -1).astype(mx.int32)
         + mx.arange(stacks, dtype=mx.int32)[:, None] * k
     )
-    places = places.reshape(-1)
-    sums = mx.zeros((stacks * k, d)).at[places].add(vectors.reshape(-1, d))
-    counts = mx.zeros((stacks * k,)).at[places].add(mx.ones(places.shape))
-    errors = mx.zeros((stacks * k,)).at[places].add(distances.reshape(-1))
+    indices = indices.reshape(-1)
+    sums = mx.zeros((stacks * k, d)).at[indices].add(vectors.reshape(-1, d))
+    counts = mx.zeros((stacks * k,)).at[indices].add(mx.ones(indices.shape))
+    errors = mx.zeros((stacks * k,)).at[indices].add(distances.reshape(-1))
     return sums.reshape(stacks, k, d), counts.reshape(stacks, k), errors.reshape(stacks, k)
 
 
@@ -145,12 +145,12 @@ def _moved(
         sums, counts[..., None], out=centroids.astype(np.float64), where=filled[..., None]
     )
     weights = weights.copy()
-    for stack, place in zip(*np.nonzero(~filled), strict=True):
+    for stack, empty in zip(*np.nonzero(~filled), strict=True):
         heaviest = int(weights[stack].argmax())
         signs = np.where(np.arange(means.shape[2]) % 2 == 0, _APART, -_APART)
-        means[stack, place] = means[stack, heaviest] * (1 + signs)
+        means[stack, empty] = means[stack, heaviest] * (1 + signs)
         means[stack, heaviest] *= 1 - signs
-        weights[stack, place] = weights[stack, heaviest] / 2
+        weights[stack, empty] = weights[stack, heaviest] / 2
         weights[stack, heaviest] /= 2
     return means.astype(np.float32)
 
@@ -162,11 +162,11 @@ def nearest_centroid(stacks: np.ndarray, centroids: np.ndarray, metric: MetricTy
     """
     found = np.empty(stacks.shape[:2], np.int64)
     halves = 0.5 * np.einsum("skd,skd->sk", centroids, centroids)[:, None]
-    for part in _parts(stacks.shape[1], centroids.size // centroids.shape[2]):
-        similarities = matrix_product(stacks[:, part], centroids.transpose(0, 2, 1))
+    for chunk in _chunks(stacks.shape[1], centroids.size // centroids.shape[2]):
+        similarities = matrix_product(stacks[:, chunk], centroids.transpose(0, 2, 1))
         if metric is not MetricType.INNER_PRODUCT:
             similarities -= halves
-        found[:, part] = similarities.argmax(-1)
+        found[:, chunk] = similarities.argmax(-1)
     return found
 
 

@@ -62,14 +62,14 @@ class Nearest(Host):
         if queries.ndim == 2:
             nearest_rows(queries, database, int(count), self.metric, distances, positions)
             return distances, positions
-        for place in np.ndindex(*queries.shape[:-2]):
+        for index in np.ndindex(*queries.shape[:-2]):
             nearest_rows(
-                queries[place],
-                database[place],
-                int(count[place]),
+                queries[index],
+                database[index],
+                int(count[index]),
                 self.metric,
-                distances[place],
-                positions[place],
+                distances[index],
+                positions[index],
             )
         return distances, positions
 

@@ -1,8 +1,8 @@
-"""Product quantizer: a vector is cut into parts, and each is replaced by the nearest of a codebook.
+"""Product quantizer: a vector is cut into subvectors, each replaced by the nearest codebook entry.
 
 The distance of a query to a code (asymmetric, because the query is not coded) is the sum of one
-number for each part, from tables of the query's distances to all entries of the codebooks. It is
-the same as the distance to the vector that the code stands for.
+number for each subvector, from tables of the query's distances to all entries of the codebooks. It
+is the same as the distance to the vector that the code stands for.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ingot.search.top_k import as_count
 __all__ = ["ProductQuantizer"]
 
 
-MAX_TRIED = 4096  # numbers of parts that a sentence may propose
+MAX_TRIED = 4096  # values of M that an error message considers
 
 
 class ProductQuantizer:
-    """Codes of one byte for each part of a vector.
+    """Codes of one byte for each subvector.
 
     Args:
         name: What error sentences begin with.
         d: The length of vectors.
-        M: The number of parts, which must divide `d`.
+        M: The number of subvectors, which must divide `d`.
         nbits: Codebooks have 2**nbits entries; from 1 to 8.
     """
 
@@ -39,12 +39,12 @@ class ProductQuantizer:
         self.code_size = as_count(name, "M", M)
         self.nbits = as_count(name, "nbits", nbits)
         if self.nbits > 8:
-            raise ValueError(f"[{name}] codes have at most 8 bits a part, got nbits={nbits}.")
+            raise ValueError(f"[{name}] codes have at most 8 bits a subvector, got nbits={nbits}.")
         if d % self.code_size != 0:
             divisors = [str(m) for m in range(1, min(d, MAX_TRIED) + 1) if d % m == 0]
             raise ValueError(
-                f"[{name}] cannot cut vectors of length {d} into M={M} equal parts: choose M among "
-                f"{', '.join(divisors)}."
+                f"[{name}] cannot cut vectors of length {d} into M={M} equal subvectors: choose "
+                f"M among {', '.join(divisors)}."
             )
         self._length = d // self.code_size
         self.codebooks: np.ndarray | None = None  # (M, 2**nbits, d / M)
@@ -58,8 +58,8 @@ class ProductQuantizer:
     def train(self, vectors: np.ndarray, seed: int, progress: bool | None) -> None:
         """Learns codebooks, all of them at once."""
         self.codebooks = train_centroids(
-            f"a product quantizer of {self.code_size} parts",
-            self._parts(vectors),
+            f"a product quantizer of {self.code_size} subvectors",
+            self._subvectors(vectors),
             1 << self.nbits,
             seed=seed,
             progress=progress,
@@ -68,25 +68,25 @@ class ProductQuantizer:
     def encode(self, vectors: np.ndarray) -> np.ndarray:
         """The numbers of the nearest entries of the codebooks."""
         assert self.codebooks is not None
-        return nearest_centroid(self._parts(vectors), self.codebooks, MetricType.L2).T.astype(
+        return nearest_centroid(self._subvectors(vectors), self.codebooks, MetricType.L2).T.astype(
             np.uint8, order="C"
         )
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """The entries of the codebooks, put together."""
         assert self.codebooks is not None
-        parts, entries, length = self.codebooks.shape
-        rows = codes + np.arange(0, parts * entries, entries)
+        subvectors, entries, length = self.codebooks.shape
+        rows = codes + np.arange(0, subvectors * entries, entries)
         found = np.take(self.codebooks.reshape(-1, length), rows, 0)
-        return found.reshape(len(codes), parts * length)
+        return found.reshape(len(codes), subvectors * length)
 
     def format(self) -> CodeFormat:
         """The codebooks, transposed; kept as long as they are the same."""
         assert self.codebooks is not None
         kept = self._columns
         if kept is None or kept[0] is not self.codebooks:
-            parts, entries, length = self.codebooks.shape
-            columns = self.codebooks.transpose(0, 2, 1).reshape(parts * length, entries)
+            subvectors, entries, length = self.codebooks.shape
+            columns = self.codebooks.transpose(0, 2, 1).reshape(subvectors * length, entries)
             kept = self._columns = self.codebooks, np.ascontiguousarray(columns)
         return CodeFormat(CodeKind.PARTS, codebooks=kept[1])
 
@@ -106,8 +106,8 @@ class ProductQuantizer:
             return f"there is a code {most}, and codebooks have {1 << self.nbits} entries"
         return None
 
-    def _parts(self, vectors: np.ndarray) -> np.ndarray:
-        """The parts (M, number, d / M) of vectors."""
+    def _subvectors(self, vectors: np.ndarray) -> np.ndarray:
+        """The subvectors (M, number, d / M) of vectors."""
         length = vectors.shape[1] // self.code_size
-        parts = vectors.reshape(len(vectors), self.code_size, length).transpose(1, 0, 2)
-        return np.ascontiguousarray(parts)
+        subvectors = vectors.reshape(len(vectors), self.code_size, length).transpose(1, 0, 2)
+        return np.ascontiguousarray(subvectors)

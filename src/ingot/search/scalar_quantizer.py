@@ -64,13 +64,13 @@ class ScalarQuantizer:
             return np.clip(vectors, -largest, largest).astype(np.float16)
         assert self._lowest is not None
         assert self._range is not None
-        places = np.divide(
+        fractions = np.divide(
             vectors - self._lowest,
             self._range,
             out=np.zeros(vectors.shape, np.float32),
             where=self._range > 0,
         )
-        codes = (np.clip(places, 0, 1) * np.float32(self._steps)).astype(np.uint8)
+        codes = (np.clip(fractions, 0, 1) * np.float32(self._steps)).astype(np.uint8)
         if self.qtype == "8bit":
             return codes
         padded = np.zeros((len(codes), 2 * self.code_size), np.uint8)

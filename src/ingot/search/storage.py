@@ -108,16 +108,16 @@ class VectorStorage:
         """
         with self._lock:
             rows, ids = self.values()
-            places = np.flatnonzero(~np.isin(ids, unwanted))
-            removed = self._count - len(places)
+            kept = np.flatnonzero(~np.isin(ids, unwanted))
+            removed = self._count - len(kept)
             if removed == 0:
                 return 0
             self._rows = _room(self._rows.shape, np.float32)
-            np.take(rows, places, 0, out=self._rows[: len(places)], mode="clip")
+            np.take(rows, kept, 0, out=self._rows[: len(kept)], mode="clip")
             if self._ids is not None:
                 self._ids = _room(self._ids.shape, np.int64)
-                self._ids[: len(places)] = ids[places]
-            self._publish(len(places))
+                self._ids[: len(kept)] = ids[kept]
+            self._publish(len(kept))
             return removed
 
     def clear(self) -> None:

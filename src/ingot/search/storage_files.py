@@ -1,7 +1,7 @@
 """Files of indexes: arrays and settings in one .safetensors file, with a checksum.
 
-Nothing in a file is ever executed. Files are written as a whole or not at all. An index says what
-the parts of its file must be (`Part`), and a file whose parts contradict that or each other is
+Nothing in a file is ever executed. Files are written as a whole or not at all. An index says which
+arrays its file must hold (`ArraySpec`), and a file whose arrays contradict that or each other is
 refused when it is read.
 """
 
@@ -21,7 +21,7 @@ from ingot.graph.lazy_dataclass import dataclass
 from ingot.runtime.file_access import File, FileError, as_bytes, path_of
 from ingot.runtime.files import load, save_safetensors
 
-__all__ = ["IndexFile", "Part", "load_index", "save_index"]
+__all__ = ["ArraySpec", "IndexFile", "load_index", "save_index"]
 
 _SUFFIX = ".safetensors"
 _VERSION = 1
@@ -46,12 +46,12 @@ def save_index(
 
 
 @dataclass(frozen=True)
-class Part:
+class ArraySpec:
     """What an array of a file must be.
 
     Attributes:
         dtype: Its dtype.
-        shape: Its lengths. A name stands for any length, which is the same for all parts.
+        shape: Its lengths. A name stands for any length, which is the same in all arrays.
         trained: Whether only trained indexes have it.
         optional: Whether it may be missing.
     """
@@ -67,18 +67,18 @@ class IndexFile:
     """The contents of a file of an index.
 
     Attributes:
-        shown: What sentences call the file.
+        name: The file's name in error messages.
         settings: Numbers, strings and the like, by name.
         arrays: The arrays by name.
     """
 
-    shown: str
+    name: str
     settings: dict[str, Any]
     arrays: dict[str, np.ndarray]
 
     def refuse(self, reason: str) -> NoReturn:
-        """Raises FileError: the parts of the file contradict each other."""
-        raise FileError(f"[load] {self.shown} contradicts itself: {reason}.")
+        """Raises FileError: the contents of the file contradict each other."""
+        raise FileError(f"[load] {self.name} contradicts itself: {reason}.")
 
     def require(self, holds: bool, reason: str) -> None:
         """FileError with the reason unless something holds."""
@@ -103,37 +103,37 @@ class IndexFile:
         except (TypeError, ValueError) as error:
             self.refuse(f"its settings make no {kind.__name__}: {str(error).rstrip('.')}")
 
-    def check(self, expected: Mapping[str, Part]) -> None:
+    def check(self, expected: Mapping[str, ArraySpec]) -> None:
         """FileError unless the arrays are what an index expects, and finite."""
         for name in self.arrays:
             self.require(name in expected, f"an index of this class has no {name}")
         lengths: dict[str, tuple[int, str]] = {}
-        for name, part in expected.items():
+        for name, spec in expected.items():
             found = self.arrays.get(name)
             if found is None:
-                self.require(part.trained or part.optional, f"{name} is missing")
+                self.require(spec.trained or spec.optional, f"{name} is missing")
                 continue
-            self._check_part(name, part, found, lengths)
-        trained = [name for name, part in expected.items() if part.trained]
+            self._check_array(name, spec, found, lengths)
+        trained = [name for name, spec in expected.items() if spec.trained]
         there = [name for name in trained if name in self.arrays]
         missing = [name for name in trained if name not in self.arrays]
         if missing and (there or len(self.arrays.get("ids", ())) > 0):
             self.refuse(f"{missing[0]} is missing, without which there is nothing trained")
 
-    def _check_part(
-        self, name: str, part: Part, found: np.ndarray, lengths: dict[str, tuple[int, str]]
+    def _check_array(
+        self, name: str, spec: ArraySpec, found: np.ndarray, lengths: dict[str, tuple[int, str]]
     ) -> None:
-        if found.dtype != part.dtype:
-            self.refuse(f"{name} must be of dtype {part.dtype}, got {found.dtype}")
-        if found.ndim != len(part.shape):
-            self.refuse(f"{name} must have {len(part.shape)} axes, got shape {found.shape}")
-        for length, wanted in zip(found.shape, part.shape, strict=True):
+        if found.dtype != spec.dtype:
+            self.refuse(f"{name} must be of dtype {spec.dtype}, got {found.dtype}")
+        if found.ndim != len(spec.shape):
+            self.refuse(f"{name} must have {len(spec.shape)} axes, got shape {found.shape}")
+        for length, wanted in zip(found.shape, spec.shape, strict=True):
             if isinstance(wanted, str):
                 known, owner = lengths.setdefault(wanted, (length, name))
                 if length != known:
                     self.refuse(f"{owner} has {known} rows, and {name} has {length}")
             elif length != wanted:
-                self.refuse(f"{name} must have the shape {part.shape}, got {found.shape}")
+                self.refuse(f"{name} must have the shape {spec.shape}, got {found.shape}")
         if found.dtype.kind == "f" and not np.isfinite(found).all():
             self.refuse(f"{name} has NaN or infinity in it")
 
@@ -148,31 +148,31 @@ def load_index(file: File, kind: str) -> IndexFile:
     path = path_of("load", file)
     if path is not None:
         where = path if path.suffix == _SUFFIX else path.with_name(path.name + _SUFFIX)
-    shown = str(where) if isinstance(where, Path) else str(getattr(file, "name", "the file"))
+    label = str(where) if isinstance(where, Path) else str(getattr(file, "name", "the file"))
     arrays, metadata = load(where, "safetensors", True)
     header = metadata.get("ingot.search")
     if header is None:
-        raise FileError(f"[load] {shown} holds arrays, but no index that ingot saved.")
+        raise FileError(f"[load] {label} holds arrays, but no index that ingot saved.")
     if metadata.get("checksum") != _checksum(header, arrays):
         raise FileError(
-            f"[load] {shown} is damaged: its contents do not have the checksum that was saved."
+            f"[load] {label} is damaged: its contents do not have the checksum that was saved."
         )
-    found = _parsed(shown, header)
+    found = _parsed(label, header)
     if found["version"] != _VERSION:
         raise FileError(
-            f"[load] {shown} has version {found['version']} of the format; this ingot reads "
+            f"[load] {label} has version {found['version']} of the format; this ingot reads "
             f"version {_VERSION}."
         )
     if found["kind"] != kind:
         raise FileError(
-            f"[load] {shown} holds an index of the class {found['kind']}, not {kind}: "
+            f"[load] {label} holds an index of the class {found['kind']}, not {kind}: "
             f"use {found['kind']}.load."
         )
     values = {name: value._data for name, value in arrays.items()}
-    return IndexFile(shown, found["settings"], values)
+    return IndexFile(label, found["settings"], values)
 
 
-def _parsed(shown: str, header: str) -> dict[str, Any]:
+def _parsed(label: str, header: str) -> dict[str, Any]:
     try:
         found = json.loads(header)
     except (ValueError, RecursionError):
@@ -182,7 +182,7 @@ def _parsed(shown: str, header: str) -> dict[str, Any]:
         or set(found) != {"version", "kind", "settings"}
         or not isinstance(found["settings"], dict)
     ):
-        raise FileError(f"[load] {shown} is damaged: its settings cannot be read.")
+        raise FileError(f"[load] {label} is damaged: its settings cannot be read.")
     return found
 
 

@@ -30,7 +30,7 @@ from ingot.search.factorizations import ritz_vectors, tall_qr, two_sided_product
 
 __all__ = ["SVDCacheInfo", "cache_clear", "cache_info", "topk_svd"]
 
-MOST_PROGRAMS = 64
+MAX_PROGRAMS = 64
 _MORE = 8  # vectors at least that the iteration carries along besides those asked for
 _SAFE = (1e-12, 1e12)  # the largest element of a matrix whose products neither overflow nor vanish
 
@@ -59,7 +59,7 @@ class _Programs:
             self.hits = self.misses = self.traces = 0
 
     def get(self, key: tuple[Any, ...]) -> Callable[..., Any]:
-        """The compiled form of the last part of the key."""
+        """The compiled form of the function in the last element of the key."""
         with self.lock:
             program = self.found.get(key)
             if program is not None:
@@ -73,7 +73,7 @@ class _Programs:
 
             self.misses += 1
             program = self.found[key] = mx.compile(counted)
-            if len(self.found) > MOST_PROGRAMS:
+            if len(self.found) > MAX_PROGRAMS:
                 self.found.popitem(last=False)
             return program
 
@@ -84,11 +84,11 @@ _programs = _Programs()
 def cache_info() -> SVDCacheInfo:
     """How often a compiled iteration was there or had to be made, and how many are kept."""
     made = _programs
-    return SVDCacheInfo(made.hits, made.misses, made.traces, MOST_PROGRAMS, len(made.found))
+    return SVDCacheInfo(made.hits, made.misses, made.traces, MAX_PROGRAMS, len(made.found))
 
 
 def cache_clear() -> None:
-    """Forget all compiled iterations and begin to count anew."""
+    """Forget all compiled iterations and reset the counters."""
     _programs.clear()
 
 

@@ -124,7 +124,7 @@ def _refuse_aliases(transform: str, followed: Sequence[Followed], changed: list[
 
 
 def _holds_the_same(one: Any, other: Any) -> bool:
-    """Whether two trees of plain containers have the same objects in the same places."""
+    """Whether two trees of plain containers hold the same objects at the same paths."""
     if one is other:
         return True
     if type(one) is not type(other) or type(one) not in _PLAIN or len(one) != len(other):

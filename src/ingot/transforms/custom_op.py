@@ -32,7 +32,7 @@ __all__ = ["CustomFunction", "Rules", "call_with_rules"]
 
 
 class _Mark:
-    """Marks the place of an array in a tree that must not keep the array itself alive."""
+    """Stands for an array in a tree that must not keep the array itself alive."""
 
     def __repr__(self) -> str:
         return "array"
@@ -137,8 +137,8 @@ class CustomFunction(Host):
         has_rules = self.rules.vjp is not None or self.rules.jvp is not None
         taken = self.recording.input_count
         whole = [
-            x if is_batched or (place < taken and not has_rules) else repeated(size, x)
-            for place, (x, is_batched) in enumerate(zip(inputs, batched, strict=True))
+            x if is_batched or (index < taken and not has_rules) else repeated(size, x)
+            for index, (x, is_batched) in enumerate(zip(inputs, batched, strict=True))
         ]
         flags = (True,) * taken if has_rules else batched[:taken]
         rules = Rules(
@@ -247,8 +247,8 @@ def _matched(structure: Any, tree: Any) -> list[Any] | None:
     else:
         return []
     found: list[Any] = []
-    for part, subtree in pairs:
-        matched = _matched(part, subtree)
+    for prefix, subtree in pairs:
+        matched = _matched(prefix, subtree)
         if matched is None:
             return None
         found += matched

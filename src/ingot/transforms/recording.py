@@ -1,8 +1,8 @@
-"""Recordings: the graph between some arrays and others as steps that can be made again.
+"""Recordings: the graph between some arrays and others as steps that can be replayed.
 
 A recording holds ops, shapes and dtypes but no intermediate values, so it costs no memory to keep
 one: `checkpoint` computes from it again what it has thrown away, and functions with rules of their
-own are followed by it where there is no rule. Making the steps again instead of running the Python
+own are followed by it where there is no rule. Replaying the steps instead of running the Python
 function again means that random numbers, side effects and what the function captured are the same
 the second time.
 """
@@ -23,26 +23,27 @@ __all__ = ["Recording", "record"]
 # Of what does not depend on the inputs, arrays of more elements are made again, others kept.
 _SMALL = 1024
 
-# Where a step finds an input: inputs and results of steps count up from 0, constants down from -1.
-Place = int
+# The slot of a step's input: inputs and results of steps are numbered up from 0, constants down
+# from -1.
+Slot = int
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """A function of arrays: `recording(*inputs)` makes its steps on them and gives the outputs."""
+    """A function of arrays: `recording(*inputs)` replays its steps and returns the outputs."""
 
     input_count: int
-    steps: tuple[tuple[Op, tuple[Place, ...], Any, Any, Any], ...]
+    steps: tuple[tuple[Op, tuple[Slot, ...], Any, Any, Any], ...]
     constants: tuple[Node, ...]
-    outputs: tuple[Place, ...]
+    outputs: tuple[Slot, ...]
 
     def __call__(self, *inputs: array) -> list[array]:
         values: list[array | Node] = list(inputs)
         constants = self.constants
-        for op, places, shape, dtype, stream in self.steps:
-            sources = [values[place] if place >= 0 else constants[~place] for place in places]
+        for op, slots, shape, dtype, stream in self.steps:
+            sources = [values[slot] if slot >= 0 else constants[~slot] for slot in slots]
             values.append(make(op, sources, shape, dtype, stream))
-        return [wrap(values[place] if place >= 0 else constants[~place]) for place in self.outputs]
+        return [wrap(values[slot] if slot >= 0 else constants[~slot]) for slot in self.outputs]
 
 
 def record(outputs: Sequence[array], leaves: Sequence[Node]) -> tuple[Recording, list[Node]]:
@@ -64,20 +65,20 @@ def record(outputs: Sequence[array], leaves: Sequence[Node]) -> tuple[Recording,
         if output._node not in taken and output._node.tracer:
             captured[output._node] = None
     inputs = [*leaves, *captured]
-    places: dict[Node, Place] = {node: place for place, node in enumerate([*inputs, *nodes])}
+    slots: dict[Node, Slot] = {node: slot for slot, node in enumerate([*inputs, *nodes])}
     constants: list[Node] = []
 
-    def place_of(node: Node) -> Place:
-        if node not in places:
+    def slot_of(node: Node) -> Slot:
+        if node not in slots:
             constants.append(node)
-            places[node] = -len(constants)
-        return places[node]
+            slots[node] = -len(constants)
+        return slots[node]
 
     steps = tuple(
-        (node.op, tuple(map(place_of, node.inputs)), node.shape, node.dtype, node.stream)
+        (node.op, tuple(map(slot_of, node.inputs)), node.shape, node.dtype, node.stream)
         for node in nodes
     )
-    ends = tuple(place_of(output._node) for output in outputs)
+    ends = tuple(slot_of(output._node) for output in outputs)
     return Recording(len(inputs), steps, tuple(constants), ends), list(captured)
 
 
@@ -103,7 +104,7 @@ def _large_constants(path: list[Node]) -> list[Node]:
 
 def _is_large_constant(node: Node) -> bool:
     while not node.evaluated and isinstance(node.op, View):
-        (node,) = node.inputs  # a view is as large as what it shows
+        (node,) = node.inputs  # a view is as large as what it is a view of
     if node.tracer or node.evaluated or node.op is None:
         return False
     shapes = node.shape if node.op.several_outputs else (node.shape,)

@@ -1,9 +1,9 @@
 """Tracing: how transforms follow a function's inputs through the graph that it builds.
 
-A transform replaces the arrays it follows by fresh leaves, runs the function, and walks the graph
-between the leaves and the results. While it runs, evaluated nodes that depend on the leaves keep
-their inputs, so Python control flow on values works inside. Leaves are remembered as nodes: the
-function may assign to the arrays it is given, which re-points them.
+A transform replaces the arrays it follows by fresh leaves, runs the function, and traverses the
+graph between the leaves and the results. While it runs, evaluated nodes that depend on the leaves
+keep their inputs, so Python control flow on values works inside. Leaves are remembered as nodes:
+the function may assign to the arrays it is given, which re-points them.
 """
 
 from __future__ import annotations

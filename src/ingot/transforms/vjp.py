@@ -22,8 +22,9 @@ def backward(
 ) -> list[array]:
     """The cotangents of `leaves`: zeros where the outputs do not depend on one.
 
-    Walks the nodes between leaves and outputs once, last to first, so the work for a value that is
-    used n times grows with n. Integers have no derivative, whatever comes back to them.
+    Visits each node between leaves and outputs once, in reverse topological order, so the work for
+    a value that is used n times grows linearly with n. Integers have no derivative,
+    whatever comes back to them.
     """
     seeds = [
         cotangent if is_inexact(output.dtype) else None

@@ -162,7 +162,7 @@ def spread(name: str, axes: Any, tree: Any) -> list[int | None]:
         )
     else:
         raise ValueError(f"[vmap] an axis is an int or None, got {value_text(axes)} in {name}.")
-    return [axis for part, subtree in pairs for axis in spread(name, part, subtree)]
+    return [axis for prefix, subtree in pairs for axis in spread(name, prefix, subtree)]
 
 
 def _batch_size(inputs: list[Any], axes: list[int | None]) -> int:

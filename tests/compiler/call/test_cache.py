@@ -20,7 +20,7 @@ from ingot.compiler.call import cache as cache_module
 from ingot.compiler.call import cache_info
 from ingot.compiler.call.function import WARN_AFTER_MISSES
 from ingot.compiler.pipeline import run_pipeline
-from ingot.runtime.belongings import Belongings, belongings
+from ingot.runtime.per_owner_cache import PerOwnerCache, per_owner_cache
 
 
 @pytest.fixture(autouse=True)
@@ -223,17 +223,17 @@ def test_entries_die_with_the_function() -> None:
 
     function = make()
     gc.collect()  # what other tests left
-    before = len(belongings)
+    before = len(per_owner_cache)
     cache = weakref.ref(mx.compile(function)._cache)
     mx.compile(function)(mx.array([2.0]))
-    assert len(belongings) == before + 1
+    assert len(per_owner_cache) == before + 1
     reference = weakref.ref(function)
     assert cache() is not None
     del function
     gc.collect()
     assert reference() is None
     assert cache() is None
-    assert len(belongings) == before
+    assert len(per_owner_cache) == before
 
 
 def test_lambdas_in_a_loop_leak_nothing() -> None:
@@ -253,11 +253,11 @@ def test_lambdas_in_a_loop_leak_nothing() -> None:
 
     for k in range(30):
         once(k)
-    kept = len(belongings)
+    kept = len(per_owner_cache)
     before = objects()
     for k in range(30):
         once(k)
-    assert len(belongings) <= kept
+    assert len(per_owner_cache) <= kept
     assert objects() - before < 100
 
 
@@ -287,14 +287,14 @@ def test_methods_do_not_keep_their_objects() -> None:
     assert reference() is None
 
 
-def test_belongings_are_told_apart_by_identity() -> None:
+def test_owners_are_told_apart_by_identity() -> None:
     class Equal:
         def __eq__(self, other: object) -> bool:
             return True
 
         __hash__ = None  # type: ignore[assignment]
 
-    kept = Belongings()
+    kept = PerOwnerCache()
     first, second = Equal(), Equal()
     assert kept.of(first, list) is kept.of(first, list)
     assert kept.of(first, list) is not kept.of(second, list)
@@ -305,13 +305,13 @@ def test_belongings_are_told_apart_by_identity() -> None:
         kept.of(3, list)
 
 
-def test_belongings_of_the_dead_are_not_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Belongings, "_forget", lambda *_: None)
+def test_values_of_dead_owners_are_not_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PerOwnerCache, "_forget", lambda *_: None)
 
     class Owner:
         pass
 
-    kept = Belongings()
+    kept = PerOwnerCache()
     dead, alive = Owner(), Owner()
     kept._kept[id(alive)] = (weakref.ref(dead), ["of the dead"])
     del dead

@@ -104,11 +104,11 @@ def memcpy(shape: Shape) -> Callable[[], Any]:
     source, target = numbers((size,)), np.zeros(size, np.float32)
     threads = len(os.sched_getaffinity(0))
     ends = [size * number // threads for number in range(threads + 1)]
-    parts = [(target[begin:end], source[begin:end]) for begin, end in pairwise(ends)]
+    chunks = [(target[begin:end], source[begin:end]) for begin, end in pairwise(ends)]
     pool = concurrent.futures.ThreadPoolExecutor(threads)
 
     def copy() -> None:
-        for done in [pool.submit(np.copyto, to, of) for to, of in parts]:
+        for done in [pool.submit(np.copyto, to, of) for to, of in chunks]:
             done.result()
 
     return copy

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ingot.benchmarks.benchmark import Contenders, Measure, benchmark
-from ingot.benchmarks.libraries import load, load_part
+from ingot.benchmarks.libraries import load, load_submodule
 from ingot.benchmarks.suite.contenders import numbers
 
 QUERIES, VECTORS, LENGTH, NEAREST = 100, 100_000, 128, 10
@@ -22,7 +22,7 @@ def _queries_and_database() -> tuple[Any, Any]:
 
 
 def _ingot() -> Callable[[], Any]:
-    mx, search = load("ingot"), load_part("ingot", "search")
+    mx, search = load("ingot"), load_submodule("ingot", "search")
     queries, database = _queries_and_database()
     index = search.FlatIndex(LENGTH, search.METRIC_L2)
     index.add(database)
@@ -84,7 +84,7 @@ def search_memory() -> Contenders:
 
 
 def _topk_svd(compiled: bool) -> Callable[[], Any]:
-    mx, search = load("ingot"), load_part("ingot", "search")
+    mx, search = load("ingot"), load_submodule("ingot", "search")
     matrix = mx.array(numbers(MATRIX))
     return lambda: mx.eval(
         search.topk_svd(matrix, SINGULAR_VALUES, iters=ITERATIONS, use_compile=compiled)

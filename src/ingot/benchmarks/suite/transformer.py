@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ingot.benchmarks.libraries import load, load_part
+from ingot.benchmarks.libraries import load, load_submodule
 from ingot.benchmarks.suite.contenders import numbers
 
 __all__ = ["jax", "lazy", "torch"]
@@ -26,7 +26,7 @@ def _batch() -> tuple[Any, Any]:
 
 def lazy(library: str, blocks: int) -> Callable[[], Any]:
     """For ingot and mlx: modules and optimizers, with their state captured."""
-    mx, nn = load(library), load_part(library, "nn")
+    mx, nn = load(library), load_submodule(library, "nn")
     mx.random.seed(0)
     model = nn.Sequential(
         *(
@@ -34,7 +34,9 @@ def lazy(library: str, blocks: int) -> Callable[[], Any]:
             for _ in range(blocks)
         )
     )
-    optimizer = load_part(library, "optimizers").AdamW(RATE, betas=list(BETAS), weight_decay=DECAY)
+    optimizer = load_submodule(library, "optimizers").AdamW(
+        RATE, betas=list(BETAS), weight_decay=DECAY
+    )
     optimizer.init(model.trainable_parameters())
     x, y = map(mx.array, _batch())
     state = [model.state, optimizer.state]

@@ -22,7 +22,7 @@ from ingot.compiler.run.program import Compiled
 from ingot.compiler.trace.template import Template
 from ingot.compiler.trace.trace import Trace
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.runtime.belongings import belongings
+from ingot.runtime.per_owner_cache import per_owner_cache
 
 __all__ = [
     "Entry",
@@ -252,7 +252,7 @@ def cache_of(
     An owner that cannot be weakly referenced gets a cache of its own each time.
     """
     try:
-        caches = belongings.of(owner, _Caches)
+        caches = per_owner_cache.of(owner, _Caches)
     except TypeError:
         caches = _Caches()
     if inputs is None and outputs is None:

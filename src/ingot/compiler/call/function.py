@@ -37,7 +37,6 @@ from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import apply_multiple, output_ops
 from ingot.graph.source import depth_of_user
 from ingot.graph.state import implicit_states, state_lock
-from ingot.runtime.belongings import capture_lock
 from ingot.runtime.compile_log import log
 from ingot.runtime.compile_mode import (
     CompileMode,
@@ -46,6 +45,7 @@ from ingot.runtime.compile_mode import (
     compile_mode,
 )
 from ingot.runtime.numerics import excess_precision
+from ingot.runtime.per_owner_cache import capture_lock
 from ingot.runtime.profile import profiled
 from ingot.runtime.progress import compiling, working
 

@@ -74,7 +74,7 @@ class Conv1d(_Convolution):
         in_channels: The number of input channels.
         out_channels: The number of output channels.
         kernel_size: The length of the filters.
-        stride: The step from one place of the filter to the next.
+        stride: The step from one position of the filter to the next.
         padding: How many zeros are added at both ends.
         dilation: The distance between the elements that a filter reads.
         groups: The number of groups of channels that do not mix.
@@ -114,7 +114,7 @@ class Conv2d(_Convolution):
         in_channels: The number of input channels.
         out_channels: The number of output channels.
         kernel_size: Height and width of the filters, or one int for both.
-        stride: The steps from one place of the filter to the next.
+        stride: The steps from one position of the filter to the next.
         padding: How many zeros are added at all sides.
         dilation: The distances between the elements that a filter reads.
         groups: The number of groups of channels that do not mix.
@@ -154,7 +154,7 @@ class Conv3d(_Convolution):
         in_channels: The number of input channels.
         out_channels: The number of output channels.
         kernel_size: Depth, height and width of the filters, or one int for all.
-        stride: The steps from one place of the filter to the next.
+        stride: The steps from one position of the filter to the next.
         padding: How many zeros are added at all sides.
         dilation: The distances between the elements that a filter reads.
         bias: Whether to add a learnt number to each output channel.
@@ -217,7 +217,7 @@ class ConvTranspose1d(_TransposedConvolution):
         in_channels: The number of input channels.
         out_channels: The number of output channels.
         kernel_size: The length of the filters.
-        stride: The step from one place of the filter to the next, in the output.
+        stride: The step from one position of the filter to the next, in the output.
         padding: How many elements are taken away from both ends of the output.
         dilation: The distance between the elements that a filter writes.
         output_padding: How many elements are added at the end of the output.
@@ -241,7 +241,7 @@ class ConvTranspose2d(_TransposedConvolution):
         in_channels: The number of input channels.
         out_channels: The number of output channels.
         kernel_size: Height and width of the filters, or one int for both.
-        stride: The steps from one place of the filter to the next, in the output.
+        stride: The steps from one position of the filter to the next, in the output.
         padding: How many elements are taken away from all sides of the output.
         dilation: The distances between the elements that a filter writes.
         output_padding: How many elements are added at the end of each axis of the output.
@@ -265,7 +265,7 @@ class ConvTranspose3d(_TransposedConvolution):
         in_channels: The number of input channels.
         out_channels: The number of output channels.
         kernel_size: Depth, height and width of the filters, or one int for all.
-        stride: The steps from one place of the filter to the next, in the output.
+        stride: The steps from one position of the filter to the next, in the output.
         padding: How many elements are taken away from all sides of the output.
         dilation: The distances between the elements that a filter writes.
         output_padding: How many elements are added at the end of each axis of the output.

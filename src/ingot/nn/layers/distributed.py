@@ -59,7 +59,7 @@ def shard_inplace(
     segments: int | list[Any] = 1,
     group: Group | None = None,
 ) -> None:
-    """Leave to a module this process's part of its parameters: all of them.
+    """Leave to a module this process's shard of its parameters: all of them.
 
     Args:
         module: The module.
@@ -91,7 +91,7 @@ def shard_linear(
     segments: int | list[Any] = 1,
     group: Group | None = None,
 ) -> Module:
-    """A layer that does the part of this process in the work of a linear layer.
+    """A layer that computes this process's share of a linear layer.
 
     Args:
         module: The linear layer, quantised or not, which stays as it is.
@@ -121,7 +121,7 @@ class _ShardedLinear(Linear):
     def from_linear(
         cls, linear_layer: Module, *, segments: int | list[Any] = 1, group: Group | None = None
     ) -> Self:
-        """The part of this process in a linear layer.
+        """This process's shard of a linear layer.
 
         Args:
             linear_layer: The layer with the weights.
@@ -182,7 +182,7 @@ class _QuantizedShardedLinear(QuantizedLinear):
         segments: int | list[Any] = 1,
         group: Group | None = None,
     ) -> Self:
-        """The part of this process in a quantised linear layer.
+        """This process's shard of a quantised linear layer.
 
         Args:
             quantized_linear_layer: The layer with the weights.
@@ -233,7 +233,7 @@ class QuantizedShardedToAllLinear(_QuantizedShardedLinear):
 
 
 class FullyShardedModule(Module):
-    """A module of whose parameters each process of a group keeps a part.
+    """A module of whose parameters each process of a group keeps a shard.
 
     The parameters come together, in another dtype if wanted, for each call.
 
@@ -254,7 +254,7 @@ class FullyShardedModule(Module):
         for path, parameter in tree_flatten(module.parameters()):
             if parameter.ndim == 0:
                 raise ValueError(
-                    f"[FullyShardedModule] parameter {path} is a scalar, which has no parts."
+                    f"[FullyShardedModule] parameter {path} is a scalar, which cannot be sharded."
                 )
         self.module = module
         self.compute_dtype = compute_dtype
@@ -289,7 +289,7 @@ def fully_shard(
     group: Group | None = None,
     compute_dtype: mx.Dtype | None = None,
 ) -> Module:
-    """A module of whose parameters each process keeps a part: with one process, the module.
+    """A module of whose parameters each process keeps a shard: with one process, the module.
 
     Args:
         module: The module.

@@ -1,4 +1,4 @@
-"""Dropout: while a model is trained, parts of its values are set to zero at random."""
+"""Dropout: while a model is trained, some of its values are set to zero at random."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class MaxPool1d(_Pool):
     Args:
         kernel_size: The length of the windows.
         stride: The step from one window to the next; the length of a window by default.
-        padding: How many places, at which nothing is largest, are added at both ends.
+        padding: How many elements, which never are the largest, are added at both ends.
     """
 
     _dimensions = 1
@@ -113,7 +113,7 @@ class MaxPool2d(_Pool):
     Args:
         kernel_size: Height and width of the windows, or one int for both.
         stride: The steps from one window to the next; the size of a window by default.
-        padding: How many places, at which nothing is largest, are added at all sides.
+        padding: How many elements, which never are the largest, are added at all sides.
     """
 
     _dimensions = 2
@@ -127,7 +127,7 @@ class MaxPool3d(_Pool):
     Args:
         kernel_size: Depth, height and width of the windows, or one int for all.
         stride: The steps from one window to the next; the size of a window by default.
-        padding: How many places, at which nothing is largest, are added at all sides.
+        padding: How many elements, which never are the largest, are added at all sides.
     """
 
     _dimensions = 3

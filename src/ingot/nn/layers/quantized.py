@@ -264,7 +264,7 @@ class QQLinear(QuantizedWeight):
         return f"input_dims={input_dims}, output_dims={output_dims}, {self._options_text()}"
 
     def quantize(self) -> None:
-        """Take the codes of the weights in their place."""
+        """Replace the weights by their codes."""
         if not self._quantized:
             self.weight, self.scales = mx.quantize(self.weight, **self._options)
             self._quantized = True

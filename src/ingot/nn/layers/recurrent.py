@@ -24,8 +24,9 @@ def _projected(x: mx.array, weight: mx.array, bias: mx.array | None) -> mx.array
 def _steps(x: mx.array) -> list[mx.array]:
     """The elements of a sequence.
 
-    It is cut into halves again and again: a cotangent is then widened to the length of the part
-    that its element was cut from, step by step, and not for each element to that of the sequence.
+    The sequence is halved recursively. The cotangent of a slice is padded to the length of what it
+    was sliced from, so each element's cotangent is padded to that of its half, not at once to that
+    of the whole sequence: n log n elements in all instead of n squared.
     """
     if x.ndim < 2:
         raise ValueError(

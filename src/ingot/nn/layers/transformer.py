@@ -117,7 +117,7 @@ class TransformerEncoderLayer(Module):
         mlp_dims: The number of hidden features of the perceptron; four times `dims` by default.
         dropout: The probability of dropout.
         activation: The perceptron's activation function.
-        norm_first: Whether to normalise before each part instead of after it.
+        norm_first: Whether to normalise before each sublayer instead of after it.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class TransformerEncoder(Module):
         mlp_dims: The number of hidden features of the perceptrons; four times `dims` by default.
         dropout: The probability of dropout.
         activation: The perceptrons' activation function.
-        norm_first: Whether to normalise before each part instead of after it.
+        norm_first: Whether to normalise before each sublayer instead of after it.
         checkpoint: Whether layers compute their values again for the gradient, to save memory.
     """
 
@@ -204,7 +204,7 @@ class TransformerDecoderLayer(Module):
         mlp_dims: The number of hidden features of the perceptron; four times `dims` by default.
         dropout: The probability of dropout.
         activation: The perceptron's activation function.
-        norm_first: Whether to normalise before each part instead of after it.
+        norm_first: Whether to normalise before each sublayer instead of after it.
     """
 
     def __init__(
@@ -263,7 +263,7 @@ class TransformerDecoder(Module):
         mlp_dims: The number of hidden features of the perceptrons; four times `dims` by default.
         dropout: The probability of dropout.
         activation: The perceptrons' activation function.
-        norm_first: Whether to normalise before each part instead of after it.
+        norm_first: Whether to normalise before each sublayer instead of after it.
         checkpoint: Whether layers compute their values again for the gradient, to save memory.
     """
 
@@ -312,7 +312,7 @@ class Transformer(Module):
         activation: The perceptrons' activation function.
         custom_encoder: What to use instead of a `TransformerEncoder`.
         custom_decoder: What to use instead of a `TransformerDecoder`.
-        norm_first: Whether to normalise before each part instead of after it.
+        norm_first: Whether to normalise before each sublayer instead of after it.
         checkpoint: Whether layers compute their values again for the gradient, to save memory.
     """
 

@@ -1,7 +1,7 @@
 """Resizing of signals, images and volumes.
 
-Interpolation goes axis by axis: every place of the result is a weighted sum of a few places of the
-input, the taps.
+Interpolation goes axis by axis: every element of the result is a weighted sum of a few elements of
+the input, the taps.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ingot.nn.module import Module
 
 __all__ = ["Upsample"]
 
-Taps = list[tuple[mx.array, mx.array]]  # places of the input, and their weights, along one axis
+Taps = list[tuple[mx.array, mx.array]]  # indices into the input, and their weights, along one axis
 
 
 class Upsample(Module):
@@ -26,7 +26,7 @@ class Upsample(Module):
         scale_factor: The factor by which lengths grow: one for all axes, or one for each.
         mode: "nearest" repeats elements, "linear" and "cubic" interpolate.
         align_corners: Whether the first and the last elements of input and result are at the same
-            places, when interpolating. Otherwise the edges of the elements are.
+            positions, when interpolating. Otherwise the edges of the elements are.
         antialias: Whether to widen the filter when lengths shrink, when interpolating. With
             "cubic", this chooses the coefficient -0.5 instead of -0.75, too.
     """
@@ -94,38 +94,40 @@ class Upsample(Module):
         return x
 
     def _taps(self, length: int, scale: float) -> Taps:
-        places = _source_places(length, scale, self.align_corners)
+        positions = _source_positions(length, scale, self.align_corners)
         if self.antialias and self.mode == "linear":
-            return _filtered_taps(places, length, scale, _triangle, 1)
+            return _filtered_taps(positions, length, scale, _triangle, 1)
         if self.antialias:
-            return _filtered_taps(places, length, scale, lambda x: _cubic(x, -0.5), 2)
+            return _filtered_taps(positions, length, scale, lambda x: _cubic(x, -0.5), 2)
         return (
-            _linear_taps(places, length) if self.mode == "linear" else _cubic_taps(places, length)
+            _linear_taps(positions, length)
+            if self.mode == "linear"
+            else _cubic_taps(positions, length)
         )
 
 
 def _nearest(x: mx.array, scales: tuple[float, ...]) -> mx.array:
-    """Each place of the result has the element of the input that is nearest."""
+    """Each element of the result is the nearest element of the input."""
     for axis, scale in enumerate(scales, start=1):
         x = (
             mx.repeat(x, int(scale), axis=axis)
             if scale == int(scale)
-            else mx.take(x, _nearest_places(x.shape[axis], scale), axis=axis)
+            else mx.take(x, _nearest_indices(x.shape[axis], scale), axis=axis)
         )
     return x
 
 
-def _nearest_places(length: int, scale: float) -> mx.array:
+def _nearest_indices(length: int, scale: float) -> mx.array:
     count = int(scale * length)
-    places = mx.arange(count, dtype=mx.float32)
+    positions = mx.arange(count, dtype=mx.float32)
     if count > length:
-        places = mx.round((places + 0.5) * (length / count) - 0.5)
+        positions = mx.round((positions + 0.5) * (length / count) - 0.5)
     else:
-        places = places * (length / count)
-    return places.astype(mx.uint32)
+        positions = positions * (length / count)
+    return positions.astype(mx.uint32)
 
 
-def _source_places(length: int, scale: float, align_corners: bool) -> mx.array:
+def _source_positions(length: int, scale: float, align_corners: bool) -> mx.array:
     """Where the elements of the result lie in the input, in float32."""
     count = int(scale * length)
     numbers = mx.arange(count, dtype=mx.float32)
@@ -135,51 +137,53 @@ def _source_places(length: int, scale: float, align_corners: bool) -> mx.array:
     return numbers * step - ((count - 1) * step - length + 1) / 2
 
 
-def _inside(places: mx.array, length: int) -> mx.array:
-    """`places` as indices: those beyond the ends become the ends."""
-    return mx.clip(places, 0, length - 1).astype(mx.uint32)
+def _inside(positions: mx.array, length: int) -> mx.array:
+    """`positions` as indices: those beyond the ends become the ends."""
+    return mx.clip(positions, 0, length - 1).astype(mx.uint32)
 
 
-def _linear_taps(places: mx.array, length: int) -> Taps:
+def _linear_taps(positions: mx.array, length: int) -> Taps:
     """The two neighbours, weighted by closeness."""
-    places = mx.clip(places, 0, length - 1)
-    before = mx.floor(places)
-    weight = places - before
-    return [(before.astype(mx.uint32), 1 - weight), (mx.ceil(places).astype(mx.uint32), weight)]
+    positions = mx.clip(positions, 0, length - 1)
+    before = mx.floor(positions)
+    weight = positions - before
+    return [(before.astype(mx.uint32), 1 - weight), (mx.ceil(positions).astype(mx.uint32), weight)]
 
 
-def _cubic_taps(places: mx.array, length: int) -> Taps:
+def _cubic_taps(positions: mx.array, length: int) -> Taps:
     """The four neighbours, weighted by Keys' cubic with coefficient -0.75."""
-    first = mx.floor(places)
+    first = mx.floor(positions)
     neighbours = [first + shift for shift in (-1, 0, 1, 2)]
-    return [(_inside(place, length), _cubic(mx.abs(places - place), -0.75)) for place in neighbours]
+    return [
+        (_inside(index, length), _cubic(mx.abs(positions - index), -0.75)) for index in neighbours
+    ]
 
 
 def _filtered_taps(
-    places: mx.array,
+    positions: mx.array,
     length: int,
     scale: float,
     kernel: Callable[[mx.array], mx.array],
     radius: int,
 ) -> Taps:
-    """All elements in reach of a filter that is as wide as the step from one place to the next.
+    """All elements in reach of a filter that is as wide as the step from one position to the next.
 
     Elements beyond the ends have no weight; the others make up for it.
     """
     width = max(1 / scale, 1.0)
     reach = ceil(radius * width)
-    neighbours = [mx.floor(places) + shift for shift in range(-reach, reach + 1)]
+    neighbours = [mx.floor(positions) + shift for shift in range(-reach, reach + 1)]
     weights = []
-    for place in neighbours:
-        weight = kernel(mx.abs(places - place) / width)
-        weights.append(mx.where((place >= 0) & (place < length), weight, 0.0))
+    for index in neighbours:
+        weight = kernel(mx.abs(positions - index) / width)
+        weights.append(mx.where((index >= 0) & (index < length), weight, 0.0))
     total = weights[0]
     for weight in weights[1:]:
         total = total + weight
     total = mx.where(total > 0, total, 1.0)
     return [
-        (_inside(place, length), weight / total)
-        for place, weight in zip(neighbours, weights, strict=True)
+        (_inside(index, length), weight / total)
+        for index, weight in zip(neighbours, weights, strict=True)
     ]
 
 
@@ -197,7 +201,7 @@ def _cubic(distance: mx.array, coefficient: float) -> mx.array:
 
 def _weighted_sum(x: mx.array, axis: int, taps: Taps) -> mx.array:
     along = (-1, *(1,) * (x.ndim - axis - 1))
-    samples = [mx.take(x, places, axis=axis) * weights.reshape(along) for places, weights in taps]
+    samples = [mx.take(x, indices, axis=axis) * weights.reshape(along) for indices, weights in taps]
     total = samples[0]
     for sample in samples[1:]:
         total = total + sample

@@ -1,7 +1,7 @@
 """Files of indexes with codes: what they have, and whether it fits together.
 
 Comes in: an index of `inverted_index.py`, or its class and a file. Everything that a search relies
-on is checked when a file is read, because native code walks lists and codes without looking again.
+on is checked when a file is read, because native code reads lists and codes without bounds checks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from ingot._native import array
 from ingot.runtime.file_access import File
 from ingot.search.inverted.lists import Lists
-from ingot.search.storage_files import IndexFile, Part, load_index, save_index
+from ingot.search.storage_files import ArraySpec, IndexFile, load_index, save_index
 from ingot.search.top_k import MAX_COUNT
 
 __all__ = ["load_coded", "save_coded"]
@@ -46,7 +46,7 @@ def load_coded(kind: Any, file: File) -> Any:
     _check_number_of_lists(found, arguments)
     index = found.make(kind, arguments)
     found.require(set(arguments) == set(index._settings()), "an argument is missing")
-    found.check(_parts(index))
+    found.check(_array_specs(index))
     state = found.settings.get("state")
     if not isinstance(state, dict) or not isinstance(state.get("numbered"), bool):
         found.refuse("its state cannot be read")
@@ -74,19 +74,19 @@ def _check_number_of_lists(found: IndexFile, arguments: Any) -> None:
         found.refuse(f"limits of shape {limits.shape} are not those of {count!r} lists")
 
 
-def _parts(index: Any) -> dict[str, Part]:
+def _array_specs(index: Any) -> dict[str, ArraySpec]:
     """What a file of such an index has."""
     codec = index._codec
-    parts = {
-        "codes": Part(codec.code_dtype, ("codes", codec.code_size)),
-        "ids": Part(_INTS, ("codes",)),
-        "limits": Part(_INTS, (index.nlist + 1,)),
+    specs = {
+        "codes": ArraySpec(codec.code_dtype, ("codes", codec.code_size)),
+        "ids": ArraySpec(_INTS, ("codes",)),
+        "limits": ArraySpec(_INTS, (index.nlist + 1,)),
     }
     if index._has_centroids:
-        parts["centroids"] = Part(_FLOATS, (index.nlist, index.d), trained=True)
+        specs["centroids"] = ArraySpec(_FLOATS, (index.nlist, index.d), trained=True)
     for name, shape in codec.shapes().items():
-        parts[_LEARNT + name] = Part(_FLOATS, shape, trained=True)
-    return parts
+        specs[_LEARNT + name] = ArraySpec(_FLOATS, shape, trained=True)
+    return specs
 
 
 def _check_lists(found: IndexFile, index: Any) -> None:

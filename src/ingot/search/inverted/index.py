@@ -365,8 +365,8 @@ class PQIndex(CodedIndex):
 
     Args:
         d: The length of vectors.
-        M: The number of parts that a vector is cut into; it must divide `d`.
-        nbits: Each part is replaced by one of 2**nbits; from 1 to 8.
+        M: The number of subvectors that a vector is cut into; it must divide `d`.
+        nbits: Each subvector is replaced by one of 2**nbits entries; from 1 to 8.
         metric_type: "l2", "inner_product", "cosine", a MetricType, or faiss's number.
     """
 
@@ -392,8 +392,8 @@ class IVFPQIndex(CodedIndex):
     Args:
         d: The length of vectors.
         nlist: The number of lists.
-        M: The number of parts that a vector is cut into; it must divide `d`.
-        nbits: Each part is replaced by one of 2**nbits; from 1 to 8.
+        M: The number of subvectors that a vector is cut into; it must divide `d`.
+        nbits: Each subvector is replaced by one of 2**nbits entries; from 1 to 8.
         metric_type: "l2", "inner_product", "cosine", a MetricType, or faiss's number.
     """
 

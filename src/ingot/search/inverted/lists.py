@@ -53,14 +53,16 @@ class InvertedLists:
         with self._lock:
             if self._waiting:
                 there = np.repeat(np.arange(self.count), np.diff(self._lists.limits))
-                parts = [(self._lists.codes, self._lists.ids, there), *self._waiting]
-                codes, ids, lists = (np.concatenate(part) for part in zip(*parts, strict=True))
+                batches = [(self._lists.codes, self._lists.ids, there), *self._waiting]
+                codes, ids, lists = (
+                    np.concatenate(arrays) for arrays in zip(*batches, strict=True)
+                )
                 self._lists = self._sorted(codes, ids, lists)
                 self._waiting = []
             return self._lists
 
     def replace(self, lists: Lists) -> None:
-        """Puts other codes in the place of all."""
+        """Replaces all codes."""
         with self._lock:
             self._lists = lists
             self._waiting = []

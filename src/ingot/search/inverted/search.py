@@ -105,8 +105,8 @@ def search_lists_within(
     owners = [np.empty(0, np.int64)]
     distances = [np.empty(0, np.float32)]
     ids = [np.empty(0, np.int64)]
-    for number, places in _by_list(probes):
-        rows = places // probes.shape[1]
+    for number, indices in _by_list(probes):
+        rows = indices // probes.shape[1]
         for begin, vectors in _blocks(number, lists, decode):
             limits, found, positions = rows_within(queries[rows], vectors, radius, metric.value)
             owners.append(np.repeat(rows, np.diff(limits)))
@@ -119,13 +119,13 @@ def search_lists_within(
 
 
 def _by_list(probes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each list that is probed, and the places in `probes`, all rows as one, where it is named."""
+    """Each list that is probed, and the indices into the flattened `probes` that name it."""
     named = probes.reshape(-1)
     order = np.argsort(named, kind="stable")
     numbers, first = np.unique(named[order], return_index=True)
-    for number, places in zip(numbers.tolist(), np.split(order, first[1:]), strict=True):
+    for number, indices in zip(numbers.tolist(), np.split(order, first[1:]), strict=True):
         if number >= 0:
-            yield number, places
+            yield number, indices
 
 
 def _blocks(number: int, lists: Lists, decode: Decode) -> Iterator[tuple[int, np.ndarray]]:

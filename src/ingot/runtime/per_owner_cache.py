@@ -1,4 +1,4 @@
-"""What `compile` keeps for the whole process: what belongs to functions, and a lock."""
+"""The process-wide state of `compile`: a cache per owner, and the lock for captured state."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["Belongings", "belongings", "capture_lock"]
+__all__ = ["PerOwnerCache", "capture_lock", "per_owner_cache"]
 
 T = TypeVar("T")
 
-# Held while captured containers are read, replaced by placeholders for a trace, or updated. Whoever
-# needs the lock of a cache as well takes this one first.
+# Held while captured containers are read, replaced by placeholders for a trace, or updated. Lock
+# order: this one before the lock of a cache.
 capture_lock = threading.RLock()
 
 
-class Belongings:
-    """Something for each owner, found by the owner's identity and gone with it."""
+class PerOwnerCache:
+    """One value per owner, keyed by the owner's identity and dropped when the owner dies."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # garbage collection may run code of users that compiles
+        self._lock = threading.RLock()  # garbage collection may run user code that compiles
         self._kept: dict[int, tuple[weakref.ref[Any], Any]] = {}
 
     def of(self, owner: Any, make: Callable[[], T]) -> T:
-        """What belongs to `owner`, made at first; TypeError if it cannot be weakly referenced."""
+        """The value of `owner`, made on first use; TypeError if it cannot be weakly referenced."""
         number = id(owner)
         with self._lock:
             found = self._kept.get(number)
@@ -43,4 +43,4 @@ class Belongings:
         return len(self._kept)
 
 
-belongings = Belongings()
+per_owner_cache = PerOwnerCache()
