@@ -5,7 +5,7 @@ Each has its reason, and the benchmark that shows a change of it (`ingot bench N
 processor time on a Xeon of 2 cores with AVX-512, 48 KiB of L1 and 2 MiB of L2 a core. Where no
 measurement is given the number is a choice, and the comment says what a smaller and a larger one
 cost. Facts and contracts are elsewhere: limits of NumPy and of file formats, the order of sums
-(graph/reduction_order.py), thresholds that choose a precision.
+(reduction_order.py), thresholds that choose a precision.
 
 Plain ints and floats, and no imports: the build runs this file by itself to make `tuning.h` of the
 names in `NATIVE`. After a change of one of these, `make build`.
@@ -25,6 +25,10 @@ SPIN_MICROSECONDS = 30
 # for. More of them cost more atomic operations and cut what is read in sequence. gelu_large.
 CHUNKS_PER_THREAD = 4
 
+# Instructions times elements of a kernel's loop that are worth a thread. Smaller, and short loops
+# wait for threads; larger, and a core idles where two would halve the time. gelu_small,
+# odd_gelu_7x1023.
+MIN_THREAD_WORK = 1 << 14
 # Multiplications of a product of matrices that are worth another thread: some 10 us of one core.
 # Below it, NumPy's own call is made, too, which takes less time to prepare. matmul_small,
 # matmul_odd.
@@ -32,6 +36,13 @@ MIN_PRODUCT_THREAD_WORK = 1 << 18
 # Elements of the longer side of one thread's block of a result from which on it is cut once more,
 # for the reason of CHUNKS_PER_THREAD; shorter ones lose more of what BLAS packs. matmul_float32.
 PRODUCT_SPLIT_SIDE = 1024
+
+# Multiplications of a convolution that are worth another of Python's threads: about a millisecond.
+# Less would be lost to waiting for the GIL between products. convolution.
+MIN_CORRELATION_THREAD_WORK = 1 << 25
+# Elements of a Fourier transform from which on SciPy is given all threads; it starts its own. No
+# benchmark.
+MIN_FFT_THREAD_ELEMENTS = 1 << 14
 
 # ---- Interrupts ----------------------------------------------------------------------------------
 
@@ -116,6 +127,135 @@ MAX_FUSED_STRUCTURES = 512
 # Columns that are added side by side: times 32 lanes of 8 bytes, 16 KiB, half of the smallest L1.
 # sum_columns.
 ORDERED_SUM_COLUMNS = 64
+
+# ---- Groups of steps (compiler/passes/fuse.py) ---------------------------------------------------
+
+# Steps of one kernel. LLVM's time grows faster than the code (MAX_FUSED_NODES has measurements),
+# and a kernel of so many steps does not wait for memory any more. first_step_block, training_block.
+MAX_GROUP_STEPS = 256
+# With fewer rows, a long reduction is better split among threads than run row by row, unless it has
+# so few elements that one thread reduces them at once. sum_rows, odd_sum_rows_7x1023.
+MIN_ROWS = 16
+MAX_ROWWISE_ELEMENTS = 1 << 15
+
+# ---- Loop nests (compiler/lower) -----------------------------------------------------------------
+
+# Bytes of L1 that a loop counts on: the smallest that processors of the last years have. An operand
+# read with non-unit stride is copied in tiles if it is larger. odd_gelu_1023x4097_transposed.
+L1_BYTES = 1 << 15
+# Elements of a long innermost axis that one iteration of the parallel loop takes: long enough for
+# vectors and prefetching, short enough for threads to share one row. gelu_large, odd_gelu_1x4097.
+MAP_TILE = 8192
+
+# Elements of a row up to which reductions are unrolled, where they do not fill vectors: filling
+# them into masked lanes took 2 to 10 times as long (measured). Longer ones make much code.
+# odd_sum_rows_1023x7.
+MAX_UNROLLED_ROW = 32
+# A loop over lanes whose group has at most so many steps is unrolled, so that additions do not wait
+# for each other; longer code has enough to do meanwhile, and would only grow. sum_rows, sum_all.
+MAX_UNROLLED_STEPS = 4
+UNROLLED_COPIES = 4
+# Bytes of a block of strided elements that is packed on the stack before it is reduced: what L1
+# holds. odd_sum_rows_1023x4097_strided.
+MAX_PACKED_BYTES = 1 << 15
+# Bytes of a row that may be kept on the stack for later passes, as a softmax keeps exponentials:
+# what L1 holds. Longer rows are computed again. softmax_rows, layer_norm_rows.
+MAX_KEPT_ROW_BYTES = 1 << 15
+# Instructions up to which a value is recomputed in later passes over a row instead of kept: about
+# as many as an exponential has. softmax_rows, layer_norm_rows.
+MAX_RECOMPUTED_INSTRUCTIONS = 12
+# Elements that are kept at least of a row whose length is a symbol; the capacity is doubled until
+# the length fits, and each capacity is a program. shapeless_new_shape_softmax.
+MIN_KEPT_ROW_CAPACITY = 1024
+
+# Columns side by side below which they are reduced one after the other. odd_sum_columns_1023x7.
+MIN_INNER_COLUMNS = 8
+# Columns of a tile in a reduction along other axes: lanes of them should fit into L2, there should
+# be MIN_COLUMN_TILES for threads to share, and rows of a tile should be some cache lines long.
+# sum_columns, max_columns.
+MAX_TILE_COLUMNS = 512
+MIN_TILE_COLUMNS = 128
+MIN_COLUMN_TILES = 16
+# Lanes that one loop combines: LLVM's time grows with the square of the pointers in a loop. More
+# would save iterations of a loop that is short anyway. sum_columns, first_call_cold.
+LANES_TOGETHER = 8
+# Rows that a reduction along columns combines at once, divided by the steps it computes: sums are
+# then loaded and stored once for all of them, as long as registers last. sum_columns.
+ROWS_TOGETHER = 8
+# Steps of a column's code up to which it has no loop over rows. More is code that takes longer to
+# compile than to run. odd_sum_columns_7x1023.
+MAX_UNROLLED_COLUMN_STEPS = 64
+# A reduction is split into partial ones, which takes another pass, unless tiles of columns keep all
+# threads busy or one thread is done at once anyway. sum_columns, odd_sum_columns_4097x7.
+MIN_UNSPLIT_TILES = 64
+MAX_UNSPLIT_ELEMENTS = 1 << 16
+
+# Ranges of rows that threads scatter into: each goes through all indices, so more of them cost
+# reading, and fewer leave threads without work. training_block.
+MAX_SCATTER_RANGES = 16
+
+# Elements of an axis that are worth a loop along it when an operand is transposed in tiles.
+# odd_gelu_1023x4097_transposed.
+MIN_TRANSPOSED_AXIS = 4
+# A tile of a transposed operand: elements along the last axis, bytes along the axis on which the
+# operand's elements are adjacent (some cache lines, so that each is read once), and at most so many
+# elements of that. Such tiles of 4 bytes an element fill half of L1_BYTES.
+# odd_gelu_1023x4097_transposed.
+TRANSPOSE_TILE_WIDTH = 64
+TRANSPOSE_TILE_HEIGHT_BYTES = 256
+MAX_TRANSPOSE_TILE_HEIGHT = 128
+# Elements of the side of a block that is transposed in registers: 16 vectors of 16 floats are half
+# of the registers of AVX-512, the other half holds the result. odd_gelu_1023x4097_transposed.
+MAX_REGISTER_TILE = 16
+
+# ---- Programs (compiler/run, compiler/call) ------------------------------------------------------
+
+# Layouts of inputs that a program is made for; inputs of any other are made contiguous first. More
+# cost memory and time to compile. A layout gets its program when it comes again, or at once if its
+# inputs have so many bytes that copying them takes about as long as compiling.
+# odd_gelu_1023x4097_strided.
+MAX_LAYOUTS = 16
+MIN_BYTES_FOR_A_LAYOUT = 64 << 20
+# Elements that a math function outside of fused graphs is computed for at a time, by a kernel for
+# the next power of two: at most 16 kernels a function, and 4 MB of float32. No benchmark.
+MIN_MATH_KERNEL = 16
+MAX_MATH_KERNEL = 1 << 20
+
+# ---- Ops (ops/) ----------------------------------------------------------------------------------
+
+# Scores from which on attention is computed in blocks, 16 MB of float32. With fewer, a composition
+# is faster: it fuses, and its matrices stay in the cache. A block has 4 MB. training_block.
+MIN_BLOCKED_SCORES = 1 << 22
+SCORE_BLOCK = 1 << 20
+# Numbers of a quantised matrix, 16 MB of float32, from which on its product with one row is a sum
+# over what is unpacked in the same loop, which reads the codes alone. Smaller matrices are unpacked
+# first: they stay in the cache, and BLAS multiplies faster. No benchmark.
+MIN_UNPACKED_IN_LOOP = 1 << 22
+# Elements of a matrix of windows that a convolution multiplies at a time: 4 MB of float32. Smaller
+# ones pack filters more often; larger ones leave the cache. convolution.
+WINDOW_BLOCK = 1 << 20
+# A matrix times a stack of matrices of at most so many columns is one product with all columns:
+# BLAS would otherwise read the matrix again for each. Wider ones lose more by being copied.
+# matmul_vector.
+MAX_FOLDED_COLUMNS = 8
+# Sides of the factors of a Hadamard transform: a larger matrix costs more than another product. No
+# benchmark.
+MAX_HADAMARD_FACTOR = 64
+# Random numbers that are made at a time without compile: 32768 words of 4 bytes and what is
+# computed of them stay in L2. random_uniform.
+RANDOM_SLAB = 1 << 15
+# Applications of the cipher that are quicker one by one, in Python's ints, than by NumPy, whose
+# every call costs about a microsecond. random_uniform.
+MAX_SCALAR_BITS = 8
+# Values and sorted numbers from which on values are looked up in ascending order: sorting them
+# first costs less than the cache misses of looking them up as they come. No benchmark.
+MIN_SORTED_LOOKUPS = 10_000
+# Elements of rows that are sorted faster as they are than packed with their positions. No
+# benchmark.
+MAX_UNPACKED_ROW = 64
+# Rows from which on a scan goes through all of them side by side, one NumPy call a step, instead of
+# through one after the other. No benchmark.
+MIN_SCANNED_ROWS = 256
 
 # What C reads, through the header that build_support/tuning_header.py makes.
 NATIVE = (

@@ -113,7 +113,7 @@ def test_a_call_that_compiles_for_a_layout_is_no_hit(monkeypatch: pytest.MonkeyP
 def test_a_layout_at_the_first_evaluation_belongs_to_the_miss(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ingot.compiler.run.program.AT_ONCE", 0)
+    monkeypatch.setattr("ingot.compiler.run.program.MIN_BYTES_FOR_A_LAYOUT", 0)
     calls = Calls(lambda x: x * 2 + 1)
     x = mx.array(np.ones((3, 4), np.float32)).T
     for _ in range(3):

@@ -61,7 +61,7 @@ def test_a_group_may_be_as_large_as_pays(monkeypatch: pytest.MonkeyPatch) -> Non
             x = mx.sin(x)
         return x
 
-    monkeypatch.setattr(fuse_module, "MOST_STEPS", 12)
+    monkeypatch.setattr(fuse_module, "MAX_GROUP_STEPS", 12)
     schedule = fused(function, (4,))
     assert [len(group) for group in groups(schedule)] == [12, 12, 6]
 

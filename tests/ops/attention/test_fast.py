@@ -275,7 +275,7 @@ def attend(options: dict[str, Any], **more: Any) -> tuple[Callable[..., Any], li
 @pytest.mark.parametrize("case", ATTENTION)
 @pytest.mark.parametrize("in_blocks", [False, True])
 def test_attention_equals_mlx(case: str, in_blocks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention_blocks, "_BLOCK", 14)  # two queries
+    monkeypatch.setattr(attention_blocks, "SCORE_BLOCK", 14)  # two queries
     arrays, options = ATTENTION[case]
     function, extras = attend(options, force_fused=in_blocks)
     compare(function, arrays + extras)
@@ -322,7 +322,7 @@ def test_empty_attention(force: bool) -> None:
 
 
 def test_long_sequences_are_computed_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention_function, "_MANY_SCORES", 280)
+    monkeypatch.setattr(attention_function, "MIN_BLOCKED_SCORES", 280)
     q, k, v = (mx.array(x) for x in (Q, K, V))
     out = mx.fast.scaled_dot_product_attention(q, k, v, scale=1.0)
     assert isinstance(out._node.op, Attention)

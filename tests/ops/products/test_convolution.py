@@ -214,7 +214,7 @@ def test_blocks_do_not_change_values(
     case: Case, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = [np.array(x) for x in value_and_cotangents(mx, case)]
-    monkeypatch.setattr(correlation, "_BLOCK", block)
+    monkeypatch.setattr(correlation, "WINDOW_BLOCK", block)
     for one, other in zip(value_and_cotangents(mx, case), whole, strict=True):
         np.testing.assert_allclose(np.array(one), other, rtol=1e-5, atol=1e-5)
 

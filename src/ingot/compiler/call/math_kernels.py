@@ -17,19 +17,17 @@ from ingot.compiler.run.program import Program
 from ingot.graph.dtype import from_numpy
 from ingot.graph.op import Op
 from ingot.runtime.compile_mode import CompileMode
+from ingot.tuning import MAX_MATH_KERNEL, MIN_MATH_KERNEL
 
 __all__ = ["run"]
-
-FEWEST = 16
-MOST = 1 << 20  # elements at a time; more take turns
 
 
 def run(op: Op, values: tuple[np.ndarray, ...]) -> np.ndarray:
     """The elements of the function's result."""
     flat = [np.ascontiguousarray(value).reshape(-1) for value in values]
     parts = [
-        _part(op, [value[first : first + MOST] for value in flat])
-        for first in range(0, max(1, flat[0].size), MOST)
+        _part(op, [value[first : first + MAX_MATH_KERNEL] for value in flat])
+        for first in range(0, max(1, flat[0].size), MAX_MATH_KERNEL)
     ]
     found = parts[0] if len(parts) == 1 else np.concatenate(parts)
     return found.reshape(values[0].shape)
@@ -37,7 +35,7 @@ def run(op: Op, values: tuple[np.ndarray, ...]) -> np.ndarray:
 
 def _part(op: Op, values: list[np.ndarray]) -> np.ndarray:
     count = values[0].size
-    length = max(FEWEST, 1 << (count - 1).bit_length())
+    length = max(MIN_MATH_KERNEL, 1 << (count - 1).bit_length())
     if count < length:
         values = [np.concatenate([x, np.ones(length - count, x.dtype)]) for x in values]
     program = _program(op, length, tuple(x.dtype for x in values))

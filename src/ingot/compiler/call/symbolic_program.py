@@ -25,12 +25,13 @@ from ingot.compiler.lower.layout import contiguous
 from ingot.compiler.machine.work import About
 from ingot.compiler.passes.with_numbers import with_hints, with_numbers
 from ingot.compiler.pipeline import run_pipeline
-from ingot.compiler.run.program import MAX_LAYOUTS, Layouts, Strides, layout_text
+from ingot.compiler.run.program import Layouts, Strides, layout_text
 from ingot.compiler.run.shaped_program import AboutShapes, ShapedProgram
 from ingot.runtime.compile_log import log
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.profile import profiled
 from ingot.runtime.progress import compiling
+from ingot.tuning import MAX_LAYOUTS
 
 __all__ = ["SymbolicProgram"]
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from ingot.compiler.forms.size import Number, largest
 from ingot.compiler.llvm.code import Code
+from ingot.tuning import MIN_THREAD_WORK
 
 __all__ = ["module_text", "work_grain"]
-
-# instructions times elements below which a thread costs more than it brings
-PARALLEL_WORK = 1 << 14
 
 
 def work_grain(code: Code, elements_per_part: Number) -> Number:
     """How many parts of a kernel make enough work for a thread."""
     work = max(1, len(code.lines)) * largest((1, elements_per_part))
-    return largest((1, PARALLEL_WORK // work))
+    return largest((1, MIN_THREAD_WORK // work))
 
 
 def module_text(code: Code, alone: list[bool]) -> str:

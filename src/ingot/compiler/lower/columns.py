@@ -16,26 +16,26 @@ from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.group import GroupBuilder, Known, Spot
 from ingot.compiler.lower.reductions import Accumulator, is_zero_anyway, lane_count
 from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART
+from ingot.tuning import (
+    LANES_TOGETHER,
+    MAX_TILE_COLUMNS,
+    MAX_UNROLLED_COLUMN_STEPS,
+    MIN_COLUMN_TILES,
+    MIN_TILE_COLUMNS,
+    ROWS_TOGETHER,
+)
 
 __all__ = ["Columns"]
-
-# Elements side by side in a reduction along other axes: lanes of them should fit into L2, there
-# should be some tiles for threads to share, and rows of a tile should be some cache lines long.
-MAX_COLUMNS, MIN_COLUMNS = 512, 128
-SOME_TILES = 16
-# Lanes that one loop combines: LLVM's time grows with the square of the pointers in a loop.
-LANES_TOGETHER = 8
-# rows that a reduction along columns combines at once, divided by the steps it computes
-ROWS_TOGETHER = 8
-MAX_WRITTEN_OUT = 64  # steps of a column's code that has no loop over rows
 
 
 def _width(columns: Number) -> int:
     """How many columns a tile has. Of a number that is not known, a class decides."""
     if is_symbolic(columns):
-        return MIN_COLUMNS if columns <= SOME_TILES * MIN_COLUMNS else MAX_COLUMNS
-    shared = -(-columns // SOME_TILES)
-    return min(columns, max(MIN_COLUMNS, min(MAX_COLUMNS, shared)))
+        return (
+            MIN_TILE_COLUMNS if columns <= MIN_COLUMN_TILES * MIN_TILE_COLUMNS else MAX_TILE_COLUMNS
+        )
+    shared = -(-columns // MIN_COLUMN_TILES)
+    return min(columns, max(MIN_TILE_COLUMNS, min(MAX_TILE_COLUMNS, shared)))
 
 
 class Columns:
@@ -70,7 +70,7 @@ class Columns:
         self.is_short = (
             type(self.length) is int
             and 0 < self.length <= LANES
-            and self.length * (len(self.maps) + 1) <= MAX_WRITTEN_OUT
+            and self.length * (len(self.maps) + 1) <= MAX_UNROLLED_COLUMN_STEPS
         )
         if not self.is_short:
             self.lanes = [

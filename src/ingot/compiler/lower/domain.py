@@ -19,6 +19,7 @@ from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.numerics.reduction_order import inner_axes
 from ingot.graph.roles import Gather, Iota, Reduce, View
 from ingot.graph.shape import size_of
+from ingot.tuning import MIN_INNER_COLUMNS
 
 __all__ = [
     "Domain",
@@ -31,7 +32,6 @@ __all__ = [
     "reads_rows_again",
 ]
 
-NARROW = 8  # elements side by side that are better reduced one after the other
 CACHE_LINE = 64
 
 
@@ -209,7 +209,7 @@ def _natural_order(group: Group, strides: list[tuple[int, ...]]) -> list[int]:
     order = sorted(axes, key=distance)
     while (
         order[-1] not in reduced
-        and group.domain[order[-1]] < NARROW
+        and group.domain[order[-1]] < MIN_INNER_COLUMNS
         and all(abs(each[order[-2]]) < CACHE_LINE for each in strides)
     ):
         first = next(place for place, axis in enumerate(order) if axis in reduced)

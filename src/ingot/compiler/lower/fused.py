@@ -18,10 +18,9 @@ from ingot.compiler.lower.partial_reductions import columns, split
 from ingot.compiler.lower.rows import lower_rows
 from ingot.compiler.lower.tiles import crosses
 from ingot.compiler.passes.fuse import runs_by_rows
+from ingot.tuning import L1_BYTES
 
 __all__ = ["lower_group", "read_across"]
-
-L1_BYTES = 1 << 15
 
 
 def lower_group(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> Lowered:

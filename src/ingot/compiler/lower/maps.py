@@ -8,10 +8,9 @@ from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel
 from ingot.compiler.lower.map_builder import MapBuilder
 from ingot.compiler.lower.tiles import crossing_axis, map_in_tiles
+from ingot.tuning import MAP_TILE
 
 __all__ = ["lower_map"]
-
-TILE = 8192  # elements of a long innermost axis that one iteration of the parallel loop takes
 
 
 def lower_map(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> Kernel:
@@ -38,15 +37,15 @@ def _rows(builder: MapBuilder) -> None:
     *outer, length = builder.lengths
     inner = len(outer)
     lanes = builder.lanes(inner)
-    if length <= TILE:
+    if length <= MAP_TILE:
         with (
             builder.parallel(outer, length) as indices,
             builder.loop(0, length, kind="vector", lanes=lanes) as last,
         ):
             builder.map_element(tuple(map(affine, (*indices, last))))
         return
-    tiles = -(-length // TILE)
-    with builder.parallel((*outer, tiles), TILE) as (*indices, tile):
-        first = affine(tile) * TILE
-        with builder.loop(first, first + TILE, length, kind="vector", lanes=lanes) as last:
+    tiles = -(-length // MAP_TILE)
+    with builder.parallel((*outer, tiles), MAP_TILE) as (*indices, tile):
+        first = affine(tile) * MAP_TILE
+        with builder.loop(first, first + MAP_TILE, length, kind="vector", lanes=lanes) as last:
             builder.map_element(tuple(map(affine, (*indices, last))))

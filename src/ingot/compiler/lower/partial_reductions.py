@@ -18,11 +18,10 @@ from ingot.compiler.lower.group import GroupBuilder, Known, Spot
 from ingot.compiler.lower.kernel import Kernel, Lowered
 from ingot.compiler.lower.reductions import Accumulator, Rows
 from ingot.graph.shape import size_of
+from ingot.tuning import MAX_UNSPLIT_ELEMENTS, MIN_UNSPLIT_TILES
 
 __all__ = ["columns", "split"]
 
-MANY_TILES = 64  # tiles of columns that keep all threads busy, each being reduced by one of them
-SMALL = 1 << 16  # elements that one thread reduces at once anyway
 PARTIAL_BYTES = 8  # of a partial result
 
 Strides = dict[Step, tuple[int, ...]]
@@ -130,8 +129,8 @@ def columns(builder: GroupBuilder, strides_of: Strides) -> Lowered:
     """
     domain = builder.domain
     tiles = Columns(builder, elements_of(builder), outputs_of(builder, whole=True))
-    is_small = size_of(domain.lengths) <= SMALL
-    in_parts = not is_small and tiles.in_parts and tiles.count < MANY_TILES
+    is_small = size_of(domain.lengths) <= MAX_UNSPLIT_ELEMENTS
+    in_parts = not is_small and tiles.in_parts and tiles.count < MIN_UNSPLIT_TILES
     lengths = [domain.lengths[axis] for axis in tiles.kept]
     if not in_parts:
         work = tiles.width * domain.size(domain.reduced)

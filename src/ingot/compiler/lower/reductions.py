@@ -20,13 +20,10 @@ from ingot.compiler.lower.group import GroupBuilder, Memory, Spot
 from ingot.graph.dtype import bfloat16, complex64, float16, float32, float64
 from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART
 from ingot.graph.roles import Reduce
+from ingot.tuning import MAX_PACKED_BYTES, MAX_UNROLLED_ROW, MAX_UNROLLED_STEPS, UNROLLED_COPIES
 
 __all__ = ["Accumulator", "Elements", "Rows", "is_written_out", "is_zero_anyway", "lane_count"]
 
-SHORT_CODE = 4  # steps of a group
-UNROLLED = 4  # how often the loop of short code over bundles is written out
-MAX_PACKED = 1 << 15  # bytes of a block on the stack
-MAX_WRITTEN_OUT = 32  # elements of a row
 HALF_VECTOR = 8  # elements
 
 # What is reduced at a spot, one element for each reduction; also told is the position along the
@@ -41,7 +38,7 @@ def is_written_out(length: int) -> bool:
     """
     if is_symbolic(length):
         return False
-    return length <= HALF_VECTOR or (length <= MAX_WRITTEN_OUT and length % HALF_VECTOR != 0)
+    return length <= HALF_VECTOR or (length <= MAX_UNROLLED_ROW and length % HALF_VECTOR != 0)
 
 
 def lane_count(length: int) -> int:
@@ -216,7 +213,7 @@ class Rows:
         if is_symbolic(stride) or is_symbolic(self.length):
             return False
         nbytes = min(self.block, self.length) * operand.dtype.size
-        return abs(stride) not in (0, operand.dtype.size) and nbytes <= MAX_PACKED
+        return abs(stride) not in (0, operand.dtype.size) and nbytes <= MAX_PACKED_BYTES
 
     def _copied(self, operand: Operand, spot: Spot, number: Affine) -> Memory:
         builder, (last,) = self.builder, self.inner
@@ -277,7 +274,7 @@ class Rows:
                 ends = (affine(in_block), affine(whole) - number * in_block)
             carried = [Carried(each.dtype, each) for each in running]
             # for short code, the costs of the loop itself count
-            copies = 1 if len(builder.members) > SHORT_CODE else UNROLLED
+            copies = 1 if len(builder.members) > MAX_UNROLLED_STEPS else UNROLLED_COPIES
             with builder.loop(0, *ends, carried=carried, copies=copies) as step:
                 self._fill(spot, number * in_block + step)
                 self._take(carried)

@@ -17,13 +17,9 @@ from ingot.compiler.lower.kernel import Kernel
 from ingot.compiler.lower.reductions import Accumulator, Rows, is_written_out
 from ingot.graph.roles import Gather, Reduce, View
 from ingot.graph.shape import size_of
+from ingot.tuning import MAX_KEPT_ROW_BYTES, MAX_RECOMPUTED_INSTRUCTIONS, MIN_KEPT_ROW_CAPACITY
 
 __all__ = ["lower_rows"]
-
-# instructions; a value that takes more is kept for later passes over a row, not computed again
-COSTLY = 12
-ROW_MEMORY = 1 << 15  # bytes of a row that may be kept on the stack for later passes
-MIN_CAPACITY = 1024  # elements of such a row whose length is not known
 
 
 def lower_rows(builder: GroupBuilder) -> Kernel:
@@ -106,7 +102,7 @@ class _Passes:
             known[needed] = (
                 inputs[0] if isinstance(needed.op, View) else needed.op.emit(scratch, *inputs)
             )
-            if len(scratch.code.lines) > COSTLY:
+            if len(scratch.code.lines) > MAX_RECOMPUTED_INSTRUCTIONS:
                 return True
         return False
 
@@ -158,7 +154,7 @@ def _memory_for_kept(builder: GroupBuilder, passes: _Passes) -> dict[Step, Memor
         if fitting:
             found[step] = builder.write_of[fitting[0]]
             free.remove(fitting[0])
-        elif len(domain.reduced) == 1 and taken + nbytes <= ROW_MEMORY:
+        elif len(domain.reduced) == 1 and taken + nbytes <= MAX_KEPT_ROW_BYTES:
             capacity = _capacity(length)
             taken += capacity * step.dtype.size
             row = builder.stack(f"row{len(found)}", step.dtype, (capacity,))
@@ -175,7 +171,7 @@ def _capacity(length: Number) -> int:
     """
     if not is_symbolic(length):
         return int(length)
-    capacity = MIN_CAPACITY
+    capacity = MIN_KEPT_ROW_CAPACITY
     while capacity < length:
         capacity *= 2
     return capacity

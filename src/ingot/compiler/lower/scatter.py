@@ -18,10 +18,10 @@ from ingot.compiler.forms.size import Number, hint_of, is_symbolic, smallest, su
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, kernel_of
 from ingot.graph.roles import Scatter
+from ingot.tuning import MAX_SCATTER_RANGES
 
 __all__ = ["lower_scatter"]
 
-MAX_RANGES = 16  # each goes through all indices
 
 Strides = tuple[int, ...]
 Axes = list[tuple[int, list[int]]]  # lengths, and the stride of each operand
@@ -140,14 +140,14 @@ def _height(rows: Number, width: Number) -> int:
     """The rows of a range. Of a number that is not known, a power of two that is right for numbers
     like it.
     """
-    ranges = smallest((rows, MAX_RANGES, width))
+    ranges = smallest((rows, MAX_SCATTER_RANGES, width))
     height = -(-rows // ranges)
     if not is_symbolic(height):
         return int(height)
     found = 1
     while found < hint_of(height):
         found *= 2
-    if rows > found * (2 * MAX_RANGES):  # each range goes through all indices
+    if rows > found * (2 * MAX_SCATTER_RANGES):  # each range goes through all indices
         raise AssertionError("a power of two that is no less than the height of a range")
     return found
 

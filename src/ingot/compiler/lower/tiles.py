@@ -15,16 +15,18 @@ from ingot.compiler.forms.size import smallest
 from ingot.compiler.lower.domain import CACHE_LINE, Operand
 from ingot.compiler.lower.group import GroupBuilder, Memory, Spot
 from ingot.compiler.lower.map_builder import MapBuilder
+from ingot.tuning import (
+    MAX_REGISTER_TILE,
+    MAX_TRANSPOSE_TILE_HEIGHT,
+    MIN_TRANSPOSED_AXIS,
+    TRANSPOSE_TILE_HEIGHT_BYTES,
+    TRANSPOSE_TILE_WIDTH,
+)
 
 __all__ = ["crosses", "crossing_axis", "map_in_tiles"]
 
-LONG_ENOUGH = 4  # elements of an axis that are worth a loop along it
-ALONG = 64  # elements of a tile along the last axis
-ACROSS_BYTES = 256  # bytes of a tile along the axis on which the operand's elements are adjacent
-MAX_ACROSS = 128  # elements of the same
 WIDEST = 8  # bytes of an element
 VECTOR_BYTES = 64
-MAX_SIDE = 16  # elements of the side of a block that is transposed in registers
 
 
 def crossing_axis(builder: GroupBuilder) -> int | None:
@@ -37,7 +39,7 @@ def crossing_axis(builder: GroupBuilder) -> int | None:
         axis
         for operand in (*builder.reads, *builder.writes)
         for axis in range(inner)
-        if crosses(operand, axis, inner) and lengths[axis] >= LONG_ENOUGH
+        if crosses(operand, axis, inner) and lengths[axis] >= MIN_TRANSPOSED_AXIS
     ]
     return max(found, key=lambda axis: lengths[axis], default=None)
 
@@ -74,17 +76,17 @@ def map_in_tiles(builder: MapBuilder, crossing: int) -> None:
         if not builder.paired and crosses(operand, crossing, inner)
     ]
     widest = max((operand.dtype.size for operand in copied), default=WIDEST)
-    height = min(MAX_ACROSS, ACROSS_BYTES // widest)
-    across, along = -(-lengths[crossing] // height), -(-lengths[inner] // ALONG)
-    work = smallest((lengths[crossing], height)) * smallest((lengths[inner], ALONG))
+    height = min(MAX_TRANSPOSE_TILE_HEIGHT, TRANSPOSE_TILE_HEIGHT_BYTES // widest)
+    across, along = -(-lengths[crossing] // height), -(-lengths[inner] // TRANSPOSE_TILE_WIDTH)
+    work = smallest((lengths[crossing], height)) * smallest((lengths[inner], TRANSPOSE_TILE_WIDTH))
     tiles = [
-        builder.stack(f"tile{number}", operand.dtype, (height, ALONG), operand.step)
+        builder.stack(f"tile{number}", operand.dtype, (height, TRANSPOSE_TILE_WIDTH), operand.step)
         for number, operand in enumerate(copied)
     ]
     outer_lengths = [lengths[axis] for axis in outer]
     with builder.parallel((*outer_lengths, across, along), work) as (*above, band, tile):
         rows = _Range(affine(band), height, lengths[crossing])
-        columns = _Range(affine(tile), ALONG, lengths[inner])
+        columns = _Range(affine(tile), TRANSPOSE_TILE_WIDTH, lengths[inner])
         corner = [affine(0)] * (inner + 1)
         for axis, index in zip(outer, above, strict=True):
             corner[axis] = affine(index)
@@ -114,7 +116,7 @@ def _copy_tile(
     """Copies a tile of an operand: in blocks, and what remains one by one."""
     source = builder.read_of[operand.step]
     size = operand.dtype.size
-    side = min(MAX_SIDE, VECTOR_BYTES // size)
+    side = min(MAX_REGISTER_TILE, VECTOR_BYTES // size)
     inner = len(corner) - 1
     axes = (source.axes.index(crossing), source.axes.index(inner))
 

@@ -32,12 +32,9 @@ from ingot.graph.roles import Assemble, Check, Gather, Host, Iota, Map, Reduce, 
 from ingot.graph.shape import size_of
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.progress import working
+from ingot.tuning import MAX_GROUP_STEPS, MAX_ROWWISE_ELEMENTS, MIN_ROWS
 
 __all__ = ["fuse", "runs_by_rows"]
-
-MOST_STEPS = 256  # LLVM's time grows faster than the code; beyond this a group stops paying
-FEWEST_ROWS = 16  # with fewer rows than this, a long reduction is better split than run row by row
-SMALL = 1 << 15  # elements that one thread reduces at once, however they are arranged
 
 
 class _Part:
@@ -69,7 +66,7 @@ class _Part:
 
     def takes(self, domain: tuple[int, ...], reduced: tuple[int, ...] | None) -> bool:
         """Whether a map over the domain, or a reduction of it, can run inside."""
-        if domain != self.domain or len(self.steps) >= MOST_STEPS:
+        if domain != self.domain or len(self.steps) >= MAX_GROUP_STEPS:
             return False
         return reduced is None or self.reduced in (None, reduced)
 
@@ -85,7 +82,7 @@ class _Part:
         return (
             self.domain == other.domain
             and same_reductions
-            and len(self.steps) + len(other.steps) < MOST_STEPS
+            and len(self.steps) + len(other.steps) < MAX_GROUP_STEPS
         )
 
     def absorb(self, other: _Part) -> None:
@@ -272,7 +269,7 @@ class _Fuser:
     def _open_readers(self, place: tuple[Step, int]) -> list[_Part]:
         """The groups that read a value at a level and can still grow."""
         found = {id(part): part for part in map(_Part.final, self.readers.get(place, ()))}
-        self.readers[place] = [part for part in found.values() if len(part.steps) < MOST_STEPS]
+        self.readers[place] = [part for part in found.values() if len(part.steps) < MAX_GROUP_STEPS]
         return self.readers[place]
 
     def _fits(
@@ -284,7 +281,7 @@ class _Fuser:
         reduced: tuple[int, ...] | None,
     ) -> bool:
         """Whether `step` can run inside the group of its input `source`."""
-        if source in part.finished or len(part.steps) >= MOST_STEPS:
+        if source in part.finished or len(part.steps) >= MAX_GROUP_STEPS:
             return False
         if source in part.row_steps:
             return reduced is None and domain == part.rows_shape()
@@ -362,7 +359,7 @@ def runs_by_rows(domain: tuple[int, ...], reduced: tuple[int, ...]) -> bool:
     rows = len(domain) - len(reduced)
     if reduced != tuple(range(rows, len(domain))):
         return False
-    return size_of(domain[:rows]) >= FEWEST_ROWS or size_of(domain) <= SMALL
+    return size_of(domain[:rows]) >= MIN_ROWS or size_of(domain) <= MAX_ROWWISE_ELEMENTS
 
 
 def _connect(tape: Tape, groups: list[Group], group_of: dict[Step, Group]) -> None:

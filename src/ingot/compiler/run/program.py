@@ -25,6 +25,7 @@ from ingot.graph.shape import Shape
 from ingot.runtime.compile_log import log
 from ingot.runtime.profile import profiled
 from ingot.runtime.progress import compiling
+from ingot.tuning import MAX_LAYOUTS, MIN_BYTES_FOR_A_LAYOUT
 
 __all__ = ["Compiled", "ForLayout", "Layouts", "Program", "Strides", "layout_text"]
 
@@ -34,8 +35,6 @@ _TRACED_THROUGH = (
 )
 
 
-MAX_LAYOUTS = 16  # of the inputs of one program; others are made contiguous first
-AT_ONCE = 64 << 20  # bytes of inputs that take about as long to copy as a program to compile
 MAX_LAYOUTS_NAMED = 3
 
 
@@ -63,7 +62,7 @@ class Layouts:
             return True
         if len(self._due) >= MAX_LAYOUTS:
             return False
-        if strides in self._seen or sum(x.nbytes for x in inputs) >= AT_ONCE:
+        if strides in self._seen or sum(x.nbytes for x in inputs) >= MIN_BYTES_FOR_A_LAYOUT:
             self._due.add(strides)
             return True
         if len(self._seen) < MAX_LAYOUTS:

@@ -11,8 +11,9 @@ from ingot._native import Dtype, NativeProgram
 from ingot.compiler.forms.sizes import Sizes
 from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.machine.work import About, Work
-from ingot.compiler.run.program import MAX_LAYOUTS, Strides
+from ingot.compiler.run.program import Strides
 from ingot.graph.shape import Shape
+from ingot.tuning import MAX_LAYOUTS
 
 __all__ = ["AboutShapes", "ShapedProgram"]
 

@@ -12,14 +12,11 @@ from ingot.graph.shape import Shape, broadcast_shapes, shape_text, size_of
 from ingot.ops.attention.rules import Attention, composed_attention
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.shape.movement import require_array, reshape
+from ingot.tuning import MIN_BLOCKED_SCORES
 
 __all__ = ["scaled_dot_product_attention"]
 
 _NAME = "scaled_dot_product_attention"
-
-# From so many scores on, 16 MB of float32, attention is computed in blocks. With fewer of them a
-# composition is faster: it fuses, and its matrices stay in the cache.
-_MANY_SCORES = 1 << 22
 
 
 def scaled_dot_product_attention(
@@ -62,7 +59,7 @@ def scaled_dot_product_attention(
     added = None if mask is None or causal else _checked_mask(mask, shape, dtype)
     scores = None if sinks is None else _checked_sinks(sinks, q.shape[1], dtype)
     q, k, v = (astype(x, dtype, stream) for x in (q, k, v))
-    if size_of(shape) < _MANY_SCORES and not force_fused:
+    if size_of(shape) < MIN_BLOCKED_SCORES and not force_fused:
         return composed_attention(q, k, v, factor, causal, added, scores)
     extras = [x for x in (added, scores) if x is not None]
     return apply(Attention(factor, causal, added is not None), q, k, v, *extras, stream=stream)

@@ -15,11 +15,9 @@ import numpy as np
 
 from ingot.graph.libraries import prepare_blas
 from ingot.graph.numerics.parallel import each_in_parallel
+from ingot.tuning import SCORE_BLOCK
 
 __all__ = ["Masking", "attend", "attention_cotangents"]
-
-# Scores of a block of queries: 4 MB of float32.
-_BLOCK = 1 << 20
 
 
 class Block(NamedTuple):
@@ -134,7 +132,7 @@ def _wide(x: np.ndarray) -> np.ndarray:
 
 
 def _row_blocks(queries: int, keys: int) -> Iterator[slice]:
-    count = max(1, _BLOCK // max(1, keys))
+    count = max(1, SCORE_BLOCK // max(1, keys))
     for start in range(0, queries, count):
         yield slice(start, min(start + count, queries))
 

@@ -29,6 +29,7 @@ from ingot.ops.shape.joining import roll
 from ingot.ops.shape.movement import require_array, reshape
 from ingot.ops.shape.padding import pad
 from ingot.ops.shape.slicing import Slice
+from ingot.tuning import MIN_FFT_THREAD_ELEMENTS
 
 __all__ = [
     "fft",
@@ -61,7 +62,6 @@ _ADJOINTS: dict[Kind, Kind] = {
 # A transform that divides by the number of elements has an adjoint that does so, in the other
 # direction, where the other norm means that.
 _ADJOINT_NORMS = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
-_SMALL = 1 << 14  # elements that one thread transforms in no time
 _LAST_TWO = (-2, -1)
 
 
@@ -90,7 +90,7 @@ class FourierTransform(Host):
     def evaluate(self, x: np.ndarray) -> Any:
         lengths = [x.shape[axis] for axis in self.axes]
         lengths[-1] = self.length
-        threads = 1 if x.size < _SMALL else _native.get_num_threads()
+        threads = 1 if x.size < MIN_FFT_THREAD_ELEMENTS else _native.get_num_threads()
         transform = getattr(scipy_fft(), self.kind)
         return transform(x, lengths, self.axes, self.norm, workers=threads)
 

@@ -34,12 +34,9 @@ from ingot.ops.elementwise.complex_numbers import conj
 from ingot.ops.internal.adjoints import Reshape, Transpose
 from ingot.ops.reduce.reduction import sum
 from ingot.ops.shape.movement import broadcast_to, reshape, transpose
+from ingot.tuning import MAX_FOLDED_COLUMNS
 
 __all__ = ["addmm", "inner", "kron", "matmul", "outer", "tensordot", "vecdot"]
-
-# A matrix times a stack of matrices with at most so many columns is one product of the matrix and
-# all columns: BLAS would otherwise read the matrix again for each of the stack.
-_FEW_COLUMNS = 8
 
 
 class Matmul(Product):
@@ -193,7 +190,7 @@ def _batched(a: array, b: array, batch: Shape, stream: StreamLike) -> array:
     if b.ndim == 2 and batch:
         flat = _reshaped(a, (size_of(batch) * rows, common), stream)
         return _reshaped(_product(flat, b, stream), (*batch, rows, columns), stream)
-    if a.ndim == 2 and batch and columns <= _FEW_COLUMNS:
+    if a.ndim == 2 and batch and columns <= MAX_FOLDED_COLUMNS:
         product = _batched(_transposed(b, stream), _transposed(a, stream), batch, stream)
         return _transposed(product, stream)
     left = broadcast_to(a, (*batch, rows, common), stream=stream)

@@ -26,13 +26,9 @@ from ingot import _native
 from ingot.graph.libraries import prepare_blas
 from ingot.graph.numerics.parallel import each_in_parallel, one_blas_thread
 from ingot.graph.shape import Shape, size_of
+from ingot.tuning import MIN_CORRELATION_THREAD_WORK, WINDOW_BLOCK
 
 __all__ = ["Geometry", "correlate", "correlate_batch"]
-
-# Elements of a matrix of windows: 4 MB of float32.
-_BLOCK = 1 << 20
-# Products of numbers that are worth another thread: they take about a millisecond.
-_WORTH_A_THREAD = 1 << 25
 
 
 class Geometry(NamedTuple):
@@ -157,13 +153,13 @@ def _add(result: np.ndarray, x: np.ndarray, outputs: np.ndarray, plain: Plain) -
 
 def _threads(work: int) -> int:
     """How many threads to use for so many products of numbers."""
-    return max(1, min(_native.get_num_threads(), work // _WORTH_A_THREAD))
+    return max(1, min(_native.get_num_threads(), work // MIN_CORRELATION_THREAD_WORK))
 
 
 def _blocks(examples: range, channels: int, plain: Plain) -> Iterator[slice]:
     """Parts of the examples whose windows fill a block, or of one example."""
     windows = size_of(plain.lengths) * size_of(plain.taps) * channels
-    count = max(1, _BLOCK // windows)
+    count = max(1, WINDOW_BLOCK // windows)
     for start in range(examples.start, examples.stop, count):
         yield slice(start, min(start + count, examples.stop))
 
@@ -278,7 +274,7 @@ def _matrices(
     There is one matrix unless it would be too large: an example is then cut along its first axis.
     """
     inner = size_of(plain.lengths[1:])
-    count = _BLOCK // (inner * columns)
+    count = WINDOW_BLOCK // (inner * columns)
     length = plain.lengths[0]
     if count >= length:
         matrix = windows.reshape(-1, columns)

@@ -19,6 +19,7 @@ from ingot.graph.shape import shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.products.contraction import matmul
 from ingot.ops.shape.movement import require_array, reshape, swapaxes
+from ingot.tuning import MAX_HADAMARD_FACTOR
 
 __all__ = ["hadamard_transform"]
 
@@ -39,7 +40,6 @@ _CIRCULANT_BLOCKS = {
     """,
 }
 _ORDERS = (1, 12, 20, 28)
-_LARGEST_FACTOR = 64  # of the powers of two; larger matrices would cost more than another product
 
 
 def _matrix_of_12() -> np.ndarray:
@@ -79,7 +79,7 @@ def _factors(length: int) -> list[int] | None:
         if rest == 0 and power & (power - 1) == 0 and power > 0:
             found = [order] if order > 1 else []
             while power > 1:
-                found.append(min(power, _LARGEST_FACTOR))
+                found.append(min(power, MAX_HADAMARD_FACTOR))
                 power //= found[-1]
             return found
     return None

@@ -26,10 +26,9 @@ from ingot.ops.quantized.quantization import (
 )
 from ingot.ops.reduce.reduction import sum
 from ingot.ops.shape.movement import expand_dims, require_array, reshape, swapaxes
+from ingot.tuning import MIN_UNPACKED_IN_LOOP
 
 __all__ = ["gather_qmm", "gather_qqmm", "qqmm", "quantized_matmul"]
-
-_LARGE = 1 << 22  # numbers of a matrix: 16 MB of float32
 
 
 def quantized_matmul(
@@ -80,7 +79,7 @@ def quantized_matmul(
 def _is_large(scheme: Scheme, scales: array, x: array) -> bool:
     """Whether a matrix that fits a row has too many numbers to stay in the cache."""
     columns = scales.shape[-1] * scheme.group_size
-    return bool(x.shape[-1] == columns and scales.shape[0] * columns >= _LARGE)
+    return bool(x.shape[-1] == columns and scales.shape[0] * columns >= MIN_UNPACKED_IN_LOOP)
 
 
 def _product_dtype(name: str, x: Any, scales: array, biases: array | None) -> Dtype:

@@ -28,6 +28,7 @@ from ingot.graph.shape import Shape, size_of
 from ingot.ops.internal.adjoints import Broadcast, Reshape
 from ingot.ops.internal.positions import IN_PROGRAMS, Positions
 from ingot.ops.shape.slicing import Slice
+from ingot.tuning import MAX_SCALAR_BITS, RANDOM_SLAB
 
 __all__ = ["random_bits"]
 
@@ -36,8 +37,6 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _GROUPS = 5  # of four rounds; after each, words of the key are added
 
 _MASK = 0xFFFFFFFF
-_FEW = 8  # applications that are quicker one by one, in Python's ints
-_SLAB = 1 << 15  # applications at a time: their intermediate words stay in the cache
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class RandomBits(Host):
         applications = (words + 1) // 2
         result = np.empty((len(pairs), 2 * applications), np.uint32)
         first, second = result[:, :applications], result[:, applications:]
-        if len(pairs) * applications <= _FEW:
+        if len(pairs) * applications <= MAX_SCALAR_BITS:
             _fill_few(pairs, words, first, second)
         else:
             for rows, columns in _slabs(len(pairs), applications):
@@ -205,8 +204,8 @@ def _mixed(
 
 
 def _slabs(keys: int, applications: int) -> Iterator[tuple[slice, slice]]:
-    height = max(1, _SLAB // max(1, applications))
-    width = min(_SLAB, applications)
+    height = max(1, RANDOM_SLAB // max(1, applications))
+    width = min(RANDOM_SLAB, applications)
     for top in range(0, keys, height):
         for left in range(0, applications, width):
             yield slice(top, min(top + height, keys)), slice(left, min(left + width, applications))

@@ -29,6 +29,7 @@ from ingot.graph.roles import Elementwise, Host, Pointwise
 from ingot.graph.roles.elementary import in_float32
 from ingot.graph.roles.elementwise import dtype_mask, lift
 from ingot.ops.elementwise.exponential import exp
+from ingot.tuning import RANDOM_SLAB
 
 __all__ = [
     "matching_erf",
@@ -37,8 +38,6 @@ __all__ = [
     "matching_log1p",
     "matching_product",
 ]
-
-_SLAB = 1 << 15  # elements at a time: what is computed of them stays in the cache
 
 
 def _rounded(*coefficients: float) -> tuple[float, ...]:
@@ -131,8 +130,8 @@ def _erfinv_values(x: np.ndarray) -> Any:
 def _in_slabs(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
     flat = np.ascontiguousarray(x).reshape(-1)
     result = np.empty(flat.shape, np.float32)
-    for start in range(0, flat.size, _SLAB):
-        part = slice(start, start + _SLAB)
+    for start in range(0, flat.size, RANDOM_SLAB):
+        part = slice(start, start + RANDOM_SLAB)
         result[part] = function(flat[part])
     return result.reshape(x.shape)
 

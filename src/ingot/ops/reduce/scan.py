@@ -30,6 +30,7 @@ from ingot.ops.reduce.axes import as_int, flattened
 from ingot.ops.shape.creation import zeros
 from ingot.ops.shape.movement import require_array
 from ingot.ops.shape.slicing import Slice, SliceUpdate, broadcast_batch
+from ingot.tuning import MIN_SCANNED_ROWS
 
 __all__ = [
     "cummax",
@@ -43,7 +44,6 @@ __all__ = [
 ]
 
 _LONG = 1024  # running sums of more numbers are kept in double precision
-_WIDE = 256  # so many rows and more are scanned side by side
 
 _HOST_STEP = "each element needs the one before it"
 
@@ -145,7 +145,11 @@ class _Cumulative(Scan, abstract=True):
             target[..., 0] = self.start(x.dtype)
             source, target = source[..., :-1], target[..., 1:]
         steps = source.shape[-1]
-        if steps and source.size // steps >= _WIDE and abs(x.strides[self.axis]) > x.itemsize:
+        if (
+            steps
+            and source.size // steps >= MIN_SCANNED_ROWS
+            and abs(x.strides[self.axis]) > x.itemsize
+        ):
             self.accumulate_rows(np.moveaxis(source, -1, 0), np.moveaxis(target, -1, 0))
         elif steps:
             target[...] = self.accumulate(source)

@@ -29,6 +29,7 @@ from ingot.ops.reduce.axes import Axis, as_int, flattened, joined_axes, reduced_
 from ingot.ops.reduce.scan import section
 from ingot.ops.shape.movement import require_array, reshape
 from ingot.ops.shape.slicing import broadcast_batch
+from ingot.tuning import MAX_UNPACKED_ROW, MIN_SORTED_LOOKUPS
 
 __all__ = [
     "argpartition",
@@ -41,9 +42,6 @@ __all__ = [
 ]
 
 Side = Literal["left", "right"]
-
-_MANY = 10_000  # values are looked up in ascending order if there are so many
-_SHORT = 64  # rows of so few elements are sorted faster without packing
 
 
 class _AlongAxis(Host, abstract=True):
@@ -147,7 +145,7 @@ class ArgSort(_Order):
     axis: int
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
-        if x.dtype.itemsize > 4 or x.shape[self.axis] <= _SHORT:
+        if x.dtype.itemsize > 4 or x.shape[self.axis] <= MAX_UNPACKED_ROW:
             # With bfloat16 NumPy does not sort NaN last.
             return np.argsort(without_bfloat16(x), self.axis, kind="stable").astype(np.uint32)
         # Positions sorted together with elements tell equal ones apart: the fastest sort is stable.
@@ -205,7 +203,7 @@ class SearchSorted(Host):
 
     def search(self, sequence: np.ndarray, values: np.ndarray) -> np.ndarray:
         """The places in one sequence."""
-        if values.size < _MANY or sequence.size < _MANY:
+        if values.size < MIN_SORTED_LOOKUPS or sequence.size < MIN_SORTED_LOOKUPS:
             return np.searchsorted(sequence, values, self.side)
         # Neighbouring values take neighbouring paths, which are in the cache already.
         order = np.argsort(values, None)
