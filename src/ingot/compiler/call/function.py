@@ -224,19 +224,19 @@ class CompiledFunction(FastCall):
             kwargs = self._in_order(kwargs)
         call = self._call_with(args, kwargs)
         fast_key = None if known is None else known[0]
-        if call.inputs is None and call.outputs is None:
-            signature: Signature
+        captures = call.inputs is not None or call.outputs is not None
+        if known is not None and known[1] is not None and not captures:
             # Entries of shapeless functions are found without the shapes.
-            if known is None or known[1] is None or self._options.shapeless:
-                signature = self._signature(call)
-            else:
-                signature = known
-            if not signature[-1]:
-                return self._call(call, signature, mode, fast_key)
+            signature = self._signature(call) if self._options.shapeless else known
+            return self._call(call, signature, mode, fast_key)
         # Objects and captured containers are read, replaced by placeholders or updated by one
-        # thread at a time, and what another has put there meanwhile has to be seen.
+        # thread at a time. Whoever traces counts who holds the placeholders, so nobody may read
+        # them meanwhile, not even to find out whether there are objects.
         with capture_lock:
-            return self._call(call, self._signature(call), mode, fast_key)
+            signature = self._signature(call)
+            if captures or signature[-1]:
+                return self._call(call, signature, mode, fast_key)
+        return self._call(call, signature, mode, fast_key)
 
     def _call_with(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         options, target = self._options, self._target
