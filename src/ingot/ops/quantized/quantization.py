@@ -5,7 +5,7 @@ the scales of the groups of codes; and, in mode "affine", their biases. In the o
 small floats and so are the scales, which are uint8. The arrays are MLX's, bit by bit.
 
 All is composed of array operations: unpacking and scaling fuse into one loop, and derivatives by
-inputs, scales and biases follow from them. Products are in `quantized_products.py`.
+inputs, scales and biases follow from them. Products are in `products.py`.
 """
 
 from __future__ import annotations
