@@ -1,5 +1,6 @@
 /* Evaluation: orders the unevaluated part of a graph without recursion and runs each op's `evaluate` rule. */
 #include "native.h"
+#include "objects/depth_first.h"
 
 #include "threads/interrupt.h"
 #include "tuning.h"
@@ -13,46 +14,21 @@ static _Thread_local bool inside_context;
  * evaluations does, so it never waits for itself. */
 static _Thread_local bool computes_pending;
 
-static bool is_ready(Node *node) {
+static bool is_ready(Node *node, const void *Py_UNUSED(context)) {
     return node->data != NULL;
 }
 
-/* Depth-first post-order over the nodes that `skip` does not exclude, each once. References are owned by `order`.
- * No Python code runs in here, so marks cannot be disturbed by another thread. */
-static int order_nodes(Node **outputs, Py_ssize_t count, bool (*skip)(Node *), NodeList *order) {
-    uint64_t seen = next_mark();
-    NodeList stack = {0};
-    int status = 0;
-    for (Py_ssize_t i = 0; i < count && status == 0; i++) {
-        if (outputs[i]->mark == seen || skip(outputs[i]))
-            continue;
-        status = node_list_push(&stack, outputs[i]);
-        while (status == 0 && stack.count > 0) {
-            /* A node is tagged by a set low bit once its inputs are on the stack above it. */
-            uintptr_t top = (uintptr_t)stack.items[stack.count - 1];
-            Node *node = (Node *)(top & ~(uintptr_t)1);
-            if (top & 1) {
-                stack.count--;
-                status = node_list_push(order, (Node *)Py_NewRef(node));
-                continue;
-            }
-            if (node->mark == seen) {
-                stack.count--;
-                continue;
-            }
-            node->mark = seen;
-            stack.items[stack.count - 1] = (Node *)(top | 1);
-            if (node->inputs == NULL || (node->pending != NULL && !computes_pending))
-                continue;
-            for (Py_ssize_t k = PyTuple_GET_SIZE(node->inputs) - 1; k >= 0 && status == 0; k--) {
-                Node *input = (Node *)PyTuple_GET_ITEM(node->inputs, k);
-                if (input->mark != seen && !skip(input))
-                    status = node_list_push(&stack, input);
-            }
-        }
-    }
-    PyMem_Free(stack.items);
-    return status;
+static bool is_computed_here(Node *node, const void *Py_UNUSED(context)) {
+    return node->inputs != NULL && (node->pending == NULL || computes_pending);
+}
+
+static bool always(Node *Py_UNUSED(node), const void *Py_UNUSED(context)) {
+    return true;
+}
+
+/* The nodes that the outputs need, inputs first, but for those that `skip` excludes. */
+static int order_nodes(Node **outputs, Py_ssize_t count, bool (*skip)(Node *, const void *), NodeList *order) {
+    return depth_first(outputs, count, (Traversal){skip, is_computed_here, always}, NULL, order);
 }
 
 static int enter_context(void) {
@@ -279,21 +255,15 @@ static PyObject *mark_pending(PyObject *Py_UNUSED(module), PyObject *arguments) 
     return result;
 }
 
-static bool never(Node *Py_UNUSED(node)) {
+static bool never(Node *Py_UNUSED(node), const void *Py_UNUSED(context)) {
     return false;
 }
 
-static PyObject *list_of(NodeList *order, bool (*keep)(Node *)) {
-    PyObject *list = PyList_New(0);
-    for (Py_ssize_t i = 0; list != NULL && i < order->count; i++) {
-        if (keep(order->items[i]) && PyList_Append(list, (PyObject *)order->items[i]) < 0)
-            Py_CLEAR(list);
-    }
+static PyObject *list_of(NodeList *order) {
+    PyObject *list = PyList_New(order->count);
+    for (Py_ssize_t i = 0; list != NULL && i < order->count; i++)
+        PyList_SET_ITEM(list, i, Py_NewRef((PyObject *)order->items[i]));
     return list;
-}
-
-static bool always(Node *Py_UNUSED(node)) {
-    return true;
 }
 
 /* topological(outputs) -> every node that the outputs depend on, inputs before users */
@@ -301,7 +271,7 @@ static PyObject *topological(PyObject *Py_UNUSED(module), PyObject *arrays) {
     NodeList outputs = {0}, order = {0};
     PyObject *list = NULL;
     if (node_list_collect(arrays, &outputs) == 0 && order_nodes(outputs.items, outputs.count, never, &order) == 0)
-        list = list_of(&order, always);
+        list = list_of(&order);
     node_list_release(&order);
     node_list_release(&outputs);
     return list;

@@ -1,47 +1,41 @@
 /* What transforms do most often: following arrays through a function, and the walk of reverse mode. */
 #include "native.h"
+#include "objects/depth_first.h"
 
-/* The nodes that are computed from the leaves and that the outputs need, leaves excluded, inputs before users.
- * Only tracers depend on leaves, so nothing else is visited. No Python code runs in here: marks stay as they are. */
-static int order_between(NodeList *outputs, NodeList *leaves, NodeList *order) {
-    uint64_t leaf = next_mark();      /* on leaves */
-    uint64_t seen = next_mark();      /* on nodes that were visited */
-    uint64_t dependent = next_mark(); /* on nodes of the result */
-    for (Py_ssize_t i = 0; i < leaves->count; i++)
-        leaves->items[i]->mark = leaf;
-    NodeList stack = {0};
-    int status = 0;
-    for (Py_ssize_t i = 0; i < outputs->count && status == 0; i++) {
-        status = node_list_push(&stack, outputs->items[i]);
-        while (status == 0 && stack.count > 0) {
-            /* A node is tagged by a set low bit once its inputs are on the stack above it. */
-            uintptr_t top = (uintptr_t)stack.items[stack.count - 1];
-            Node *node = (Node *)(top & ~(uintptr_t)1);
-            if (!(top & 1) && (node->mark >= leaf || !node->tracer || node->inputs == NULL)) {
-                stack.count--;
-                continue;
-            }
-            Py_ssize_t count = PyTuple_GET_SIZE(node->inputs);
-            if (top & 1) {
-                stack.count--;
-                for (Py_ssize_t k = 0; k < count; k++) {
-                    uint64_t mark = ((Node *)PyTuple_GET_ITEM(node->inputs, k))->mark;
-                    if (mark == leaf || mark == dependent) {
-                        node->mark = dependent;
-                        status = node_list_push(order, (Node *)Py_NewRef(node));
-                        break;
-                    }
-                }
-                continue;
-            }
-            node->mark = seen;
-            stack.items[stack.count - 1] = (Node *)(top | 1);
-            for (Py_ssize_t k = count - 1; k >= 0 && status == 0; k--)
-                status = node_list_push(&stack, (Node *)PyTuple_GET_ITEM(node->inputs, k));
+typedef struct {
+    uint64_t leaf;      /* the mark on leaves; that of nodes which were visited is greater */
+    uint64_t dependent; /* the mark on nodes of the result */
+} Marks;
+
+static bool is_outside(Node *node, const void *marks) {
+    return node->mark >= ((const Marks *)marks)->leaf || !node->tracer || node->inputs == NULL;
+}
+
+static bool has_inputs(Node *Py_UNUSED(node), const void *Py_UNUSED(marks)) {
+    return true; /* others are outside */
+}
+
+static bool depends_on_leaves(Node *node, const void *context) {
+    const Marks *marks = context;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(node->inputs); k++) {
+        uint64_t mark = ((Node *)PyTuple_GET_ITEM(node->inputs, k))->mark;
+        if (mark == marks->leaf || mark == marks->dependent) {
+            node->mark = marks->dependent;
+            return true;
         }
     }
-    PyMem_Free(stack.items);
-    return status;
+    return false;
+}
+
+/* The nodes that are computed from the leaves and that the outputs need, leaves excluded, inputs before users. Only tracers
+ * depend on leaves, so nothing else is visited. */
+static int order_between(NodeList *outputs, NodeList *leaves, NodeList *order) {
+    Marks marks;
+    marks.leaf = next_mark();
+    marks.dependent = next_mark();
+    for (Py_ssize_t i = 0; i < leaves->count; i++)
+        leaves->items[i]->mark = marks.leaf;
+    return depth_first(outputs->items, outputs->count, (Traversal){is_outside, has_inputs, depends_on_leaves}, &marks, order);
 }
 
 /* between(outputs, leaves) -> list of the nodes on paths from the leaves to the outputs */

@@ -1,0 +1,53 @@
+/* The order in which graphs are gone through: depth-first, inputs before users, each node once, without recursion. Inline, so
+ * that the questions below cost nothing. */
+#ifndef INGOT_DEPTH_FIRST_H
+#define INGOT_DEPTH_FIRST_H
+#include "native.h"
+
+/* What a traversal asks of nodes. No Python code may run in these, so that marks cannot be disturbed by another thread. */
+typedef struct {
+    bool (*skips)(Node *node, const void *context);    /* neither the node nor what it needs is of interest */
+    bool (*descends)(Node *node, const void *context); /* whether to its inputs, which it then has */
+    bool (*keeps)(Node *node, const void *context);    /* asked once its inputs are done: whether it is in the order */
+} Traversal;
+
+/* Adds nodes to `order`, which owns references to them. A node that was visited has the mark that is new now, unless `keeps`
+ * gives it another. */
+static inline int depth_first(Node **outputs, Py_ssize_t count, Traversal asked, const void *context, NodeList *order) {
+    uint64_t seen = next_mark();
+    NodeList stack = {0};
+    int status = 0;
+    for (Py_ssize_t i = 0; i < count && status == 0; i++) {
+        if (outputs[i]->mark == seen || asked.skips(outputs[i], context))
+            continue;
+        status = node_list_push(&stack, outputs[i]);
+        while (status == 0 && stack.count > 0) {
+            /* A node is tagged by a set low bit once its inputs are on the stack above it. */
+            uintptr_t top = (uintptr_t)stack.items[stack.count - 1];
+            Node *node = (Node *)(top & ~(uintptr_t)1);
+            if (top & 1) {
+                stack.count--;
+                if (asked.keeps(node, context))
+                    status = node_list_push(order, (Node *)Py_NewRef(node));
+                continue;
+            }
+            if (node->mark == seen || asked.skips(node, context)) {
+                stack.count--;
+                continue;
+            }
+            node->mark = seen;
+            stack.items[stack.count - 1] = (Node *)(top | 1);
+            if (!asked.descends(node, context))
+                continue;
+            for (Py_ssize_t k = PyTuple_GET_SIZE(node->inputs) - 1; k >= 0 && status == 0; k--) {
+                Node *input = (Node *)PyTuple_GET_ITEM(node->inputs, k);
+                if (input->mark != seen && !asked.skips(input, context))
+                    status = node_list_push(&stack, input);
+            }
+        }
+    }
+    PyMem_Free(stack.items);
+    return status;
+}
+
+#endif
