@@ -181,6 +181,7 @@ def test_warnings_are_errors_for_developers_and_not_for_users(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     load("compiler")
+    load("tuning_header")
     native_extension = load("native_extension").native_extension
     monkeypatch.delenv("INGOT_WARNINGS_ARE_ERRORS", raising=False)
     assert "-Werror" not in native_extension().extra_compile_args

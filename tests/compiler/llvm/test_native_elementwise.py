@@ -12,13 +12,13 @@ import pytest
 import ingot.core as mx
 from ingot import _native
 from ingot.compiler.forms.tape import Step, Tape
-from ingot.compiler.passes.fuse import fuse
-from ingot.compiler.run.program import Program
+from ingot.compiler.pipeline import run_pipeline
 from ingot.graph.dtype import ALL_DTYPES, bool_, is_inexact
 from ingot.graph.op import registry
 from ingot.graph.roles import Elementwise
 from ingot.graph.roles.elementwise import lift
 from ingot.ops.elementwise.arithmetic import Add
+from ingot.runtime.compile_mode import CompileMode
 
 OPS = {
     name: kind()
@@ -163,7 +163,7 @@ def test_maps_across_the_grain(order: tuple[int, ...], dtype: mx.Dtype) -> None:
 def test_a_layout_that_comes_again_gets_a_program() -> None:
     x = mx.array(np.arange(12, dtype=np.float32).reshape(3, 4)).T
     mx.eval(x)
-    program = Program(fuse(_doubling(x.shape)))
+    program = run_pipeline(_doubling(x.shape), CompileMode.enabled).program
     planned = []
     for _ in range(3):
         assert np.array_equal(program.run((x._data,))[0], x._data * 2)
