@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import zlib
 
 # All that the compiler makes is verified; before anything of ingot is imported.
@@ -20,6 +21,11 @@ from hypothesis import HealthCheck, settings
 
 # Memory that nobody wrote holds NaN, True and -1: what reads it is wrong in every run, not in some.
 os.environ.setdefault("INGOT_POISON_MEMORY", "1")
+
+# Where this was started with Ctrl-C ignored, as shells do in the background, programs that tests
+# start would ignore it, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadline: on a shared machine a slow example says nothing about the code.
 # The same examples in each run, so that a change can only fail for what it changed.

@@ -138,3 +138,43 @@ def test_threads_that_meet() -> None:
             thread.join()
         assert len(found) == 4
         assert len(set(found)) == 1
+
+
+def test_interrupted() -> None:
+    # A Ctrl-C somewhere in the first use of a class, at every seventh line: the next use begins
+    # again.
+    def interrupt_after(lines: int) -> Callable[..., Any]:
+        def trace(frame: Any, event: str, _: Any) -> Any:
+            nonlocal lines
+            if event == "line":
+                lines -= 1
+                if lines == 0:
+                    raise KeyboardInterrupt
+            return trace
+
+        return trace
+
+    def run(derived: Any, lines: int) -> bool:
+        before = sys.gettrace()
+        sys.settrace(interrupt_after(lines))
+        try:
+            derived(3)
+        except KeyboardInterrupt:
+            return False
+        finally:
+            sys.settrace(before)
+        return True
+
+    for line in range(1, 1_000_000, 7):
+        _, _, derived = family(lazy)
+        if run(derived, line):
+            break
+        run(derived, 300)  # and once more, elsewhere
+        made: Any = derived(3, c=(4,))
+        assert (made.a, made.b, made.c, repr(made)) == (3, 2.0, (4,), "mine")
+        assert made == derived(3, 2.0, (4,)) != derived(3)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            made.a = 4
+        with pytest.raises(ValueError, match="negative"):
+            derived(-1)
+    assert line > 500

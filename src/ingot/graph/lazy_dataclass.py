@@ -19,6 +19,7 @@ __all__ = ["dataclass"]
 _OTHERS = ("__dataclass_fields__", "__match_args__", "__repr__", "__eq__", "__hash__")
 
 _pending: dict[type, dict[str, Any]] = {}
+_begun: dict[type, dict[str, Any]] = {}  # what classes were before; Ctrl-C may come at any time
 _lock = threading.RLock()
 
 
@@ -26,18 +27,33 @@ def _complete(cls: type) -> None:
     """Makes a class, and first what it is derived from, the dataclasses that they were to be."""
     with _lock:
         for base in reversed(cls.__mro__):
-            options = _pending.pop(base, None)
-            if options is None:
-                continue
-            for name in _OTHERS:
-                if type(base.__dict__.get(name)) is _Later:
-                    delattr(base, name)
-            if base.__doc__ is None:  # else `dataclasses` makes one, of the signature of `__init__`
-                base.__doc__ = base.__name__
-            dataclasses.dataclass(init=False, **options)(base)
-            # Last: threads that make an instance meanwhile ask for this, and wait for the lock.
-            if type(base.__dict__["__init__"]) is _Later:
-                setattr(base, "__init__", _init_of(base))  # noqa: B010 - mypy wants no method set
+            if base in _pending:
+                _begin_again(base)
+                _complete_one(base, _pending[base])
+                _pending.pop(base, None)
+                _begun.pop(base, None)
+
+
+def _complete_one(cls: type, options: dict[str, Any]) -> None:
+    for name in _OTHERS:
+        if type(cls.__dict__.get(name)) is _Later:
+            delattr(cls, name)
+    if cls.__doc__ is None:  # else `dataclasses` makes one, of the signature of `__init__`
+        cls.__doc__ = cls.__name__
+    dataclasses.dataclass(init=False, **options)(cls)
+    # Last: threads that make an instance meanwhile ask for this, and wait for the lock.
+    if type(cls.__dict__["__init__"]) is _Later:
+        setattr(cls, "__init__", _init_of(cls))  # noqa: B010 - mypy wants no method set
+
+
+def _begin_again(cls: type) -> None:
+    """Makes a class what it was before somebody began to complete it and was interrupted."""
+    before = _begun.setdefault(cls, dict(cls.__dict__))
+    for name in cls.__dict__.keys() - before.keys():
+        delattr(cls, name)
+    for name, value in before.items():
+        if cls.__dict__.get(name, _begun) is not value:
+            setattr(cls, name, value)
 
 
 def _init_of(cls: Any) -> Any:
