@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ingot import core, nn, optimizers, search, utils
     from ingot.drop_in import install_as_mlx
-    from ingot.runtime.profile import profile
+    from ingot.runtime.profile.profiler import profile
 
 # Where the names are that come with their first use; without a colon: a module.
 _PLACES = {
@@ -24,7 +24,7 @@ _PLACES = {
     "install_as_mlx": "ingot.drop_in:install_as_mlx",
     "nn": "ingot.nn",
     "optimizers": "ingot.optimizers",
-    "profile": "ingot.runtime.profile:profile",
+    "profile": "ingot.runtime.profile.profiler:profile",
     "search": "ingot.search",
     "utils": "ingot.utils",
 }

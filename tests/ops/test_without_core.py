@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.transforms.rule_examples import ELSEWHERE
+from tests.transforms.examples.ops import ELSEWHERE
 
 import ingot.core  # all ops, to compare with  # noqa: F401
 from ingot.graph.op import registry

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from tests.transforms.example import Example, Input, booleans, real
-from tests.transforms.rule_examples import EXAMPLES, TWINS
+from tests.transforms.examples.example import Example, Input, booleans, real
+from tests.transforms.examples.ops import EXAMPLES, TWINS
 
 from ingot._native import array
 from ingot.graph.dtype import complex64, float64, is_inexact

@@ -13,11 +13,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-
-from .cases import Case, evaluate_all, perform
-from .inputs import Array, Given, make
-from .judge import mismatch
-from .table import CASES
+from tests.oracle.cases.case import Case, evaluate_all, perform
+from tests.oracle.cases.table import CASES
+from tests.oracle.harness.inputs import Array, Given, make
+from tests.oracle.harness.judge import mismatch
 
 CASES_OF_AN_OP = int(os.environ.get("INGOT_ORACLE_COMPILED", "4"))
 SHOWN = 10

@@ -14,13 +14,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-
-from .cases import Case, evaluate_all, outcome, perform
-from .compare import difference, is_array
-from .emptied import emptied
-from .inputs import make
-from .table import CASES
-from .test_compiled_ops_match_mlx import OPS, _arrays, _fill
+from tests.oracle.cases.case import Case, evaluate_all, outcome, perform
+from tests.oracle.cases.table import CASES
+from tests.oracle.harness.compare import difference, is_array
+from tests.oracle.harness.emptied import emptied
+from tests.oracle.harness.inputs import make
+from tests.oracle.test_compiled_ops_match_mlx import OPS, _arrays, _fill
 
 CASES_OF_AN_OP = 4
 

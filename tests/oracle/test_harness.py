@@ -7,11 +7,10 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-
-from .cases import Case
-from .compare import Close
-from .inputs import Array
-from .judge import mismatch
+from tests.oracle.cases.case import Case
+from tests.oracle.harness.compare import Close
+from tests.oracle.harness.inputs import Array
+from tests.oracle.harness.judge import mismatch
 
 
 def _raise(error: Exception) -> Any:

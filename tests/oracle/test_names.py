@@ -11,8 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-from .table import CASES
+from tests.oracle.cases.table import CASES
 
 TESTED_ELSEWHERE = {
     "tests/ops/products/test_convolution.py": """

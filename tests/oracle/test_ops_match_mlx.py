@@ -14,9 +14,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-
-from .judge import mismatch
-from .table import CASES
+from tests.oracle.cases.table import CASES
+from tests.oracle.harness.judge import mismatch
 
 SHOWN = 25
 

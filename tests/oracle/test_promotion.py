@@ -12,9 +12,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-
-from .compare import dtype_name
-from .inputs import DTYPES
+from tests.oracle.harness.compare import dtype_name
+from tests.oracle.harness.inputs import DTYPES
 
 FUNCTIONS = """
     add subtract multiply divide floor_divide remainder power maximum minimum logaddexp arctan2

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from .compare import EXACT, Close, difference
+from tests.oracle.harness.compare import EXACT, Close, difference
 
 REPEATS = 3
 SIZES = [(), (1,), (2,), (3,), (4, 5), (7, 1, 3), (0, 3), (1001,), (40_001,), (200, 201)]

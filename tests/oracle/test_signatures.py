@@ -13,12 +13,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-
-from .cases import Case
-from .inputs import make
-from .signatures import parse, ways
-from .table import CASES
-from .test_names import LEFT_OUT, names
+from tests.oracle.cases.case import Case
+from tests.oracle.cases.table import CASES
+from tests.oracle.harness.inputs import make
+from tests.oracle.harness.signatures import parse, ways
+from tests.oracle.test_names import LEFT_OUT, names
 
 NAMES = [name for name in names() if f"mlx.core.{name}" not in LEFT_OUT]
 

@@ -16,8 +16,8 @@ from tests.support.parsed_html import ParsedHTML
 import ingot
 import ingot.core as mx
 from ingot import _native
-from ingot.runtime import profile as profile_module
-from ingot.runtime.profile_output import Row
+from ingot.runtime.profile import profiler as profile_module
+from ingot.runtime.profile.output import Row
 
 LARGE = mx.array(np.random.default_rng(0).random((512, 512), np.float32))
 WEIGHT = mx.array(np.random.default_rng(1).random((512, 512), np.float32))

@@ -7,7 +7,7 @@ from typing import Any
 import mlx.core as mlx
 import numpy as np
 import pytest
-from tests.transforms.derivative_checks import Point, check_first_order, check_second_order
+from tests.support.derivative_checks import Point, check_first_order, check_second_order
 
 import ingot.core as mx
 

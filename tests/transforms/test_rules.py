@@ -7,7 +7,7 @@ from typing import Any
 import mlx.core as mlx
 import numpy as np
 import pytest
-from tests.transforms.derivative_checks import (
+from tests.support.derivative_checks import (
     Function,
     Point,
     check_first_order,
@@ -18,9 +18,9 @@ from tests.transforms.derivative_checks import (
     gradient_of,
     value,
 )
-from tests.transforms.example import Example
-from tests.transforms.rule_examples import ELSEWHERE, TWINS
-from tests.transforms.search_examples import ALL_EXAMPLES as EXAMPLES
+from tests.transforms.examples.example import Example
+from tests.transforms.examples.ops import ELSEWHERE, TWINS
+from tests.transforms.examples.search import ALL_EXAMPLES as EXAMPLES
 
 import ingot.core as mx
 from ingot.graph.op import Missing, Op, apply, registry
@@ -61,7 +61,7 @@ def test_every_op_has_an_example() -> None:
         if kind.__module__.startswith("ingot.") and not kind.__module__.startswith("ingot.compiler")
     ]
     missing = sorted(set(own) - shown - set(ELSEWHERE))
-    assert not missing, f"add examples to rule_examples.py for {', '.join(missing)}"
+    assert not missing, f"add examples to examples/ops.py for {', '.join(missing)}"
     assert not shown & set(ELSEWHERE)
 
 

@@ -66,7 +66,7 @@ from ingot.runtime.compile_mode import enable_compile as enable_compile
 from ingot.runtime.compile_mode import set_compile_mode as set_compile_mode
 from ingot.runtime.debug_nans import debug_nans as debug_nans
 from ingot.runtime.evaluate import *
-from ingot.runtime.files import *
+from ingot.runtime.files.load_save import *
 from ingot.runtime.memory import *
 from ingot.runtime.numerics import set_excess_precision as set_excess_precision
 from ingot.runtime.progress import set_compile_progress as set_compile_progress

@@ -33,7 +33,7 @@ from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.roles import Host, View
 from ingot.graph.source import Source
-from ingot.runtime.profile import program_times
+from ingot.runtime.profile.profiler import program_times
 
 __all__ = ["CacheReport", "Explanation"]
 

@@ -11,7 +11,7 @@ import ingot.core as mx
 from ingot._native import constant
 from ingot.graph.errors import type_name, value_text
 from ingot.graph.shape import shape_text
-from ingot.runtime.file_access import File
+from ingot.runtime.files.access import File
 from ingot.search.metrics import MetricType, as_metric
 from ingot.search.nearest_evaluation import rows_within
 from ingot.search.storage import VectorStorage, refuse_in_trace

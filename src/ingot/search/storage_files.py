@@ -18,8 +18,8 @@ import numpy as np
 from ingot._native import array
 from ingot.graph.errors import value_text
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.runtime.file_access import File, FileError, as_bytes, path_of
-from ingot.runtime.files import load, save_safetensors
+from ingot.runtime.files.access import File, FileError, as_bytes, path_of
+from ingot.runtime.files.load_save import load, save_safetensors
 
 __all__ = ["ArraySpec", "IndexFile", "load_index", "save_index"]
 

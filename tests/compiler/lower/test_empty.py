@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.poison import poisoned_memory
-from tests.transforms.example import Example
-from tests.transforms.search_examples import ALL_EXAMPLES as EXAMPLES
+from tests.transforms.examples.example import Example
+from tests.transforms.examples.search import ALL_EXAMPLES as EXAMPLES
 
 import ingot.core as mx
 from ingot import _native

@@ -14,7 +14,7 @@ import mlx.core as mlx
 import numpy as np
 import pytest
 from tests.compiler.sized_calls import CALLS, EXEMPT
-from tests.oracle.compare import to_numpy
+from tests.oracle.harness.compare import to_numpy
 
 import ingot.core as mx
 

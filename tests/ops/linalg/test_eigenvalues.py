@@ -18,7 +18,7 @@ from tests.ops.linalg.matrix_checks import (
     refuses,
     values,
 )
-from tests.transforms.derivative_checks import (
+from tests.support.derivative_checks import (
     Point,
     check_first_order,
     check_second_order,

@@ -8,7 +8,7 @@ from typing import Any
 import mlx.core
 import numpy as np
 import pytest
-from tests.transforms.derivative_checks import (
+from tests.support.derivative_checks import (
     Point,
     check_first_order,
     check_second_order,

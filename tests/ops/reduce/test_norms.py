@@ -10,7 +10,7 @@ import mlx.core as mlx
 import numpy as np
 import pytest
 from tests.ops.linalg.matrix_checks import DTYPES, check_close, double, normal, refuses, values
-from tests.transforms.derivative_checks import Point, check_first_order, check_second_order
+from tests.support.derivative_checks import Point, check_first_order, check_second_order
 
 import ingot.core as mx
 

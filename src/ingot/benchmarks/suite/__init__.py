@@ -1,37 +1,8 @@
-"""The benchmarks. Importing this package enters them all into the table."""
+"""The benchmarks. Importing this package enters them all into the table.
 
-from ingot.benchmarks.suite import (
-    convolution,
-    first_call,
-    gradients,
-    kernels,
-    matmul,
-    memory,
-    new_shapes,
-    overhead,
-    random_numbers,
-    reductions,
-    search,
-    startup,
-    threads,
-    training,
-    variations,
-)
+`contenders.py` and `functions.py` are what benchmarks are made of.
+"""
 
-__all__ = [
-    "convolution",
-    "first_call",
-    "gradients",
-    "kernels",
-    "matmul",
-    "memory",
-    "new_shapes",
-    "overhead",
-    "random_numbers",
-    "reductions",
-    "search",
-    "startup",
-    "threads",
-    "training",
-    "variations",
-]
+from ingot.benchmarks.suite import calls, kernels, models
+
+__all__ = ["calls", "kernels", "models"]

@@ -28,7 +28,7 @@ from ingot.graph.roles import View
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.failures import evaluating
 from ingot.runtime.numerics import excess_precision
-from ingot.runtime.profile import is_profiling, profiled, set_graph_origins
+from ingot.runtime.profile.profiler import is_profiling, profiled, set_graph_origins
 from ingot.runtime.progress import compiling
 from ingot.tuning import MAX_FUSED_STRUCTURES, MAX_SYMBOLIC_PROGRAMS, MIN_SYMBOLIC_EXAMPLES
 

@@ -46,7 +46,7 @@ from ingot.runtime.compile_mode import (
 )
 from ingot.runtime.numerics import excess_precision
 from ingot.runtime.per_owner_cache import capture_lock
-from ingot.runtime.profile import profiled
+from ingot.runtime.profile.profiler import profiled
 from ingot.runtime.progress import compiling, working
 
 if TYPE_CHECKING:

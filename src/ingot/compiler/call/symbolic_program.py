@@ -29,7 +29,7 @@ from ingot.compiler.run.program import Layouts, Strides, layout_text
 from ingot.compiler.run.shaped_program import AboutShapes, ShapedProgram
 from ingot.runtime.compile_log import log
 from ingot.runtime.compile_mode import CompileMode
-from ingot.runtime.profile import profiled
+from ingot.runtime.profile.profiler import profiled
 from ingot.runtime.progress import compiling
 from ingot.tuning import MAX_LAYOUTS
 

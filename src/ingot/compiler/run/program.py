@@ -23,7 +23,7 @@ from ingot.graph.op import no_rule
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape
 from ingot.runtime.compile_log import log
-from ingot.runtime.profile import profiled
+from ingot.runtime.profile.profiler import profiled
 from ingot.runtime.progress import compiling
 from ingot.tuning import MAX_LAYOUTS, MIN_BYTES_FOR_A_LAYOUT
 

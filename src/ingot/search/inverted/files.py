@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ingot._native import array
-from ingot.runtime.file_access import File
+from ingot.runtime.files.access import File
 from ingot.search.inverted.lists import Lists
 from ingot.search.storage_files import ArraySpec, IndexFile, load_index, save_index
 from ingot.search.top_k import MAX_COUNT

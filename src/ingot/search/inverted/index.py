@@ -14,7 +14,7 @@ import numpy as np
 
 from ingot._native import array, constant
 from ingot.graph.dtype import float32, int64
-from ingot.runtime.file_access import File
+from ingot.runtime.files.access import File
 from ingot.search.flat import as_ids, as_number
 from ingot.search.inverted.codes import Codec, WholeVectors
 from ingot.search.inverted.files import load_coded, save_coded

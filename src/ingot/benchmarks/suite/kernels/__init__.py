@@ -1,0 +1,19 @@
+"""What one compiled function costs: fused loops, reductions, products of matrices, convolutions."""
+
+from ingot.benchmarks.suite.kernels import (
+    convolution,
+    kernels,
+    matmul,
+    random_numbers,
+    reductions,
+    variations,
+)
+
+__all__ = [
+    "convolution",
+    "kernels",
+    "matmul",
+    "random_numbers",
+    "reductions",
+    "variations",
+]

@@ -1,0 +1,1 @@
+"""Files of arrays: .npy, .npz and .safetensors, and how files are opened and replaced."""

@@ -1,0 +1,205 @@
+"""Files: arrays to and from .npy, .npz and .safetensors, as MLX stores them.
+
+Nothing in a file is ever executed: there is no pickle. `access.py` says how files are opened and
+written, the modules of the formats what is in them.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, NoReturn
+
+from ingot._native import array, evaluate
+from ingot.graph.device import StreamLike
+from ingot.graph.errors import ConversionError, value_text
+from ingot.runtime.files.access import File, FileError, opened, path_of, write_file
+from ingot.runtime.files.npy_format import read_npy, write_npy
+from ingot.runtime.files.safetensors_format import METADATA, read_safetensors, write_safetensors
+
+__all__ = ["load", "save", "save_gguf", "save_safetensors", "savez", "savez_compressed"]
+
+# What Python's reader of archives raises for nonsense, depending on the nonsense. An encrypted
+# archive is a RuntimeError, unusual compression a NotImplementedError, which is one.
+_DAMAGED_ARCHIVE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    LookupError,
+    OverflowError,
+)
+_NO_GGUF = (
+    "does not know the .gguf format: use .safetensors, which keeps names, dtypes and metadata."
+)
+
+
+def save(file: File, arr: array) -> None:
+    """Save an array in the .npy format.
+
+    Args:
+        file: A path, to which .npy is added if it is missing, or an open file.
+        arr: The array.
+    """
+    if not isinstance(arr, array):
+        raise TypeError(f"[save] arr must be an array, got {type(arr).__name__}.")
+    evaluate([arr])
+    write_file("save", file, ".npy", lambda stream: write_npy(stream, arr))
+
+
+def savez(file: File, *args: array, **kwargs: array) -> None:
+    """Save several arrays in the .npz format.
+
+    Args:
+        file: A path, to which .npz is added if it is missing, or an open file.
+        args: Arrays, named arr_0, arr_1 and so on.
+        kwargs: Arrays by name.
+    """
+    _save_archive("savez", file, zipfile.ZIP_STORED, args, kwargs)
+
+
+def savez_compressed(file: File, *args: array, **kwargs: array) -> None:
+    """Save several arrays in the .npz format, compressed.
+
+    Args:
+        file: A path, to which .npz is added if it is missing, or an open file.
+        args: Arrays, named arr_0, arr_1 and so on.
+        kwargs: Arrays by name.
+    """
+    _save_archive("savez_compressed", file, zipfile.ZIP_DEFLATED, args, kwargs)
+
+
+def _save_archive(
+    name: str, file: File, compression: int, args: tuple[array, ...], kwargs: dict[str, array]
+) -> None:
+    arrays = dict(kwargs)
+    for position, value in enumerate(args):
+        key = f"arr_{position}"
+        if key in arrays:
+            raise ValueError(
+                f"[{name}] {key!r} is the name of an argument without one: use another."
+            )
+        arrays[key] = value
+    _check_arrays(name, arrays)
+    for key in arrays:
+        if not _is_plain(key):
+            raise ValueError(f"[{name}] {key!r} cannot be the name of an array in an archive.")
+
+    def write(stream: IO[bytes]) -> None:
+        with zipfile.ZipFile(stream, "w", compression) as archive:
+            for key, value in arrays.items():
+                with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
+                    write_npy(member, value)
+
+    write_file(name, file, ".npz", write)
+
+
+def save_safetensors(file: File, arrays: dict[Any, Any], metadata: Any = None) -> None:
+    """Save arrays by name in the .safetensors format.
+
+    Args:
+        file: A path, to which .safetensors is added if it is missing, or an open file.
+        arrays: The arrays by name.
+        metadata: Strings by name, kept in the file's header.
+    """
+    name = "save_safetensors"
+    if not isinstance(arrays, dict):
+        raise TypeError(f"[{name}] arrays is a dict of arrays, got {type(arrays).__name__}.")
+    texts = {} if metadata is None else metadata
+    if not isinstance(texts, dict) or not all(
+        isinstance(text, str) for pair in texts.items() for text in pair
+    ):
+        raise ValueError(f"[{name}] metadata is a dict of strings, got {value_text(metadata)}.")
+    _check_arrays(name, arrays)
+    if METADATA in arrays:
+        raise ValueError(f"[{name}] {METADATA!r} cannot be the name of an array.")
+    write_file(name, file, ".safetensors", lambda stream: write_safetensors(stream, arrays, texts))
+
+
+def _check_arrays(name: str, arrays: Mapping[Any, Any]) -> None:
+    """All values must be arrays, which are computed before a file is touched."""
+    for key, value in arrays.items():
+        if not isinstance(key, str):
+            raise ConversionError(f"[{name}] the name of an array is a string, got {key!r}.")
+        if not isinstance(value, array):
+            raise ConversionError(f"[{name}] {key!r} must be an array, got {type(value).__name__}.")
+    evaluate(list(arrays.values()))
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name in an archive does not lead out of the directory it is unpacked into."""
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    return (
+        bool(parts) and not name.startswith(("/", "\\")) and ".." not in parts and "\0" not in name
+    )
+
+
+def load(
+    file: File,
+    /,
+    format: str | None = None,
+    return_metadata: bool = False,
+    *,
+    stream: StreamLike = None,
+) -> Any:
+    """Load arrays from a .npy, .npz or .safetensors file.
+
+    Args:
+        file: A path or an open file.
+        format: "npy", "npz" or "safetensors"; by default what the file's name ends with.
+        return_metadata: Whether to return the metadata of a .safetensors file, too.
+        stream: Where the work belongs.
+
+    Returns:
+        One array from a .npy file, else a dict of arrays by name; with `return_metadata`, a pair of
+        that and a dict.
+    """
+    path = path_of("load", file)
+    where = str(path if path is not None else getattr(file, "name", "the file"))
+    kind = format or Path(where).suffix.removeprefix(".")
+    if not kind:
+        raise ValueError(
+            f"[load] the name of {where} does not say its format: give format='npy', 'npz' or "
+            "'safetensors'."
+        )
+    if kind == "gguf":
+        raise ValueError(f"[load] {_NO_GGUF}")
+    if kind not in ("npy", "npz", "safetensors"):
+        raise ValueError(f"[load] {kind} is no known format: npy, npz and safetensors are.")
+    if return_metadata and kind != "safetensors":
+        raise ValueError(f"[load] .{kind} files have no metadata; .safetensors files have.")
+    with opened(file, where) as (content, available):
+        if kind == "npy":
+            return read_npy(content, where, available)
+        if kind == "npz":
+            return _load_archive(content, where)
+        arrays, metadata = read_safetensors(content, where, available)
+    return (arrays, metadata) if return_metadata else arrays
+
+
+def _load_archive(stream: IO[bytes], where: str) -> dict[str, array]:
+    arrays: dict[Any, Any] = {}
+    try:
+        with zipfile.ZipFile(stream) as archive:
+            for member in archive.infolist():
+                name = member.filename.removesuffix(".npy")
+                if not _is_plain(member.filename) or name in arrays:
+                    raise FileError(f"[load] {where} has an array of the name {name!r}, or two.")
+                with archive.open(member) as content:
+                    arrays[name] = read_npy(content, f"{name!r} in {where}", member.file_size)
+    except FileError:
+        raise
+    except _DAMAGED_ARCHIVE as error:
+        raise FileError(f"[load] {where} is damaged or no .npz file: {error}.") from error
+    return arrays
+
+
+def save_gguf(file: File, arrays: dict[Any, Any], metadata: Any = None) -> NoReturn:
+    """Raise ValueError: the .gguf format is not written by ingot."""
+    raise ValueError(f"[save_gguf] {_NO_GGUF}")

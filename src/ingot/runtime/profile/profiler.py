@@ -1,0 +1,313 @@
+"""Profiles: what ran while a `with` block was running, how long, and for which line.
+
+While a profile runs, native code reports every program with the times of its instructions and every
+op that is evaluated by itself (`_native/evaluate/profile.c`), and the compiler reports what it
+spends. A report is kept as it comes; totals are made of them later, in the same order. In this
+order, what runs inside something is reported before it, which is how time is counted only once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+from ingot import _native
+from ingot._native import Dtype, Node
+from ingot.graph.outputs import Output
+from ingot.graph.roles import View
+from ingot.graph.shape import size_of
+from ingot.graph.source import Source
+from ingot.runtime.evaluate import synchronize
+from ingot.runtime.profile.output import Row, Span, table_html, table_text, write_trace
+
+__all__ = ["Profile", "is_profiling", "profile", "profiled", "program_times", "set_graph_origins"]
+
+MAX_WAITING = 1 << 16  # reports that wait before totals are made of them
+MAX_SPANS = 1 << 18  # kept for the trace file; totals count all
+MAX_OPEN = 1 << 12  # finished spans of a thread that a later one may turn out to enclose
+
+_lock = threading.Lock()
+_running: tuple[Profile | _TimesOf, ...] = ()
+
+
+_numbers = count()
+
+
+class _Thread(threading.local):
+    """What belongs to a thread: a number of its own, which no later thread gets again."""
+
+    origins: list[Any] | None = None  # the lines of the graph that is evaluated as a whole now
+
+    def __init__(self) -> None:
+        self.number = next(_numbers)
+
+
+_thread = _Thread()
+
+
+class Profile:
+    """Time and bytes by kernel, BLAS call, host step and op, with the user's lines.
+
+    It sees everything that runs in the process while its block runs, in all threads; profiles
+    inside of others, and of several threads, each see all of it. Leaving the block waits for what
+    `async_eval` began. Arrays that are still lazy then are not computed and not counted.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Any, ...]] = deque()
+        self._folding = threading.Lock()
+        self._rows: dict[tuple[str, str, tuple[Any, ...]], Row] = {}
+        self._spans: list[Span] = []
+        self._left_out = 0
+        self._ended: dict[int, list[tuple[int, int]]] = {}  # by thread: (begin, duration)
+        self._threads: dict[int, str] = {}
+        self._thread = -1
+        self._begin = self._end = 0
+
+    def __enter__(self) -> Profile:
+        if self._begin:
+            raise RuntimeError("[profile] a profile measures one block: make another for this one.")
+        self._thread = _thread.number
+        self._begin = time.perf_counter_ns()
+        _change_running(lambda running: (*running, self))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        synchronize()
+        _change_running(lambda running: tuple(each for each in running if each is not self))
+        self._end = time.perf_counter_ns()
+
+    # Results
+
+    @property
+    def rows(self) -> list[Row]:
+        """What ran, the longest first: with its own time, without that of what ran inside it."""
+        self._fold()
+        return sorted(self._rows.values(), key=lambda row: -row.seconds)
+
+    @property
+    def seconds(self) -> float:
+        """From the beginning of the block to its end, or until now."""
+        return ((self._end or time.perf_counter_ns()) - self._begin) / 1e9 if self._begin else 0.0
+
+    @property
+    def compile_seconds(self) -> float:
+        """What was spent on tracing, optimising and machine code."""
+        return sum(row.seconds for row in self.rows if row.kind == "compile")
+
+    def __str__(self) -> str:
+        return table_text(self.rows, self.seconds, self._elsewhere())
+
+    def __repr__(self) -> str:
+        if self._end:
+            return str(self)
+        state = "running" if self._begin else "not begun"
+        return f"<profile, {state}, of {self.seconds:.3f} s>"
+
+    def _repr_html_(self) -> str:
+        return table_html(self.rows, self.seconds, self._elsewhere())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table as plain values."""
+        return {
+            "seconds": self.seconds,
+            "compile_seconds": self.compile_seconds,
+            "rows": [row.to_dict() for row in self.rows],
+        }
+
+    def save_trace(self, file: Any) -> None:
+        """Write a trace that chrome://tracing and https://ui.perfetto.dev show.
+
+        Args:
+            file: A path, or an object with a method `write` that takes text.
+        """
+        self._fold()
+        write_trace(file, self._spans, self._threads, self._begin, self._left_out)
+
+    # Reports
+
+    def _take(self, report: tuple[Any, ...]) -> None:
+        self._waiting.append(report)
+        if len(self._waiting) >= MAX_WAITING:
+            self._fold()
+
+    def _fold(self) -> None:
+        """Makes totals of the reports that wait."""
+        with self._folding:
+            while self._waiting:
+                kind, *details = self._waiting.popleft()
+                if kind == "program":
+                    self._add_program(*details)
+                else:
+                    self._add(kind, *details)
+
+    def _add_program(
+        self, about: Any, raw: bytes, origins: list[Any] | None, thread: int, name: str
+    ) -> None:
+        times = memoryview(raw).cast("q")
+        begin = times[0]
+        for number, work in enumerate(about.work):
+            first, last = times[2 * number + 2], times[2 * number + 3]
+            lines = _resolved(work.origins, origins)
+            self._add(
+                work.kind, work.name, lines, work.nbytes, work.flops, first, last, thread, name
+            )
+        self._add("call", about.name, (), 0, 0, begin, times[1], thread, name)
+
+    def _add(
+        self,
+        kind: str,
+        title: str,
+        sources: tuple[Source, ...],
+        nbytes: int,
+        flops: int,
+        begin: int,
+        end: int,
+        thread: int,
+        thread_name: str,
+    ) -> None:
+        key = (kind, title, sources)
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = Row(kind, title, sources)
+        inside = 0
+        ended = self._ended.setdefault(thread, [])
+        while ended and ended[-1][0] >= begin:
+            inside += ended.pop()[1]
+        ended.append((begin, end - begin))
+        if len(ended) > 2 * MAX_OPEN:
+            # one entry for the oldest, so that the sum of all stays the time in ingot
+            old = ended[:MAX_OPEN]
+            ended[:MAX_OPEN] = [(old[0][0], sum(duration for _, duration in old))]
+        row.calls += 1
+        row.nanoseconds += max(0, end - begin - inside)
+        row.bytes += nbytes
+        row.flops += flops
+        self._threads.setdefault(thread, thread_name)
+        if len(self._spans) < MAX_SPANS:
+            self._spans.append(Span(row, begin, end, thread, nbytes, flops))
+        else:
+            self._left_out += 1
+
+    def _elsewhere(self) -> float:
+        """Seconds of the block's own thread in which nothing of the above ran."""
+        self._fold()
+        spent = sum(duration for _, duration in self._ended.get(self._thread, ()))
+        return max(0.0, self.seconds - spent / 1e9)
+
+
+def _here() -> tuple[int, str]:
+    return _thread.number, threading.current_thread().name
+
+
+def _resolved(origins: tuple[Any, ...], lines: list[Any] | None) -> tuple[Source, ...]:
+    """The lines that are meant: those of the nodes of this run, where positions are given."""
+    if lines is not None:
+        origins = tuple(lines[x] if isinstance(x, int) else x for x in origins)
+    return tuple(dict.fromkeys(x for x in origins if isinstance(x, Source)))
+
+
+def _change_running(change: Any) -> None:
+    """Changes the profiles that run; native code reports if there are any."""
+    global _running
+    with _lock:
+        _running = change(_running)
+        if _running:
+            _native.set_callbacks(ran_node=_ran_node, ran_program=_ran_program)
+        else:
+            _native.set_callbacks(ran_node=None, ran_program=None)
+
+
+def _ran_program(about: Any, times: bytes) -> None:
+    origins, _thread.origins = _thread.origins, None
+    report = ("program", about, times, origins, *_here())
+    for each in _running:
+        each._take(report)
+
+
+def _ran_node(node: Node, begin: int, end: int) -> None:
+    op = node.op
+    if op is None or type(op) is Output:
+        return  # another thread was faster and the node forgot what it was; or it is nothing
+    kind, nbytes = "call", 0
+    sources: tuple[Source, ...] = ()
+    if not op.only_calls:
+        kind = "op"
+        sources = () if node.origin is None else (node.origin,)
+        nbytes = 0 if isinstance(op, View) else _nbytes(node) + sum(map(_nbytes, node.inputs))
+    report = (kind, op.title, sources, nbytes, 0, begin, end, *_here())
+    for each in _running:
+        each._take(report)
+
+
+def _nbytes(node: Node) -> int:
+    if isinstance(node.dtype, Dtype):
+        return size_of(node.shape) * node.dtype.size
+    return sum(size_of(s) * d.size for s, d in zip(node.shape, node.dtype, strict=True))
+
+
+def is_profiling() -> bool:
+    """Whether a profile runs."""
+    return bool(_running)
+
+
+def set_graph_origins(nodes: list[Node]) -> None:
+    """Tells the profiles that run whose nodes the next program of this thread computes."""
+    _thread.origins = [node.origin for node in nodes]
+
+
+class _TimesOf:
+    """Collects the times of one program."""
+
+    def __init__(self, about: Any) -> None:
+        self._about = about
+        self.found: list[bytes] = []
+
+    def _take(self, report: tuple[Any, ...]) -> None:
+        if report[0] == "program" and report[1] is self._about:
+            self.found.append(report[2])
+
+
+def program_times(about: Any, run: Callable[[], None]) -> list[bytes]:
+    """The times of each run of a program, as native code reports them, while `run` runs."""
+    collector = _TimesOf(about)
+    _change_running(lambda running: (*running, collector))
+    try:
+        run()
+    finally:
+        _change_running(lambda running: tuple(each for each in running if each is not collector))
+    return collector.found
+
+
+@contextmanager
+def profiled(kind: str, title: str) -> Iterator[None]:
+    """Reports the time of a block to the profiles that run."""
+    begin = time.perf_counter_ns()
+    try:
+        yield
+    finally:
+        if _running:
+            report = (kind, title, (), 0, 0, begin, time.perf_counter_ns(), *_here())
+            for each in _running:
+                each._take(report)
+
+
+def profile() -> Profile:
+    """Measure what a block of code runs: time and bytes by kernel, with your source lines.
+
+    Example:
+        >>> with ingot.profile() as profile:
+        ...     mx.eval(step(x, y))
+        >>> print(profile)
+        >>> profile.save_trace("trace.json")
+
+    Returns:
+        A context manager. Printed, it is a table; `rows`, `seconds` and `to_dict()` are for
+        programs, and `save_trace` writes a file for Perfetto.
+    """
+    return Profile()
