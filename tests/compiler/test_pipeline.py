@@ -20,7 +20,7 @@ from tests.compiler.compiled_calls import traced
 
 import ingot.core as mx
 from ingot.compiler import pipeline
-from ingot.compiler.forms.nest_verify import verify
+from ingot.compiler.forms.nest.verify import verify
 from ingot.compiler.forms.tape import Tape
 from ingot.compiler.machine.generate import Executable
 from ingot.compiler.options import Options

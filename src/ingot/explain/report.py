@@ -16,7 +16,7 @@ from ingot._native import Node, array
 from ingot.compiler.call.cache_info import CacheInfo
 from ingot.compiler.call.describe import Description
 from ingot.compiler.call.symbolic_program import SymbolicProgram
-from ingot.compiler.forms.nest_text import nest_text
+from ingot.compiler.forms.nest.text import nest_text
 from ingot.compiler.forms.nests import step_namer
 from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.compiler.forms.nest_runner import Memory, run_nest
+from tests.compiler.forms.nest.nest_runner import Memory, run_nest
 
 import ingot.core as mx
-from ingot.compiler.forms.nest_interpret import interpret
-from ingot.compiler.forms.nest_text import nest_text
-from ingot.compiler.forms.nest_verify import verify
+from ingot.compiler.forms.nest.interpret import interpret
+from ingot.compiler.forms.nest.text import nest_text
+from ingot.compiler.forms.nest.verify import verify
 
 
 def numbers(*shape: int, dtype: Any = mx.float32) -> mx.array:

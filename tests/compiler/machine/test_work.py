@@ -10,7 +10,7 @@ import pytest
 from tests.fuzz.grow import grow
 
 import ingot.core as mx
-from ingot.compiler.forms.nest_verify import verify
+from ingot.compiler.forms.nest.verify import verify
 from ingot.explain.page.data import page_data
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from ingot.compiler.forms.nest import Nest
-from ingot.compiler.forms.nest_text import nest_text
-from ingot.compiler.forms.nest_verify import verify
+from ingot.compiler.forms.nest.data import Nest
+from ingot.compiler.forms.nest.text import nest_text
+from ingot.compiler.forms.nest.verify import verify
 from ingot.compiler.forms.schedule import Schedule
 from ingot.compiler.forms.tape import Step
 from ingot.graph.lazy_dataclass import dataclass

@@ -7,11 +7,12 @@ which nothing is left of the memory. Bool is a byte there, and complex numbers a
 from __future__ import annotations
 
 from ingot._native import Dtype
-from ingot.compiler.llvm.code import Code, Register, literal
-from ingot.compiler.llvm.emit import Element, register_type
+from ingot.compiler.llvm.code import Code, Register, like_lanes, literal, splat, type_suffix
+from ingot.compiler.llvm.conversions import memory_type
+from ingot.compiler.llvm.emit import Element, LLVMKernel, register_type
 from ingot.graph.dtype import bool_, complex64
 
-__all__ = ["BundleMemory", "repeated", "some_lanes"]
+__all__ = ["BundleMemory", "in_all_lanes", "load_lanes", "repeated", "some_lanes", "store_lanes"]
 
 ALIGNMENT = 64
 
@@ -51,12 +52,8 @@ def repeated(x: Element, lanes: int) -> Element:
     """A constant in all lanes."""
     if x.dtype is bool_:
         x = Element(literal("i8", int(x.register.name == "true")), bool_)
-    imaginary = None if x.imaginary is None else _repeated(x.imaginary, lanes)
-    return Element(_repeated(x.register, lanes), x.dtype, imaginary)
-
-
-def _repeated(x: Register, lanes: int) -> Register:
-    return Register(f"<{', '.join([str(x)] * lanes)}>", f"<{lanes} x {x.type}>")
+    imaginary = None if x.imaginary is None else splat(x.imaginary, lanes)
+    return Element(splat(x.register, lanes), x.dtype, imaginary)
 
 
 def some_lanes(code: Code, x: Element, first: int, lanes: int) -> Element:
@@ -77,3 +74,57 @@ def _some(code: Code, x: Register, first: int, lanes: int) -> Register:
         f"<{lanes} x {scalar}>",
         f"shufflevector {x}, {x.type} poison, <{lanes} x i32> <{mask}>",
     )
+
+
+# Bundles in memory. `below` is how many lanes there are, if not all.
+
+
+def load_lanes(
+    k: LLVMKernel, dtype: Dtype, lanes: int, address: Register, below: Register | None
+) -> Element:
+    """Adjacent elements of a real dtype; 0 where there are none."""
+    code, type = k.code, f"<{lanes} x {memory_type(dtype)}>"
+    if below is None:
+        return k.from_memory(code.load(type, address, f", align {dtype.size}"), dtype)
+    zeros = Register("zeroinitializer", type)
+    size, mask = literal("i32", dtype.size), _mask(code, lanes, below)
+    name = f"llvm.masked.load.{type_suffix(type)}.p0"
+    return k.from_memory(code.call(type, name, address, size, mask, zeros), dtype)
+
+
+def store_lanes(k: LLVMKernel, x: Element, address: Register, below: Register | None) -> None:
+    """Puts the lanes of a real bundle next to each other."""
+    code, value = k.code, k.in_memory(x)
+    if below is None:
+        code.store(value, address, f", align {x.dtype.size}")
+        return
+    lanes = int(value.type[1:].split(" x ")[0])
+    name = f"llvm.masked.store.{type_suffix(value.type)}.p0"
+    code.declarations[name] = f"declare void @{name}({value.type}, ptr, i32, <{lanes} x i1>)"
+    size, mask = literal("i32", x.dtype.size), _mask(code, lanes, below)
+    code.do(f"call void @{name}({value}, {address}, {size}, {mask})")
+
+
+def _mask(code: Code, lanes: int, below: Register) -> Register:
+    """Which lanes have a number that is below a limit."""
+    numbers = ", ".join(f"i64 {lane}" for lane in range(lanes))
+    limit = _splatted(code, below, lanes)
+    return code.compare("icmp slt", Register(f"<{numbers}>", limit.type), limit)
+
+
+def in_all_lanes(code: Code, x: Element, lanes: int) -> Element:
+    """An element in all lanes of a bundle."""
+    return Element(
+        _splatted(code, x.register, lanes),
+        x.dtype,
+        None if x.imaginary is None else _splatted(code, x.imaginary, lanes),
+        rounded=x.rounded,
+        short_nan=x.short_nan,
+    )
+
+
+def _splatted(code: Code, x: Register, lanes: int) -> Register:
+    type = like_lanes(x.type, f"<{lanes} x i1>")
+    first = code.assign(type, f"insertelement {type} poison, {x}, i64 0")
+    zeros = f"<{lanes} x i32> zeroinitializer"
+    return code.assign(type, f"shufflevector {type} {first.name}, {type} poison, {zeros}")

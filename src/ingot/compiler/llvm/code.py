@@ -12,7 +12,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-__all__ = ["NO_UNROLLING", "WRITTEN_OUT", "Code", "Register", "float_bits", "literal"]
+__all__ = [
+    "NO_UNROLLING",
+    "WRITTEN_OUT",
+    "Code",
+    "Register",
+    "float_bits",
+    "lane_count",
+    "lane_type",
+    "like_lanes",
+    "literal",
+    "splat",
+    "type_suffix",
+]
 
 
 # Loops of so many turns LLVM would write out, though they are better vectorised.
@@ -44,7 +56,11 @@ def float_bits(value: float) -> str:
 
 
 def literal(type: str, value: complex) -> Register:
-    """A constant of an LLVM type. Floats are rounded to the type first, as LLVM demands."""
+    """A constant of an LLVM type, in all lanes of a vector. Floats are rounded to the type first,
+    as LLVM demands.
+    """
+    if type[0] == "<":
+        return splat(literal(lane_type(type), value), lane_count(type))
     if type == "i64":
         return Register(str(int(value.real)), type)
     if type == "float":
@@ -60,6 +76,36 @@ def _pack_float(value: float) -> bytes:
         return struct.pack("<f", value)
     except OverflowError:
         return struct.pack("<f", float("inf") if value > 0 else float("-inf"))
+
+
+# Types of vectors: "<16 x float>"
+
+
+def lane_type(type: str) -> str:
+    """The type of the lanes of a vector, or a scalar type itself."""
+    return type[1:-1].split(" x ")[1] if type[0] == "<" else type
+
+
+def lane_count(type: str) -> int:
+    """How many lanes a type has."""
+    return int(type[1:-1].split(" x ")[0]) if type[0] == "<" else 1
+
+
+def like_lanes(type: str, other: str) -> str:
+    """A scalar type with as many lanes as another type has; a vector type as it is."""
+    return f"<{lane_count(other)} x {type}>" if other[0] == "<" and type[0] != "<" else type
+
+
+def splat(x: Register, lanes: int) -> Register:
+    """A literal in all lanes of a vector."""
+    return Register(f"<{', '.join([str(x)] * lanes)}>", f"<{lanes} x {x.type}>")
+
+
+def type_suffix(type: str) -> str:
+    """A type as the names of intrinsics have it: "v16f32"."""
+    scalar = lane_type(type)
+    suffix = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}.get(scalar, scalar)
+    return f"v{lane_count(type)}{suffix}" if type[0] == "<" else suffix
 
 
 class Code:
@@ -106,17 +152,18 @@ class Code:
         return self.assign(x.type, f"fneg {x.type} {x.name}")
 
     def compare(self, operation: str, a: Register, b: Register) -> Register:
-        """A comparison such as "fcmp olt" or "icmp eq": an i1."""
-        return self.assign("i1", f"{operation} {a.type} {a.name}, {b.name}")
+        """A comparison such as "fcmp olt" or "icmp eq": an i1, or one for each lane."""
+        return self.assign(like_lanes("i1", a.type), f"{operation} {a.type} {a.name}, {b.name}")
 
     def select(self, condition: Register, a: Register, b: Register) -> Register:
         """One of two values."""
-        return self.assign(
-            a.type, f"select i1 {condition.name}, {a.type} {a.name}, {b.type} {b.name}"
-        )
+        return self.assign(a.type, f"select {condition}, {a.type} {a.name}, {b.type} {b.name}")
 
     def convert(self, operation: str, x: Register, type: str) -> Register:
-        """A conversion such as "sitofp", "zext", "bitcast"; the value itself if it has the type."""
+        """A conversion such as "sitofp", "zext", "bitcast", of all lanes of a vector; the value
+        itself if it has the type.
+        """
+        type = like_lanes(type, x.type)
         if x.type == type:
             return x
         return self.assign(type, f"{operation} {x.type} {x.name} to {type}")
@@ -133,13 +180,10 @@ class Code:
         "smax".
         """
         type = arguments[0].type
-        count, scalar = type[1:-1].split(" x ") if type.startswith("<") else ("", type)
-        suffix = {"float": "f32", "double": "f64", "half": "f16"}.get(scalar, scalar)
-        vector = f"v{count}" if count else ""
-        return self.call(type, f"llvm.{name}.{vector}{suffix}", *arguments)
+        return self.call(type, f"llvm.{name}.{type_suffix(type)}", *arguments)
 
     def constant(self, value: complex, like: Register) -> Register:
-        """A constant of the type of another value."""
+        """A constant of the type of another value, in all of its lanes."""
         return literal(like.type, value)
 
     # Memory

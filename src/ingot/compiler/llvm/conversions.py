@@ -25,7 +25,7 @@ from ingot.graph.dtype import (
 )
 from ingot.graph.lazy_dataclass import dataclass
 
-__all__ = ["Conversions", "Element", "is_unsigned", "register_type"]
+__all__ = ["Conversions", "Element", "is_unsigned", "memory_type", "register_type"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,15 @@ def register_type(dtype: Dtype) -> str:
     return f"i{8 * dtype.size}"
 
 
+def memory_type(dtype: Dtype) -> str:
+    """The LLVM type in which memory holds elements of a real dtype."""
+    if dtype is bool_:
+        return "i8"
+    if dtype is float16:
+        return "half"
+    return "i16" if dtype is bfloat16 else register_type(dtype)
+
+
 def is_unsigned(dtype: Dtype) -> bool:
     return dtype is bool_ or is_unsigned_integer(dtype)
 
@@ -82,35 +91,45 @@ class Conversions:
             real = code.load("float", address, metadata)
             other = code.element("float", address, literal("i64", 1))
             return Element(real, dtype, code.load("float", other, metadata))
+        return self.from_memory(code.load(memory_type(dtype), address, metadata), dtype)
+
+    def _from_bfloat16(self, bits: Register) -> Element:
+        code = self.code
+        wide = code.convert("zext", bits, "i32")
+        number = code.convert("bitcast", code.binary("shl", wide, code.constant(16, wide)), "float")
+        return Element(number, bfloat16, rounded=True, short_nan=True)
+
+    def in_memory(self, x: Element) -> Register:
+        """A real element as memory holds it."""
+        code, register = self.code, x.register
+        if x.dtype is bool_:
+            return code.convert("zext", register, "i8")
+        if x.dtype is float16:
+            return code.convert("fptrunc", register, "half")
+        if x.dtype is bfloat16:
+            bits = code.convert("bitcast", self.rounded(x).register, "i32")
+            return code.convert("trunc", code.binary("lshr", bits, code.constant(16, bits)), "i16")
+        return register
+
+    def from_memory(self, register: Register, dtype: Dtype) -> Element:
+        """A real element of what memory holds."""
+        code = self.code
         if dtype is bool_:
-            byte = code.load("i8", address, metadata)
-            return Element(code.compare("icmp ne", byte, literal("i8", 0)), dtype)
+            return Element(code.compare("icmp ne", register, code.constant(0, register)), dtype)
         if dtype is float16:
-            half = code.load("half", address, metadata)
-            return Element(code.convert("fpext", half, "float"), dtype, rounded=True)
+            return Element(code.convert("fpext", register, "float"), dtype, rounded=True)
         if dtype is bfloat16:
-            wide = code.convert("zext", code.load("i16", address, metadata), "i32")
-            shifted = code.binary("shl", wide, literal("i32", 16))
-            number = code.convert("bitcast", shifted, "float")
-            return Element(number, dtype, rounded=True, short_nan=True)
-        return Element(code.load(register_type(dtype), address, metadata), dtype)
+            return self._from_bfloat16(register)
+        return Element(register, dtype)
 
     def store(self, x: Element, address: Register, metadata: str = "") -> None:
         """Puts an element at an address."""
         code = self.code
-        register = x.register
         if x.imaginary is not None:
-            code.store(register, address, metadata)
+            code.store(x.register, address, metadata)
             code.store(x.imaginary, code.element("float", address, literal("i64", 1)), metadata)
             return
-        if x.dtype is bool_:
-            register = code.convert("zext", register, "i8")
-        elif x.dtype is float16:
-            register = code.convert("fptrunc", register, "half")
-        elif x.dtype is bfloat16:
-            bits = code.convert("bitcast", self.rounded(x).register, "i32")
-            register = code.convert("trunc", code.binary("lshr", bits, literal("i32", 16)), "i16")
-        code.store(register, address, metadata)
+        code.store(self.in_memory(x), address, metadata)
 
     # Half types
 
@@ -130,14 +149,14 @@ class Conversions:
         """A float rounded to nearest, ties to even; a NaN stays one."""
         code = self.code
         bits = code.convert("bitcast", x, "i32")
-        up = code.binary("add", bits, literal("i32", 0x8000))
+        up = code.binary("add", bits, code.constant(0x8000, bits))
         if not short_nan:
-            quiet = code.binary("or", bits, literal("i32", 0x400001))
+            quiet = code.binary("or", bits, code.constant(0x400001, bits))
             up = code.select(code.compare("fcmp uno", x, x), quiet, up)
         # Ties went up, too: where nothing is left below, the last bit is taken back.
-        rest = code.binary("and", up, literal("i32", 0xFFFF))
-        tie = code.compare("icmp eq", rest, literal("i32", 0))
-        kept = code.select(tie, literal("i32", -0x20000), literal("i32", -0x10000))
+        rest = code.binary("and", up, code.constant(0xFFFF, bits))
+        tie = code.compare("icmp eq", rest, code.constant(0, rest))
+        kept = code.select(tie, code.constant(-0x20000, bits), code.constant(-0x10000, bits))
         number = code.convert("bitcast", code.binary("and", up, kept), "float")
         return Element(number, bfloat16, rounded=True, short_nan=True)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 from ingot.compiler.forms.affine import Affine, affine
-from ingot.compiler.forms.nest import CopyBlock
+from ingot.compiler.forms.nest.data import CopyBlock
 from ingot.compiler.llvm.code import Code, Register
 
 __all__ = ["copy_block"]

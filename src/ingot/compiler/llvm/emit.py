@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ingot.compiler.llvm import complex_math, mathlib
+from ingot.compiler.llvm import complex_math, dots, mathlib
 from ingot.compiler.llvm.code import Register, literal
 from ingot.compiler.llvm.conversions import Conversions, Element, is_unsigned, register_type
-from ingot.graph.dtype import bool_, complex64, float32, is_inexact, uint32
+from ingot.graph.dtype import bool_, complex64, float32, int32, is_inexact, uint32
 
 __all__ = ["Element", "LLVMKernel", "register_type"]
 
@@ -56,6 +56,14 @@ class LLVMKernel(Conversions):
     def fused_multiply_add(self, a: Element, b: Element, c: Element) -> Element:
         found = self.code.intrinsic("fma", a.register, b.register, c.register)
         return Element(found, a.dtype)
+
+    # Products of packed numbers (`forms/nest/words.py`)
+
+    def dot_bfloat16(self, total: Element, a: Element, b: Element) -> Element:
+        return Element(dots.bfloat16(self.code, total.register, a.register, b.register), float32)
+
+    def dot_bytes(self, total: Element, a: Element, b: Element) -> Element:
+        return Element(dots.bytes(self.code, total.register, a.register, b.register), int32)
 
     def _safe_divisor(self, a: Element, b: Element) -> tuple[Register, Register]:
         """Whether dividing would trap (b is 0, or the lowest one / -1), and a divisor that does

@@ -18,7 +18,7 @@ from ingot.compiler.forms.affine import (
     affine,
     size_of_extent,
 )
-from ingot.compiler.forms.nest import (
+from ingot.compiler.forms.nest.data import (
     Apart,
     Apply,
     Body,
@@ -39,17 +39,26 @@ from ingot.compiler.forms.nest import (
     Parallel,
     Position,
     Repeated,
+    Splat,
     Split,
     Store,
     Value,
     When,
-    statements,
 )
-from ingot.compiler.llvm.bundles import BundleMemory, repeated, some_lanes
-from ingot.compiler.llvm.code import NO_UNROLLING, WRITTEN_OUT, Code, Register, literal
+from ingot.compiler.forms.nest.traversal import statements
+from ingot.compiler.llvm.bundles import (
+    BundleMemory,
+    in_all_lanes,
+    load_lanes,
+    repeated,
+    some_lanes,
+    store_lanes,
+)
+from ingot.compiler.llvm.code import Code, Register, literal
 from ingot.compiler.llvm.code import Loop as CodeLoop
 from ingot.compiler.llvm.copies import copy_block
 from ingot.compiler.llvm.emit import Element, LLVMKernel, register_type
+from ingot.compiler.llvm.loops import flat, loop_hints, unflat, writes_stack
 from ingot.compiler.llvm.module import module_text, work_grain
 from ingot.compiler.llvm.places import Factor, Place, Places
 
@@ -269,10 +278,10 @@ class _Writer:
         starts = [self._element(c.start) for c in loop.carried]
         begin, end = self._number(loop.begin), self._least(loop.ends)
         outside, is_parallel = self.pointers, self.code.parallel
-        if is_parallel and _writes_stack(loop.body):
+        if is_parallel and writes_stack(loop.body):
             self.code.parallel = False  # all iterations of the parallel loop use that memory
         with self.code.loop(
-            begin, end, _flat(starts), step=loop.step, hints=_hints(loop)
+            begin, end, flat(starts), step=loop.step, hints=loop_hints(loop)
         ) as written:
             self._carry(loop.carried, starts, written)
             self.code.lanes = loop.lanes
@@ -280,14 +289,14 @@ class _Writer:
             self.pointers = dict(outside)
             self._move(self._inside[loop], loop.index)
             self._body(loop.body)
-            written.updated = _flat([self._updated(c) for c in loop.carried])
+            written.updated = flat([self._updated(c) for c in loop.carried])
         self._carry(loop.carried, starts, written)
         self.pointers, self.code.parallel = outside, is_parallel
 
     def _carry(
         self, carried: Sequence[Carried], starts: Sequence[Element], written: CodeLoop
     ) -> None:
-        self.elements.update(zip(carried, _unflat(written.carried, starts), strict=True))
+        self.elements.update(zip(carried, unflat(written.carried, starts), strict=True))
 
     def _updated(self, carried: Carried) -> Element:
         assert carried.update is not None
@@ -348,9 +357,9 @@ class _Writer:
         code.label(join)
         merged = [
             code.assign(a.type, f"phi {a.type} [{a.name}, %{after}], [{b.name}, %{before}]")
-            for a, b in zip(_flat(found), _flat(others), strict=True)
+            for a, b in zip(flat(found), flat(others), strict=True)
         ]
-        self.elements.update(zip(mask.results, _unflat(merged, found), strict=True))
+        self.elements.update(zip(mask.results, unflat(merged, found), strict=True))
 
     def _apart(self, apart: Apart) -> None:
         code = self.code
@@ -384,7 +393,19 @@ class _Writer:
 
     def _load(self, load: Load) -> None:
         address = self._at(load.buffer, self.places[load], load.index)
-        self.elements[load] = self.k.load(load.dtype, address)
+        if load.lanes == 1:
+            self.elements[load] = self.k.load(load.dtype, address)
+            return
+        below = self._below(load.limit, load.index)
+        self.elements[load] = load_lanes(self.k, load.dtype, load.lanes, address, below)
+
+    def _below(self, limit: Affine | None, index: Indices) -> Register | None:
+        """How many lanes from an index on are below a limit."""
+        if limit is None:
+            return None
+        first = index[-1]
+        assert isinstance(first, Affine)
+        return self._number(limit - first)
 
     def _store(self, store: Store) -> None:
         value = self._element(store.value)
@@ -393,10 +414,17 @@ class _Writer:
             assert isinstance(index, Affine)
             self.bundles[store.buffer].store(self.code, value, self._number(index))
             return
-        self.k.store(value, self._at(store.buffer, self.places[store], store.index))
+        address = self._at(store.buffer, self.places[store], store.index)
+        if store.value.lanes == 1:
+            self.k.store(value, address)
+        else:
+            store_lanes(self.k, value, address, self._below(store.limit, store.index))
 
     def _bundle(self, bundle: Bundle) -> None:
         self.elements[bundle] = self.bundles[bundle.buffer].load(self.code)
+
+    def _splat(self, splat: Splat) -> None:
+        self.elements[splat] = in_all_lanes(self.code, self._element(splat.value), splat.lanes)
 
     def _some_lanes(self, lanes: Lanes) -> None:
         bundle = self._element(lanes.value)
@@ -445,6 +473,7 @@ _WRITE: dict[type, Callable[[_Writer, Any], None]] = {
     When: _Writer._when,
     Mask: _Writer._mask,
     Bundle: _Writer._bundle,
+    Splat: _Writer._splat,
     Lanes: _Writer._some_lanes,
     Joined: _Writer._join,
     Split: _Writer._split,
@@ -452,42 +481,3 @@ _WRITE: dict[type, Callable[[_Writer, Any], None]] = {
     Multiple: _Writer._multiple,
     CopyBlock: _Writer._copy,
 }
-
-
-def _writes_stack(body: Body) -> bool:
-    for statement in body:
-        if isinstance(statement, Store) and statement.buffer.argument is None:
-            return True
-        if isinstance(statement, CopyBlock):
-            return True
-        if isinstance(statement, (Loop, When, Mask, Apart)) and _writes_stack(statement.body):
-            return True
-    return False
-
-
-def _flat(elements: Sequence[Element]) -> list[Register]:
-    """All registers of some elements, for loops to carry."""
-    registers = []
-    for element in elements:
-        registers.append(element.register)
-        if element.imaginary is not None:
-            registers.append(element.imaginary)
-    return registers
-
-
-def _unflat(registers: Sequence[Register], like: Sequence[Element]) -> list[Element]:
-    """The opposite of `_flat`."""
-    remaining = iter(registers)
-    return [
-        Element(next(remaining), x.dtype, None if x.imaginary is None else next(remaining))
-        for x in like
-    ]
-
-
-def _hints(loop: Loop) -> Sequence[str]:
-    """What LLVM is told about a loop."""
-    if loop.kind == "lanes":
-        return WRITTEN_OUT
-    if loop.copies == 1:
-        return (NO_UNROLLING,)
-    return (f'!"llvm.loop.unroll.count", i32 {loop.copies}',) if loop.copies else ()

@@ -10,7 +10,7 @@ from ingot.compiler.forms.affine import (
     affine,
     size_of_extent,
 )
-from ingot.compiler.forms.nest import Buffer, Indices
+from ingot.compiler.forms.nest.data import Buffer, Indices
 
 __all__ = ["Factor", "Place", "Places"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ingot.compiler.forms.affine import Affine, Extent, Index, affine
-from ingot.compiler.forms.nest import Buffer, Value
+from ingot.compiler.forms.nest.data import Buffer, Value
 from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.group import GroupBuilder, Known, Spot

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from ingot.compiler.forms.affine import Affine, affine, extent
-from ingot.compiler.forms.nest import Buffer, Indices, Value
-from ingot.compiler.forms.nest_build import NestBuilder
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import Buffer, Indices, Value
 from ingot.compiler.forms.schedule import Group, inputs_at_place
 from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step

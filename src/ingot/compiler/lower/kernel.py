@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ingot.compiler.forms.nest import Nest
-from ingot.compiler.forms.nest_symbols import used_symbols
+from ingot.compiler.forms.nest.data import Nest
+from ingot.compiler.forms.nest.symbols import used_symbols
 from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.forms.tape import Step
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.compiler.forms.affine import Affine, affine
-from ingot.compiler.forms.nest import Buffer, Carried, Value
+from ingot.compiler.forms.nest.data import Buffer, Carried, Value
 from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.columns import Columns

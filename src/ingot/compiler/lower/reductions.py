@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, affine
-from ingot.compiler.forms.nest import Carried, Chosen, Constant, Repeated, Value
+from ingot.compiler.forms.nest.data import Carried, Chosen, Constant, Repeated, Value
 from ingot.compiler.forms.size import Number, hint_of, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Operand

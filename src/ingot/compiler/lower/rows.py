@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingot.compiler.forms.affine import Affine, affine
-from ingot.compiler.forms.nest import Value
+from ingot.compiler.forms.nest.data import Value
 from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.llvm.code import Code, Register, literal

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from math import prod
 
 from ingot.compiler.forms.affine import Affine, affine
-from ingot.compiler.forms.nest import Buffer, Value
-from ingot.compiler.forms.nest_build import NestBuilder
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import Buffer, Value
 from ingot.compiler.forms.size import Number, hint_of, is_symbolic, smallest, surely_equal
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, kernel_of

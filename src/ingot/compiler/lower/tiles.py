@@ -10,7 +10,7 @@ registers, and stored in the order in which they are read.
 from __future__ import annotations
 
 from ingot.compiler.forms.affine import Affine, Extent, affine
-from ingot.compiler.forms.nest import Buffer, CopyBlock
+from ingot.compiler.forms.nest.data import Buffer, CopyBlock
 from ingot.compiler.forms.size import smallest
 from ingot.compiler.lower.domain import CACHE_LINE, Operand
 from ingot.compiler.lower.group import GroupBuilder, Memory, Spot

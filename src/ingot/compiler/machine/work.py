@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from ingot.compiler.forms.nest import touched
+from ingot.compiler.forms.nest.traversal import touched
 from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.forms.size import smallest
 from ingot.compiler.forms.tape import Step

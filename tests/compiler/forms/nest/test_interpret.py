@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.compiler.forms.nest_runner import run_nest
-from tests.compiler.forms.random_nests import Case, any_nest
+from tests.compiler.forms.nest.nest_runner import run_nest
+from tests.compiler.forms.nest.random_nests import Case, any_nest
 
-from ingot.compiler.forms.nest_interpret import interpret
-from ingot.compiler.forms.nest_text import nest_text
-from ingot.compiler.forms.nest_verify import verify
+from ingot.compiler.forms.nest.interpret import interpret
+from ingot.compiler.forms.nest.text import nest_text
+from ingot.compiler.forms.nest.verify import verify
 
 
 @given(any_nest(), st.sampled_from((1, 3, 1 << 62)))

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, Extent, Symbol, affine
-from ingot.compiler.forms.nest import Buffer, Carried, Constant, Nest, Value
-from ingot.compiler.forms.nest_build import NestBuilder
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import Buffer, Carried, Constant, Nest, Value
 from ingot.graph.dtype import float32, float64, int32, int64, uint8
 
 DTYPES = (float32, float64, int32, uint8)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ingot.compiler.forms.affine import Affine, Extent, Variable, affine
-from ingot.compiler.forms.nest import (
+from ingot.compiler.forms.nest.data import (
     Apart,
     Apply,
     Body,
@@ -33,6 +33,7 @@ from ingot.compiler.forms.nest import (
     Parallel,
     Position,
     Repeated,
+    Splat,
     Split,
     Statement,
     Store,
@@ -152,10 +153,10 @@ class _Printer:
 
     def _body(self, body: Body, depth: int, loops: int = 0) -> None:
         for statement in body:
-            if isinstance(statement, (Apply, Load, Bundle, Lanes)):
+            if isinstance(statement, (Apply, Load, Bundle, Splat, Lanes)):
                 self._value(statement, body, depth)
             elif isinstance(statement, Store):
-                element = self._element(statement.buffer, statement.index)
+                element = self._lanes_of(statement, statement.value.lanes, statement.limit)
                 self._add(depth, f"{element} = {self._text(statement.value)}")
             elif isinstance(statement, Loop):
                 self._loop(statement, depth, loops)
@@ -248,12 +249,14 @@ class _Printer:
 
     # Values
 
-    def _value(self, value: Apply | Load | Bundle | Lanes, body: Body, depth: int) -> None:
+    def _value(self, value: Apply | Load | Bundle | Splat | Lanes, body: Body, depth: int) -> None:
         """Prints a line for a value unless it stands where it is used."""
         uses = self.uses.get(value, [])
         here = all(each is body for each in uses)
         if isinstance(value, Load):
-            text, binding = self._element(value.buffer, value.index), _ATOM
+            text, binding = self._lanes_of(value, value.lanes, value.limit), _ATOM
+        elif isinstance(value, Splat):
+            text, binding = f"{self._text(value.value, 3)} x {value.lanes}", 3
         elif isinstance(value, Bundle):
             text, binding = f"{self._buffer(value.buffer)}[0..{value.lanes}]", _ATOM
         elif isinstance(value, Lanes):
@@ -325,6 +328,14 @@ class _Printer:
         inside = [self._affine(at) if isinstance(at, Affine) else self._text(at) for at in index]
         return f"{self._buffer(buffer)}[{', '.join(inside)}]"
 
+    def _lanes_of(self, access: Load | Store, lanes: int, limit: Affine | None) -> str:
+        """An element of a buffer, or so many adjacent ones up to a limit."""
+        text = self._element(access.buffer, access.index)
+        if lanes == 1 and limit is None:
+            return text
+        end = "" if limit is None else f" below {self._affine(limit)}"
+        return f"{text[:-1]} x {lanes}{end}]"
+
     def _affine(self, x: Extent) -> str:
         x = affine(x)
         text = ""
@@ -365,6 +376,6 @@ def _operands(statement: Statement) -> list[Value]:
         return [statement.value]
     if isinstance(statement, Joined):
         return list(statement.parts)
-    if isinstance(statement, Lanes):
+    if isinstance(statement, (Lanes, Splat)):
         return [statement.value]
     return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ingot.compiler.forms.affine import Affine, Extent, Symbol, affine, size_of_extent
-from ingot.compiler.forms.nest import (
+from ingot.compiler.forms.nest.data import (
     Apply,
     Buffer,
     Checked,
@@ -23,8 +23,8 @@ from ingot.compiler.forms.nest import (
     Store,
     Value,
     When,
-    statements,
 )
+from ingot.compiler.forms.nest.traversal import statements
 
 __all__ = ["used_symbols"]
 
@@ -56,11 +56,12 @@ def _in_statement(statement: Statement) -> Iterator[Extent]:
     if isinstance(statement, Apply):
         for operand in statement.operands:
             yield from _in_value(operand)
-    elif isinstance(statement, Load):
+    elif isinstance(statement, (Load, Store)):
         yield from _in_access(statement.buffer, statement.index)
-    elif isinstance(statement, Store):
-        yield from _in_access(statement.buffer, statement.index)
-        yield from _in_value(statement.value)
+        if statement.limit is not None:
+            yield statement.limit
+        if isinstance(statement, Store):
+            yield from _in_value(statement.value)
     elif isinstance(statement, CopyBlock):
         yield from _in_access(statement.source, statement.source_index)
         yield from _in_access(statement.target, statement.index)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, Extent, Symbol, Variable, affine
-from ingot.compiler.forms.nest import (
+from ingot.compiler.forms.nest.data import (
     Apart,
     Apply,
     Body,
@@ -32,6 +32,7 @@ from ingot.compiler.forms.nest import (
     Nest,
     Position,
     Repeated,
+    Splat,
     Split,
     Store,
     Value,
@@ -82,13 +83,9 @@ class _Run:
             if isinstance(statement, Apply):
                 self.values[statement] = self.applied(statement)
             elif isinstance(statement, Load):
-                memory = self.memory[statement.buffer]
-                at = self.index(statement.buffer, statement.index, memory)
-                self.values[statement] = _computed(memory[at], statement.dtype)
+                self.values[statement] = _computed(self.loaded(statement), statement.dtype)
             elif isinstance(statement, Store):
-                memory = self.memory[statement.buffer]
-                at = self.index(statement.buffer, statement.index, memory)
-                memory[at] = self.value(statement.value)
+                self.store(statement)
             elif isinstance(statement, Loop):
                 self.loop(statement)
             elif isinstance(statement, Multiple):
@@ -98,7 +95,7 @@ class _Run:
                 self.mask(statement)
             elif isinstance(statement, Bundle):
                 self.values[statement] = _computed(self.memory[statement.buffer], statement.dtype)
-            elif isinstance(statement, Lanes):
+            elif isinstance(statement, (Lanes, Splat)):
                 self.values[statement] = self.lanes(statement)
             elif isinstance(statement, Joined):
                 self.values[statement] = self.joined(statement)
@@ -113,7 +110,36 @@ class _Run:
             else:
                 self.transpose(statement)
 
-    def lanes(self, lanes: Lanes) -> Any:
+    def loaded(self, load: Load) -> Any:
+        memory = self.memory[load.buffer]
+        at = self.index(load.buffer, load.index, memory)
+        if load.lanes == 1 and load.limit is None:
+            return memory[at]
+        found = np.zeros(load.lanes, memory.dtype)
+        count = self.lanes_below(load.limit, at[-1], load.lanes)
+        for lane in range(count):
+            _require_inside(load.buffer, (*at[:-1], at[-1] + lane), memory)
+        found[:count] = memory[at[:-1]][at[-1] : at[-1] + count]
+        return found if load.lanes > 1 else found[0]
+
+    def store(self, store: Store) -> None:
+        memory = self.memory[store.buffer]
+        at = self.index(store.buffer, store.index, memory)
+        value, lanes = self.value(store.value), store.value.lanes
+        if lanes == 1 and store.limit is None:
+            memory[at] = value
+            return
+        for lane in range(self.lanes_below(store.limit, at[-1], lanes)):
+            _require_inside(store.buffer, (*at[:-1], at[-1] + lane), memory)
+            memory[(*at[:-1], at[-1] + lane)] = np.atleast_1d(value)[lane]
+
+    def lanes_below(self, limit: Affine | None, first: int, lanes: int) -> int:
+        """How many lanes from an index on are below a limit."""
+        return lanes if limit is None else min(max(self.number(limit) - first, 0), lanes)
+
+    def lanes(self, lanes: Lanes | Splat) -> Any:
+        if isinstance(lanes, Splat):
+            return np.full(lanes.lanes, self.value(lanes.value))
         some = self.value(lanes.value)[lanes.first : lanes.first + lanes.lanes]
         return some if lanes.lanes > 1 else some[0]
 
@@ -273,6 +299,24 @@ def _fused_multiply_add(a: Any, b: Any, c: Any) -> Any:
     return wide(a) * wide(b) + wide(c)
 
 
+def _dot_bfloat16(total: Any, a: Any, b: Any) -> Any:
+    """The products of the halves of words, which are bfloat16, added to a sum."""
+    for high in (False, True):
+        left, right = (
+            (x & np.uint32(0xFFFF0000) if high else x << np.uint32(16)).view(np.float32)
+            for x in (np.asarray(a), np.asarray(b))
+        )
+        total = (left.astype(np.float64) * right + total).astype(np.float32)
+    return total
+
+
+def _dot_bytes(total: Any, a: Any, b: Any) -> Any:
+    """The products of the bytes of words, unsigned and signed, added to a sum."""
+    left = np.asarray(a).reshape(-1, 1).view(np.uint8).astype(np.int32)
+    right = np.asarray(b).reshape(-1, 1).view(np.int8).astype(np.int32)
+    return total + (left * right).sum(-1, dtype=np.int32).reshape(np.shape(total))
+
+
 def _largest(a: Any, b: Any) -> Any:
     # the sum of zeros is -0 only if both are
     return np.where(np.equal(a, b) & np.equal(a, 0), np.add(a, b), np.maximum(a, b))
@@ -304,7 +348,9 @@ _WORDS = _Words(
         "round": np.rint,
         "rsqrt": lambda x: 1 / np.sqrt(x),
         "c_log": np.log,
-        "select": lambda condition, a, b: a if condition else b,
+        "select": np.where,
+        "dot_bfloat16": _dot_bfloat16,
+        "dot_bytes": _dot_bytes,
         "bits": lambda x: np.float32(x).view(np.uint32),
         "complex": lambda real, imag: np.complex64(complex(real, imag)),
     }

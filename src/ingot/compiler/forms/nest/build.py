@@ -11,7 +11,7 @@ from typing import Any
 
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, Extent, Index, Symbol, affine, extent
-from ingot.compiler.forms.nest import (
+from ingot.compiler.forms.nest.data import (
     Apart,
     Apply,
     Body,
@@ -29,51 +29,23 @@ from ingot.compiler.forms.nest import (
     Nest,
     Parallel,
     Position,
+    Splat,
     Split,
     Store,
     Value,
     When,
 )
+from ingot.compiler.forms.nest.words import ALIKE, DOTS, DTYPES, result_dtype
 from ingot.compiler.forms.size import is_symbolic
-from ingot.graph import kernel
 from ingot.graph.dtype import (
     bfloat16,
     bool_,
-    complex64,
     float16,
-    float32,
     int64,
     is_inexact,
-    uint32,
 )
 
-__all__ = ["WORDS", "NestBuilder", "Words", "result_dtype"]
-
-_DTYPES = {
-    **dict.fromkeys("equal not_equal less less_equal greater greater_equal".split(), bool_),
-    "bits": uint32,
-    "real": float32,
-    "imag": float32,
-    "complex": complex64,
-}
-_OTHERS = ("absolute", "select", "cast", "rotate_left")  # results and parameters of their own
-# The words whose result has the dtype of their first operand: all that are not said to differ.
-_ALIKE = tuple(
-    word for word in kernel.WORDS if word not in (*_DTYPES, *_OTHERS, "constant", "dtype")
-)
-WORDS = (*_ALIKE, *_DTYPES, *_OTHERS, "rounded", "taken_for")
-
-
-def result_dtype(word: str, operands: Sequence[Value], parameter: Any = None) -> Dtype:
-    """The dtype of what a word gives."""
-    if word in ("cast", "taken_for"):
-        dtype: Dtype = parameter
-        return dtype
-    if word == "select":
-        return operands[1].dtype
-    if word == "absolute":
-        return float32 if operands[0].dtype is complex64 else operands[0].dtype
-    return _DTYPES.get(word) or operands[0].dtype
+__all__ = ["NestBuilder", "Words"]
 
 
 class Words:
@@ -143,9 +115,9 @@ def _word(name: str, dtype: Dtype | None) -> Any:
     return word
 
 
-for _name in _ALIKE:
+for _name in ALIKE:
     setattr(Words, _name, _word(_name, None))
-for _name, _dtype in _DTYPES.items():
+for _name, _dtype in (*DTYPES.items(), *DOTS.items()):
     setattr(Words, _name, _word(_name, _dtype))
 
 
@@ -203,9 +175,33 @@ class NestBuilder:
         self.body.append(found)
         return found
 
-    def store(self, value: Value, buffer: Buffer, index: Sequence[Affine | Value]) -> None:
-        """Writes an element."""
-        self.body.append(Store(buffer, tuple(index), value))
+    def store(
+        self,
+        value: Value,
+        buffer: Buffer,
+        index: Sequence[Affine | Value],
+        limit: Extent | None = None,
+    ) -> None:
+        """Writes an element, or a bundle up to a limit."""
+        self.body.append(Store(buffer, tuple(index), value, _limit(limit)))
+
+    def load_lanes(
+        self,
+        buffer: Buffer,
+        index: Sequence[Affine | Value],
+        lanes: int,
+        limit: Extent | None = None,
+    ) -> Load:
+        """Reads adjacent elements along the last axis, up to a limit."""
+        found = Load(buffer.dtype, buffer, tuple(index), lanes, _limit(limit))
+        self.body.append(found)
+        return found
+
+    def splat(self, value: Value, lanes: int) -> Splat:
+        """An element in all lanes."""
+        found = Splat(value.dtype, value, lanes)
+        self.body.append(found)
+        return found
 
     def bundle(self, buffer: Buffer) -> Bundle:
         """All elements of a buffer on the stack, side by side."""
@@ -306,3 +302,7 @@ class NestBuilder:
         outside, self.body = self.body, found.body
         yield
         self.body = outside
+
+
+def _limit(limit: Extent | None) -> Affine | None:
+    return None if limit is None else affine(limit)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.compiler.forms.random_nests import Case, maps, rows
+from tests.compiler.forms.nest.random_nests import Case, maps, rows
 
 from ingot.compiler.forms.affine import Affine, Index, Symbol, affine
-from ingot.compiler.forms.nest import (
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import (
     Apply,
     Buffer,
     Carried,
@@ -21,10 +22,9 @@ from ingot.compiler.forms.nest import (
     Loop,
     Nest,
     Store,
-    statements,
 )
-from ingot.compiler.forms.nest_build import NestBuilder
-from ingot.compiler.forms.nest_verify import NestError, verify
+from ingot.compiler.forms.nest.traversal import statements
+from ingot.compiler.forms.nest.verify import NestError, verify
 from ingot.graph.dtype import bool_, float32, float64, int32, int64
 
 SIZE = 10

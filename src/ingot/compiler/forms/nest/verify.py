@@ -7,9 +7,6 @@ in parallel no two iterations touch an element that one of them writes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeGuard
-
 from ingot.compiler.forms.affine import (
     Affine,
     Extent,
@@ -20,7 +17,7 @@ from ingot.compiler.forms.affine import (
     size_of_extent,
 )
 from ingot.compiler.forms.bounds import Bounds
-from ingot.compiler.forms.nest import (
+from ingot.compiler.forms.nest.data import (
     Apart,
     Apply,
     Body,
@@ -41,25 +38,20 @@ from ingot.compiler.forms.nest import (
     Parallel,
     Position,
     Repeated,
+    Splat,
     Split,
     Store,
     Value,
     When,
 )
-from ingot.compiler.forms.nest_build import WORDS, result_dtype
-from ingot.compiler.forms.nest_races import Access, are_disjoint, never_meet
+from ingot.compiler.forms.nest.facts import axis_keys, depends, extent_keys, is_bare, moved
+from ingot.compiler.forms.nest.races import Access, are_disjoint, never_meet
+from ingot.compiler.forms.nest.words import WORDS, arity, operand_dtypes, result_dtype
 from ingot.graph.dtype import bool_, int64, is_inexact
 
 __all__ = ["NestError", "verify"]
 
-_VALUES = (Apply, Load, Bundle, Lanes, Joined)  # statements that compute
-_MANY = {"select": 3, "fused_multiply_add": 3}
-_TWO = frozenset(
-    "add subtract multiply divide floor_divide remainder power maximum minimum largest smallest "
-    "equal not_equal less "
-    "less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor left_shift right_shift "
-    "arctan2 complex".split()
-)
+_VALUES = (Apply, Load, Bundle, Splat, Lanes, Joined)  # statements that compute
 # words that give the same result in any order, whatever the dtype
 _ORDERLESS = frozenset("largest smallest bitwise_and bitwise_or bitwise_xor".split())
 _COMBINING = frozenset(("add", "multiply", *_ORDERLESS))
@@ -200,7 +192,7 @@ class _Verifier:
         self._use(carried.update, "the update of a carried value")
         _require(carried.update.dtype is carried.dtype, "a carried value keeps its dtype")
         _require(
-            _depends(carried.update, carried), "a carried value is not combined with what it was"
+            depends(carried.update, carried), "a carried value is not combined with what it was"
         )
 
     def _vector(self, loop: Loop, accesses: list[Access]) -> None:
@@ -283,18 +275,9 @@ class _Verifier:
             if isinstance(statement, Apply):
                 self._apply(statement)
             elif isinstance(statement, Load):
-                self._access(statement.buffer, statement.index, False)
-                is_same = statement.dtype is statement.buffer.dtype
-                _require(is_same, f"what is read of {statement.buffer.name} has its dtype")
+                self._load(statement)
             elif isinstance(statement, Store):
-                self._use(statement.value, f"what is written to {statement.buffer.name}")
-                _require(statement.value.lanes == 1, "one element is written at a time")
-                _require(
-                    statement.value.dtype is statement.buffer.dtype,
-                    f"{statement.buffer.name} holds {statement.buffer.dtype.name}, and "
-                    f"{statement.value.dtype.name} is written to it",
-                )
-                self._access(statement.buffer, statement.index, True)
+                self._store(statement)
             elif isinstance(statement, Loop):
                 self._loop(statement)
             elif isinstance(statement, When):
@@ -303,13 +286,8 @@ class _Verifier:
                 self._mask(statement)
             elif isinstance(statement, Bundle):
                 self._bundle(statement)
-            elif isinstance(statement, Lanes):
-                self._use(statement.value, "a choice of lanes")
-                last = statement.first + statement.lanes
-                _require(
-                    0 <= statement.first < last <= statement.value.lanes,
-                    f"a bundle of {statement.value.lanes} has no lanes {statement.first}..{last}",
-                )
+            elif isinstance(statement, (Lanes, Splat)):
+                self._lanes(statement)
             elif isinstance(statement, Joined):
                 self._join(statement)
             elif isinstance(statement, Split):
@@ -327,11 +305,60 @@ class _Verifier:
         self.scope.difference_update(named)
         del self.splits[splits:]
 
+    def _load(self, load: Load) -> None:
+        is_same = load.dtype is load.buffer.dtype
+        _require(is_same, f"what is read of {load.buffer.name} has its dtype")
+        self._access_lanes(load.buffer, load.index, load.lanes, load.limit, False)
+
+    def _store(self, store: Store) -> None:
+        buffer, value = store.buffer, store.value
+        self._use(value, f"what is written to {buffer.name}")
+        _require(
+            value.dtype is buffer.dtype,
+            f"{buffer.name} holds {buffer.dtype.name}, and {value.dtype.name} is written to it",
+        )
+        self._access_lanes(buffer, store.index, value.lanes, store.limit, True)
+
+    def _access_lanes(
+        self, buffer: Buffer, index: Indices, lanes: int, limit: Affine | None, writes: bool
+    ) -> None:
+        """An access of adjacent elements along the last axis; behind a limit there are none."""
+        if lanes == 1 and limit is None:
+            self._access(buffer, index, writes)
+            return
+        _require(
+            bool(index) and buffer.strides[-1] == buffer.dtype.size,
+            f"the lanes of a bundle of {buffer.name} are not adjacent",
+        )
+        *_, first = index
+        assert isinstance(first, Affine)
+        if limit is None:
+            self._access(buffer, index, writes)
+            self._access(buffer, (*index[:-1], first + (lanes - 1)), writes)
+            return
+        self._affine(limit, f"the limit of a bundle of {buffer.name}")
+        lane = Index()  # of one that is accessed
+        self.bounds.define(lane, [first], [first + (lanes - 1), limit - 1])
+        self.scope.add(lane)
+        self._access(buffer, (*index[:-1], affine(lane)), writes)
+
+    def _lanes(self, lanes: Lanes | Splat) -> None:
+        if isinstance(lanes, Splat):
+            self._use(lanes.value, "a splat")
+            _require(lanes.value.lanes == 1, "one element is in all lanes of a splat")
+            return
+        self._use(lanes.value, "a choice of lanes")
+        last = lanes.first + lanes.lanes
+        _require(
+            0 <= lanes.first < last <= lanes.value.lanes,
+            f"a bundle of {lanes.value.lanes} has no lanes {lanes.first}..{last}",
+        )
+
     def _join(self, joined: Joined) -> None:
         for part in joined.parts:
             self._use(part, "a join of indices")
         _require(
-            _keys([part.bound for part in joined.parts]) == _keys(joined.lengths),
+            extent_keys([part.bound for part in joined.parts]) == extent_keys(joined.lengths),
             "indices that are joined are inside of their axes",
         )
 
@@ -362,27 +389,27 @@ class _Verifier:
         last = block.side - 1
         for distance in {0, last}:
             ends = dict.fromkeys(block.axes, distance)
-            self._access(source, _moved(block.source_index, ends), False)
-            self._access(target, _moved(block.index, {0: distance, 1: distance}), True)
+            self._access(source, moved(block.source_index, ends), False)
+            self._access(target, moved(block.index, {0: distance, 1: distance}), True)
 
     def _apply(self, value: Apply) -> None:
         word, operands = value.word, value.operands
         _require(word in WORDS, f"the kernel vocabulary has no word {word}")
-        count = _MANY.get(word, 2 if word in _TWO else 1)
+        count = arity(word)
         _require(len(operands) == count, f"{word} takes {count} operands, not {len(operands)}")
         for operand in operands:
             self._use(operand, word)
-        equal = operands[1:] if word == "select" else operands
+        if word == "select":
+            _require(operands[0].dtype is bool_, "select chooses by a bool")
+        wanted = operand_dtypes(word, operands)
         _require(
-            all(each.dtype is equal[0].dtype for each in equal),
+            all(each.dtype is dtype for each, dtype in zip(operands, wanted, strict=True)),
             f"the operands of {word} have equal dtypes",
         )
         _require(
             all(each.lanes == operands[0].lanes for each in operands),
             f"the operands of {word} have equally many lanes",
         )
-        if word == "select":
-            _require(operands[0].dtype is bool_, "select chooses by a bool")
         expected = result_dtype(word, operands, value.parameter)
         _require(
             value.dtype is expected,
@@ -433,13 +460,13 @@ class _Verifier:
         for value in self.guards:
             if isinstance(value, Joined) and all(part in index for part in value.parts):
                 axes = tuple(index.index(part) for part in value.parts)
-                if _lengths(buffer, axes) == _keys(value.lengths):
+                if axis_keys(buffer, axes) == extent_keys(value.lengths):
                     return axes, self._bounded(value, buffer)
-        bare = [next(iter(at.terms)) if _is_bare(at) else None for at in index]
+        bare = [next(iter(at.terms)) if is_bare(at) else None for at in index]
         for split in self.splits:
             if all(each in bare for each in split.indices):
                 axes = tuple(bare.index(each) for each in split.indices)
-                if _lengths(buffer, axes) == _keys(split.lengths):
+                if axis_keys(buffer, axes) == extent_keys(split.lengths):
                     return axes, split.number
         return None
 
@@ -458,43 +485,3 @@ class _Verifier:
         index = Index()
         self.bounds.define(index, least, most)
         return affine(index)
-
-
-def _is_bare(at: Affine | Value) -> TypeGuard[Affine]:
-    """Whether an index is one variable."""
-    return isinstance(at, Affine) and not at.constant and list(at.terms.values()) == [1]
-
-
-def _keys(lengths: Sequence[Extent]) -> list[tuple[Any, ...]]:
-    return [affine(length).key() for length in lengths]
-
-
-def _lengths(buffer: Buffer, axes: Sequence[int]) -> list[tuple[Any, ...]]:
-    return _keys([buffer.shape[axis] for axis in axes])
-
-
-def _moved(index: Indices, by: dict[int, int]) -> Indices:
-    """An index so much further along some axes."""
-    return tuple(
-        at + by[axis] if axis in by and isinstance(at, Affine) else at
-        for axis, at in enumerate(index)
-    )
-
-
-def _depends(value: Value, on: Value) -> bool:
-    """Whether a value is computed from another."""
-    stack, seen = [value], set[Value]()
-    while stack:
-        found = stack.pop()
-        if found is on:
-            return True
-        if found in seen:
-            continue
-        seen.add(found)
-        if isinstance(found, Apply):
-            stack.extend(found.operands)
-        elif isinstance(found, Carried):
-            stack.append(found.start)
-            if found.update is not None:
-                stack.append(found.update)
-    return False

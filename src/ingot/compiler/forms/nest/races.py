@@ -7,7 +7,7 @@ from itertools import product
 
 from ingot.compiler.forms.affine import Affine, Index, Variable
 from ingot.compiler.forms.bounds import Bounds
-from ingot.compiler.forms.nest import Buffer
+from ingot.compiler.forms.nest.data import Buffer
 from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = ["Access", "are_disjoint", "never_meet"]

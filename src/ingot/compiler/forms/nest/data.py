@@ -2,8 +2,8 @@
 
 Between a fused group and LLVM text stands this form: loops, loads and stores at affine indices, and
 the words of the kernel vocabulary (`graph/kernel.py`) as values. Nothing in it knows LLVM. Builders
-make nests (`nest_build.py`), `nest_text.py` prints them, `nest_verify.py` proves that they stay
-inside their buffers, `nest_interpret.py` runs them in NumPy, and `llvm/nests.py` turns them into
+make nests (`nest/build.py`), `nest/text.py` prints them, `nest/verify.py` proves that they stay
+inside their buffers, `nest/interpret.py` runs them in NumPy, and `llvm/nests.py` turns them into
 code.
 
 These are plain classes with slots: thousands of them are made during the first call of a function,
@@ -16,7 +16,6 @@ when it is called.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from ingot._native import Dtype
@@ -45,13 +44,12 @@ __all__ = [
     "Parallel",
     "Position",
     "Repeated",
+    "Splat",
     "Split",
     "Statement",
     "Store",
     "Value",
     "When",
-    "statements",
-    "touched",
 ]
 
 
@@ -187,15 +185,27 @@ Indices = tuple[Affine | Value, ...]
 
 
 class Load(Value):
-    """The element of a buffer at an index."""
+    """The element of a buffer at an index; or a bundle of `lanes` elements, which are adjacent
+    along the last axis. Where there is a `limit`, lanes whose index along that axis is not below it
+    are not read, and are 0.
+    """
 
-    __slots__ = ("buffer", "index")
+    __slots__ = ("buffer", "index", "lanes", "limit")
 
-    def __init__(self, dtype: Dtype, buffer: Buffer, index: Indices) -> None:
+    def __init__(
+        self,
+        dtype: Dtype,
+        buffer: Buffer,
+        index: Indices,
+        lanes: int = 1,
+        limit: Affine | None = None,
+    ) -> None:
         self.dtype = dtype
         self.origin = None
         self.buffer = buffer
         self.index = index
+        self.lanes = lanes
+        self.limit = limit
 
 
 class Carried(Value):
@@ -239,6 +249,18 @@ class Repeated(Value):
         self.lanes = lanes
 
 
+class Splat(Value):
+    """An element in all lanes of a bundle."""
+
+    __slots__ = ("lanes", "value")
+
+    def __init__(self, dtype: Dtype, value: Value, lanes: int) -> None:
+        self.dtype = dtype
+        self.origin = None
+        self.value = value
+        self.lanes = lanes
+
+
 class Lanes(Value):
     """Some lanes of a bundle, from `first` on; one lane is an element."""
 
@@ -256,14 +278,17 @@ class Lanes(Value):
 
 
 class Store:
-    """Puts a value into a buffer."""
+    """Puts a value into a buffer; a bundle along the last axis, as `Load` reads it."""
 
-    __slots__ = ("buffer", "index", "value")
+    __slots__ = ("buffer", "index", "limit", "value")
 
-    def __init__(self, buffer: Buffer, index: Indices, value: Value) -> None:
+    def __init__(
+        self, buffer: Buffer, index: Indices, value: Value, limit: Affine | None = None
+    ) -> None:
         self.buffer = buffer
         self.index = index
         self.value = value
+        self.limit = limit
 
 
 class CopyBlock:
@@ -431,7 +456,7 @@ class Parallel:
         self.body: Body = []
 
 
-Computed = Apply | Load | Joined | Bundle | Lanes  # values that stand in a body
+Computed = Apply | Load | Joined | Bundle | Splat | Lanes  # values that stand in a body
 Statement = Computed | Store | Loop | When | Mask | Apart | Multiple | Split | CopyBlock
 Body = list[Statement]
 
@@ -456,27 +481,3 @@ class Nest:
     def arguments(self) -> int:
         """How many addresses the kernel is given."""
         return 1 + max((b.argument for b in self.buffers if b.argument is not None), default=-1)
-
-
-def touched(nest: Nest) -> tuple[list[Buffer], list[Buffer]]:
-    """The buffers that a nest reads and those that it writes, in order."""
-    reads: dict[Buffer, None] = {}
-    writes: dict[Buffer, None] = {}
-    for region in nest.parallel:
-        for statement in statements(region.body):
-            if isinstance(statement, (Load, Bundle)):
-                reads[statement.buffer] = None
-            elif isinstance(statement, Store):
-                writes[statement.buffer] = None
-            elif isinstance(statement, CopyBlock):
-                reads[statement.source] = None
-                writes[statement.target] = None
-    return list(reads), list(writes)
-
-
-def statements(body: Body) -> Iterator[Statement]:
-    """All statements in a body and in the bodies below it, in order."""
-    for statement in body:
-        yield statement
-        if isinstance(statement, (Loop, When, Mask, Apart)):
-            yield from statements(statement.body)

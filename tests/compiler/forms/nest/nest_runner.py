@@ -9,7 +9,7 @@ from itertools import count
 import numpy as np
 
 from ingot.compiler.forms.affine import Symbol, affine
-from ingot.compiler.forms.nest import Buffer, Nest
+from ingot.compiler.forms.nest.data import Buffer, Nest
 from ingot.compiler.llvm.nests import nest_module
 from ingot.compiler.machine.jit import compile_object, load_object
 

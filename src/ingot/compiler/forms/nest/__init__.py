@@ -1,0 +1,1 @@
+"""The loop nest: its data, builder, printer, verifier, interpreter."""

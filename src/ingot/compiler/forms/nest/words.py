@@ -1,0 +1,65 @@
+"""The words that a nest applies: the kernel vocabulary, and what builders of nests say besides.
+
+Each word takes so many operands of equal dtypes and gives a result whose dtype follows from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ingot._native import Dtype
+from ingot.compiler.forms.nest.data import Value
+from ingot.graph import kernel
+from ingot.graph.dtype import bool_, complex64, float32, int32, uint32
+
+__all__ = ["ALIKE", "DOTS", "DTYPES", "WORDS", "arity", "operand_dtypes", "result_dtype"]
+
+DTYPES = {
+    **dict.fromkeys("equal not_equal less less_equal greater greater_equal".split(), bool_),
+    "bits": uint32,
+    "real": float32,
+    "imag": float32,
+    "complex": complex64,
+}
+_OTHERS = ("absolute", "select", "cast", "rotate_left")  # results and parameters of their own
+# The words whose result has the dtype of their first operand: all that are not said to differ.
+ALIKE = tuple(word for word in kernel.WORDS if word not in (*DTYPES, *_OTHERS, "constant", "dtype"))
+# Products of packed numbers, lane by lane added to the first operand: `dot_bfloat16` of two
+# bfloat16 in each word, `dot_bytes` of four bytes, unsigned in the second operand and signed in the
+# third. The words' own operands are uint32.
+DOTS = {"dot_bfloat16": float32, "dot_bytes": int32}
+WORDS = (*ALIKE, *DTYPES, *_OTHERS, *DOTS, "rounded", "taken_for")
+_THREE = ("select", "fused_multiply_add", *DOTS)
+_TWO = frozenset(
+    "add subtract multiply divide floor_divide remainder power maximum minimum largest smallest "
+    "equal not_equal less "
+    "less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor left_shift right_shift "
+    "arctan2 complex".split()
+)
+
+
+def result_dtype(word: str, operands: Sequence[Value], parameter: Any = None) -> Dtype:
+    """The dtype of what a word gives."""
+    if word in ("cast", "taken_for"):
+        dtype: Dtype = parameter
+        return dtype
+    if word == "select":
+        return operands[1].dtype
+    if word == "absolute":
+        return float32 if operands[0].dtype is complex64 else operands[0].dtype
+    return DTYPES.get(word) or operands[0].dtype
+
+
+def arity(word: str) -> int:
+    """How many operands a word takes."""
+    return 3 if word in _THREE else 2 if word in _TWO else 1
+
+
+def operand_dtypes(word: str, operands: Sequence[Value]) -> list[Dtype]:
+    """The dtypes that the operands of a word must have, given those that may differ."""
+    if word == "select":
+        return [bool_, operands[1].dtype, operands[1].dtype]
+    if word in DOTS:
+        return [DOTS[word], uint32, uint32]
+    return [operands[0].dtype] * len(operands)

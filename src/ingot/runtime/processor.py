@@ -1,0 +1,60 @@
+"""What the processor offers to machine code: its vectors and instructions.
+
+`INGOT_VECTOR_BITS` caps the width of vectors, so that tests run on one machine what another one
+would.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+__all__ = ["processor_features", "vector_bytes", "vector_registers"]
+
+WIDTHS = (128, 256, 512)
+
+
+@cache
+def processor_features() -> frozenset[str]:
+    """The instruction sets of the processor by the names that Linux has for them, without those of
+    wider vectors than are allowed; none where the system does not say.
+    """
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return frozenset()
+    flags = next((line for line in lines if line.startswith(("flags", "Features"))), ":")
+    found = flags.partition(":")[2].split()
+    cap = _cap()
+    if cap < 512:
+        found = [name for name in found if not name.startswith("avx512")]
+    if cap < 256:
+        found = [name for name in found if not name.startswith("avx")]
+    return frozenset(found)
+
+
+def _cap() -> int:
+    text = os.environ.get("INGOT_VECTOR_BITS", "")
+    if not text:
+        return WIDTHS[-1]
+    if text not in map(str, WIDTHS):
+        allowed = ", ".join(map(str, WIDTHS))
+        raise ValueError(f"INGOT_VECTOR_BITS must be one of {allowed}, got {text!r}.")
+    return int(text)
+
+
+@cache
+def vector_bytes() -> int:
+    """The width of vector registers."""
+    features = processor_features()
+    if "avx512f" in features and "avx512vl" in features:
+        return 64
+    return 32 if "avx2" in features else 16
+
+
+@cache
+def vector_registers() -> int:
+    """How many vector registers there are."""
+    features = processor_features()
+    return 32 if "avx512vl" in features or "asimd" in features else 16
