@@ -208,6 +208,15 @@ MAX_TRANSPOSE_TILE_HEIGHT = 128
 # of the registers of AVX-512, the other half holds the result. odd_gelu_1023x4097_transposed.
 MAX_REGISTER_TILE = 16
 
+# ---- Products (compiler/lower/products) ----------------------------------------------------------
+
+# Rows of a register tile at most. More are more streams that are read at once: tiles of 14 rows
+# took 1.4 times as long as tiles of 8 for matrices of 1024 rows and columns (measured).
+# matmul_float32.
+MAX_TILE_ROWS = 12
+# Iterations of the innermost loop of a product that are written out. matmul_float32.
+PRODUCT_UNROLLING = 4
+
 # ---- Programs (compiler/run, compiler/call) ------------------------------------------------------
 
 # Layouts of inputs that a program is made for; inputs of any other are made contiguous first. More

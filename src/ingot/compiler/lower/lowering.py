@@ -26,6 +26,7 @@ from ingot.compiler.lower.fused import lower_group, read_across
 from ingot.compiler.lower.kernel import Lowered
 from ingot.compiler.lower.layout import contiguous, layout_of_view
 from ingot.compiler.lower.materialise import copy_of
+from ingot.compiler.lower.products.choose import lower_product
 from ingot.compiler.lower.scatter import lower_scatter
 from ingot.compiler.options import Options, Strides
 from ingot.graph.numerics.blas import has_gemm, product_of
@@ -93,9 +94,7 @@ class _Lowering:
             self._output(step)
         elif _passes_inputs(step):
             pass  # its outputs are where its inputs are
-        elif isinstance(step.op, Product) and has_gemm(step.dtype):
-            self._multiply(step)
-        else:
+        elif not self._product(group):
             self._host(step)
 
     # Memory
@@ -229,23 +228,42 @@ class _Lowering:
         wanted = (0, block.nbytes, *contiguous(step.shape, step.dtype.size))
         return all(map(surely_equal, (offset, step.nbytes, *strides), wanted))
 
-    # Everything else
+    # Products
+
+    def _product(self, group: Group) -> bool:
+        """Lowers a product, to loop nests or to a BLAS call; False if it is neither."""
+        step = group.steps[0]
+        if isinstance(step.dtype, tuple):
+            return False
+        known = {source: self.locations[source].strides for source in step.inputs}
+        known[step] = contiguous(step.shape, step.dtype.size)
+        lowered = lower_product(step, known)
+        if lowered is not None:
+            self._new(step)
+            self._run(group, lowered)
+            return True
+        if isinstance(step.op, Product) and has_gemm(step.dtype):
+            self._multiply(step)
+            return True
+        return False
 
     def _multiply(self, step: Step) -> None:
         self._new(step)
         sources = list(step.inputs)
-        product = self._product(step, sources)
+        product = self._blas(step, sources)
         if product is None:
             sources = [self._contiguous_copy(source) for source in sources]
-            product = self._product(step, sources)
+            product = self._blas(step, sources)
         assert product is not None
         left, right = (self.locations[source] for source in sources)
         made = Multiply([step], product, (left, right), self.locations[step])
         self.instructions.append(made)
 
-    def _product(self, step: Step, sources: list[Step]) -> object:
+    def _blas(self, step: Step, sources: list[Step]) -> object:
         left, right = ((source.shape, self.locations[source].strides) for source in sources)
         return product_of(step.dtype.numpy, left, right)
+
+    # Everything else
 
     def _check(self, step: Step) -> None:
         """Passes the first input on, unless the flag that is the second says that an error is due,

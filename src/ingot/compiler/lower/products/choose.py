@@ -1,0 +1,27 @@
+"""Which loop nests an op becomes that has a role of its own: a product, and what is made of products.
+
+Each role has a builder, which gives kernels for the strides of the operands, or None where another
+way is faster or the only one: then BLAS or the op's `evaluate` rule computes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingot.compiler.forms.tape import Step
+from ingot.compiler.lower.kernel import Lowered
+
+__all__ = ["lower_product"]
+
+Strides = dict[Step, tuple[int, ...]]
+Builder = Callable[[Step, Strides], Lowered | None]
+
+_BUILDERS: dict[type, Builder] = {}
+
+
+def lower_product(step: Step, strides_of: Strides) -> Lowered | None:
+    """The kernels of a step whose inputs and result have these strides; None if it has none."""
+    for role, builder in _BUILDERS.items():
+        if isinstance(step.op, role):
+            return builder(step, strides_of)
+    return None
