@@ -52,3 +52,7 @@ def same_random_numbers(request: pytest.FixtureRequest) -> None:
     seed = zlib.crc32(request.node.nodeid.encode())
     random.seed(seed)
     np.random.seed(seed)
+
+
+# `make check-kernels`; also loaded here, because a module of `tests` is only found by now.
+pytest_plugins = ["tests.support.kernel_check"] if os.environ.get("INGOT_CHECK_KERNELS") else []

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from itertools import count
+from math import prod
 
 import numpy as np
 
-from ingot.compiler.forms.affine import Symbol, affine
+from ingot.compiler.forms.affine import Extent, Symbol, affine
 from ingot.compiler.forms.nest.data import Buffer, Nest
 from ingot.compiler.llvm.nests import nest_module
 from ingot.compiler.machine.jit import compile_object, load_object
@@ -26,9 +27,11 @@ def run_nest(
     arrays: Sequence[np.ndarray],
     symbols: Mapping[Symbol, int] | None = None,
     chunk: int = 1 << 62,
+    begin: int = 0,
+    end: int | None = None,
 ) -> None:
     """Runs the code of a nest on one array for each buffer in the memory of its arguments, `chunk`
-    iterations of its parallel loop at a time.
+    iterations of its parallel loop at a time, all of them or those in begin..end.
     """
     symbols = symbols or {}
     name = f"test_nest_{next(_names)}"
@@ -39,7 +42,7 @@ def run_nest(
     for buffer, array in zip(arguments_of(nest), arrays, strict=True):
         assert array.dtype == buffer.dtype.numpy
         assert buffer.argument is not None
-        address = array.ctypes.data - buffer.offset
+        address = array.ctypes.data - number_of(buffer.offset, symbols)
         if buffer.argument == len(pointers):
             pointers.append(address)
         assert pointers[buffer.argument] == address
@@ -49,27 +52,33 @@ def run_nest(
     arguments = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
     total = 0
     for region in nest.parallel:
-        size = 1
-        for length in region.lengths:
-            found = affine(length)
-            size *= found.constant + sum(symbols[v] * c for v, c in found.terms.items())
-        total += size
-    for begin in range(0, total, chunk):
-        function(arguments, begin, min(begin + chunk, total), 0)
+        total += prod(number_of(length, symbols) for length in region.lengths)
+    end = total if end is None else end
+    for first in range(begin, end, chunk):
+        function(arguments, first, min(first + chunk, end), 0)
+
+
+def number_of(x: Extent, symbols: Mapping[Symbol, int]) -> int:
+    """An extent for some values of its symbols."""
+    found = affine(x)
+    return found.constant + sum(symbols[v] * c for v, c in found.terms.items())
 
 
 class Memory:
-    """Random numbers for the arguments of a nest whose lengths are known. Integers are small, so
-    that they may be indices.
+    """Random numbers for the arguments of a nest; integers are at most `largest`, so that they may
+    be indices.
     """
 
-    def __init__(self, nest: Nest, seed: int, largest: int) -> None:
+    def __init__(
+        self, nest: Nest, seed: int, largest: int, symbols: Mapping[Symbol, int] | None = None
+    ) -> None:
+        symbols = symbols or {}
         generator = np.random.default_rng(seed)
         reach: dict[int, tuple[int, int]] = {}
         for buffer in arguments_of(nest):
             assert buffer.argument is not None
             low, high = reach.get(buffer.argument, (0, 0))
-            first, last = _reach(buffer)
+            first, last = _reach(buffer, symbols)
             reach[buffer.argument] = (min(low, first), max(high, last))
         self.raw = {
             argument: np.zeros(high - low + 64, np.uint8) for argument, (low, high) in reach.items()
@@ -77,14 +86,13 @@ class Memory:
         self.arrays = []
         for buffer in arguments_of(nest):
             assert buffer.argument is not None
-            start = buffer.offset - reach[buffer.argument][0]
-            raw = self.raw[buffer.argument]
+            start = number_of(buffer.offset, symbols) - reach[buffer.argument][0]
             view = np.ndarray(
-                buffer.shape,
+                tuple(number_of(length, symbols) for length in buffer.shape),
                 buffer.dtype.numpy,
-                raw.data,
+                self.raw[buffer.argument].data,
                 start,
-                buffer.strides,  # type: ignore[arg-type]
+                tuple(number_of(stride, symbols) for stride in buffer.strides),
             )
             if view.dtype.kind in "iub":
                 view[...] = generator.integers(0, largest + 1, view.shape)
@@ -93,12 +101,11 @@ class Memory:
             self.arrays.append(view)
 
 
-def _reach(buffer: Buffer) -> tuple[int, int]:
+def _reach(buffer: Buffer, symbols: Mapping[Symbol, int]) -> tuple[int, int]:
     """The bytes around its address that a buffer covers."""
-    low = high = buffer.offset
-    for length, stride in zip(buffer.shape, buffer.strides, strict=True):
-        assert isinstance(length, int)
-        assert isinstance(stride, int)
+    low = high = number_of(buffer.offset, symbols)
+    for extent, distance in zip(buffer.shape, buffer.strides, strict=True):
+        length, stride = number_of(extent, symbols), number_of(distance, symbols)
         low += min(0, stride * (length - 1))
         high += max(0, stride * (length - 1))
-    return low, high + buffer.dtype.size  # type: ignore[return-value]
+    return low, high + buffer.dtype.size

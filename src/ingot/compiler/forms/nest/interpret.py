@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -45,10 +46,13 @@ __all__ = ["interpret"]
 
 
 def interpret(
-    nest: Nest, arrays: Sequence[np.ndarray], symbols: Mapping[Symbol, int] | None = None
+    nest: Nest,
+    arrays: Sequence[np.ndarray],
+    symbols: Mapping[Symbol, int] | None = None,
+    iterations: range | None = None,
 ) -> None:
     """Runs a nest on one array for each of its buffers that is no memory on the stack, in order,
-    of the buffer's shape.
+    of the buffer's shape: all iterations of its parallel loops, which count as one range, or some.
     """
     run = _Run()
     for symbol, number in (symbols or {}).items():
@@ -58,14 +62,16 @@ def interpret(
         if buffer.argument is not None:
             run.memory[buffer] = next(remaining)
     with np.errstate(all="ignore"):
+        first = 0  # of the region's iterations
         for region in nest.parallel:
-            for at in product(*(range(run.number(n)) for n in region.lengths)):
-                for buffer in nest.buffers:
-                    if buffer.argument is None:
-                        shape = tuple(map(run.number, buffer.shape))
-                        run.memory[buffer] = np.zeros(shape, buffer.dtype.numpy)
+            lengths = tuple(map(run.number, region.lengths))
+            total = prod(lengths)
+            for number in _overlap(range(first, first + total), iterations):
+                at = map(int, np.unravel_index(number - first, lengths)) if lengths else ()
                 run.numbers.update(zip(region.indices, at, strict=True))
+                run.clear_stack(nest)
                 run.body(region.body)
+            first += total
 
 
 class _Run:
@@ -73,6 +79,12 @@ class _Run:
         self.numbers: dict[Variable, int] = {}
         self.memory: dict[Buffer, np.ndarray] = {}
         self.values: dict[Value, Any] = {}
+
+    def clear_stack(self, nest: Nest) -> None:
+        for buffer in nest.buffers:
+            if buffer.argument is None:
+                shape = tuple(map(self.number, buffer.shape))
+                self.memory[buffer] = np.zeros(shape, buffer.dtype.numpy)
 
     def number(self, x: Extent) -> int:
         found = affine(x)
@@ -227,6 +239,12 @@ class _Run:
         function = _BOOL_WORDS.get(value.word) if dtype is bool_ else None
         found = (function or _WORDS[value.word])(*operands)
         return np.asarray(found).astype(_kind(value.dtype))[()]
+
+
+def _overlap(numbers: range, chosen: range | None) -> range:
+    if chosen is None:
+        return numbers
+    return range(max(numbers.start, chosen.start), min(numbers.stop, chosen.stop))
 
 
 def _require_inside(buffer: Buffer, index: Sequence[int], memory: np.ndarray) -> None:
