@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ingot.compiler.forms.affine import affine
+from ingot.compiler.forms.nest.data import Loop
+from ingot.compiler.forms.nest.rewrites import distribute
 from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel
@@ -37,15 +39,13 @@ def _rows(builder: MapBuilder) -> None:
     *outer, length = builder.lengths
     inner = len(outer)
     lanes = builder.lanes(inner)
-    if length <= MAP_TILE:
-        with (
-            builder.parallel(outer, length) as indices,
-            builder.loop(0, length, kind="vector", lanes=lanes) as last,
-        ):
-            builder.map_element(tuple(map(affine, (*indices, last))))
-        return
-    tiles = -(-length // MAP_TILE)
-    with builder.parallel((*outer, tiles), MAP_TILE) as (*indices, tile):
-        first = affine(tile) * MAP_TILE
-        with builder.loop(first, first + MAP_TILE, length, kind="vector", lanes=lanes) as last:
-            builder.map_element(tuple(map(affine, (*indices, last))))
+    with (
+        builder.parallel(outer, length) as indices,
+        builder.loop(0, length, kind="vector", lanes=lanes) as last,
+    ):
+        builder.map_element(tuple(map(affine, (*indices, last))))
+    if length > MAP_TILE:
+        (region,) = builder.nest.parallel
+        (loop,) = region.body
+        assert isinstance(loop, Loop)
+        builder.nest = distribute(builder.nest, loop, MAP_TILE)

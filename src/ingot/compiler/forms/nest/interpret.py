@@ -39,8 +39,9 @@ from ingot.compiler.forms.nest.data import (
     Value,
     When,
 )
-from ingot.graph.dtype import bfloat16, bool_, complex64, float16, is_inexact
+from ingot.graph.dtype import bfloat16, bool_, float16
 from ingot.graph.libraries import scipy_special
+from ingot.graph.numerics.casts import converted
 
 __all__ = ["interpret"]
 
@@ -266,19 +267,9 @@ def _constant(value: Constant) -> Any:
 
 
 def _cast(x: Any, source: Dtype, dtype: Dtype) -> Any:
-    if source is complex64 and dtype is not complex64 and dtype is not bool_:
-        x = x.real
-    if dtype is bool_:
-        return np.bool_(x != 0)
     if source is float16 or source is bfloat16:
-        x = np.float32(x).astype(source.numpy).astype(np.float32)
-    if is_inexact(source) and source is not complex64 and not is_inexact(dtype):
-        wide = np.uint64 if dtype.name == "uint64" else np.int64
-        limits = np.iinfo(wide)
-        number = 0 if np.isnan(x) else int(np.clip(float(x), limits.min, limits.max))
-        bounded = min(max(number, int(limits.min)), int(limits.max))
-        return np.array(bounded % (1 << 64), np.uint64).astype(dtype.numpy)[()]
-    return np.asarray(x).astype(dtype.numpy).astype(_kind(dtype))[()]
+        x = np.float32(x).astype(source.numpy)
+    return converted(np.asarray(x), dtype.numpy).astype(_kind(dtype))[()]
 
 
 def _floor_divide(a: Any, b: Any) -> Any:

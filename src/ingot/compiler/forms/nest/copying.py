@@ -1,0 +1,182 @@
+"""Copies of nests with something changed: what rewrites are made of.
+
+A `Copy` makes every statement again, with other indices, values and buffers in the stead of some;
+loops, conditions and values that it meets get successors of their own. What a rewrite does
+differently it says for one loop, in a function that makes the statements for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ingot.compiler.forms.affine import Affine, Index, affine
+from ingot.compiler.forms.nest.data import (
+    Apart,
+    Apply,
+    Body,
+    Bundle,
+    Carried,
+    Checked,
+    Chosen,
+    CopyBlock,
+    Indices,
+    Joined,
+    Lanes,
+    Load,
+    Loop,
+    Mask,
+    Multiple,
+    Nest,
+    Parallel,
+    Position,
+    Splat,
+    Split,
+    Statement,
+    Store,
+    Value,
+    When,
+)
+
+__all__ = ["Copy"]
+
+
+class Copy:
+    """What stands for what in the copy of a nest."""
+
+    def __init__(self) -> None:
+        self.indices: dict[Index, Affine] = {}
+        self.values: dict[Value, Value] = {}
+        # the statements for a loop, instead of its copy
+        self.instead: dict[Loop, Callable[[Loop], Body]] = {}
+
+    def nest(self, nest: Nest) -> Nest:
+        """A nest with the same buffers and symbols."""
+        made = Nest()
+        made.buffers, made.symbols = list(nest.buffers), list(nest.symbols)
+        made.independent, made.elementwise = nest.independent, nest.elementwise
+        for region in nest.parallel:
+            made.parallel.append(self.region(region))
+        return made
+
+    def region(self, region: Parallel) -> Parallel:
+        """A parallel loop."""
+        indices = tuple(self.index(each) for each in region.indices)
+        made = Parallel(indices, region.lengths, region.work, region.kind, region.lanes)
+        made.grain = region.grain
+        made.body = self.body(region.body)
+        return made
+
+    def index(self, index: Index) -> Index:
+        """A new index in the stead of one."""
+        made = Index()
+        self.indices[index] = affine(made)
+        return made
+
+    def affine(self, x: Affine) -> Affine:
+        """An affine expression of the new indices."""
+        found = Affine({}, x.constant)
+        for variable, factor in x.terms.items():
+            new = self.indices.get(variable) if isinstance(variable, Index) else None
+            found = found + (affine(variable) if new is None else new) * factor
+        return found
+
+    def affines(self, several: tuple[Affine, ...]) -> tuple[Affine, ...]:
+        """Several affine expressions."""
+        return tuple(map(self.affine, several))
+
+    def at(self, index: Indices) -> Indices:
+        """The index of an element."""
+        return tuple(self.affine(at) if isinstance(at, Affine) else self.value(at) for at in index)
+
+    def value(self, value: Value) -> Any:
+        """What stands for a value; values that stand in no body are made where they are used."""
+        found = self.values.get(value)
+        if found is None and isinstance(value, Position):
+            found = Position(value.dtype, self.affine(value.position))
+        elif found is None and isinstance(value, Checked):
+            found = Checked(value.dtype, self.value(value.value), value.bound)
+        return value if found is None else found
+
+    def body(self, body: Body) -> Body:
+        """The statements of a body."""
+        made: Body = []
+        for statement in body:
+            if isinstance(statement, Loop) and statement in self.instead:
+                made += self.instead[statement](statement)
+            elif isinstance(statement, Value):
+                new = self._computed(statement)
+                new.origin = statement.origin
+                self.values[statement] = new
+                made.append(new)
+            else:
+                made.append(self._statement(statement))
+        return made
+
+    def loop(self, loop: Loop) -> Loop:
+        """A loop."""
+        begin, ends = self.affine(loop.begin), self.affines(loop.ends)
+        carried = [Carried(c.dtype, self.value(c.start), c.origin) for c in loop.carried]
+        index = self.index(loop.index)
+        made = Loop(index, begin, ends, loop.step, loop.kind, loop.lanes, carried, loop.copies)
+        self.values.update(zip(loop.carried, carried, strict=True))
+        made.body = self.body(loop.body)
+        for old, new in zip(loop.carried, carried, strict=True):
+            assert old.update is not None
+            new.update = self.value(old.update)
+        return made
+
+    def _computed(self, x: Any) -> Any:
+        """A value that stands in a body."""
+        if isinstance(x, Apply):
+            return Apply(x.dtype, x.word, tuple(map(self.value, x.operands)), x.parameter)
+        if isinstance(x, Load):
+            limit = None if x.limit is None else self.affine(x.limit)
+            return Load(x.dtype, x.buffer, self.at(x.index), x.lanes, limit)
+        if isinstance(x, Bundle):
+            return Bundle(x.dtype, x.buffer)
+        if isinstance(x, Joined):
+            return Joined(x.dtype, tuple(map(self.value, x.parts)), x.lengths)
+        if isinstance(x, Splat):
+            return Splat(x.dtype, self.value(x.value), x.lanes)
+        assert isinstance(x, Lanes)
+        return Lanes(x.dtype, self.value(x.value), x.first, x.lanes)
+
+    def _statement(self, x: Statement) -> Statement:
+        if isinstance(x, Loop):
+            return self.loop(x)
+        if isinstance(x, Store):
+            limit = None if x.limit is None else self.affine(x.limit)
+            return Store(x.buffer, self.at(x.index), self.value(x.value), limit)
+        if isinstance(x, When):
+            made = When(self.value(x.value), self.affine(x.low), self.affine(x.high))
+            made.body = self.body(x.body)
+            return made
+        if isinstance(x, Multiple):
+            base, ends = self.affine(x.base), self.affines(x.ends)
+            return Multiple(self.index(x.index), base, ends, x.by)
+        if isinstance(x, Split):
+            number = self.affine(x.number)
+            return Split(tuple(map(self.index, x.indices)), number, x.lengths)
+        if isinstance(x, Apart):
+            apart = Apart(x.buffers)
+            apart.body = self.body(x.body)
+            return apart
+        if isinstance(x, Mask):
+            return self._mask(x)
+        assert isinstance(x, CopyBlock)
+        return CopyBlock(
+            x.target, self.at(x.index), x.source, self.at(x.source_index), x.axes, x.side
+        )
+
+    def _mask(self, mask: Mask) -> Mask:
+        """The index of a mask is one that still is an index."""
+        (index,) = self.indices.get(mask.index, affine(mask.index)).terms
+        assert isinstance(index, Index)
+        made = Mask(index, self.affines(mask.ends))
+        made.body = self.body(mask.body)
+        for chosen in mask.results:
+            new = Chosen(chosen.dtype, self.value(chosen.value), chosen.other)
+            self.values[chosen] = new
+            made.results.append(new)
+        return made

@@ -1,0 +1,373 @@
+"""Rewrites of loop nests: a nest and one of its loops in, another nest that computes the same out.
+
+`tile` and `distribute` cut a loop into blocks, `interchange` swaps two loops, `unroll` writes one
+out, `vectorise` lets several iterations be taken at a time, `keep_in_registers` has a loop carry an
+element that it reads and writes in memory, `pack` copies what a loop reads to the stack first.
+
+A rewrite refuses (`RewriteError`) a loop that it would change the meaning of, or that does not have
+the shape that it is for. Only `vectorise` leaves the proof, that iterations do not depend on each
+other, to the verifier, which sees the new nest as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ingot.compiler.forms.affine import Affine, Index, Variable, affine, extent, size_of_extent
+from ingot.compiler.forms.nest.copying import Copy
+from ingot.compiler.forms.nest.data import (
+    Body,
+    Buffer,
+    Bundle,
+    Carried,
+    CopyBlock,
+    Load,
+    Loop,
+    Multiple,
+    Nest,
+    Parallel,
+    Split,
+    Statement,
+    Store,
+    Value,
+)
+from ingot.compiler.forms.nest.traversal import statements
+
+__all__ = [
+    "RewriteError",
+    "distribute",
+    "interchange",
+    "keep_in_registers",
+    "pack",
+    "tile",
+    "unroll",
+    "vectorise",
+]
+
+
+class RewriteError(ValueError):
+    """A loop that a rewrite is not for."""
+
+
+def _require(holds: object, problem: str) -> None:
+    if not holds:
+        raise RewriteError(problem)
+
+
+def tile(nest: Nest, loop: Loop, size: int) -> Nest:
+    """A loop as one over blocks of `size` iterations, each of which is a loop."""
+    _require(loop.step == 1 and loop.kind != "unroll", "the loop goes in steps, or is written out")
+    copy = Copy()
+
+    def tiled(loop: Loop) -> Body:
+        outer = Loop(Index(), copy.affine(loop.begin), copy.affines(loop.ends), size)
+        outer.carried = [Carried(c.dtype, copy.value(c.start), c.origin) for c in loop.carried]
+        inner = copy.loop(loop)
+        inner.begin = affine(outer.index)
+        inner.ends = (inner.begin + size, *outer.ends)
+        for outside, inside in zip(outer.carried, inner.carried, strict=True):
+            inside.start, outside.update = outside, inside
+        copy.values.update(zip(loop.carried, outer.carried, strict=True))
+        outer.body = [inner]
+        return [outer]
+
+    copy.instead[loop] = tiled
+    return copy.nest(nest)
+
+
+def distribute(nest: Nest, loop: Loop, size: int) -> Nest:
+    """Blocks of `size` iterations of a loop as iterations of the parallel loop, whose whole body it
+    is: more of them for threads to take.
+    """
+    region = next((each for each in nest.parallel if each.body == [loop]), None)
+    _require(region is not None, "the loop is not all that a parallel loop does")
+    _require(not loop.carried and loop.step == 1, "the iterations depend on each other")
+    assert region is not None
+    whole = len(loop.ends) == 1 and not loop.begin.terms and not loop.begin.constant
+    _require(whole, "the loop does not begin at 0 and have one end")
+    (end,) = loop.ends
+    _require(
+        not any(isinstance(variable, Index) for variable in end.terms), "the loop's length varies"
+    )
+    position = nest.parallel.index(region)
+    made = Copy().nest(nest)
+    new = made.parallel[position]
+    (inner,) = new.body
+    assert isinstance(inner, Loop)
+    number = Index()
+    first = affine(number) * size
+    inner.begin, inner.ends = first, (first + size, end)
+    tiles = extent(-(-size_of_extent(end) // size))
+    wider = Parallel((*new.indices, number), (*new.lengths, tiles), size, new.kind, new.lanes)
+    wider.body = new.body
+    made.parallel[position] = wider
+    return made
+
+
+def interchange(nest: Nest, outer: Loop) -> Nest:
+    """Two loops, one of which is all that the other does, swapped."""
+    inner = outer.body[0] if len(outer.body) == 1 else None
+    _require(isinstance(inner, Loop), "the loop's body is not one loop")
+    assert isinstance(inner, Loop)
+    _require(not outer.carried and not inner.carried, "the loops carry values")
+    bounds = (inner.begin, *inner.ends)
+    _require(not any(outer.index in x.terms for x in bounds), "the inner bounds vary")
+    for accesses in _accesses(inner.body):
+        ordered = _keep_order(accesses, outer.index, inner.index)
+        _require(ordered, "iterations that touch one element may change their order")
+    copy = Copy()
+
+    def swapped(_: Loop) -> Body:
+        above, below = _like(copy, inner), _like(copy, outer)
+        below.body = copy.body(inner.body)
+        above.body = [below]
+        return [above]
+
+    copy.instead[outer] = swapped
+    return copy.nest(nest)
+
+
+def unroll(nest: Nest, loop: Loop) -> Nest:
+    """A loop with constant bounds as the statements of its iterations."""
+    bounds = (loop.begin, *loop.ends)
+    _require(not any(bound.terms for bound in bounds), "the bounds are not numbers")
+    copy = Copy()
+
+    def unrolled(loop: Loop) -> Body:
+        made: Body = []
+        for carried in loop.carried:
+            copy.values[carried] = copy.value(carried.start)
+        end = min(each.constant for each in loop.ends)
+        for at in range(loop.begin.constant, end, loop.step):
+            copy.indices[loop.index] = affine(at)
+            made += copy.body(loop.body)
+            updates = [copy.value(c.update) for c in loop.carried if c.update is not None]
+            copy.values.update(zip(loop.carried, updates, strict=True))
+        return made
+
+    copy.instead[loop] = unrolled
+    return copy.nest(nest)
+
+
+def vectorise(nest: Nest, loop: Loop, lanes: int = 0) -> Nest:
+    """A loop of which several iterations may be taken at a time."""
+    copy = Copy()
+
+    def vector(loop: Loop) -> Body:
+        made = copy.loop(loop)
+        made.kind, made.lanes = "vector", lanes
+        return [made]
+
+    copy.instead[loop] = vector
+    return copy.nest(nest)
+
+
+def keep_in_registers(nest: Nest, loop: Loop, buffer: Buffer) -> Nest:
+    """An element of a buffer that each iteration of a loop reads and then writes, carried by the
+    loop: read before it, written after it.
+    """
+    accesses = [x for x in statements(loop.body) if _may_share(buffer, _buffers(x))]
+    loads = [x for x in accesses if isinstance(x, Load)]
+    stores = [x for x in accesses if isinstance(x, Store)]
+    _require(len(accesses) == 2 and loads and stores, "not one read and one write of the buffer")
+    ((load,), (store,)) = loads, stores
+    _require(load in loop.body and store in loop.body, "an access is under a condition or a loop")
+    _require(loop.body.index(load) < loop.body.index(store), "it is written before it is read")
+    _require(load.lanes == store.value.lanes == 1, "several elements are read or written")
+    _require(_keys(load.index) == _keys(store.index), "the accesses are to different elements")
+    _require(not _varies(load.index, loop), "the element varies")
+    copy = Copy()
+
+    def kept(loop: Loop) -> Body:
+        before = Load(load.dtype, buffer, copy.at(load.index))
+        total = Carried(load.dtype, before)
+        copy.values[load] = total
+        body = [x for x in loop.body if x is not load and x is not store]
+        made = copy.loop(_with_body(loop, body))
+        total.update = copy.value(store.value)
+        made.carried.append(total)
+        return [before, made, Store(buffer, copy.at(store.index), total)]
+
+    copy.instead[loop] = kept
+    return copy.nest(nest)
+
+
+def pack(nest: Nest, loop: Loop, load: Load) -> Nest:
+    """What a load reads in a loop, copied to the stack before it: one axis for each loop, from this
+    one on inwards, that the load's index depends on.
+    """
+    around = list(_path(loop, load))
+    _require(around, "the loop does not hold the load")
+    terms = {v for at in load.index if isinstance(at, Affine) for v in at.terms}
+    _require(all(isinstance(at, Affine) for at in load.index), "the index is computed")
+    axes = [each for each in around if each.index in terms]
+    _require(axes, "the load reads one element")
+    own = {each.index for each in around}
+    bounds = [bound for each in axes for bound in (each.begin, *each.ends)]
+    _require(not any(own & x.terms.keys() for x in bounds), "the lengths vary")
+    lengths = [_constant_length(each) for each in axes]
+    size = load.dtype.size
+    strides: list[int] = []
+    for length in reversed(lengths):
+        strides.insert(0, size)
+        size *= length
+    stores = [x for x in statements(loop.body) if isinstance(x, (Store, CopyBlock))]
+    shared = any(_may_share(load.buffer, _buffers(x)) for x in stores)
+    _require(not shared and load.lanes == 1, "the buffer is written in the loop, or read in lanes")
+    name = f"packed{len(nest.buffers)}"
+    memory = Buffer(name, load.dtype, tuple(lengths), tuple(strides), None, 0, load.buffer.origin)
+    copy = Copy()
+
+    def packed(loop: Loop) -> Body:
+        filling = Copy()
+        filling.indices.update(copy.indices)
+        body: Body = []
+        made = body
+        for each in axes:
+            new = _like(filling, each)
+            body.append(new)
+            body = new.body
+        element = Load(load.dtype, load.buffer, filling.at(load.index))
+        at = [filling.affine(affine(each.index) - each.begin) for each in axes]
+        body += [element, Store(memory, tuple(at), element)]
+        load_at = tuple(affine(each.index) - each.begin for each in axes)
+        return [*made, _replacing(copy, loop, load, Load(load.dtype, memory, load_at))]
+
+    copy.instead[loop] = packed
+    made = copy.nest(nest)
+    made.buffers.append(memory)
+    return made
+
+
+# What rewrites share
+
+
+def _like(copy: Copy, loop: Loop) -> Loop:
+    """A loop that is empty, and carries nothing."""
+    begin, ends = copy.affine(loop.begin), copy.affines(loop.ends)
+    return Loop(copy.index(loop.index), begin, ends, loop.step)
+
+
+def _with_body(loop: Loop, body: Body) -> Loop:
+    """The same loop around other statements."""
+    made = Loop(
+        loop.index,
+        loop.begin,
+        loop.ends,
+        loop.step,
+        loop.kind,
+        loop.lanes,
+        loop.carried,
+        loop.copies,
+    )
+    made.body = body
+    return made
+
+
+def _replacing(copy: Copy, loop: Loop, old: Load, new: Load) -> Loop:
+    """A loop with one load in the stead of another."""
+
+    def body(statements: Body) -> Body:
+        found: Body = []
+        for each in statements:
+            if each is old:
+                found.append(new)
+            elif isinstance(each, Loop):
+                found.append(_with_body(each, body(each.body)))
+            else:
+                found.append(each)
+        return found
+
+    changed = _with_body(loop, body(loop.body))
+    forward = _Forwarding(copy, old, new)
+    return forward.loop(changed)
+
+
+class _Forwarding(Copy):
+    """A copy in which the uses of one value become those of another that stands there instead."""
+
+    def __init__(self, copy: Copy, old: Value, new: Value) -> None:
+        super().__init__()
+        self.indices, self.values = copy.indices, copy.values
+        self.old, self.new = old, new
+
+    def value(self, value: Value) -> Value:
+        return super().value(self.new if value is self.old else value)
+
+
+def _path(loop: Loop, load: Load) -> Iterator[Loop]:
+    """The loops from one on inwards that a load is in, if it is in it."""
+    if load in loop.body:
+        yield loop
+        return
+    for each in loop.body:
+        below = list(_path(each, load)) if isinstance(each, Loop) else []
+        if below:
+            yield loop
+            yield from below
+
+
+def _constant_length(loop: Loop) -> int:
+    """The iterations of a loop at most, which must be one element apart."""
+    _require(loop.step == 1, "a loop goes in steps")
+    lengths = [end - loop.begin for end in loop.ends]
+    known = [each.constant for each in lengths if not each.terms]
+    _require(known, "a length is not known")
+    return max(0, min(known))
+
+
+def _buffers(statement: Statement) -> Sequence[Buffer]:
+    if isinstance(statement, CopyBlock):
+        return (statement.source, statement.target)
+    return (statement.buffer,) if hasattr(statement, "buffer") else ()
+
+
+def _keys(index: Sequence[Affine | Value]) -> list[object]:
+    return [at.key() if isinstance(at, Affine) else at for at in index]
+
+
+def _may_share(buffer: Buffer, others: Sequence[Buffer]) -> bool:
+    """Whether a buffer is one of others, or in the memory of the same argument."""
+    return any(
+        each is buffer or (each.argument is not None and each.argument == buffer.argument)
+        for each in others
+    )
+
+
+def _varies(index: Sequence[Affine | Value], loop: Loop) -> bool:
+    """Whether an index is another one in other iterations of a loop, or may be."""
+    own: set[Variable] = {loop.index}
+    for each in statements(loop.body):
+        if isinstance(each, (Loop, Multiple)):
+            own.add(each.index)
+        elif isinstance(each, Split):
+            own.update(each.indices)
+    return any(not isinstance(at, Affine) or not own.isdisjoint(at.terms) for at in index)
+
+
+def _accesses(body: Body) -> Iterator[list[Load | Store]]:
+    """The accesses to each memory that is written."""
+    found: list[list[Load | Store]] = []
+    for each in statements(body):
+        _require(not isinstance(each, (CopyBlock, Bundle)), "a block is copied, or read as one")
+        if isinstance(each, (Load, Store)):
+            known = next((x for x in found if _may_share(x[0].buffer, [each.buffer])), None)
+            if known is None:
+                found.append([each])
+            else:
+                known.append(each)
+    return (each for each in found if any(isinstance(x, Store) for x in each))
+
+
+def _keep_order(accesses: list[Load | Store], outer: Index, inner: Index) -> bool:
+    """Whether iterations that touch the same element are equal in one of two loops: swapping these
+    leaves them in order. It is so if all accesses are alike, and along some axis move with one of
+    the loops alone.
+    """
+    first = accesses[0]
+    if any(x.buffer is not first.buffer or _keys(x.index) != _keys(first.index) for x in accesses):
+        return False
+    return any(
+        isinstance(at, Affine) and len(at.terms.keys() & {outer, inner}) == len(at.terms) == 1
+        for at in first.index
+    )
