@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import ingot.core as mx
-from ingot._native import Node, backward, begin_tracing, between, end_tracing, follow, make
+from ingot._native import Node, backward, between, follow, make, tracing
 from ingot.graph.op import apply, no_rule
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.roles import Host
@@ -53,9 +53,8 @@ class Twice(Scripted):
 @pytest.fixture(autouse=True)
 def transform_is_running() -> Iterator[None]:
     """Values may be looked at without losing the graph."""
-    begin_tracing()
-    yield
-    end_tracing()
+    with tracing:
+        yield
 
 
 def leaf(value: float = 1.0) -> mx.array:

@@ -15,7 +15,13 @@ from typing import Any, Self
 import ingot.core as mx
 from ingot.graph.errors import type_name
 from ingot.nn.module_html import module_html
-from ingot.nn.substitution import Replacement, entries, lent, parameter_replacements, unchanged
+from ingot.nn.substitution import (
+    Replacement,
+    call_lent,
+    call_unchanged,
+    entries,
+    parameter_replacements,
+)
 from ingot.nn.weights import check_weights, parameter_slots
 from ingot.runtime.watched import watch_always
 from ingot.utils import tree_flatten
@@ -245,8 +251,7 @@ class Module(dict[str, Any]):
             >>> mx.grad(lambda parameters: model.apply(parameters, x).sum())(model.parameters())
         """
         if isinstance(map_fn, (dict, list)) and not self.is_module(map_fn):
-            with unchanged(self), lent(self, map_fn):
-                return self(*inputs, **keywords)
+            return call_unchanged(self, call_lent, self, map_fn, self, *inputs, **keywords)
         if len(inputs) > 1 or set(keywords) - {"filter_fn"}:
             raise TypeError(
                 "[apply] takes a function and a filter, or parameters and what the module is "

@@ -7,14 +7,14 @@ model as it was; and put back what was there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from copy import copy
 from typing import Any
 
 import ingot.core as mx
+from ingot.runtime.uninterrupted import uninterrupted
 
-__all__ = ["Replacement", "entries", "lent", "parameter_replacements", "unchanged"]
+__all__ = ["Replacement", "call_lent", "call_unchanged", "entries", "parameter_replacements"]
 
 # A dict or list of the model, a key or position in it, and the new value.
 Replacement = tuple[Any, Any, Any]
@@ -76,24 +76,26 @@ def parameter_replacements(container: Any, parameters: Any, strict: bool) -> Ite
         yield container, key, value
 
 
-@contextmanager
-def lent(model: Any, parameters: Any) -> Iterator[None]:
-    """Lets `model` have `parameters` meanwhile.
+def call_lent(
+    model: Any, parameters: Any, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+) -> Any:
+    """What a function returns while `model` has `parameters`.
 
     Afterwards each slot that still holds what it was lent gets its own array back. What the model
     changed meanwhile, such as running statistics, stays.
     """
     replaced = []
-    for container, key, value in list(parameter_replacements(model, parameters, strict=True)):
-        handle = copy(value)  # `x += 1` in the model must not change the array of the caller
-        replaced.append((container, key, container[key], handle, handle._node))
-        container[key] = handle
-    try:
-        yield
-    finally:
-        for container, key, own, handle, node in replaced:
-            if handle._node is node and _holds(container, key, handle):
-                container[key] = own
+    with uninterrupted() as ctrl_c:
+        try:
+            for container, key, value in list(parameter_replacements(model, parameters, True)):
+                handle = copy(value)  # `x += 1` in the model must not change the caller's array
+                replaced.append((container, key, container[key], handle, handle._node))
+                container[key] = handle
+            return ctrl_c.let_through(function, *args, **kwargs)
+        finally:
+            for container, key, own, handle, node in replaced:
+                if handle._node is node and _holds(container, key, handle):
+                    container[key] = own
 
 
 def _holds(container: Any, key: Any, value: Any) -> bool:
@@ -102,30 +104,34 @@ def _holds(container: Any, key: Any, value: Any) -> bool:
     return key < len(container) and container[key] is value
 
 
-@contextmanager
-def unchanged(model: Any) -> Iterator[None]:
-    """Undoes afterwards whatever was done to the model meanwhile, in place or not."""
+def call_unchanged(model: Any, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """What a function returns; whatever it does to the model, in place or not, is undone."""
     kept: dict[int, tuple[Any, Any, dict[str, Any] | None]] = {}
     _keep(model, kept)
     handles: dict[int, mx.array] = {}
-    for container, _, _ in kept.values():
-        slots = container.items() if isinstance(container, dict) else enumerate(container)
-        for key, value in list(slots):
-            if isinstance(value, mx.array):
-                # A handle of its own: `x += 1` changes the handle. Tied parameters stay tied.
-                container[key] = handles.setdefault(id(value), copy(value))
-    try:
-        yield
-    finally:
-        for container, contents, attributes in kept.values():
-            if isinstance(container, dict):
-                dict.clear(container)
-                dict.update(container, contents)  # `update` of a module is another thing
-            else:
-                container[:] = contents
-            if attributes is not None:
-                vars(container).clear()
-                vars(container).update(attributes)
+    with uninterrupted() as ctrl_c:
+        try:
+            for container, _, _ in kept.values():
+                slots = container.items() if isinstance(container, dict) else enumerate(container)
+                for key, value in list(slots):
+                    if isinstance(value, mx.array):
+                        # A handle of its own: `x += 1` changes the handle. Tied ones stay tied.
+                        container[key] = handles.setdefault(id(value), copy(value))
+            return ctrl_c.let_through(function, *args, **kwargs)
+        finally:
+            for container, contents, attributes in kept.values():
+                _put_back(container, contents, attributes)
+
+
+def _put_back(container: Any, contents: Any, attributes: dict[str, Any] | None) -> None:
+    if isinstance(container, dict):
+        dict.clear(container)
+        dict.update(container, contents)  # `update` of a module is another thing
+    else:
+        container[:] = contents
+    if attributes is not None:
+        vars(container).clear()
+        vars(container).update(attributes)
 
 
 def _keep(value: Any, kept: dict[int, tuple[Any, Any, dict[str, Any] | None]]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import ingot.core as mx
 from ingot.nn.module import Module
-from ingot.nn.substitution import lent
+from ingot.nn.substitution import call_lent
 from ingot.utils import tree_map, tree_reduce
 
 __all__ = ["average_gradients", "checkpoint", "clip_grad_norm_sharded", "value_and_grad"]
@@ -59,8 +59,7 @@ def _with_parameters(model: Module, fn: Callable[..., Any]) -> Callable[..., Any
     """`fn` as a function of the model's parameters, which come first."""
 
     def function(parameters: Any, *args: Any, **kwargs: Any) -> Any:
-        with lent(model, parameters):
-            return fn(*args, **kwargs)
+        return call_lent(model, parameters, fn, *args, **kwargs)
 
     return function
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from ingot._native import Node, array, leaves, replace_leaves
 from ingot.graph.tree import sequence_like
+from ingot.runtime.uninterrupted import uninterrupted
 from ingot.transforms.tracing import as_outputs, check_arrays, follow
 
 __all__ = ["Followed", "call_followed", "run_on"]
@@ -91,10 +92,12 @@ def call_followed(
         returned = True
     finally:
         changed = [change for argument in followed for change in argument.changes()]
-        if changed and returned:  # if it raised, that is the error to report
-            _refuse_aliases(transform, followed, [own for own, _ in changed])
-        for own, after in changed:
-            after.put_into(own)
+        if changed:
+            if returned:  # if it raised, that is the error to report
+                _refuse_aliases(transform, followed, [own for own, _ in changed])
+            with uninterrupted():
+                for own, after in changed:
+                    after.put_into(own)
     return result
 
 

@@ -25,7 +25,7 @@ from ingot.ops.shape.creation import zeros
 from ingot.ops.shape.movement import moveaxis
 from ingot.transforms.jvp import forward
 from ingot.transforms.recording import Recording, record
-from ingot.transforms.tracing import follow, tracing
+from ingot.transforms.tracing import follow
 from ingot.transforms.vmap import Batch, batch, current_batch, repeated, spread
 
 __all__ = ["CustomFunction", "Rules", "call_with_rules"]
@@ -318,7 +318,7 @@ def _mapped(rule: Callable[..., Any] | None, within: Batch) -> Callable[..., Any
             over.values.append(wrap(leaf))
             return one
 
-        with tracing():
+        with _native.tracing:
             result = rule(*tree_map(example, trees))
             outputs = arrays_in(result)
             rebuilt = [
@@ -346,7 +346,7 @@ def call_with_rules(
     positional = len(arrays_in(args))
     followed = arrays_in((args, kwargs))
     arguments = _structure((args, kwargs))
-    with tracing():
+    with _native.tracing:
         # The copies take the place of the arguments in the recording.
         inside = follow([stop_gradient(x) for x in followed])
         inside_nodes = [x._node for x in inside]

@@ -108,8 +108,7 @@ def _differentiated(
     def value_and_gradient(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         arguments = list(args)
         followed: list[Followed] = []
-        _native.begin_tracing()
-        try:
+        with _native.tracing:
             for position in positions:
                 if position >= len(arguments):
                     raise _missing_position(name, position, len(arguments))
@@ -125,8 +124,6 @@ def _differentiated(
             leaves = [node for argument in followed for node in argument.nodes]
             found = backward([loss], [_one[loss.dtype]], leaves)
             gradients = replace_leaves([argument.tree for argument in followed], found, True)
-        finally:
-            _native.end_tracing()
         by_position = tuple(gradients[: len(positions)])
         unwrapped = by_position if len(positions) > 1 else by_position[0] if positions else None
         if not names:

@@ -14,7 +14,7 @@ from ingot.graph.tree import tree_leaves
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.shape.creation import zeros
 from ingot.transforms.containers import run_on
-from ingot.transforms.tracing import check_arrays, check_callable, tracing
+from ingot.transforms.tracing import check_arrays, check_callable
 
 __all__ = ["forward", "jvp"]
 
@@ -67,7 +67,7 @@ def jvp(
         )
     for primal, tangent in zip(primals, tangents, strict=True):
         _check_structure(primal, tangent)
-    with tracing():
+    with _native.tracing:
         followed, outputs = run_on("jvp", fun, primals)
         leaves = [node for primal in followed for node in primal.nodes]
         found = forward(outputs, leaves, _matching(leaves, vectors))

@@ -23,20 +23,9 @@ __all__ = [
     "check_callable",
     "follow",
     "named_after",
-    "tracing",
 ]
 
 _copy = Copy()
-
-
-class tracing:
-    """While it lasts, evaluation keeps the graphs of nodes that depend on followed arrays."""
-
-    def __enter__(self) -> None:
-        _native.begin_tracing()
-
-    def __exit__(self, *_: object) -> None:
-        _native.end_tracing()
 
 
 def follow(values: list[array]) -> list[array]:

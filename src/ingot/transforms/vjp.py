@@ -12,7 +12,7 @@ from ingot.graph.shape import shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.shape.creation import zeros
 from ingot.transforms.containers import run_on
-from ingot.transforms.tracing import check_arrays, check_callable, tracing
+from ingot.transforms.tracing import check_arrays, check_callable
 
 __all__ = ["backward", "vjp"]
 
@@ -54,7 +54,7 @@ def vjp(
     check_callable("vjp", fun)
     vectors = list(cotangents)
     check_arrays("vjp", "the cotangents", vectors, TypeError)
-    with tracing():
+    with _native.tracing:
         followed, outputs = run_on("vjp", fun, primals)
         leaves = [node for primal in followed for node in primal.nodes]
         found = backward(outputs, _matching(outputs, vectors), leaves)

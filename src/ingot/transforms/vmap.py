@@ -25,7 +25,7 @@ from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import Output
 from ingot.graph.shape import shape_text
 from ingot.ops.shape.movement import broadcast_to, expand_dims, moveaxis
-from ingot.transforms.tracing import check_arrays, check_callable, named_after, tracing
+from ingot.transforms.tracing import check_arrays, check_callable, named_after
 
 __all__ = ["Batch", "batch", "current_batch", "repeated", "vmap"]
 
@@ -69,8 +69,8 @@ def batch(outputs: Sequence[array], over: Batch) -> list[array | None]:
             _native.take_line_of(node)  # it is the user's op, for all examples
             known[node] = op.vmap(over.size, batched, *values)
     finally:
-        _native.take_line_of(line)
         _running.batches = before
+        _native.take_line_of(line)
     return [known.get(output._node) for output in outputs]
 
 
@@ -112,7 +112,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
             value if axis is None else _followed(value, axis % value.ndim, over)
             for value, axis in zip(inputs, axes, strict=True)
         ]
-        with tracing():
+        with _native.tracing:
             result = fun(*replace_leaves(args, followed, False))
             outputs = leaves(result)
             check_arrays("vmap", "the results of the function", outputs, ValueError)

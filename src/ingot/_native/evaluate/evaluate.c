@@ -292,18 +292,39 @@ static PyObject *set_data(PyObject *Py_UNUSED(module), PyObject *const *argument
     Py_RETURN_NONE;
 }
 
-static PyObject *begin_tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+/* `with tracing:` a transform runs: tracers keep their graphs. In C, so that no handler of a signal comes between the count
+ * and the block that counts down again. */
+static PyObject *begin_tracing(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored)) {
     tracing_depth++;
     Py_RETURN_NONE;
 }
 
-static PyObject *in_tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
-    return PyBool_FromLong(tracing_depth > 0);
-}
-
-static PyObject *end_tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+static PyObject *end_tracing(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(exception)) {
     tracing_depth--;
     Py_RETURN_NONE;
+}
+
+static PyMethodDef tracing_methods[] = {
+    {"__enter__", begin_tracing, METH_NOARGS, "Begins, on this thread."},
+    {"__exit__", end_tracing, METH_VARARGS, "Ends, on the same thread."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot tracing_slots[] = {
+    {Py_tp_doc, "While it lasts, tracers keep their graphs."},
+    {Py_tp_methods, tracing_methods},
+    {0, NULL},
+};
+
+static PyType_Spec tracing_spec = {
+    .name = "ingot._native.Tracing",
+    .basicsize = sizeof(PyObject),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = tracing_slots,
+};
+
+static PyObject *in_tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    return PyBool_FromLong(tracing_depth > 0);
 }
 
 static PyMethodDef functions[] = {
@@ -312,12 +333,15 @@ static PyMethodDef functions[] = {
     {"mark_pending", mark_pending, METH_VARARGS, "mark_pending(arrays, wait) -> whether there is anything to compute"},
     {"topological", topological, METH_O, "topological(arrays) -> all nodes they depend on, inputs first"},
     {"set_data", (PyCFunction)(void (*)(void))set_data, METH_FASTCALL, "set_data(node, ndarray): gives a node its value"},
-    {"begin_tracing", begin_tracing, METH_NOARGS, "Tracers keep their graphs until the matching end_tracing."},
     {"in_tracing", in_tracing, METH_NOARGS, "Whether a transform is running on this thread."},
-    {"end_tracing", end_tracing, METH_NOARGS, "Ends what begin_tracing began, on the same thread."},
     {NULL, NULL, 0, NULL},
 };
 
 int ingot_add_evaluate(PyObject *module) {
-    return PyModule_AddFunctions(module, functions);
+    PyObject *type = PyType_FromSpec(&tracing_spec);
+    PyObject *tracing = type == NULL ? NULL : PyObject_CallNoArgs(type);
+    int failed = tracing == NULL || PyModule_AddObjectRef(module, "tracing", tracing) < 0;
+    Py_XDECREF(tracing);
+    Py_XDECREF(type);
+    return failed ? -1 : PyModule_AddFunctions(module, functions);
 }

@@ -48,6 +48,7 @@ from ingot.runtime.numerics import excess_precision
 from ingot.runtime.per_owner_cache import capture_lock
 from ingot.runtime.profile.profiler import profiled
 from ingot.runtime.progress import compiling, working
+from ingot.runtime.uninterrupted import uninterrupted
 
 if TYPE_CHECKING:
     from ingot.explain.report import Explanation
@@ -208,8 +209,7 @@ class CompiledFunction(FastCall):
         stages = run_pipeline(traced.for_values(values or ()), mode, self._name)
         inputs = [x._node for x in (*arrays, *states)]
         cache = explain.CacheReport(self._cache.info(), self._cache.described())
-        name = self._name
-        explanation = explain.Explanation(name, stages, traced, inputs, cache)
+        explanation = explain.Explanation(self._name, stages, traced, inputs, cache)
         stages.seconds = {"trace": seconds, **stages.seconds}
         return explanation
 
@@ -339,11 +339,12 @@ class CompiledFunction(FastCall):
         results: tuple[array, ...] = ()
         if traced.tape.outputs:
             results = apply_multiple(instance.op, *arrays, *states)
-        for state, place, output in traced.updates:
-            state[place] = results[output]
         result = None
-        if traced.recipe is not None:
-            result = traced.recipe.replay(call.roots, results, instance.values)
+        with uninterrupted():  # all of it is updated, or nothing
+            for state, place, output in traced.updates:
+                state[place] = results[output]
+            if traced.recipe is not None:
+                result = traced.recipe.replay(call.roots, results, instance.values)
         if instance.result is None:
             return result
         return instance.result.filled(results[: traced.result_count])
@@ -425,8 +426,7 @@ class CompiledFunction(FastCall):
         return made.first(values)
 
     def _log(self, account: Account) -> None:
-        milliseconds = account.seconds * 1e3
-        log.info("compiled %s in %.1f ms: %s", self._name, milliseconds, account.reason)
+        log.info("compiled %s in %.1f ms: %s", self._name, account.seconds * 1e3, account.reason)
 
     def _trace(self, call: Call) -> Trace | None:
         contents = contents_of(call)
@@ -482,10 +482,11 @@ class CompiledFunction(FastCall):
         """Runs uncompiled and compiled from the same state and compares what comes out."""
         states = [*implicit_states(), self._options.inputs, self._options.outputs]
         snapshot = Snapshot([states, *call.roots])
-        try:
-            expected = flat_values((call.run(), states))
-        finally:
-            snapshot.restore()
+        with uninterrupted() as ctrl_c:
+            try:
+                expected = ctrl_c.let_through(lambda: flat_values((call.run(), states)))
+            finally:
+                snapshot.restore()
         result = self._run(call, known, None)
         compare(self._name, expected, flat_values((result, states)))
         return result

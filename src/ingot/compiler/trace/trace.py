@@ -24,6 +24,7 @@ from ingot.graph.source import SourceRecorder
 from ingot.graph.state import State, followed_states
 from ingot.graph.tree import arrays_in, tree_leaves
 from ingot.runtime.compile_mode import checks_captures
+from ingot.runtime.uninterrupted import uninterrupted
 from ingot.runtime.watched import observed_attributes
 
 __all__ = ["SIZES_CHANGED", "Trace", "sharing", "trace"]
@@ -185,8 +186,19 @@ def trace(
             a function that changes arguments needs, and right only for calls that share it too.
         recorder: What placeholders and the nodes that are made hold.
     """
-    recorder = recorder or SourceRecorder()
     _refuse_numpy(call.inputs)
+    with uninterrupted() as ctrl_c:  # meanwhile there are placeholders in the user's objects
+        return _traced(call, contents, shapeless, shared, recorder or SourceRecorder(), ctrl_c)
+
+
+def _traced(
+    call: Call,
+    contents: Contents,
+    shapeless: bool,
+    shared: bool,
+    recorder: SourceRecorder,
+    ctrl_c: uninterrupted,
+) -> Trace | None:
     names = [str(name) for name, _, _ in contents.arrays]
     values = [value for _, value, _ in contents.arrays]
     guards = Guards(names)
@@ -204,14 +216,13 @@ def trace(
     snapshot = Snapshot([*call.roots[:3], args, kwargs], values=(3, 4))  # 0: the inputs, see below
     states = _States(snapshot, recorder)
     reads = AttributeReads(contents.objects)
-    _native.begin_tracing()
     recorder_before = _native.set_source_recorder(recorder)
     try:
         for handle, node in inside.values():
             handle._node = node
-        with followed_states(states), observed_attributes(reads) as reads.watch:
+        with _native.tracing, followed_states(states), observed_attributes(reads) as reads.watch:
             reads.watch_classes(contents.objects)
-            result = call.function(*args, **kwargs)
+            result = ctrl_c.let_through(call.function, *args, **kwargs)
         returned = frozenset(_holders(result, set()))
         plain = is_plain(result, snapshot)
         # The handles themselves are about to be put back.
@@ -223,7 +234,6 @@ def trace(
     finally:
         _native.set_source_recorder(recorder_before)
         snapshot.restore()
-        _native.end_tracing()
         guards.close()
     updates: list[tuple[State, int, int]] = []
     for state, place, node, updated, _ in states.places():

@@ -12,7 +12,7 @@ import ingot.core as mx
 from ingot.nn.layers.linear import Linear
 from ingot.nn.layers.quantized import QuantizedLinear
 from ingot.nn.module import Module
-from ingot.nn.substitution import lent
+from ingot.nn.substitution import call_lent
 from ingot.utils import tree_flatten, tree_map, tree_map_with_path
 
 __all__ = [
@@ -267,8 +267,8 @@ class FullyShardedModule(Module):
         dtype = self.compute_dtype
         if dtype is None:
             return function(*args, **kwargs)
-        with lent(self.module, tree_map(lambda x: x.astype(dtype), self.module.parameters())):
-            return function(*args, **kwargs)
+        gathered = tree_map(lambda x: x.astype(dtype), self.module.parameters())
+        return call_lent(self.module, gathered, function, *args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._gathered(self.module, *args, **kwargs)
