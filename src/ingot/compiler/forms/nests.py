@@ -220,7 +220,7 @@ class Nests:
     def verify_kernels(self) -> None:
         """NestError unless every nest is right, for all sizes if they are symbolic."""
         for kernel in self.kernels:
-            verify(kernel.nest, races=False)
+            verify(kernel.nest)
 
 
 def _verify_inside(step: Step, location: Location) -> None:

@@ -84,7 +84,7 @@ class _Scatter(NestBuilder):
         rows, width = prod(self.indexed), prod(length for length, _ in self.row)
         updates = prod(length for length, _ in self.turns)
         height = _height(rows, width)
-        ranges = -(-rows // height)
+        ranges = -(-rows // height) if rows > height else 1
         with self.parallel((ranges,), -(-(rows * width) // ranges) + updates) as (part,):
             low = affine(part) * height
             with self.apart(self.base, self.out):

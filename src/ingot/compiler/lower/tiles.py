@@ -58,6 +58,11 @@ class _Range:
         if length > size:
             self.ends = (size, affine(length) - self.first)
 
+    @staticmethod
+    def count(size: int, length: int) -> int:
+        """How many tiles there are along an axis."""
+        return -(-length // size) if length > size else 1
+
     def whole(self, builder: GroupBuilder, side: int) -> Extent:
         """How many of its elements are in whole blocks."""
         if len(self.ends) == 1 and type(self.ends[0]) is int:
@@ -77,7 +82,8 @@ def map_in_tiles(builder: MapBuilder, crossing: int) -> None:
     ]
     widest = max((operand.dtype.size for operand in copied), default=WIDEST)
     height = min(MAX_TRANSPOSE_TILE_HEIGHT, TRANSPOSE_TILE_HEIGHT_BYTES // widest)
-    across, along = -(-lengths[crossing] // height), -(-lengths[inner] // TRANSPOSE_TILE_WIDTH)
+    across = _Range.count(height, lengths[crossing])
+    along = _Range.count(TRANSPOSE_TILE_WIDTH, lengths[inner])
     work = smallest((lengths[crossing], height)) * smallest((lengths[inner], TRANSPOSE_TILE_WIDTH))
     tiles = [
         builder.stack(f"tile{number}", operand.dtype, (height, TRANSPOSE_TILE_WIDTH), operand.step)

@@ -64,6 +64,40 @@ def test_what_is_sound_passes() -> None:
     verify(b.nest)
 
 
+def blocks_of_a_split(b: Example, by: int) -> None:
+    """Blocks of two elements, which are told apart by the row and the block that a number is."""
+    with b.parallel((3,)) as (i,), b.loop(affine(i) * 5, affine(i) * 5 + 5) as number:
+        row, block = b.split(number, (3, 5))
+        with b.loop(0, 2) as j:
+            b.store(b.zero, b.y, (affine(row), affine(block) * by + j))
+
+
+def masked_lanes(b: Example, below: int) -> None:
+    """Lanes behind the first ones are another iteration's."""
+    with b.parallel((3,)) as (i,), b.loop(0, 4) as lane, b.mask(lane, below):
+        b.store(b.zero, b.y, (affine(0), affine(i) * 3 + lane))
+
+
+@pytest.mark.parametrize("build", [lambda b: blocks_of_a_split(b, 2), lambda b: masked_lanes(b, 3)])
+def test_iterations_that_never_meet_pass(build: Broken) -> None:
+    b = Example()
+    build(b)
+    verify(b.nest)
+
+
+@broken("two iterations of the parallel loop")
+def overlapping_blocks_of_a_split(b: Example) -> None:
+    with b.parallel((6,)) as (i,):
+        row, block = b.split(i, (2, 3))
+        with b.loop(0, 2) as j:
+            b.store(b.zero, b.y, (affine(row), affine(block) + j))
+
+
+@broken("two iterations of the parallel loop")
+def lanes_of_another_iteration(b: Example) -> None:
+    masked_lanes(b, 4)
+
+
 @broken("uses a value that is not computed before")
 def later_value(b: Example) -> None:
     with b.parallel((3,)) as (i,):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import product
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import permutations, product
 
 from ingot.compiler.forms.affine import Affine, Index, Variable
 from ingot.compiler.forms.bounds import Bounds
-from ingot.compiler.forms.nest.data import Buffer
+from ingot.compiler.forms.nest.data import Buffer, Split
 from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = ["Access", "are_disjoint", "never_meet"]
@@ -22,6 +24,21 @@ class Access:
     writes: bool
     # axes whose indices are parts of one number, and that number
     joined: tuple[tuple[int, ...], Affine] | None = None
+    # the numbers that are split around it
+    splits: tuple[Split, ...] = ()
+    # what indices are known to be below where it is, besides the bounds of their loops
+    limits: tuple[tuple[Index, Affine], ...] = ()
+
+    def most(self, bounds: Bounds, x: Affine, keep: Collection[Variable]) -> list[Affine]:
+        """What an expression is no more than where the access is."""
+        with ExitStack() as stack:
+            for index, limit in self.limits:
+                stack.enter_context(bounds.narrowed(index, [limit - 1]))
+            return list(bounds.most(x, keep))
+
+    def least(self, bounds: Bounds, x: Affine, keep: Collection[Variable]) -> list[Affine]:
+        """What an expression is no less than where the access is."""
+        return [found * -1 for found in self.most(bounds, x * -1, keep)]
 
 
 def _axes(a: Access, b: Access) -> Iterator[tuple[Affine, Affine]]:
@@ -68,11 +85,33 @@ def _separate(
     a: Access,
     b: Access,
 ) -> bool:
-    """Whether indices can be told from each other one by one: those found first are equal in the
-    iterations that remain.
+    """Whether iterations with other values of indices touch other elements; also because numbers
+    that they split are other ones, and the indices that those become are told apart.
     """
     if a is not b and _apart(bounds, around, a, b):
         return True
+    if _one_by_one(bounds, indices, around, a, b):
+        return True
+    for split in a.splits:
+        if split in b.splits:
+            number = replace(a, index=(split.number,), joined=None)
+            if _one_by_one(bounds, indices, around, number, number) and _one_by_one(
+                bounds, split.indices, around, a, b
+            ):
+                return True
+    return False
+
+
+def _one_by_one(
+    bounds: Bounds,
+    indices: Sequence[Index],
+    around: Collection[Variable],
+    a: Access,
+    b: Access,
+) -> bool:
+    """Whether indices can be told from each other one by one: those found first are equal in the
+    iterations that remain.
+    """
     remaining, fixed = list(indices), set(around)
     while remaining:
         found = next((i for i in remaining if _ascends(bounds, i, fixed, a, b)), None)
@@ -94,8 +133,8 @@ def _is_single(bounds: Bounds, index: Index) -> bool:
 def _apart(bounds: Bounds, fixed: Collection[Variable], a: Access, b: Access) -> bool:
     """Whether along some axis all of one access is below all of the other."""
     for x, y in _axes(a, b):
-        for low, high in ((x, y), (y, x)):
-            below = product(bounds.most(low, fixed), bounds.least(high, fixed))
+        for (one, low), (other, high) in permutations(((a, x), (b, y))):
+            below = product(one.most(bounds, low, fixed), other.least(bounds, high, fixed))
             if any(bounds.is_not_negative(least - most - 1) for most, least in below):
                 return True
     return False
@@ -108,21 +147,21 @@ def _ascends(
     all after it touch.
     """
     keep = {index, *fixed}
+
+    def precedes(one: Access, x: Affine, other: Access, y: Affine) -> bool:
+        """Whether x in an iteration is below y in all later ones."""
+        later = [
+            low + low.terms[index]
+            for low in other.least(bounds, y, keep)
+            if low.terms.get(index, 0) > 0
+        ]
+        highest = one.most(bounds, x, keep)
+        return any(bounds.is_not_negative(low - high - 1) for high in highest for low in later)
+
     for x, y in _axes(a, b):
         for sign in (1, -1):
-            one, other = x * sign, y * sign
-            if _precedes(bounds, index, keep, one, other) and (
-                a is b or _precedes(bounds, index, keep, other, one)
+            if precedes(a, x * sign, b, y * sign) and (
+                a is b or precedes(b, y * sign, a, x * sign)
             ):
                 return True
     return False
-
-
-def _precedes(
-    bounds: Bounds, index: Index, keep: Collection[Variable], x: Affine, y: Affine
-) -> bool:
-    """Whether x in an iteration is below y in all later ones."""
-    later = [low + low.terms[index] for low in bounds.least(y, keep) if low.terms.get(index, 0) > 0]
-    return any(
-        bounds.is_not_negative(low - high - 1) for high in bounds.most(x, keep) for low in later
-    )

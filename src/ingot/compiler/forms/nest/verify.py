@@ -66,9 +66,7 @@ def verify(nest: Nest, races: bool = True) -> None:
 
     Args:
         nest: The nest.
-        races: Whether to prove, too, that no iteration touches what another one writes. The proof
-            is incomplete: it cannot follow blocks that are found by splitting one number, so the
-            pipeline asks for everything else.
+        races: Whether to prove, too, that no iteration touches what another one writes.
     """
     _Verifier(nest, races).run()
 
@@ -85,6 +83,7 @@ class _Verifier:
         self.buffers = set(nest.buffers)
         self.scope: set[Variable] = set(nest.symbols)
         self.splits: list[Split] = []
+        self.limits: list[tuple[Index, Affine]] = []  # of the masks around
         self.multiples: dict[Variable, Multiple] = {}
         self.bounds = Bounds()
         self.known: set[Value] = set()
@@ -231,9 +230,11 @@ class _Verifier:
         _require(mask.index in self.scope, "a mask is about an index of a loop around it")
         for end in mask.ends:
             self._affine(end, "a mask")
-        outside = set(self.known)
+        outside, limits = set(self.known), len(self.limits)
         with self.bounds.narrowed(mask.index, [end - 1 for end in mask.ends]):
+            self.limits += ((mask.index, end) for end in mask.ends)
             self._body(mask.body)
+            del self.limits[limits:]
             for chosen in mask.results:
                 self._use(chosen.value, "a choice")
                 _require(
@@ -451,7 +452,11 @@ class _Verifier:
             )
             _require(inside, f"an index of {buffer.name} is not proven to be inside of it")
             found.append(position)
-        self.accesses.append(Access(buffer, tuple(found), writes, self._joined(index, buffer)))
+        joined = self._joined(index, buffer)
+        limits = tuple(self.limits)
+        self.accesses.append(
+            Access(buffer, tuple(found), writes, joined, tuple(self.splits), limits)
+        )
 
     def _joined(self, index: Indices, buffer: Buffer) -> tuple[tuple[int, ...], Affine] | None:
         """The axes along which an index is made of the parts of one number, and that number, if
