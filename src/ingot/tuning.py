@@ -122,6 +122,11 @@ MAX_SYMBOLIC_PROGRAMS = 8
 # memory, fewer compile again what comes in turns. gradient_evaluated.
 MAX_FUSED_STRUCTURES = 512
 
+# Ops that have loop nests of their own and are evaluated without `compile`: programs of one op that
+# are kept, by the op and the shapes of its inputs. A model has a dozen kinds of such layers; fewer
+# would compile again what comes in turns. quantized_rows.
+MAX_PROGRAMS_ALONE = 256
+
 # ---- Sums in a fixed order -----------------------------------------------------------------------
 
 # Columns that are added side by side: times 32 lanes of 8 bytes, 16 KiB, half of the smallest L1.
@@ -236,10 +241,13 @@ MAX_MATH_KERNEL = 1 << 20
 # is faster: it fuses, and its matrices stay in the cache. A block has 4 MB. training_block.
 MIN_BLOCKED_SCORES = 1 << 22
 SCORE_BLOCK = 1 << 20
-# Numbers of a quantised matrix, 16 MB of float32, from which on its product with one row is a sum
-# over what is unpacked in the same loop, which reads the codes alone. Smaller matrices are unpacked
-# first: they stay in the cache, and BLAS multiplies faster. No benchmark.
-MIN_UNPACKED_IN_LOOP = 1 << 22
+# Rows up to which their product with a quantised matrix unpacks codes in registers; with more, the
+# matrix is unpacked to memory once, and a product of float matrices has more to do than that.
+# quantized_rows.
+MAX_QUANTIZED_ROWS = 16
+# Of these, rows that are multiplied by codes while they are in registers: each has sums of its own
+# for every column. quantized_rows.
+QUANTIZED_TILE_ROWS = 8
 # Elements of a matrix of windows that a convolution multiplies at a time: 4 MB of float32. Smaller
 # ones pack filters more often; larger ones leave the cache. convolution.
 WINDOW_BLOCK = 1 << 20
@@ -265,10 +273,6 @@ MAX_UNPACKED_ROW = 64
 # Rows from which on a scan goes through all of them side by side, one NumPy call a step, instead of
 # through one after the other. No benchmark.
 MIN_SCANNED_ROWS = 256
-
-# Items, with those of containers inside, of the containers that compiled functions read from
-# variables and compare on each call, at 20 to 50 ns each; longer ones are constants. No benchmark.
-MAX_GUARDED_ITEMS = 256
 
 # What C reads, through the header that build_support/tuning_header.py makes.
 NATIVE = (

@@ -39,6 +39,8 @@
     CALLBACK(fuse)                         \
     CALLBACK(run_checked)                  \
     CALLBACK(run_kernel)                   \
+    CALLBACK(alone_type)                   \
+    CALLBACK(run_alone)                    \
     CALLBACK(ran_node)                     \
     CALLBACK(ran_program)                  \
     CALLBACK(compiled_type)                \

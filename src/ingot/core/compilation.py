@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ingot import _native
 from ingot.graph.libraries import limit_blas_threads
+from ingot.graph.roles import QuantizedProduct
 from ingot.graph.roles.elementwise import is_approximate
 
 if TYPE_CHECKING:
@@ -93,6 +94,16 @@ def _run_kernel(node: Any, op: Any, values: tuple[Any, ...]) -> Any:
     if not values or not is_approximate(op, node.inputs[0].dtype):
         return NotImplemented
     return _math_kernels().run(op, values)
+
+
+def _run_alone(node: Any, op: Any, values: tuple[Any, ...]) -> Any:
+    """Loads the compiler, which runs an op that has loop nests of its own, as all from now on."""
+    run = importlib.import_module("ingot.compiler.call.alone").run_alone
+    _native.set_callbacks(run_alone=run)
+    return run(node, op, values)
+
+
+_native.set_callbacks(run_alone=_run_alone, alone_type=QuantizedProduct)
 
 
 @cache

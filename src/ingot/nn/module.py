@@ -302,7 +302,10 @@ class Module(dict[str, Any]):
         def freeze_one(_path: str, module: Module) -> None:
             module._no_grad.update(_own_parameter_names(module) if names is None else names)
 
-        return self._apply_to(freeze_one, recurse)
+        if recurse:
+            return self.apply_to_modules(freeze_one)
+        freeze_one("", self)
+        return self
 
     def unfreeze(
         self,
@@ -327,12 +330,9 @@ class Module(dict[str, Any]):
             thawed = module._no_grad if names is None else names
             module._no_grad = module._no_grad.difference(thawed) | module._always_frozen
 
-        return self._apply_to(unfreeze_one, recurse)
-
-    def _apply_to(self, change: Callable[[str, Module], Any], recurse: bool) -> Self:
         if recurse:
-            return self.apply_to_modules(change)
-        change("", self)
+            return self.apply_to_modules(unfreeze_one)
+        unfreeze_one("", self)
         return self
 
     def _checked_keys(

@@ -283,6 +283,8 @@ static PyObject *compute(Node *node, bool may_donate) {
         Py_SETREF(result, run_callback(callbacks.run_checked, node, &call));
     else if (Py_IS_TYPE(call.op, (PyTypeObject *)callbacks.compiled_type))
         Py_SETREF(result, run_program(node, &call));
+    else if (callbacks.alone_type != NULL && PyObject_TypeCheck(call.op, (PyTypeObject *)callbacks.alone_type))
+        Py_SETREF(result, run_callback(callbacks.run_alone, node, &call));
     if (result == Py_NotImplemented && callbacks.run_kernel != NULL)
         Py_SETREF(result, run_callback(callbacks.run_kernel, node, &call));
     if (result == Py_NotImplemented)

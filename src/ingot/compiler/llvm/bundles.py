@@ -7,7 +7,15 @@ which nothing is left of the memory. Bool is a byte there, and complex numbers a
 from __future__ import annotations
 
 from ingot._native import Dtype
-from ingot.compiler.llvm.code import Code, Register, like_lanes, literal, splat, type_suffix
+from ingot.compiler.llvm.code import (
+    Code,
+    Register,
+    lane_count,
+    like_lanes,
+    literal,
+    splat,
+    type_suffix,
+)
 from ingot.compiler.llvm.conversions import memory_type
 from ingot.compiler.llvm.emit import Element, LLVMKernel, register_type
 from ingot.graph.dtype import bool_, complex64
@@ -113,7 +121,7 @@ def _mask(code: Code, lanes: int, below: Register) -> Register:
 
 
 def in_all_lanes(code: Code, x: Element, lanes: int) -> Element:
-    """An element in all lanes of a bundle."""
+    """An element in all lanes of a bundle, or each lane of a bundle in adjacent ones."""
     return Element(
         _splatted(code, x.register, lanes),
         x.dtype,
@@ -124,6 +132,11 @@ def in_all_lanes(code: Code, x: Element, lanes: int) -> Element:
 
 
 def _splatted(code: Code, x: Register, lanes: int) -> Register:
+    count = lane_count(x.type)
+    if count > 1:
+        type = x.type.replace(f"<{count} x", f"<{lanes} x", 1)
+        mask = ", ".join(f"i32 {lane * count // lanes}" for lane in range(lanes))
+        return code.assign(type, f"shufflevector {x}, {x.type} poison, <{lanes} x i32> <{mask}>")
     type = like_lanes(x.type, f"<{lanes} x i1>")
     first = code.assign(type, f"insertelement {type} poison, {x}, i64 0")
     zeros = f"<{lanes} x i32> zeroinitializer"

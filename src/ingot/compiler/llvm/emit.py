@@ -219,6 +219,9 @@ class LLVMKernel(Conversions):
 
     # Bits
 
+    def from_bits(self, x: Element) -> Element:
+        return Element(self.code.convert("bitcast", x.register, "float"), float32)
+
     def bits(self, x: Element) -> Element:
         return Element(self.code.convert("bitcast", x.register, "i32"), uint32)
 

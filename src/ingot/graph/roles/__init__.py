@@ -18,6 +18,7 @@ from ingot.graph.roles.iota import Iota
 from ingot.graph.roles.linear import Linear
 from ingot.graph.roles.map import Map, PairedMap
 from ingot.graph.roles.product import Product
+from ingot.graph.roles.quantized_product import QuantizedProduct
 from ingot.graph.roles.reduce import Reduce
 from ingot.graph.roles.scan import Scan
 from ingot.graph.roles.scatter import Scatter
@@ -37,6 +38,7 @@ __all__ = [
     "PairedMap",
     "Pointwise",
     "Product",
+    "QuantizedProduct",
     "Reduce",
     "Scan",
     "Scatter",

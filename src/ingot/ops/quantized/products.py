@@ -10,7 +10,8 @@ from typing import Any
 
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import float32, is_floating, promote
+from ingot.graph.dtype import float64, is_floating, promote
+from ingot.graph.op import apply
 from ingot.graph.shape import shape_text
 from ingot.ops.elementwise.casting import astype, stop_gradient
 from ingot.ops.products.contraction import matmul
@@ -19,14 +20,13 @@ from ingot.ops.quantized.quantization import (
     Scheme,
     check_global_scale,
     check_quantized,
-    grouped_numbers,
     numbers_of,
     quantize,
     scheme_of,
 )
-from ingot.ops.reduce.reduction import sum
+from ingot.ops.quantized.rows import QuantizedMatmul
 from ingot.ops.shape.movement import expand_dims, require_array, reshape, swapaxes
-from ingot.tuning import MIN_UNPACKED_IN_LOOP
+from ingot.tuning import MAX_QUANTIZED_ROWS
 
 __all__ = ["gather_qmm", "gather_qqmm", "qqmm", "quantized_matmul"]
 
@@ -61,25 +61,18 @@ def quantized_matmul(
     scheme = scheme_of(name, mode, group_size, bits)
     check_quantized(name, scheme, w, scales, biases)
     dtype = _product_dtype(name, x, scales, biases)
-    if (
-        transpose
-        and w.ndim == 2
-        and x.ndim > 0
-        and x.size == x.shape[-1]
-        and _is_large(scheme, scales, x)
-    ):
-        # One row: sums over what is unpacked in the same loop, which reads the codes and no more.
-        grouped = grouped_numbers(scheme, w, scales, biases)
-        sums = sum(grouped * reshape(astype(x, float32), grouped.shape[1:]), (1, 2, 3))
-        return astype(reshape(sums, (*x.shape[:-1], w.shape[0])), dtype, stream)
+    if transpose and w.ndim == 2 and _are_few_rows(scheme, x, scales) and dtype is not float64:
+        op = QuantizedMatmul(scheme.mode, scheme.group_size, scheme.bits, dtype)
+        return apply(op, x, w, scales, *([] if biases is None else [biases]), stream=stream)
     numbers = _oriented(name, x, numbers_of(scheme, w, scales, biases), transpose)
     return matmul(astype(x, dtype), astype(numbers, dtype), stream=stream)
 
 
-def _is_large(scheme: Scheme, scales: array, x: array) -> bool:
-    """Whether a matrix that fits a row has too many numbers to stay in the cache."""
-    columns = scales.shape[-1] * scheme.group_size
-    return bool(x.shape[-1] == columns and scales.shape[0] * columns >= MIN_UNPACKED_IN_LOOP)
+def _are_few_rows(scheme: Scheme, x: array, scales: array) -> bool:
+    """Whether rows fit a matrix and are so few that unpacking it is most of the work."""
+    if x.ndim == 0 or x.shape[-1] != scales.shape[-1] * scheme.group_size:
+        return False
+    return bool(x.size <= MAX_QUANTIZED_ROWS * x.shape[-1])
 
 
 def _product_dtype(name: str, x: Any, scales: array, biases: array | None) -> Dtype:

@@ -35,7 +35,7 @@ from ingot.compiler.forms.nest.data import (
     Value,
     When,
 )
-from ingot.compiler.forms.nest.words import ALIKE, DOTS, DTYPES, result_dtype
+from ingot.compiler.forms.nest.words import ALIKE, DTYPES, OWN, result_dtype
 from ingot.compiler.forms.size import is_symbolic
 from ingot.graph.dtype import (
     bfloat16,
@@ -117,7 +117,7 @@ def _word(name: str, dtype: Dtype | None) -> Any:
 
 for _name in ALIKE:
     setattr(Words, _name, _word(_name, None))
-for _name, _dtype in (*DTYPES.items(), *DOTS.items()):
+for _name, _dtype in (*DTYPES.items(), *OWN.items()):
     setattr(Words, _name, _word(_name, _dtype))
 
 
@@ -198,7 +198,7 @@ class NestBuilder:
         return found
 
     def splat(self, value: Value, lanes: int) -> Splat:
-        """An element in all lanes."""
+        """An element in all lanes, or each lane of a bundle in adjacent ones."""
         found = Splat(value.dtype, value, lanes)
         self.body.append(found)
         return found

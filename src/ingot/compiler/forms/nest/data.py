@@ -250,7 +250,9 @@ class Repeated(Value):
 
 
 class Splat(Value):
-    """An element in all lanes of a bundle."""
+    """An element in all lanes of a bundle; or each lane of a smaller bundle in as many adjacent
+    lanes as there are for it.
+    """
 
     __slots__ = ("lanes", "value")
 

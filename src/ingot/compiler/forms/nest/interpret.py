@@ -152,7 +152,8 @@ class _Run:
 
     def lanes(self, lanes: Lanes | Splat) -> Any:
         if isinstance(lanes, Splat):
-            return np.full(lanes.lanes, self.value(lanes.value))
+            value = np.atleast_1d(self.value(lanes.value))
+            return np.repeat(value, lanes.lanes // len(value))
         some = self.value(lanes.value)[lanes.first : lanes.first + lanes.lanes]
         return some if lanes.lanes > 1 else some[0]
 
@@ -237,8 +238,6 @@ class _Run:
             bits, count = 8 * dtype.size, value.parameter
             x = int(operands[0])
             return dtype.numpy.type((x << count | x >> (bits - count)) & ((1 << bits) - 1))
-        if value.word in _WHOLE and dtype.numpy != _kind(dtype):
-            operands = [_computed(operands[0].astype(dtype.numpy), dtype)]
         function = _BOOL_WORDS.get(value.word) if dtype is bool_ else None
         found = (function or _WORDS[value.word])(*operands)
         return np.asarray(found).astype(_kind(value.dtype))[()]
@@ -295,13 +294,14 @@ def _bits_of(x: Any) -> int:
 
 
 def _left_shift(a: Any, b: Any) -> Any:
-    return np.left_shift(a, b) if 0 <= b < _bits_of(a) else a * 0
+    inside = (b >= 0) & (b < _bits_of(a))
+    return np.where(inside, np.left_shift(a, np.where(inside, b, 0)), a * 0)
 
 
 def _right_shift(a: Any, b: Any) -> Any:
-    if 0 <= b < _bits_of(a):
-        return np.right_shift(a, b)
-    return np.asarray(a).dtype.type(-1) if a < 0 else a * 0
+    inside = (b >= 0) & (b < _bits_of(a))
+    signs = np.right_shift(a, _bits_of(a) - 1) if np.asarray(a).dtype.kind == "i" else a * 0
+    return np.where(inside, np.right_shift(a, np.where(inside, b, 0)), signs)
 
 
 def _fused_multiply_add(a: Any, b: Any, c: Any) -> Any:
@@ -363,10 +363,10 @@ _WORDS = _Words(
         "dot_bfloat16": _dot_bfloat16,
         "dot_bytes": _dot_bytes,
         "bits": lambda x: np.float32(x).view(np.uint32),
+        "from_bits": lambda x: np.uint32(x).view(np.float32),
         "complex": lambda real, imag: np.complex64(complex(real, imag)),
     }
 )
-_WHOLE = ("ceil", "floor", "round")  # of numbers of half types as they are rounded
 _BOOL_WORDS: dict[str, Callable[..., Any]] = {
     "add": np.logical_or,
     "maximum": np.logical_or,

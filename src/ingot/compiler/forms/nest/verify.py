@@ -346,7 +346,8 @@ class _Verifier:
     def _lanes(self, lanes: Lanes | Splat) -> None:
         if isinstance(lanes, Splat):
             self._use(lanes.value, "a splat")
-            _require(lanes.value.lanes == 1, "one element is in all lanes of a splat")
+            is_whole = lanes.lanes % lanes.value.lanes == 0
+            _require(is_whole, "each element of a splat is in as many lanes")
             return
         self._use(lanes.value, "a choice of lanes")
         last = lanes.first + lanes.lanes

@@ -13,7 +13,7 @@ from ingot.compiler.forms.nest.data import Value
 from ingot.graph import kernel
 from ingot.graph.dtype import bool_, complex64, float32, int32, uint32
 
-__all__ = ["ALIKE", "DOTS", "DTYPES", "WORDS", "arity", "operand_dtypes", "result_dtype"]
+__all__ = ["ALIKE", "DOTS", "DTYPES", "OWN", "WORDS", "arity", "operand_dtypes", "result_dtype"]
 
 DTYPES = {
     **dict.fromkeys("equal not_equal less less_equal greater greater_equal".split(), bool_),
@@ -29,10 +29,15 @@ ALIKE = tuple(word for word in kernel.WORDS if word not in (*DTYPES, *_OTHERS, "
 # bfloat16 in each word, `dot_bytes` of four bytes, unsigned in the second operand and signed in the
 # third. The words' own operands are uint32.
 DOTS = {"dot_bfloat16": float32, "dot_bytes": int32}
-WORDS = (*ALIKE, *DTYPES, *_OTHERS, *DOTS, "rounded", "taken_for")
-# How many operands words have: what the vocabulary declares, but for what is no element.
-_ARITIES = {word: getattr(kernel.Kernel, word).__code__.co_argcount - 1 for word in kernel.WORDS}
-_ARITIES |= {"cast": 1, "rotate_left": 1, "rounded": 1, "taken_for": 1, **dict.fromkeys(DOTS, 3)}
+OWN = {**DOTS, "from_bits": float32}  # `from_bits`: the float32 whose bits a uint32 has
+WORDS = (*ALIKE, *DTYPES, *_OTHERS, *OWN, "rounded", "taken_for")
+_THREE = ("select", "fused_multiply_add", *DOTS)
+_TWO = frozenset(
+    "add subtract multiply divide floor_divide remainder power maximum minimum largest smallest "
+    "equal not_equal less "
+    "less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor left_shift right_shift "
+    "arctan2 complex".split()
+)
 
 
 def result_dtype(word: str, operands: Sequence[Value], parameter: Any = None) -> Dtype:
@@ -44,12 +49,12 @@ def result_dtype(word: str, operands: Sequence[Value], parameter: Any = None) ->
         return operands[1].dtype
     if word == "absolute":
         return float32 if operands[0].dtype is complex64 else operands[0].dtype
-    return DTYPES.get(word) or operands[0].dtype
+    return DTYPES.get(word) or OWN.get(word) or operands[0].dtype
 
 
 def arity(word: str) -> int:
     """How many operands a word takes."""
-    return _ARITIES[word]
+    return 3 if word in _THREE else 2 if word in _TWO else 1
 
 
 def operand_dtypes(word: str, operands: Sequence[Value]) -> list[Dtype]:
@@ -58,4 +63,6 @@ def operand_dtypes(word: str, operands: Sequence[Value]) -> list[Dtype]:
         return [bool_, operands[1].dtype, operands[1].dtype]
     if word in DOTS:
         return [DOTS[word], uint32, uint32]
+    if word == "from_bits":
+        return [uint32]
     return [operands[0].dtype] * len(operands)

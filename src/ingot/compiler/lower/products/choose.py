@@ -1,4 +1,4 @@
-"""Which loop nests an op becomes that has a role of its own: a product, and what is made of products.
+"""Which loop nests an op becomes that has a role of its own: products, and what is made of them.
 
 Each role has a builder, which gives kernels for the strides of the operands, or None where another
 way is faster or the only one: then BLAS or the op's `evaluate` rule computes it.
@@ -10,13 +10,17 @@ from collections.abc import Callable
 
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Lowered
+from ingot.compiler.lower.products.quantized import lower_quantized
+from ingot.graph.roles import QuantizedProduct
 
 __all__ = ["lower_product"]
 
 Strides = dict[Step, tuple[int, ...]]
 Builder = Callable[[Step, Strides], Lowered | None]
 
-_BUILDERS: dict[type, Builder] = {}
+_BUILDERS: dict[type, Builder] = {
+    QuantizedProduct: lower_quantized,
+}
 
 
 def lower_product(step: Step, strides_of: Strides) -> Lowered | None:

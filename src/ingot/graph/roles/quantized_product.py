@@ -1,0 +1,22 @@
+"""Products with matrices of codes: ops that read a quantised factor where it lies."""
+
+from __future__ import annotations
+
+from ingot.graph.roles.host import Host
+
+__all__ = ["QuantizedProduct"]
+
+
+class QuantizedProduct(Host, role=True):
+    """The product of rows and a transposed matrix of codes: (..., k) and (n, words) give (..., n).
+
+    The inputs are the rows, the packed codes, their scales and, in mode "affine", their biases, as
+    `mx.quantize` makes them. Write the fields. Compiled programs unpack codes in registers, where
+    rows are few; else it is a host step.
+    """
+
+    mode: str  # "affine", "mxfp4", "mxfp8" or "nvfp4"
+    group_size: int  # codes along a row that share a scale
+    bits: int  # of a code
+
+    why_host = "it has operands that are read element by element"

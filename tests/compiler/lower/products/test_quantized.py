@@ -1,0 +1,164 @@
+"""Products with quantised matrices as kernels: against float64, verified, and for every width of
+vectors and number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.compiler.forms.nest.nest_runner import Memory, run_nest
+
+import ingot.core as mx
+from ingot.compiler.forms.nest.interpret import interpret
+from ingot.compiler.forms.nest.verify import verify
+
+AFFINE = [("affine", group, bits) for group in (32, 64, 128) for bits in (1, 2, 3, 4, 5, 6, 8)]
+FLOATS = [("mxfp4", 32, 4), ("mxfp8", 32, 8), ("nvfp4", 16, 4)]
+# (columns, length, rows): one row and many, whole blocks of words and a rest, one column and odd
+SHAPES = [(7, 256, 1), (16, 384, 3), (33, 640, 5), (1, 128, 1), (9, 1152, 16), (12, 128, 11)]
+
+Scheme = tuple[str, int, int]
+
+
+def options(scheme: Scheme) -> dict[str, Any]:
+    return dict(zip(("mode", "group_size", "bits"), scheme, strict=True))
+
+
+def matrix(scheme: Scheme, columns: int, length: int, dtype: Any = mx.float32) -> Any:
+    mode, group_size, bits = scheme
+    random = np.random.default_rng(columns + length)
+    w = mx.array(random.normal(size=(columns, length)).astype(np.float32)).astype(dtype)
+    return mx.quantize(w, group_size, bits, mode)
+
+
+def rows_of(rows: int, length: int) -> np.ndarray:
+    return np.random.default_rng(rows).normal(size=(rows, length)).astype(np.float32)
+
+
+def expected(x: np.ndarray, parts: Any, scheme: Scheme) -> np.ndarray:
+    numbers = np.array(mx.dequantize(*parts, **options(scheme), dtype=mx.float32))
+    product: np.ndarray = x.astype(np.float64) @ numbers.astype(np.float64).T
+    return product
+
+
+def compiled(scheme: Scheme) -> Any:
+    return mx.compile(lambda x, *parts: mx.quantized_matmul(x, *parts, **options(scheme)))
+
+
+def kernels(scheme: Scheme, *arguments: mx.array) -> list[Any]:
+    report = compiled(scheme).explain(*arguments)
+    return [work.kernel for work in report.work if work.kernel is not None]
+
+
+@pytest.mark.parametrize("scheme", AFFINE + FLOATS, ids=str)
+def test_equals_float64(scheme: Scheme) -> None:
+    for columns, length, rows in SHAPES:
+        parts = matrix(scheme, columns, length)
+        x = rows_of(rows, length)
+        wanted = expected(x, parts, scheme)
+        found = np.array(compiled(scheme)(mx.array(x), *parts))
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-6 * np.sqrt(length) * 10)
+        eager = mx.quantized_matmul(mx.array(x), *parts, **options(scheme))
+        np.testing.assert_array_equal(np.array(eager), found)
+
+
+@pytest.mark.parametrize("scheme", AFFINE + FLOATS, ids=str)
+def test_nests_are_verified_and_interpreted(scheme: Scheme) -> None:
+    for columns, length, rows in [(3, 384, 1), (2, 128, 2)]:
+        parts = matrix(scheme, columns, length)
+        found = kernels(scheme, mx.array(rows_of(rows, length)), *parts)
+        assert len(found) == 2
+        for number, kernel in enumerate(found):
+            verify(kernel.nest)
+            one, other = (Memory(kernel.nest, number, 200) for _ in range(2))
+            interpret(kernel.nest, one.arrays)
+            run_nest(kernel.nest, other.arrays, chunk=1)
+            for a, b in zip(one.arrays, other.arrays, strict=True):
+                wide = a.astype(np.float64)
+                np.testing.assert_allclose(wide, b.astype(np.float64), rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("scheme", [("affine", 64, 4), ("affine", 32, 6), *FLOATS], ids=str)
+def test_half_types(scheme: Scheme, dtype: Any) -> None:
+    parts = matrix(scheme, 10, 256, dtype)
+    x = mx.array(rows_of(2, 256)).astype(dtype)
+    found = compiled(scheme)(x, *parts)
+    assert found.dtype == dtype
+    wanted = expected(np.array(x.astype(mx.float32)), parts, scheme)
+    step = 2.0**-10 if dtype == mx.float16 else 2.0**-8  # one rounding, of the result
+    np.testing.assert_allclose(np.array(found.astype(mx.float32)), wanted, rtol=step, atol=1e-4)
+
+
+def test_rows_with_strides_and_axes() -> None:
+    scheme = ("affine", 64, 4)
+    parts = matrix(scheme, 10, 128)
+    x = rows_of(12, 128).reshape(2, 3, 2, 128).transpose(2, 0, 1, 3)
+    for inputs in (mx.array(x[:, ::-1]), mx.array(x).transpose(1, 2, 0, 3)[:, ::2]):
+        rows = np.array(inputs)
+        found = np.array(compiled(scheme)(inputs, *parts))
+        wanted = expected(rows.reshape(-1, 128), parts, scheme).reshape(*rows.shape[:-1], 10)
+        np.testing.assert_allclose(found, wanted, atol=1e-4)
+    vector = compiled(scheme)(mx.array(rows_of(1, 128)[0]), *parts)
+    np.testing.assert_allclose(np.array(vector), expected(rows_of(1, 128), parts, scheme)[0], 1e-4)
+
+
+@pytest.mark.parametrize("scheme", [("affine", 64, 4), ("affine", 32, 3), FLOATS[2]], ids=str)
+def test_numbers_that_are_not_finite(scheme: Scheme) -> None:
+    parts = matrix(scheme, 6, 256)
+    numbers = np.array(mx.dequantize(*parts, **options(scheme), dtype=mx.float32))
+    for special in (np.inf, -np.inf, np.nan):
+        x = rows_of(2, 256)
+        x[1, 70] = special
+        found = np.array(compiled(scheme)(mx.array(x), *parts))
+        assert np.isfinite(found[0]).all()
+        is_clear = abs(numbers[:, 70]) > 1e-3  # not 0, which rounding may miss
+        assert is_clear.sum() > 3
+        np.testing.assert_array_equal(found[1][is_clear], special * numbers[is_clear, 70])
+
+
+def test_bits_do_not_depend_on_threads() -> None:
+    scheme = ("affine", 64, 4)
+    parts = matrix(scheme, 1500, 1152)
+    x = mx.array(rows_of(3, 1152))
+    whole = np.array(compiled(scheme)(x, *parts))
+    script = (
+        "import sys, numpy as np, ingot.core as mx\n"
+        "from tests.compiler.lower.products.test_quantized import compiled, matrix, rows_of\n"
+        f"scheme = {scheme}\n"
+        "parts = matrix(scheme, 1500, 1152)\n"
+        "found = compiled(scheme)(mx.array(rows_of(3, 1152)), *parts)\n"
+        "sys.stdout.buffer.write(np.array(found).tobytes())\n"
+    )
+    for threads in ("1", "3"):
+        found = _output(script, INGOT_NUM_THREADS=threads)
+        assert found == whole.tobytes()
+
+
+def test_vectors_of_256_bits() -> None:
+    script = (
+        "import numpy as np\n"
+        "from tests.compiler.lower.products import test_quantized as here\n"
+        "from ingot.runtime.processor import vector_bytes\n"
+        "assert vector_bytes() == 32\n"
+        "for scheme in here.AFFINE + here.FLOATS:\n"
+        "    here.test_equals_float64(scheme)\n"
+        "print('done')\n"
+    )
+    assert _output(script, INGOT_VECTOR_BITS="256") == b"done\n"
+
+
+def _output(script: str, **variables: str) -> bytes:
+    root = Path(__file__).parents[4]
+    environment = {**os.environ, **variables, "PYTHONPATH": str(root)}
+    found = subprocess.run(
+        [sys.executable, "-c", script], env=environment, cwd=root, capture_output=True
+    )
+    assert found.returncode == 0, found.stderr.decode()
+    return found.stdout
