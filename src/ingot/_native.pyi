@@ -479,6 +479,9 @@ IN_SLOT: int
 IN_ITEMS: int
 WHOLE_DICT: int
 IS_THERE: int
+IN_CELL: int
+IN_GLOBALS: int
+OF_CLASS: int
 NOWHERE: int
 
 def kind(value: Any, /) -> int: ...

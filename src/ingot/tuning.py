@@ -274,6 +274,10 @@ MAX_UNPACKED_ROW = 64
 # through one after the other. No benchmark.
 MIN_SCANNED_ROWS = 256
 
+# Items, with those of containers inside, of the containers that compiled functions read from
+# variables and compare on each call, at 20 to 50 ns each; longer ones are constants. No benchmark.
+MAX_GUARDED_ITEMS = 256
+
 # What C reads, through the header that build_support/tuning_header.py makes.
 NATIVE = (
     "SPIN_MICROSECONDS",

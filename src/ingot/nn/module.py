@@ -302,10 +302,7 @@ class Module(dict[str, Any]):
         def freeze_one(_path: str, module: Module) -> None:
             module._no_grad.update(_own_parameter_names(module) if names is None else names)
 
-        if recurse:
-            return self.apply_to_modules(freeze_one)
-        freeze_one("", self)
-        return self
+        return self._apply_to(freeze_one, recurse)
 
     def unfreeze(
         self,
@@ -330,9 +327,12 @@ class Module(dict[str, Any]):
             thawed = module._no_grad if names is None else names
             module._no_grad = module._no_grad.difference(thawed) | module._always_frozen
 
+        return self._apply_to(unfreeze_one, recurse)
+
+    def _apply_to(self, change: Callable[[str, Module], Any], recurse: bool) -> Self:
         if recurse:
-            return self.apply_to_modules(unfreeze_one)
-        unfreeze_one("", self)
+            return self.apply_to_modules(change)
+        change("", self)
         return self
 
     def _checked_keys(

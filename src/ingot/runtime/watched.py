@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Observer", "observed_attributes", "usual_method", "watch_always"]
+__all__ = ["Observer", "is_always_watched", "observed_attributes", "usual_method", "watch_always"]
 
 _HOOKS = ("__getattribute__", "__setattr__", "__delattr__")
+_HOOKS_OF_DICTS = (*_HOOKS, "__getitem__")  # items of modules are attributes
 
 # Called with an object and the name of an attribute before it is read (False) or changed (True).
 Observer = Callable[[Any, str, bool], None]
@@ -29,6 +30,11 @@ def watch_always(watched: type) -> type:
     """Watches the instances of a class, and of its subclasses, in every trace; returns it."""
     _always.append(watched)
     return watched
+
+
+def is_always_watched(instance: Any) -> bool:
+    """Whether an object is of such a class."""
+    return isinstance(instance, tuple(_always))
 
 
 @contextmanager
@@ -61,8 +67,12 @@ def _install(watched: type) -> None:
         _counts[watched] = _counts.get(watched, 0) + 1
         if _counts[watched] > 1:
             return
-        for name in _HOOKS:
+        for name in _hooks(watched):
             setattr(watched, name, _hook(getattr(watched, name), watched.__dict__.get(name)))
+
+
+def _hooks(watched: type) -> tuple[str, ...]:
+    return _HOOKS_OF_DICTS if issubclass(watched, dict) else _HOOKS
 
 
 def _remove(watched: type) -> None:
@@ -71,7 +81,7 @@ def _remove(watched: type) -> None:
         if _counts[watched]:
             return
         del _counts[watched]
-        for name in _HOOKS:
+        for name in _hooks(watched):
             own = getattr(watched, name).own
             if own is None:
                 delattr(watched, name)
@@ -89,11 +99,11 @@ def usual_method(cls: type, name: str) -> Any:
 
 def _hook(usual: Callable[..., Any], own: Any) -> Callable[..., Any]:
     """What stands for the method `usual`, which the class itself has as `own` or inherits."""
-    changes = getattr(usual, "__name__", "") != "__getattribute__"
+    changes = getattr(usual, "__name__", "") not in ("__getattribute__", "__getitem__")
 
-    def hook(instance: Any, name: str, *value: Any) -> Any:
+    def hook(instance: Any, name: Any, *value: Any) -> Any:
         observer = getattr(_thread, "observer", None)
-        if observer is not None:
+        if observer is not None and isinstance(name, str):
             _thread.observer = None
             try:
                 observer(instance, name, changes)
@@ -101,6 +111,7 @@ def _hook(usual: Callable[..., Any], own: Any) -> Callable[..., Any]:
                 _thread.observer = observer
         return usual(instance, name, *value)
 
+    hook.__name__ = getattr(usual, "__name__", "")
     hook.own = own  # type: ignore[attr-defined]
     hook.usual = usual  # type: ignore[attr-defined]
     return hook

@@ -17,6 +17,10 @@ enum {
     WHOLE_DICT,
     NOWHERE,
     IS_THERE, /* no attribute: the object itself */
+    /* Variables: */
+    IN_CELL,    /* of a function; the name is the number of a free variable */
+    IN_GLOBALS, /* of a function */
+    OF_CLASS,   /* of the object, which is a class */
 };
 
 static PyObject *mutable_mark;
@@ -26,7 +30,23 @@ static PyObject *referent(PyObject *reference) { /* borrowed */
 }
 
 /* What the attribute is now: a new reference; NULL, without an error, if it is gone. */
+static PyObject *current_variable(PyObject *object, long source, PyObject *name) {
+    if (source == OF_CLASS)
+        return PyType_Check(object) ? Py_XNewRef(_PyType_Lookup((PyTypeObject *)object, name)) : NULL;
+    if (!PyFunction_Check(object))
+        return NULL;
+    if (source == IN_GLOBALS)
+        return Py_XNewRef(PyDict_GetItemWithError(PyFunction_GET_GLOBALS(object), name));
+    PyObject *closure = PyFunction_GET_CLOSURE(object);
+    Py_ssize_t position = PyLong_AsSsize_t(name);
+    if (closure == NULL || position < 0 || position >= PyTuple_GET_SIZE(closure))
+        return NULL;
+    return Py_XNewRef(PyCell_GET(PyTuple_GET_ITEM(closure, position)));
+}
+
 static PyObject *current_value(PyObject *object, long source, PyObject *name) {
+    if (source >= IN_CELL)
+        return current_variable(object, source, name);
     PyObject *dict = instance_dict(object), *value = NULL;
     if (source == WHOLE_DICT)
         return Py_XNewRef(dict);
@@ -66,7 +86,7 @@ static PyObject *key_of(PyObject *value, long source) {
     PyObject *key = NULL;
     bool begun = begin_signature(&self, true, false);
     self.by_identity = true;
-    self.nodes = source == IN_CLASS;
+    self.nodes = source == IN_CLASS || source == OF_CLASS;
     if (begun && add_captured(&self, value, false) == 0)
         key = finished_key(&self);
     end_signature(&self);
@@ -169,7 +189,9 @@ int ingot_add_guards(PyObject *module) {
         PyModule_AddIntConstant(module, "IN_ITEMS", IN_ITEMS) < 0 ||
         PyModule_AddIntConstant(module, "IS_THERE", IS_THERE) < 0 ||
         PyModule_AddIntConstant(module, "WHOLE_DICT", WHOLE_DICT) < 0 ||
-        PyModule_AddIntConstant(module, "NOWHERE", NOWHERE) < 0)
+        PyModule_AddIntConstant(module, "IN_CELL", IN_CELL) < 0 ||
+        PyModule_AddIntConstant(module, "IN_GLOBALS", IN_GLOBALS) < 0 ||
+        PyModule_AddIntConstant(module, "OF_CLASS", OF_CLASS) < 0 || PyModule_AddIntConstant(module, "NOWHERE", NOWHERE) < 0)
         return -1;
     return PyModule_AddFunctions(module, functions);
 }

@@ -19,13 +19,16 @@ from typing import Any
 
 from ingot import _native
 from ingot._native import (
+    IN_CELL,
     IN_CLASS,
+    IN_GLOBALS,
     IN_INSTANCE,
     IN_ITEMS,
     IN_SLOT,
     IS_THERE,
     MUTABLE,
     NOWHERE,
+    OF_CLASS,
     WHOLE_DICT,
     guard_key,
 )
@@ -42,10 +45,11 @@ from ingot.compiler.trace.structure import (
     kind,
     short_text,
 )
+from ingot.compiler.trace.users_code import is_users_class
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.runtime.watched import usual_method
+from ingot.runtime.watched import is_always_watched, usual_method
 
-__all__ = ["AttributeGuards", "AttributeReads"]
+__all__ = ["AttributeGuards", "AttributeReads", "Guard", "in_class", "weakly"]
 
 Guard = tuple[Any, int, str, Any, Any]
 
@@ -61,6 +65,13 @@ class AttributeGuards:
 
     guards: tuple[Guard, ...]
     texts: tuple[str, ...]  # what each attribute is called, and what it was
+
+    def and_also(self, more: list[tuple[Guard, str]]) -> AttributeGuards:
+        """These guards and others, with their texts."""
+        return AttributeGuards(
+            (*self.guards, *(guard for guard, _ in more)),
+            (*self.texts, *(text for _, text in more)),
+        )
 
     def hold(self, objects: list[Any]) -> bool:
         """Whether the attributes are what they were. `objects` are those of a signature."""
@@ -82,19 +93,29 @@ def _referent(held: Any) -> Any:
     return held() if isinstance(held, weakref.ref) else held
 
 
-def _value_text(holder: Any, source: int, name: str) -> str:
+def _value_text(holder: Any, source: int, name: Any) -> str:
     if source == WHOLE_DICT:
         return "other attributes"
-    if source == IN_ITEMS:
+    if source == IN_CELL:
+        try:
+            return short_text(holder.__closure__[name].cell_contents)
+        except ValueError:
+            return "nothing"
+    if source == IN_GLOBALS:
+        value = holder.__globals__.get(name, _NOTHING)
+    elif source == OF_CLASS:
+        value = in_class(holder, name)
+    elif source == IN_ITEMS:
         value = dict.get(holder, name, _NOTHING)
     else:
         value = attributes_of(holder).get(name, _NOTHING)
-    if value is _NOTHING:
-        value = _in_class(type(holder), name)
+    if value is _NOTHING and source in (IN_INSTANCE, IN_CLASS, IN_SLOT, IN_ITEMS):
+        value = in_class(type(holder), name)
     return "nothing" if value is _NOTHING else short_text(value)
 
 
-def _in_class(cls: type, name: str) -> Any:
+def in_class(cls: type, name: str) -> Any:
+    """What a class or a base of it has under a name."""
     for base in cls.__mro__:
         if name in base.__dict__:
             return base.__dict__[name]
@@ -110,11 +131,23 @@ class AttributeReads:
         self._new: dict[int, Any] = {}  # objects that the function itself makes
         self._guards: dict[tuple[int, str], tuple[Any, Guard | None, str]] = {}
         self._held: dict[int, tuple[Guard, str]] = {}  # objects that guards compare by identity
+        self._changed: set[tuple[int, str]] = set()
+        self._kept: list[Any] = []  # their identities stay their own
+        self._lenient: set[int] = set()  # objects that may hold what nobody can look into
         self.watch: Callable[[type], None] = lambda _: None
 
     def watch_classes(self, objects: Sequence[tuple[Name, Any]]) -> None:
         """Watches the classes of the objects in the arguments."""
         for _, item in objects:
+            self.watch(type(item))
+
+    def watch_variable(self, item: Any, name: Name) -> None:
+        """Watches an object that the function knows by a name. What compile cannot look into may
+        be in it and is a constant, unless it is a module or an optimizer.
+        """
+        self._be_lenient(item)
+        self._names.setdefault(id(item), name)
+        if is_users_class(type(item)):
             self.watch(type(item))
 
     def __call__(self, instance: Any, name: str, changes: bool) -> None:
@@ -128,7 +161,14 @@ class AttributeReads:
             for each in ("__dict__", *copyreg._slotnames(type(instance))):  # type: ignore[attr-defined]
                 self._note(instance, each, False)  # whatever the class makes of the name
 
+    def _be_lenient(self, item: Any) -> None:
+        if not is_always_watched(item):
+            self._lenient.add(id(item))
+            self._kept.append(item)
+
     def _note(self, instance: Any, name: str, changes: bool) -> None:
+        if changes and id(instance) in self._lenient:
+            self._changed.add((id(instance), name))  # counts calls, say: no reason to trace again
         if (id(instance), name) in self._guards:
             return
         if id(instance) not in self._numbers:
@@ -147,16 +187,17 @@ class AttributeReads:
         if source is None:
             return None, ""
         number = self._numbers.get(id(instance))
-        place = number if number is not None else _weakly(instance)
+        place = number if number is not None else weakly(instance)
         if source == NOWHERE:
             return (place, source, name, None, None), f"{text} nothing"
         if number is not None and source in IN_SIGNATURE and kind(value) in STRUCTURAL:
             self._refuse_foreign(value, instance, name)
             return None, ""
         if source == WHOLE_DICT:
-            self._refuse_foreign(value, instance, name)
+            if self._is_opaque(value, instance, name):
+                return None, ""
             if number is None:
-                self._watch_inside(value, self._names[id(instance)])
+                self.watch_inside(value, self._names[id(instance)], id(instance) in self._lenient)
             return (place, source, name, MUTABLE, guard_key(value, source)), f"{text} changed"
         made = self._value_guard(value, instance, name, source)
         return made and (place, source, name, *made), f"{text} {short_text(value)}"
@@ -172,27 +213,37 @@ class AttributeReads:
         if source == IN_CLASS and (found is Kind.FOREIGN or callable(value)):
             return value, None  # descriptors and the like: they belong to the code
         if found is Kind.OBJECT or _native.has_attributes(value):
-            self._names.setdefault(
-                id(value), self._names[id(instance)].then(instance, Attribute(name))
-            )
+            if id(instance) in self._lenient:
+                self._be_lenient(value)
+            self._names.setdefault(id(value), where)
             self.watch(type(value))
-            return _weakly(value), None
-        self._refuse_foreign(value, instance, name)
+            return weakly(value), None
+        if self._is_opaque(value, instance, name):
+            return weakly(value), None
         key = guard_key(value, source)
         if found is Kind.CONSTANT:
             return value, key
-        self._watch_inside(value, where)
+        self.watch_inside(value, where, id(instance) in self._lenient)
         return MUTABLE, key
 
-    def _watch_inside(self, value: Any, name: Name) -> None:
+    def _is_opaque(self, value: Any, instance: Any, name: str) -> bool:
+        """Whether nobody can look into an attribute; ValueError if that is an error."""
+        if id(instance) in self._lenient:
+            return _first_foreign(value, self._names[id(instance)], set()) is not None
+        self._refuse_foreign(value, instance, name)
+        return False
+
+    def watch_inside(self, value: Any, name: Name, lenient: bool = True) -> None:
         """Objects in containers count by identity, so what is read of them is watched."""
         contents = Contents()
         for step, child in children(value):
             contents.add(child, name.then(value, step), INSIDE)
         for inner, item in contents.objects:
             self._names.setdefault(id(item), inner)
+            if lenient:
+                self._be_lenient(item)
             self.watch(type(item))
-            guard = (_weakly(item), IS_THERE, "", None, None)
+            guard = (weakly(item), IS_THERE, "", None, None)
             self._held.setdefault(id(item), (guard, f"{inner.short} {short_text(item)}"))
 
     def _refuse_foreign(self, value: Any, instance: Any, name: str) -> None:
@@ -210,7 +261,11 @@ class AttributeReads:
 
     def guards(self) -> AttributeGuards:
         """What has to hold for the trace to be right, asked when it is over."""
-        made = [(guard, text) for _, guard, text in self._guards.values() if guard is not None]
+        made = [
+            (guard, text)
+            for place, (_, guard, text) in self._guards.items()
+            if guard is not None and place not in self._changed
+        ]
         made += self._held.values()
         self._guards.clear()
         self._new.clear()
@@ -247,7 +302,8 @@ def _references(item: Any) -> int:
     return sys.getrefcount(item) - 2
 
 
-def _weakly(instance: Any) -> Any:
+def weakly(instance: Any) -> Any:
+    """A weak reference, if there can be one."""
     try:
         return weakref.ref(instance)
     except TypeError:
@@ -259,17 +315,17 @@ def _found(instance: Any, name: str) -> tuple[int | None, Any]:
     if name == "__dict__":
         own = _native.instance_dict(instance)
         return (NOWHERE, None) if own is None else (WHOLE_DICT, own)
-    in_class = _in_class(type(instance), name)
-    if isinstance(in_class, types.MemberDescriptorType):
+    of_class = in_class(type(instance), name)
+    if isinstance(of_class, types.MemberDescriptorType):
         slots = attributes_of(instance)
         return (IN_SLOT, slots[name]) if name in slots else (NOWHERE, None)
-    if in_class is not _NOTHING and hasattr(type(in_class), "__set__"):
+    if of_class is not _NOTHING and hasattr(type(of_class), "__set__"):
         return None, None  # a property, say, whose function is watched as well
     own = _native.instance_dict(instance) or {}
     if name in own:
         return IN_INSTANCE, own[name]
-    if in_class is not _NOTHING:
-        return IN_CLASS, in_class
+    if of_class is not _NOTHING:
+        return IN_CLASS, of_class
     if isinstance(instance, dict) and dict.__contains__(instance, name):
         return IN_ITEMS, dict.__getitem__(instance, name)
     return NOWHERE, None

@@ -17,6 +17,7 @@ from ingot.compiler.trace.capture import Recipe, Snapshot, is_plain
 from ingot.compiler.trace.captures import Captures, constants_of
 from ingot.compiler.trace.structure import STRUCTURAL, Contents, children, copied, kind
 from ingot.compiler.trace.template import Template
+from ingot.compiler.trace.variables import Variables
 from ingot.graph.dimension import Dimension, Guards, resolve, symbolic_shape
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op
@@ -216,12 +217,14 @@ def _traced(
     snapshot = Snapshot([*call.roots[:3], args, kwargs], values=(3, 4))  # 0: the inputs, see below
     states = _States(snapshot, recorder)
     reads = AttributeReads(contents.objects)
+    variables = Variables(reads, contents.kept.values())
     recorder_before = _native.set_source_recorder(recorder)
     try:
         for handle, node in inside.values():
             handle._node = node
         with _native.tracing, followed_states(states), observed_attributes(reads) as reads.watch:
             reads.watch_classes(contents.objects)
+            variables.follow([call.function, *(type(item) for _, item in contents.objects)])
             result = ctrl_c.let_through(call.function, *args, **kwargs)
         returned = frozenset(_holders(result, set()))
         plain = is_plain(result, snapshot)
@@ -261,7 +264,7 @@ def _traced(
         [(state, place) for state, place, *_ in followed],
         updates,
         guards,
-        reads.guards(),
+        reads.guards().and_also(variables.guards()),
         sharing(values) if recipe.changes else None,
         returned,
         Captures(call.function, constants) if checks_captures() else None,

@@ -155,19 +155,10 @@ class TransformerEncoderLayer(Module):
         return self.linear2(self.dropout2(self.activation(self.linear1(x))))
 
 
-class TransformerEncoder(Module):
-    """Several `TransformerEncoderLayer`s and a normalisation.
+class _Stack(Module):
+    """Several layers and a normalisation: what encoders and decoders have in common."""
 
-    Args:
-        num_layers: The number of layers.
-        dims: The number of features.
-        num_heads: The number of heads.
-        mlp_dims: The number of hidden features of the perceptrons; four times `dims` by default.
-        dropout: The probability of dropout.
-        activation: The perceptrons' activation function.
-        norm_first: Whether to normalise before each sublayer instead of after it.
-        checkpoint: Whether layers compute their values again for the gradient, to save memory.
-    """
+    _layer: type[Any]
 
     def __init__(
         self,
@@ -182,17 +173,37 @@ class TransformerEncoder(Module):
     ) -> None:
         super().__init__()
         self.layers = [
-            TransformerEncoderLayer(dims, num_heads, mlp_dims, dropout, activation, norm_first)
+            self._layer(dims, num_heads, mlp_dims, dropout, activation, norm_first)
             for _ in range(num_layers)
         ]
         self.ln = LayerNorm(dims)
         self.checkpoint = checkpoint
 
-    def __call__(self, x: mx.array, mask: mx.array | str | None) -> mx.array:
+    def _through(self, x: mx.array, *others: mx.array | str | None) -> mx.array:
         for layer in self.layers:
             function = checkpointed(layer) if self.checkpoint else layer
-            x = function(x, mask)
+            x = function(x, *others)
         return self.ln(x)
+
+
+class TransformerEncoder(_Stack):
+    """Several `TransformerEncoderLayer`s and a normalisation.
+
+    Args:
+        num_layers: The number of layers.
+        dims: The number of features.
+        num_heads: The number of heads.
+        mlp_dims: The number of hidden features of the perceptrons; four times `dims` by default.
+        dropout: The probability of dropout.
+        activation: The perceptrons' activation function.
+        norm_first: Whether to normalise before each sublayer instead of after it.
+        checkpoint: Whether layers compute their values again for the gradient, to save memory.
+    """
+
+    _layer = TransformerEncoderLayer
+
+    def __call__(self, x: mx.array, mask: mx.array | str | None) -> mx.array:
+        return self._through(x, mask)
 
 
 class TransformerDecoderLayer(Module):
@@ -253,7 +264,7 @@ class TransformerDecoderLayer(Module):
         return self.linear2(self.dropout3(self.activation(self.linear1(x))))
 
 
-class TransformerDecoder(Module):
+class TransformerDecoder(_Stack):
     """Several `TransformerDecoderLayer`s and a normalisation.
 
     Args:
@@ -267,24 +278,7 @@ class TransformerDecoder(Module):
         checkpoint: Whether layers compute their values again for the gradient, to save memory.
     """
 
-    def __init__(
-        self,
-        num_layers: Number,
-        dims: Size,
-        num_heads: Size,
-        mlp_dims: int | None = None,
-        dropout: float = 0.0,
-        activation: Activation = relu,
-        norm_first: bool = True,
-        checkpoint: bool = False,
-    ) -> None:
-        super().__init__()
-        self.layers = [
-            TransformerDecoderLayer(dims, num_heads, mlp_dims, dropout, activation, norm_first)
-            for _ in range(num_layers)
-        ]
-        self.ln = LayerNorm(dims)
-        self.checkpoint = checkpoint
+    _layer = TransformerDecoderLayer
 
     def __call__(
         self,
@@ -293,10 +287,7 @@ class TransformerDecoder(Module):
         x_mask: mx.array | str | None,
         memory_mask: mx.array | str | None,
     ) -> mx.array:
-        for layer in self.layers:
-            function = checkpointed(layer) if self.checkpoint else layer
-            x = function(x, memory, x_mask, memory_mask)
-        return self.ln(x)
+        return self._through(x, memory, x_mask, memory_mask)
 
 
 class Transformer(Module):

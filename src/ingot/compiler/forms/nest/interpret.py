@@ -238,6 +238,8 @@ class _Run:
             bits, count = 8 * dtype.size, value.parameter
             x = int(operands[0])
             return dtype.numpy.type((x << count | x >> (bits - count)) & ((1 << bits) - 1))
+        if value.word in _WHOLE and dtype.numpy != _kind(dtype):
+            operands = [_computed(operands[0].astype(dtype.numpy), dtype)]
         function = _BOOL_WORDS.get(value.word) if dtype is bool_ else None
         found = (function or _WORDS[value.word])(*operands)
         return np.asarray(found).astype(_kind(value.dtype))[()]
@@ -367,6 +369,7 @@ _WORDS = _Words(
         "complex": lambda real, imag: np.complex64(complex(real, imag)),
     }
 )
+_WHOLE = ("ceil", "floor", "round")  # of numbers of half types as they are rounded
 _BOOL_WORDS: dict[str, Callable[..., Any]] = {
     "add": np.logical_or,
     "maximum": np.logical_or,

@@ -31,13 +31,10 @@ ALIKE = tuple(word for word in kernel.WORDS if word not in (*DTYPES, *_OTHERS, "
 DOTS = {"dot_bfloat16": float32, "dot_bytes": int32}
 OWN = {**DOTS, "from_bits": float32}  # `from_bits`: the float32 whose bits a uint32 has
 WORDS = (*ALIKE, *DTYPES, *_OTHERS, *OWN, "rounded", "taken_for")
-_THREE = ("select", "fused_multiply_add", *DOTS)
-_TWO = frozenset(
-    "add subtract multiply divide floor_divide remainder power maximum minimum largest smallest "
-    "equal not_equal less "
-    "less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor left_shift right_shift "
-    "arctan2 complex".split()
-)
+# How many operands words have: what the vocabulary declares, but for what is no element.
+_ARITIES = {word: getattr(kernel.Kernel, word).__code__.co_argcount - 1 for word in kernel.WORDS}
+_ARITIES |= {"cast": 1, "rotate_left": 1, "rounded": 1, "taken_for": 1, **dict.fromkeys(DOTS, 3)}
+_ARITIES["from_bits"] = 1
 
 
 def result_dtype(word: str, operands: Sequence[Value], parameter: Any = None) -> Dtype:
@@ -54,7 +51,7 @@ def result_dtype(word: str, operands: Sequence[Value], parameter: Any = None) ->
 
 def arity(word: str) -> int:
     """How many operands a word takes."""
-    return 3 if word in _THREE else 2 if word in _TWO else 1
+    return _ARITIES[word]
 
 
 def operand_dtypes(word: str, operands: Sequence[Value]) -> list[Dtype]:
