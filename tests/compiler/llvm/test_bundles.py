@@ -1,0 +1,47 @@
+"""Bundles: elements side by side, in memory and in registers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.compiler.forms.nest.nest_runner import run_nest
+
+from ingot.compiler.forms.affine import affine
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.interpret import interpret
+from ingot.graph import dtype as dtypes
+
+LANES = 8
+NAMES = ["float32", "float64", "int32", "uint8", "float16", "bfloat16", "bool_", "complex64"]
+
+
+def arrays_for(dtype: dtypes.Dtype) -> list[np.ndarray]:
+    generator = np.random.default_rng(4)
+    x = generator.integers(0, 2 if dtype is dtypes.bool_ else 20, (3, LANES)).astype(dtype.numpy)
+    return [x, np.zeros((3, 1), dtype.numpy)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lanes_are_filled_and_folded(name: str) -> None:
+    """Sums of rows: a bundle is filled lane by lane, and its halves are added."""
+    dtype = getattr(dtypes, name)
+    b = NestBuilder()
+    x = b.buffer("x", dtype, (3, LANES), (LANES * dtype.size, dtype.size), 0)
+    y = b.buffer("y", dtype, (3, 1), (dtype.size, dtype.size), 1)
+    lanes = b.stack("lanes", dtype, (LANES,))
+    with b.parallel((3,)) as (i,):
+        with b.loop(0, LANES, kind="lanes") as lane:
+            b.store(b.load(x, (affine(i), affine(lane))), lanes, (affine(lane),))
+        value = b.bundle(lanes)
+        count = LANES
+        found = value
+        while count > 1:
+            count //= 2
+            low, high = (b.some_lanes(found, first, count) for first in (0, count))
+            found = b.words.add(low, high)  # type: ignore[assignment]
+        b.store(found, y, (affine(i), affine(0)))
+    expected, compiled = arrays_for(dtype), arrays_for(dtype)
+    interpret(b.nest, expected)
+    run_nest(b.nest, compiled)
+    np.testing.assert_array_equal(expected[1], compiled[1])
+    assert expected[1].astype(np.complex128).any()

@@ -1,0 +1,52 @@
+"""The kernel vocabulary in LLVM instructions, word by word against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.compiler.kernel_runner import compile_word
+from tests.support.numpy_kernel import NumpyKernel
+
+from ingot.graph import dtype as dtypes
+
+NUMBERS = np.array([0, 1, 2, 3, 5, 7, 100, 120])
+OTHERS = np.array([1, 3, 2, 7, 5, 1, 100, 3])
+ARITHMETIC = "add subtract multiply maximum minimum largest smallest".split()
+BITS = "bitwise_and bitwise_or bitwise_xor left_shift right_shift floor_divide remainder".split()
+COMPARISONS = "equal not_equal less less_equal greater greater_equal".split()
+INTEGERS = ["int8", "uint8", "int32", "uint64"]
+
+
+def compare(word: str, dtype: dtypes.Dtype, *arrays: np.ndarray) -> None:
+    ready = [array.astype(dtype.numpy) for array in arrays]
+    with np.errstate(all="ignore"):
+        expected = getattr(NumpyKernel(), word)(*ready)
+    output = dtypes.bool_ if word in COMPARISONS else dtype
+    found = compile_word(word, dtype, output, arity=len(ready))(*ready)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", [*INTEGERS, "float32", "float64"])
+@pytest.mark.parametrize("word", [*ARITHMETIC, *COMPARISONS])
+def test_words_of_two_numbers(word: str, name: str) -> None:
+    compare(word, getattr(dtypes, name), NUMBERS, OTHERS)
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("word", BITS)
+def test_words_of_integers(word: str, name: str) -> None:
+    compare(word, getattr(dtypes, name), NUMBERS, OTHERS)
+
+
+@pytest.mark.parametrize("name", ["float32", "float64"])
+@pytest.mark.parametrize("word", ["floor", "ceil", "round", "negative", "absolute", "sqrt"])
+def test_words_of_one_number(word: str, name: str) -> None:
+    x = np.array([-2.5, -0.5, -0.0, 0.0, 0.5, 1.5, np.inf, -np.inf, np.nan])
+    compare(word, getattr(dtypes, name), x)
+
+
+def test_zeros_and_nan_in_extremes() -> None:
+    special = np.array([0.0, -0.0, 1.0, np.nan])
+    a, b = (grid.ravel() for grid in np.meshgrid(special, special))
+    for word in ("maximum", "minimum", "largest", "smallest"):
+        compare(word, dtypes.float32, a, b)

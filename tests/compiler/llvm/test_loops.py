@@ -1,0 +1,43 @@
+"""What loops tell LLVM, and carry."""
+
+from __future__ import annotations
+
+from ingot.compiler.forms.affine import Index, affine
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import Constant, Loop
+from ingot.compiler.llvm.code import NO_UNROLLING, WRITTEN_OUT, Register
+from ingot.compiler.llvm.conversions import Element
+from ingot.compiler.llvm.loops import flat, loop_hints, unflat, writes_stack
+from ingot.graph.dtype import complex64, float32
+
+
+def loop(**options: object) -> Loop:
+    return Loop(Index(), affine(0), (affine(4),), **options)  # type: ignore[arg-type]
+
+
+def test_hints() -> None:
+    assert loop_hints(loop()) == ()
+    assert loop_hints(loop(copies=1)) == (NO_UNROLLING,)
+    assert loop_hints(loop(kind="lanes")) == WRITTEN_OUT
+    (hint,) = loop_hints(loop(copies=4))
+    assert "unroll.count" in hint
+    assert "4" in hint
+
+
+def test_complex_elements_are_two_registers() -> None:
+    a, b, c = (Register(name, "float") for name in ("%a", "%b", "%c"))
+    elements = [Element(a, float32), Element(b, complex64, c)]
+    assert flat(elements) == [a, b, c]
+    back = unflat([c, a, b], elements)
+    assert [x.register for x in back] == [c, a]
+    assert [x.imaginary for x in back] == [None, b]
+
+
+def test_writes_to_the_stack_are_found_below() -> None:
+    for on_stack in (True, False):
+        b = NestBuilder()
+        tile = b.stack("tile", float32, (4,))
+        out = b.buffer("out", float32, (4,), (4,), 0)
+        with b.parallel(()), b.loop(0, 4) as i:
+            b.store(Constant(float32, 0), tile if on_stack else out, (affine(i),))
+        assert writes_stack(b.nest.parallel[0].body) is on_stack

@@ -1,0 +1,59 @@
+"""Register tiles: shapes that registers hold, and sums of products."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.compiler.forms.nest.nest_runner import run_nest
+
+from ingot.compiler.forms.affine import affine
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import Store
+from ingot.compiler.forms.nest.interpret import interpret
+from ingot.compiler.forms.nest.verify import verify
+from ingot.compiler.lower.products.register_tile import accumulate, lanes_of, tile_shape
+from ingot.graph.dtype import float32, float64
+from ingot.runtime.processor import vector_registers
+
+
+@pytest.mark.parametrize("dtype", [float32, float64])
+@pytest.mark.parametrize("columns", [1, 7, 16, 33, 64, 1000])
+@pytest.mark.parametrize("rows", [1, 3, 100])
+def test_tiles_fit_into_registers(dtype: object, columns: int, rows: int) -> None:
+    shape = tile_shape(dtype, columns, rows)
+    assert shape.lanes == lanes_of(dtype)
+    assert 1 <= shape.rows <= rows
+    assert shape.rows * shape.vectors + shape.vectors + 1 <= vector_registers()
+    assert shape.columns < columns + 4 * shape.lanes
+
+
+@pytest.mark.parametrize("inner", [1, 5])
+def test_sums_of_products(inner: int) -> None:
+    """One tile of a @ b, with the columns of b in bundles."""
+    shape = tile_shape(float32, 2 * lanes_of(float32), 3)
+    b = NestBuilder()
+    x = b.buffer("x", float32, (shape.rows, inner), (4 * inner, 4), 0)
+    y = b.buffer("y", float32, (inner, shape.columns), (4 * shape.columns, 4), 1)
+    z = b.buffer("z", float32, (shape.rows, shape.columns), (4 * shape.columns, 4), 2)
+    with b.parallel(()):
+        tile = accumulate(
+            b,
+            float32,
+            shape,
+            [(0, inner)],
+            lambda row, at: b.splat(b.load(x, (affine(row), affine(at[0]))), shape.lanes),
+            lambda vector, at: b.load_lanes(
+                y, (affine(at[0]), affine(vector * shape.lanes)), shape.lanes
+            ),
+        )
+        for row, sums in enumerate(tile.sums):
+            for vector, total in enumerate(sums):
+                b.body.append(Store(z, (affine(row), affine(vector * shape.lanes)), total))
+    verify(b.nest)
+    generator = np.random.default_rng(0)
+    left = generator.integers(-9, 9, (shape.rows, inner)).astype(np.float32)
+    right = generator.integers(-9, 9, (inner, shape.columns)).astype(np.float32)
+    for run in (interpret, run_nest):
+        out = np.zeros((shape.rows, shape.columns), np.float32)
+        run(b.nest, [left, right, out])
+        np.testing.assert_array_equal(out, left @ right)

@@ -1,0 +1,39 @@
+"""Columns: reductions along other axes than the last, in tiles of the last one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.compiler.lower.nests_of_calls import nests_of, numbers, texts_of
+
+import ingot.core as mx
+from ingot.compiler.lower.columns import _width
+from ingot.tuning import MAX_TILE_COLUMNS, MIN_COLUMN_TILES, MIN_TILE_COLUMNS
+
+
+def test_tiles_are_wide_enough_and_many_enough() -> None:
+    assert _width(3) == 3
+    assert _width(MIN_TILE_COLUMNS * MIN_COLUMN_TILES) == MIN_TILE_COLUMNS
+    assert _width(10 * MAX_TILE_COLUMNS * MIN_COLUMN_TILES) == MAX_TILE_COLUMNS
+    for columns in (17, 1000, 4096, 100_000):
+        assert min(columns, MIN_TILE_COLUMNS) <= _width(columns) <= MAX_TILE_COLUMNS
+
+
+def test_totals_are_as_wide_as_a_tile() -> None:
+    (text,) = texts_of(lambda x: x.sum(axis=0), numbers(70, 9))
+    assert "local totals0: float64[9]" in text or "local totals0: float32[9]" in text
+
+
+def test_few_rows_stay_in_registers() -> None:
+    (text,) = texts_of(lambda x: x.sum(axis=0), numbers(5, 9))
+    assert "local lanes" not in text
+    (text,) = texts_of(lambda x: x.sum(axis=0), numbers(200, 9))
+    assert "local lanes" in text
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (31, 5), (32, 64), (513, 33), (9000, 3)])
+def test_sums_of_all_heights(shape: tuple[int, int]) -> None:
+    x = numbers(*shape)
+    nests_of(lambda x: (x.sum(axis=0), x.max(axis=0)), x)
+    found = np.array(mx.compile(lambda x: x.sum(axis=0))(x))
+    np.testing.assert_allclose(found, np.array(x, np.float64).sum(0), rtol=1e-5, atol=1e-4)

@@ -1,0 +1,57 @@
+"""Domains: axes that are joined, ordered and told apart, with the strides of operands."""
+
+from __future__ import annotations
+
+import numpy as np
+from tests.compiler.lower.nests_of_calls import nests_of, numbers
+from tests.compiler.lower.test_fused import group_of
+
+from ingot.compiler.lower.domain import (
+    depends_on_order,
+    immediate_value,
+    is_immediate,
+    operands_of,
+    reads_rows_again,
+)
+
+
+def test_axes_that_lie_one_after_the_other_are_joined() -> None:
+    group, strides = group_of(lambda x, y: x * y, numbers(4, 5, 6), numbers(4, 5, 6))
+    domain, operands = operands_of(group, strides)
+    assert domain.lengths == (120,)
+    assert [operand.strides for operand in operands.reads] == [(4,), (4,)]
+
+
+def test_strides_of_repeated_operands_are_zero() -> None:
+    group, strides = group_of(lambda x: x.sum(axis=1, keepdims=True) * x, numbers(4, 5))
+    domain, _ = operands_of(group, strides)
+    assert domain.lengths == (4, 5)
+    assert domain.reduced == (1,)
+    assert domain.kept == (0,)
+    assert domain.size(domain.reduced) == 5
+
+
+def test_rows_that_are_read_again() -> None:
+    again, _ = group_of(lambda x: x / x.sum(axis=1, keepdims=True), numbers(4, 5))
+    once, _ = group_of(lambda x: x.sum(axis=1), numbers(4, 5))
+    assert reads_rows_again(again)
+    assert not reads_rows_again(once)
+
+
+def test_whether_the_order_shows() -> None:
+    sums, _ = group_of(lambda x: x.sum(axis=1), numbers(4, 5))
+    maxima, _ = group_of(lambda x: x.max(axis=1), numbers(4, 5))
+    assert depends_on_order(sums)
+    assert not depends_on_order(maxima)
+
+
+def test_constants_of_one_element_are_immediate() -> None:
+    group, _ = group_of(lambda x: x * 2 + 1, numbers(4, 5))
+    steps = {source for step in group.steps for source in step.inputs}
+    values = [immediate_value(step) for step in steps if is_immediate(step)]
+    assert sorted(np.ravel(value)[0] for value in values if value is not None) == [1.0, 2.0]
+
+
+def test_backward_axes_go_forward_in_memory() -> None:
+    (nest,) = nests_of(lambda x: x[::-1].max(), numbers(3000))
+    assert all(stride > 0 for buffer in nest.buffers for stride in buffer.strides)  # type: ignore[operator]
