@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -81,5 +83,56 @@ def test_native_code_and_numpy_agree(shape: tuple[int, ...], dtype: type) -> Non
 
 
 def test_native_code_refuses_other_sizes() -> None:
+    found = np.zeros((1, 1))
+    for shape, dtype in (
+        ((2, 1, 5, 1), "f8"),
+        ((5,), "f8"),
+        ((1, 1, 0, 1), "f8"),
+        ((1,) * 4, ">f8"),
+    ):
+        with pytest.raises(ValueError, match="does not have the sizes"):
+            reduce_in_order(np.zeros(shape, dtype), found, False)
     with pytest.raises(ValueError, match="does not have the sizes"):
-        reduce_in_order(bytes(40), bytearray(8), (1, 1, 11, 1), False)
+        reduce_in_order(np.zeros((1, 1, 5, 1)), np.zeros((1, 1), np.float32), False)
+
+
+LAYOUTS = {
+    "rows apart": lambda x: np.stack([x, x], 1)[:, 0],
+    "every second": lambda x: np.repeat(x, 2, 2)[:, :, ::2],
+    "backwards": lambda x: np.ascontiguousarray(x[:, ::-1, ::-1])[:, ::-1, ::-1],
+    **{
+        str(order): lambda x, order=order: np.ascontiguousarray(x.transpose(order)).transpose(
+            np.argsort(order)
+        )
+        for order in itertools.permutations(range(4))
+    },
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(2, 70, 3, 5), (1, 130, 513, 1), (67, 2, 33, 1), (1, 3, 40, 66)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
+def test_memory_does_not_matter(layout: str, shape: tuple[int, ...], dtype: type) -> None:
+    values = _summands(*shape).astype(dtype)
+    if dtype is np.complex64:
+        values = values * np.exp(1j * np.arange(shape[2]))[:, None].astype(dtype)
+    laid = LAYOUTS[layout](values)
+    total = np.dtype(np.float64) if dtype is np.float32 else np.dtype(dtype)
+    expected = _blockwise(values, np.add, 0, total)[:, 0]
+    np.testing.assert_array_equal(laid, values)
+    np.testing.assert_array_equal(_native_reduction(laid, False, total), expected)
+    if dtype is not np.complex64:
+        values = (1 + values * 1e-6).astype(dtype)
+        expected = _blockwise(values, np.multiply, 1, np.dtype(dtype))[:, 0]
+        found = _native_reduction(LAYOUTS[layout](values), True, np.dtype(dtype))
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("shape", [(700, 300), (31, 1029), (5, 600, 7)])
+def test_sums_of_transposes(shape: tuple[int, ...]) -> None:
+    values = _summands(*shape)
+    laid, straight = mx.array(values).T, mx.array(np.ascontiguousarray(values.T))
+    for axes in (None, 0, 1, (0, 1)):
+        expected = mx.sum(straight, axes).tolist()
+        assert mx.sum(laid, axes).tolist() == expected
+        assert mx.compile(lambda x, axes=axes: mx.sum(x, axes))(laid).tolist() == expected

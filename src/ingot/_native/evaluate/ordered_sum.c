@@ -1,6 +1,10 @@
 /* Sums and products of floats and doubles in the order of graph/numerics/reduction_order.py, which the numbers below are from:
- * for ops that are evaluated by themselves. Kernels follow the same order, and so must give the same bits. */
-#include "native.h"
+ * for ops that are evaluated by themselves. Kernels follow the same order, and so must give the same bits.
+ *
+ * The order says which elements are combined, not in which order they are read: whichever axis lies element after element in
+ * memory is the one along which vectors go. That is the inner reduced axis (rows), one that is kept (columns), or the outer
+ * reduced one (spread), where the sums of all blocks are made first and are then added in order. */
+#include "numpy_api.h"
 
 #include <string.h>
 
@@ -13,19 +17,28 @@
 #define COLUMNS ORDERED_SUM_COLUMNS
 
 typedef struct {
-    Py_ssize_t before, outer, length, behind; /* the elements; outer and length are reduced */
+    Py_ssize_t length, stride; /* in elements */
+    Py_ssize_t result_stride;  /* in results, of an axis that is kept */
+} Axis;
+
+typedef struct {
+    Axis before, outer, inner, behind; /* outer and inner are reduced */
     bool multiplies;
+    enum { ROWS, COLUMNS_BEHIND, SPREAD } way;
+    void *block_sums; /* for SPREAD: one for each block, in the order in which they are added */
 } Shape;
 
-/* For each type of elements and of totals: one row, several columns, everything. */
+static Py_ssize_t blocks_of(const Shape *shape) {
+    return (shape->inner.length + ORDER_BLOCK - 1) / ORDER_BLOCK;
+}
+
+static inline Py_ssize_t block_length(const Shape *shape, Py_ssize_t first) {
+    Py_ssize_t left = shape->inner.length - first;
+    return left < ORDER_BLOCK ? left : ORDER_BLOCK;
+}
+
+/* For each type of elements and of totals: blocks, the three ways, everything. */
 #define DEFINE_REDUCTION(NAME, TYPE, TOTAL)                                                                        \
-    INLINE TYPE NAME##_halved(TYPE *lanes, bool multiplies) {                                                      \
-        for (int half = ORDER_LANES / 2; half > 0; half /= 2)                                                      \
-            for (int lane = 0; lane < half; lane++)                                                                \
-                lanes[lane] = multiplies ? lanes[lane] * lanes[lane + half] : lanes[lane] + lanes[lane + half];    \
-        return lanes[0];                                                                                           \
-    }                                                                                                              \
-                                                                                                                   \
     INLINE TYPE NAME##_block(const TYPE *x, Py_ssize_t count, bool multiplies) {                                   \
         TYPE lanes[ORDER_LANES];                                                                                   \
         for (int lane = 0; lane < ORDER_LANES; lane++)                                                             \
@@ -35,16 +48,37 @@ typedef struct {
                 lanes[lane] = multiplies ? lanes[lane] * x[lane] : lanes[lane] + x[lane];                          \
         for (int lane = 0; lane < count; lane++)                                                                   \
             lanes[lane] = multiplies ? lanes[lane] * x[lane] : lanes[lane] + x[lane];                              \
-        return NAME##_halved(lanes, multiplies);                                                                   \
+        for (int half = ORDER_LANES / 2; half > 0; half /= 2)                                                      \
+            for (int lane = 0; lane < half; lane++)                                                                \
+                lanes[lane] = multiplies ? lanes[lane] * lanes[lane + half] : lanes[lane] + lanes[lane + half];    \
+        return lanes[0];                                                                                           \
+    }                                                                                                              \
+                                                                                                                   \
+    /* A block of each of several columns that lie side by side; the sums are in the first lane. */                \
+    INLINE void NAME##_blocks(const TYPE *x, Py_ssize_t stride, Py_ssize_t count, Py_ssize_t width,                \
+                              TYPE lanes[ORDER_LANES][COLUMNS], bool multiplies) {                                 \
+        for (int lane = 0; lane < ORDER_LANES; lane++)                                                             \
+            for (int column = 0; column < COLUMNS; column++)                                                       \
+                lanes[lane][column] = multiplies;                                                                  \
+        for (Py_ssize_t at = 0; at < count; at++) {                                                                \
+            TYPE *lane = lanes[at % ORDER_LANES];                                                                  \
+            const TYPE *from = x + at * stride;                                                                    \
+            for (Py_ssize_t column = 0; column < width; column++)                                                  \
+                lane[column] = multiplies ? lane[column] * from[column] : lane[column] + from[column];             \
+        }                                                                                                          \
+        for (int half = ORDER_LANES / 2; half > 0; half /= 2)                                                      \
+            for (int lane = 0; lane < half; lane++)                                                                \
+                for (int column = 0; column < COLUMNS; column++)                                                   \
+                    lanes[lane][column] = multiplies ? lanes[lane][column] * lanes[lane + half][column]            \
+                                                     : lanes[lane][column] + lanes[lane + half][column];           \
     }                                                                                                              \
                                                                                                                    \
     INLINE void NAME##_row(const TYPE *x, const Shape *shape, TOTAL *out, bool multiplies) {                       \
         TOTAL total = multiplies, part = multiplies;                                                               \
         Py_ssize_t in_part = 0;                                                                                    \
-        for (Py_ssize_t row = 0; row < shape->outer; row++, x += shape->length)                                    \
-            for (Py_ssize_t first = 0; first < shape->length; first += ORDER_BLOCK) {                              \
-                Py_ssize_t left = shape->length - first;                                                           \
-                TOTAL block = NAME##_block(x + first, left < ORDER_BLOCK ? left : ORDER_BLOCK, multiplies);        \
+        for (Py_ssize_t row = 0; row < shape->outer.length; row++, x += shape->outer.stride)                       \
+            for (Py_ssize_t first = 0; first < shape->inner.length; first += ORDER_BLOCK) {                        \
+                TOTAL block = NAME##_block(x + first, block_length(shape, first), multiplies);                     \
                 part = multiplies ? part * block : part + block;                                                   \
                 if (++in_part == ORDER_PART) {                                                                     \
                     total = multiplies ? total * part : total + part;                                              \
@@ -56,56 +90,68 @@ typedef struct {
                                                                                                                    \
     INLINE void NAME##_columns(const TYPE *x, const Shape *shape, Py_ssize_t width, TOTAL *out, bool multiplies) { \
         TYPE lanes[ORDER_LANES][COLUMNS];                                                                          \
-        TOTAL part[COLUMNS];                                                                                       \
+        TOTAL part[COLUMNS], total[COLUMNS];                                                                       \
         Py_ssize_t in_part = 0;                                                                                    \
         for (int column = 0; column < COLUMNS; column++)                                                           \
-            part[column] = multiplies;                                                                             \
-        for (Py_ssize_t column = 0; column < width; column++)                                                      \
-            out[column] = multiplies;                                                                              \
-        for (Py_ssize_t row = 0; row < shape->outer; row++, x += shape->length * shape->behind)                    \
-            for (Py_ssize_t first = 0; first < shape->length; first += ORDER_BLOCK) {                              \
-                Py_ssize_t past = shape->length - first < ORDER_BLOCK ? shape->length : first + ORDER_BLOCK;       \
-                for (int lane = 0; lane < ORDER_LANES; lane++)                                                     \
-                    for (int column = 0; column < COLUMNS; column++)                                               \
-                        lanes[lane][column] = multiplies;                                                          \
-                for (Py_ssize_t at = first; at < past; at++) {                                                     \
-                    TYPE *lane = lanes[(at - first) % ORDER_LANES];                                                \
-                    const TYPE *from = x + at * shape->behind;                                                     \
-                    for (Py_ssize_t column = 0; column < width; column++)                                          \
-                        lane[column] = multiplies ? lane[column] * from[column] : lane[column] + from[column];     \
-                }                                                                                                  \
-                for (int half = ORDER_LANES / 2; half > 0; half /= 2)                                              \
-                    for (int lane = 0; lane < half; lane++)                                                        \
-                        for (int column = 0; column < COLUMNS; column++)                                           \
-                            lanes[lane][column] = multiplies ? lanes[lane][column] * lanes[lane + half][column]    \
-                                                             : lanes[lane][column] + lanes[lane + half][column];   \
+            part[column] = total[column] = multiplies;                                                             \
+        for (Py_ssize_t row = 0; row < shape->outer.length; row++, x += shape->outer.stride)                       \
+            for (Py_ssize_t first = 0; first < shape->inner.length; first += ORDER_BLOCK) {                        \
+                const TYPE *from = x + first * shape->inner.stride;                                                \
+                NAME##_blocks(from, shape->inner.stride, block_length(shape, first), width, lanes, multiplies);    \
                 for (int column = 0; column < COLUMNS; column++)                                                   \
                     part[column] = multiplies ? part[column] * lanes[0][column] : part[column] + lanes[0][column]; \
                 if (++in_part == ORDER_PART) {                                                                     \
-                    for (Py_ssize_t column = 0; column < width; column++)                                          \
-                        out[column] = multiplies ? out[column] * part[column] : out[column] + part[column];        \
-                    for (int column = 0; column < COLUMNS; column++)                                               \
+                    for (int column = 0; column < COLUMNS; column++) {                                             \
+                        total[column] = multiplies ? total[column] * part[column] : total[column] + part[column];  \
                         part[column] = multiplies;                                                                 \
+                    }                                                                                              \
                     in_part = 0;                                                                                   \
                 }                                                                                                  \
             }                                                                                                      \
         for (Py_ssize_t column = 0; column < width; column++)                                                      \
-            out[column] = multiplies ? out[column] * part[column] : out[column] + part[column];                    \
+            out[column * shape->behind.result_stride] =                                                            \
+                multiplies ? total[column] * part[column] : total[column] + part[column];                          \
+    }                                                                                                              \
+                                                                                                                   \
+    INLINE void NAME##_spread(const TYPE *x, const Shape *shape, TOTAL *out, bool multiplies) {                    \
+        TYPE lanes[ORDER_LANES][COLUMNS];                                                                          \
+        TOTAL *sums = shape->block_sums, total = multiplies, part = multiplies;                                    \
+        Py_ssize_t blocks = blocks_of(shape), rows = shape->outer.length;                                          \
+        for (Py_ssize_t row = 0; row < rows; row += COLUMNS) {                                                     \
+            Py_ssize_t width = rows - row < COLUMNS ? rows - row : COLUMNS;                                        \
+            for (Py_ssize_t block = 0; block < blocks; block++) {                                                  \
+                Py_ssize_t first = block * ORDER_BLOCK;                                                            \
+                const TYPE *from = x + row + first * shape->inner.stride;                                          \
+                NAME##_blocks(from, shape->inner.stride, block_length(shape, first), width, lanes, multiplies);    \
+                for (Py_ssize_t column = 0; column < width; column++)                                              \
+                    sums[(row + column) * blocks + block] = lanes[0][column];                                      \
+            }                                                                                                      \
+        }                                                                                                          \
+        for (Py_ssize_t block = 0; block < rows * blocks; block++) {                                               \
+            part = multiplies ? part * sums[block] : part + sums[block];                                           \
+            if ((block + 1) % ORDER_PART == 0) {                                                                   \
+                total = multiplies ? total * part : total + part;                                                  \
+                part = multiplies;                                                                                 \
+            }                                                                                                      \
+        }                                                                                                          \
+        *out = multiplies ? total * part : total + part;                                                           \
     }                                                                                                              \
                                                                                                                    \
     INLINE void NAME##_all(const TYPE *x, const Shape *shape, TOTAL *out, bool multiplies) {                       \
-        for (Py_ssize_t row = 0; row < shape->before; row++) {                                                     \
-            const TYPE *from = x + row * shape->outer * shape->length * shape->behind;                             \
-            TOTAL *to = out + row * shape->behind;                                                                 \
-            if (shape->behind == 1) {                                                                              \
-                NAME##_row(from, shape, to, multiplies);                                                           \
-                continue;                                                                                          \
+        const Axis *before = &shape->before, *behind = &shape->behind;                                             \
+        Py_ssize_t step = shape->way == COLUMNS_BEHIND ? COLUMNS : 1;                                              \
+        for (Py_ssize_t row = 0; row < before->length; row++)                                                      \
+            for (Py_ssize_t column = 0; column < behind->length; column += step) {                                 \
+                const TYPE *from = x + row * before->stride + column * behind->stride;                             \
+                TOTAL *to = out + row * before->result_stride + column * behind->result_stride;                    \
+                Py_ssize_t left = behind->length - column;                                                         \
+                if (shape->way == ROWS)                                                                            \
+                    NAME##_row(from, shape, to, multiplies);                                                       \
+                else if (shape->way == SPREAD)                                                                     \
+                    NAME##_spread(from, shape, to, multiplies);                                                    \
+                else                                                                                               \
+                    NAME##_columns(from, shape, left < COLUMNS ? left : COLUMNS, to, multiplies);                  \
             }                                                                                                      \
-            for (Py_ssize_t column = 0; column < shape->behind; column += COLUMNS) {                               \
-                Py_ssize_t left = shape->behind - column;                                                          \
-                NAME##_columns(from + column, shape, left < COLUMNS ? left : COLUMNS, to + column, multiplies);    \
-            }                                                                                                      \
-        }                                                                                                          \
     }                                                                                                              \
                                                                                                                    \
     FOR_EACH_MACHINE                                                                                               \
@@ -120,38 +166,90 @@ DEFINE_REDUCTION(reduce_single_in_double, float, double)
 DEFINE_REDUCTION(reduce_single, float, float)
 DEFINE_REDUCTION(reduce_double, double, double)
 
-/* reduce_in_order(elements, totals, (before, outer, length, behind), product): contiguous memory of float or double; of
- * floats, totals may be doubles */
+static bool is_dense(const Axis *axis) {
+    return axis->length > 1 && axis->stride == 1;
+}
+
+/* Chooses the way; false if there is none, because nothing lies element after element. */
+static bool choose_way(Shape *shape) {
+    if (shape->inner.stride == 1 || shape->inner.length == 1) {
+        bool has_columns = shape->inner.length == 1 && (is_dense(&shape->behind) || is_dense(&shape->before));
+        shape->way = ROWS;
+        if (!has_columns)
+            return true;
+    }
+    if (!is_dense(&shape->behind) && is_dense(&shape->before)) {
+        Axis before = shape->before; /* both are kept: it does not matter which is which */
+        shape->before = shape->behind;
+        shape->behind = before;
+    }
+    shape->way = is_dense(&shape->behind) ? COLUMNS_BEHIND : SPREAD;
+    return shape->way == COLUMNS_BEHIND || is_dense(&shape->outer);
+}
+
+static Axis axis_of(PyArrayObject *x, int axis) {
+    Py_ssize_t length = PyArray_DIM(x, axis);
+    return (Axis){length, length == 1 ? 0 : PyArray_STRIDE(x, axis) / PyArray_ITEMSIZE(x), 0};
+}
+
+static bool is_readable(PyArrayObject *x) {
+    Py_ssize_t size = PyArray_ITEMSIZE(x);
+    bool is_readable = PyArray_NDIM(x) == 4 && PyArray_ISBEHAVED_RO(x) && (size == 4 || size == 8) && PyArray_SIZE(x) > 0;
+    for (int axis = 0; is_readable && axis < 4; axis++)
+        is_readable = PyArray_STRIDE(x, axis) % size == 0;
+    return is_readable;
+}
+
+static int run(Shape *shape, PyArrayObject *x, PyArrayObject *out) {
+    Py_ssize_t total = PyArray_ITEMSIZE(out);
+    shape->block_sums = NULL;
+    if (shape->way == SPREAD) {
+        shape->block_sums = PyMem_Malloc((size_t)(shape->outer.length * blocks_of(shape) * total));
+        if (shape->block_sums == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+    }
+    Py_BEGIN_ALLOW_THREADS
+    if (PyArray_ITEMSIZE(x) == 8)
+        reduce_double(PyArray_DATA(x), shape, PyArray_DATA(out));
+    else if (total == 8)
+        reduce_single_in_double(PyArray_DATA(x), shape, PyArray_DATA(out));
+    else
+        reduce_single(PyArray_DATA(x), shape, PyArray_DATA(out));
+    Py_END_ALLOW_THREADS
+    PyMem_Free(shape->block_sums);
+    return 0;
+}
+
+/* reduce_in_order(elements, totals, product) -> whether it was done: of an array (before, outer, inner, behind) of float or
+ * double the middle axes are reduced; totals is (before, behind), and for floats may be of doubles. Elements that lie apart
+ * along all axes have to be copied first. */
 static PyObject *reduce_in_order(PyObject *Py_UNUSED(module), PyObject *arguments) {
-    Py_buffer x, out;
+    PyArrayObject *x, *out;
     Shape shape;
     int product;
-    if (!PyArg_ParseTuple(arguments, "y*w*(nnnn)p:reduce_in_order", &x, &out, &shape.before, &shape.outer, &shape.length,
-                          &shape.behind, &product))
+    if (!PyArg_ParseTuple(arguments, "O!O!p:reduce_in_order", &PyArray_Type, &x, &PyArray_Type, &out, &product))
         return NULL;
-    shape.multiplies = product;
-    Py_ssize_t results = shape.before * shape.behind, elements = results * shape.outer * shape.length;
-    bool has_sizes = shape.before > 0 && shape.outer > 0 && shape.length > 0 && shape.behind > 0;
-    Py_ssize_t size = has_sizes ? x.len / elements : 0, total = has_sizes ? out.len / results : 0;
-    bool fits = has_sizes && x.len == elements * size && out.len == results * total && (size == 4 || size == 8) &&
-                total >= size && total <= 8;
-    if (fits) {
-        Py_BEGIN_ALLOW_THREADS
-        if (size == 8)
-            reduce_double(x.buf, &shape, out.buf);
-        else if (total == 8)
-            reduce_single_in_double(x.buf, &shape, out.buf);
-        else
-            reduce_single(x.buf, &shape, out.buf);
-        Py_END_ALLOW_THREADS
-    } else {
+    bool fits = is_readable(x) && PyArray_NDIM(out) == 2 && PyArray_ISCARRAY(out) && PyArray_DIM(out, 0) == PyArray_DIM(x, 0) &&
+                PyArray_DIM(out, 1) == PyArray_DIM(x, 3) && PyArray_ITEMSIZE(out) >= PyArray_ITEMSIZE(x) &&
+                PyArray_ITEMSIZE(out) <= 8;
+    if (!fits) {
         PyErr_SetString(PyExc_ValueError, "[reduce_in_order] the memory does not have the sizes of the shape.");
-    }
-    PyBuffer_Release(&x);
-    PyBuffer_Release(&out);
-    if (!fits)
         return NULL;
-    Py_RETURN_NONE;
+    }
+    shape.multiplies = product;
+    shape.before = axis_of(x, 0);
+    shape.outer = axis_of(x, 1);
+    shape.inner = axis_of(x, 2);
+    shape.behind = axis_of(x, 3);
+    shape.before.result_stride = shape.behind.length;
+    shape.behind.result_stride = 1;
+    if (!choose_way(&shape))
+        Py_RETURN_FALSE;
+    if (run(&shape, x, out) < 0)
+        return NULL;
+    Py_RETURN_TRUE;
 }
 
 static PyMethodDef functions[] = {

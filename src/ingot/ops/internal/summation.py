@@ -94,16 +94,13 @@ def _native_reduction(rows: np.ndarray, multiplies: bool, total: np.dtype) -> np
     """The second and third of four axes combined by native code; parts of complex numbers, which
     add up each by themselves, are columns of their own.
     """
-    rows = np.ascontiguousarray(rows)
-    before, outer, length, behind = rows.shape
-    found: np.ndarray = np.empty((before, behind), total)
-    columns = behind * 2 if rows.dtype.kind == "c" else behind
-    reduce_in_order(
-        rows.reshape(-1).view(np.uint8),
-        found.reshape(-1).view(np.uint8),
-        (before, outer, length, columns),
-        multiplies,
-    )
+    found: np.ndarray = np.empty((rows.shape[0], rows.shape[3]), total)
+    parts = found
+    if rows.dtype.kind == "c":
+        rows = np.ascontiguousarray(rows).view(rows.real.dtype)
+        parts = found.view(found.real.dtype)
+    if not reduce_in_order(rows, parts, multiplies):
+        reduce_in_order(np.ascontiguousarray(rows), parts, multiplies)
     return found
 
 
