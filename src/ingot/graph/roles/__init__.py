@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ingot.graph.op import Op
 from ingot.graph.roles.assemble import Assemble
+from ingot.graph.roles.attend import Attend
 from ingot.graph.roles.check import Check
 from ingot.graph.roles.elementary import Elementary
 from ingot.graph.roles.elementwise import Elementwise, Pointwise
@@ -27,6 +28,7 @@ from ingot.graph.roles.view import View
 __all__ = [
     "ROLES",
     "Assemble",
+    "Attend",
     "Check",
     "Elementary",
     "Elementwise",
@@ -46,7 +48,7 @@ __all__ = [
     "role_of",
 ]
 
-# Product and Scan come before Host, which they fall back to.
+# Product, Scan and Attend come before Host, which they fall back to.
 ROLES: tuple[type[Op], ...] = (
     Map,
     View,
@@ -58,6 +60,7 @@ ROLES: tuple[type[Op], ...] = (
     Iota,
     Check,
     Product,
+    Attend,
     Host,
 )
 

@@ -22,7 +22,7 @@ from ingot.graph.dtype import bool_, float16, float32, float64
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
 from ingot.graph.outputs import apply_multiple
-from ingot.graph.roles import Host
+from ingot.graph.roles import Attend, Host
 from ingot.graph.shape import Shape
 from ingot.ops.attention.blocks import Masking, attend, attention_cotangents
 from ingot.ops.elementwise.casting import Copy, astype, stop_gradient
@@ -164,7 +164,7 @@ class _InBlocks(Host, abstract=True):
 
 
 @dataclass(frozen=True)
-class Attention(_InBlocks):
+class Attention(_InBlocks, Attend):
     """Sums of values, weighted by the softmax of scaled and masked products of queries and keys."""
 
     def infer(self, q: array, k: array, v: array, *extras: array) -> tuple[Shape, Dtype]:

@@ -1,6 +1,8 @@
-"""What one compiled function costs: fused loops, reductions, products of matrices, convolutions."""
+"""What one compiled function costs: fused loops, reductions, products of matrices, convolutions,
+attention."""
 
 from ingot.benchmarks.suite.kernels import (
+    attention,
     convolution,
     kernels,
     matmul,
@@ -11,6 +13,7 @@ from ingot.benchmarks.suite.kernels import (
 )
 
 __all__ = [
+    "attention",
     "convolution",
     "kernels",
     "matmul",

@@ -7,7 +7,7 @@ where it is written. Python's numbers are constants of the other operand's type.
 
 from __future__ import annotations
 
-from ingot.compiler.llvm.code import Code, Register, literal
+from ingot.compiler.llvm.code import Code, Register, lane_type, literal
 from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = [
@@ -56,7 +56,7 @@ class Number:
     @property
     def is_double(self) -> bool:
         """Whether it has 53 bits of precision rather than 24."""
-        return self.register.type == "double"
+        return lane_type(self.register.type) == "double"
 
     def constant(self, value: float) -> Number:
         """A constant of the same type."""
@@ -227,12 +227,12 @@ class Bits:
 
     def number(self) -> Number:
         """The float or double of the same width that has these bits."""
-        type = "double" if self.register.type == "i64" else "float"
+        type = "double" if lane_type(self.register.type) == "i64" else "float"
         return Number(self.code, self.code.convert("bitcast", self.register, type))
 
     def converted(self) -> Number:
         """The signed integer as a float or double of the same width, rounded."""
-        type = "double" if self.register.type == "i64" else "float"
+        type = "double" if lane_type(self.register.type) == "i64" else "float"
         return Number(self.code, self.code.convert("sitofp", self.register, type))
 
     def widened(self) -> Bits:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Lowered
+from ingot.compiler.lower.products.attention.forward import lower_attention
 from ingot.compiler.lower.products.quantized import lower_quantized
-from ingot.graph.roles import QuantizedProduct
+from ingot.graph.roles import Attend, QuantizedProduct
 
 __all__ = ["lower_product"]
 
@@ -19,6 +20,7 @@ Strides = dict[Step, tuple[int, ...]]
 Builder = Callable[[Step, Strides], Lowered | None]
 
 _BUILDERS: dict[type, Builder] = {
+    Attend: lower_attention,
     QuantizedProduct: lower_quantized,
 }
 

@@ -1,0 +1,220 @@
+"""The nest of attention: for each block of queries, one loop over blocks of keys.
+
+Queries are side by side in the lanes of vectors. Scores are a register tile of keys times queries:
+keys and values are read as they lie, one element in all lanes, and the queries of a block are
+transposed once. The largest score and the sum of a query are in a lane each, so a softmax needs no
+sums across lanes. Sums of values, with features as rows and queries as columns, are scaled down
+whenever a larger score comes up (online softmax), and divided at last.
+
+Keys are added in their order, block by block: results depend neither on the number of threads nor
+on where a query is in its block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot.compiler.forms.affine import Affine, Index, affine
+from ingot.compiler.forms.nest.data import Carried, Value
+from ingot.compiler.forms.tape import Step
+from ingot.compiler.lower.kernel import Lowered
+from ingot.compiler.lower.products.attention.masking import Masking
+from ingot.compiler.lower.products.attention.operands import (
+    Blocks,
+    KernelBuilder,
+    Lengths,
+    Memory,
+    Scratch,
+    blocks_for,
+    lowest,
+)
+from ingot.compiler.lower.products.attention.wide import in_sums_dtype
+from ingot.compiler.lower.products.register_tile import TileShape, accumulate
+from ingot.graph.roles import Attend
+
+__all__ = ["lower_attention"]
+
+Strides = dict[Step, tuple[int, ...]]
+
+
+def lower_attention(step: Step, strides_of: Strides) -> Lowered | None:
+    """The kernels of attention; None where lengths are unknown or there is nothing to compute."""
+    q, k, v, *extras = step.inputs
+    lengths = Lengths.of(q, k, v)
+    if lengths is None:
+        return None
+    op = step.op
+    assert isinstance(op, Attend)
+    blocks = blocks_for(lengths, q.dtype)
+    scratch = Scratch()
+    queries, out = (Memory.of(*each, strides_of[each[1]]) for each in (("q", q), ("out", step)))
+    keys, values = (
+        in_sums_dtype(scratch, Memory.of(name, each, strides_of[each]), blocks)
+        for name, each in (("k", k), ("v", v))
+    )
+    masking = Masking(op, extras, strides_of, lengths)
+    builder = _Forward(lengths, blocks, masking, op.scale)
+    builder.build(queries, keys, values, out)
+    scratch.kernels.append(builder.kernel())
+    return scratch.lowered()
+
+
+class _Forward(KernelBuilder):
+    def __init__(self, lengths: Lengths, blocks: Blocks, masking: Masking, scale: float) -> None:
+        super().__init__(blocks)
+        self.lengths = lengths
+        self.masking = masking
+        self.scale = scale
+
+    def build(self, queries: Memory, keys: Memory, values: Memory, out: Memory) -> None:
+        """The nest of one kernel, for blocks of queries of all heads."""
+        lengths, blocks = self.lengths, self.blocks
+        self.q, self.k, self.v, self.out = map(self.view, (queries, keys, values, out))
+        self.masking.open(self)
+        side = blocks.queries
+        self.transposed = self.local("queries", lengths.depth, side)
+        self.sums = self.local("sums", lengths.width, side)
+        self.scores = self.local("scores", blocks.keys, side)
+        self.top = self.local("top", side)  # the largest score
+        self.before = self.local("before", side)  # the largest score of the blocks before
+        self.total = self.local("total", side)  # the sum of powers
+        self.fading = self.local("fading", side)
+        count = -(-lengths.queries // side)
+        heads = (lengths.batch, lengths.shared, lengths.sharing, count)
+        work = side * lengths.keys * (lengths.depth + lengths.width)
+        with self.parallel(heads, work) as (example, shared, number, block):
+            self.place = (affine(example), affine(shared))
+            head = affine(shared) * lengths.sharing + number
+            self.row = (affine(example), head)
+            self.first = affine(block) * side
+            self._start()
+            ends = self.masking.key_ends(self.first, side)
+            with self.loop(0, *ends, step=blocks.keys) as start:
+                self._key_block(affine(start), ends)
+            self._finish()
+
+    def _start(self) -> None:
+        """Transposes the queries of a block, and sets out without keys."""
+        lengths, blocks = self.lengths, self.blocks
+        factor = self.number(self.scale)
+        with self.loop(0, blocks.queries) as lane:
+            row = self.least(0, self.first + lane, lengths.queries - 1)
+            with self.loop(0, lengths.depth, kind="vector") as feature:
+                element = self.wide(self.at(self.q, *self.row, row, feature))
+                self.put(self.words.multiply(element, factor), self.transposed, feature, lane)
+        sink = self.masking.sink(self, self.row)
+        for column in self.columns():
+            top, total = self.numbers(lowest(blocks.dtype)), self.numbers(0.0)
+            if sink is None:
+                self.put(top, self.top, column)
+                self.put(total, self.total, column)
+                continue
+            largest = self.words.select(self.words.greater(sink, top), sink, top)
+            self.put(largest, self.top, column)
+            power = self.words.exp(self.words.subtract(sink, largest))
+            self.put(power, self.total, column)
+        self.masking.start(self, self.first)
+        with self.loop(0, lengths.width) as feature:
+            for column in self.columns():
+                self.put(self.numbers(0.0), self.sums, feature, column)
+
+    def _key_block(self, start: Affine, ends: Sequence[Affine]) -> None:
+        """Adds the keys of a block."""
+        stop = self.least(start + 1, start + self.blocks.keys, *ends)
+        self.masking.load(self, self.row, self.first, start, stop)
+        for column in self.columns():
+            self.put(self.lanes_at(self.top, column), self.before, column)
+        self._scores(start, stop)
+        self._powers(stop - start)
+        self._sums(start, stop - start)
+
+    def _scores(self, start: Affine, stop: Affine) -> None:
+        """Scores of a block, and the largest of each query so far."""
+        rows, words = self.blocks.rows, self.words
+        shape = TileShape(rows, self.blocks.vectors, self.blocks.lanes)
+        with self.loop(start, stop, step=rows) as first:
+            keys = [self.least(start, affine(first) + row, stop - 1) for row in range(rows)]
+            tile = accumulate(
+                self,
+                self.blocks.dtype,
+                shape,
+                [(0, self.lengths.depth)],
+                lambda row, at: self.everywhere(self.at(self.k, *self.place, keys[row], at[0])),
+                lambda vector, at: self.lanes_at(
+                    self.transposed, at[0], vector * self.blocks.lanes
+                ),
+            )
+            for vector, column in enumerate(self.columns()):
+                top = self.lanes_at(self.top, column)
+                for row, key in enumerate(keys):
+                    score = self.masking.masked(
+                        self, self.row, tile.sums[row][vector], key, key - start, column
+                    )
+                    self.put(score, self.scores, key - start, column)
+                    # a score that is NaN makes its power NaN, whatever the largest one is
+                    top = words.select(words.greater(score, top), score, top)
+                self.put(top, self.top, column)
+
+    def _powers(self, count: Affine) -> None:
+        """Powers of the scores of a block in their place, and their sums."""
+        words = self.words
+        tops = [self.lanes_at(self.top, column) for column in self.columns()]
+        totals = [Carried(self.blocks.dtype, self.numbers(0.0)) for _ in tops]
+        with self.loop(0, count, carried=totals, copies=1) as key:
+            for column, top, total in zip(self.columns(), tops, totals, strict=True):
+                score = self.lanes_at(self.scores, key, column)
+                power = words.exp(words.subtract(score, top))
+                self.put(power, self.scores, key, column)
+                total.update = words.add(total, power)
+        for column, top, total in zip(self.columns(), tops, totals, strict=True):
+            fading = words.exp(words.subtract(self.lanes_at(self.before, column), top))
+            self.put(fading, self.fading, column)
+            before = self.lanes_at(self.total, column)
+            self.put(words.fused_multiply_add(before, fading, total), self.total, column)
+
+    def _sums(self, start: Affine, count: Affine) -> None:
+        """Adds values times powers."""
+        width, words = self.lengths.width, self.words
+        rows = min(self.blocks.rows, width)
+        shape = TileShape(rows, self.blocks.vectors, self.blocks.lanes)
+        with self.loop(0, width, step=rows) as first:
+            features = [self.least(0, affine(first) + row, width - 1) for row in range(rows)]
+            fading = [self.lanes_at(self.fading, column) for column in self.columns()]
+            tile = accumulate(
+                self,
+                self.blocks.dtype,
+                shape,
+                [(affine(0), count)],
+                lambda row, at: self._value(start + at[0], features[row]),
+                lambda vector, at: self.lanes_at(self.scores, at[0], vector * self.blocks.lanes),
+                start=[
+                    [
+                        words.multiply(self.lanes_at(self.sums, feature, column), fade)
+                        for column, fade in zip(self.columns(), fading, strict=True)
+                    ]
+                    for feature in features
+                ],
+            )
+            for row, feature in enumerate(features):
+                for vector, column in enumerate(self.columns()):
+                    self.put(tile.sums[row][vector], self.sums, feature, column)
+
+    def _value(self, key: Affine, feature: Affine) -> Value:
+        return self.everywhere(self.at(self.v, *self.place, key, feature))
+
+    def _finish(self) -> None:
+        """Divides the sums, and stores them by rows."""
+        lengths, side = self.lengths, self.blocks.queries
+        with self.loop(0, lengths.width) as feature:
+            for column in self.columns():
+                total = self.lanes_at(self.total, column)
+                mean = self.words.divide(self.lanes_at(self.sums, feature, column), total)
+                self.put(mean, self.sums, feature, column)
+        stop = self.least(self.first, self.first + side, lengths.queries)
+        with self.loop(0, stop - self.first) as lane:
+            self._store_row(lane)
+
+    def _store_row(self, lane: Index) -> None:
+        with self.loop(0, self.lengths.width, kind="vector") as feature:
+            element = self.words.cast(self.at(self.sums, feature, lane), self.out.dtype)
+            self.put(element, self.out, *self.row, self.first + lane, feature)

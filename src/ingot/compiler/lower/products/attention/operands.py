@@ -1,0 +1,193 @@
+"""What the nests of attention share: lengths, operands in memory, blocks, scratch memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ingot._native import Dtype
+from ingot.compiler.forms.affine import Affine, Extent, Index, affine
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import Buffer, Constant, Repeated, Value
+from ingot.compiler.forms.size import is_symbolic
+from ingot.compiler.forms.tape import Step
+from ingot.compiler.lower.kernel import Kernel, Lowered, kernel_of
+from ingot.compiler.lower.layout import contiguous
+from ingot.compiler.lower.products.register_tile import lanes_of
+from ingot.graph.dtype import float16, float32
+from ingot.runtime.processor import vector_registers
+from ingot.tuning import ATTENTION_KEY_BLOCK
+
+__all__ = ["Blocks", "KernelBuilder", "Lengths", "Memory", "Scratch", "blocks_for", "lowest"]
+
+ALIGNMENT = 64
+
+
+class Lengths(NamedTuple):
+    """The lengths of attention."""
+
+    batch: int
+    heads: int  # of queries
+    shared: int  # heads of keys and values
+    queries: int
+    keys: int
+    depth: int  # of queries and keys
+    width: int  # of values
+
+    @property
+    def sharing(self) -> int:
+        """Heads of queries that share a head of keys."""
+        return self.heads // self.shared
+
+    @property
+    def ahead(self) -> int:
+        """How much further than its own position a query sees where order counts."""
+        return self.keys - self.queries
+
+    @staticmethod
+    def of(q: Step, k: Step, v: Step) -> Lengths | None:
+        """The lengths of operands; None where some are unknown, or nothing is to be computed."""
+        batch, heads, queries, depth = q.shape
+        shared, keys, width = k.shape[1], k.shape[2], v.shape[3]
+        found = Lengths(batch, heads, shared, queries, keys, depth, width)
+        if any(is_symbolic(length) for length in found):
+            return None
+        return found if min(found) > 0 else None
+
+
+class Memory(NamedTuple):
+    """Elements in the memory of a value, or of scratch memory from an offset on."""
+
+    name: str
+    dtype: Dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    step: Step | None
+    offset: int = 0
+
+    @staticmethod
+    def of(name: str, step: Step, strides: tuple[int, ...]) -> Memory:
+        """The elements of a value."""
+        return Memory(name, step.dtype, step.shape, strides, step)
+
+
+class Blocks(NamedTuple):
+    """How many queries and keys are taken together. Queries are side by side in `vectors` bundles
+    of `lanes`, so that a register tile has so many columns, and `rows` keys or features.
+    """
+
+    dtype: Dtype  # of sums
+    lanes: int
+    vectors: int
+    rows: int
+    keys: int
+
+    @property
+    def queries(self) -> int:
+        """Queries of a block."""
+        return self.lanes * self.vectors
+
+
+def blocks_for(lengths: Lengths, dtype: Dtype) -> Blocks:
+    """The blocks for operands of a dtype; half precision is computed in float32."""
+    wide = dtype if dtype.size > float16.size else float32
+    lanes = lanes_of(wide)
+    needed = -(-lengths.queries // lanes)
+    # Two bundles keep a tile of eight rows in registers; three, if more of the last block is used.
+    wasted = {vectors: -needed % vectors for vectors in (2, 3)}
+    many = vector_registers() >= 32
+    vectors = 3 if many and wasted[3] < wasted[2] else 2
+    vectors = min(vectors, needed)
+    rows = 8 if many else 4
+    keys = min(ATTENTION_KEY_BLOCK, -(-lengths.keys // rows) * rows)
+    return Blocks(wide, lanes, vectors, rows, keys)
+
+
+def lowest(dtype: Dtype) -> float:
+    """The lowest finite number: the score of a key that is hidden."""
+    return float(np.finfo(dtype.numpy).min)
+
+
+class Scratch:
+    """Kernels that run one after the other, and the memory that they hand each other."""
+
+    def __init__(self) -> None:
+        self.kernels: list[Kernel] = []
+        self.nbytes = 0
+
+    def allocate(self, name: str, dtype: Dtype, shape: Sequence[int]) -> Memory:
+        """Memory for elements row by row."""
+        offset = self.nbytes
+        strides = contiguous(tuple(shape), dtype.size)
+        nbytes = int(np.prod(shape)) * dtype.size
+        self.nbytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
+        return Memory(name, dtype, tuple(shape), strides, None, offset)
+
+    def lowered(self) -> Lowered:
+        """All kernels."""
+        return Lowered(self.kernels, self.nbytes)
+
+
+class KernelBuilder(NestBuilder):
+    """A nest under construction, of which the arguments are values or scratch memory; with
+    shorthands for bundles of lanes.
+    """
+
+    def __init__(self, blocks: Blocks) -> None:
+        super().__init__()
+        self.blocks = blocks
+        self._operands: list[Step | None] = []
+
+    def view(self, memory: Memory) -> Buffer:
+        """Memory as a buffer."""
+        if memory.step not in self._operands:
+            self._operands.append(memory.step)
+        argument = self._operands.index(memory.step)
+        name, dtype, shape, strides, step, offset = memory
+        return self.buffer(name, dtype, shape, strides, argument, offset, origin=step)
+
+    def kernel(self) -> Kernel:
+        """What was built."""
+        return kernel_of(self.nest, self._operands)
+
+    def local(self, name: str, *shape: int, dtype: Dtype | None = None) -> Buffer:
+        """Memory on the stack."""
+        return self.stack(name, dtype or self.blocks.dtype, shape)
+
+    def wide(self, value: Value) -> Value:
+        """A value in the dtype of sums."""
+        return self.words.cast(value, self.blocks.dtype)
+
+    def number(self, value: float) -> Constant:
+        """A constant of the dtype of sums."""
+        return Constant(self.blocks.dtype, value)
+
+    def numbers(self, value: float) -> Repeated:
+        """A constant in all lanes."""
+        return Repeated(self.blocks.dtype, self.number(value), self.blocks.lanes)
+
+    def lanes_at(self, buffer: Buffer, *index: Any) -> Value:
+        """A bundle of a buffer."""
+        return self.load_lanes(buffer, [affine(at) for at in index], self.blocks.lanes)
+
+    def put(self, value: Value, buffer: Buffer, *index: Any) -> None:
+        """Stores an element or a bundle."""
+        self.store(value, buffer, [affine(at) for at in index])
+
+    def at(self, buffer: Buffer, *index: Any) -> Value:
+        """An element of a buffer."""
+        return self.load(buffer, [affine(at) for at in index])
+
+    def everywhere(self, value: Value) -> Value:
+        """An element in all lanes."""
+        return self.splat(value, self.blocks.lanes)
+
+    def columns(self) -> list[int]:
+        """The first column of each bundle of queries."""
+        return [vector * self.blocks.lanes for vector in range(self.blocks.vectors)]
+
+    def least(self, base: Extent | Index, *ends: Extent | Index) -> Affine:
+        """The least of some numbers, which are no less than `base`."""
+        return affine(self.multiple(affine(base), *map(affine, ends), by=1))

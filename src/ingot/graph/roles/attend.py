@@ -1,0 +1,26 @@
+"""Attention: ops whose scores are never in memory."""
+
+from __future__ import annotations
+
+from ingot.graph.roles.host import Host
+
+__all__ = ["Attend"]
+
+
+class Attend(Host, role=True):
+    """Sums of values, weighted by the softmax of scaled and masked products of queries and keys.
+
+    Queries are (B, heads, queries, D), keys (B, heads / n, keys, D) and values (B, heads / n, keys,
+    E): n consecutive heads of queries share a head of keys. A mask, if `has_mask`, and sinks, if
+    there is one more input, follow: (B, heads, queries, keys) with 1 instead of any length, and
+    (B, heads) or (1, heads). The result is (B, heads, queries, E).
+
+    Write a frozen dataclass with these fields, and the rules. Compiled programs have loop nests
+    for it that keep the scores of a block in the cache.
+    """
+
+    scale: float
+    causal: bool  # whether a query sees no keys behind its own position; the last one sees all
+    has_mask: bool  # boolean: False hides a key; else it is added to the scores
+
+    why_host = "its lengths are not known"
