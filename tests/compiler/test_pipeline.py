@@ -6,10 +6,12 @@ difference before you commit it.
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import re
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -303,10 +305,13 @@ def test_a_new_pass_is_a_function_and_a_line(monkeypatch: pytest.MonkeyPatch) ->
     assert report.section("nothing") == stages.simplified.text()
 
 
-# The picture of the forms in docs/architecture.md
+# What docs/architecture.md shows: the picture of the forms, and one function in each of them
 
 ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
-PICTURE = re.compile(r"(<!-- forms: begin [^\n]*-->\n).*?(<!-- forms: end -->)", re.DOTALL)
+
+
+def followed(x: Any) -> Any:
+    return mx.exp(-x) * 2 + mx.exp(-x)
 
 
 def picture() -> str:
@@ -317,12 +322,25 @@ def picture() -> str:
             lines.append("- - - - - - what follows waits for the first evaluation - - - - - -")
         module = each.run.__module__.removeprefix("ingot.compiler.").replace(".", "/")
         lines += [f"  |  {each.name:<20} {module}.py", each.gives.__name__]
-    return "\n".join(["```", *lines, "```"])
+    return "\n".join(lines)
 
 
-def test_the_documented_picture_of_the_forms() -> None:
-    text = ARCHITECTURE.read_text()
-    new, found = PICTURE.subn(lambda match: f"{match[1]}{picture()}\n{match[2]}", text)
+def function_in_every_form() -> str:
+    """The source of a function, and the forms that it goes through."""
+    tape = tape_of_call(followed, (numbers(1000),))
+    text = golden_text(run_pipeline(tape, CompileMode.enabled))
+    source = inspect.getsource(followed).replace(": Any", "").replace(" -> Any", "")
+    return f"{source}\n{text.rstrip()}"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("forms", picture), ("function", function_in_every_form)]
+)
+def test_what_the_documents_show(name: str, shown: Callable[[], str]) -> None:
+    section = re.compile(rf"(<!-- {name}: begin [^\n]*-->\n).*?(<!-- {name}: end -->)", re.DOTALL)
+    new, found = section.subn(
+        lambda match: f"{match[1]}```\n{shown()}\n```\n{match[2]}", ARCHITECTURE.read_text()
+    )
     assert found == 1
     if os.environ.get("INGOT_UPDATE_GOLDENS"):
         ARCHITECTURE.write_text(new)

@@ -72,8 +72,8 @@ class Op:
     Subclasses with fields are frozen dataclasses; those without inherit all that from here, which
     makes them quicker to import.
 
-    The rules are methods of the subclass; docs/architecture.md has the table of what each takes and
-    returns. `Any` in their types leaves each op free to name its inputs.
+    The rules are methods of the subclass; docs/internals/graph.md has the table of what each takes
+    and returns. `Any` in their types leaves each op free to name its inputs.
     """
 
     several_outputs: ClassVar[bool] = False
