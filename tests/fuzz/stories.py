@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from tests.fuzz.variables import tell_of_variables
 
 __all__ = ["KINDS", "Story", "tell_story"]
 
@@ -454,6 +455,7 @@ KINDS: dict[str, Callable[[Teller], None]] = {
     "training": Teller.training,
     "leaks": Teller.leaks,
     "captured constants": Teller.constants,
+    "variables": tell_of_variables,
     "changed containers": Teller.containers,
 }
 

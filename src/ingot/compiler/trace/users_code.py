@@ -2,37 +2,50 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import sysconfig
 from functools import cache
-from types import CodeType
+from types import CodeType, ModuleType
 
 from ingot import _native
 
-__all__ = ["is_users_class", "is_users_code", "is_users_file"]
+__all__ = ["is_users_class", "is_users_code", "is_users_module"]
+
+
+_HEAP_TYPE = 1 << 9  # of `type.__flags__`: made by Python code
 
 
 @cache
 def _libraries() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
-    return tuple({paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    return tuple({paths[name] + os.sep for name in names})
 
 
-def is_users_file(file: str | None) -> bool:
+def _is_users_file(file: str | None) -> bool:
     """Whether a file, if it is one, is outside of the folders for packages."""
     return file is None or not file.startswith(("<frozen", *_libraries()))
 
 
 def is_users_code(code: CodeType) -> bool:
     """Whether a function is the user's."""
-    return not _native.is_own_code(code) and is_users_file(code.co_filename)
+    return not _native.is_own_code(code) and _is_users_file(code.co_filename)
+
+
+def is_users_module(module: ModuleType) -> bool:
+    """Whether a module is the user's; it need not be in a file."""
+    top = module.__name__.partition(".")[0]
+    file = getattr(module, "__file__", None)
+    if top == "ingot" or (file is None and top in sys.stdlib_module_names):
+        return False
+    return _is_users_file(file)
 
 
 def is_users_class(cls: type) -> bool:
-    """Whether a class is of neither Python, ingot nor an installed package; options may be."""
+    """Whether a class is the user's, or holds the options of a command."""
     name = cls.__module__
-    if name.partition(".")[0] in ("builtins", "ingot"):
-        return False
-    return name == "argparse" or is_users_file(
-        getattr(sys.modules.get(name), "__file__", None if name == "__main__" else "<frozen")
-    )
+    if name == "builtins":  # or code that was executed without a name
+        return bool(cls.__flags__ & _HEAP_TYPE)
+    module = sys.modules.get(name)
+    return name == "argparse" or module is None or is_users_module(module)

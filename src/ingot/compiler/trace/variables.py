@@ -28,7 +28,7 @@ from ingot._native import (
 )
 from ingot.compiler.trace.attributes import AttributeReads, Guard, in_class, weakly
 from ingot.compiler.trace.structure import Kind, Name, children, kind, short_text
-from ingot.compiler.trace.users_code import is_users_class, is_users_code, is_users_file
+from ingot.compiler.trace.users_code import is_users_class, is_users_code, is_users_module
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.tuning import MAX_GUARDED_ITEMS
 
@@ -237,9 +237,7 @@ def _attribute_names(holder: _Holder) -> set[str]:
     if isinstance(holder, SimpleNamespace):
         return set(vars(holder))
     if isinstance(holder, ModuleType):
-        file = getattr(holder, "__file__", None if holder.__name__ == "__main__" else "<frozen")
-        is_own = holder.__name__.partition(".")[0] == "ingot"
-        return set(vars(holder)) if is_users_file(file) and not is_own else set()
+        return set(vars(holder)) if is_users_module(holder) else set()
     return {name for base in _users_classes(holder) for name in vars(base)}
 
 
