@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -390,3 +391,10 @@ def test_every_target_is_for_a_contender() -> None:
         contenders = set(known.contenders())
         assert "ingot" in contenders, known.name
         assert set(known.targets) <= contenders - {"ingot"}, known.name
+
+
+def test_older_versions_are_asked_for_benchmarks_wherever_they_are() -> None:
+    """A benchmark may have moved to another module of the suite since."""
+    gelu = against_before(named("gelu_small"))
+    assert gelu.module == "ingot.benchmarks.suite"
+    assert against_before(replace(gelu, module="elsewhere")).module == "elsewhere"

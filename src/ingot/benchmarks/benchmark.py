@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 SUBJECT = "ingot"
+SUITE = "ingot.benchmarks.suite"
 BEFORE = "before"  # the contender that is another version of ingot
 
 Setup = Callable[[], Callable[[], Any]]
@@ -129,10 +130,13 @@ def named(name: str) -> Benchmark:
 
 
 def against_before(entry: Benchmark) -> Benchmark:
-    """The benchmark with another version of ingot as the only peer; its limits stay."""
+    """The benchmark with another version of ingot as the only peer; its limits stay. Which module
+    of the suite it is in may have been another one, so both versions import the whole suite.
+    """
 
     def contenders() -> Contenders:
         ours = entry.contenders()[SUBJECT]
         return {SUBJECT: ours, BEFORE: ours}
 
-    return replace(entry, contenders=contenders, targets={}, group=None)
+    module = SUITE if entry.module.startswith(f"{SUITE}.") else entry.module
+    return replace(entry, contenders=contenders, module=module, targets={}, group=None)
