@@ -177,10 +177,10 @@ def lanes_past_the_end(b: Example) -> None:
         b.body.append(Lanes(float32, b.bundle(b.lanes), 3, 2))
 
 
-@broken("one element is in all lanes of a splat")
+@broken("each element of a splat is in as many lanes")
 def splat_of_a_bundle(b: Example) -> None:
     with b.parallel((4,)):
-        b.body.append(Splat(float32, b.bundle(b.lanes), 4))
+        b.body.append(Splat(float32, b.bundle(b.lanes), 6))
 
 
 @broken("the operands of add have equally many lanes")
