@@ -192,6 +192,16 @@ def test_another_interpreter_is_the_only_peer_of_a_comparison_with_before(
 
 
 @pytest.mark.usefixtures("fakes")
+def test_the_older_version_may_have_a_benchmark_in_another_module(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ingot.benchmarks.run.SUITE", "fake_suite")
+    moved = replace(against_before(named("fake")), module="fake_suite.moved")
+    (result,) = run([moved], SHORT, lambda text: None, lambda result: None, BusyMeter())
+    assert result.rounds["before"] == [3.0, 2.0]
+
+
+@pytest.mark.usefixtures("fakes")
 def test_ingot_failing_fails_the_command(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
