@@ -36,7 +36,7 @@ demo:
 	@$(ENVIRONMENT) cli
 	@$(PYTHON_IN_VENV) -m ingot tour
 
-# Lint's complaints do not stop the tests: one run shows everything that is wrong. The browser that some tests need is
+# What lint finds does not stop the tests: one run shows everything that is wrong. The browser that some tests need is
 # fetched meanwhile.
 test:
 	@sh build_support/browser.sh & \
@@ -48,7 +48,7 @@ test:
 build:
 	@$(ENVIRONMENT)
 
-# All are run even if one of them complains.
+# All are run even if one of them fails.
 lint:
 	@$(ENVIRONMENT) test
 	@result=0; \

@@ -21,8 +21,8 @@ __all__ = ["grow"]
 
 FLOATS = ("float32", "float32", "float32", "float16", "bfloat16")
 INTEGERS = ("int32", "int8", "int16", "int64", "uint8", "uint32")
-MOST_ELEMENTS = 2_000
-MOST_ELEMENTS_OF_LARGE_PROGRAMS = 300_000
+MAX_ELEMENTS = 2_000
+MAX_ELEMENTS_OF_LARGE_PROGRAMS = 300_000
 LARGEST = 200.0
 
 
@@ -195,7 +195,7 @@ class Grower:
 
     def tried(self, code: str) -> Any:
         """The value of an expression; None if it fails or is too large."""
-        most = MOST_ELEMENTS_OF_LARGE_PROGRAMS if self.is_large else MOST_ELEMENTS
+        most = MAX_ELEMENTS_OF_LARGE_PROGRAMS if self.is_large else MAX_ELEMENTS
         try:
             value = eval(code, dict(self.names))
             if not isinstance(value, mx.array) or value.size > most or value.ndim > 5:

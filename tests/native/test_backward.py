@@ -1,4 +1,4 @@
-"""The walk of reverse mode: what it visits, what it refuses, and what it gives back."""
+"""The traversal of reverse mode: what it visits, what it refuses, and what it gives back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large graphs: no walk recurses, and work grows with the size of the graph, not faster."""
+"""Large graphs: no traversal recurses, and work grows with the size of the graph, not faster."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ typedef struct Node {
     PyObject *source;    /* the user's line that made the node, recorded while compile traces, or NULL */
     PyCodeObject *code;  /* of the user's line that made the node, or NULL; with `instruction` it gives the line */
     PyObject *trace;     /* the recorder of the trace that made the node; something else for shared scalars; or NULL */
-    uint64_t mark;       /* the last walk that saw this node */
+    uint64_t mark;       /* the last traversal that saw this node */
     bool tracer;
     int instruction;
     int running;          /* not 0: evaluated at this moment by a thread that has taken op and inputs out */

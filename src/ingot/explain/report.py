@@ -37,7 +37,7 @@ from ingot.runtime.profile.profiler import program_times
 
 __all__ = ["CacheReport", "Explanation"]
 
-MOST_RUNS = 20
+MAX_RUNS = 20
 LONGEST = 0.4  # seconds after which measuring stops, once there are three runs
 NOTEBOOK_HEIGHT = 760
 
@@ -192,7 +192,7 @@ class Explanation:
 
         def run() -> None:
             began = time.perf_counter()
-            for number in range(MOST_RUNS):
+            for number in range(MAX_RUNS):
                 _native.evaluate(apply_multiple(program, *inputs))
                 if number >= 2 and time.perf_counter() - began > LONGEST:
                     return

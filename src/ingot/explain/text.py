@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["explanation_text", "section_text", "source_lines"]
 
-MOST_REASONS = 10  # of compilations, the latest
-MOST_LINES = 6  # of the user's program for one entry of the program
+MAX_REASONS = 10  # of compilations, the latest
+MAX_LINES = 6  # of the user's program for one entry of the program
 
 
 def explanation_text(explanation: Explanation) -> str:
@@ -99,10 +99,10 @@ def _program(explanation: Explanation) -> Iterator[str]:
         if work.kind == "host":
             yield f"     on the host: {reason}"
         sources = source_lines(work.steps)
-        for source in sources[:MOST_LINES]:
+        for source in sources[:MAX_LINES]:
             yield f"     {source.short}  {_line_text(source)}".rstrip()
-        if len(sources) > MOST_LINES:
-            yield f"     and {len(sources) - MOST_LINES} more lines"
+        if len(sources) > MAX_LINES:
+            yield f"     and {len(sources) - MAX_LINES} more lines"
 
 
 def _parts(work: Work) -> str:
@@ -129,10 +129,10 @@ def _memory(explanation: Explanation) -> Iterator[str]:
             f"%{numbers[result]} that of {names.get(given, f'%{numbers[given]}')}"
             for result, given in explanation.donations.items()
         ]
-        more = f" and {len(pairs) - MOST_LINES} more" if len(pairs) > MOST_LINES else ""
+        more = f" and {len(pairs) - MAX_LINES} more" if len(pairs) > MAX_LINES else ""
         yield (
             f"{saved:,} bytes less where nobody else holds the inputs: results take their memory, "
-            f"{', '.join(pairs[:MOST_LINES])}{more}"
+            f"{', '.join(pairs[:MAX_LINES])}{more}"
         )
 
 
@@ -145,7 +145,7 @@ def _cache(explanation: Explanation) -> Iterator[str]:
         f"{_count(info.misses, 'miss', 'misses')}, {info.new_shapes} with new shapes, "
         f"{info.new_layouts} with a new layout, {_count(info.evictions, 'eviction')}"
     )
-    for each in info.compilations[-MOST_REASONS:]:
+    for each in info.compilations[-MAX_REASONS:]:
         yield f"{each.kind}, compiled in {_time_text(each.seconds)}: {each.reason}"
 
 

@@ -1,4 +1,4 @@
-"""Errors that several places raise, in sentences that name the way out."""
+"""Errors that several modules raise, in sentences that name the way out."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class Kernel(Protocol):
         """
 
     # Rounding of floating-point values to whole numbers; `round` takes ties to even. Values of half
-    # types are narrowed first: what was computed in float32 may lie on the other side of a step.
+    # types are rounded first: what was computed in float32 may lie on the other side of a step.
 
     def floor(self, x: Value) -> Value: ...
     def ceil(self, x: Value) -> Value: ...

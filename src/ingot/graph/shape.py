@@ -74,14 +74,14 @@ def as_shape(name: str, value: int | Sequence[int]) -> Shape:
     return lengths
 
 
-MOST_ELEMENTS = 2**59  # of 8 bytes each, 4 EiB: what addresses can reach, with room for sums
-MOST_AXES = 64  # NumPy's
+MAX_ELEMENTS = 2**59  # of 8 bytes each, 4 EiB: what addresses can reach, with room for sums
+MAX_AXES = 64  # NumPy's
 
 
 def _check_addressable(name: str, lengths: Shape) -> None:
-    if len(lengths) > MOST_AXES:
-        raise ValueError(f"[{name}] an array has at most {MOST_AXES} axes, got {len(lengths)}.")
-    if size_of(lengths) > MOST_ELEMENTS or max(lengths, default=0) > MOST_ELEMENTS:
+    if len(lengths) > MAX_AXES:
+        raise ValueError(f"[{name}] an array has at most {MAX_AXES} axes, got {len(lengths)}.")
+    if size_of(lengths) > MAX_ELEMENTS or max(lengths, default=0) > MAX_ELEMENTS:
         raise OverflowError(
             f"[{name}] an array of shape {shape_text(lengths)} has more elements than memory has "
             "addresses."

@@ -165,7 +165,7 @@ def test_long_constants_are_shortened() -> None:
 
 
 def test_the_least_recently_used_entry_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_module, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(cache_module, "MAX_ENTRIES", 3)
     traced = []
 
     def function(x: Any, k: int) -> Any:
@@ -186,7 +186,7 @@ def test_the_least_recently_used_entry_goes(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_number_of_entries_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_module, "MOST_ENTRIES", 20)
+    monkeypatch.setattr(cache_module, "MAX_ENTRIES", 20)
     monkeypatch.setattr(cache_info, "MAX_KEPT", 10)
     compiled = mx.compile(lambda x, k: x + k)
     x = mx.array(1.0)
@@ -195,13 +195,13 @@ def test_the_number_of_entries_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
         for k in range(40):
             assert compiled(x, k).item() == 1 + k
     info = compiled.cache_info()
-    assert info.entries == cache_module.MOST_ENTRIES
+    assert info.entries == cache_module.MAX_ENTRIES
     assert info.evictions == 20
     assert len(info.reasons) == cache_info.MAX_KEPT
 
 
 def test_shapeless_instances_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_module, "MOST_INSTANCES", 3)
+    monkeypatch.setattr(cache_module, "MAX_INSTANCES", 3)
     compiled = mx.compile(lambda x, k=1: x.sum() * k, shapeless=True)
     for length in (2, 3, 4, 5, 2):
         assert compiled(mx.ones(length), k=1).item() == length

@@ -168,8 +168,8 @@ def test_a_function_and_its_shapeless_twin_count_apart() -> None:
 
 
 def test_evictions_leave_totals_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_module, "MOST_ENTRIES", 2)
-    monkeypatch.setattr(cache_module, "MOST_INSTANCES", 2)
+    monkeypatch.setattr(cache_module, "MAX_ENTRIES", 2)
+    monkeypatch.setattr(cache_module, "MAX_INSTANCES", 2)
     for shapeless in (False, True):
         calls = Calls(lambda x: mx.cos(x) * 0.3125, shapeless=shapeless)
         before = 0.0
@@ -185,7 +185,7 @@ def test_evictions_leave_totals_as_they_are(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_the_fast_path_uses_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_module, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(cache_module, "MAX_ENTRIES", 3)
     calls = Calls(lambda x: x * 3)
     for length in (1, 2, 3, 4, 5, 6, 7):
         calls(ones(length))

@@ -99,8 +99,8 @@ def test_functions_that_are_gone_leave_no_code(baseline: tuple[int, int]) -> Non
 def test_evicted_entries_leave_no_code(
     monkeypatch: pytest.MonkeyPatch, baseline: tuple[int, int]
 ) -> None:
-    monkeypatch.setattr(cache_module, "MOST_ENTRIES", 4)
-    monkeypatch.setattr(cache_module, "MOST_INSTANCES", 4)
+    monkeypatch.setattr(cache_module, "MAX_ENTRIES", 4)
+    monkeypatch.setattr(cache_module, "MAX_INSTANCES", 4)
     for shapeless in (False, True):
         scale = fresh()
         compiled = mx.compile(lambda x, scale=scale: mx.sum(x * scale, axis=0), shapeless=shapeless)
@@ -122,8 +122,8 @@ def test_a_campaign_of_shapes_is_bounded(baseline: tuple[int, int]) -> None:
         for columns in range(2, 302):
             mx.eval(compiled(matrix(2, columns)))
             highest = max(highest, _native.code_in_memory()[1] - baseline[1])
-    assert compiled.cache_info().evictions == 300 - cache_module.MOST_ENTRIES
-    assert 0 < highest <= (cache_module.MOST_ENTRIES + 1) * PAGE
+    assert compiled.cache_info().evictions == 300 - cache_module.MAX_ENTRIES
+    assert 0 < highest <= (cache_module.MAX_ENTRIES + 1) * PAGE
     del compiled
 
 

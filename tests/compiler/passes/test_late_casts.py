@@ -1,4 +1,4 @@
-"""Casts that widen are made where they are read: what is in memory between kernels is narrow."""
+"""Upcasts are made where they are read: what is in memory between kernels is the smaller value."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ static struct {
     void (*set_threads)(int);
 } blas;
 
-#define PIECE_ALIGNMENT 16 /* a piece begins at a multiple of what vector registers hold */
+#define TILE_ALIGNMENT 16 /* a tile begins at a multiple of what vector registers hold */
 
 /* ---- keeping BLAS on the calling thread ---- */
 
@@ -62,27 +62,27 @@ static void after_fork_in_child(void) {
     holders = 0;
 }
 
-/* ---- pieces ---- */
+/* ---- tiles ---- */
 
 typedef struct {
     const Product *product;
     char *operands[3];
-    int64_t across, along; /* how many pieces each result is cut into: of its m rows and of its n columns */
+    int64_t across, along; /* how many tiles each result is cut into: of its m rows and of its n columns */
     bool adds;             /* to what is there: a later block of the sums */
 } Sharing;
 
-static int64_t piece_begin(int64_t piece, int64_t pieces, int64_t length) {
-    return piece == pieces ? length : piece * length / pieces / PIECE_ALIGNMENT * PIECE_ALIGNMENT;
+static int64_t tile_begin(int64_t tile, int64_t tiles, int64_t length) {
+    return tile == tiles ? length : tile * length / tiles / TILE_ALIGNMENT * TILE_ALIGNMENT;
 }
 
-static void multiply_piece(const Sharing *sharing, int64_t place, int64_t row, int64_t column) {
+static void multiply_tile(const Sharing *sharing, int64_t position, int64_t row, int64_t column) {
     static const float one_float[2] = {1, 0}, zero_float[2] = {0, 0};
     static const double one_double = 1, zero_double = 0;
     const Product *product = sharing->product;
     char *pointers[3];
     for (int operand = 0; operand < 3; operand++) {
         pointers[operand] = sharing->operands[operand];
-        int64_t rest = place;
+        int64_t rest = position;
         for (int axis = product->stack_axes - 1; axis >= 0; axis--) {
             pointers[operand] += rest % product->lengths[axis] * product->strides[operand][axis];
             rest /= product->lengths[axis];
@@ -90,10 +90,10 @@ static void multiply_piece(const Sharing *sharing, int64_t place, int64_t row, i
     }
     bool wide = product->element == 'd';
     int64_t size = product->element == 's' ? 4 : 8;
-    int64_t top = piece_begin(row, sharing->across, product->m);
-    int64_t left = piece_begin(column, sharing->along, product->n);
-    int64_t m = piece_begin(row + 1, sharing->across, product->m) - top;
-    int64_t n = piece_begin(column + 1, sharing->along, product->n) - left;
+    int64_t top = tile_begin(row, sharing->across, product->m);
+    int64_t left = tile_begin(column, sharing->along, product->n);
+    int64_t m = tile_begin(row + 1, sharing->across, product->m) - top;
+    int64_t n = tile_begin(column + 1, sharing->along, product->n) - left;
     if (m == 0 || n == 0)
         return;
     pointers[0] += size * top * (product->transpose[0] == 'N' ? 1 : product->lda);
@@ -127,23 +127,23 @@ static void multiply_piece(const Sharing *sharing, int64_t place, int64_t row, i
 
 static void multiply_pieces(void *context, int64_t begin, int64_t end, int Py_UNUSED(thread)) {
     const Sharing *sharing = context;
-    int64_t pieces = sharing->across * sharing->along;
+    int64_t tiles = sharing->across * sharing->along;
     for (int64_t i = begin; i < end; i++)
-        multiply_piece(sharing, i / pieces, i % pieces / sharing->along, i % sharing->along);
+        multiply_tile(sharing, i / tiles, i % tiles / sharing->along, i % sharing->along);
 }
 
-/* Cuts a result into `pieces` that are as square as possible: each reads the fewest numbers of a and b then. */
-static void cut(Sharing *sharing, int64_t pieces) {
+/* Cuts a result into `tiles` that are as square as possible: each reads the fewest numbers of a and b then. */
+static void cut(Sharing *sharing, int64_t tiles) {
     double best = 0;
-    for (int64_t across = 1; across <= pieces; across++) {
-        if (pieces % across != 0)
+    for (int64_t across = 1; across <= tiles; across++) {
+        if (tiles % across != 0)
             continue;
         double sides =
-            (double)sharing->product->m / (double)across + (double)sharing->product->n * (double)across / (double)pieces;
+            (double)sharing->product->m / (double)across + (double)sharing->product->n * (double)across / (double)tiles;
         if (across == 1 || sides < best) {
             best = sides;
             sharing->across = across;
-            sharing->along = pieces / across;
+            sharing->along = tiles / across;
         }
     }
 }
@@ -159,19 +159,19 @@ static double work_of(const Product *product) {
     return (double)product->m * (double)product->n * (double)product->k;
 }
 
-/* BLAS chooses how to multiply by the sizes of pieces, which shows in the last bits. Where results must not depend on the
- * number of threads, there are always pieces for so many. */
+/* BLAS chooses how to multiply by the sizes of tiles, which shows in the last bits. Where results must not depend on the
+ * number of threads, there are always tiles for so many. */
 static bool deterministic;
 #define DETERMINISTIC_PIECES 8
 
-/* How each result is cut, so that all threads have a piece of it. */
+/* How each result is cut, so that all threads have a tile of it. */
 static Sharing share(const Product *product, char *const operands[3], int64_t stack) {
     Sharing sharing = {product, {operands[0], operands[1], operands[2]}, 1, 1, false};
     int64_t threads = blas.set_threads == NULL ? 1 : deterministic ? DETERMINISTIC_PIECES : ingot_num_threads();
     if (threads > 1 && stack < threads && work_of(product) * (double)stack >= 2.0 * MIN_PRODUCT_THREAD_WORK) {
-        int64_t pieces = (threads + stack - 1) / stack;
+        int64_t tiles = (threads + stack - 1) / stack;
         int64_t longer = product->m > product->n ? product->m : product->n;
-        cut(&sharing, longer / pieces >= PRODUCT_SPLIT_SIDE ? 2 * pieces : pieces);
+        cut(&sharing, longer / tiles >= PRODUCT_SPLIT_SIDE ? 2 * tiles : tiles);
     }
     return sharing;
 }
@@ -186,9 +186,9 @@ static bool multiply_stack(const Product *product, char *const operands[3], Prog
     }
     progress->across = sharing.across;
     progress->along = sharing.along;
-    int64_t pieces = sharing.across * sharing.along, count = stack * pieces;
-    double work = work_of(product) + 1, fitting = (double)MAX_PRODUCT_BLOCK_WORK / 4 * (double)pieces / work;
-    int64_t grain = pieces > 1 ? 1 : (int64_t)(MIN_PRODUCT_THREAD_WORK / work) + 1;
+    int64_t tiles = sharing.across * sharing.along, count = stack * tiles;
+    double work = work_of(product) + 1, fitting = (double)MAX_PRODUCT_BLOCK_WORK / 4 * (double)tiles / work;
+    int64_t grain = tiles > 1 ? 1 : (int64_t)(MIN_PRODUCT_THREAD_WORK / work) + 1;
     int64_t first = fitting < (double)count ? (int64_t)fitting : count;
     if (blas.set_threads == NULL)
         grain = count; /* on this thread: BLAS has threads of its own */
@@ -213,7 +213,7 @@ static void choose_block(const Product *product, int64_t block[3]) {
     while ((double)block[0] * (double)block[1] * (double)block[2] > most) {
         int longer = block[1] > block[0];
         int axis = block[longer] > PRODUCT_BLOCK_SIDE || block[2] <= PRODUCT_BLOCK_DEPTH ? longer : 2;
-        block[axis] = ((block[axis] + 1) / 2 + PIECE_ALIGNMENT - 1) / PIECE_ALIGNMENT * PIECE_ALIGNMENT;
+        block[axis] = ((block[axis] + 1) / 2 + TILE_ALIGNMENT - 1) / TILE_ALIGNMENT * TILE_ALIGNMENT;
     }
 }
 
@@ -230,7 +230,7 @@ static bool multiply_in_blocks(const Product *whole, char *const operands[3], co
         rest /= depths;
         int64_t left = rest % columns * block[1];
         rest /= columns;
-        int64_t top = rest % rows * block[0], place = rest / rows;
+        int64_t top = rest % rows * block[0], position = rest / rows;
         Product part = *whole;
         part.stack_axes = 0;
         part.m = smaller(block[0], whole->m - top);
@@ -239,8 +239,8 @@ static bool multiply_in_blocks(const Product *whole, char *const operands[3], co
         char *pointers[3] = {operands[0], operands[1], operands[2]};
         for (int axis = whole->stack_axes - 1; axis >= 0; axis--) {
             for (int operand = 0; operand < 3; operand++)
-                pointers[operand] += place % whole->lengths[axis] * whole->strides[operand][axis];
-            place /= whole->lengths[axis];
+                pointers[operand] += position % whole->lengths[axis] * whole->strides[operand][axis];
+            position /= whole->lengths[axis];
         }
         bool plain_a = whole->transpose[0] == 'N', plain_b = whole->transpose[1] == 'N';
         pointers[0] += size * (top * (plain_a ? 1 : whole->lda) + depth * (plain_a ? whole->lda : 1));
@@ -360,7 +360,7 @@ static PyMethodDef functions[] = {
      "multiply(product, a, b, c): products of the matrices of a stack, on the pool's threads"},
     {"use_blas", use_blas, METH_VARARGS,
      "use_blas(sgemm, dgemm, cgemm, sgemv, dgemv, cgemv, get_threads, set_threads): addresses; 0 for none"},
-    {"set_deterministic", set_deterministic, METH_O, "Whether products are cut into pieces whatever the number of threads."},
+    {"set_deterministic", set_deterministic, METH_O, "Whether products are cut into tiles whatever the number of threads."},
     {"is_deterministic", is_deterministic, METH_NOARGS, "What set_deterministic was told."},
     {"hold_blas_threads", hold_blas_threads, METH_NOARGS, "Keeps BLAS on the thread that calls it; may be nested."},
     {"release_blas_threads", release_blas_threads, METH_NOARGS, "Ends what hold_blas_threads began."},

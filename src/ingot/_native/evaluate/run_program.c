@@ -86,7 +86,7 @@ static int run_host(const Instruction *instruction, PyObject *owners, char **slo
 }
 
 /* Lets a check whose flag is set raise its error. */
-static int complain(const Instruction *instruction, PyObject *owners) {
+static int raise_check(const Instruction *instruction, PyObject *owners) {
     PyObject *result = PyObject_CallOneArg(instruction->host, owners);
     if (result != NULL) {
         Py_DECREF(result);
@@ -112,7 +112,7 @@ static int run_instructions(Run *run, Py_ssize_t end) {
                 PyEval_RestoreThread(state);
                 state = NULL;
             }
-            status = fails ? complain(instruction, run->owners) : run_host(instruction, run->owners, run->slots);
+            status = fails ? raise_check(instruction, run->owners) : run_host(instruction, run->owners, run->slots);
         } else if (instruction->kind != CHECK) {
             if (state == NULL && self->releases_gil)
                 state = PyEval_SaveThread();

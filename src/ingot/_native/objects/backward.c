@@ -1,4 +1,4 @@
-/* What transforms do most often: following arrays through a function, and the walk of reverse mode. */
+/* What transforms do most often: following arrays through a function, and the traversal of reverse mode. */
 #include "native.h"
 #include "objects/depth_first.h"
 
@@ -57,66 +57,66 @@ static PyObject *between(PyObject *Py_UNUSED(module), PyObject *const *arguments
     return list;
 }
 
-/* One node of the walk, with what it refers to at the start: another thread may evaluate and detach it meanwhile. */
+/* One node of the traversal, with what it refers to at the start: another thread may evaluate and detach it meanwhile. */
 typedef struct {
     PyObject *op;
     PyObject *inputs;
-    Py_ssize_t first_slot; /* where the slots of its inputs begin in `Walk.input_slots` */
+    Py_ssize_t first_slot; /* where the slots of its inputs begin in `Pullback.input_slots` */
 } Step;
 
-/* Each leaf and each node of the walk has a slot for its cotangent: an array, or for a node with several outputs a list of
+/* Each leaf and each node of the traversal has a slot for its cotangent: an array, or for a node with several outputs a list of
  * one for each, None where there is none. */
 typedef struct {
     NodeList leaves, order;
     Step *steps;             /* one for each node in `order` */
     PyObject **slots;        /* leaves first, then the nodes in `order`; NULL where nothing has arrived */
     Py_ssize_t *input_slots; /* -1 for inputs that need no cotangent */
-} Walk;
+} Pullback;
 
-static void walk_clear(Walk *walk) {
-    Py_ssize_t slot_count = walk->leaves.count + walk->order.count;
-    for (Py_ssize_t i = 0; walk->slots != NULL && i < slot_count; i++)
-        Py_XDECREF(walk->slots[i]);
-    for (Py_ssize_t i = 0; walk->steps != NULL && i < walk->order.count; i++) {
-        Py_XDECREF(walk->steps[i].op);
-        Py_XDECREF(walk->steps[i].inputs);
+static void pullback_clear(Pullback *pullback) {
+    Py_ssize_t slot_count = pullback->leaves.count + pullback->order.count;
+    for (Py_ssize_t i = 0; pullback->slots != NULL && i < slot_count; i++)
+        Py_XDECREF(pullback->slots[i]);
+    for (Py_ssize_t i = 0; pullback->steps != NULL && i < pullback->order.count; i++) {
+        Py_XDECREF(pullback->steps[i].op);
+        Py_XDECREF(pullback->steps[i].inputs);
     }
-    PyMem_Free(walk->slots);
-    PyMem_Free(walk->steps);
-    PyMem_Free(walk->input_slots);
-    node_list_release(&walk->order);
-    node_list_release(&walk->leaves);
+    PyMem_Free(pullback->slots);
+    PyMem_Free(pullback->steps);
+    PyMem_Free(pullback->input_slots);
+    node_list_release(&pullback->order);
+    node_list_release(&pullback->leaves);
 }
 
 /* Numbers the slots. While this runs, a node's mark is `base` plus its slot. */
-static int walk_prepare(Walk *walk, NodeList *outputs, Py_ssize_t *output_slots) {
-    if (order_between(outputs, &walk->leaves, &walk->order) < 0)
+static int pullback_prepare(Pullback *pullback, NodeList *outputs, Py_ssize_t *output_slots) {
+    if (order_between(outputs, &pullback->leaves, &pullback->order) < 0)
         return -1;
-    Py_ssize_t slot_count = walk->leaves.count + walk->order.count;
+    Py_ssize_t slot_count = pullback->leaves.count + pullback->order.count;
     Py_ssize_t input_count = 0;
     uint64_t base = next_mark();
     for (Py_ssize_t i = 1; i < slot_count; i++)
         next_mark();
-    for (Py_ssize_t i = 0; i < walk->leaves.count; i++)
-        walk->leaves.items[i]->mark = base + (uint64_t)i;
-    for (Py_ssize_t i = 0; i < walk->order.count; i++) {
-        walk->order.items[i]->mark = base + (uint64_t)(walk->leaves.count + i);
-        input_count += PyTuple_GET_SIZE(walk->order.items[i]->inputs);
+    for (Py_ssize_t i = 0; i < pullback->leaves.count; i++)
+        pullback->leaves.items[i]->mark = base + (uint64_t)i;
+    for (Py_ssize_t i = 0; i < pullback->order.count; i++) {
+        pullback->order.items[i]->mark = base + (uint64_t)(pullback->leaves.count + i);
+        input_count += PyTuple_GET_SIZE(pullback->order.items[i]->inputs);
     }
-    walk->slots = PyMem_Calloc((size_t)slot_count + 1, sizeof *walk->slots);
-    walk->steps = PyMem_Calloc((size_t)walk->order.count + 1, sizeof *walk->steps);
-    walk->input_slots = PyMem_Calloc((size_t)input_count + 1, sizeof *walk->input_slots);
-    if (walk->slots == NULL || walk->steps == NULL || walk->input_slots == NULL) {
+    pullback->slots = PyMem_Calloc((size_t)slot_count + 1, sizeof *pullback->slots);
+    pullback->steps = PyMem_Calloc((size_t)pullback->order.count + 1, sizeof *pullback->steps);
+    pullback->input_slots = PyMem_Calloc((size_t)input_count + 1, sizeof *pullback->input_slots);
+    if (pullback->slots == NULL || pullback->steps == NULL || pullback->input_slots == NULL) {
         PyErr_NoMemory();
         return -1;
     }
     Py_ssize_t next = 0;
-    for (Py_ssize_t i = 0; i < walk->order.count; i++) {
-        Node *node = walk->order.items[i];
-        walk->steps[i] = (Step){Py_NewRef(node->op), Py_NewRef(node->inputs), next};
+    for (Py_ssize_t i = 0; i < pullback->order.count; i++) {
+        Node *node = pullback->order.items[i];
+        pullback->steps[i] = (Step){Py_NewRef(node->op), Py_NewRef(node->inputs), next};
         for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(node->inputs); k++) {
             uint64_t mark = ((Node *)PyTuple_GET_ITEM(node->inputs, k))->mark;
-            walk->input_slots[next++] = mark >= base ? (Py_ssize_t)(mark - base) : -1;
+            pullback->input_slots[next++] = mark >= base ? (Py_ssize_t)(mark - base) : -1;
         }
     }
     for (Py_ssize_t i = 0; i < outputs->count; i++) {
@@ -141,9 +141,9 @@ static int accumulate(PyObject **slot, PyObject *share) {
 }
 
 /* Hands the cotangent of one output on to the node that has several; takes over the reference to `cotangent`. */
-static int hand_on(Walk *walk, Step *step, PyObject *cotangent) {
+static int hand_on(Pullback *pullback, Step *step, PyObject *cotangent) {
     Node *whole = (Node *)PyTuple_GET_ITEM(step->inputs, 0);
-    PyObject **slot = &walk->slots[walk->input_slots[step->first_slot]];
+    PyObject **slot = &pullback->slots[pullback->input_slots[step->first_slot]];
     if (*slot == NULL) {
         Py_ssize_t count = PyTuple_GET_SIZE(whole->shape);
         *slot = PyList_New(count);
@@ -189,7 +189,7 @@ static PyObject *checked_share(PyObject *op, PyObject *share, Node *source) {
     return share;
 }
 
-static int distribute(Walk *walk, Step *step, PyObject *shares) {
+static int distribute(Pullback *pullback, Step *step, PyObject *shares) {
     Py_ssize_t count = PyTuple_GET_SIZE(step->inputs);
     if (!PyTuple_Check(shares) || PyTuple_GET_SIZE(shares) != count) {
         PyErr_Format(PyExc_RuntimeError, "the vjp rule of %R must return a tuple of %zd; this is a bug in ingot.", step->op,
@@ -197,7 +197,7 @@ static int distribute(Walk *walk, Step *step, PyObject *shares) {
         return -1;
     }
     for (Py_ssize_t k = 0; k < count; k++) {
-        Py_ssize_t slot = walk->input_slots[step->first_slot + k];
+        Py_ssize_t slot = pullback->input_slots[step->first_slot + k];
         if (slot < 0)
             continue;
         PyObject *share = checked_share(step->op, PyTuple_GET_ITEM(shares, k), (Node *)PyTuple_GET_ITEM(step->inputs, k));
@@ -205,7 +205,7 @@ static int distribute(Walk *walk, Step *step, PyObject *shares) {
             return -1;
         if (share == Py_None)
             Py_DECREF(share);
-        else if (accumulate(&walk->slots[slot], share) < 0)
+        else if (accumulate(&pullback->slots[slot], share) < 0)
             return -1;
     }
     return 0;
@@ -278,13 +278,13 @@ static PyObject *scaled_by_partial(PyObject *Py_UNUSED(module), PyObject *const 
 }
 
 /* Replaces the partials that are needed by the cotangent's products with them: a new reference. */
-static PyObject *shares_of_partials(Walk *walk, Step *step, PyObject *cotangent, PyObject *out) {
+static PyObject *shares_of_partials(Pullback *pullback, Step *step, PyObject *cotangent, PyObject *out) {
     PyObject *partials = call_rule(step, NULL, out);
     if (partials == NULL || !PyTuple_Check(partials) || PyTuple_GET_SIZE(partials) != PyTuple_GET_SIZE(step->inputs))
-        return partials; /* whoever distributes them complains */
+        return partials; /* whoever distributes them raises */
     PyObject *shares = PyTuple_New(PyTuple_GET_SIZE(partials));
     for (Py_ssize_t k = 0; shares != NULL && k < PyTuple_GET_SIZE(partials); k++) {
-        bool needed = walk->input_slots[step->first_slot + k] >= 0;
+        bool needed = pullback->input_slots[step->first_slot + k] >= 0;
         PyObject *share = needed ? scale_by_partial(cotangent, PyTuple_GET_ITEM(partials, k), true) : Py_NewRef(Py_None);
         if (share == NULL)
             Py_CLEAR(shares);
@@ -296,37 +296,37 @@ static PyObject *shares_of_partials(Walk *walk, Step *step, PyObject *cotangent,
 }
 
 /* What one node passes on to its inputs: 0, or -1 on error. */
-static int walk_node(Walk *walk, Step *step, Node *node, PyObject *cotangent) {
+static int visit_node(Pullback *pullback, Step *step, Node *node, PyObject *cotangent) {
     PyObject *out = PyList_Check(cotangent) ? PyObject_CallOneArg(callbacks.outputs_of, (PyObject *)node)
                                             : array_from_node((Node *)Py_NewRef(node));
     PyObject *shares = NULL;
     int by_partials = out == NULL ? -1 : is_stated_by_partials(step->op);
     if (by_partials >= 0)
-        shares = by_partials ? shares_of_partials(walk, step, cotangent, out) : call_rule(step, cotangent, out);
+        shares = by_partials ? shares_of_partials(pullback, step, cotangent, out) : call_rule(step, cotangent, out);
     Py_XDECREF(out);
-    int status = shares == NULL ? -1 : distribute(walk, step, shares);
+    int status = shares == NULL ? -1 : distribute(pullback, step, shares);
     Py_XDECREF(shares);
     return status;
 }
 
-static int walk_back(Walk *walk) {
+static int traverse_back(Pullback *pullback) {
     if (REQUIRED(output_type) == NULL || REQUIRED(outputs_of) == NULL)
         return -1;
-    for (Py_ssize_t i = walk->order.count - 1; i >= 0; i--) {
-        PyObject **slot = &walk->slots[walk->leaves.count + i];
+    for (Py_ssize_t i = pullback->order.count - 1; i >= 0; i--) {
+        PyObject **slot = &pullback->slots[pullback->leaves.count + i];
         PyObject *cotangent = *slot;
         if (cotangent == NULL)
             continue;
         *slot = NULL;
-        Step *step = &walk->steps[i];
-        Node *node = walk->order.items[i];
+        Step *step = &pullback->steps[i];
+        Node *node = pullback->order.items[i];
         if (Py_IS_TYPE(step->op, (PyTypeObject *)callbacks.output_type)) {
-            if (hand_on(walk, step, cotangent) < 0)
+            if (hand_on(pullback, step, cotangent) < 0)
                 return -1;
             continue;
         }
         Node *before = ingot_take_line_of(node);
-        int status = walk_node(walk, step, node, cotangent);
+        int status = visit_node(pullback, step, node, cotangent);
         Py_XDECREF(ingot_take_line_of(before));
         Py_XDECREF(before);
         Py_DECREF(cotangent);
@@ -339,10 +339,10 @@ static int walk_back(Walk *walk) {
 }
 
 /* Each cotangent under a handle of its own: several leaves may have the same, and users may assign to it. */
-static PyObject *leaf_cotangents(Walk *walk) {
-    PyObject *found = PyList_New(walk->leaves.count);
-    for (Py_ssize_t i = 0; found != NULL && i < walk->leaves.count; i++) {
-        PyObject *slot = walk->slots[i];
+static PyObject *leaf_cotangents(Pullback *pullback) {
+    PyObject *found = PyList_New(pullback->leaves.count);
+    for (Py_ssize_t i = 0; found != NULL && i < pullback->leaves.count; i++) {
+        PyObject *slot = pullback->slots[i];
         PyObject *own = slot == NULL ? Py_NewRef(Py_None) : array_from_node((Node *)Py_NewRef(((Array *)slot)->node));
         if (own == NULL)
             Py_CLEAR(found);
@@ -359,31 +359,31 @@ static PyObject *backward(PyObject *Py_UNUSED(module), PyObject *const *argument
         PyErr_SetString(PyExc_TypeError, "backward takes outputs, cotangents and leaves.");
         return NULL;
     }
-    Walk walk = {0};
+    Pullback pullback = {0};
     NodeList outputs = {0};
     PyObject *result = NULL;
     Py_ssize_t *output_slots = NULL;
-    int status = node_list_collect(arguments[0], &outputs) < 0 ? -1 : node_list_collect(arguments[2], &walk.leaves);
+    int status = node_list_collect(arguments[0], &outputs) < 0 ? -1 : node_list_collect(arguments[2], &pullback.leaves);
     if (status == 0) {
         output_slots = PyMem_Calloc((size_t)outputs.count + 1, sizeof *output_slots);
         if (output_slots == NULL) {
             PyErr_NoMemory();
             status = -1;
         } else {
-            status = walk_prepare(&walk, &outputs, output_slots);
+            status = pullback_prepare(&pullback, &outputs, output_slots);
         }
     }
     for (Py_ssize_t i = 0; status == 0 && i < outputs.count && i < PyList_GET_SIZE(arguments[1]); i++) {
         PyObject *cotangent = PyList_GET_ITEM(arguments[1], i);
         if (output_slots[i] >= 0 && cotangent != Py_None)
-            status = accumulate(&walk.slots[output_slots[i]], Py_NewRef(cotangent));
+            status = accumulate(&pullback.slots[output_slots[i]], Py_NewRef(cotangent));
     }
     if (status == 0)
-        status = walk_back(&walk);
+        status = traverse_back(&pullback);
     if (status == 0)
-        result = leaf_cotangents(&walk);
+        result = leaf_cotangents(&pullback);
     PyMem_Free(output_slots);
-    walk_clear(&walk);
+    pullback_clear(&pullback);
     node_list_release(&outputs);
     return result;
 }

@@ -10,7 +10,7 @@ static PyObject *process_stream;
 /* () -> where the user is: called for each new node of this thread while compile traces. */
 static _Thread_local PyObject *source_recorder;
 
-static uint64_t last_mark; /* walks hold the GIL from start to end, so one counter serves all threads */
+static uint64_t last_mark; /* traversals hold the GIL from start to end, so one counter serves all threads */
 
 uint64_t next_mark(void) {
     return ++last_mark;

@@ -1,4 +1,4 @@
-/* Lists of nodes that grow, for walks over graphs. */
+/* Lists of nodes that grow, for traversals of graphs. */
 #include "native.h"
 
 int node_list_push(NodeList *list, Node *node) {

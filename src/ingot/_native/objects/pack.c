@@ -10,7 +10,7 @@ typedef struct {
     Py_ssize_t shape[MAX_AXES];
     int ndim;
     int dtype;  /* the dtype number that holds all numbers seen so far */
-    char *next; /* where the next number goes, in the second walk */
+    char *next; /* where the next number goes, in the second pass */
 } Packing;
 
 static bool is_sequence(PyObject *object) {
@@ -47,7 +47,7 @@ static int number_dtype(PyObject *number) {
     return value < INT32_MIN || value > INT32_MAX ? INT64 : INT32;
 }
 
-/* The first walk: checks lengths and finds the dtype. False if anything but numbers and even lists is there. */
+/* The first pass: checks lengths and finds the dtype. False if anything but numbers and even lists is there. */
 static bool survey(Packing *packing, PyObject *sequence, int axis) {
     Py_ssize_t length = PySequence_Fast_GET_SIZE(sequence);
     if (length != packing->shape[axis])
@@ -78,7 +78,7 @@ static double as_double(PyObject *number) {
         packing->next += sizeof(type);          \
     } while (0)
 
-/* The second walk. No Python code runs in either, so the lists cannot change between them. */
+/* The second pass. No Python code runs in either, so the lists cannot change between them. */
 static void fill(Packing *packing, PyObject *sequence, int axis) {
     Py_ssize_t length = PySequence_Fast_GET_SIZE(sequence);
     for (Py_ssize_t i = 0; i < length; i++) {

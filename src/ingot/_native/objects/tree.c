@@ -164,7 +164,7 @@ static PyObject *replaced_dict(PyObject *dict, Replacement *with) {
     Py_ssize_t position = 0;
     while (PyDict_Next(copy, &position, &key, &value)) {
         PyObject *item = replaced(value, with);
-        /* The key is there already, so the dict may be changed while it is walked. */
+        /* The key is there already, so the dict may be changed while it is traversed. */
         if (item == NULL || PyDict_SetItem(copy, key, item) < 0)
             Py_CLEAR(copy);
         Py_XDECREF(item);

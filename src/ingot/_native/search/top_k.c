@@ -20,10 +20,10 @@
 #include "threads/pool.h"
 
 enum {
-    MOST_QUERIES = 144,        /* in a block, at most */
-    FEWEST_QUERIES = 8,        /* that are worth a product of matrices */
-    MOST_ROWS = 480,           /* in a tile, at most */
-    FEWEST_ROWS = 16,          /* in a tile, unless there are no more */
+    MAX_QUERIES = 144,         /* in a block, at most */
+    MIN_QUERIES = 8,           /* that are worth a product of matrices */
+    MAX_ROWS = 480,            /* in a tile, at most */
+    MIN_ROWS = 16,             /* in a tile, unless there are no more */
     PRODUCT_BLOCK = 1 << 19,   /* bytes of a block of queries for products of matrices */
     PRODUCT_TILE = 1 << 18,    /* bytes of a tile for products of matrices */
     DIRECT_TILE = 32 << 10,    /* bytes of a tile whose distances are computed number by number */
@@ -271,13 +271,13 @@ static void choose_sizes(Job *job) {
     job->worker_count = larger(1, smaller(worth, ALL_CANDIDATES / bytes));
     int64_t fitting = larger(1, ALL_CANDIDATES / (bytes * job->worker_count));
     int64_t laid_out = larger(ingot_panel_width(), PRODUCT_BLOCK / (larger(1, search->d) * (int64_t)sizeof(float)));
-    int64_t most = smaller(MOST_QUERIES, larger(FEWEST_QUERIES, laid_out));
+    int64_t most = smaller(MAX_QUERIES, larger(MIN_QUERIES, laid_out));
     job->block = larger(1, smaller(smaller(most, search->query_count), fitting));
     bool is_product = search->metric != METRIC_L1 && search->metric != METRIC_LINF;
-    job->scan.by_products = is_product && search->d > 0 && job->block >= FEWEST_QUERIES;
+    job->scan.by_products = is_product && search->d > 0 && job->block >= MIN_QUERIES;
     int64_t tile_bytes = job->scan.by_products ? PRODUCT_TILE : DIRECT_TILE;
     int64_t rows = tile_bytes / (larger(1, search->d) * (int64_t)sizeof(float));
-    job->scan.tile = larger(1, smaller(search->row_count, larger(FEWEST_ROWS, smaller(rows, MOST_ROWS))));
+    job->scan.tile = larger(1, smaller(search->row_count, larger(MIN_ROWS, smaller(rows, MAX_ROWS))));
     /* Each of about d + 8 roundings is off by half a unit in the last place; cosines have the lengths' errors, too. */
     job->scan.error = (search->metric == METRIC_COSINE ? 4 : 2) * 1.01 * (double)(search->d + 8) * FLT_EPSILON / 2;
 }

@@ -1,13 +1,13 @@
 /* The thread pool.
  *
- * A loop is cut into pieces, each thread that takes part owns a run of consecutive pieces (the same ones in the next
+ * A loop is cut into chunks, each thread that takes part owns a run of consecutive chunks (the same ones in the next
  * loop of the same size: their data may still be in that core's cache) and then helps itself to what others have not
- * begun. The caller never waits for a worker to arrive, only for pieces already begun: if the machine is busy and a
+ * begun. The caller never waits for a worker to arrive, only for chunks already begun: if the machine is busy and a
  * worker gets no core, the caller does all the work.
  *
  * `door` says whether there is a loop to join: OPEN, and the number of workers inside. A worker enters by adding one
  * while OPEN is set, which makes the description of the loop (`loop`) valid until it leaves by subtracting one. The
- * caller closes the door when no piece is left and waits for the number to become 0. */
+ * caller closes the door when no chunk is left and waits for the number to become 0. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -41,14 +41,14 @@ typedef struct {
 } Worker;
 
 typedef struct {
-    _Alignas(CACHE_LINE) atomic_llong next; /* the first piece of this thread's run that nobody has begun */
+    _Alignas(CACHE_LINE) atomic_llong next; /* the first chunk of this thread's run that nobody has begun */
     int64_t end;
 } Run;
 
 static struct {
     ingot_loop_body body;
     void *context;
-    int64_t begin, count, pieces;
+    int64_t begin, count, chunks;
     int threads;
 } loop;
 
@@ -139,9 +139,9 @@ static bool nobody_inside(unsigned value, unsigned before) {
 
 /* ---- doing the work ---- */
 
-static int64_t piece_begin(int64_t piece) {
-    int64_t size = loop.count / loop.pieces, larger = loop.count % loop.pieces;
-    return loop.begin + piece * size + (piece < larger ? piece : larger);
+static int64_t chunk_begin(int64_t chunk) {
+    int64_t size = loop.count / loop.chunks, larger = loop.count % loop.chunks;
+    return loop.begin + chunk * size + (chunk < larger ? chunk : larger);
 }
 
 static void work(int thread) {
@@ -149,11 +149,11 @@ static void work(int thread) {
         int owner = thread + i < loop.threads ? thread + i : thread + i - loop.threads;
         Run *run = &runs[owner];
         while (atomic_load_explicit(&run->next, memory_order_relaxed) < run->end) {
-            int64_t piece = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
-            if (piece >= run->end) {
+            int64_t chunk = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
+            if (chunk >= run->end) {
                 break;
             }
-            loop.body(loop.context, piece_begin(piece), piece_begin(piece + 1), thread);
+            loop.body(loop.context, chunk_begin(chunk), chunk_begin(chunk + 1), thread);
         }
     }
 }
@@ -273,7 +273,7 @@ void ingot_stop_pool(void) {
 /* ---- spreading a loop ---- */
 
 static void prepare_runs(void) {
-    int64_t size = loop.pieces / loop.threads, larger = loop.pieces % loop.threads, begin = 0;
+    int64_t size = loop.chunks / loop.threads, larger = loop.chunks % loop.threads, begin = 0;
     for (int i = 0; i < loop.threads; i++) {
         runs[i].end = begin + size + (i < larger);
         atomic_store_explicit(&runs[i].next, begin, memory_order_relaxed);
@@ -298,9 +298,9 @@ void ingot_parallel_range(ingot_loop_body body, void *context, int64_t begin, in
     if (count <= 0) {
         return;
     }
-    int64_t most_pieces = count / (grain < 1 ? 1 : grain);
+    int64_t most_chunks = count / (grain < 1 ? 1 : grain);
     int threads = ingot_num_threads();
-    threads = most_pieces < threads ? (int)most_pieces : threads;
+    threads = most_chunks < threads ? (int)most_chunks : threads;
     bool free = false;
     if (threads <= 1 || inside_loop || !atomic_compare_exchange_strong(&taken, &free, true)) {
         body(context, begin, end, 0);
@@ -310,12 +310,12 @@ void ingot_parallel_range(ingot_loop_body body, void *context, int64_t begin, in
         start_workers(threads);
         threads = started < threads ? started : threads;
     }
-    int64_t pieces = (int64_t)threads * CHUNKS_PER_THREAD;
+    int64_t chunks = (int64_t)threads * CHUNKS_PER_THREAD;
     loop.body = body;
     loop.context = context;
     loop.begin = begin;
     loop.count = count;
-    loop.pieces = pieces < most_pieces ? pieces : most_pieces;
+    loop.chunks = chunks < most_chunks ? chunks : most_chunks;
     loop.threads = threads;
     prepare_runs();
     atomic_store(&door, OPEN);

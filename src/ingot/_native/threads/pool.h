@@ -14,7 +14,7 @@
  * of `body` that run at the same time in one loop have the same. */
 typedef void (*ingot_loop_body)(void *context, int64_t begin, int64_t end, int thread);
 
-/* Calls `body` on pieces that cover 0 <= i < count, each of at least `grain` (or all of `count`, if that is less). */
+/* Calls `body` on chunks that cover 0 <= i < count, each of at least `grain` (or all of `count`, if that is less). */
 void ingot_parallel_for(ingot_loop_body body, void *context, int64_t count, int64_t grain);
 
 /* The same for begin <= i < end. */

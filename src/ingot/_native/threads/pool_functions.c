@@ -31,23 +31,23 @@ static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *number) 
 typedef struct {
     int64_t begin, end;
     int thread;
-} Piece;
+} Chunk;
 
 typedef struct {
-    Piece *pieces;
+    Chunk *chunks;
     int64_t room;
     atomic_llong used;
     bool nested;
 } Record;
 
 typedef struct {
-    atomic_llong pieces, covered;
+    atomic_llong chunks, covered;
 } Inner;
 
 static void count_piece(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     Inner *inner = context;
-    atomic_fetch_add(&inner->pieces, 1);
+    atomic_fetch_add(&inner->chunks, 1);
     atomic_fetch_add(&inner->covered, end - begin);
 }
 
@@ -55,18 +55,18 @@ static void record_piece(void *context, int64_t begin, int64_t end, int thread) 
     Record *record = context;
     if (record->nested) {
         Inner inner;
-        atomic_init(&inner.pieces, 0);
+        atomic_init(&inner.chunks, 0);
         atomic_init(&inner.covered, 0);
         ingot_parallel_for(count_piece, &inner, end - begin, 1);
         end = begin + atomic_load(&inner.covered);
-        thread = (int)atomic_load(&inner.pieces);
+        thread = (int)atomic_load(&inner.chunks);
     }
     for (volatile int i = 0; i < 1000; i++) {
-        /* about a microsecond, in which another thread can take the next piece */
+        /* about a microsecond, in which another thread can take the next chunk */
     }
     int64_t index = atomic_fetch_add(&record->used, 1);
     if (index < record->room) {
-        record->pieces[index] = (Piece){begin, end, thread};
+        record->chunks[index] = (Chunk){begin, end, thread};
     }
 }
 
@@ -78,8 +78,8 @@ static PyObject *parallel_for_probe(PyObject *Py_UNUSED(module), PyObject *argum
     }
     Record record = {.room = 8 * INGOT_MAXIMUM_THREADS, .nested = nested};
     atomic_init(&record.used, 0);
-    record.pieces = malloc((size_t)record.room * sizeof(Piece));
-    if (record.pieces == NULL) {
+    record.chunks = malloc((size_t)record.room * sizeof(Chunk));
+    if (record.chunks == NULL) {
         return PyErr_NoMemory();
     }
     Py_BEGIN_ALLOW_THREADS
@@ -87,14 +87,14 @@ static PyObject *parallel_for_probe(PyObject *Py_UNUSED(module), PyObject *argum
     Py_END_ALLOW_THREADS
     PyObject *result = PyList_New(0);
     for (int64_t i = 0; result != NULL && i < atomic_load(&record.used); i++) {
-        Piece *piece = &record.pieces[i];
-        PyObject *entry = Py_BuildValue("LLi", (long long)piece->begin, (long long)piece->end, piece->thread);
+        Chunk *chunk = &record.chunks[i];
+        PyObject *entry = Py_BuildValue("LLi", (long long)chunk->begin, (long long)chunk->end, chunk->thread);
         if (entry == NULL || PyList_Append(result, entry) < 0) {
             Py_CLEAR(result);
         }
         Py_XDECREF(entry);
     }
-    free(record.pieces);
+    free(record.chunks);
     return result;
 }
 
@@ -102,8 +102,8 @@ static PyMethodDef functions[] = {
     {"get_num_threads", get_num_threads, METH_NOARGS, "get_num_threads(): how many threads a loop is spread over"},
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads(threads): from the next loop on; returns the old number"},
     {"parallel_for_probe", parallel_for_probe, METH_VARARGS,
-     "parallel_for_probe(count, grain, nested=False): the (begin, end, thread) of each piece of a loop, for tests; with "
-     "nested, a loop is run in each piece and (begin, begin + what it covered, its number of pieces) returned"},
+     "parallel_for_probe(count, grain, nested=False): the (begin, end, thread) of each chunk of a loop, for tests; with "
+     "nested, a loop is run in each chunk and (begin, begin + what it covered, its number of chunks) returned"},
     {NULL, NULL, 0, NULL},
 };
 

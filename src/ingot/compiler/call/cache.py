@@ -34,8 +34,8 @@ __all__ = [
     "cache_of",
 ]
 
-MOST_ENTRIES = 256
-MOST_INSTANCES = 256  # of one trace for all shapes
+MAX_ENTRIES = 256
+MAX_INSTANCES = 256  # of one trace for all shapes
 MAX_PROGRAMS = 32  # of one trace for all shapes, by conditions on these
 MAX_FAST_ENTRIES = 512
 MAX_GUARDED_ENTRIES = 8  # for one signature, by what attributes were
@@ -98,10 +98,10 @@ class Variant:
     def add(self, shapes: Shapes, instance: Instance) -> list[Instance]:
         """Adds an instance; those used longest ago may go, and are returned."""
         self.instances[shapes] = instance
-        if len(self.instances) <= MOST_INSTANCES:
+        if len(self.instances) <= MAX_INSTANCES:
             return []
         # several at once: shapes that are new at each call should not pay for it each time
-        return _drop_oldest(self.instances, MOST_INSTANCES - MOST_INSTANCES // 4)
+        return _drop_oldest(self.instances, MAX_INSTANCES - MAX_INSTANCES // 4)
 
 
 @dataclass
@@ -116,8 +116,8 @@ class Entry:
     def add(self, variant: Variant) -> list[Instance]:
         """Adds a variant; the oldest may go, whose instances are returned."""
         self.variants.insert(0, variant)
-        dropped = self.variants[MOST_INSTANCES:]
-        del self.variants[MOST_INSTANCES:]
+        dropped = self.variants[MAX_INSTANCES:]
+        del self.variants[MAX_INSTANCES:]
         return [instance for variant in dropped for instance in variant.instances.values()]
 
     @property
@@ -190,7 +190,7 @@ class FunctionCache:
         if entry is None:
             entry = self.entries[key] = Entry(described)
         self._forget(entry.add(variant))
-        for dropped in _drop_oldest(self.entries, MOST_ENTRIES):
+        for dropped in _drop_oldest(self.entries, MAX_ENTRIES):
             self._forget(dropped.instances)
 
     def _forget(self, instances: list[Instance]) -> None:

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 CAPTURED_PREFIX = "captured "  # what the names of captured arrays begin with
-MOST_CHANGES_NAMED = 4  # in one reason; the others are counted
+MAX_CHANGES_NAMED = 4  # in one reason; the others are counted
 
 
 @dataclass(frozen=True)
@@ -136,12 +136,12 @@ def difference(before: Sequence[Description], now: Description) -> str:
     if not before:
         return "the first call"
     nearest = min((_changes(old, now) for old in before), key=len)
-    if len(nearest) > MOST_CHANGES_NAMED + 1:
+    if len(nearest) > MAX_CHANGES_NAMED + 1:
         # The first step of an optimizer adds state for each parameter of a model. What the caller
         # passed is told before that.
         nearest.sort(key=lambda change: change.startswith(CAPTURED_PREFIX))
-        left_out = len(nearest) - MOST_CHANGES_NAMED
-        nearest[MOST_CHANGES_NAMED:] = [f"and {left_out} more changes"]
+        left_out = len(nearest) - MAX_CHANGES_NAMED
+        nearest[MAX_CHANGES_NAMED:] = [f"and {left_out} more changes"]
     return "; ".join(nearest) if nearest else "the arguments are nested or shared in another way"
 
 

@@ -31,7 +31,7 @@ def skeleton(
 ) -> tuple[Hashable, Numbers]:
     """What graphs of one kind share, and the numbers in which they differ."""
     numbers: list[int] = []
-    number_of = {leaf: -1 - place for place, leaf in enumerate(leaves)}
+    number_of = {leaf: -1 - index for index, leaf in enumerate(leaves)}
     parts: list[Any] = [tuple(wanted)]
     for leaf in leaves:
         parts.append(leaf.dtype)
@@ -79,13 +79,13 @@ class _Relations:
         self.terms: list[tuple[int | None, int, int]] = []
         self._known: dict[Numbers, tuple[int | None, int, int]] = {}
         self._columns: list[Numbers] = []
-        for place, column in enumerate(zip(*examples, strict=True)):
+        for index, column in enumerate(zip(*examples, strict=True)):
             found = self._known.get(column)
             if found is None:
-                found = self._known[column] = self._term(place, column)
+                found = self._known[column] = self._term(index, column)
             self.terms.append(found)
 
-    def _term(self, place: int, column: Numbers) -> tuple[int | None, int, int]:
+    def _term(self, index: int, column: Numbers) -> tuple[int | None, int, int]:
         if len(set(column)) == 1:
             return None, 0, column[0]
         for number, other in enumerate(self._columns):
@@ -95,7 +95,7 @@ class _Relations:
             factor = column[0] // other[0] if other[0] else 0
             if factor > 1 and all(a == b * factor for a, b in zip(column, other, strict=True)):
                 return number, factor, 0
-        self.dimensions.append(place)
+        self.dimensions.append(index)
         self._columns.append(column)
         return len(self.dimensions) - 1, 1, 0
 
@@ -104,12 +104,12 @@ class _Relations:
         on each other in another way.
         """
         lines = ["def found(n):"]
-        lines += [f" d{number} = n[{place}]" for number, place in enumerate(self.dimensions)]
+        lines += [f" d{number} = n[{index}]" for number, index in enumerate(self.dimensions)]
         conditions = []
-        for place, (number, factor, added) in enumerate(self.terms):
+        for index, (number, factor, added) in enumerate(self.terms):
             value = str(added) if number is None else f"d{number}*{factor}+{added}"
-            if number is None or self.dimensions[number] != place:
-                conditions.append(f"n[{place}] == {value}")
+            if number is None or self.dimensions[number] != index:
+                conditions.append(f"n[{index}] == {value}")
         if conditions:
             lines.append(f" if not ({' and '.join(conditions)}): return None")
         lines.append(f" return [{', '.join(f'd{k}' for k in range(len(self.dimensions)))}]")
@@ -174,7 +174,7 @@ def generalised(
         sources = [made[source] for source in node.inputs]
         made[node] = Step(op, sources, shape, node.dtype, node.stream, position)
     steps = list(dict.fromkeys(made.values()))
-    return dimensions_of, sizes, Tape(inputs, [made[nodes[place]] for place in wanted], steps)
+    return dimensions_of, sizes, Tape(inputs, [made[nodes[index]] for index in wanted], steps)
 
 
 def _holds_size(value: Any) -> bool:

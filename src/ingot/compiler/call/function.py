@@ -201,7 +201,7 @@ class CompiledFunction(FastCall):
                     "explain it outside."
                 )
             shapes = self._shapes(arrays)
-            states = [state[place] for state, place in traced.followed]
+            states = [state[position] for state, position in traced.followed]
         values = traced.guards.values(shapes)
         mode = compile_mode()
         if mode is CompileMode.disabled:
@@ -335,14 +335,14 @@ class CompiledFunction(FastCall):
 
     def _run_with_state(self, call: Call, instance: Instance, arrays: list[array]) -> Any:
         traced = instance.trace
-        states = [state[place] for state, place in traced.followed]
+        states = [state[position] for state, position in traced.followed]
         results: tuple[array, ...] = ()
         if traced.tape.outputs:
             results = apply_multiple(instance.op, *arrays, *states)
         result = None
         with uninterrupted():  # all of it is updated, or nothing
-            for state, place, output in traced.updates:
-                state[place] = results[output]
+            for state, position, output in traced.updates:
+                state[position] = results[output]
             if traced.recipe is not None:
                 result = traced.recipe.replay(call.roots, results, instance.values)
         if instance.result is None:

@@ -106,7 +106,7 @@ def gathers(step: Step) -> bool:
 
 
 def inputs_at_place(step: Step) -> tuple[Step, ...]:
-    """The inputs of which a step takes the element at its own place; a gather reads the first
+    """The inputs of which a step takes the element at its own position; a gather reads the first
     anywhere, so that must be in memory.
     """
     return step.inputs[1:] if gathers(step) else step.inputs

@@ -216,10 +216,10 @@ class Sizes:
             for count in range(len(monomial) + 1):
                 for kept in combinations(range(len(monomial)), count):
                     part = factor
-                    for place, low in enumerate(lows):
-                        if place not in kept:
+                    for position, low in enumerate(lows):
+                        if position not in kept:
                             part *= low
-                    key = tuple(monomial[place] for place in kept)
+                    key = tuple(monomial[position] for position in kept)
                     shifted[key] = shifted.get(key, 0) + part
         total = x.constant + shifted.pop((), 0)
         for monomial, factor in shifted.items():

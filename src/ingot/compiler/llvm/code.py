@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-# Loops of so many turns LLVM would write out, though they are better vectorised.
+# Loops of so many iterations LLVM would write out, though they are better vectorised.
 _SHORT_LOOPS = range(9, 65)
 
 
@@ -114,13 +114,13 @@ class Code:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}  # intrinsics and functions that the code calls
-        # whether each turn of a loop touches places of its own, which LLVM then need not prove
+        # whether each iteration of a loop touches elements of its own: LLVM need not prove that
         self.parallel = False
         self._access_group = ""
         self._count = 0
         self.block = "entry"  # the label of the block that is being written
         # how many elements the loop being written should take at once; 0: as LLVM chooses, which
-        # complains on standard error about loops that cannot be vectorised if it is given a number
+        # warns on standard error of loops that cannot be vectorised if it is given a number
         self.lanes = 0
         self._loops = 0  # how many are written
         self.metadata: list[str] = []  # what stands behind the functions
@@ -275,7 +275,7 @@ class Code:
         self.label(done)
 
     def _hints(self, begin: Register, end: Register, step: int, asked: Sequence[str]) -> str:
-        """What LLVM is told about a loop: that its turns may overlap, the width that its body asked
+        """What LLVM is told about a loop: that its iterations may overlap, the width that it asked
         for, which is the innermost around it, and not to write out a short loop of known length
         before it looks for vectors: then there would be no loop left to vectorise.
         """
@@ -293,19 +293,19 @@ class Code:
         if not hints:
             return ""
         first = len(self.metadata)
-        places = range(first + 1, first + 1 + len(hints))
-        together = ", ".join(f"!{place}" for place in (first, *places))
+        slots = range(first + 1, first + 1 + len(hints))
+        together = ", ".join(f"!{slot}" for slot in (first, *slots))
         self.metadata.append(f"!{first} = distinct !{{{together}}}")
-        self.metadata += [f"!{place} = {hint}" for place, hint in zip(places, hints, strict=True)]
+        self.metadata += [f"!{slot} = {hint}" for slot, hint in zip(slots, hints, strict=True)]
         return f", !llvm.loop !{first}"
 
 
 class Loop:
-    """A loop while its body is written: `index`, and the values it carries from one turn to the
-    next.
+    """A loop while its body is written: `index`, and the values that it carries from one iteration
+    to the next.
     """
 
     def __init__(self, index: Register, carried: list[Register]) -> None:
         self.index = index
-        self.carried = carried  # as the turn finds them; after the loop, its results
-        self.updated = list(carried)  # as the turn leaves them: to be replaced by the body
+        self.carried = carried  # as the iteration finds them; after the loop, its results
+        self.updated = list(carried)  # as the iteration leaves them: to be replaced by the body

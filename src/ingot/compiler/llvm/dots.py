@@ -33,8 +33,8 @@ def bytes(code: Code, total: Register, a: Register, b: Register) -> Register:
     if lanes in _BITS and "avx512_vnni" in processor_features():
         name = f"llvm.x86.avx512.vpdpbusd.{_BITS[lanes]}"
         return code.call(total.type, name, total, a, b)
-    for place in range(4):
-        up = code.constant(8 * (3 - place), a)
+    for position in range(4):
+        up = code.constant(8 * (3 - position), a)
         down = code.constant(24, a)
         left = code.binary("lshr", code.binary("shl", a, up), down)
         right = code.binary("ashr", code.binary("shl", b, up), down)

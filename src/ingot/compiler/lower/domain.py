@@ -37,12 +37,12 @@ CACHE_LINE = 64
 
 @dataclass(frozen=True)
 class Operand:
-    """A value in memory that a kernel reads or writes: its place among the arguments and its
+    """A value in memory that a kernel reads or writes: its position among the arguments and its
     strides in bytes. For positions, which are not in memory, there is no argument, and the strides
     are by how much they grow.
 
     `strides` has an entry for each axis of the group's domain; for values with one element a row,
-    those of the reduced axes are 0. Where a reduction walks an axis from its end, `offset` leads
+    those of the reduced axes are 0. Where a reduction begins at the end of an axis, `offset` leads
     there, and the strides lead back.
     """
 
@@ -50,7 +50,7 @@ class Operand:
     argument: int | None
     dtype: Dtype
     strides: tuple[int, ...]
-    offset: int = 0  # of the element at which walks begin
+    offset: int = 0  # of the element at which the loops begin
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def operands_of(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> tuple[
     reads = [step for step in plain if not isinstance(step.op, Iota)]
     counts = [step for step in plain if isinstance(step.op, Iota)]
     gathers = [step for step in group.steps if isinstance(step.op, Gather)]
-    # the step whose memory it is, the shape that is walked, the strides along that
+    # the step whose memory it is, the shape that is traversed, the strides along that
     rows: list[tuple[Step, tuple[int, ...], tuple[int, ...]]] = [
         *((step, step.shape, strides_of[step]) for step in reads),
         *((step.inputs[0], step.shape, _gathered_strides(step, strides_of)) for step in gathers),
@@ -137,7 +137,7 @@ def depends_on_order(group: Group) -> bool:
 
 
 def _with_sorted(order: list[int], reduced: tuple[int, ...]) -> list[int]:
-    """An order of axes in which the reduced ones take their own places by their numbers."""
+    """An order of axes in which the reduced ones take their own positions by their numbers."""
     remaining = iter(sorted(reduced))
     return [next(remaining) if axis in reduced else axis for axis in order]
 
@@ -190,9 +190,9 @@ def _over_domain(shape: tuple[int, ...], strides: tuple[int, ...], group: Group)
 
 
 def _natural_order(group: Group, strides: list[tuple[int, ...]]) -> list[int]:
-    """The axes of a group's domain in the order in which its reductions walk them: as they lie in
-    memory, the longest strides first. Where rows are walked again with what they were reduced to,
-    the reduced axes stay last; so they do where what is kept of each is too narrow for vectors.
+    """The axes of a group's domain in the order of its reductions' loops: as they lie in memory,
+    the longest strides first. Where rows are traversed again with what they were reduced to, the
+    reduced axes stay last; so they do where what is kept of each is too short for vectors.
     Maps keep their order, which is that of what they write.
     """
     axes = list(range(len(group.domain)))
@@ -212,7 +212,7 @@ def _natural_order(group: Group, strides: list[tuple[int, ...]]) -> list[int]:
         and group.domain[order[-1]] < MIN_INNER_COLUMNS
         and all(abs(each[order[-2]]) < CACHE_LINE for each in strides)
     ):
-        first = next(place for place, axis in enumerate(order) if axis in reduced)
+        first = next(position for position, axis in enumerate(order) if axis in reduced)
         order.insert(first, order.pop())
     return order
 
@@ -257,7 +257,7 @@ def reads_rows_again(group: Group) -> bool:
 def _collapse(
     lengths: tuple[int, ...], kinds: list[int], strides: list[tuple[int, ...]]
 ) -> tuple[tuple[int, ...], list[int], list[tuple[int, ...]]]:
-    """Joins neighbouring axes of one kind that every operand walks as one."""
+    """Joins neighbouring axes of one kind that every operand traverses as one."""
     if not lengths:
         return (), [], strides
     groups: list[list[int]] = [[0]]

@@ -101,9 +101,9 @@ class GroupBuilder(NestBuilder):
             *(operand.strides[axis] for axis in found.axes),
             *(strides[a] for a in op.axes),
         ]
-        order = sorted(range(len(lengths)), key=lambda place: -abs(distances[place]))
-        buffer.shape = tuple(extent(lengths[place]) for place in order)
-        buffer.strides = tuple(extent(distances[place]) for place in order)
+        order = sorted(range(len(lengths)), key=lambda slot: -abs(distances[slot]))
+        buffer.shape = tuple(extent(lengths[slot]) for slot in order)
+        buffer.strides = tuple(extent(distances[slot]) for slot in order)
         return found, order
 
     def lanes(self, axis: int, without: Collection[Step] = ()) -> int:
@@ -184,7 +184,7 @@ class GroupBuilder(NestBuilder):
         found = op.emit_indices(self.words, shape, *indices)
         checked = [self.checked(one, shape[axis]) for one, axis in zip(found, op.axes, strict=True)]
         at = (*memory.index(spot), *checked)
-        return self.load(memory.buffer, [at[place] for place in order])
+        return self.load(memory.buffer, [at[slot] for slot in order])
 
     def reduced_input(self, reduction: Step, known: Known, spot: Spot) -> Value:
         """What a reduction combines at a spot."""

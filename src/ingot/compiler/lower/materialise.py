@@ -16,7 +16,7 @@ __all__ = ["Materialise", "copy_of"]
 
 @dataclass(frozen=True)
 class Materialise(Map):
-    """The elements of a value, at a place of their own."""
+    """The elements of a value, in memory of their own."""
 
     def infer(self, x: Any) -> Any:
         return x.shape, x.dtype

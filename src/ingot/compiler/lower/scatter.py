@@ -56,7 +56,7 @@ class _Scatter(NestBuilder):
             ]
         )
         # what the indices have elements along: updates, and each of the indices
-        self.turns = _joined(
+        self.update_axes = _joined(
             [
                 (length, [in_updates[position + axis], *(strides_of[i][axis] for i in indices)])
                 for axis, length in enumerate(indices[0].shape)
@@ -68,9 +68,11 @@ class _Scatter(NestBuilder):
             for n, axis in zip(self.indexed, self.op.axes, strict=True)
         ]
         self.base = self._operand(base, 0, [*_along(rows, 0), *_along(self.row, 0)])
-        self.updates = self._operand(updates, 1, [*_along(self.turns, 0), *_along(self.row, 1)])
+        self.updates = self._operand(
+            updates, 1, [*_along(self.update_axes, 0), *_along(self.row, 1)]
+        )
         self.indices = [
-            self._operand(index, 2 + number, _along(self.turns, 1 + number))
+            self._operand(index, 2 + number, _along(self.update_axes, 1 + number))
             for number, index in enumerate(indices)
         ]
         self.out = self._operand(step, 2 + len(indices), [*_along(rows, 1), *_along(self.row, 2)])
@@ -82,14 +84,14 @@ class _Scatter(NestBuilder):
     def build(self) -> None:
         """Builds the nest."""
         rows, width = prod(self.indexed), prod(length for length, _ in self.row)
-        updates = prod(length for length, _ in self.turns)
+        updates = prod(length for length, _ in self.update_axes)
         height = _height(rows, width)
         ranges = -(-rows // height) if rows > height else 1
         with self.parallel((ranges,), -(-(rows * width) // ranges) + updates) as (part,):
             low = affine(part) * height
             with self.apart(self.base, self.out):
                 self._copy_rows(low, height, rows)
-            self._loops(self.turns, (), lambda turn: self._update(turn, low, height))
+            self._loops(self.update_axes, (), lambda at: self._update(at, low, height))
 
     def _copy_rows(self, low: Affine, height: int, rows: int) -> None:
         def copy(at: tuple[Affine, ...]) -> None:
@@ -101,17 +103,17 @@ class _Scatter(NestBuilder):
             along = self.split(row, self.indexed) if several else (row,)
             self._loops(self.row, tuple(map(affine, along)), copy)
 
-    def _update(self, turn: tuple[Affine, ...], low: Affine, height: int) -> None:
+    def _update(self, update: tuple[Affine, ...], low: Affine, height: int) -> None:
         """Combines one update into its row, if that is in the range."""
         found = [
-            self.op.emit_index(self.words, self.load(index, turn), length)
+            self.op.emit_index(self.words, self.load(index, update), length)
             for index, length in zip(self.indices, self.indexed, strict=True)
         ]
         along = [self.checked(at, n) for at, n in zip(found, self.indexed, strict=True)]
 
         def combine(at: tuple[Affine, ...]) -> None:
             target: tuple[Affine | Value, ...] = (*along, *at)
-            old, new = self.load(self.out, target), self.load(self.updates, (*turn, *at))
+            old, new = self.load(self.out, target), self.load(self.updates, (*update, *at))
             self.store(self.op.emit_combined(self.words, old, new), self.out, target)
 
         if height >= prod(self.indexed):
@@ -131,7 +133,7 @@ class _Scatter(NestBuilder):
         if not axes:
             body(outer)
             return
-        kind = "vector" if len(axes) == 1 and axes is not self.turns else "for"
+        kind = "vector" if len(axes) == 1 and axes is not self.update_axes else "for"
         with self.loop(0, axes[0][0], kind=kind) as index:
             self._loops(axes[1:], (*outer, affine(index)), body)
 

@@ -23,7 +23,7 @@ _X86_64 = 62
 _SYMBOL_TABLE, _RELOCATIONS, _NO_BITS = 2, 4, 8
 _ALLOCATED, _WRITTEN, _THREAD_LOCAL = 2, 1, 0x400
 
-# How a reference is computed, by its number: the address, or the distance to it, or to the place
+# How a reference is computed, by its number: the address, or the distance to it, or to the position
 # in a table that holds it; calls may go through a jump instead.
 _ADDRESS, _DISTANCE, _CALL, _THROUGH_TABLE = (1,), (2,), (4,), (9, 41, 42)
 _JUMP = b"\xff\x25\x00\x00\x00\x00"  # jmp [rip]: to the address that follows

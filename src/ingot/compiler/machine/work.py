@@ -18,7 +18,7 @@ from ingot.graph.source import Source
 
 __all__ = ["About", "KernelCode", "Work", "bytes_in_memory", "group_name"]
 
-MOST_NAMES = 4  # ops that the name of a kernel lists
+MAX_NAMES = 4  # ops that the name of a kernel lists
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,8 @@ def group_name(steps: list[Step]) -> str:
     ops = [step.op for step in steps if step.op is not None]
     names = [type(op).__name__ for op in ops if not isinstance(op, View)]
     names = list(dict.fromkeys(names or [type(op).__name__ for op in ops]))
-    more = len(names) - MOST_NAMES
-    return " ".join(names[:MOST_NAMES]) + (f" +{more}" if more > 0 else "")
+    more = len(names) - MAX_NAMES
+    return " ".join(names[:MAX_NAMES]) + (f" +{more}" if more > 0 else "")
 
 
 def _takes_by_index(step: Step, source: Step) -> bool:

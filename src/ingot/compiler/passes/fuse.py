@@ -9,7 +9,7 @@ addresses. What remains (products of matrices, sorting) stays single.
 Groups cannot depend on each other in a circle: each has a level; a value that a group at level n
 writes can be read by others from level n + 1 on; steps join the groups of their inputs only at the
 highest of these levels, to which groups that nothing outside reads so far are raised. So a path
-that leaves a group leads to higher levels and never back. All this takes one walk over the tape.
+that leaves a group leads to higher levels and never back. All this takes one pass over the tape.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class _Fuser:
         self.readers: dict[tuple[Step, int], list[_Part]] = {}  # of a large value, by their level
         self.waiting: set[Step] = set()  # casts that join the group of the one step that takes them
         self.users = tape.users()
-        self.shown = set(tape.outputs)
+        self.live_out = set(tape.outputs)
 
     def run(self) -> list[Group]:
         for step in self.tape.steps:
@@ -139,7 +139,7 @@ class _Fuser:
     # How each role joins
 
     def _map(self, step: Step) -> None:
-        if step not in self.shown and single_reader(step, self.users[step]):
+        if step not in self.live_out and single_reader(step, self.users[step]):
             self.waiting.add(step)
         else:
             self._join(step, without_ones(step.shape))
@@ -266,11 +266,11 @@ class _Fuser:
                     return part
         return _Part(domain, level)
 
-    def _open_readers(self, place: tuple[Step, int]) -> list[_Part]:
+    def _open_readers(self, index: tuple[Step, int]) -> list[_Part]:
         """The groups that read a value at a level and can still grow."""
-        found = {id(part): part for part in map(_Part.final, self.readers.get(place, ()))}
-        self.readers[place] = [part for part in found.values() if len(part.steps) < MAX_GROUP_STEPS]
-        return self.readers[place]
+        found = {id(part): part for part in map(_Part.final, self.readers.get(index, ()))}
+        self.readers[index] = [part for part in found.values() if len(part.steps) < MAX_GROUP_STEPS]
+        return self.readers[index]
 
     def _fits(
         self,

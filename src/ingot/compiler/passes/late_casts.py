@@ -1,10 +1,10 @@
-"""Late casts: a cast that widens is done where it is read.
+"""Late casts: an upcast is done where it is read.
 
 What comes in is an expanded tape; what goes out is one with the same results in which every kernel
 that takes such a cast has one of its own, which the fuser puts beside it. So what is in memory
-between kernels is the narrow value: the mask of a relu or of dropout takes a byte an element on its
-way to the backward pass, not four. Where something else than a kernel takes the cast as well, it is
-in memory anyway, and all take it from there.
+between kernels is the smaller value: the mask of a relu or of dropout takes a byte an element, not
+four, on its way to the backward pass. Where something else than a kernel takes the cast as well, it
+is in memory anyway, and all take it from there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["late_casts", "single_reader"]
 def late_casts(tape: Tape, options: Options) -> Tape:
     """The tape with a cast for each kernel's step that takes one."""
     users = tape.users()
-    shown = set(tape.outputs)
+    live_out = set(tape.outputs)
     replaced: dict[Step, Step] = {}
     given: set[Step] = set()  # casts that a first reader took; the next ones get copies
     steps: list[Step] = []
@@ -30,7 +30,7 @@ def late_casts(tape: Tape, options: Options) -> Tape:
             if source in given:
                 kept = Step(kept.op, kept.inputs, kept.shape, kept.dtype, kept.stream, kept.source)
                 steps.append(kept)
-            elif source not in shown and _is_late(source, users[source]):
+            elif source not in live_out and _is_late(source, users[source]):
                 given.add(source)
             inputs[source] = kept
         replaced[step] = step.with_inputs([inputs[source] for source in step.inputs])

@@ -1,9 +1,9 @@
 """Simplify: a tape with the same results and fewer steps.
 
-In one walk over the tape, inputs first: scalars of equal value become one, what is computed element
+In one pass over the tape, inputs first: scalars of equal value become one, what is computed element
 by element from constants of one element, also repeated ones, is such a constant, no-ops give way to
 their inputs, and steps with equal ops over the same inputs become one. Since a step's inputs are
-final before it is looked at, one walk reaches the fixed point, in time linear in the number of
+final before it is looked at, one pass reaches the fixed point, in time linear in the number of
 steps. What no output needs is dropped.
 """
 
@@ -38,7 +38,7 @@ class _Simplifier:
         self.first_of: dict[Hashable, Step] = {}
         self.origin: dict[Step, Step] = {}  # what a step that stays was on the tape that came in
         self.op_identities: dict[int, Any] = {}
-        self.shown: dict[Step, Step] = {}  # what is below a view and the views below it
+        self.underlying: dict[Step, Step] = {}  # what is below a view and the views below it
 
     def run(self) -> Tape:
         for step in self.tape.steps:
@@ -78,24 +78,24 @@ class _Simplifier:
             self.first_of[identity] = kept
         self.origin[kept] = origin
         if _is_view(kept):
-            self.shown[kept] = self._shown(kept.inputs[0])
+            self.underlying[kept] = self._underlying(kept.inputs[0])
         return kept
 
-    def _shown(self, step: Step) -> Step:
+    def _underlying(self, step: Step) -> Step:
         """What is below all views."""
-        return self.shown.get(step, step)
+        return self.underlying.get(step, step)
 
     def _is_map_of_repeated_constants(self, step: Step) -> bool:
         return (
             isinstance(step.op, Map)
             and len(step.inputs) > 0
-            and all(_is_scalar_constant(self._shown(source)) for source in step.inputs)
+            and all(_is_scalar_constant(self._underlying(source)) for source in step.inputs)
             and _has_one_value(step)
         )
 
     def _repeated(self, step: Step, origin: Step) -> Step:
         """A map of constants that views repeat: the constant that it is, under the same views."""
-        folded = self._merged(_folded(step, list(map(self._shown, step.inputs))), origin)
+        folded = self._merged(_folded(step, list(map(self._underlying, step.inputs))), origin)
         for view in min(map(_views, step.inputs), key=len):
             made = Step(view.op, (folded,), view.shape, step.dtype, step.stream, step.source)
             folded = self._merged(made, origin)

@@ -1,4 +1,4 @@
-"""Arena: places in one block of memory for the values between a program's inputs and outputs."""
+"""Arena: offsets in one block of memory for the values between a program's inputs and outputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Arena:
         self._free: list[tuple[int, int]] = []  # (offset, size), by offset
 
     def take(self, nbytes: int) -> int:
-        """The offset of a free place: the smallest that fits."""
+        """The offset of a free block: the smallest that fits."""
         wanted = max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT)
         fitting = [(size, offset) for offset, size in self._free if size >= wanted]
         if fitting:
@@ -34,7 +34,7 @@ class Arena:
         return offset
 
     def give_back(self, offset: int, nbytes: int) -> None:
-        """Makes a place free again."""
+        """Makes a block free again."""
         self._add(offset, max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT))
 
     def _add(self, offset: int, size: int) -> None:

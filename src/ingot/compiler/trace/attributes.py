@@ -82,9 +82,9 @@ class AttributeGuards:
         broken = _native.broken_guard(self.guards, objects) if self.guards else None
         if broken is None:
             return ""
-        place, source, name, _, _ = broken
+        position, source, name, _, _ = broken
         number = next(k for k, guard in enumerate(self.guards) if guard is broken)
-        holder = objects[place] if type(place) is int else _referent(place)
+        holder = objects[position] if type(position) is int else _referent(position)
         now = "something else" if holder is None else _value_text(holder, source, name)
         return f"{self.texts[number]} → {now}"
 
@@ -187,9 +187,9 @@ class AttributeReads:
         if source is None:
             return None, ""
         number = self._numbers.get(id(instance))
-        place = number if number is not None else weakly(instance)
+        position = number if number is not None else weakly(instance)
         if source == NOWHERE:
-            return (place, source, name, None, None), f"{text} nothing"
+            return (position, source, name, None, None), f"{text} nothing"
         if number is not None and source in IN_SIGNATURE and kind(value) in STRUCTURAL:
             self._refuse_foreign(value, instance, name)
             return None, ""
@@ -198,9 +198,9 @@ class AttributeReads:
                 return None, ""
             if number is None:
                 self.watch_inside(value, self._names[id(instance)], id(instance) in self._lenient)
-            return (place, source, name, MUTABLE, guard_key(value, source)), f"{text} changed"
+            return (position, source, name, MUTABLE, guard_key(value, source)), f"{text} changed"
         made = self._value_guard(value, instance, name, source)
-        return made and (place, source, name, *made), f"{text} {short_text(value)}"
+        return made and (position, source, name, *made), f"{text} {short_text(value)}"
 
     def _value_guard(
         self, value: Any, instance: Any, name: str, source: int
@@ -263,8 +263,8 @@ class AttributeReads:
         """What has to hold for the trace to be right, asked when it is over."""
         made = [
             (guard, text)
-            for place, (_, guard, text) in self._guards.items()
-            if guard is not None and place not in self._changed
+            for position, (_, guard, text) in self._guards.items()
+            if guard is not None and position not in self._changed
         ]
         made += self._held.values()
         self._guards.clear()
@@ -293,8 +293,8 @@ def _items(instance: Any) -> bool:
     return isinstance(instance, (dict, list, tuple)) and len(instance) > 0
 
 
-def _is_weak(place: Any) -> bool:
-    return type(place) is int or isinstance(place, weakref.ref)
+def _is_weak(position: Any) -> bool:
+    return type(position) is int or isinstance(position, weakref.ref)
 
 
 def _references(item: Any) -> int:

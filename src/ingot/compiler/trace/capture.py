@@ -188,7 +188,7 @@ class _Constant:
 
 @dataclass(eq=False)
 class _New:
-    """A new container or object, which may be in several places."""
+    """A new container or object, which may be in several positions."""
 
     model: Any  # like an empty one of the kind; the type of what has attributes
     items: Any = None

@@ -1,4 +1,4 @@
-"""Templates: trees with places for arrays, such as what a function returned."""
+"""Templates: trees with positions for arrays, such as what a function returned."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__ = ["Template"]
 class Template:
     """A tree without its arrays. Other leaves are constants, or lengths that depend on shapes."""
 
-    def __init__(self, tree: Any, leaves: list[Any], places: list[int]) -> None:
+    def __init__(self, tree: Any, leaves: list[Any], positions: list[int]) -> None:
         self._tree = tree  # with None for each leaf
         self._leaves = leaves  # with None for each array
-        self._places = places  # of the arrays among the leaves
+        self._places = positions  # of the arrays among the leaves
         self._has_lengths = any(type(leaf) is Dimension for leaf in leaves)
 
     @classmethod
     def of(cls, tree: Any) -> Template:
         """The template of a tree: it does not keep the arrays alive."""
         leaves = tree_leaves(tree)
-        places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, array)]
-        for place in places:
-            leaves[place] = None
+        positions = [position for position, leaf in enumerate(leaves) if isinstance(leaf, array)]
+        for position in positions:
+            leaves[position] = None
         return cls(
-            _with_plain_keys(replace_leaves(tree, [None] * len(leaves), False)), leaves, places
+            _with_plain_keys(replace_leaves(tree, [None] * len(leaves), False)), leaves, positions
         )
 
     @property
@@ -43,12 +43,12 @@ class Template:
         return self._tree is None and len(self._places) == 1
 
     def filled(self, arrays: Sequence[array]) -> Any:
-        """The tree with these arrays, of which there may be more than places."""
+        """The tree with these arrays, of which there may be more than positions."""
         if self.is_array:
             return arrays[0]
         leaves = self._leaves.copy()
-        for place, value in zip(self._places, arrays, strict=False):
-            leaves[place] = value
+        for position, value in zip(self._places, arrays, strict=False):
+            leaves[position] = value
         return replace_leaves(self._tree, leaves, False)
 
     def resolved(self, values: Sequence[Any]) -> Template:

@@ -56,7 +56,7 @@ class _States:
         return self.found[id(state)][1]
 
     def places(self) -> Iterator[tuple[State, int, Node, array, str]]:
-        """Each place of each state: its placeholder, and what it holds after the trace."""
+        """Each position of each state: its placeholder, and what it holds after the trace."""
         for state, stand_ins, name in self.found.values():
             for place, node in enumerate(self.nodes[id(state)]):
                 yield state, place, node, stand_ins[place], name
@@ -73,13 +73,13 @@ class _States:
 class Trace:
     """A traced function: its tape, how to build its result, and what it does to captured state."""
 
-    tape: Tape  # inputs: arrays in arguments and captured inputs, then places of implicit states
+    tape: Tape  # inputs: arrays in arguments and captured inputs, then positions of implicit states
     result: Template | None  # None if the recipe builds it
     result_count: int  # how many outputs of the tape belong to the result; the others are for state
     recipe: Recipe | None  # what happens to containers and objects; None: nothing
     states: list[tuple[State, Layout]]  # the implicit states that the function reads
-    followed: list[tuple[State, int]]  # the places of them that are inputs
-    updates: list[tuple[State, int, int]]  # which places of them get which outputs
+    followed: list[tuple[State, int]]  # the positions of them that are inputs
+    updates: list[tuple[State, int, int]]  # which positions of them get which outputs
     guards: Guards
     attributes: AttributeGuards  # what the function read of objects
     sharing: tuple[int, ...] | None  # which arrays have to be the same, if that matters

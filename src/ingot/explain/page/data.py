@@ -28,7 +28,7 @@ LETTER = 7.2  # the width of a letter of a box's title, in pixels
 SMALL_LETTER = 6.0
 BOX_HEIGHT = 40.0
 CARD_LINE = 15.0
-MOST_CARD_LINES = 7
+MAX_CARD_LINES = 7
 CONTEXT = 1  # lines of the program shown around those that are meant
 
 
@@ -221,8 +221,8 @@ def _card(
     kind = entries[0].kind if entries else "nothing"
     steps = [s for s in group.steps if not isinstance(s.op, View)] or group.steps
     lines = [f"%{numbers[step]} {type(step.op).__name__}" for step in steps]
-    if len(lines) > MOST_CARD_LINES:
-        lines = [*lines[: MOST_CARD_LINES - 1], f"and {len(lines) - MOST_CARD_LINES + 1} more"]
+    if len(lines) > MAX_CARD_LINES:
+        lines = [*lines[: MAX_CARD_LINES - 1], f"and {len(lines) - MAX_CARD_LINES + 1} more"]
     shapes = {_type(step) for step in group.outputs}
     if kind == "nothing":
         title = "no work"

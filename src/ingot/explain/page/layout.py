@@ -18,7 +18,7 @@ __all__ = ["Layout", "layered"]
 GAP_ACROSS, GAP_DOWN = 24.0, 36.0
 BEND_WIDTH = 10.0
 LONGEST_BENT = 60  # layers; longer edges go straight
-MOST_BENDS = 20_000  # in all; then long edges go straight
+MAX_BENDS = 20_000  # in all; then long edges go straight
 SORTING_SWEEPS, MOVING_SWEEPS = 6, 8
 BEND_WEIGHT = 4.0  # how much more straight a bend wants to be than a box
 
@@ -93,7 +93,7 @@ def _with_bends(
     bends.
     """
     spans = [layer_of[second] - layer_of[first] for first, second in edges]
-    left = MOST_BENDS
+    left = MAX_BENDS
     bent: set[int] = set()
     for number in sorted(range(len(edges)), key=spans.__getitem__):
         left -= spans[number] - 1

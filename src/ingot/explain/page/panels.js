@@ -59,11 +59,11 @@ const PATTERNS = {
   llvm: /([%@][\w.]+)|\b(define|declare|call|load|store|br|ret|phi|label|getelementptr|inbounds|fadd|fsub|fmul|fdiv|fneg|fcmp|icmp|add|sub|mul|select|ptr|float|double|half|void|i\d+|attributes)\b|\b(0x[0-9A-F]+|-?\d+)\b/g,
   assembly: /(%\w+)|^\s+([a-z]\w+)(?=\s)|(\$?-?\b(?:0x[0-9a-f]+|\d+)\b)/gm,
 };
-const MOST_COLOURED = 60000; // letters; colours of longer texts would take long and help nobody
+const MAX_COLOURED = 60000; // letters; colours of longer texts would take long and help nobody
 
 function coloured(text, language) {
   const pre = make("pre");
-  if (text.length > MOST_COLOURED) {
+  if (text.length > MAX_COLOURED) {
     pre.textContent = text;
     return pre;
   }

@@ -27,7 +27,7 @@ Product = tuple[Any, ...]  # what `_native.multiply` takes
 
 _ROUTINES = ("sgemm", "dgemm", "cgemm", "sgemv", "dgemv", "cgemv")
 _LETTERS = {float32.numpy: "s", float64.numpy: "d", complex64.numpy: "c"}
-_MOST_STACK_AXES = 6
+_MAX_STACK_AXES = 6
 _SHORT_INTEGERS = 1 << 31
 
 
@@ -89,7 +89,7 @@ def product_of(dtype: np.dtype[Any], left: Layout, right: Layout) -> Product | N
         m *= lengths[0]  # one matrix on the right: all rows of the stack are one matrix
         lengths, strides = (), ((), (), ())
     longest = prepare_products()
-    if len(lengths) > _MOST_STACK_AXES or any(
+    if len(lengths) > _MAX_STACK_AXES or any(
         length > longest for length in (m, n, k, rows[1], columns[1])
     ):
         return None
@@ -123,7 +123,7 @@ def _matrix(shape: Sequence[int], strides: Sequence[int], size: int) -> tuple[st
 def _stack(
     lengths: Sequence[int], left: Sequence[int], right: Sequence[int], nbytes: int
 ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-    """The axes of a stack, those that every operand walks as one joined: their lengths, and the
+    """The axes of a stack, those that every operand traverses as one joined: their lengths, and the
     strides of the right operand, of the left one, and of results of `nbytes` each.
     """
     joined: list[tuple[int, int, int, int]] = []  # innermost first: length and strides

@@ -64,8 +64,8 @@ def _block(
     op: Op, inputs: tuple[np.ndarray, ...], axis: int, begin: int, length: int
 ) -> list[np.ndarray]:
     """The results for some indices of the axis."""
-    place = _place(axis, begin, length)
-    found = op.evaluate(*[x[place] for x in inputs])
+    position = _place(axis, begin, length)
+    found = op.evaluate(*[x[position] for x in inputs])
     return [np.asarray(x) for x in (found if op.several_outputs else (found,))]
 
 

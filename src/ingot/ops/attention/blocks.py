@@ -64,8 +64,8 @@ def attend(
         return result
 
     def fill(block: Block) -> None:
-        place = block.example, block.head // sharing
-        keys, values = _wide(k[place]), _wide(v[place])
+        position = block.example, block.head // sharing
+        keys, values = _wide(k[position]), _wide(v[position])
         scores = _scores(_wide(q[block]) * scale, keys, block, q.shape[2], masking)
         powers = _powers(scores, masking.sink(block))
         result[block] = (powers.of_keys @ values[: scores.shape[1]]) / powers.totals
@@ -93,9 +93,9 @@ def attention_cotangents(
     of_q, of_k, of_v = (np.zeros(x.shape, x.dtype) for x in (q, k, v))
     of_sinks = np.zeros(q.shape[:2], _wide(q[:0]).dtype)
 
-    def fill(place: tuple[int, int]) -> None:
-        example, head = place
-        keys, values = _wide(k[place]), _wide(v[place])
+    def fill(position: tuple[int, int]) -> None:
+        example, head = position
+        keys, values = _wide(k[position]), _wide(v[position])
         of_keys, of_values = np.zeros_like(keys), np.zeros_like(values)
         for number in range(head * sharing, (head + 1) * sharing):
             for rows in _row_blocks(q.shape[2], keys.shape[0]):
@@ -115,8 +115,8 @@ def attention_cotangents(
                 of_q[block] = (of_scores @ keys[:count]) * scale
                 of_keys[:count] += of_scores.T @ queries
                 of_sinks[example, number] -= np.sum(powers.of_sink / powers.totals * average)
-        of_k[place] = of_keys
-        of_v[place] = of_values
+        of_k[position] = of_keys
+        of_v[position] = of_values
 
     if k.shape[2] > 0:
         each_in_parallel(fill, list(np.ndindex(*k.shape[:2])))
@@ -171,7 +171,7 @@ def _part_of_mask(mask: np.ndarray, block: Block, count: int) -> np.ndarray:
 
 
 def _powers(scores: np.ndarray, sink: np.ndarray | None) -> Powers:
-    """Powers of the scores, in their place, and of the sink."""
+    """Powers of the scores, in their position, and of the sink."""
     lowest = np.finfo(scores.dtype).min
     largest: np.ndarray = scores.max(1, keepdims=True)
     hidden = largest[:, 0] == lowest

@@ -62,14 +62,14 @@ def gated_delta_update(
     state = _checked_state(initial_state, (batch, heads, values, k.shape[3]), wide)
     counts = None if mask is None else _checked_mask(mask, (batch, length))
     outputs = []
-    for place in range(length):
-        key = expand_dims(keys[:, place], 2)
-        faded = state * decay[:, place]
-        difference = (stored[:, place] - sum(faded * key, -1)) * rate[:, place]
+    for position in range(length):
+        key = expand_dims(keys[:, position], 2)
+        faded = state * decay[:, position]
+        difference = (stored[:, position] - sum(faded * key, -1)) * rate[:, position]
         following = faded + expand_dims(difference, 3) * key
-        output = sum(following * expand_dims(queries[:, place], 2), -1)
+        output = sum(following * expand_dims(queries[:, position], 2), -1)
         if counts is not None:
-            seen = expand_dims(counts[:, place], (1, 2))
+            seen = expand_dims(counts[:, position], (1, 2))
             following = where(expand_dims(seen, 3), following, state)
             output = where(seen, output, 0.0)
         state = following

@@ -126,14 +126,14 @@ def _pushed_forward(
 
     Pulling back is linear in the cotangents; pulling back through that, in turn, pushes forward.
     """
-    varying = [place for place, tangent in enumerate(tangents) if tangent is not None]
+    varying = [position for position, tangent in enumerate(tangents) if tangent is not None]
 
     def pull(*cotangents: array) -> list[array]:
         found = _pulled_back(function, inputs, cotangents)
-        return [_zeros_for_none(found[place], inputs[place]) for place in varying]
+        return [_zeros_for_none(found[position], inputs[position]) for position in varying]
 
     seeds = [zeros(output.shape, output.dtype) for output in function(*inputs)]
-    return _pulled_back(pull, seeds, [tangents[place] for place in varying])
+    return _pulled_back(pull, seeds, [tangents[position] for position in varying])
 
 
 def _zeros_for_none(x: array | None, like: array) -> array:
@@ -179,8 +179,8 @@ class Attention(_InBlocks, Attend):
         backward = AttentionCotangents(self.scale, self.causal, self.has_mask)
         together = cache(lambda: apply_multiple(backward, cotangent, *inputs))
         found: list[Any] = [
-            deferred(lambda place: together()[place], place)
-            for place in range(len(inputs) - self.has_mask)
+            deferred(lambda position: together()[position], position)
+            for position in range(len(inputs) - self.has_mask)
         ]
         if self.has_mask:
             of_mask = None
@@ -204,7 +204,7 @@ class AttentionCotangents(_InBlocks):
 
     def followed(self, inputs: Sequence[Any]) -> list[Any]:
         """Those of attention's inputs that have a cotangent here: all but the mask."""
-        return [x for place, x in enumerate(inputs) if place != 3 or not self.has_mask]
+        return [x for position, x in enumerate(inputs) if position != 3 or not self.has_mask]
 
     def infer(self, cotangent: array, *inputs: array) -> tuple[tuple[Shape, Dtype], ...]:
         return tuple((x.shape, x.dtype) for x in self.followed(inputs))

@@ -73,14 +73,14 @@ class Shift(BitwiseBinary, abstract=True):
 
 
 class LeftShift(Shift):
-    """Bits moved to higher places; zeros come in."""
+    """Bits moved to higher positions; zeros come in."""
 
     name = "left_shift"
     function = np.left_shift
 
 
 class RightShift(Shift):
-    """Bits moved to lower places; copies of the sign come in."""
+    """Bits moved to lower positions; copies of the sign come in."""
 
     name = "right_shift"
     function = np.right_shift
@@ -157,7 +157,7 @@ def left_shift(a: Any, b: Any, /, *, stream: StreamLike = None) -> array:
 
     Args:
         a: The integers to shift: an array or a number.
-        b: By how many places: an array or a number. A count that is negative or not less than the
+        b: By how many bits: an array or a number. A count that is negative or not less than the
             number of bits shifts all bits out.
         stream: Where the work belongs.
 

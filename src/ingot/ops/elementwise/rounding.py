@@ -98,31 +98,31 @@ def round(a: Any, /, decimals: int = 0, *, stream: StreamLike = None) -> array:
 
     Args:
         a: An array or a number.
-        decimals: How many decimals to keep; negative: how many places before the point to clear.
+        decimals: How many decimals to keep; negative: how many positions before the point to clear.
         stream: Where the work belongs.
 
     Returns:
         The rounded elements, in the dtype of `a`.
     """
     try:
-        places = index(decimals)
+        positions = index(decimals)
     except TypeError:
         raise TypeError(
             f"[round] decimals is an int, got {type(decimals).__name__} {decimals!r}."
         ) from None
     value = as_array("round", a)
-    places = max(-MAX_PLACES, min(places, MAX_PLACES))
-    if places == 0:
+    positions = max(-MAX_PLACES, min(positions, MAX_PLACES))
+    if positions == 0:
         return _round(value, stream)
     whole = not is_inexact(value.dtype)
-    if places > 0 and whole:
+    if positions > 0 and whole:
         return wrap(value)
     wide = astype(value, _wide(value.dtype), stream) if whole else value
-    if places > 0:
-        scale = 10.0**places
+    if positions > 0:
+        scale = 10.0**positions
         rounded = _round(wide * scale, stream) / scale
     else:
-        scale = 10.0**-places
+        scale = 10.0**-positions
         rounded = _round(wide / scale, stream) * scale
     return astype(rounded, value.dtype, stream)
 

@@ -112,8 +112,8 @@ class FourierTransform(Host):
     def multiplicity(self, half: array) -> array:
         """How often the values of half a spectrum are in the whole one: 1 or 2 times."""
         axis = self.axes[-1]
-        places = arange(half.shape[axis])
-        alone = (places == 0) | (places * 2 == self.length)
+        positions = arange(half.shape[axis])
+        alone = (positions == 0) | (positions * 2 == self.length)
         shape = [1] * half.ndim
         shape[axis] = half.shape[axis]
         return reshape(where(alone, 1.0, 2.0), shape)
@@ -140,16 +140,16 @@ def _transformed(
     if axes is None and a.ndim == 0:
         raise ValueError(f"[{name}] takes an array with at least one axis, got a scalar.")
     given = tuple(range(a.ndim)) if axes is None else axes
-    places = tuple(normalize_axis(name, axis, a.ndim) for axis in given)
-    if len(set(places)) != len(places):
+    positions = tuple(normalize_axis(name, axis, a.ndim) for axis in given)
+    if len(set(positions)) != len(positions):
         raise ValueError(f"[{name}] the axes {shape_text(given)} name an axis twice.")
-    if lengths is not None and len(lengths) != len(places):
+    if lengths is not None and len(lengths) != len(positions):
         raise ValueError(
             f"[{name}] lengths {shape_text(lengths)} and axes {shape_text(given)} are not as many."
         )
-    if not places:
+    if not positions:
         return wrap(a)
-    wanted = list(lengths or (a.shape[place] for place in places))
+    wanted = list(lengths or (a.shape[position] for position in positions))
     if lengths is None and kind == "irfftn":
         wanted[-1] = 2 * (wanted[-1] - 1)
     if any(length < 1 for length in wanted):
@@ -158,12 +158,12 @@ def _transformed(
             f"{shape_text(wanted)}."
         )
     needed = list(a.shape)
-    for place, length in zip(places, wanted, strict=True):
-        needed[place] = length
+    for position, length in zip(positions, wanted, strict=True):
+        needed[position] = length
     if kind == "irfftn":
-        needed[places[-1]] = wanted[-1] // 2 + 1
+        needed[positions[-1]] = wanted[-1] // 2 + 1
     values = astype(_fitted(a, tuple(needed), stream), _INPUTS[kind], stream)
-    return apply(FourierTransform(kind, places, wanted[-1], norm), values, stream=stream)
+    return apply(FourierTransform(kind, positions, wanted[-1], norm), values, stream=stream)
 
 
 _INPUTS: dict[Kind, Dtype] = {
@@ -201,8 +201,8 @@ def _several(
     if isinstance(axes, int):
         raise TypeError(f"[{name}] axes are a sequence of ints, got {axes!r}.")
     lengths = None if s is None else as_lengths(name, s)
-    places = None if axes is None else axes_tuple(name, axes)
-    return _transformed(name, kind, a, lengths, places, norm, stream)
+    positions = None if axes is None else axes_tuple(name, axes)
+    return _transformed(name, kind, a, lengths, positions, norm, stream)
 
 
 def fft(
@@ -394,8 +394,8 @@ def fftfreq(n: int, d: float = 1.0, stream: StreamLike = None) -> array:
     """
     count = _sample_count("fftfreq", n, d)
     half = count // 2
-    places = (arange(count, stream=stream) + half) % count - half
-    return astype(places, float32, stream) / (count * d)
+    positions = (arange(count, stream=stream) + half) % count - half
+    return astype(positions, float32, stream) / (count * d)
 
 
 def rfftfreq(n: int, d: float = 1.0, stream: StreamLike = None) -> array:
@@ -436,8 +436,8 @@ def ifftshift(
 def _shifted(name: str, a: Any, axes: Any, rounding: int, stream: StreamLike) -> array:
     require_array(name, a)
     given = range(a.ndim) if axes is None else axes_tuple(name, axes)
-    places = tuple(normalize_axis(name, axis, a.ndim) for axis in given)
-    if not places:
+    positions = tuple(normalize_axis(name, axis, a.ndim) for axis in given)
+    if not positions:
         return wrap(a)
-    shifts = tuple((a.shape[place] + rounding) // 2 for place in places)
-    return roll(a, shifts, places, stream=stream)
+    shifts = tuple((a.shape[position] + rounding) // 2 for position in positions)
+    return roll(a, shifts, positions, stream=stream)

@@ -120,9 +120,9 @@ def istft(
     else:
         samples = real(ifft(spectra, n_fft, axis=-1, norm=norm, stream=stream))
     total = n_fft + hop * (frames - 1)
-    places = array(_places(total, n_fft, hop).reshape(-1))
-    added = _added(samples * weights, places, total)
-    covered = _added(weights * weights * ones((frames, n_fft)), places, total)
+    positions = array(_places(total, n_fft, hop).reshape(-1))
+    added = _added(samples * weights, positions, total)
+    covered = _added(weights * weights * ones((frames, n_fft)), positions, total)
     signal = where(covered > _NOTHING, added / where(covered > _NOTHING, covered, 1.0), added)
     start = n_fft // 2 if center else 0
     stop = total - start if length is None else min(start + length, total)
@@ -175,8 +175,8 @@ def _continued(signal: array, count: int, mode: str) -> array:
         )
     if signal.shape[-1] == 0:
         raise ValueError("[stft] a signal without samples cannot be continued.")
-    places = np.pad(np.arange(signal.shape[-1]), count, mode=mode)  # type: ignore[call-overload]
-    return take(signal, array(places), axis=-1)
+    positions = np.pad(np.arange(signal.shape[-1]), count, mode=mode)  # type: ignore[call-overload]
+    return take(signal, array(positions), axis=-1)
 
 
 def _places(length: int, size: int, hop: int) -> np.ndarray:
@@ -185,8 +185,8 @@ def _places(length: int, size: int, hop: int) -> np.ndarray:
     return starts[:, None] + np.arange(size)
 
 
-def _added(frames: array, places: array, length: int) -> array:
+def _added(frames: array, positions: array, length: int) -> array:
     """Frames added up where they belong."""
     flat = reshape(frames, (*frames.shape[:-2], frames.shape[-2] * frames.shape[-1]))
-    result: array = at(zeros((*flat.shape[:-1], length)))[..., places].add(flat)
+    result: array = at(zeros((*flat.shape[:-1], length)))[..., positions].add(flat)
     return result

@@ -51,8 +51,8 @@ class TakeAlongAxis(Host):
     def evaluate(self, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
         length = x.shape[self.axis]
         if x.flags.c_contiguous:
-            places = positions_along(indices, self.axis, length)
-            return np.take(x.reshape(-1), places).reshape(indices.shape)
+            slots = positions_along(indices, self.axis, length)
+            return np.take(x.reshape(-1), slots).reshape(indices.shape)
         return np.take_along_axis(x, wrapped(indices, length), self.axis)
 
     def vjp(self, cotangent: array, out: array, x: array, indices: array) -> tuple[array, None]:
@@ -74,9 +74,9 @@ class TakeAlongAxis(Host):
     def expanded(self, build: Callable[..., Any], x: Any, indices: Any) -> Any | None:
         if size_of(indices.shape) == 0:
             return None
-        place = checked(build, indices, x.shape[self.axis])
+        slot = checked(build, indices, x.shape[self.axis])
         along = tuple(-1 if axis == self.axis else axis for axis in range(len(x.shape)))
-        return build(ElementsAt((self.axis,), along), x, place)
+        return build(ElementsAt((self.axis,), along), x, slot)
 
 
 @dataclass(frozen=True)
@@ -138,15 +138,15 @@ class PutAlongAxis(Host):
         )
 
     def expanded(self, build: Callable[..., Any], x: Any, updates: Any, indices: Any) -> Any | None:
-        """One update along the axis is a choice at each place between it and what was there."""
+        """One update along the axis is a choice at each position between it and what was there."""
         length = x.shape[self.axis]
         if indices.shape[self.axis] != 1 or size_of(x.shape) == 0:
             return None
         spread = Broadcast(x.shape)
-        place = build(spread, checked(build, indices, length))
+        slot = build(spread, checked(build, indices, length))
         update = build(spread, updates)
         here = build(Positions(x.shape, (self.axis,), int64))
-        is_here = build(IsAt(length), here, place)
+        is_here = build(IsAt(length), here, slot)
         changed = update if self.mode == "assign" else build(Add(), x, update)
         return build(Select(), is_here, changed, x)
 

@@ -1,4 +1,4 @@
-"""Gathers and scatters: elements read from, and written to, places that arrays of indices name.
+"""Gathers and scatters: elements read from, and written to, positions that arrays of indices name.
 
 `Take` and `Put` index some axes with arrays, as NumPy's `x[:, rows, columns]` does. A gather
 is differentiated to a scatter that adds, and the other way round. Negative indices count from the
@@ -92,21 +92,21 @@ class Take(_Indexed, Host):
         return self.gathered_shape(x.shape, indices[0].shape), x.dtype
 
     def evaluate(self, x: np.ndarray, *indices: np.ndarray) -> np.ndarray:
-        places = [
+        slots = [
             signed(index, x.shape[axis]) for axis, index in zip(self.axes, indices, strict=True)
         ]
         try:
-            if len(places) == 1 and x.flags.c_contiguous:
-                return np.take(x, places[0], self.axes[0])
+            if len(slots) == 1 and x.flags.c_contiguous:
+                return np.take(x, slots[0], self.axes[0])
             subscript: list[Any] = [slice(None)] * x.ndim
-            for axis, place in zip(self.axes, places, strict=True):
-                subscript[axis] = place
+            for axis, slot in zip(self.axes, slots, strict=True):
+                subscript[axis] = slot
             return x[tuple(subscript)]
         except IndexError:
-            for axis, place in zip(self.axes, places, strict=True):
+            for axis, slot in zip(self.axes, slots, strict=True):
                 length = x.shape[axis]
-                if ((place < -length) | (place >= length)).any():
-                    raise out_of_range(place, length) from None
+                if ((slot < -length) | (slot >= length)).any():
+                    raise out_of_range(slot, length) from None
             raise
 
     def vjp(
@@ -138,14 +138,14 @@ class Take(_Indexed, Host):
             return None
         count = len(indices[0].shape)
         behind = len(shape) - self.position - count
-        places = []
+        slots = []
         for axis, index in zip(self.axes, indices, strict=True):
-            place = checked(build, index, x.shape[axis])
+            slot = checked(build, index, x.shape[axis])
             lengths = (1,) * self.position + index.shape + (1,) * behind
-            places.append(build(Broadcast(shape), build(Reshape(lengths), place)))
+            slots.append(build(Broadcast(shape), build(Reshape(lengths), slot)))
         rest = [axis for axis in range(len(x.shape)) if axis not in self.axes]
         along = (*rest[: self.position], *(-1 for _ in range(count)), *rest[self.position :])
-        return build(ElementsAt(self.axes, along), x, *places)
+        return build(ElementsAt(self.axes, along), x, *slots)
 
 
 @dataclass(frozen=True)
@@ -271,11 +271,11 @@ class Put(_Updated, Host):
         is_half = x.dtype in (float16, bfloat16)
         if size_of(x.shape) == 0 or (is_half and self.mode in ("add", "multiply")):
             return None
-        places = [
+        slots = [
             checked(build, index, x.shape[axis])
             for axis, index in zip(self.axes, indices, strict=True)
         ]
-        return build(CheckedPut(self.axes, self.mode), x, updates, *places)
+        return build(CheckedPut(self.axes, self.mode), x, updates, *slots)
 
 
 class CheckedPut(_Updated, Scatter):

@@ -87,46 +87,46 @@ def setitem(a: array, index: Any, value: Any) -> None:
     a._node = updated._node
 
 
-def read(a: array, place: Place) -> array:
-    """The elements at a place."""
-    part = _part(a, place)
-    if place.indices:
-        op = Take(place.axes)
-        part = apply(op, part, *place.indices)
-        if place.to_front:
-            part = move_block(part, op.position, 0, place.indices[0].ndim)
-    if len(place.shape) != len(place.plain_shape):
-        return reshape(part, place.shape)
+def read(a: array, spot: Place) -> array:
+    """The elements at a position."""
+    part = _part(a, spot)
+    if spot.indices:
+        op = Take(spot.axes)
+        part = apply(op, part, *spot.indices)
+        if spot.to_front:
+            part = move_block(part, op.position, 0, spot.indices[0].ndim)
+    if len(spot.shape) != len(spot.plain_shape):
+        return reshape(part, spot.shape)
     return wrap(a) if part is a else part
 
 
-def _part(a: array, place: Place) -> array:
+def _part(a: array, spot: Place) -> array:
     """What the ints and slices of a subscript leave."""
-    if place.part is None:
+    if spot.part is None:
         return a
-    shape = place.part.shape if place.indices else place.plain_shape
-    return make(place.part, (a,), shape, a.dtype)
+    shape = spot.part.shape if spot.indices else spot.plain_shape
+    return make(spot.part, (a,), shape, a.dtype)
 
 
-def write(name: str, a: array, place: Place, values: array, mode: str) -> array:
-    """`a` with `values` combined into the elements at a place."""
-    updates = reshape(_fitted(name, values, place.shape), place.plain_shape)
-    part = _part(a, place)
-    if place.indices:
-        op = Put(place.axes, mode)
-        if place.to_front:
-            updates = move_block(updates, 0, op.position, place.indices[0].ndim)
-        part = apply(op, part, updates, *place.indices)
+def write(name: str, a: array, spot: Place, values: array, mode: str) -> array:
+    """`a` with `values` combined into the elements at a position."""
+    updates = reshape(_fitted(name, values, spot.shape), spot.plain_shape)
+    part = _part(a, spot)
+    if spot.indices:
+        op = Put(spot.axes, mode)
+        if spot.to_front:
+            updates = move_block(updates, 0, op.position, spot.indices[0].ndim)
+        part = apply(op, part, updates, *spot.indices)
     else:
         part = _COMBINE[mode](part, updates)
-    if place.part is None:
+    if spot.part is None:
         return part
-    back = SliceUpdate(place.part.start, place.part.stop, place.part.strides)
-    return make(back, (a, reshape(part, place.part.kept_shape)), a.shape, a.dtype)
+    back = SliceUpdate(spot.part.start, spot.part.stop, spot.part.strides)
+    return make(back, (a, reshape(part, spot.part.kept_shape)), a.shape, a.dtype)
 
 
 def locate(name: str, a: array, index: Any) -> Place:
-    """The place in `a` that a subscript names."""
+    """The position in `a` that a subscript names."""
     lengths = a.shape
     spans: list[tuple[int, int, int]] = []
     dropped: list[int] = []
@@ -268,8 +268,8 @@ def _position(name: str, position: int, length: int) -> int:
 
 def _is_separated(layout: list[Any]) -> bool:
     """Whether a slice or a new axis stands between ints and arrays, as in a[0, :, indices]."""
-    places = [at for at, length in enumerate(layout) if length is _INDEXED]
-    return places[-1] - places[0] >= len(places)
+    spots = [at for at, length in enumerate(layout) if length is _INDEXED]
+    return spots[-1] - spots[0] >= len(spots)
 
 
 def _arranged(layout: list[Any], index_shape: Shape, to_front: bool) -> Shape:
@@ -293,7 +293,7 @@ def _as_values(name: str, a: array, value: Any) -> array:
 
 
 def _fitted(name: str, values: array, shape: Shape) -> array:
-    """The values broadcast to the shape of a place, without needless axes of length 1 in front."""
+    """The values broadcast to the shape of what is selected, without leading axes of length 1."""
     extra = values.ndim - len(shape)
     if extra > 0 and values.shape[:extra] == (1,) * extra:
         values = reshape(values, values.shape[extra:])

@@ -35,16 +35,16 @@ __all__ = [
 
 def emitted_wrap(k: Kernel, index: Value, length: int) -> Value:
     """An index that is within an axis, counted from its front, as an int64."""
-    place = k.cast(index, int64)
+    slot = k.cast(index, int64)
     if not is_signed_integer(k.dtype(index)):
-        return place
-    from_end = k.add(place, k.constant(length, place))
-    return k.select(k.less(place, k.constant(0, place)), from_end, place)
+        return slot
+    from_end = k.add(slot, k.constant(length, slot))
+    return k.select(k.less(slot, k.constant(0, slot)), from_end, slot)
 
 
 def _wrapped(index: np.ndarray, length: int) -> np.ndarray:
-    place = index.astype(np.int64)
-    return np.where(place < 0, place + length, place)
+    slot = index.astype(np.int64)
+    return np.where(slot < 0, slot + length, slot)
 
 
 def checked(build: Callable[..., Any], index: Any, length: int) -> Any:
@@ -78,12 +78,12 @@ class IsOutside(_InPrograms, Map):
         return (index < -self.length) | (index >= self.length)
 
     def emit(self, k: Kernel, index: Value) -> Value:
-        place = k.cast(index, int64)
-        low, high = k.constant(-self.length, place), k.constant(self.length, place)
-        above = k.greater_equal(place, high)
+        slot = k.cast(index, int64)
+        low, high = k.constant(-self.length, slot), k.constant(self.length, slot)
+        above = k.greater_equal(slot, high)
         if k.dtype(index).name == "uint64":  # beyond 2^63 it seems to be negative
-            return k.bitwise_or(above, k.less(place, k.constant(0, place)))
-        return k.bitwise_or(above, k.less(place, low))
+            return k.bitwise_or(above, k.less(slot, k.constant(0, slot)))
+        return k.bitwise_or(above, k.less(slot, low))
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class ElementsAt(_InPrograms, Gather):
     """Elements of the first input at indices, which were checked, that are the other inputs.
 
     `axes` are what the indices, which have the shape of the result, belong to. For each axis of the
-    result `along` has the axis of the input that is walked with it, or -1.
+    result `along` has the axis of the input that is traversed with it, or -1.
     """
 
     axes: Shape
@@ -154,9 +154,9 @@ class ElementsAt(_InPrograms, Gather):
         subscript: list[Any] = [None] * x.ndim
         for axis, index in zip(self.axes, indices, strict=True):
             subscript[axis] = _wrapped(index, x.shape[axis])
-        for place, axis in enumerate(self.along):
+        for slot, axis in enumerate(self.along):
             if axis >= 0:
-                behind = len(self.along) - 1 - place
+                behind = len(self.along) - 1 - slot
                 subscript[axis] = np.arange(x.shape[axis]).reshape((-1,) + (1,) * behind)
         return x[tuple(subscript)]
 

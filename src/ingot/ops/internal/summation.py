@@ -72,9 +72,9 @@ class _Plan(NamedTuple):
 @lru_cache(maxsize=1024)
 def _plan(shape: tuple[int, ...], axes: tuple[int, ...]) -> _Plan:
     result = tuple(1 if axis in axes else length for axis, length in enumerate(shape))
-    places = [axis for axis, length in enumerate(shape) if length != 1]
-    longer = tuple(shape[axis] for axis in places)
-    reduced = tuple(place for place, axis in enumerate(places) if axis in axes)
+    positions = [axis for axis, length in enumerate(shape) if length != 1]
+    longer = tuple(shape[axis] for axis in positions)
+    reduced = tuple(position for position, axis in enumerate(positions) if axis in axes)
     if not reduced:
         return _Plan(result, None, longer, None)
     inner = inner_axes(longer, reduced)
@@ -125,8 +125,8 @@ def _padded(x: np.ndarray, multiple: int, start: complex) -> np.ndarray:
 def _one_after_the_other(x: np.ndarray, combine: Combine, start: complex) -> np.ndarray:
     """The third of four axes combined in order."""
     total = np.full((*x.shape[:2], x.shape[3]), start, x.dtype)
-    for place in range(x.shape[2]):
-        combine(total, x[:, :, place], out=total)
+    for position in range(x.shape[2]):
+        combine(total, x[:, :, position], out=total)
     return total
 
 
@@ -159,7 +159,7 @@ def _lanes(x: np.ndarray, combine: Combine, start: complex) -> np.ndarray:
 
 
 def work_dtype(dtype: np.dtype) -> np.dtype:
-    """The dtype in which elements of `dtype` are computed: half precision is widened."""
+    """The dtype in which elements of `dtype` are computed: half precision in float32."""
     return _float32 if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype
 
 

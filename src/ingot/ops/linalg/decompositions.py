@@ -91,14 +91,14 @@ def _semidefinite_factor(x: np.ndarray) -> np.ndarray:
     length = x.shape[-1]
     largest = np.abs(np.diagonal(rest, axis1=-2, axis2=-1)).max(-1)
     tolerance = length * np.finfo(x.dtype).eps * largest[..., None]
-    for place in range(length):
-        column = rest[..., place:, place]
+    for position in range(length):
+        column = rest[..., position:, position]
         pivot = column[..., :1]
         negligible = (np.abs(column) <= tolerance).all(-1, keepdims=True)
         root = np.sqrt(np.where(pivot > tolerance, pivot, np.nan))
         scaled = np.where(negligible, 0, column / root)
-        factor[..., place:, place] = scaled
-        rest[..., place:, place:] -= scaled[..., :, None] * scaled[..., None, :]
+        factor[..., position:, position] = scaled
+        rest[..., position:, position:] -= scaled[..., :, None] * scaled[..., None, :]
     valid = np.isfinite(factor).all((-2, -1), keepdims=True)
     return np.where(valid | (np.tri(length) == 0), factor, np.nan).astype(x.dtype)
 
@@ -147,11 +147,11 @@ class QR(MatrixOp):
 def _lu_of_matrix(x: np.ndarray) -> Any:
     factors, pivots, _ = lapack_routine("getrf", x)(x)
     rows = list(range(len(x)))  # which row of the matrix is where
-    for place, other in enumerate(pivots.tolist()):
-        rows[place], rows[other] = rows[other], rows[place]
-    places = np.empty(len(x), np.uint32)
-    places[rows] = np.arange(len(x))
-    return factors, pivots.astype(np.uint32), places
+    for position, other in enumerate(pivots.tolist()):
+        rows[position], rows[other] = rows[other], rows[position]
+    positions = np.empty(len(x), np.uint32)
+    positions[rows] = np.arange(len(x))
+    return factors, pivots.astype(np.uint32), positions
 
 
 class LU(MatrixOp):
@@ -172,8 +172,8 @@ class LU(MatrixOp):
         if x.size > 0:
             return by_matrix(_lu_of_matrix, x)
         *batch, rows, columns = x.shape
-        places = np.broadcast_to(np.arange(rows, dtype=np.uint32), (*batch, rows))
-        return x, np.zeros((*batch, min(rows, columns)), np.uint32), places
+        positions = np.broadcast_to(np.arange(rows, dtype=np.uint32), (*batch, rows))
+        return x, np.zeros((*batch, min(rows, columns)), np.uint32), positions
 
     def vjp(
         self, cotangent: tuple[array | None, ...], out: tuple[array, ...], x: array
@@ -263,10 +263,10 @@ def lu(a: array, *, stream: StreamLike = None) -> tuple[array, array, array]:
         such that `L[P, :] @ U = a`.
     """
     rows, columns = require_matrices("linalg.lu", a).shape[-2:]
-    factors, _, places = apply_multiple(_LU, a, stream=stream)
+    factors, _, positions = apply_multiple(_LU, a, stream=stream)
     common = min(rows, columns)
     lower = tril(factors[..., :common], -1, stream=stream) + eye(rows, common, dtype=a.dtype)
-    return places, lower, triu(factors[..., :common, :], stream=stream)
+    return positions, lower, triu(factors[..., :common, :], stream=stream)
 
 
 def lu_factor(a: array, *, stream: StreamLike = None) -> tuple[array, array]:

@@ -1,7 +1,7 @@
 """What functions of matrices share: their checks, their evaluation by LAPACK, their base class.
 
 A matrix is what the last two axes of an array hold; the axes in front of them are a stack. NumPy
-walks through stacks in C, but computes float32 as float64; SciPy computes float32 as such, one
+iterates over stacks in C, but computes float32 as float64; SciPy computes float32 as such, one
 matrix at a time. So stacks of small matrices go to NumPy and large matrices to SciPy.
 """
 
@@ -115,7 +115,7 @@ def by_matrix(function: Callable[..., Any], *stacks: np.ndarray) -> Any:
     batch = stacks[0].shape[:-2]
     if not batch:
         return function(*stacks)
-    results = [function(*[stack[place] for stack in stacks]) for place in np.ndindex(batch)]
+    results = [function(*[stack[position] for stack in stacks]) for position in np.ndindex(batch)]
     if not isinstance(results[0], tuple):
         return _stacked(results, batch)
     return tuple(_stacked(column, batch) for column in zip(*results, strict=True))

@@ -31,7 +31,7 @@ __all__ = [
     "convolve",
 ]
 
-_FEWEST_AXES, _MOST_AXES = 1, 3  # besides batch and channels
+_MIN_AXES, _MAX_AXES = 1, 3  # besides batch and channels
 
 
 def _convolved(
@@ -104,7 +104,7 @@ def _checked_operands(name: str, x: Any, filters: Any, axes: int | None) -> int:
             f"[{name}] takes real floating-point inputs, got {x.dtype.name}: cast with astype."
         )
     count: int = x.ndim - 2
-    if not _FEWEST_AXES <= count <= _MOST_AXES:
+    if not _MIN_AXES <= count <= _MAX_AXES:
         raise ValueError(
             f"[{name}] takes inputs (N, ..., C) with 1 to 3 axes in the middle, got shape "
             f"{shape_text(x.shape)}."
@@ -204,7 +204,7 @@ def conv1d(
     Args:
         input: Signals of shape (N, L, C).
         weight: Filters of shape (O, K, C / groups).
-        stride: The step from one place of the filters to the next.
+        stride: The step from one position of the filters to the next.
         padding: How many zeros are added at both ends.
         dilation: The distance between elements that a filter reads.
         groups: The number of groups of channels that do not mix.
@@ -232,7 +232,7 @@ def conv2d(
     Args:
         input: Images of shape (N, H, W, C).
         weight: Filters of shape (O, KH, KW, C / groups).
-        stride: The steps from one place of the filters to the next.
+        stride: The steps from one position of the filters to the next.
         padding: How many zeros are added on all sides.
         dilation: The distances between elements that a filter reads.
         groups: The number of groups of channels that do not mix.
@@ -381,7 +381,7 @@ def conv_general(
     Args:
         input: Inputs of shape (N, ..., C).
         weight: Filters of shape (O, ..., C / groups).
-        stride: The steps from one place of the filters to the next.
+        stride: The steps from one position of the filters to the next.
         padding: How many zeros are added: an int, one for both ends of each axis, or a pair of
             sequences, those in front and those behind. Negative numbers remove elements.
         kernel_dilation: The distances between elements that a filter reads.

@@ -34,7 +34,7 @@ __all__ = ["Geometry", "correlate", "correlate_batch"]
 class Geometry(NamedTuple):
     """Which elements meet along each axis.
 
-    Tap k of result y meets place y * stride + k * step - before of the spread input, which has an
+    Tap k of result y meets index y * stride + k * step - before of the spread input, which has an
     element at every multiple of its spread and zeros elsewhere, also outside.
     """
 
@@ -186,12 +186,12 @@ def _phases_of_axis(
     found = []
     for result in range(min(every, length)):
         for tap in range(min(every_tap, taps)):
-            place = result * stride + tap * step - before
-            if place % spread == 0:
+            position = result * stride + tap * step - before
+            if position % spread == 0:
                 phase = Phase(
                     slice(result, None, every),
                     slice(tap, None, every_tap),
-                    place // spread,
+                    position // spread,
                     every * stride // spread,
                     every_tap * step // spread,
                 )
@@ -250,8 +250,8 @@ def _by_rows(x: np.ndarray, matrices: np.ndarray, plain: Plain, out: np.ndarray)
     _, columns, count = matrices.shape
     result = out.reshape(-1, plain.groups, count)
     for group, windows in enumerate(_windows(x, plain)):
-        for place, matrix in _matrices(windows, plain, columns):
-            np.matmul(matrix, matrices[group], out=result[place, group])
+        for position, matrix in _matrices(windows, plain, columns):
+            np.matmul(matrix, matrices[group], out=result[position, group])
 
 
 def _sums_of_rows(x: np.ndarray, outputs: np.ndarray, plain: Plain) -> np.ndarray:
@@ -261,8 +261,8 @@ def _sums_of_rows(x: np.ndarray, outputs: np.ndarray, plain: Plain) -> np.ndarra
     columns = size_of(plain.taps) * (x.shape[-1] // plain.groups)
     result = np.zeros((plain.groups, count, columns), factors.dtype)
     for group, windows in enumerate(_windows(x, plain)):
-        for place, matrix in _matrices(windows, plain, columns):
-            result[group] += np.matmul(factors[place, group].T, matrix)
+        for position, matrix in _matrices(windows, plain, columns):
+            result[group] += np.matmul(factors[position, group].T, matrix)
     return result.reshape(outputs.shape[-1], *plain.taps, -1)
 
 
@@ -311,9 +311,9 @@ def _sums_by_channel(x: np.ndarray, outputs: np.ndarray, plain: Plain) -> np.nda
 
 
 def _met_by(tap: tuple[int, ...], windows: np.ndarray) -> np.ndarray:
-    """The elements that a tap meets, with the places of a row and channels as one axis."""
-    places: tuple[slice | int, ...] = (slice(None),) * (1 + len(tap))
-    return _joined_rows(windows[places + tap])
+    """The elements that a tap meets, with the positions of a row and channels as one axis."""
+    positions: tuple[slice | int, ...] = (slice(None),) * (1 + len(tap))
+    return _joined_rows(windows[positions + tap])
 
 
 def _joined_rows(x: np.ndarray) -> np.ndarray:

@@ -33,7 +33,7 @@ class GatheredProducts(Host):
     """For each of `count` results the sum of the products `a[i] @ b[j]` that belong to it.
 
     The inputs are stacks of matrices, and three vectors of indices: product n is that of
-    `a[left[n]]` and `b[right[n]]`, and belongs to result `place[n]`.
+    `a[left[n]]` and `b[right[n]]`, and belongs to result `position[n]`.
     """
 
     count: int
@@ -41,7 +41,7 @@ class GatheredProducts(Host):
     why_host = "it is a series of calls of BLAS"
 
     def infer(
-        self, a: array, b: array, left: array, right: array, place: array
+        self, a: array, b: array, left: array, right: array, position: array
     ) -> tuple[Shape, Dtype]:
         return (self.count, a.shape[-2], b.shape[-1]), a.dtype
 
@@ -51,12 +51,12 @@ class GatheredProducts(Host):
         b: np.ndarray,
         left: np.ndarray,
         right: np.ndarray,
-        place: np.ndarray,
+        position: np.ndarray,
     ) -> np.ndarray:
         prepare_blas()
         wide = np.float32 if a.itemsize == 2 else a.dtype
         result = np.zeros((self.count, a.shape[-2], b.shape[-1]), wide)
-        indices = (_within(left, len(a)), _within(right, len(b)), place.astype(np.intp))
+        indices = (_within(left, len(a)), _within(right, len(b)), position.astype(np.intp))
         ways = [len(np.unique(x)) for x in indices]
         # Products that share a factor or a result are one product; the fewer, the better.
         add = _WAYS[ways.index(min(ways))]
@@ -71,15 +71,15 @@ class GatheredProducts(Host):
         b: array,
         left: array,
         right: array,
-        place: array,
+        position: array,
     ) -> tuple[Any, ...]:
         def of_a() -> array:
             op = GatheredProducts(a.shape[0])
-            return apply(op, cotangent, swapaxes(b, -1, -2), place, right, left)
+            return apply(op, cotangent, swapaxes(b, -1, -2), position, right, left)
 
         def of_b() -> array:
             op = GatheredProducts(b.shape[0])
-            return apply(op, swapaxes(a, -1, -2), cotangent, left, place, right)
+            return apply(op, swapaxes(a, -1, -2), cotangent, left, position, right)
 
         return of_a, of_b, None, None, None
 
@@ -91,10 +91,10 @@ class GatheredProducts(Host):
         b: array,
         left: array,
         right: array,
-        place: array,
+        position: array,
     ) -> array | None:
-        by_a = None if tangents[0] is None else apply(self, tangents[0], b, left, right, place)
-        by_b = None if tangents[1] is None else apply(self, a, tangents[1], left, right, place)
+        by_a = None if tangents[0] is None else apply(self, tangents[0], b, left, right, position)
+        by_b = None if tangents[1] is None else apply(self, a, tangents[1], left, right, position)
         if by_a is None or by_b is None:
             return by_b if by_a is None else by_a
         return by_a + by_b
@@ -140,7 +140,7 @@ def _by_left(
     b: np.ndarray,
     left: np.ndarray,
     right: np.ndarray,
-    place: np.ndarray,
+    position: np.ndarray,
 ) -> None:
     """One product for each matrix of `a`: with the columns of all that it is multiplied by."""
     rows = a.shape[1]
@@ -148,7 +148,7 @@ def _by_left(
     for which, products in _groups(left):
         factors = b[right[products]].transpose(1, 0, 2).reshape(common, -1)
         found = (a[which] @ factors).reshape(rows, len(products), columns)
-        np.add.at(result, place[products], found.transpose(1, 0, 2))
+        np.add.at(result, position[products], found.transpose(1, 0, 2))
 
 
 def _by_right(
@@ -157,13 +157,13 @@ def _by_right(
     b: np.ndarray,
     left: np.ndarray,
     right: np.ndarray,
-    place: np.ndarray,
+    position: np.ndarray,
 ) -> None:
     """One product for each matrix of `b`: with the rows of all that are multiplied by it."""
     rows, common = a.shape[1:]
     for which, products in _groups(right):
         found = a[left[products]].reshape(-1, common) @ b[which]
-        np.add.at(result, place[products], found.reshape(len(products), rows, b.shape[2]))
+        np.add.at(result, position[products], found.reshape(len(products), rows, b.shape[2]))
 
 
 def _by_place(
@@ -172,12 +172,12 @@ def _by_place(
     b: np.ndarray,
     left: np.ndarray,
     right: np.ndarray,
-    place: np.ndarray,
+    position: np.ndarray,
 ) -> None:
     """One product for each result: what is added up lies along the common axis."""
     rows = a.shape[1]
     columns = b.shape[2]
-    for which, products in _groups(place):
+    for which, products in _groups(position):
         rows_of_a = a[left[products]].transpose(1, 0, 2).reshape(rows, -1)
         result[which] = rows_of_a @ b[right[products]].reshape(-1, columns)
 

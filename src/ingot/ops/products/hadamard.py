@@ -24,7 +24,7 @@ from ingot.tuning import MAX_HADAMARD_FACTOR
 __all__ = ["hadamard_transform"]
 
 # Matrices of 4 x 4 blocks, each of which is given by its first row: the following ones are turned
-# by one place more.
+# by one position more.
 _CIRCULANT_BLOCKS = {
     20: """
         +---- -++++ --++- -+--+

@@ -145,9 +145,9 @@ class SegmentedMatmul(Host):
 
 
 def _inside(bounds: array, length: int, dtype: Dtype) -> array:
-    """For each pair of bounds which of so many places lie between them: 1 or 0."""
-    places = arange(length, dtype=bounds.dtype)
-    found: array = (places >= bounds[..., :1]) & (places < bounds[..., 1:])
+    """For each pair of bounds which of so many positions lie between them: 1 or 0."""
+    positions = arange(length, dtype=bounds.dtype)
+    found: array = (positions >= bounds[..., :1]) & (positions < bounds[..., 1:])
     return astype(found, dtype)
 
 

@@ -134,9 +134,9 @@ def to_fp8(x: array, *, stream: StreamLike = None) -> array:
         0.0,
         exponent - _FP8_LOWEST_EXPONENT,
     )
-    places = astype(above, uint32)
-    steps = inside * 512.0 / astype(array(1, uint32) << places, float32)
-    code = places * 8 + astype(round(steps, stream=stream), uint32)
+    positions = astype(above, uint32)
+    steps = inside * 512.0 / astype(array(1, uint32) << positions, float32)
+    code = positions * 8 + astype(round(steps, stream=stream), uint32)
     code = where(fits, code, _FP8_LARGEST_CODE)
     # The reciprocal tells the sign of zero.
     negative = (wide < 0) | (1 / wide < 0)

@@ -124,9 +124,9 @@ def categorical(
         The positions as uint32; without `shape` and `num_samples` one for each distribution.
     """
     only_array("categorical", logits)
-    place = normalize_axis("categorical", axis, logits.ndim)
-    length = logits.shape[place]
-    lengths = (*logits.shape[:place], *logits.shape[place + 1 :])
+    position = normalize_axis("categorical", axis, logits.ndim)
+    length = logits.shape[position]
+    lengths = (*logits.shape[:position], *logits.shape[position + 1 :])
     if shape is not None and num_samples is not None:
         raise ValueError(
             f"[categorical] takes shape or num_samples, not both, got shape={shape} and "
@@ -139,7 +139,7 @@ def categorical(
                 f"[categorical] the shape {shape_text(lengths)} that is asked for has no room for "
                 f"distributions of shape {shape_text(rest)}."
             )
-        place += len(lengths) - len(rest)
+        position += len(lengths) - len(rest)
     elif num_samples is not None:
         if not isinstance(num_samples, int):
             raise TypeError(f"[categorical] num_samples is an int, got {type_name(num_samples)}.")
@@ -148,9 +148,9 @@ def categorical(
     if lengths and logits.size == length > 0:
         return _from_one_distribution(logits, lengths, key_or_next("categorical", key), stream)
     # The largest of logits with Gumbel noise is at each position with the probability wanted.
-    full = (*lengths[:place], length, *lengths[place:])
+    full = (*lengths[:position], length, *lengths[position:])
     noise = gumbel_noise(key_or_next("categorical", key), full, float32, stream)
-    return argmax(add(noise, logits, stream=stream), place, stream=stream)
+    return argmax(add(noise, logits, stream=stream), position, stream=stream)
 
 
 def _from_one_distribution(

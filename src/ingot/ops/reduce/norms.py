@@ -69,7 +69,7 @@ def norm(
 
 def _as_ints(axis: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(
-        as_int("linalg.norm", "an axis", place) for place in axes_tuple("linalg.norm", axis)
+        as_int("linalg.norm", "an axis", position) for position in axes_tuple("linalg.norm", axis)
     )
 
 
@@ -139,8 +139,8 @@ def _matrix_norm(
         found = singular_values("linalg.norm", last, stream)
         combine = {"nuc": sum_of, 2: maximum_of, -2: minimum_of}[which]
         result = combine(found, -1, stream=stream)
-        for place in sorted(axes):
-            result = reshape(result, (*result.shape[:place], 1, *result.shape[place:]))
+        for position in sorted(axes):
+            result = reshape(result, (*result.shape[:position], 1, *result.shape[position:]))
         return result if which == "nuc" else _as(values.dtype, result, stream)
     added, compared = (rows, columns) if which in (1, -1) else (columns, rows)
     extreme: Callable[..., array] = maximum_of if which > 0 else minimum_of
@@ -176,8 +176,8 @@ def cross(a: array, b: array, axis: int = -1, *, stream: StreamLike = None) -> a
 
 def _with_three(which: str, a: array, axis: Any, stream: StreamLike) -> array:
     require_array("linalg.cross", a)
-    place = normalize_axis("linalg.cross", axis, a.ndim)
-    length = a.shape[place]
+    position = normalize_axis("linalg.cross", axis, a.ndim)
+    length = a.shape[position]
     if length not in (2, 3):
         raise ValueError(
             f"[linalg.cross] vectors have two or three elements, got {length} along axis {axis} "
@@ -186,5 +186,5 @@ def _with_three(which: str, a: array, axis: Any, stream: StreamLike) -> array:
     if length == 3:
         return a
     widths = [(0, 0)] * a.ndim
-    widths[place] = (0, 1)
+    widths[position] = (0, 1)
     return pad(a, widths, stream=stream)

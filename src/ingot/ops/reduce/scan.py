@@ -56,7 +56,7 @@ def section(a: array, axis: int, start: int, stop: int, stream: StreamLike = Non
 
 
 def _shifted(a: array, axis: int, forward: bool) -> array:
-    """The elements moved one place along the axis, with zero at the place that becomes free."""
+    """The elements moved one position along the axis, with zero where one becomes free."""
     length = a.shape[axis]
     if length == 0:
         return a
@@ -87,7 +87,7 @@ class Recurrence(Host):
         factor, out = factor.astype(kind), term.astype(kind)
         along = np.moveaxis(factor, self.axis, 0), np.moveaxis(out, self.axis, 0)
         a, b = (x[::-1] for x in along) if self.reverse else along
-        # Each round doubles how many places an element has seen.
+        # Each round doubles how many positions an element has seen.
         reach = 1
         while reach < len(b):
             earlier = b[:-reach]
@@ -164,9 +164,9 @@ class _Cumulative(Scan, abstract=True):
         dtype = self.working(np.moveaxis(source, 0, -1))
         running = source[0].astype(dtype)
         target[0] = running
-        for row, place in zip(source[1:], target[1:], strict=True):
+        for row, position in zip(source[1:], target[1:], strict=True):
             running = self.combine(running, row.astype(dtype, copy=False))
-            place[...] = running
+            position[...] = running
 
     def combine(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """One step of many scans side by side."""
@@ -197,7 +197,7 @@ class _Cumulative(Scan, abstract=True):
         return change if self.inclusive else _shifted(change, self.axis, forward=not self.reverse)
 
     def exclusive(self, x: array) -> array:
-        """At each place the result before it."""
+        """At each position the result before it."""
         return apply(replace(self, inclusive=False), x)
 
 
@@ -302,10 +302,10 @@ def _scan(
 ) -> array:
     if axis is None:
         a = flattened(require_array(name, a), stream)
-        place = 0
+        position = 0
     else:
-        place = normalize_axis(name, axis, require_array(name, a).ndim)
-    return apply(kind(place, bool(reverse), bool(inclusive)), a, stream=stream)
+        position = normalize_axis(name, axis, require_array(name, a).ndim)
+    return apply(kind(position, bool(reverse), bool(inclusive)), a, stream=stream)
 
 
 def _converted(name: str, a: array, dtype: Dtype | None, stream: StreamLike) -> array:
@@ -332,7 +332,7 @@ def cumsum(
         a: An array.
         axis: The axis to sum along; the flattened array if None.
         reverse: Whether to sum from the end.
-        inclusive: Whether the sum at a place includes the element there.
+        inclusive: Whether the sum at a position includes the element there.
         dtype: The dtype to convert the elements to first.
         stream: Where the work belongs.
 
@@ -410,14 +410,14 @@ def diff(a: array, /, n: int = 1, axis: int = -1, *, stream: StreamLike = None) 
 
     Neighbours of dtype bool differ or not.
     """
-    place = normalize_axis("diff", axis, require_array("diff", a).ndim)
+    position = normalize_axis("diff", axis, require_array("diff", a).ndim)
     times = as_int("diff", "n", n)
     if times < 0:
         raise ValueError(f"[diff] cannot take differences {times} times: n must not be negative.")
     result = wrap(a)
     # Once nothing is left, more differences change nothing.
-    for length in range(a.shape[place], max(a.shape[place] - times, 0), -1):
-        later = section(result, place, 1, length, stream)
-        earlier = section(result, place, 0, length - 1, stream)
+    for length in range(a.shape[position], max(a.shape[position] - times, 0), -1):
+        later = section(result, position, 1, length, stream)
+        earlier = section(result, position, 0, length - 1, stream)
         result = later != earlier if a.dtype is bool_ else later - earlier
     return result

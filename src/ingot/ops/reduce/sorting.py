@@ -122,7 +122,7 @@ class Sort(_Rearrangement):
 
 @dataclass(frozen=True)
 class Partition(_Rearrangement):
-    """Elements with that of rank `kth` in its place, none larger before, none smaller after it."""
+    """Elements with that of rank `kth` at index `kth`, none larger before, none smaller after."""
 
     kth: int
     axis: int
@@ -202,14 +202,14 @@ class SearchSorted(Host):
         return out
 
     def search(self, sequence: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """The places in one sequence."""
+        """The positions in one sequence."""
         if values.size < MIN_SORTED_LOOKUPS or sequence.size < MIN_SORTED_LOOKUPS:
             return np.searchsorted(sequence, values, self.side)
         # Neighbouring values take neighbouring paths, which are in the cache already.
         order = np.argsort(values, None)
-        places = np.empty(values.size, np.uint32)
-        places[order] = np.searchsorted(sequence, values.reshape(-1)[order], self.side)
-        return places.reshape(values.shape)
+        positions = np.empty(values.size, np.uint32)
+        positions[order] = np.searchsorted(sequence, values.reshape(-1)[order], self.side)
+        return positions.reshape(values.shape)
 
     def vjp(
         self, cotangent: array, out: array, sequence: array, values: array
@@ -244,14 +244,14 @@ def sort(a: array, /, axis: int | None = -1, *, stream: StreamLike = None) -> ar
         axis: The axis to sort along; the flattened array if None.
         stream: Where the work belongs.
     """
-    a, place = _flat_or_axis("sort", a, axis, stream)
-    return apply(Sort(place), a, stream=stream)
+    a, position = _flat_or_axis("sort", a, axis, stream)
+    return apply(Sort(position), a, stream=stream)
 
 
 def argsort(a: array, /, axis: int | None = -1, *, stream: StreamLike = None) -> array:
     """Positions (uint32) of the elements in ascending order; arguments as for `sort`."""
-    a, place = _flat_or_axis("argsort", a, axis, stream)
-    return apply(ArgSort(place), a, stream=stream)
+    a, position = _flat_or_axis("argsort", a, axis, stream)
+    return apply(ArgSort(position), a, stream=stream)
 
 
 def partition(a: array, /, kth: int, axis: int | None = -1, *, stream: StreamLike = None) -> array:
@@ -259,23 +259,23 @@ def partition(a: array, /, kth: int, axis: int | None = -1, *, stream: StreamLik
 
     Args:
         a: An array.
-        kth: The place of the pivot, from the end if negative: no element before it is larger,
+        kth: The position of the pivot, from the end if negative: no element before it is larger,
             none after it smaller.
         axis: The axis to work along; the flattened array if None.
         stream: Where the work belongs.
     """
-    a, place = _flat_or_axis("partition", a, axis, stream)
-    pivot = _pivot("partition", a, kth, place)
-    return apply(Partition(pivot, place), a, stream=stream)
+    a, position = _flat_or_axis("partition", a, axis, stream)
+    pivot = _pivot("partition", a, kth, position)
+    return apply(Partition(pivot, position), a, stream=stream)
 
 
 def argpartition(
     a: array, /, kth: int, axis: int | None = -1, *, stream: StreamLike = None
 ) -> array:
     """Positions (uint32) of the elements in an order as `partition` gives it."""
-    a, place = _flat_or_axis("argpartition", a, axis, stream)
-    pivot = _pivot("argpartition", a, kth, place)
-    return apply(ArgPartition(pivot, place), a, stream=stream)
+    a, position = _flat_or_axis("argpartition", a, axis, stream)
+    pivot = _pivot("argpartition", a, kth, position)
+    return apply(ArgPartition(pivot, position), a, stream=stream)
 
 
 def _pivot(name: str, a: array, kth: int, axis: int) -> int:
@@ -298,18 +298,18 @@ def topk(a: array, /, k: int, axis: int | None = -1, *, stream: StreamLike = Non
         axis: The axis to work along; the flattened array if None.
         stream: Where the work belongs.
     """
-    a, place = _flat_or_axis("topk", a, axis, stream)
+    a, position = _flat_or_axis("topk", a, axis, stream)
     count = as_int("topk", "k", k)
-    length = a.shape[place]
+    length = a.shape[position]
     if not 0 <= count <= length:
         raise ValueError(
-            f"[topk] cannot take the {count} largest of {length} elements along axis {place} "
+            f"[topk] cannot take the {count} largest of {length} elements along axis {position} "
             f"of shape {shape_text(a.shape)}."
         )
     if count == length:
         return wrap(a)
-    divided = apply(Partition(length - max(count, 1), place), a, stream=stream)
-    return section(divided, place, length - count, length, stream)
+    divided = apply(Partition(length - max(count, 1), position), a, stream=stream)
+    return section(divided, position, length - count, length, stream)
 
 
 def median(
@@ -345,7 +345,7 @@ def median(
         middle = (section(ordered, last, half - 1, half, stream) + middle) * 0.5
     largest = section(ordered, last, length - 1, length, stream)
     result = where(isnan(largest, stream=stream), nan, middle)
-    kept = [1 if place in axes else n for place, n in enumerate(a.shape)]
+    kept = [1 if position in axes else n for position, n in enumerate(a.shape)]
     return reshape(result, kept if keepdims else rows.shape[:-1], stream=stream)
 
 
@@ -357,11 +357,11 @@ def searchsorted(
     Args:
         sorted_sequence: An array with one axis, in ascending order.
         values: An array of any shape.
-        side: "left" for the place before equal elements, "right" for the place after them.
+        side: "left" for the position before equal elements, "right" for the position after them.
         stream: Where the work belongs.
 
     Returns:
-        The places as uint32, in the shape of `values`.
+        The positions as uint32, in the shape of `values`.
     """
     require_array("searchsorted", sorted_sequence)
     require_array("searchsorted", values)

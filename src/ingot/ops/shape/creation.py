@@ -112,8 +112,8 @@ class Arange(Host):
     def expanded(self, build: Callable[..., Any]) -> Any | None:
         if self.length == 0:
             return None
-        places = build(Positions((self.length,), (0,), int64))
-        return build(Counted(self.start, self.step, self.dtype), places)
+        indices = build(Positions((self.length,), (0,), int64))
+        return build(Counted(self.start, self.step, self.dtype), indices)
 
     vmap = no_rule("it has no inputs, so it is the same for all examples")
 

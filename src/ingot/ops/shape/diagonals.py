@@ -65,8 +65,8 @@ def _matrix_with(values: array, rows: int, columns: int, offset: int) -> array:
     if length > 0:
         stop = start + (length - 1) * (columns + 1) + 1
         ones = (1,) * len(outer)
-        place = SliceUpdate((0,) * len(outer) + (start,), (*outer, stop), (*ones, columns + 1))
-        flat = apply(place, flat, values)
+        position = SliceUpdate((0,) * len(outer) + (start,), (*outer, stop), (*ones, columns + 1))
+        flat = apply(position, flat, values)
     return reshape(flat, (*outer, rows, columns))
 
 

@@ -204,8 +204,8 @@ def split(
         cuts = [width * number for number in range(1, sections)]
     else:
         # As in a slice, a negative index counts from the end, and none is beyond the ends.
-        places = as_lengths("split", indices_or_sections)
-        cuts = [slice(place, None).indices(length)[0] for place in places]
+        slots = as_lengths("split", indices_or_sections)
+        cuts = [slice(slot, None).indices(length)[0] for slot in slots]
     return [
         between(a, position, start, max(start, stop), stream)
         for start, stop in zip((0, *cuts), (*cuts, length), strict=True)
@@ -253,10 +253,10 @@ def repeat(
 
 def _rolled(a: array, shift: int, axis: int, stream: StreamLike) -> array:
     length = a.shape[axis]
-    places = shift % length if length > 0 else 0
-    if places == 0:
+    slots = shift % length if length > 0 else 0
+    if slots == 0:
         return a
-    cut = length - places
+    cut = length - slots
     parts = [between(a, axis, cut, length), between(a, axis, 0, cut)]
     return concatenate(parts, axis, stream=stream)
 
@@ -272,7 +272,7 @@ def roll(
 
     Args:
         a: The array.
-        shift: By how many places; one number, or one for each axis.
+        shift: By how many positions; one number, or one for each axis.
         axis: The axis or axes. Without one the array is rolled as if it were flat.
         stream: Where the work belongs.
     """
@@ -291,8 +291,8 @@ def roll(
             f"for axes {shape_text(axes)}."
         )
     rolled = wrap(a)
-    for places, position in zip(shifts, axes, strict=False):
-        rolled = _rolled(rolled, places, position, stream)
+    for slots, position in zip(shifts, axes, strict=False):
+        rolled = _rolled(rolled, slots, position, stream)
     return rolled
 
 

@@ -1,6 +1,6 @@
-"""Slices and their updates: sub-arrays at static places (views) and at places that are computed.
+"""Slices and their updates: sub-arrays at static positions (views) and at computed ones.
 
-`Slice` and `SliceUpdate` are what `a[1:3]` and `a[1:3] = v` become; a negative stride walks
+`Slice` and `SliceUpdate` are what `a[1:3]` and `a[1:3] = v` become; a negative stride goes
 backwards, so a flip is a slice. `DynamicSlice` and `DynamicSliceUpdate` take their starts from an
 array; they are behind `slice` and `slice_update`.
 """
@@ -104,8 +104,8 @@ class Slice(View):
         update = reshape(cotangent, self.kept_shape) if self.dropped else cotangent
         if self.kept_shape == x.shape:  # all elements, in another order: back in the same way
             return (apply(Slice(self.start, self.stop, self.strides), update),)
-        place = SliceUpdate(self.start, self.stop, self.strides)
-        return (apply(place, zeros(x.shape, x.dtype), update),)
+        slot = SliceUpdate(self.start, self.stop, self.strides)
+        return (apply(slot, zeros(x.shape, x.dtype), update),)
 
     def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
         return None if tangents[0] is None else apply(self, tangents[0])
@@ -226,8 +226,8 @@ class _Dynamic(Host, abstract=True):
         core = tuple(range(self.batch, x.ndim))
         view = np.lib.stride_tricks.sliding_window_view(x, self.sizes, core, writeable=writeable)
         begin = {axis: starts[..., number] for number, axis in enumerate(self.axes)}
-        places = (begin.get(axis, 0) for axis in range(len(self.sizes)))
-        return view, (*np.indices(x.shape[: self.batch], sparse=True), *places)
+        slots = (begin.get(axis, 0) for axis in range(len(self.sizes)))
+        return view, (*np.indices(x.shape[: self.batch], sparse=True), *slots)
 
 
 class DynamicSlice(_Dynamic):
@@ -239,12 +239,12 @@ class DynamicSlice(_Dynamic):
         return x.shape[: self.batch] + self.sizes, x.dtype
 
     def evaluate(self, x: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        view, place = self.windows(x, starts, writeable=False)
-        return view[place]
+        view, slot = self.windows(x, starts, writeable=False)
+        return view[slot]
 
     def vjp(self, cotangent: array, out: array, x: array, starts: array) -> tuple[array, None]:
-        place = DynamicSliceUpdate(self.axes, self.sizes, self.batch)
-        return apply(place, zeros(x.shape, x.dtype), cotangent, starts), None
+        slot = DynamicSliceUpdate(self.axes, self.sizes, self.batch)
+        return apply(slot, zeros(x.shape, x.dtype), cotangent, starts), None
 
     def jvp(
         self, tangents: tuple[array | None, None], out: array, x: array, starts: array
@@ -326,7 +326,7 @@ def slice(
     Returns:
         The slice.
     """
-    places = _checked_places("slice", a, start_indices, axes)
+    slots = _checked_places("slice", a, start_indices, axes)
     sizes = as_lengths("slice", slice_size)
     shape = a.shape
     if len(sizes) != len(shape):
@@ -339,8 +339,8 @@ def slice(
             f"[slice] a slice of shape {shape_text(sizes)} does not fit into shape "
             f"{shape_text(shape)}."
         )
-    starts = reshape(start_indices, (len(places),))
-    return make(DynamicSlice(places, sizes), (a, starts), sizes, a.dtype, stream)
+    starts = reshape(start_indices, (len(slots),))
+    return make(DynamicSlice(slots, sizes), (a, starts), sizes, a.dtype, stream)
 
 
 def slice_update(
@@ -361,18 +361,18 @@ def slice_update(
         evaluated.
     """
     require_array("slice_update", update)
-    places = _checked_places("slice_update", a, start_indices, axes)
+    slots = _checked_places("slice_update", a, start_indices, axes)
     shape = a.shape
     missing = len(shape) - update.ndim
-    sizes = tuple(1 if axis in places else shape[axis] for axis in range(missing)) + update.shape
+    sizes = tuple(1 if axis in slots else shape[axis] for axis in range(missing)) + update.shape
     if len(sizes) != len(shape) or any(map(gt, sizes, shape)):
         raise ValueError(
             f"[slice_update] an update of shape {shape_text(update.shape)} does not fit into shape "
             f"{shape_text(shape)}."
         )
     values = broadcast_to(astype(update, a.dtype), sizes)
-    starts = reshape(start_indices, (len(places),))
-    return make(DynamicSliceUpdate(places, sizes), (a, values, starts), shape, a.dtype, stream)
+    starts = reshape(start_indices, (len(slots),))
+    return make(DynamicSliceUpdate(slots, sizes), (a, values, starts), shape, a.dtype, stream)
 
 
 def _checked_places(name: str, a: array, starts: array, axes: Sequence[int]) -> Shape:
@@ -385,11 +385,11 @@ def _checked_places(name: str, a: array, starts: array, axes: Sequence[int]) -> 
         raise ValueError(
             f"[{name}] start indices have at most one axis, got shape {shape_text(starts.shape)}."
         )
-    places = tuple(normalize_axis(name, axis, a.ndim) for axis in as_lengths(name, axes))
-    if len(places) != starts.size:
+    slots = tuple(normalize_axis(name, axis, a.ndim) for axis in as_lengths(name, axes))
+    if len(slots) != starts.size:
         raise ValueError(
-            f"[{name}] {starts.size} start indices do not match {len(places)} axes: each has one."
+            f"[{name}] {starts.size} start indices do not match {len(slots)} axes: each has one."
         )
-    if len(set(places)) != len(places):
+    if len(set(slots)) != len(slots):
         raise ValueError(f"[{name}] axes {tuple(axes)} name an axis twice.")
-    return places
+    return slots

@@ -1,4 +1,4 @@
-"""Strided views: elements at places that are given by strides instead of by indices."""
+"""Strided views: elements at positions that are given by strides instead of by indices."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ class AsStrided(Linear, Host):
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         elements = np.ascontiguousarray(x).reshape(-1)[self.offset :]
         steps = tuple(stride * x.itemsize for stride in self.strides)
-        # Elements may appear in several places, so that nobody may write to them.
+        # Elements may appear in several positions, so that nobody may write to them.
         return numpy_as_strided(elements, self.shape, steps, writeable=False)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
-        places = full(self.shape, self.offset)
+        positions = full(self.shape, self.offset)
         for axis, (length, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
             if length == 1:
                 continue  # its stride is never taken, and may be too long for an index
             along = [1] * len(self.shape)
             along[axis] = length
-            places = places + reshape(arange(length), along) * stride
+            positions = positions + reshape(arange(length), along) * stride
         total = zeros((size_of(x.shape),), cotangent.dtype)
-        added = apply(Put((0,), "add"), total, flatten(cotangent), flatten(places))
+        added = apply(Put((0,), "add"), total, flatten(cotangent), flatten(positions))
         return (reshape(added, x.shape),)
 
     def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:

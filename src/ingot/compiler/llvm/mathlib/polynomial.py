@@ -19,7 +19,7 @@ class Polynomial:
         """Horner's rule: the fewest instructions and, with fma, the smallest error.
 
         Its chain of dependent operations costs nothing in a loop over many elements, where several
-        turns are in flight.
+        iterations are in flight.
         """
         coefficients = self.double if x.is_double else self.single
         total = x.constant(coefficients[-1])

@@ -1,7 +1,7 @@
 """Angles modulo a quarter of a turn, for any argument: what sin, cos and tan begin with.
 
 x = M 2^E with an integer M. Of the product of x with 2 / pi only the last two bits before the
-binary point and the fraction matter; the former depend only on bits of 2 / pi from a place on that
+binary point and the fraction matter; the former depend only on bits of 2 / pi from one on that
 depends on E, and so many bits behind it as the result shall have. Such a window of 2 / pi times M
 is an exact integer product (the method of Payne and Hanek). It serves all arguments from 1 on:
 with code for large arguments that cannot be skipped, other code for moderate ones only adds to it.
@@ -107,7 +107,7 @@ def _funnel(high: Bits, low: Bits, shift: Bits) -> Bits:
 
 
 # Doubles: the window has 192 digits and is read from a table, from a whole byte on. What is left to
-# shift, up to 7 places, is done to the mantissa, which then has up to 60 digits.
+# shift, up to 7 positions, is done to the mantissa, which then has up to 60 digits.
 _ZEROS = 7  # bytes before the point
 _BYTES = 160
 _TABLE = "ingot_two_over_pi"
@@ -129,9 +129,9 @@ def _double_angle(modulus: Number) -> Angle:
     mantissa = (bits & ((1 << 52) - 1)) | (1 << 52)
     # x = mantissa * 2^(exponent - 53): the exponent is that of what is less than 1
     exponent = (bits >> 52).maximum(1022) - 1022
-    place = exponent + 1
-    shifted = mantissa << (place & 7)
-    start = (_BYTES - 24) - (place >> 3)
+    position = exponent + 1
+    shifted = mantissa << (position & 7)
+    start = (_BYTES - 24) - (position >> 3)
     low, middle, high = (_loaded(start + 8 * i) for i in range(3))
     below = shifted * middle
     carried = _upper_product(shifted, low)
@@ -158,9 +158,9 @@ def _double_angle(modulus: Number) -> Angle:
     return Angle(quadrant, rest, tail)
 
 
-def _loaded(place: Bits) -> Bits:
-    code = place.code
-    address = code.offset(_table(code), place.register)
+def _loaded(position: Bits) -> Bits:
+    code = position.code
+    address = code.offset(_table(code), position.register)
     return Bits(code, code.load("i64", address, ", align 1"))
 
 

@@ -54,8 +54,8 @@ def _single_rest(a: Number, b: Number) -> Number:
     above, below = a.double(), b.double()
     # As numbers of 24 bits, the lower 29 of doubles that were floats being 0
     first, modulus = _mantissa(above) * 2.0**-29, _mantissa(below) * 2.0**-29
-    place = below.bits() >> 52
-    distance = ((above.bits() >> 52) - place).maximum(0)
+    position = below.bits() >> 52
+    distance = ((above.bits() >> 52) - position).maximum(0)
     inverse = 1.0 / modulus
 
     def reduced(x: Number) -> Number:
@@ -68,15 +68,15 @@ def _single_rest(a: Number, b: Number) -> Number:
     rest = reduced(first * power)
     rest = select(rest < 0.0, rest + modulus, rest)
     rest = select(rest >= modulus, rest - modulus, rest)
-    return (rest * power_of_two(place - (1023 + 23), above)).single()
+    return (rest * power_of_two(position - (1023 + 23), above)).single()
 
 
 def _normal(x: Number) -> tuple[Number, Bits]:
     """The mantissa of a positive double as a whole number of 53 bits, and the exponent to it."""
     denormal = x < format_of(x).smallest
     x = select(denormal, x * 2.0**54, x)
-    place = (x.bits() >> 52) - (1023 + 52)
-    return _mantissa(x), select_bits(denormal, place - 54, place)
+    position = (x.bits() >> 52) - (1023 + 52)
+    return _mantissa(x), select_bits(denormal, position - 54, position)
 
 
 def _double_rest(a: Number, b: Number) -> Number:

@@ -1,4 +1,4 @@
-"""Results that kernels assemble from pieces: joined arrays, padding, updated slices."""
+"""Results that kernels assemble of several arrays: joined arrays, padding, updated slices."""
 
 from __future__ import annotations
 
