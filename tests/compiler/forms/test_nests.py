@@ -84,3 +84,18 @@ def test_blocks_without_elements_need_no_writer() -> None:
     nests = nests_of(lambda x: mx.concatenate([x, x], axis=0), empty)
     assert nests.instructions == []
     assert [type(location.block) for location in nests.outputs] == [Block]
+
+
+@pytest.mark.parametrize(
+    ("longer", "moved", "message"),
+    [(1, 0, "ends behind"), (0, 4, "ends behind"), (0, -4, "begins before")],
+)
+def test_a_buffer_is_outside_of_what_the_kernel_is_given(
+    longer: int, moved: int, message: str
+) -> None:
+    nests = nests_of(two_kernels, X)
+    (buffer, *_) = nests.kernels[0].nest.buffers
+    buffer.shape = tuple(length + longer for length in buffer.shape)
+    buffer.offset += moved
+    with pytest.raises(AssertionError, match=message):
+        nests.verify()

@@ -207,6 +207,7 @@ class Nests:
         for each in self.instructions:
             if isinstance(each, RunKernel):
                 assert len(each.operands) == len(each.kernel.operands)
+                _verify_buffers(each)
             for block in each.reads:
                 is_there = block in written or block.kind == "scratch" or not block.nbytes
                 assert is_there, f"{each.kind} reads what {_op_name(block)} has not written yet"
@@ -229,15 +230,36 @@ def _verify_inside(step: Step, location: Location) -> None:
     """
     if step.nbytes == 0 or location.block.kind == "input":
         return
-    first = last = location.offset
-    for length, stride in zip(step.shape, location.strides, strict=True):
-        distance = (length - 1) * stride
-        first, last = first + min(distance, 0), last + max(distance, 0)
-    end = last + step.dtype.size
+    first, end = _reach(location.offset, step.shape, location.strides, step.dtype.size)
     assert first >= 0, f"{step.op} begins {-first} bytes before its memory"
     assert end <= location.block.nbytes, (
         f"{step.op} ends {end - location.block.nbytes} bytes behind its memory"
     )
+
+
+def _verify_buffers(each: RunKernel) -> None:
+    """AssertionError unless every buffer of a nest, in which all its indices are proven to be, is
+    inside of the value or the scratch memory that the kernel is given for it.
+    """
+    for buffer in each.kernel.nest.buffers:
+        if buffer.argument is None or 0 in buffer.shape:
+            continue
+        step, location = each.kernel.operands[buffer.argument], each.operands[buffer.argument]
+        begin, end = 0, location.block.nbytes
+        if step is not None:
+            begin, end = _reach(0, step.shape, location.strides, step.dtype.size)
+        first, last = _reach(buffer.offset, buffer.shape, buffer.strides, buffer.dtype.size)
+        assert begin <= first, f"{buffer.name} begins before {_op_name(location.block)}"
+        assert last <= end, f"{buffer.name} ends behind {_op_name(location.block)}"
+
+
+def _reach(offset: Any, shape: Any, strides: Any, size: int) -> tuple[int, int]:
+    """The bytes that elements with these strides are in, from the first to behind the last."""
+    first = last = offset
+    for length, stride in zip(shape, strides, strict=True):
+        distance = (length - 1) * stride
+        first, last = first + min(distance, 0), last + max(distance, 0)
+    return first, last + size
 
 
 def _op_name(block: Block) -> str:
