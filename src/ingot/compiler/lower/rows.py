@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingot.compiler.forms.affine import Affine, affine
-from ingot.compiler.forms.nest.data import Value
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import Apply, Constant, Value
+from ingot.compiler.forms.nest.words import instructions
 from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
-from ingot.compiler.llvm.code import Code, Register, literal
-from ingot.compiler.llvm.emit import Element, LLVMKernel, register_type
 from ingot.compiler.lower.group import GroupBuilder, Known, Memory, Spot
 from ingot.compiler.lower.kernel import Kernel
 from ingot.compiler.lower.reductions import Accumulator, Rows, is_written_out
@@ -92,19 +92,18 @@ class _Passes:
 
     def _is_costly(self, step: Step) -> bool:
         """Whether computing a step from what is in memory takes many instructions."""
-        scratch = LLVMKernel(Code())
-        known: dict[Step, Element] = {}
+        scratch = NestBuilder()
+        known: dict[Step, Value] = {}
         for needed in self.builder.closure([step], lambda s: self.is_row.get(s, False)):
             assert needed.op is not None
             if isinstance(needed.op, Gather):
                 return True
-            inputs = [known.get(s) or _dummy(s) for s in needed.inputs]
+            inputs = [known.get(s) or Constant(s.dtype, 0) for s in needed.inputs]
             known[needed] = (
-                inputs[0] if isinstance(needed.op, View) else needed.op.emit(scratch, *inputs)
+                inputs[0] if isinstance(needed.op, View) else needed.op.emit(scratch.words, *inputs)
             )
-            if len(scratch.code.lines) > MAX_RECOMPUTED_INSTRUCTIONS:
-                return True
-        return False
+        words = [each for each in scratch.body if isinstance(each, Apply)]
+        return sum(map(instructions, words)) > MAX_RECOMPUTED_INSTRUCTIONS
 
     def steps(self, number: int) -> list[Step]:
         """What pass `number` computes, in order: not what is kept from earlier passes, and nothing
@@ -124,12 +123,6 @@ class _Passes:
             for step in self.builder.group.steps
             if self.is_row[step] and not isinstance(step.op, Reduce) and self.stage[step] <= number
         ]
-
-
-def _dummy(step: Step) -> Element:
-    type = register_type(step.dtype)
-    zero = Register("false", "i1") if type == "i1" else literal(type, 0)
-    return Element(zero, step.dtype, zero if step.dtype.name == "complex64" else None)
 
 
 def _memory_for_kept(builder: GroupBuilder, passes: _Passes) -> dict[Step, Memory]:

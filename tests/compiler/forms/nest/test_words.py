@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ingot.compiler.forms.nest.data import Constant
-from ingot.compiler.forms.nest.words import WORDS, arity, operand_dtypes, result_dtype
+from ingot.compiler.forms.nest.data import Apply, Constant
+from ingot.compiler.forms.nest.words import WORDS, arity, instructions, operand_dtypes, result_dtype
 from ingot.graph import kernel
 from ingot.graph.dtype import bool_, complex64, float32, int32, int64, uint32
 
@@ -49,3 +49,10 @@ def test_dtypes_of_operands() -> None:
     assert operand_dtypes("select", (X, N, N)) == [bool_, int32, int32]
     assert operand_dtypes("dot_bytes", (N, X, X)) == [int32, uint32, uint32]
     assert operand_dtypes("add", (X, N)) == [float32, float32]
+
+
+def test_functions_take_many_instructions() -> None:
+    short, function = Apply(float32, "add", (X, X)), Apply(float32, "exp", (X,))
+    assert instructions(short) == 1
+    assert instructions(function) > 12
+    assert 1 < instructions(Apply(complex64, "add", (Z, Z))) < instructions(function)

@@ -9,11 +9,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from ingot._native import Dtype
-from ingot.compiler.forms.nest.data import Value
+from ingot.compiler.forms.nest.data import Apply, Value
 from ingot.graph import kernel
-from ingot.graph.dtype import bool_, complex64, float32, int32, uint32
+from ingot.graph.dtype import bfloat16, bool_, complex64, float16, float32, int32, uint32
 
-__all__ = ["ALIKE", "DOTS", "DTYPES", "OWN", "WORDS", "arity", "operand_dtypes", "result_dtype"]
+__all__ = [
+    "ALIKE",
+    "DOTS",
+    "DTYPES",
+    "OWN",
+    "WORDS",
+    "arity",
+    "instructions",
+    "operand_dtypes",
+    "result_dtype",
+]
 
 DTYPES = {
     **dict.fromkeys("equal not_equal less less_equal greater greater_equal".split(), bool_),
@@ -35,6 +45,28 @@ WORDS = (*ALIKE, *DTYPES, *_OTHERS, *OWN, "rounded", "taken_for")
 _ARITIES = {word: getattr(kernel.Kernel, word).__code__.co_argcount - 1 for word in kernel.WORDS}
 _ARITIES |= {"cast": 1, "rotate_left": 1, "rounded": 1, "taken_for": 1, **dict.fromkeys(DOTS, 3)}
 _ARITIES["from_bits"] = 1
+
+
+# Words that are an instruction or a few. All others are functions of dozens.
+_SHORT = frozenset(
+    "absolute add bits bitwise_and bitwise_invert bitwise_or bitwise_xor cast ceil complex "
+    "conjugate divide equal floor from_bits fused_multiply_add greater greater_equal imag largest "
+    "left_shift less less_equal maximum minimum multiply negative not_equal real right_shift "
+    "rotate_left round rounded rsqrt select smallest sqrt subtract taken_for".split()
+)
+_LONG = 30  # instructions of a function, as an exponential has
+_HALF_CONVERSION = 10  # instructions of rounding to a half type
+_COMPLEX = 4  # instructions for one of real numbers
+
+
+def instructions(value: Apply) -> int:
+    """About how many instructions a word becomes."""
+    if value.word not in _SHORT:
+        return _LONG
+    if value.word in ("cast", "rounded") and value.operands[0].dtype in (float16, bfloat16):
+        return _HALF_CONVERSION
+    is_complex = complex64 in (value.dtype, value.operands[0].dtype)
+    return _COMPLEX if is_complex else 1
 
 
 def result_dtype(word: str, operands: Sequence[Value], parameter: Any = None) -> Dtype:
