@@ -123,9 +123,9 @@ MAX_SYMBOLIC_PROGRAMS = 8
 MAX_FUSED_STRUCTURES = 512
 
 # Ops that have loop nests of their own and are evaluated without `compile`: programs of one op that
-# are kept, by the op and the shapes of its inputs. A model has a dozen kinds of such layers; fewer
-# would compile again what comes in turns. quantized_rows.
-MAX_PROGRAMS_ALONE = 256
+# are kept, by the op and the layouts of its inputs. A program is a few kilobytes, and takes about a
+# millisecond to make. quantized_rows, matmul_small.
+MAX_PROGRAMS_ALONE = 1024
 
 # ---- Sums in a fixed order -----------------------------------------------------------------------
 
@@ -219,8 +219,34 @@ MAX_REGISTER_TILE = 16
 # took 1.4 times as long as tiles of 8 for matrices of 1024 rows and columns (measured).
 # matmul_float32.
 MAX_TILE_ROWS = 12
+# Multiplications up to which BLAS computes a product: they take a few microseconds, and programs
+# that have no others need no compiler for them. matmul_small.
+MAX_BLAS_WORK = 1 << 15
+# Vectors of a tile with few rows, at most: runs of 1 KiB of a matrix that is read once.
+# matmul_vector.
+MAX_TILE_VECTORS = 16
+# A right operand whose rows are contiguous is copied into panels if there are more rows of results
+# and it has more bytes than L2 holds. Measured with 1024 columns, in times of OpenBLAS: 32 rows
+# 0.83 as it lies and 1.22 from panels, 128 rows 0.94 and 0.99, 1024 rows 0.96 and 0.93.
+# matmul_skinny, matmul_float32.
+MAX_UNPACKED_ROWS = 128
+MAX_UNPACKED_BYTES = 1 << 20
+# Rows of results up to which sums run along vectors where columns of the right operand are
+# contiguous. Measured: 32 rows take 0.55 times as long as OpenBLAS. matmul_skinny.
+MAX_DOT_ROWS = 48
+# Tiles of a column of tiles that one task computes, where there are as many tasks for each: their
+# part of the left operand stays in L2. matmul_float32.
+TILES_PER_TASK = 16
+MIN_PRODUCT_TASKS = 16
 # Iterations of the innermost loop of a product that are written out. matmul_float32.
 PRODUCT_UNROLLING = 4
+# Products that are added one after the other: longer sums are made of sums of so many, so that
+# errors do not grow with their lengths as much. After each, a tile is added to what is on the
+# stack. matmul_float32.
+SUM_BLOCK = 512
+# Rows of a panel that one iteration of the loop that packs it copies: enough to be worth a thread,
+# and few enough for threads to share a narrow matrix. matmul_float32.
+PACKED_ROWS = 256
 
 # Keys of a block of attention: scores of 32 queries are 16 KiB of float32 then, half of L1. With
 # fewer, sums are loaded and stored more often; with more, values leave L1 between two tiles.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ingot import _native
 from ingot.graph.libraries import limit_blas_threads
-from ingot.graph.roles import QuantizedProduct
+from ingot.graph.roles import Tiled
 from ingot.graph.roles.elementwise import is_approximate
 
 if TYPE_CHECKING:
@@ -98,12 +98,14 @@ def _run_kernel(node: Any, op: Any, values: tuple[Any, ...]) -> Any:
 
 def _run_alone(node: Any, op: Any, values: tuple[Any, ...]) -> Any:
     """Loads the compiler, which runs an op that has loop nests of its own, as all from now on."""
+    if not op.runs_alone(*[value.shape for value in values]):
+        return NotImplemented
     run = importlib.import_module("ingot.compiler.call.alone").run_alone
     _native.set_callbacks(run_alone=run)
     return run(node, op, values)
 
 
-_native.set_callbacks(run_alone=_run_alone, alone_type=QuantizedProduct)
+_native.set_callbacks(run_alone=_run_alone, alone_type=Tiled)
 
 
 @cache

@@ -6,10 +6,17 @@ In: what users and the environment say. Out: what the compiler and evaluation as
 from __future__ import annotations
 
 import os
+from collections.abc import Hashable
 
 from ingot.runtime.compile_mode import assume_usual_settings
 
-__all__ = ["excess_precision", "set_excess_precision"]
+__all__ = [
+    "excess_precision",
+    "numerics_key",
+    "product_engine",
+    "set_excess_precision",
+    "set_product_engine",
+]
 
 _ON = ("1", "on", "true", "yes")
 
@@ -35,8 +42,38 @@ def set_excess_precision(on: bool) -> None:
     """
     global _excess_precision
     _excess_precision = on
-    assume_usual_settings(not _excess_precision)
+    _tell()
 
 
+def product_engine() -> str:
+    """What computes products of matrices: "ingot" or "blas"."""
+    return _product_engine
+
+
+def set_product_engine(name: str) -> None:
+    """Choose what computes products of matrices.
+
+    Args:
+        name: "ingot", the default: loop nests of its own, into which what follows is fused, and
+            BLAS where that is faster. "blas": NumPy's BLAS library wherever it can, for comparison.
+    """
+    global _product_engine
+    if name not in _ENGINES:
+        raise ValueError(f'[set_product_engine] name must be "ingot" or "blas", got {name!r}.')
+    _product_engine = name
+    _tell()
+
+
+def numerics_key() -> Hashable:
+    """What programs depend on: part of their keys."""
+    return _excess_precision, _product_engine
+
+
+def _tell() -> None:
+    assume_usual_settings(not _excess_precision and _product_engine == "ingot")
+
+
+_ENGINES = ("ingot", "blas")
+_product_engine = "ingot"
 _excess_precision = False
 set_excess_precision(_from_environment("INGOT_EXCESS_PRECISION"))

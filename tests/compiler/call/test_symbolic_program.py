@@ -159,7 +159,7 @@ def test_programs_of_one_trace_have_the_bits_of_programs_for_each_shape(name: st
         found = values(shapeless(*map(mx.array, arrays)))
         same = values(for_each(*map(mx.array, arrays)))
         with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
-            expected = values(in_numpy(*arrays))
+            expected = values(in_numpy(*(x.astype(np.float64) for x in arrays)))
         for a, b, c in zip(found, same, expected, strict=True):
             if isinstance(a, int):
                 assert a == b == c
@@ -192,7 +192,9 @@ def test_shapes_of_one_kind_share_their_machine_code(
     counted = Counted(monkeypatch)
     shapeless = mx.compile(function, shapeless=True)
     shapeless.cache_clear()
-    for m in range(20, 60, 3):
+    # products of few rows are computed in other ways
+    first = 200 if name in ("perceptron", "attention") else 20
+    for m in range(first, first + 40, 3):
         for n in (70, 81, 90):
             mx.eval(shapeless(*map(mx.array, inputs(shapes(m, n)))))
     assert counted.made == 1
@@ -241,7 +243,7 @@ def test_inputs_that_lie_in_another_way(name: str, how: str) -> None:
     for m, n in [(20, 70), (21, 33), (40, 90), (1, 9), (64, 1), (0, 5), (30, 30), (3, 600)]:
         arrays = inputs(shapes(m, n))
         with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
-            expected = values(in_numpy(*arrays))
+            expected = values(in_numpy(*(x.astype(np.float64) for x in arrays)))
         for _ in range(2):
             given = [laid_out(arrays[0], how), *map(mx.array, arrays[1:])]
             mx.eval(given)

@@ -11,31 +11,44 @@ from typing import Any
 
 import numpy as np
 
-from ingot._native import Node
+from ingot._native import NativeProgram, Node
 from ingot.compiler.forms.tape import Step, Tape
+from ingot.compiler.lower.layout import contiguous
+from ingot.compiler.machine.work import About
 from ingot.compiler.pipeline import run_pipeline
-from ingot.compiler.run.program import Program
 from ingot.graph.dtype import from_numpy
-from ingot.graph.op import Op
-from ingot.graph.shape import Shape
+from ingot.graph.roles import Product, Tiled
 from ingot.runtime.compile_mode import CompileMode
+from ingot.runtime.numerics import product_engine
 from ingot.tuning import MAX_PROGRAMS_ALONE
 
 __all__ = ["run_alone"]
 
 
-def run_alone(node: Node, op: Op, values: tuple[np.ndarray, ...]) -> Any:
-    """The result of an op with one output."""
-    program = _program(op, *[(x.shape, x.dtype) for x in values])
-    return program.run(values)[0]
+def run_alone(node: Node, op: Tiled, values: tuple[np.ndarray, ...]) -> Any:
+    """The result of an op with one output; NotImplemented if its own rule is to compute it."""
+    if not op.runs_alone(*[value.shape for value in values]):
+        return NotImplemented
+    if isinstance(op, Product) and product_engine() == "blas":
+        return NotImplemented
+    return _program(op, *[(x.shape, x.strides, x.dtype) for x in values]).run(values)[0]
 
 
 @lru_cache(maxsize=MAX_PROGRAMS_ALONE)
-def _program(op: Op, *kinds: tuple[Shape, np.dtype]) -> Program:
+def _program(op: Tiled, *layouts: tuple[Any, ...]) -> NativeProgram:
+    """The program for inputs of these shapes, strides and dtypes."""
     inputs = []
-    for shape, dtype in kinds:
+    for shape, _, dtype in layouts:
         known = from_numpy(dtype)
         assert known is not None
         inputs.append(Step(None, (), shape, known))
     step = Step(op, inputs, *op.infer(*inputs))
-    return run_pipeline(Tape(inputs, [step], [*inputs, step]), CompileMode.enabled).program
+    name = type(op).__name__
+    tape = Tape(inputs, [step], [*inputs, step])
+    program = run_pipeline(tape, CompileMode.enabled, name).program
+    strides = tuple(strides for _, strides, _ in layouts)
+    is_contiguous = strides == tuple(contiguous(x.shape, x.dtype.size) for x in inputs)
+    # for these strides at once: bits may depend on them
+    executable = program.finish(None if is_contiguous else strides).executable
+    executable.native.about = About(name, executable.work)
+    return executable.native

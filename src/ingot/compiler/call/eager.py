@@ -27,7 +27,7 @@ from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.roles import View
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.failures import evaluating
-from ingot.runtime.numerics import excess_precision
+from ingot.runtime.numerics import numerics_key
 from ingot.runtime.profile.profiler import is_profiling, profiled, set_graph_origins
 from ingot.runtime.progress import compiling
 from ingot.tuning import MAX_FUSED_STRUCTURES, MAX_SYMBOLIC_PROGRAMS, MIN_SYMBOLIC_EXAMPLES
@@ -209,7 +209,7 @@ def _symbolic(
     structure, numbers = skeleton(nodes, wanted, leaves)
     if _overtaken(nodes):
         return None
-    kind = _structures.kind((structure, excess_precision()))
+    kind = _structures.kind((structure, numerics_key()))
     program = kind.shaped(numbers)
     if program is None:
         with _structures.lock:
@@ -271,7 +271,7 @@ def _structure(nodes: list[Node], wanted: list[int]) -> tuple[Hashable | None, l
     if any(type(leaf.dtype) is not Dtype for leaf in leaves):
         return None, leaves, nbytes
     parts.append(tuple(wanted))
-    parts.append(excess_precision())
+    parts.append(numerics_key())
     return tuple(parts), leaves, nbytes
 
 

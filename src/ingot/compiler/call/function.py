@@ -44,7 +44,7 @@ from ingot.runtime.compile_mode import (
     UndeclaredStateWarning,
     compile_mode,
 )
-from ingot.runtime.numerics import excess_precision
+from ingot.runtime.numerics import excess_precision, numerics_key, product_engine
 from ingot.runtime.per_owner_cache import capture_lock
 from ingot.runtime.profile.profiler import profiled
 from ingot.runtime.progress import compiling, working
@@ -275,7 +275,7 @@ class CompiledFunction(FastCall):
     def _circumstances(self) -> Hashable:
         """What an entry is for besides arguments: the stream, and containers to update."""
         options = self._options
-        stream: Hashable = (_native.current_stream(), excess_precision())
+        stream: Hashable = (_native.current_stream(), numerics_key())
         if options.outputs is None or options.outputs is options.inputs:
             return stream
         return stream, structure(options.outputs)
@@ -457,6 +457,7 @@ class CompiledFunction(FastCall):
             "the stream": str(_native.current_stream()),
             "the mode": mode.value,
             "excess precision": str(excess_precision()),
+            "product engine": product_engine(),
         }
         return describe(call, circumstances)
 

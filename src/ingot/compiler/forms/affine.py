@@ -18,12 +18,12 @@ class Index:
 
 class Symbol:
     """A number that is known when the kernel is called and is not negative: a product of lengths.
-    `size` is what the program knows it as.
+    `size` is what the program knows it as: a size for all its shapes, or a number.
     """
 
     __slots__ = ("name", "size")
 
-    def __init__(self, name: str, size: Size | None = None) -> None:
+    def __init__(self, name: str, size: Number | None = None) -> None:
         self.name = name
         self.size = size
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from ingot.compiler.forms.affine import Affine, Index, Symbol, Variable, size_of_extent
+from ingot.compiler.forms.size import is_symbolic
 
 __all__ = ["Bounds"]
 
@@ -74,5 +75,8 @@ def _is_not_negative(x: Affine) -> bool:
     known = [v.size for v in x.terms if isinstance(v, Symbol) and v.size is not None]
     if not known or len(known) < len(x.terms):
         return False
-    found: bool = known[0].sizes.proves(size_of_extent(x))
+    total = size_of_extent(x)
+    if not is_symbolic(total):
+        return total >= 0  # of the numbers that the kernel is given in this program
+    found: bool = total.sizes.proves(total)
     return found

@@ -6,7 +6,7 @@ and the layouts of views are settled; where the blocks are is the plan's affair.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from ingot.compiler.forms.nest.data import Nest
@@ -59,10 +59,13 @@ class Location(NamedTuple):
 
 @dataclass(frozen=True)
 class Kernel:
-    """A loop nest and its arguments, in order; None stands for the scratch memory of its group."""
+    """A loop nest and its arguments, in order; None stands for the scratch memory of its group.
+    Kernels with equal `code_key`s have equal code.
+    """
 
     nest: Nest
     operands: tuple[Step | None, ...]
+    code_key: tuple[Hashable, ...] | None = None
 
 
 @dataclass(eq=False)

@@ -25,8 +25,9 @@ def copy_block(
     """
     side, size = block.side, block.source.dtype.size
     down, right = (block.source.strides[axis] for axis in block.axes)
-    row = block.target.strides[0]
+    row = block.target.strides[-2]
     element = f"i{8 * size}"
+    on_stack = block.target.argument is None
     if side == 1:
         code.store(code.load(element, source, ", align 1"), target)
         return
@@ -47,7 +48,8 @@ def copy_block(
     for number, vector in enumerate(_transposed(code, vectors)):
         distance = number if down > 0 else side - 1 - number
         address = moved(target, affine(distance * row))
-        code.store(vector, address, f", align {side * size}")
+        # on the stack, rows begin at multiples of vectors
+        code.store(vector, address, f", align {side * size if on_stack else size}")
 
 
 def _transposed(code: Code, vectors: list[Register]) -> list[Register]:

@@ -6,7 +6,7 @@ loops go along, and `Operand`s with a stride for each of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -84,8 +84,12 @@ class Operands(NamedTuple):
     counts: list[Operand]
 
 
-def operands_of(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> tuple[Domain, Operands]:
-    """The collapsed domain of a group with its operands. Scalars that are constants are none."""
+def operands_of(
+    group: Group, strides_of: dict[Step, tuple[int, ...]], boundaries: Collection[int] = ()
+) -> tuple[Domain, Operands]:
+    """The collapsed domain of a group with its operands. Scalars that are constants are none. Axes
+    at `boundaries` are not joined with those before them.
+    """
     taken = {source for step in group.steps for source in inputs_at_place(step)}
     plain = [step for step in group.inputs if step in taken and not is_immediate(step)]
     reads = [step for step in plain if not isinstance(step.op, Iota)]
@@ -113,7 +117,7 @@ def operands_of(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> tuple[
         offsets, spread = _forward(ordered, spread, in_memory, fixed)
     inner = inner_axes(group.domain, reduced) if in_order else ()
     lengths, kinds, collapsed = _collapse(
-        ordered, [(axis in reduced) + (axis in inner) for axis in order], spread
+        ordered, [(axis in reduced) + (axis in inner) for axis in order], spread, boundaries
     )
     domain = _domain(lengths, kinds)
     operands = iter(
@@ -255,15 +259,20 @@ def reads_rows_again(group: Group) -> bool:
 
 
 def _collapse(
-    lengths: tuple[int, ...], kinds: list[int], strides: list[tuple[int, ...]]
+    lengths: tuple[int, ...],
+    kinds: list[int],
+    strides: list[tuple[int, ...]],
+    boundaries: Collection[int],
 ) -> tuple[tuple[int, ...], list[int], list[tuple[int, ...]]]:
     """Joins neighbouring axes of one kind that every operand traverses as one."""
     if not lengths:
         return (), [], strides
     groups: list[list[int]] = [[0]]
     for axis in range(1, len(lengths)):
-        joins = kinds[axis] == kinds[axis - 1] and all(
-            surely_equal(each[axis - 1], each[axis] * lengths[axis]) for each in strides
+        joins = (
+            axis not in boundaries
+            and kinds[axis] == kinds[axis - 1]
+            and all(surely_equal(each[axis - 1], each[axis] * lengths[axis]) for each in strides)
         )
         if joins:
             groups[-1].append(axis)

@@ -48,11 +48,16 @@ class Memory:
 class GroupBuilder(NestBuilder):
     """What all nests of groups share: reading operands, computing steps, writing outputs."""
 
-    def __init__(self, group: Group, strides_of: dict[Step, tuple[int, ...]]) -> None:
+    def __init__(
+        self,
+        group: Group,
+        strides_of: dict[Step, tuple[int, ...]],
+        boundaries: Collection[int] = (),
+    ) -> None:
         super().__init__()
         self.group = group
         self.strides_of = strides_of
-        self.domain, operands = operands_of(group, strides_of)
+        self.domain, operands = operands_of(group, strides_of, boundaries)
         self.reads, self.gathers, self.writes, self.counts = operands
         self.members = set(group.steps)
         self.reductions = [step for step in group.steps if isinstance(step.op, Reduce)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from ingot.compiler.forms.nest.data import Nest
@@ -31,9 +31,11 @@ class Lowered:
         return Lowered(kernels, self.scratch)
 
 
-def kernel_of(nest: Nest, operands: Sequence[Step | None]) -> Kernel:
+def kernel_of(
+    nest: Nest, operands: Sequence[Step | None], code_key: tuple[Hashable, ...] | None = None
+) -> Kernel:
     """The kernel of a nest. `operands` are its arguments, before the table of its symbols if it has
     some; None stands for scratch memory.
     """
     nest.symbols = used_symbols(nest)
-    return Kernel(nest, tuple(operands))
+    return Kernel(nest, tuple(operands), code_key)

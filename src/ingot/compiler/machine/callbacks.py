@@ -5,6 +5,7 @@ Each is made of numbers alone, so that a plan with symbolic sizes can make them 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -84,8 +85,8 @@ def _owned(result: Any, inputs: list[np.ndarray]) -> np.ndarray:
 
 
 def number_table(*numbers: int) -> np.ndarray:
-    """The lengths and strides that kernels are given."""
-    return np.array(numbers, np.int64)
+    """The lengths and strides that kernels are given; not in memory that counts as arrays'."""
+    return np.frombuffer(array("q", numbers), np.int64)
 
 
 def length_value(length: float, dtype: np.dtype[Any]) -> np.ndarray:

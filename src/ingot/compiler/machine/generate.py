@@ -7,6 +7,8 @@ host can do.
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Hashable
 from dataclasses import field
 from functools import cached_property
 from typing import Any
@@ -15,7 +17,15 @@ import numpy as np
 
 from ingot._native import NativeProgram
 from ingot.compiler.forms.affine import size_of_extent
-from ingot.compiler.forms.nests import CallHost, Instruction, Location, Multiply, RaiseIf, RunKernel
+from ingot.compiler.forms.nests import (
+    CallHost,
+    Instruction,
+    Kernel,
+    Location,
+    Multiply,
+    RaiseIf,
+    RunKernel,
+)
 from ingot.compiler.forms.plan import Plan, operands_of
 from ingot.compiler.forms.size import Number
 from ingot.compiler.forms.size_code import Given, Made, depends_on_shapes, made
@@ -33,10 +43,12 @@ from ingot.compiler.machine.kernels import LoadedKernels, load_kernels
 from ingot.compiler.machine.work import KernelCode, Work
 from ingot.compiler.options import Options
 from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.roles import Product
 from ingot.graph.shape import size_of
 
 __all__ = ["Executable", "generate"]
 
+MAX_KNOWN_TEXTS = 256  # of kernels whose code is good for all sizes
 WORTH_RELEASING = 1 << 14  # bytes that a program touches before other threads should run meanwhile
 
 
@@ -176,17 +188,24 @@ def _work(each: Instruction, plan: Plan) -> Work:
     """What an instruction is, with the code of a kernel."""
     if isinstance(each, RunKernel):
         scratch = sum(block.nbytes for block in each.reads if block.kind == "scratch")
-        return Work("kernel", each.steps, each.kernel, _kernel_code(each, plan), scratch)
-    flops = 0
-    if isinstance(each, Multiply):
-        (step,) = each.steps
-        flops = 2 * size_of(step.shape) * step.inputs[0].shape[-1]
-    return Work(each.kind, each.steps, flops=flops)
+        code = _kernel_code(each, plan)
+        return Work("kernel", each.steps, each.kernel, code, scratch, _flops(each))
+    return Work(each.kind, each.steps, flops=_flops(each))
+
+
+def _flops(each: Instruction) -> int:
+    """The multiplications and additions of products of matrices, which the kernel that writes their
+    results does.
+    """
+    if isinstance(each, RunKernel) and each.written.isdisjoint(x.block for x in each.operands):
+        return 0
+    products = [step for step in each.steps if isinstance(step.op, Product)]
+    return sum(2 * size_of(step.shape) * step.inputs[0].shape[-1] for step in products)
 
 
 def _kernel_code(each: RunKernel, plan: Plan) -> KernelCode:
     nest = each.kernel.nest
-    text = nest_module(nest, plan.shared.get(each, ()))
+    text = _text(each.kernel, plan.shared.get(each, frozenset()))
     parts: Number = 0
     for region in nest.parallel:
         iterations: Number = 1
@@ -194,3 +213,18 @@ def _kernel_code(each: RunKernel, plan: Plan) -> KernelCode:
             iterations *= size_of_extent(length)
         parts += iterations
     return KernelCode(text, parts, nest.parallel[0].grain)
+
+
+_texts: OrderedDict[tuple[Hashable, ...], str] = OrderedDict()  # by code keys
+
+
+def _text(kernel: Kernel, shared: frozenset[int]) -> str:
+    """The code of a kernel, which is not written again where its key says that it is known."""
+    if kernel.code_key is None or shared:
+        return nest_module(kernel.nest, shared)
+    found = _texts.get(kernel.code_key)
+    if found is None:
+        found = _texts[kernel.code_key] = nest_module(kernel.nest)
+        if len(_texts) > MAX_KNOWN_TEXTS:
+            _texts.popitem(last=False)
+    return found

@@ -39,9 +39,10 @@ class _Planner:
         for block in (*nests.inputs, *self.owned, *nests.constants):
             self.addresses[block] = Address(len(self.addresses), 0)
         # the lengths and strides that kernels are given, behind the other constants
-        self.numbers: list[Number] | None = None if sizes is None else []
+        has_numbers = sizes is not None or any(kernel.nest.symbols for kernel in nests.kernels)
+        self.numbers: list[Number] | None = [] if has_numbers else None
         self.number_slot = len(self.addresses)
-        self.arena_slot = len(self.addresses) + (sizes is not None)
+        self.arena_slot = len(self.addresses) + has_numbers
         self.slots = self.arena_slot + 1
         self.taken_over: set[Block] = set()  # blocks whose memory in the arena others have now
         self.shared: dict[RunKernel, frozenset[int]] = {}

@@ -18,9 +18,10 @@ import numpy as np
 from ingot import _native
 from ingot.graph.dtype import complex64, float32, float64
 from ingot.graph.libraries import prepare_blas, scipy_blas
-from ingot.tuning import MIN_PRODUCT_THREAD_WORK
+from ingot.graph.shape import size_of
+from ingot.tuning import MAX_BLAS_WORK, MIN_PRODUCT_THREAD_WORK
 
-__all__ = ["Layout", "has_gemm", "matrix_product", "prepare_products", "product_of"]
+__all__ = ["Layout", "has_gemm", "is_small", "matrix_product", "prepare_products", "product_of"]
 
 Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides in bytes
 Product = tuple[Any, ...]  # what `_native.multiply` takes
@@ -144,6 +145,13 @@ def _stack(
     joined.reverse()
     by_axis = [tuple(axis[number] for axis in joined) for number in range(4)]
     return by_axis[0], tuple(by_axis[1:])
+
+
+def is_small(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
+    """Whether a product of stacks of these shapes is left to BLAS, because it is not worth code of
+    its own.
+    """
+    return size_of(left) * right[-1] <= MAX_BLAS_WORK
 
 
 def matrix_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -23,6 +23,7 @@ from ingot.graph.roles.quantized_product import QuantizedProduct
 from ingot.graph.roles.reduce import Reduce
 from ingot.graph.roles.scan import Scan
 from ingot.graph.roles.scatter import Scatter
+from ingot.graph.roles.tiled import Tiled
 from ingot.graph.roles.view import View
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "Reduce",
     "Scan",
     "Scatter",
+    "Tiled",
     "View",
     "role_of",
 ]

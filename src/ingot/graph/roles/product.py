@@ -1,18 +1,22 @@
-"""Products of matrices: ops that BLAS computes."""
+"""Products of matrices."""
 
 from __future__ import annotations
 
-from ingot.graph.roles.host import Host
+from ingot.graph.numerics.blas import is_small
+from ingot.graph.roles.tiled import Tiled
 
 __all__ = ["Product"]
 
 
-class Product(Host, role=True):
+class Product(Tiled, role=True):
     """Products of the matrices in the last two axes of two inputs, whose dtypes and other axes are
     equal: (..., m, k) and (..., k, n) give (..., m, n).
 
-    Write the rules. Compiled programs call BLAS for dtypes that it has, with operands where they
-    lie; for others the product is a host step.
+    Write the rules. Compiled programs have loop nests for it, into which what follows element by
+    element is fused; small products, complex ones and single rows are BLAS calls.
     """
 
     why_host = "BLAS computes it as a whole"
+
+    def runs_alone(self, *shapes: tuple[int, ...]) -> bool:
+        return not is_small(*shapes)

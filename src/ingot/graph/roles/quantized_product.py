@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ingot.graph.roles.host import Host
+from ingot.graph.roles.tiled import Tiled
 
 __all__ = ["QuantizedProduct"]
 
 
-class QuantizedProduct(Host, role=True):
+class QuantizedProduct(Tiled, role=True):
     """The product of rows and a transposed matrix of codes: (..., k) and (n, words) give (..., n).
 
     The inputs are the rows, the packed codes, their scales and, in mode "affine", their biases, as

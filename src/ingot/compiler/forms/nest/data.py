@@ -299,7 +299,7 @@ class CopyBlock:
     along the axis of r, and are transposed in registers.
 
     `index` and `source_index` are of the square's first element; r and c are the axes `axes` of the
-    source, and the two axes of the target.
+    source, and the last two axes of the target.
     """
 
     __slots__ = ("axes", "index", "side", "source", "source_index", "target")

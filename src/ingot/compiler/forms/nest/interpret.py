@@ -187,15 +187,16 @@ class _Run:
     def transpose(self, block: CopyBlock) -> None:
         source, target = self.memory[block.source], self.memory[block.target]
         first = self.index(block.source, block.source_index, source)
-        row, column = self.index(block.target, block.index, target)
+        *above, row, column = self.index(block.target, block.index, target)
         down, right = block.axes
         for i, j in product(range(block.side), range(block.side)):
             at = list(first)
             at[down] += i
             at[right] += j
+            into = (*above, row + i, column + j)
             _require_inside(block.source, at, source)
-            _require_inside(block.target, (row + i, column + j), target)
-            target[row + i, column + j] = source[tuple(at)]
+            _require_inside(block.target, into, target)
+            target[into] = source[tuple(at)]
 
     def joined(self, value: Joined) -> Any:
         found = 0

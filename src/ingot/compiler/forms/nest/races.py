@@ -125,9 +125,7 @@ def _one_by_one(
 def _is_single(bounds: Bounds, index: Index) -> bool:
     """Whether a loop has at most one iteration."""
     least, most = bounds.range_of(index)
-    return any(
-        not (high - low).terms and (high - low).constant <= 0 for low in least for high in most
-    )
+    return any(bounds.is_not_negative(low - high) for low in least for high in most)
 
 
 def _apart(bounds: Bounds, fixed: Collection[Variable], a: Access, b: Access) -> bool:

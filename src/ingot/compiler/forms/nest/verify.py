@@ -382,7 +382,7 @@ class _Verifier:
         source, target = block.source, block.target
         down, _ = block.axes
         _require(source.dtype is target.dtype, "a transposed block keeps its dtype")
-        _require(len(target.shape) == 2, "a transposed block is written to rows and columns")
+        _require(len(target.shape) >= 2, "a transposed block is written to rows and columns")
         stride = source.strides[down]
         _require(
             block.side == 1 or stride in (source.dtype.size, -source.dtype.size),
@@ -392,7 +392,8 @@ class _Verifier:
         for distance in {0, last}:
             ends = dict.fromkeys(block.axes, distance)
             self._access(source, moved(block.source_index, ends), False)
-            self._access(target, moved(block.index, {0: distance, 1: distance}), True)
+            last_two = dict.fromkeys(range(len(target.shape))[-2:], distance)
+            self._access(target, moved(block.index, last_two), True)
 
     def _apply(self, value: Apply) -> None:
         word, operands = value.word, value.operands

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Lowered
 from ingot.compiler.lower.products.attention.forward import lower_attention
+from ingot.compiler.lower.products.matmul import lower_matmul
 from ingot.compiler.lower.products.quantized import lower_quantized
-from ingot.graph.roles import Attend, QuantizedProduct
+from ingot.graph.roles import Attend, Product, QuantizedProduct
+from ingot.runtime.numerics import product_engine
 
 __all__ = ["lower_product"]
 
@@ -20,6 +22,7 @@ Strides = dict[Step, tuple[int, ...]]
 Builder = Callable[[Step, Strides], Lowered | None]
 
 _BUILDERS: dict[type, Builder] = {
+    Product: lower_matmul,
     Attend: lower_attention,
     QuantizedProduct: lower_quantized,
 }
@@ -27,6 +30,8 @@ _BUILDERS: dict[type, Builder] = {
 
 def lower_product(step: Step, strides_of: Strides) -> Lowered | None:
     """The kernels of a step whose inputs and result have these strides; None if it has none."""
+    if isinstance(step.op, Product) and product_engine() == "blas":
+        return None
     for role, builder in _BUILDERS.items():
         if isinstance(step.op, role):
             return builder(step, strides_of)

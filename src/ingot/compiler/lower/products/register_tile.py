@@ -10,16 +10,18 @@ position of an element in it, or on the number of threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import index
 from typing import NamedTuple
 
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Extent, Index
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Carried, Constant, Repeated, Value
+from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.runtime.processor import vector_bytes, vector_registers
-from ingot.tuning import MAX_TILE_ROWS, PRODUCT_UNROLLING
+from ingot.tuning import MAX_TILE_ROWS, MAX_TILE_VECTORS, PRODUCT_UNROLLING
 
-__all__ = ["Tile", "TileShape", "accumulate", "lanes_of", "tile_shape"]
+__all__ = ["Tile", "TileShape", "accumulate", "dot_shape", "lanes_of", "tile_shape", "wide_shape"]
 
 Indices = tuple[Index, ...]
 Sums = list[list[Carried]]
@@ -51,40 +53,71 @@ def lanes_of(dtype: Dtype) -> int:
     return vector_bytes() // dtype.size
 
 
-def tile_shape(dtype: Dtype, columns: int, rows: int) -> TileShape:
+def tile_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
     """The tile for a result with so many columns and rows, whose sums have a dtype: as many
     accumulators as registers allow beside the operands, and few columns that are not there.
     """
-    lanes = lanes_of(dtype)
+    lanes, widest = lanes_of(dtype), 4 if _has_many_registers() else 2
     needed = -(-columns // lanes)
-    registers = vector_registers()
-    widest = 4 if registers >= 32 else 2
     if needed <= widest:
-        vectors = needed
+        vectors = index(needed)
+    elif is_symbolic(needed):
+        vectors = widest
     else:
-        # fewer panels first, then those that are filled best
-        vectors = min(range(2, widest + 1), key=lambda v: (-(-needed // v) * v, -v))
-    # an accumulator for each product, a register for each vector of the right operand, and two for
-    # the left one
-    height = (registers - 2 - vectors) // vectors
-    height = min(height, MAX_TILE_ROWS, 24 // vectors if registers >= 32 else 12 // vectors)
-    return TileShape(max(1, min(height, rows)), vectors, lanes)
+        # narrow tiles load more of the left operand for each product
+        vectors = min(range(widest, 1, -1), key=lambda v: -(-needed // v) * v * (1 + 0.5 / v**2))
+    height = min(_accumulators() // vectors, MAX_TILE_ROWS)
+    return TileShape(_at_most(height, rows), vectors, lanes)
+
+
+def wide_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
+    """The tile for few rows, as wide as registers allow: what is read once is read in long runs."""
+    shape = tile_shape(dtype, columns, rows)
+    if shape.rows < rows:
+        return shape
+    vectors = min(_accumulators() // shape.rows, MAX_TILE_VECTORS)
+    vectors = _at_most(vectors, -(-columns // shape.lanes))
+    return shape._replace(vectors=max(vectors, shape.vectors))
+
+
+def dot_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
+    """Sums along vectors: `rows` times `vectors` of them, each of a bundle of products."""
+    height = _at_most(4 if _has_many_registers() else 2, rows)
+    vectors = _at_most(6 if _has_many_registers() and height > 1 else 4, columns)
+    return TileShape(height, vectors, lanes_of(dtype))
+
+
+def _has_many_registers() -> bool:
+    return vector_registers() >= 32
+
+
+def _accumulators() -> int:
+    """Registers for sums, beside those for operands."""
+    return 24 if _has_many_registers() else 12
+
+
+def _at_most(limit: int, length: Number) -> int:
+    """A length, or a limit if it is longer, as a number."""
+    return limit if length >= limit else index(length)
 
 
 def accumulate(
     builder: NestBuilder,
     dtype: Dtype,
     shape: TileShape,
-    loops: Sequence[tuple[Extent, Extent]],
+    loops: Sequence[tuple[Extent, ...]],
     left: Callable[[int, Indices], Value],
     right: Callable[[int, Indices], Value],
     combine: Combine | None = None,
     start: Sums | None = None,
+    step: int = 1,
 ) -> Tile:
-    """The sums of a tile over nested loops, of which the last is innermost.
+    """The sums of a tile over nested loops, of which the last is innermost: where each begins, and
+    what it ends at the least of.
 
     `left(row, indices)` and `right(vector, indices)` give bundles of `shape.lanes` elements in the
-    innermost loop, which combine adds the product of to a sum: by default, with one rounding.
+    innermost loop, which takes steps of `step`; `combine` adds their product to a sum, by default
+    with one rounding. `start` are sums to go on from.
     """
     words = builder.words
     add = combine or (lambda total, a, b: words.fused_multiply_add(a, b, total))
@@ -95,10 +128,12 @@ def accumulate(
         sums = [[Carried(dtype, value) for value in row] for row in outer]
         flat = [each for row in sums for each in row]
         innermost = depth == len(loops) - 1
-        begin, end = loops[depth]
+        begin, *ends = loops[depth]
         copies = PRODUCT_UNROLLING if innermost else 1
-        with builder.loop(begin, end, carried=flat, copies=copies) as index:
-            here = (*indices, index)
+        with builder.loop(
+            begin, *ends, step=step if innermost else 1, carried=flat, copies=copies
+        ) as variable:
+            here = (*indices, variable)
             if not innermost:
                 inner = level(depth + 1, sums, here)
                 for row, updated in zip(sums, inner, strict=True):

@@ -1,0 +1,163 @@
+"""Panels: the right operand of a product, copied so that the tiles of its columns are adjacent.
+
+A panel has the columns of one register tile: [k][columns], row by row. Columns behind the last one
+hold whatever is there, and what becomes of them is never stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot.compiler.forms.affine import Affine, Extent, affine
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import Buffer, CopyBlock
+from ingot.compiler.forms.nests import Kernel
+from ingot.compiler.forms.size import Number
+from ingot.compiler.lower.kernel import kernel_of
+from ingot.compiler.lower.products.numbers import Numbers, code_key
+from ingot.compiler.lower.products.operands import Matrices
+from ingot.compiler.lower.products.register_tile import TileShape
+from ingot.graph.shape import size_of
+from ingot.tuning import MAX_REGISTER_TILE, PACKED_ROWS
+
+__all__ = ["Panels", "convert", "pack_panels"]
+
+
+class Panels:
+    """Where panels are: in scratch memory, from an offset on."""
+
+    def __init__(self, source: Matrices, tile: TileShape, offset: Number) -> None:
+        self.source = source
+        self.tile = tile
+        self.offset = offset
+        self.count = -(-source.columns // tile.columns)
+
+    @property
+    def nbytes(self) -> Number:
+        """The size of all panels."""
+        size = self.source.dtype.size
+        each = self.source.rows * self.tile.columns * size
+        return size_of((*self.source.stack, self.count)) * each
+
+    def buffer(self, builder: NestBuilder, argument: int, numbers: Numbers) -> Buffer:
+        """The panels as a kernel sees them: stack, panel, k, column."""
+        source, row = self.source, self.tile.columns * self.source.dtype.size
+        panel = source.rows * row
+        shape = [numbers(f"s{axis}", length) for axis, length in enumerate(source.stack)]
+        strides: list[Extent] = []
+        distance = panel * self.count
+        for axis in reversed(range(len(source.stack))):
+            strides.insert(0, numbers(f"panels.s{axis}", distance))
+            distance *= source.stack[axis]
+        return builder.buffer(
+            "panels",
+            source.dtype,
+            [*shape, numbers("panels", self.count), numbers("k", source.rows), self.tile.columns],
+            [*strides, numbers("panel", panel), row, source.dtype.size],
+            argument,
+            numbers("panels.offset", self.offset) if self.offset else 0,
+        )
+
+
+def pack_panels(panels: Panels) -> Kernel:
+    """The kernel that fills panels."""
+    source, tile = panels.source, panels.tile
+    builder, numbers = NestBuilder(), Numbers()
+    operand = source.buffer(builder, "b", 0, numbers)
+    target = panels.buffer(builder, 1 if source.step is not None else 0, numbers)
+    blocks = -(-source.rows // PACKED_ROWS)
+    lengths = [numbers(f"s{axis}", length) for axis, length in enumerate(source.stack)]
+    lengths += [numbers("panels", panels.count), numbers("blocks", blocks)]
+    n, k = numbers("b.columns", source.columns), numbers("k", source.rows)
+    with builder.parallel(lengths, PACKED_ROWS * tile.columns) as (*stack, panel, block):
+        at = [affine(index) for index in stack]
+        first, column = affine(block) * PACKED_ROWS, affine(panel) * tile.columns
+        rows = (first, first + PACKED_ROWS, k)
+        if source.column_stride == source.dtype.size or source.row_stride != source.dtype.size:
+            _copy_rows(builder, operand, target, at, affine(panel), column, rows, tile)
+        else:
+            _transpose(builder, operand, target, at, affine(panel), column, rows, tile, n)
+    operands = (None,) if source.step is None else (source.step, None)
+    return kernel_of(builder.nest, operands, code_key(builder, numbers, "pack", tile))
+
+
+Rows = tuple[Affine, Affine, Extent]
+
+
+def _copy_rows(
+    builder: NestBuilder,
+    source: Buffer,
+    target: Buffer,
+    stack: Sequence[Affine],
+    panel: Affine,
+    column: Affine,
+    rows: Rows,
+    tile: TileShape,
+) -> None:
+    """Panels of a matrix whose rows are contiguous, or of any other one element by element."""
+    n_length = source.shape[-1]
+    adjacent = source.strides[-1] == source.dtype.size
+    begin, *ends = rows
+    with builder.loop(begin, *ends) as row:
+        if not adjacent:
+            with builder.loop(0, tile.columns, affine(n_length) - column) as place:
+                value = builder.load(source, (*stack, affine(row), column + place))
+                builder.store(value, target, (*stack, panel, affine(row), affine(place)))
+            return
+        for vector in range(tile.vectors):
+            at = affine(vector * tile.lanes)
+            value = builder.load_lanes(
+                source, (*stack, affine(row), column + at), tile.lanes, n_length
+            )
+            builder.store(value, target, (*stack, panel, affine(row), at))
+
+
+def _transpose(
+    builder: NestBuilder,
+    source: Buffer,
+    target: Buffer,
+    stack: Sequence[Affine],
+    panel: Affine,
+    column: Affine,
+    rows: Rows,
+    tile: TileShape,
+    n: Extent,
+) -> None:
+    """Panels of a matrix whose columns are contiguous: blocks are transposed in registers."""
+    side = min(MAX_REGISTER_TILE, tile.lanes)
+    begin, *ends = rows
+    inside = (tile.columns, affine(n) - column)  # columns of the panel that there are
+    whole_rows = affine(builder.multiple(begin, *ends, by=side))
+    whole_columns = affine(builder.multiple(0, *inside, by=side))
+    axes = (len(source.shape) - 2, len(source.shape) - 1)
+
+    def copy(
+        row_range: tuple[Extent, ...], column_range: tuple[Extent, ...], side: int = 1
+    ) -> None:
+        with (
+            builder.loop(*column_range, step=side) as place,
+            builder.loop(*row_range, step=side, lanes=int(side == 1)) as row,
+        ):
+            index = (*stack, affine(row), column + place)
+            into = (*stack, panel, affine(row), affine(place))
+            builder.body.append(CopyBlock(target, into, source, index, axes, side))
+
+    copy((begin, whole_rows), (0, whole_columns), side)
+    copy((whole_rows, *ends), (0, whole_columns))
+    copy((begin, *ends), (whole_columns, *inside))
+
+
+def convert(source: Matrices, target: Matrices) -> Kernel:
+    """The kernel that copies matrices to scratch memory, row by row, as another dtype."""
+    builder, numbers = NestBuilder(), Numbers()
+    read = source.buffer(builder, "a", 0, numbers)
+    written = target.buffer(builder, "c", 1, numbers)
+    lengths = [numbers(f"s{axis}", length) for axis, length in enumerate(source.stack)]
+    columns = numbers("a.columns", source.columns)
+    with (
+        builder.parallel((*lengths, numbers("a.rows", source.rows)), columns) as indices,
+        builder.loop(0, columns, kind="vector") as column,
+    ):
+        at = [affine(index) for index in (*indices, column)]
+        builder.store(builder.words.cast(builder.load(read, at), target.dtype), written, at)
+    return kernel_of(builder.nest, (source.step, None), code_key(builder, numbers, "convert"))
