@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Literal, NamedTuple
 
+from ingot.compiler.forms.affine import size_of_extent
 from ingot.compiler.forms.nest.data import Nest
 from ingot.compiler.forms.nest.text import nest_text
 from ingot.compiler.forms.nest.verify import verify
@@ -251,7 +252,9 @@ def _verify_buffers(each: RunKernel) -> None:
         begin, end = 0, location.block.nbytes
         if step is not None:
             begin, end = _reach(0, step.shape, location.strides, step.dtype.size)
-        first, last = _reach(buffer.offset, buffer.shape, buffer.strides, buffer.dtype.size)
+        offset, *extents = map(size_of_extent, (buffer.offset, *buffer.shape, *buffer.strides))
+        rank = len(buffer.shape)
+        first, last = _reach(offset, extents[:rank], extents[rank:], buffer.dtype.size)
         assert begin <= first, f"{buffer.name} begins before {_op_name(location.block)}"
         assert last <= end, f"{buffer.name} ends behind {_op_name(location.block)}"
 
