@@ -67,8 +67,10 @@ def _install(watched: type) -> None:
         _counts[watched] = _counts.get(watched, 0) + 1
         if _counts[watched] > 1:
             return
-        for name in _hooks(watched):
-            setattr(watched, name, _hook(getattr(watched, name), watched.__dict__.get(name)))
+        for name in _hooks(watched):  # whatever the metaclass thinks of it
+            type.__setattr__(
+                watched, name, _hook(getattr(watched, name), watched.__dict__.get(name))
+            )
 
 
 def _hooks(watched: type) -> tuple[str, ...]:
@@ -84,9 +86,9 @@ def _remove(watched: type) -> None:
         for name in _hooks(watched):
             own = getattr(watched, name).own
             if own is None:
-                delattr(watched, name)
+                type.__delattr__(watched, name)
             else:
-                setattr(watched, name, own)
+                type.__setattr__(watched, name, own)
 
 
 def usual_method(cls: type, name: str) -> Any:

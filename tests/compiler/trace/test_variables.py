@@ -294,11 +294,13 @@ def test_what_the_function_does_itself_is_no_reason() -> None:
         calls += 1
         seen.append(calls)
         plain.value += 1
+        plain.values.append(calls)
         return x * 2
 
     for _ in range(4):
         function(X)
     assert (calls, seen, plain.value, function.cache_info().misses) == (1, [1], 3.0, 1)
+    assert plain.values == [2.0, 3.0, 1]
 
 
 def test_names_of_attributes_are_no_variables() -> None:
@@ -343,6 +345,32 @@ def test_what_nobody_can_look_into_is_a_constant() -> None:
     assert compiled.cache_info().misses == 1
     plain.inner = deque([4.0])
     assert compiled(X).tolist() == [24.0, 48.0]
+
+
+def test_lists_of_many_layers() -> None:
+    layers = [nn.Linear(2, 2) for _ in range(MAX_GUARDED_ITEMS)]
+    compiled = mx.compile(lambda x: sum(layer(x).sum() for layer in layers[:2]))
+    compiled(X)
+    layers[1] = nn.Linear(2, 2)
+    np.testing.assert_allclose(compiled(X).item(), (layers[0](X) + layers[1](X)).sum().item(), 1e-5)
+
+
+def test_classes_that_forbid_changes() -> None:
+    class Meta(type):
+        def __setattr__(cls, name: str, value: Any) -> None:
+            raise AttributeError("no")
+
+        __delattr__ = __setattr__  # type: ignore[assignment]
+
+    class Fixed(metaclass=Meta):
+        value = 2.0
+
+    fixed = Fixed()
+    compiled = mx.compile(lambda x: x * fixed.value)
+    assert compiled(X).tolist() == [2.0, 4.0]
+    fixed.value = 3.0
+    assert compiled(X).tolist() == [3.0, 6.0]
+    assert "__getattribute__" not in vars(Fixed)
 
 
 def test_nothing_is_kept() -> None:

@@ -131,7 +131,6 @@ class AttributeReads:
         self._new: dict[int, Any] = {}  # objects that the function itself makes
         self._guards: dict[tuple[int, str], tuple[Any, Guard | None, str]] = {}
         self._held: dict[int, tuple[Guard, str]] = {}  # objects that guards compare by identity
-        self._changed: set[tuple[int, str]] = set()
         self._kept: list[Any] = []  # their identities stay their own
         self._lenient: set[int] = set()  # objects that may hold what nobody can look into
         self.watch: Callable[[type], None] = lambda _: None
@@ -167,8 +166,6 @@ class AttributeReads:
             self._kept.append(item)
 
     def _note(self, instance: Any, name: str, changes: bool) -> None:
-        if changes and id(instance) in self._lenient:
-            self._changed.add((id(instance), name))  # counts calls, say: no reason to trace again
         if (id(instance), name) in self._guards:
             return
         if id(instance) not in self._numbers:
@@ -263,8 +260,8 @@ class AttributeReads:
         """What has to hold for the trace to be right, asked when it is over."""
         made = [
             (guard, text)
-            for position, (_, guard, text) in self._guards.items()
-            if guard is not None and position not in self._changed
+            for instance, guard, text in self._guards.values()
+            if guard is not None and not self._was_changed(instance, guard)
         ]
         made += self._held.values()
         self._guards.clear()
@@ -278,6 +275,12 @@ class AttributeReads:
             and (_is_weak(found[0][0]) or _references(found[0][0]) > held[id(found[0][0])])
         ]
         return AttributeGuards(tuple(guard for guard, _ in alive), tuple(text for _, text in alive))
+
+    def _was_changed(self, instance: Any, guard: Guard) -> bool:
+        """Whether the function changed an attribute of an object that nobody follows: it counts
+        its calls, say, and would be traced each time.
+        """
+        return id(instance) in self._lenient and _native.broken_guard((guard,), []) is not None
 
 
 # What copies and pickles of an object ask for.

@@ -222,7 +222,7 @@ def _is_small(value: Any) -> bool:
     waiting = [value]
     while waiting:
         item = waiting.pop()
-        if kind(item) in _CONTAINERS:
+        if kind(item) in _CONTAINERS and not _native.has_attributes(item):
             left -= len(item)
             if left < 0:
                 return False
