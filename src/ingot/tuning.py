@@ -252,6 +252,21 @@ PACKED_ROWS = 256
 # fewer, sums are loaded and stored more often; with more, values leave L1 between two tiles.
 # Measured: 64, 128 and 256 are within 3% of each other. attention_777, attention_4096.
 ATTENTION_KEY_BLOCK = 128
+# Bytes of the input's windows that a block of a convolution copies to the stack: a quarter of an L2
+# of a megabyte, whose rest the filters need. convolution.
+MAX_WINDOW_BYTES = 256 << 10
+# Pixels of the results that a block of a convolution has at most: more read filters from
+# L3 less often, and leave threads less to share. convolution.
+MAX_CONVOLUTION_PIXELS = 1024
+# Blocks of a convolution at least, for threads to share. convolution.
+MIN_CONVOLUTION_TASKS = 16
+# Pixels of a block of a derivative by filters: with its windows, about what L1 holds. convolution.
+MAX_GRADIENT_PIXELS = 256
+# Bytes of partial derivatives by filters at most: with less, fewer threads have pixels of their
+# own, and share outputs instead. convolution.
+MAX_PARTIAL_FILTER_BYTES = 4 << 20
+# Vectors of channels that a block of a depthwise convolution has at most. convolution.
+DEPTHWISE_VECTORS = 2
 
 # ---- Programs (compiler/run, compiler/call) ------------------------------------------------------
 

@@ -45,3 +45,21 @@ def test_lanes_are_filled_and_folded(name: str) -> None:
     run_nest(b.nest, compiled)
     np.testing.assert_array_equal(expected[1], compiled[1])
     assert expected[1].astype(np.complex128).any()
+
+
+@pytest.mark.parametrize("there", range(1, LANES + 1))
+@pytest.mark.parametrize("name", ["float32", "float64", "float16", "bfloat16"])
+def test_a_store_leaves_what_is_behind_its_limit(name: str, there: int) -> None:
+    dtype = getattr(dtypes, name)
+    b = NestBuilder()
+    source = b.buffer("a", dtypes.float32, (LANES,), (4,), 0)
+    target = b.buffer("c", dtype, (2 * LANES,), (dtype.size,), 1)
+    with b.parallel((1,)) as (_,):
+        found = b.load_lanes(source, (affine(0),), LANES)
+        b.store(b.words.cast(found, dtype), target, (affine(0),), limit=there)
+    given = np.arange(1, LANES + 1, dtype=np.float32)
+    expected = np.full((2 * LANES,), 77).astype(dtype.numpy)
+    result = expected.copy()
+    expected[:there] = given[:there].astype(dtype.numpy)
+    run_nest(b.nest, [given, result])
+    np.testing.assert_array_equal(result, expected)

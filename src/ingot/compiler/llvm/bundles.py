@@ -109,6 +109,10 @@ def store_lanes(k: LLVMKernel, x: Element, address: Register, below: Register | 
     lanes = int(value.type[1:].split(" x ")[0])
     name = f"llvm.masked.store.{type_suffix(value.type)}.p0"
     code.declarations[name] = f"declare void @{name}({value.type}, ptr, i32, <{lanes} x i1>)"
+    if x.dtype.size == 2:
+        # Elements that were truncated from four bytes, and a mask that is known to have one lane:
+        # LLVM then writes four bytes. So it must not know.
+        below = code.assign("i64", f'call i64 asm "", "=r,0"({below})')
     size, mask = literal("i32", x.dtype.size), _mask(code, lanes, below)
     code.do(f"call void @{name}({value}, {address}, {size}, {mask})")
 

@@ -11,6 +11,7 @@ from ingot.graph.op import Op
 from ingot.graph.roles.assemble import Assemble
 from ingot.graph.roles.attend import Attend
 from ingot.graph.roles.check import Check
+from ingot.graph.roles.correlation import Correlation, CorrelationByFilters
 from ingot.graph.roles.elementary import Elementary
 from ingot.graph.roles.elementwise import Elementwise, Pointwise
 from ingot.graph.roles.gather import Gather
@@ -31,6 +32,8 @@ __all__ = [
     "Assemble",
     "Attend",
     "Check",
+    "Correlation",
+    "CorrelationByFilters",
     "Elementary",
     "Elementwise",
     "Gather",
@@ -50,7 +53,7 @@ __all__ = [
     "role_of",
 ]
 
-# Product, Scan and Attend come before Host, which they fall back to.
+# Product, Scan, Attend and the correlations come before Host, which they fall back to.
 ROLES: tuple[type[Op], ...] = (
     Map,
     View,
@@ -63,6 +66,8 @@ ROLES: tuple[type[Op], ...] = (
     Check,
     Product,
     Attend,
+    Correlation,
+    CorrelationByFilters,
     Host,
 )
 

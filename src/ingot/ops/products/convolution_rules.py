@@ -17,20 +17,19 @@ import numpy as np
 
 from ingot._native import Dtype, array
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.op import apply
-from ingot.graph.roles import Host
+from ingot.graph.numerics.phases import Geometry
+from ingot.graph.op import Op, apply
+from ingot.graph.roles import Correlation, CorrelationByFilters
 from ingot.graph.shape import Shape
 from ingot.ops.elementwise.complex_numbers import conj
-from ingot.ops.products.correlation import Geometry, correlate, correlate_batch
+from ingot.ops.products.correlation import correlate, correlate_batch
 from ingot.ops.shape.movement import flip, reshape, transpose
 
 __all__ = ["Convolution", "ConvolutionByFilters"]
 
-_BY_BLAS = "BLAS computes it as a whole"
-
 
 @dataclass(frozen=True)
-class _Bilinear(Host, abstract=True):
+class _Bilinear(Op, abstract=True):
     """What the two ops share: they are linear in each input, and know how elements meet."""
 
     strides: Shape  # the steps from one result to the next
@@ -38,8 +37,6 @@ class _Bilinear(Host, abstract=True):
     steps: Shape  # the distances between elements that a filter reads: kernel dilation
     spreads: Shape  # the distances of the input's elements among zeros: input dilation
     groups: int  # of channels that do not mix
-
-    why_host = _BY_BLAS
 
     @property
     def geometry(self) -> Geometry:
@@ -57,7 +54,7 @@ class _Bilinear(Host, abstract=True):
 
 
 @dataclass(frozen=True)
-class Convolution(_Bilinear):
+class Convolution(_Bilinear, Correlation):
     """Sums of products of the input's windows and filters of the same dtype."""
 
     lengths: Shape  # of the result, without batch and channels
@@ -106,7 +103,7 @@ class Convolution(_Bilinear):
 
 
 @dataclass(frozen=True)
-class ConvolutionByFilters(_Bilinear):
+class ConvolutionByFilters(_Bilinear, CorrelationByFilters):
     """Sums of products of the input and the output of a convolution that meet at each tap."""
 
     taps: Shape

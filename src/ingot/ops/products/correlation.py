@@ -15,8 +15,7 @@ shifted inputs are summed up instead.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise, product
-from math import gcd
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -25,36 +24,11 @@ from numpy.lib.stride_tricks import as_strided
 from ingot import _native
 from ingot.graph.libraries import prepare_blas
 from ingot.graph.numerics.parallel import each_in_parallel, one_blas_thread
+from ingot.graph.numerics.phases import Geometry, Phase, phases_of
 from ingot.graph.shape import Shape, size_of
 from ingot.tuning import MIN_CORRELATION_THREAD_WORK, WINDOW_BLOCK
 
-__all__ = ["Geometry", "correlate", "correlate_batch"]
-
-
-class Geometry(NamedTuple):
-    """Which elements meet along each axis.
-
-    Tap k of result y meets index y * stride + k * step - before of the spread input, which has an
-    element at every multiple of its spread and zeros elsewhere, also outside.
-    """
-
-    strides: Shape
-    before: Shape
-    steps: Shape
-    spreads: Shape
-
-
-class Phase(NamedTuple):
-    """Results along one axis that a plain correlation computes with some of the taps.
-
-    Tap k of them meets, for result y of them, the element `first + y * stride + k * step`.
-    """
-
-    results: slice
-    taps: slice
-    first: int
-    stride: int
-    step: int
+__all__ = ["correlate", "correlate_batch"]
 
 
 class Plain(NamedTuple):
@@ -78,7 +52,7 @@ def correlate(
     make = np.empty if set(geometry.spreads) == {1} else np.zeros
     result = make(shape, x.dtype)
     weights = filters.astype(_computed_dtype(x), copy=False)
-    for phases in _phases(lengths, filters.shape[1:-1], geometry):
+    for phases in phases_of(lengths, filters.shape[1:-1], geometry):
         part = result[(slice(None), *(phase.results for phase in phases))]
         used = weights[(slice(None), *(phase.taps for phase in phases))]
         plain = Plain(part.shape[1:-1], used.shape[1:-1], phases, groups)
@@ -93,7 +67,7 @@ def correlate_batch(
     prepare_blas()
     result = np.zeros((outputs.shape[-1], *taps, x.shape[-1] // groups), _computed_dtype(x))
     if 0 not in (*result.shape, *x.shape, *outputs.shape):
-        for phases in _phases(outputs.shape[1:-1], taps, geometry):
+        for phases in phases_of(outputs.shape[1:-1], taps, geometry):
             part = result[(slice(None), *(phase.taps for phase in phases))]
             used = outputs[(slice(None), *(phase.results for phase in phases))]
             plain = Plain(used.shape[1:-1], part.shape[1:-1], phases, groups)
@@ -167,37 +141,6 @@ def _blocks(examples: range, channels: int, plain: Plain) -> Iterator[slice]:
 def _is_depthwise(filters: np.ndarray, groups: int) -> bool:
     """Whether each channel has one filter of its own."""
     return groups > 1 and filters.shape[0] == groups and filters.shape[-1] == 1
-
-
-def _phases(lengths: Shape, taps: Shape, geometry: Geometry) -> list[tuple[Phase, ...]]:
-    """All combinations of the phases of all axes."""
-    by_axis = zip(lengths, taps, *geometry, strict=True)
-    return list(product(*[_phases_of_axis(*parameters) for parameters in by_axis]))
-
-
-def _phases_of_axis(
-    length: int, taps: int, stride: int, before: int, step: int, spread: int
-) -> list[Phase]:
-    """The results along one axis, by which of the taps meet elements: the others meet zeros."""
-    if spread == 1:
-        return [Phase(slice(None), slice(None), -before, stride, step)]
-    every = spread // gcd(stride, spread)
-    every_tap = spread // gcd(step, spread)
-    found = []
-    for result in range(min(every, length)):
-        for tap in range(min(every_tap, taps)):
-            position = result * stride + tap * step - before
-            if position % spread == 0:
-                phase = Phase(
-                    slice(result, None, every),
-                    slice(tap, None, every_tap),
-                    position // spread,
-                    every * stride // spread,
-                    every_tap * step // spread,
-                )
-                found.append(phase)
-                break
-    return found
 
 
 def _windows(x: np.ndarray, plain: Plain) -> np.ndarray:

@@ -11,9 +11,19 @@ from collections.abc import Callable
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Lowered
 from ingot.compiler.lower.products.attention.forward import lower_attention
+from ingot.compiler.lower.products.convolution.lower import (
+    lower_correlation,
+    lower_correlation_by_filters,
+)
 from ingot.compiler.lower.products.matmul import lower_matmul
 from ingot.compiler.lower.products.quantized import lower_quantized
-from ingot.graph.roles import Attend, Product, QuantizedProduct
+from ingot.graph.roles import (
+    Attend,
+    Correlation,
+    CorrelationByFilters,
+    Product,
+    QuantizedProduct,
+)
 from ingot.runtime.numerics import product_engine
 
 __all__ = ["lower_product"]
@@ -25,6 +35,8 @@ _BUILDERS: dict[type, Builder] = {
     Product: lower_matmul,
     Attend: lower_attention,
     QuantizedProduct: lower_quantized,
+    Correlation: lower_correlation,
+    CorrelationByFilters: lower_correlation_by_filters,
 }
 
 

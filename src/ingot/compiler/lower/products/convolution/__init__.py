@@ -1,0 +1,1 @@
+"""Convolutions as loop nests: register tiles over windows of the input."""

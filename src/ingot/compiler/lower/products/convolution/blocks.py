@@ -1,0 +1,124 @@
+"""Blocks of results: what one iteration of the parallel loop computes of a plain correlation.
+
+A block is whole along the inner axes, has some elements along one axis and one along those outside
+of it. So its results count as one range of pixels, and the windows that they meet are one box of
+the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import NamedTuple
+
+from ingot.compiler.forms.affine import Affine, Index, affine
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.lower.products.convolution.plain import Axis
+
+__all__ = ["Block", "Blocks", "choose_blocks"]
+
+Spot = tuple[Affine, ...]
+
+
+class Blocks(NamedTuple):
+    """How results are cut: so many along each axis; `partial` is the axis that is cut."""
+
+    axes: tuple[Axis, ...]
+    lengths: tuple[int, ...]
+    partial: int
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many blocks there are along each axis."""
+        pairs = zip(self.axes, self.lengths, strict=True)
+        return tuple(-(-axis.length // length) for axis, length in pairs)
+
+    @property
+    def pixels(self) -> int:
+        """Results of one block, for each channel."""
+        return prod(self.lengths)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The box of the input that a block meets."""
+        pairs = zip(self.axes, self.lengths, strict=True)
+        return tuple(axis.extent(length) for axis, length in pairs)
+
+
+def choose_blocks(
+    axes: tuple[Axis, ...],
+    wanted: int,
+    fits: Callable[[Blocks], bool],
+) -> Blocks | None:
+    """Blocks of at most `wanted` pixels whose windows fit, as equal as can be; None if one pixel's
+    do not.
+    """
+    lengths = [1] * len(axes)
+    found = Blocks(axes, tuple(lengths), len(axes) - 1)
+    if not fits(found):
+        return None
+    for number in reversed(range(len(axes))):
+        whole = axes[number].length
+        inner = prod(lengths)
+        length = max(1, min(whole, wanted // inner))
+        while length > 1 and not fits(_with_length(found, number, length)):
+            length = max(1, length * 7 // 8)
+        length = -(-whole // -(-whole // length))  # as many blocks, but equal ones
+        found = _with_length(found, number, length)
+        if length < whole:
+            break
+        lengths[number] = length
+    return found
+
+
+def _with_length(blocks: Blocks, number: int, length: int) -> Blocks:
+    lengths = (*blocks.lengths[:number], length, *blocks.lengths[number + 1 :])
+    return Blocks(blocks.axes, lengths, number)
+
+
+class Block:
+    """One of the blocks, inside of the parallel loop: `starts` are its first results."""
+
+    def __init__(self, builder: NestBuilder, blocks: Blocks, indices: Sequence[Index]) -> None:
+        self.builder = builder
+        self.blocks = blocks
+        self.starts: Spot = tuple(
+            affine(index) * length for index, length in zip(indices, blocks.lengths, strict=True)
+        )
+        axis, length = blocks.axes[blocks.partial], blocks.lengths[blocks.partial]
+        self.is_whole = axis.length % length == 0
+        self.inner = blocks.pixels // length
+        here = affine(length)
+        if not self.is_whole:
+            rest = affine(axis.length) - self.starts[blocks.partial]
+            here = affine(builder.multiple(1, affine(length), rest, by=1))
+        self.here = here  # results along the axis that is cut
+        self.pixels = here * self.inner
+
+    def pixel(self, number: Affine) -> Spot:
+        """The indices within the block of one of its pixels."""
+        return self._spot(number, len(self.blocks.lengths))
+
+    @property
+    def rows(self) -> Affine:
+        """How many rows of pixels along the last axis there are, if that is not cut."""
+        last = len(self.blocks.lengths) - 1
+        if self.blocks.partial == last:
+            return affine(1)
+        return self.here * (self.inner // self.blocks.lengths[last])
+
+    def row(self, number: Affine) -> Spot:
+        """The indices within the block of one of its rows, without the last one."""
+        return self._spot(number, len(self.blocks.lengths) - 1)
+
+    def _spot(self, number: Affine, axes: int) -> Spot:
+        blocks, builder = self.blocks, self.builder
+        outside = (affine(0),) * min(blocks.partial, axes)
+        lengths = blocks.lengths[blocks.partial : axes]
+        if len(lengths) <= 1:
+            return (*outside, *[number][: len(lengths)])
+        first, *rest = builder.split(number, lengths)
+        at = affine(first)
+        if not self.is_whole:  # it is anyway, which the verifier cannot see
+            at = affine(builder.multiple(0, at, self.here - 1, by=1))
+        return (*outside, at, *map(affine, rest))

@@ -1,0 +1,184 @@
+"""Convolutions that mix channels: products of windows and packed filters, in register tiles.
+
+A tile is some pixels times some vectors of outputs; its loops go over taps and channels. The left
+operand is an element of the window in all lanes, the right one a vector of the packed filters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ingot.compiler.forms.affine import Affine, Index, affine
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import Buffer, Value
+from ingot.compiler.forms.tape import Step
+from ingot.compiler.lower.kernel import Kernel, kernel_of
+from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Spot, choose_blocks
+from ingot.compiler.lower.products.convolution.filters import packed_filters
+from ingot.compiler.lower.products.convolution.plain import Plain
+from ingot.compiler.lower.products.convolution.windows import (
+    Field,
+    box_of,
+    fits_stack,
+    input_buffer,
+    reads_in_place,
+)
+from ingot.compiler.lower.products.register_tile import Tile, TileShape, accumulate, lanes_of
+from ingot.runtime.processor import vector_registers
+from ingot.tuning import MAX_CONVOLUTION_PIXELS, MIN_CONVOLUTION_TASKS
+
+__all__ = ["convolution_columns", "convolve"]
+
+
+def convolve(plain: Plain, steps: tuple[Step, Step], offset: int) -> Kernel | None:
+    """The kernel that computes a plain correlation of packed filters; `steps` are what is read and
+    what is computed. None if the windows of one result do not fit.
+    """
+    blocks = _blocks(plain)
+    if blocks is None:
+        return None
+    shape = _tile_shape(plain, blocks.pixels)
+    builder = NestBuilder()
+    source = input_buffer(builder, plain, 0)
+    panels = packed_filters(builder, plain, shape.columns, 1, offset)
+    results = plain.results.buffer(builder, 2)
+    count = panels.shape[1]
+    assert isinstance(count, int)
+    tasks = prod(blocks.counts) * plain.groups
+    splits = min(count, -(-MIN_CONVOLUTION_TASKS // tasks))
+    each = -(-count // splits)
+    splits = -(-count // each)
+    work = blocks.pixels * plain.depth * min(each * shape.columns, plain.outputs)
+    with builder.parallel((*blocks.counts, plain.groups, splits), work) as indices:
+        *spots, group, split = indices
+        block = Block(builder, blocks, spots)
+        field = box_of(builder, plain, source, block, affine(group))
+        first = affine(split) * each
+        with builder.loop(first, first + each, affine(count)) as panel:
+            _panel(builder, plain, shape, block, field, panels, results, (group, panel))
+    return kernel_of(builder.nest, (steps[0], None, steps[1]))
+
+
+def convolution_columns(plain: Plain) -> int:
+    """Columns of a panel of filters."""
+    return _vectors(plain) * lanes_of(plain.dtype)
+
+
+def _vectors(plain: Plain) -> int:
+    needed = -(-plain.outputs // lanes_of(plain.dtype))
+    widest = 5 if vector_registers() >= 32 else 3
+    if needed <= widest:
+        return needed
+    # few vectors that are not there, then few panels
+    return min(range(2, 5), key=lambda v: (-(-needed // v) * v, -v))
+
+
+def _tile_shape(plain: Plain, pixels: int) -> TileShape:
+    vectors = _vectors(plain)
+    # accumulators, a register for each vector of the right operand and one for the left one
+    most = max(1, min(14, (vector_registers() - 1 - vectors) // vectors))
+    # few pixels that are not there, then many in a tile
+    least = max(1, most * 2 // 3)
+    rows = min(range(least, most + 1), key=lambda r: (-(-pixels // r) * r * (20 + 20 // r), -r))
+    return TileShape(min(rows, pixels), vectors, lanes_of(plain.dtype))
+
+
+def _blocks(plain: Plain) -> Blocks | None:
+    pixels = prod(axis.length for axis in plain.axes)
+    wanted = min(MAX_CONVOLUTION_PIXELS, -(-pixels // MIN_CONVOLUTION_TASKS))
+    in_place = reads_in_place(plain)
+
+    def fits(blocks: Blocks) -> bool:
+        return in_place or fits_stack(blocks, plain.channels, plain.dtype.size)
+
+    return choose_blocks(plain.axes, max(wanted, 16), fits)
+
+
+def _panel(
+    builder: NestBuilder,
+    plain: Plain,
+    shape: TileShape,
+    block: Block,
+    field: Field,
+    panels: Buffer,
+    results: Buffer,
+    at: tuple[Index, Index],
+) -> None:
+    """All pixels of a block with one panel of filters."""
+    is_exact = block.is_whole and block.blocks.pixels % shape.rows == 0
+    with builder.loop(0, block.pixels, step=shape.rows) as first:
+        numbers = [affine(first) + row for row in range(shape.rows)]
+        if not is_exact:
+            last = block.pixels - 1
+            numbers = [affine(builder.multiple(0, n, last, by=1)) for n in numbers]
+        pixels = [block.pixel(number) for number in numbers]
+        tile = _sums(builder, plain, shape, field, panels, pixels, at)
+        _write(builder, plain, tile, block, results, pixels, at)
+
+
+def _sums(
+    builder: NestBuilder,
+    plain: Plain,
+    shape: TileShape,
+    field: Field,
+    panels: Buffer,
+    pixels: Sequence[Spot],
+    at: tuple[Index, Index],
+) -> Tile:
+    axes, channels = plain.axes, plain.channels
+    last = axes[-1]
+    # windows without gaps: taps and channels of the last axis are one range
+    is_run = field.pitch == channels and (last.step == 1 or last.taps == 1)
+    outer = [number for number, axis in enumerate(axes[:-1]) if axis.taps > 1]
+    lengths = [axes[number].taps for number in outer]
+    lengths += [last.taps * channels] if is_run else [last.taps, channels]
+
+    def places(indices: tuple[Index, ...]) -> tuple[list[Affine], Affine, Affine]:
+        """The taps along all axes, the channel, and the row of the panel."""
+        taps = [affine(0)] * len(axes)
+        for number, index in zip(outer, indices, strict=False):
+            taps[number] = affine(index)
+        if is_run:
+            channel = affine(indices[-1])
+        else:
+            taps[-1], channel = affine(indices[-2]), affine(indices[-1])
+        row = affine(0)
+        for axis, tap in zip(axes, taps, strict=True):
+            row = row * axis.taps + tap
+        return taps, channel, row * channels + channel
+
+    def left(number: int, indices: tuple[Index, ...]) -> Value:
+        taps, channel, _ = places(indices)
+        return builder.splat(
+            builder.load(field.buffer, field.at(pixels[number], taps, channel)), shape.lanes
+        )
+
+    def right(number: int, indices: tuple[Index, ...]) -> Value:
+        _, _, row = places(indices)
+        index = (*map(affine, at), row, affine(number * shape.lanes))
+        return builder.load_lanes(panels, index, shape.lanes)
+
+    loops = [(0, length) for length in lengths]
+    return accumulate(builder, plain.dtype, shape, loops, left, right)
+
+
+def _write(
+    builder: NestBuilder,
+    plain: Plain,
+    tile: Tile,
+    block: Block,
+    results: Buffer,
+    pixels: Sequence[Spot],
+    at: tuple[Index, Index],
+) -> None:
+    """Puts the sums of a tile into the results."""
+    shape = tile.shape
+    group, panel = at
+    limit = plain.outputs if plain.outputs % shape.columns else None
+    for sums, pixel in zip(tile.sums, pixels, strict=True):
+        spot = [start + place for start, place in zip(block.starts, pixel, strict=True)]
+        for number, total in enumerate(sums):
+            column = affine(panel) * shape.columns + number * shape.lanes
+            value = builder.words.cast(total, plain.results.dtype)
+            builder.store(value, results, (*spot, affine(group), column), limit)

@@ -1,0 +1,121 @@
+"""Which kernels a convolution becomes."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ingot import _native
+from ingot.compiler.forms.affine import affine
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import Constant
+from ingot.compiler.forms.size import is_symbolic
+from ingot.compiler.forms.tape import Step
+from ingot.compiler.lower.kernel import Kernel, Lowered, kernel_of
+from ingot.compiler.lower.products.convolution.by_filters import correlate_by_filters
+from ingot.compiler.lower.products.convolution.dense import convolution_columns, convolve
+from ingot.compiler.lower.products.convolution.depthwise import convolve_depthwise, is_depthwise
+from ingot.compiler.lower.products.convolution.filters import pack_filters
+from ingot.compiler.lower.products.convolution.plain import (
+    Layout,
+    Operand,
+    Plain,
+    plain_correlations,
+)
+from ingot.graph.dtype import is_floating
+from ingot.graph.roles import Correlation, CorrelationByFilters
+
+__all__ = ["lower_correlation", "lower_correlation_by_filters"]
+
+Strides = dict[Step, tuple[int, ...]]
+ALIGNMENT = 64  # of panels
+
+
+def lower_correlation(step: Step, strides_of: Strides) -> Lowered | None:
+    """The kernels of a convolution; None where lengths are symbols or there is nothing to do."""
+    op = step.op
+    assert isinstance(op, Correlation)
+    found = _operands(step, strides_of)
+    if found is None:
+        return None
+    kernels: list[Kernel] = []
+    plains = plain_correlations(op.geometry, op.groups, *found)
+    if sum(prod(plain.results.layout.shape) for plain in plains) < prod(step.shape):
+        kernels.append(_zeros(step, found[2]))
+    scratch = 0
+    for plain in plains:
+        made = _plain_kernels(plain.joined(), step, scratch)
+        if made is None:
+            return None
+        kernels += made.kernels
+        scratch += -(-made.scratch // ALIGNMENT) * ALIGNMENT
+    return Lowered(kernels, scratch)
+
+
+def lower_correlation_by_filters(step: Step, strides_of: Strides) -> Lowered | None:
+    """The kernels of the derivative of a convolution by its filters; None as for these."""
+    op = step.op
+    assert isinstance(op, CorrelationByFilters)
+    found = _operands(step, strides_of)
+    if found is None:
+        return None
+    x, outputs, filters = found
+    given, cotangent = step.inputs
+    kernels: list[Kernel] = []
+    plains = plain_correlations(op.geometry, op.groups, x, filters, outputs)
+    if sum(prod(plain.filters.layout.shape) for plain in plains) < prod(step.shape):
+        kernels.append(_zeros(step, filters))
+    scratch = 0
+    for plain in plains:
+        made = correlate_by_filters(plain.joined(), (given, cotangent, step), scratch)
+        if made is None:
+            return None
+        kernels += made.kernels
+        scratch += -(-made.scratch // ALIGNMENT) * ALIGNMENT
+    return Lowered(kernels, scratch)
+
+
+def _operands(step: Step, strides_of: Strides) -> tuple[Operand, Operand, Operand] | None:
+    """Both inputs and the result, if there is a nest for such. Whoever asks for deterministic
+    results wants those of uncompiled convolutions, which BLAS computes.
+    """
+    if _native.is_deterministic():
+        return None
+    steps = (*step.inputs, step)
+    numbers = [n for each in steps for n in (*each.shape, *strides_of[each])]
+    if any(map(is_symbolic, numbers)) or any(0 in each.shape for each in steps):
+        return None
+    if not is_floating(step.dtype):
+        return None
+    a, b, result = (
+        Operand(name, each.dtype, Layout(each.shape, strides_of[each]))
+        for name, each in zip(("a", "b", "result"), steps, strict=True)
+    )
+    return a, b, result
+
+
+def _plain_kernels(plain: Plain, step: Step, offset: int) -> Lowered | None:
+    x, filters = step.inputs
+    if is_depthwise(plain):
+        found = convolve_depthwise(plain, (x, filters, step), offset)
+        if found is not None:
+            return found
+    columns = convolution_columns(plain)
+    kernel = convolve(plain, (x, step), offset)
+    if kernel is None:
+        return None
+    panels = -(-plain.outputs // columns)
+    scratch = plain.groups * panels * plain.depth * columns * plain.dtype.size
+    return Lowered([pack_filters(plain, filters, columns, offset), kernel], scratch)
+
+
+def _zeros(step: Step, results: Operand) -> Kernel:
+    """The kernel that fills the results with zeros, where some meet no element."""
+    builder = NestBuilder()
+    buffer = results.buffer(builder, 0)
+    *outer, last = results.layout.shape
+    with (
+        builder.parallel(outer, last) as indices,
+        builder.loop(0, last, kind="vector") as index,
+    ):
+        builder.store(Constant(results.dtype, 0), buffer, (*map(affine, indices), affine(index)))
+    return kernel_of(builder.nest, (step,))

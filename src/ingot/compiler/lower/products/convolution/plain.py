@@ -1,0 +1,215 @@
+"""Plain correlations: what the nests of convolutions compute, and how their operands lie.
+
+Along each axis, the batch included, tap k of result y meets the element
+`first + y * stride + k * step` of the input, or 0 if there is none. Phases of results and of taps
+are views of the arrays that they belong to: so are channels in groups.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ingot._native import Dtype
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import Buffer
+from ingot.compiler.lower.products.register_tile import lanes_of
+from ingot.graph.dtype import float32
+from ingot.graph.numerics.phases import Geometry, Phase, phases_of
+from ingot.graph.shape import Shape
+
+__all__ = [
+    "Axis",
+    "Layout",
+    "Operand",
+    "Plain",
+    "computed_dtype",
+    "given_lanes",
+    "plain_correlations",
+]
+
+
+def computed_dtype(dtype: Dtype) -> Dtype:
+    """What sums have: float32 for the half types."""
+    return float32 if dtype.size == 2 else dtype
+
+
+class Axis(NamedTuple):
+    """An axis of the results: the batch has one tap."""
+
+    length: int  # of the results
+    taps: int
+    first: int
+    stride: int
+    step: int
+    available: int  # elements of the input
+
+    def extent(self, length: int) -> int:
+        """How far the windows of so many results reach."""
+        return (length - 1) * self.stride + (self.taps - 1) * self.step + 1
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether all that is met are elements of the input."""
+        return self.first >= 0 and self.first + self.extent(self.length) <= self.available
+
+
+class Layout(NamedTuple):
+    """Where an array lies: its first element and strides, in bytes."""
+
+    shape: Shape
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    def every(self, axis: int, part: slice) -> Layout:
+        """Some elements along an axis."""
+        start, stop, step = part.indices(self.shape[axis])
+        length = len(range(start, stop, step))
+        shape, strides = list(self.shape), list(self.strides)
+        offset = self.offset + start * strides[axis] if length else self.offset
+        shape[axis], strides[axis] = length, strides[axis] * step
+        return Layout(tuple(shape), tuple(strides), offset)
+
+    def in_groups(self, axis: int, groups: int) -> Layout:
+        """An axis as two: groups, and what is in one of them."""
+        inner = self.shape[axis] // groups
+        shape = (*self.shape[:axis], groups, inner, *self.shape[axis + 1 :])
+        stride = self.strides[axis]
+        strides = (*self.strides[:axis], stride * inner, stride, *self.strides[axis + 1 :])
+        return Layout(shape, strides, self.offset)
+
+    def joins(self, axis: int) -> bool:
+        """Whether an axis and the next one are one, with more elements."""
+        return self.shape[axis] == 1 or (
+            self.strides[axis] == self.shape[axis + 1] * self.strides[axis + 1]
+        )
+
+    def joined(self, axis: int) -> Layout:
+        """An axis and the next one as one."""
+        length = self.shape[axis] * self.shape[axis + 1]
+        shape = (*self.shape[:axis], length, *self.shape[axis + 2 :])
+        return Layout(shape, (*self.strides[:axis], *self.strides[axis + 1 :]), self.offset)
+
+
+def given_lanes(buffer: Buffer, axis: int) -> int:
+    """How many elements a vector loop along an axis takes at once: 0 for what LLVM chooses, unless
+    it runs backwards, for the reason of `GroupBuilder.lanes`.
+    """
+    stride = buffer.strides[axis]
+    assert isinstance(stride, int)
+    return lanes_of(computed_dtype(buffer.dtype)) if stride < 0 else 0
+
+
+class Operand(NamedTuple):
+    """An array of a nest."""
+
+    name: str
+    dtype: Dtype
+    layout: Layout
+
+    def buffer(self, builder: NestBuilder, argument: int) -> Buffer:
+        """The array as memory of an argument."""
+        shape, strides, offset = self.layout
+        return builder.buffer(self.name, self.dtype, shape, strides, argument, offset)
+
+
+class Plain(NamedTuple):
+    """A plain correlation of groups of channels.
+
+    The input is (*axes, groups, channels), the results are (*axes, groups, outputs), filters are
+    (groups, outputs, *taps, channels), with one tap along the batch.
+    """
+
+    axes: tuple[Axis, ...]
+    groups: int
+    channels: int  # of a group
+    outputs: int  # of a group
+    input: Operand
+    filters: Operand
+    results: Operand
+
+    @property
+    def dtype(self) -> Dtype:
+        """Of the sums."""
+        return computed_dtype(self.input.dtype)
+
+    @property
+    def depth(self) -> int:
+        """Products of one sum."""
+        found = self.channels
+        for axis in self.axes:
+            found *= axis.taps
+        return found
+
+    def joined(self) -> Plain:
+        """The same with fewer axes: those without windows that lie next to each other are one."""
+        found = self
+        axis = 0
+        while axis + 1 < len(found.axes):
+            pair = found.axes[axis], found.axes[axis + 1]
+            if (
+                all(_has_no_windows(each) for each in pair)
+                and found.input.layout.joins(axis)
+                and found.results.layout.joins(axis)
+            ):
+                found = found._joined_at(axis)
+            else:
+                axis += 1
+        return found
+
+    def _joined_at(self, axis: int) -> Plain:
+        length = self.axes[axis].length * self.axes[axis + 1].length
+        one = Axis(length, 1, 0, 1, 1, length)
+        return self._replace(
+            axes=(*self.axes[:axis], one, *self.axes[axis + 2 :]),
+            input=self.input._replace(layout=self.input.layout.joined(axis)),
+            results=self.results._replace(layout=self.results.layout.joined(axis)),
+            # taps have strides whatever they are: there is one
+            filters=self.filters._replace(layout=self.filters.layout.joined(axis + 2)),
+        )
+
+
+def _has_no_windows(axis: Axis) -> bool:
+    return (axis.taps, axis.first, axis.stride) == (1, 0, 1) and axis.length == axis.available
+
+
+def plain_correlations(
+    geometry: Geometry, groups: int, input: Operand, filters: Operand, results: Operand
+) -> list[Plain]:
+    """The plain correlations that a correlation of (N, ..., C), (O, ..., C / groups) and
+    (N, ..., O) is.
+    """
+    lengths, taps = results.layout.shape[1:-1], filters.layout.shape[1:-1]
+    return [
+        _plain(phases, groups, input, filters, results)
+        for phases in phases_of(lengths, taps, geometry)
+    ]
+
+
+def _plain(
+    phases: tuple[Phase, ...], groups: int, input: Operand, filters: Operand, results: Operand
+) -> Plain:
+    used, written = filters.layout, results.layout
+    for number, phase in enumerate(phases, 1):
+        used, written = used.every(number, phase.taps), written.every(number, phase.results)
+    batch = input.layout.shape[0]
+    axes = [Axis(batch, 1, 0, 1, 1, batch)]
+    for number, phase in enumerate(phases, 1):
+        lengths = written.shape[number], used.shape[number]
+        available = input.layout.shape[number]
+        axes.append(Axis(*lengths, phase.first, phase.stride, phase.step, available))
+    last = len(axes)
+    batched = used.in_groups(0, groups)
+    batched = Layout(
+        (*batched.shape[:2], 1, *batched.shape[2:]),
+        (*batched.strides[:2], 0, *batched.strides[2:]),
+        batched.offset,
+    )
+    return Plain(
+        tuple(axes),
+        groups,
+        used.shape[-1],
+        used.shape[0] // groups,
+        input._replace(layout=input.layout.in_groups(last, groups)),
+        filters._replace(layout=batched),
+        results._replace(layout=written.in_groups(last, groups)),
+    )

@@ -1,0 +1,194 @@
+"""The windows of a block: the box of the input that its results meet, and how it is read.
+
+Where all of it is in the input, whose channels lie next to each other, and the dtype is that of the
+sums, it is read where it lies. Otherwise it is copied to the stack first, where it stays in L2:
+with zeros around, converted, one group of channels alone, each pixel's `pitch` elements behind the
+one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from ingot.compiler.forms.affine import Affine, affine
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import Buffer, Constant, Value
+from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Spot
+from ingot.compiler.lower.products.convolution.plain import Axis, Plain, given_lanes
+from ingot.tuning import MAX_WINDOW_BYTES
+
+__all__ = ["Field", "box_of", "fits_stack", "input_buffer", "reads_in_place"]
+
+
+class Field(NamedTuple):
+    """Where windows are read: channels follow each other along the last axis, pixel by pixel.
+    `origin` is where the window of the block's first result begins.
+    """
+
+    buffer: Buffer
+    origin: Spot
+    axes: tuple[Axis, ...]
+    pitch: int  # elements from one pixel to the next
+    first: Affine  # channel
+
+    def at(self, pixel: Spot, taps: Sequence[Affine], channel: Affine) -> Spot:
+        """The index of what a tap meets."""
+        *outer, last = [
+            begin + place * axis.stride + tap * axis.step
+            for begin, place, tap, axis in zip(self.origin, pixel, taps, self.axes, strict=True)
+        ]
+        return (*outer, last * self.pitch + self.first + channel)
+
+
+def reads_in_place(plain: Plain) -> bool:
+    """Whether windows are read where they lie in the input."""
+    layout = plain.input.layout
+    size = plain.input.dtype.size
+    last = len(plain.axes) - 1
+    return (
+        plain.input.dtype is plain.dtype
+        and all(axis.is_inside for axis in plain.axes)
+        and layout.strides[-1] == size
+        and layout.strides[last] == plain.groups * plain.channels * size
+        and layout.strides[last + 1] == plain.channels * size
+    )
+
+
+def fits_stack(blocks: Blocks, channels: int, size: int) -> bool:
+    """Whether the stack has room for the windows of a block."""
+    return prod(blocks.extents) * channels * size <= MAX_WINDOW_BYTES
+
+
+def input_buffer(builder: NestBuilder, plain: Plain, argument: int) -> Buffer:
+    """The input: (*axes, groups, channels), or with pixels and channels as one axis where it is
+    read in place.
+    """
+    layout = plain.input.layout
+    last = len(plain.axes) - 1
+    if layout.joins(last + 1) and layout.joined(last + 1).joins(last):
+        layout = layout.joined(last + 1).joined(last)
+    return plain.input._replace(layout=layout).buffer(builder, argument)
+
+
+def box_of(
+    builder: NestBuilder,
+    plain: Plain,
+    source: Buffer,
+    block: Block,
+    group: Affine,
+    pitch: int | None = None,
+    slack: int = 0,
+) -> Field:
+    """The windows of a block and a group, for a nest that is inside of its parallel loop. Where
+    there is `slack`, so many elements behind the last one may be read. Where there is `pitch`, that
+    is what it is.
+    """
+    axes = plain.axes
+    whole = plain.groups * plain.channels
+    if reads_in_place(plain) and (pitch or whole) == whole and not slack:
+        starts = zip(axes, block.starts, strict=True)
+        origin = tuple(start * axis.stride + axis.first for axis, start in starts)
+        return Field(source, origin, axes, whole, group * plain.channels)
+    pitch = pitch or plain.channels
+    *outer, last = block.blocks.extents
+    window = builder.stack("window", plain.dtype, (*outer, last * pitch + slack))
+    _Copy(builder, plain, source, window, block, group, pitch).copy()
+    return Field(window, (affine(0),) * len(axes), axes, pitch, affine(0))
+
+
+class _Copy:
+    """Copies a box of the input, with zeros where there are no elements."""
+
+    def __init__(
+        self,
+        builder: NestBuilder,
+        plain: Plain,
+        source: Buffer,
+        window: Buffer,
+        block: Block,
+        group: Affine,
+        pitch: int,
+    ) -> None:
+        self.builder = builder
+        self.pitch = pitch
+        self.plain = plain
+        self.source = source
+        self.window = window
+        self.block = block
+        self.group = group
+        # pixels and channels are one axis of the source
+        self.is_flat = len(source.shape) == len(plain.axes)
+
+    def copy(self) -> None:
+        self._axis(0, (), ())
+
+    def _axis(self, number: int, at: Spot, from_: Spot) -> None:
+        """Copies along an axis what is there, and fills the rest."""
+        builder, plain, blocks = self.builder, self.plain, self.block.blocks
+        axis, extent = plain.axes[number], blocks.extents[number]
+        begin = self.block.starts[number] * axis.stride + axis.first
+        latest = axis.first + (blocks.counts[number] - 1) * blocks.lengths[number] * axis.stride
+        head = affine(0)
+        if axis.first < 0:
+            # max(0, -begin)
+            head = affine(builder.multiple(axis.first, 0, begin, by=1)) * -1
+            self._zeros(number, at, affine(0), (head, affine(extent)))
+        ends = [affine(extent)]
+        if latest + extent > axis.available:
+            ends.append(affine(axis.available) - begin)
+        self._elements(number, at, from_, begin, head, ends)
+        if latest + extent > axis.available:
+            there = affine(axis.available) - begin
+            least = min(0, axis.available - latest)
+            tail = there - builder.multiple(least, 0, there, by=1)  # max(0, there)
+            self._zeros(number, at, tail, (affine(extent),))
+
+    def _elements(
+        self, number: int, at: Spot, from_: Spot, begin: Affine, head: Affine, ends: list[Affine]
+    ) -> None:
+        """Copies elements head..ends of the window, of which the first is `begin` in the input."""
+        builder, channels = self.builder, self.plain.channels
+        if number + 1 < len(self.plain.axes):
+            with builder.loop(head, *ends) as index:
+                self._axis(number + 1, (*at, affine(index)), (*from_, begin + index))
+            return
+        lanes = given_lanes(self.source, -1)
+        if self.is_flat and self.plain.groups == 1 and self.pitch == channels:
+            flat_ends = [end * channels for end in ends]
+            with builder.loop(head * channels, *flat_ends, kind="vector", lanes=lanes) as index:
+                found = builder.load(self.source, (*from_, begin * channels + index))
+                self._store(found, (*at, affine(index)))
+            return
+        with (
+            builder.loop(head, *ends) as index,
+            builder.loop(0, channels, kind="vector", lanes=lanes) as channel,
+        ):
+            found = builder.load(self.source, self._from(from_, begin + index, affine(channel)))
+            self._store(found, (*at, affine(index) * self.pitch + channel))
+
+    def _from(self, outer: Spot, pixel: Affine, channel: Affine) -> Spot:
+        channels = self.plain.channels
+        if self.is_flat:
+            row = pixel * (channels * self.plain.groups)
+            return (*outer, row + self.group * channels + channel)
+        return (*outer, pixel, self.group, channel)
+
+    def _store(self, value: Value, index: Spot) -> None:
+        words = self.builder.words
+        self.builder.store(words.cast(value, self.plain.dtype), self.window, index)
+
+    def _zeros(self, number: int, at: Spot, begin: Affine, ends: tuple[Affine, ...]) -> None:
+        """Fills elements begin..ends along an axis with zeros, whatever is along the inner ones."""
+        builder, pitch = self.builder, self.pitch
+        zero = Constant(self.plain.dtype, 0)
+        last = len(self.plain.axes) - 1
+        if number == last:
+            flat_ends = [end * pitch for end in ends]
+            with builder.loop(begin * pitch, *flat_ends, kind="vector") as index:
+                builder.store(zero, self.window, (*at, affine(index)))
+            return
+        with builder.loop(begin, *ends) as index:
+            inner = affine(self.block.blocks.extents[number + 1])
+            self._zeros(number + 1, (*at, affine(index)), affine(0), (inner,))

@@ -1,0 +1,254 @@
+"""Convolutions as loop nests, against sums over taps that NumPy adds up in float64."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.compiler.lower.products.convolution.reference import Case, convolution, gradients
+
+import ingot.core as mx
+
+CASES = [
+    Case((2, 8, 8, 4), (6, 3, 3, 4), padding=1),
+    Case((1, 1, 1, 1), (1, 1, 1, 1)),
+    Case((2, 14, 14, 32), (64, 3, 3, 32), padding=1),
+    Case((2, 33, 31, 5), (7, 3, 3, 5), padding=1),  # blocks that do not divide the rows
+    Case((3, 17, 19, 20), (33, 3, 5, 20), 2, (1, 2)),
+    Case((3, 17, 19, 20), (33, 3, 3, 20), padding=2, dilation=2),
+    Case((3, 17, 19, 20), (40, 3, 3, 20)),  # read in place
+    Case((3, 17, 19, 20), (40, 1, 1, 20)),
+    Case((3, 17, 19, 20), (40, 1, 1, 20), 2),
+    Case((2, 9, 9, 20), (80, 3, 3, 20), 3, 1),
+    Case((2, 24, 24, 3), (16, 7, 7, 3), 2, 3),
+    Case((1, 7, 7, 200), (100, 3, 3, 200), padding=1),
+    Case((2, 9, 9, 5), (4, 3, 3, 5), padding=(7, 8)),  # windows outside of the input
+    Case((2, 12, 11, 5), (4, 3, 3, 5), padding=(-2, -1)),
+    Case((3, 17, 19, 20), (40, 3, 3, 5), padding=1, groups=4),
+    Case((2, 6, 7, 24), (48, 3, 3, 2), padding=1, groups=12),
+    Case((2, 6, 7, 12), (24, 3, 3, 1), padding=1, groups=12),
+    Case((2, 14, 14, 32), (32, 7, 7, 1), padding=3, groups=32),
+    Case((2, 13, 9, 37), (37, 3, 5, 1), 2, (1, 2), groups=37),
+    Case((2, 13, 9, 96), (96, 3, 5, 1), 1, (1, 2), 2, 96),
+    Case((2, 503, 20), (20, 5, 1), groups=20),
+    Case((1, 1303, 16), (16, 5, 1), padding=2, groups=16),
+    Case((1, 503, 20), (40, 7, 20), 2, 3),
+    Case((3, 5, 2), (3, 5, 2)),
+    Case((1, 5, 6, 7, 12), (13, 3, 2, 3, 12), padding=1),
+    Case((2, 5, 7, 9, 16), (16, 3, 3, 3, 1), padding=1, groups=16),
+    Case((2, 5, 6, 11), (13, 3, 3, 11), padding=2, spread=2),
+    Case((2, 5, 6, 12), (18, 3, 4, 4), 3, (1, 2), 2, 3, (2, 3)),
+    Case((2, 5, 6, 16), (16, 3, 3, 1), padding=1, groups=16, spread=2),
+    Case((2, 5, 6, 3), (4, 1, 1, 3), spread=3),  # some results meet nothing
+]
+EPSILONS = {"float32": 2.0**-24, "float64": 2.0**-53, "bfloat16": 2.0**-9, "float16": 2.0**-12}
+
+
+def normal(shape: tuple[int, ...], seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def operands(case: Case, dtype: str = "float32") -> tuple[mx.array, mx.array, mx.array]:
+    """An input, filters, and what has the shape of the results."""
+    results = (case.x[0], *case.lengths(), case.filters[0])
+    shapes = (case.x, case.filters, results)
+    x, filters, cotangent = (normal(shape, seed) for seed, shape in enumerate(shapes))
+    wanted = getattr(mx, dtype)
+    return (
+        mx.array(x).astype(wanted),
+        mx.array(filters).astype(wanted),
+        mx.array(cotangent).astype(wanted),
+    )
+
+
+def exact(x: mx.array) -> np.ndarray:
+    return np.asarray(x.astype(mx.float64))
+
+
+def convolved(case: Case) -> Callable[..., mx.array]:
+    return lambda x, filters: mx.conv_general(x, filters, **case.options)
+
+
+def only_kernels(function: Any, *arguments: Any) -> bool:
+    return all(work.kind == "kernel" for work in function.explain(*arguments).work)
+
+
+def require_near(found: mx.array, expected: np.ndarray, bound: np.ndarray, dtype: str) -> None:
+    """The usual bound of a sum: an epsilon for each addition, times the sum of absolute values; and
+    one of the result's own dtype.
+    """
+    computed = EPSILONS["float64" if dtype == "float64" else "float32"]
+    allowed = 40 * computed * bound + 2 * EPSILONS[dtype] * np.abs(expected) + 1e-30
+    difference = np.abs(exact(found) - expected)
+    assert (difference <= allowed).all(), (difference / allowed).max()
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_equals_sums_over_taps(case: Case) -> None:
+    x, filters, _ = operands(case)
+    compiled = mx.compile(convolved(case))
+    found = compiled(x, filters)
+    assert only_kernels(compiled, x, filters)
+    expected = convolution(case, exact(x), exact(filters))
+    bound = convolution(case, np.abs(exact(x)), np.abs(exact(filters)))
+    require_near(found, expected, bound, "float32")
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients_equal_sums_over_taps(case: Case) -> None:
+    arguments = operands(case)
+    compiled = mx.compile(lambda x, w, c: mx.vjp(convolved(case), [x, w], [c])[1])
+    found = compiled(*arguments)
+    assert only_kernels(compiled, *arguments)
+    expected = gradients(case, *map(exact, arguments))
+    bounds = gradients(case, *(np.abs(exact(x)) for x in arguments))
+    for gradient, wanted, bound in zip(found, expected, bounds, strict=True):
+        require_near(gradient, wanted, bound, "float32")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+@pytest.mark.parametrize("case", [CASES[3], CASES[4], CASES[14], CASES[18], CASES[28]], ids=str)
+def test_other_dtypes(case: Case, dtype: str) -> None:
+    def all_three(x: mx.array, w: mx.array, c: mx.array) -> Any:
+        (y,), shares = mx.vjp(convolved(case), [x, w], [c])
+        return y, *shares
+
+    arguments = operands(case, dtype)
+    compiled = mx.compile(all_three)
+    found = compiled(*arguments)
+    assert only_kernels(compiled, *arguments)
+    x, w, c = map(exact, arguments)
+    expected = (convolution(case, x, w), *gradients(case, x, w, c))
+    x, w, c = map(np.abs, (x, w, c))
+    bounds = (convolution(case, x, w), *gradients(case, x, w, c))
+    for each, wanted, bound in zip(found, expected, bounds, strict=True):
+        assert each.dtype == getattr(mx, dtype)
+        require_near(each, wanted, bound, dtype)
+
+
+@pytest.mark.parametrize("layout", ["transposed", "every second", "reversed", "part"])
+@pytest.mark.parametrize("case", [CASES[3], CASES[6], CASES[7], CASES[17], CASES[14]], ids=str)
+def test_operands_in_any_layout(case: Case, layout: str) -> None:
+    def laid(a: np.ndarray) -> np.ndarray:
+        """The array of which `moved` shows a."""
+        if layout == "transposed":
+            return a.transpose(0, 3, 1, 2)
+        if layout == "every second":
+            return np.repeat(a, 2, axis=2)
+        if layout == "reversed":
+            return a[..., ::-1]
+        return np.concatenate([a, a], axis=-1)
+
+    def moved(a: mx.array) -> mx.array:
+        if layout == "transposed":
+            return mx.transpose(a, (0, 2, 3, 1))
+        if layout == "every second":
+            return a[:, :, ::2]
+        if layout == "reversed":
+            return a[..., ::-1]
+        return a[..., : a.shape[-1] // 2]
+
+    def given(a: mx.array) -> mx.array:
+        return mx.array(np.ascontiguousarray(laid(np.asarray(a))))
+
+    x, filters, cotangent = operands(case)
+
+    def all_three(a: mx.array, b: mx.array, c: mx.array) -> Any:
+        (y,), shares = mx.vjp(convolved(case), [moved(a), moved(b)], [moved(c)])
+        return y, *shares
+
+    compiled = mx.compile(all_three)
+    found = compiled(given(x), given(filters), given(cotangent))
+    (y,), shares = mx.vjp(convolved(case), [x, filters], [cotangent])
+    for each, wanted in zip(found, (y, *shares), strict=True):
+        np.testing.assert_allclose(np.asarray(each), np.asarray(wanted), 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("case", [CASES[2], CASES[6], CASES[17], CASES[26]], ids=str)
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_a_number_stays_where_it_is_met(case: Case, value: float) -> None:
+    x, filters, _ = operands(case)
+    changed = np.asarray(x).copy()
+    changed[0, 2, 3, 1] = value
+    found = exact(mx.compile(convolved(case))(mx.array(changed), filters))
+    expected = convolution(case, changed, exact(filters))
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(np.isfinite(found), finite)
+    np.testing.assert_allclose(found[finite], expected[finite], 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((0, 5, 5, 3), (4, 3, 3, 3)),
+        Case((2, 5, 5, 0), (4, 3, 3, 0)),
+        Case((2, 5, 5, 3), (0, 3, 3, 3)),
+    ],
+    ids=str,
+)
+def test_nothing(case: Case) -> None:
+    x, filters, _ = operands(case)
+    found = mx.compile(convolved(case))(x, filters)
+    np.testing.assert_array_equal(exact(found), convolution(case, exact(x), exact(filters)))
+
+
+def test_shapes_that_keep_changing() -> None:
+    compiled = mx.compile(lambda x, w: mx.conv2d(x, w, padding=1), shapeless=True)
+    filters = mx.array(normal((4, 3, 3, 3), 1))
+    for side in (5, 6, 9):
+        case = Case((2, side, side, 3), (4, 3, 3, 3), padding=1)
+        x = mx.array(normal(case.x, 0))
+        expected = convolution(case, exact(x), exact(filters))
+        np.testing.assert_allclose(exact(compiled(x, filters)), expected, 1e-4, 1e-4)
+
+
+def checksum(case: Case) -> bytes:
+    """All bits of a convolution and its gradients."""
+    compiled = mx.compile(lambda x, w, c: mx.vjp(convolved(case), [x, w], [c]))
+    (y,), shares = compiled(*operands(case))
+    return b"".join(np.asarray(each).tobytes() for each in (y, *shares))
+
+
+@pytest.mark.parametrize("case", [CASES[2], CASES[4], CASES[11], CASES[17]], ids=str)
+def test_same_bits_with_any_number_of_threads(case: Case) -> None:
+    before = mx.get_num_threads()
+    found = set()
+    try:
+        for threads in (1, 2, 3, 7):
+            mx.set_num_threads(threads)
+            found.add(checksum(case))
+    finally:
+        mx.set_num_threads(before)
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("bits", ["128", "256"])
+def test_narrower_vectors(bits: str) -> None:
+    """The same tests on a processor with fewer and shorter registers."""
+    chosen = "test_equals_sums_over_taps or test_gradients_equal or test_other_dtypes"
+    environment = {**os.environ, "INGOT_VECTOR_BITS": bits}
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            __file__,
+            "-k",
+            chosen,
+        ],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout[-3000:]
