@@ -13,6 +13,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -248,6 +249,33 @@ def test_classes_of_compiled_methods() -> None:
     expected = lambda x: Model.__call__(model, x)  # noqa: E731
     check_change(model, expected, lambda: setattr(Own, "rate", 5.0))
     check_change(model, expected, lambda: setattr(Own, "helper", lambda self: 11.0))
+
+
+def test_what_a_class_hides() -> None:
+    class Base(nn.Module):
+        rate = 2.0
+
+        def factor(self) -> float:
+            return 3.0
+
+    class Own(Base):
+        rate = 5.0
+
+        def factor(self) -> float:
+            return super().factor() * super().rate
+
+        def __call__(self, x: mx.array) -> mx.array:
+            return x * self.factor() * self.rate
+
+    for compiled in (mx.compile(Own.__call__), mx.compile(lambda own, x: own(x))):
+        own = Own()
+        function = partial(Own.__call__, own)
+        check_change(partial(compiled, own), function, lambda: setattr(Base, "rate", 7.0))
+        check_change(
+            partial(compiled, own), function, lambda: setattr(Base, "factor", lambda self: 11.0)
+        )
+        Base.rate = 2.0
+        Base.factor = lambda self: 3.0  # type: ignore[method-assign]
 
 
 def test_variables_of_outer_functions() -> None:

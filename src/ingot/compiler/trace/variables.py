@@ -145,11 +145,14 @@ class Variables:
         if not isinstance(holder, type):
             self._variable(holder, IN_INSTANCE, name, text, vars(holder)[name])
             return
-        for base in _users_classes(holder):  # all of them, because of `super()`
-            self._add_functions(vars(base).get(name))
-        value = in_class(holder, name)
-        if isinstance(value, (FunctionType, FastCall)) or not hasattr(type(value), "__get__"):
-            self._variable(holder, OF_CLASS, name, text, value)
+        own = in_class(holder, name)
+        bases = [base for base in _users_classes(holder) if name in vars(base)]
+        # What a base has under the name as well is for `super()`.
+        found = [(base, vars(base)[name]) for base in bases if vars(base)[name] is not own]
+        for of, value in [(holder, own), *found]:
+            self._add_functions(value)
+            if isinstance(value, (FunctionType, FastCall)) or not hasattr(type(value), "__get__"):
+                self._variable(of, OF_CLASS, name, f"{of.__name__}.{name}", value)
 
     def _add_functions(self, value: Any) -> None:
         """Adds the functions of what a class holds."""
