@@ -178,3 +178,34 @@ def test_interrupted() -> None:
         with pytest.raises(ValueError, match="negative"):
             derived(-1)
     assert line > 500
+
+
+@pytest.mark.parametrize("decorate", DECORATORS, ids=["lazy", "dataclasses"])
+def test_fields_that_are_no_parameters(decorate: Callable[..., Any]) -> None:
+    @decorate(frozen=True)
+    class Counted:
+        a: int
+        seen: list[int] = dataclasses.field(init=False, default_factory=list, compare=False)
+        kind: str = dataclasses.field(init=False, default="number")
+
+    one, other = Counted(1), Counted(1)
+    one.seen.append(2)
+    assert other.seen == []
+    assert one == other
+    assert one.kind == "number"
+    assert Counted.__match_args__ == ("a",)
+    with pytest.raises(TypeError):
+        Counted(1, [])
+
+
+def test_dataclasses_may_be_derived_from_lazy_ones() -> None:
+    *_, derived = family(lazy)
+
+    @dataclasses.dataclass(frozen=True)
+    class Further(derived):  # type: ignore[misc,valid-type]
+        d: int = 7
+
+    made = Further(1, 2.0, (3,), 4)
+    assert (made.a, made.b, made.c, made.d) == (1, 2.0, (3,), 4)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.d = 5

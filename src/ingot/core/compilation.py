@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ingot import _native
+from ingot.graph.lazy_dataclass import complete
 from ingot.graph.libraries import limit_blas_threads
 from ingot.graph.roles import Tiled
 from ingot.graph.roles.elementwise import is_approximate
@@ -21,7 +22,9 @@ __all__ = ["compile", "eager_fusion_info", "set_deterministic", "set_eager_fusio
 
 @cache
 def _function() -> Any:
-    return importlib.import_module("ingot.compiler.call.function")
+    found = importlib.import_module("ingot.compiler.call.function")
+    complete("ingot.compiler")  # whoever compiles needs them at the first call
+    return found
 
 
 @cache

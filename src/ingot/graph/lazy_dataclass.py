@@ -3,18 +3,28 @@
 `dataclasses.dataclass` compiles several methods for each class, about a millisecond, and there are
 a hundred and fifty classes, most of which a program never makes an instance of: that was a third
 of the time that `import ingot.core` took. This `dataclass` notes what is to be done, and whoever
-first makes an instance, or asks the class for its fields, does it.
+first makes an instance, or asks the class for its fields, does it: with `dataclasses` for the
+fields, and methods that need not be compiled for each class but for `__init__`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import reprlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass"]
+__all__ = ["complete", "dataclass"]
 
+
+@dataclasses.dataclass
+class _Plain:
+    """A dataclass that is not frozen, whatever those that are derived from its parameters are."""
+
+
+_PLAIN = _Plain.__dataclass_params__  # type: ignore[attr-defined]
 # What the class itself may be asked for, and instances that were unpickled before any was made.
 _OTHERS = ("__dataclass_fields__", "__match_args__", "__repr__", "__eq__", "__hash__")
 
@@ -34,16 +44,109 @@ def _complete(cls: type) -> None:
                 _begun.pop(base, None)
 
 
-def _complete_one(cls: type, options: dict[str, Any]) -> None:
+def complete(package: str) -> None:
+    """Completes the classes of a package that is loaded because all of it is needed now."""
+    for cls in list(_pending):
+        if cls.__module__.startswith(f"{package}."):
+            _complete(cls)
+
+
+def _complete_one(cls: Any, options: dict[str, Any]) -> None:
     for name in _OTHERS:
         if type(cls.__dict__.get(name)) is _Later:
             delattr(cls, name)
-    if cls.__doc__ is None:  # else `dataclasses` makes one, of the signature of `__init__`
-        cls.__doc__ = cls.__name__
-    dataclasses.dataclass(init=False, **options)(cls)
+    made = _with_fields(cls)
+    fields = dataclasses.fields(made)
+    for name in vars(cls).get("__annotations__", ()):
+        if isinstance(cls.__dict__.get(name), dataclasses.Field):
+            if name in made.__dict__:
+                setattr(cls, name, made.__dict__[name])
+            else:
+                delattr(cls, name)
+    cls.__dataclass_fields__ = made.__dataclass_fields__
+    cls.__dataclass_params__ = made.__dataclass_params__
+    cls.__dataclass_params__.frozen = options.get("frozen", False)
+    _add(cls, "__match_args__", tuple(each.name for each in fields if each.init))
+    _add_methods(cls, fields, options)
     # Last: threads that make an instance meanwhile ask for this, and wait for the lock.
     if type(cls.__dict__["__init__"]) is _Later:
-        setattr(cls, "__init__", _init_of(cls))  # noqa: B010 - mypy wants no method set
+        cls.__init__ = _init_of(cls, fields)
+
+
+def _with_fields(cls: Any) -> Any:
+    """Another dataclass with the fields of a class, and without methods, whose code would have to
+    be compiled.
+    """
+    inherited: dict[str, Any] = {}
+    for base in cls.__mro__[:0:-1]:
+        inherited.update(base.__dict__.get("__dataclass_fields__", ()))
+    annotations = vars(cls).get("__annotations__", {})
+    base = type("Base", (), {"__dataclass_fields__": inherited, "__dataclass_params__": _PLAIN})
+    namespace = {"__annotations__": dict(annotations), "__module__": cls.__module__}
+    made = type(cls.__name__, (base,), {"__doc__": "fields", **namespace})
+    for name in annotations:
+        if name in cls.__dict__:  # not in the namespace: type() would call fields
+            setattr(made, name, cls.__dict__[name])
+    return dataclasses.dataclass(init=False, repr=False, eq=False, match_args=False)(made)
+
+
+def _add(cls: Any, name: str, value: Any) -> None:
+    """Sets an attribute, unless the class says something itself."""
+    if name not in cls.__dict__:
+        setattr(cls, name, value)
+
+
+def _add_methods(cls: Any, fields: Sequence[Any], options: dict[str, Any]) -> None:
+    """What a dataclass has besides `__init__`, as functions of the names of its fields."""
+    compared = [each.name for each in fields if each.compare]
+    hashed = [each.name for each in fields if (each.compare if each.hash is None else each.hash)]
+    printed = [each.name for each in fields if each.repr]
+    values, key = _getter(compared), _getter(hashed)
+
+    def equal(self: Any, other: Any) -> Any:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return values(self) == values(other)
+
+    def text(self: Any) -> str:
+        items = ", ".join(f"{name}={getattr(self, name)!r}" for name in printed)
+        return f"{self.__class__.__qualname__}({items})"
+
+    _add(cls, "__repr__", reprlib.recursive_repr()(text))
+    if options.get("eq", True):
+        said = cls.__dict__.get("__hash__")
+        if "__hash__" not in cls.__dict__ or (said is None and "__eq__" in cls.__dict__):
+            is_hashed = options.get("frozen", False)
+            cls.__hash__ = (lambda self: hash(key(self))) if is_hashed else None
+        _add(cls, "__eq__", equal)
+    if options.get("frozen", False):
+        _freeze(cls, frozenset(each.name for each in fields))
+
+
+def _getter(names: Sequence[str]) -> Callable[[Any], Any]:
+    """The values of some fields as a tuple."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda x: tuple(getattr(x, name) for name in names)
+
+
+def _freeze(cls: Any, names: Collection[str]) -> None:
+    """Has instances refuse what would change their fields."""
+
+    def refuse(verb: str, name: str) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot {verb} field {name!r}")
+
+    def set_attribute(self: Any, name: str, value: Any) -> None:
+        if type(self) is cls or name in names:
+            refuse("assign to", name)
+        super(cls, self).__setattr__(name, value)
+
+    def delete_attribute(self: Any, name: str) -> None:
+        if type(self) is cls or name in names:
+            refuse("delete", name)
+        super(cls, self).__delattr__(name)
+
+    cls.__setattr__, cls.__delattr__ = set_attribute, delete_attribute
 
 
 def _begin_again(cls: type) -> None:
@@ -56,15 +159,37 @@ def _begin_again(cls: type) -> None:
             setattr(cls, name, value)
 
 
-def _init_of(cls: Any) -> Any:
-    """The `__init__` that a dataclass without one would have: that of another with its fields."""
-    names = ("__dataclass_fields__", "__dataclass_params__", "__post_init__")
-    base = type("Base", (), {name: getattr(cls, name) for name in names if hasattr(cls, name)})
-    made: Any = dataclasses.dataclass(frozen=cls.__dataclass_params__.frozen)(
-        type(cls.__name__, (base,), {"__module__": cls.__module__, "__doc__": ""})
-    )
-    made.__init__.__qualname__ = f"{cls.__qualname__}.__init__"
-    return made.__init__
+def _init_of(cls: Any, fields: Sequence[Any]) -> Any:
+    """The `__init__` of a dataclass: the one method that is written as source, because it is called
+    most often.
+    """
+    known: dict[str, Any] = {"missing": dataclasses.MISSING, "set_field": object.__setattr__}
+    parameters, body = ["self"], []
+    for number, each in enumerate(fields):
+        name, value = each.name, each.name
+        if not each.init:
+            if each.default_factory is dataclasses.MISSING:
+                continue
+            value, known[f"make{number}"] = f"make{number}()", each.default_factory
+        elif each.default_factory is not dataclasses.MISSING:
+            known[f"make{number}"] = each.default_factory
+            value = f"make{number}() if {name} is missing else {name}"
+            parameters.append(f"{name}=missing")
+        elif each.default is not dataclasses.MISSING:
+            known[f"default{number}"] = each.default
+            parameters.append(f"{name}=default{number}")
+        else:
+            parameters.append(name)
+        frozen = cls.__dataclass_params__.frozen
+        body.append(f"set_field(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+    if hasattr(cls, "__post_init__"):
+        body.append("self.__post_init__()")
+    source = f"def __init__({', '.join(parameters)}):\n " + "\n ".join(body or ["pass"])
+    exec(source, known)
+    made = known["__init__"]
+    made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
+    made.__annotations__ = {each.name: each.type for each in fields} | {"return": None}
+    return made
 
 
 class _Later:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import site
 import sys
-import sysconfig
 from functools import cache
 from types import CodeType, ModuleType
 
@@ -18,9 +18,9 @@ _HEAP_TYPE = 1 << 9  # of `type.__flags__`: made by Python code
 
 @cache
 def _libraries() -> tuple[str, ...]:
-    paths = sysconfig.get_paths()
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    return tuple({paths[name] + os.sep for name in names})
+    # not by sysconfig, which takes as long to load as all the rest of a first call
+    folders = {os.path.dirname(os.__file__), *site.getsitepackages(), site.getusersitepackages()}
+    return tuple(folder + os.sep for folder in folders)
 
 
 def _is_users_file(file: str | None) -> bool:
