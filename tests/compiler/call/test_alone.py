@@ -1,6 +1,8 @@
-"""Ops alone as programs: the bits of any larger program, made once for a kind of inputs."""
+"""Ops alone as programs: made once for a layout of inputs, and only where the op says so."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -9,15 +11,28 @@ from ingot.compiler.call.alone import _program, run_alone
 from ingot.ops.elementwise.exponential import Exp
 
 
+class Alone(Exp):
+    """An op that runs by itself where it has elements."""
+
+    def runs_alone(self, *shapes: Any) -> bool:
+        return all(0 not in shape for shape in shapes)
+
+
 def test_results_are_those_of_compiled_functions() -> None:
-    x = np.linspace(-3, 3, 1001, dtype=np.float32)
-    found = run_alone(None, Exp(), (x,))
-    np.testing.assert_array_equal(found, np.array(mx.compile(mx.exp)(mx.array(x))))
+    x = np.linspace(-3, 3, 1000, dtype=np.float32).reshape(20, 50)
+    for values in (x, x.T):
+        found = run_alone(None, Alone(), (values,))
+        np.testing.assert_array_equal(found, np.array(mx.compile(mx.exp)(mx.array(values))))
 
 
-def test_programs_are_kept_by_shapes_and_dtypes() -> None:
+def test_ops_may_leave_it_to_their_own_rule() -> None:
+    assert run_alone(None, Alone(), (np.zeros((0, 3), np.float32),)) is NotImplemented
+
+
+def test_programs_are_kept_by_layouts() -> None:
     _program.cache_clear()
-    for shape in ((4, 5), (4, 5), (5, 4)):
-        run_alone(None, Exp(), (np.zeros(shape, np.float32),))
+    x = np.zeros((4, 5), np.float32)
+    for values in (x, x, x.T, np.zeros((5, 4), np.float32)):
+        run_alone(None, Alone(), (values,))
     info = _program.cache_info()
-    assert (info.hits, info.misses) == (1, 2)
+    assert (info.hits, info.misses) == (1, 3)
