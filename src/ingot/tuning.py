@@ -267,6 +267,14 @@ MAX_GRADIENT_PIXELS = 256
 MAX_PARTIAL_FILTER_BYTES = 4 << 20
 # Vectors of channels that a block of a depthwise convolution has at most. convolution.
 DEPTHWISE_VECTORS = 2
+# Queries that the gradients of attention take together for a block of keys. With fewer, the sums of
+# keys and values are loaded and stored more often; with more, scores leave L2.
+# attention_gradients_777, attention_gradients_4096.
+ATTENTION_QUERY_BLOCK = 128
+# Tasks of the gradients of attention at least, where there are blocks of keys for them: one for
+# each head of keys, and ranges of keys if heads are few. Each range has sums of its own for all
+# queries. attention_gradients_777.
+MIN_ATTENTION_TASKS = 8
 
 # ---- Programs (compiler/run, compiler/call) ------------------------------------------------------
 

@@ -82,26 +82,76 @@ def options_of(case: Case, extras: Sequence[Any]) -> dict[str, Any]:
     return given
 
 
-def expected(case: Case) -> np.ndarray:
-    """softmax(scale * q @ k.T) @ v."""
+class _Softmax(NamedTuple):
+    """Inputs in float64, shares of keys and sinks, and what scores depend on queries and keys."""
+
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+    shares: np.ndarray
+    of_sink: np.ndarray
+    seen: np.ndarray
+
+
+def _softmax(case: Case) -> _Softmax:
     q, k, v = (x.astype(np.float64) for x in case.arrays[:3])
     sharing = q.shape[1] // k.shape[1]
     k, v = np.repeat(k, sharing, 1), np.repeat(v, sharing, 1)
     scores = np.einsum("bhqd,bhkd->bhqk", q, k) * case.scale
+    seen = np.ones(scores.shape, bool)
     queries, keys = scores.shape[-2:]
     if case.causal:
-        seen = np.arange(keys) <= np.arange(queries)[:, None] + keys - queries
-        scores = np.where(seen, scores, LOWEST)
-    if case.mask is not None:
-        hides = case.mask.dtype == bool
-        scores = np.where(case.mask, scores, LOWEST) if hides else scores + case.mask
-    top = scores.max(-1, keepdims=True)
+        seen &= np.arange(keys) <= np.arange(queries)[:, None] + keys - queries
+    if case.mask is not None and case.mask.dtype == bool:
+        seen &= case.mask
+    elif case.mask is not None:
+        scores = scores + case.mask
+    scores = np.where(seen, scores, LOWEST)
+    sinks = np.full((1, 1, 1, 1), -np.inf)
     if case.sinks is not None:
         sinks = case.sinks.astype(np.float64)[None, :, None, None]
-        top = np.maximum(top, sinks)
-    powers = np.exp(scores - top)
-    totals = powers.sum(-1, keepdims=True)
+    top = np.maximum(scores.max(-1, keepdims=True), sinks)
+    powers, of_sink = np.exp(scores - top), np.exp(sinks - top)
+    totals = powers.sum(-1, keepdims=True) + of_sink
+    return _Softmax(q, k, v, powers / totals, of_sink / totals, seen)
+
+
+def expected(case: Case) -> np.ndarray:
+    """softmax(scale * q @ k.T) @ v."""
+    found = _softmax(case)
+    result: np.ndarray = found.shares @ found.v
+    return result
+
+
+def cotangents(case: Case, cotangent: np.ndarray) -> list[np.ndarray]:
+    """The cotangents of all inputs but boolean masks, given that of the result."""
+    q, k, v, shares, of_sink, seen = _softmax(case)
+    of_shares = cotangent.astype(np.float64) @ v.swapaxes(-1, -2)
+    average = (of_shares * shares).sum(-1, keepdims=True)
+    of_masked = shares * (of_shares - average)
+    of_scores = np.where(seen, of_masked, 0)
+
+    def shared(x: np.ndarray) -> np.ndarray:
+        """The sum over the heads of queries that share one of keys."""
+        batch, heads, *others = x.shape
+        groups = case.arrays[1].shape[1]
+        total: np.ndarray = x.reshape(batch, groups, heads // groups, *others).sum(2)
+        return total
+
+    found = [
+        of_scores @ k * case.scale,
+        shared(of_scores.swapaxes(-1, -2) @ q) * case.scale,
+        shared(shares.swapaxes(-1, -2) @ cotangent.astype(np.float64)),
+    ]
+    if case.mask is not None and case.mask.dtype != bool:
+        found.append(_unbroadcast(of_scores, case.mask.shape))
     if case.sinks is not None:
-        totals = totals + np.exp(sinks - top)
-    found: np.ndarray = powers / totals @ v
+        found.append(-(of_sink * average).sum((0, 2, 3)))
     return found
+
+
+def _unbroadcast(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    x = x.sum(tuple(range(x.ndim - len(shape))))
+    repeated = tuple(axis for axis, length in enumerate(shape) if length == 1)
+    total: np.ndarray = x.sum(repeated, keepdims=True)
+    return total

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ingot.compiler.forms.nest.data import Nest
 from ingot.compiler.forms.nest.symbols import used_symbols
 from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.forms.tape import Step
+from ingot.graph.outputs import Output
 
-__all__ = ["Kernel", "Lowered", "kernel_of"]
+__all__ = ["Kernel", "Lowered", "kernel_of", "outputs_of"]
 
 
 @dataclass
@@ -39,3 +40,14 @@ def kernel_of(
     """
     nest.symbols = used_symbols(nest)
     return Kernel(nest, tuple(operands), code_key)
+
+
+def outputs_of(step: Step, known: Iterable[Step]) -> list[Step]:
+    """The values that a step computes, in order: itself, or those that take each of several."""
+    if not isinstance(step.dtype, tuple):
+        return [step]
+    found: dict[int, Step] = {}
+    for each in known:
+        if isinstance(each.op, Output) and each.inputs[0] is step:
+            found.setdefault(each.op.index, each)
+    return [found[index] for index in range(len(step.dtype))]

@@ -7,7 +7,7 @@ say it, and what has neither kernel nor BLAS call is left to the host.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from ingot.compiler.forms.nests import (
     Block,
@@ -23,14 +23,14 @@ from ingot.compiler.forms.schedule import Group, Schedule
 from ingot.compiler.forms.size import surely_equal
 from ingot.compiler.forms.tape import LengthStep, Step
 from ingot.compiler.lower.fused import lower_group, read_across
-from ingot.compiler.lower.kernel import Lowered
+from ingot.compiler.lower.kernel import Lowered, outputs_of
 from ingot.compiler.lower.layout import contiguous, layout_of_view
 from ingot.compiler.lower.materialise import copy_of
 from ingot.compiler.lower.products.choose import lower_product
 from ingot.compiler.lower.scatter import lower_scatter
 from ingot.compiler.options import Options, Strides
 from ingot.graph.numerics.blas import has_gemm, product_of
-from ingot.graph.outputs import Output
+from ingot.graph.outputs import Output, output_ops
 from ingot.graph.roles import Assemble, Map, Product, Scatter
 from ingot.graph.shape import size_of
 from ingot.runtime.progress import working
@@ -52,6 +52,7 @@ class _Lowering:
         self.instructions: list[Instruction] = []
         self.copies: dict[Step, Step] = {}  # what no view can show -> its contiguous copy
         self.host_results: dict[tuple[Step, int], Block] = {}
+        self.kernel_results: dict[Step, list[Step]] = {}  # of a step with several outputs
         self.inputs = [self._there(step, Block("input", step.nbytes, step)) for step in tape.inputs]
         for step, given in zip(tape.inputs, strides or (), strict=False):
             self.locations[step] = self.locations[step]._replace(strides=given)
@@ -126,7 +127,11 @@ class _Lowering:
             self.locations[step] = self.locations[passed]
             return
         assert isinstance(step.op, Output)
-        self._there(step, self.host_results[step.inputs[0], step.op.index])
+        whole, index = step.inputs[0], step.op.index
+        if whole in self.kernel_results:
+            self.locations[step] = self.locations[self.kernel_results[whole][index]]
+        else:
+            self._there(step, self.host_results[whole, index])
 
     # Kernels
 
@@ -182,9 +187,16 @@ class _Lowering:
         lowered = Lowered([lower_scatter(step, strides)])
         self._run(group, lowered, self._replaceable(group))
 
-    def _run(self, group: Group, lowered: Lowered, replaceable: Collection[Step] = ()) -> None:
+    def _run(
+        self,
+        group: Group,
+        lowered: Lowered,
+        replaceable: Collection[Step] = (),
+        results: Sequence[Step] | None = None,
+    ) -> None:
         scratch = Location(Block("scratch", lowered.scratch, None), 0, ())
-        written = frozenset([self.locations[step].block for step in group.outputs])
+        outputs = group.outputs if results is None else results
+        written = frozenset([self.locations[step].block for step in outputs])
         for kernel in lowered.kernels:
             operands = [
                 scratch if step is None else self.locations[step] for step in kernel.operands
@@ -233,19 +245,32 @@ class _Lowering:
     def _product(self, group: Group) -> bool:
         """Lowers a product, to loop nests or to a BLAS call; False if it is neither."""
         step = group.steps[0]
-        if isinstance(step.dtype, tuple):
-            return False
+        results = self._results(step)
         known = {source: self.locations[source].strides for source in step.inputs}
-        known[step] = contiguous(step.shape, step.dtype.size)
+        known.update({each: contiguous(each.shape, each.dtype.size) for each in results})
         lowered = lower_product(step, known)
         if lowered is not None:
-            self._new(step)
-            self._run(group, lowered)
+            for each in results:
+                self._new(each)
+            self.kernel_results[step] = results
+            self._run(group, lowered, results=results)
             return True
         if isinstance(step.op, Product) and has_gemm(step.dtype):
             self._multiply(step)
             return True
         return False
+
+    def _results(self, step: Step) -> list[Step]:
+        """The values that a step computes; outputs that nobody takes are values, too."""
+        if not isinstance(step.dtype, tuple):
+            return [step]
+        unused = [
+            Step(op, (step,), shape, dtype, step.stream, step.source)
+            for op, shape, dtype in zip(
+                output_ops(len(step.dtype)), step.shape, step.dtype, strict=True
+            )
+        ]
+        return outputs_of(step, [*self.schedule.tape.steps, *unused])
 
     def _multiply(self, step: Step) -> None:
         self._new(step)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ingot.graph.op import Op
 from ingot.graph.roles.assemble import Assemble
-from ingot.graph.roles.attend import Attend
+from ingot.graph.roles.attend import Attend, AttendBackward
 from ingot.graph.roles.check import Check
 from ingot.graph.roles.correlation import Correlation, CorrelationByFilters
 from ingot.graph.roles.elementary import Elementary
@@ -31,6 +31,7 @@ __all__ = [
     "ROLES",
     "Assemble",
     "Attend",
+    "AttendBackward",
     "Check",
     "Correlation",
     "CorrelationByFilters",
@@ -68,6 +69,7 @@ ROLES: tuple[type[Op], ...] = (
     Attend,
     Correlation,
     CorrelationByFilters,
+    AttendBackward,
     Host,
 )
 

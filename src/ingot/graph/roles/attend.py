@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ingot.graph.roles.host import Host
 
-__all__ = ["Attend"]
+__all__ = ["Attend", "AttendBackward"]
 
 
 class Attend(Host, role=True):
@@ -13,7 +13,9 @@ class Attend(Host, role=True):
     Queries are (B, heads, queries, D), keys (B, heads / n, keys, D) and values (B, heads / n, keys,
     E): n consecutive heads of queries share a head of keys. A mask, if `has_mask`, and sinks, if
     there is one more input, follow: (B, heads, queries, keys) with 1 instead of any length, and
-    (B, heads) or (1, heads). The result is (B, heads, queries, E).
+    (B, heads) or (1, heads). The outputs are (B, heads, queries, E), and for each query, in the
+    dtype of sums (B, heads, queries), the largest of its scores and its sink, and the sum of the
+    powers of their differences from that: from these, `AttendBackward` computes shares again.
 
     Write a frozen dataclass with these fields, and the rules. Compiled programs have loop nests
     for it that keep the scores of a block in the cache.
@@ -23,4 +25,20 @@ class Attend(Host, role=True):
     causal: bool  # whether a query sees no keys behind its own position; the last one sees all
     has_mask: bool  # boolean: False hides a key; else it is added to the scores
 
+    several_outputs = True
+    why_host = "its lengths are not known"
+
+
+class AttendBackward(Host, role=True):
+    """The cotangents of attention's queries, keys, values and sinks. Its inputs are the cotangent
+    of attention's result, the three outputs of attention, and attention's inputs.
+
+    Write a frozen dataclass with the fields of `Attend`, and the rules.
+    """
+
+    scale: float
+    causal: bool
+    has_mask: bool
+
+    several_outputs = True
     why_host = "its lengths are not known"

@@ -7,7 +7,7 @@ from typing import Any
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bool_, is_floating, promote
-from ingot.graph.op import apply
+from ingot.graph.outputs import apply_multiple
 from ingot.graph.shape import Shape, broadcast_shapes, shape_text, size_of
 from ingot.ops.attention.rules import Attention, composed_attention
 from ingot.ops.elementwise.casting import astype
@@ -62,7 +62,9 @@ def scaled_dot_product_attention(
     if size_of(shape) < MIN_BLOCKED_SCORES and not force_fused:
         return composed_attention(q, k, v, factor, causal, added, scores)
     extras = [x for x in (added, scores) if x is not None]
-    return apply(Attention(factor, causal, added is not None), q, k, v, *extras, stream=stream)
+    op = Attention(factor, causal, added is not None)
+    result, *_ = apply_multiple(op, q, k, v, *extras, stream=stream)
+    return result
 
 
 def _checked_dtype(q: Any, k: Any, v: Any) -> Dtype:

@@ -50,18 +50,22 @@ class Powers(NamedTuple):
     of_keys: np.ndarray
     of_sink: np.ndarray
     totals: np.ndarray
+    largest: np.ndarray
     hidden: np.ndarray  # rows without a key to see: their scores are the lowest number, always
 
 
 def attend(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, masking: Masking
-) -> np.ndarray:
-    """Sums of values, weighted by the softmax of scaled products of queries and keys."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sums of values, weighted by the softmax of scaled products of queries and keys; the largest
+    score of each query, and the sum of the powers of the differences of all from that.
+    """
     prepare_blas()
     sharing = q.shape[1] // k.shape[1]
     result = np.zeros((*q.shape[:-1], v.shape[-1]), q.dtype)
+    tops, totals = (np.zeros(q.shape[:-1], _wide(q[:0]).dtype) for _ in range(2))
     if k.shape[2] == 0:
-        return result
+        return result, tops, totals
 
     def fill(block: Block) -> None:
         position = block.example, block.head // sharing
@@ -69,6 +73,7 @@ def attend(
         scores = _scores(_wide(q[block]) * scale, keys, block, q.shape[2], masking)
         powers = _powers(scores, masking.sink(block))
         result[block] = (powers.of_keys @ values[: scores.shape[1]]) / powers.totals
+        tops[block], totals[block] = powers.largest[:, 0], powers.totals[:, 0]
 
     blocks = [
         Block(example, head, rows)
@@ -76,7 +81,7 @@ def attend(
         for rows in _row_blocks(q.shape[2], k.shape[2])
     ]
     each_in_parallel(fill, blocks)
-    return result
+    return result, tops, totals
 
 
 def attention_cotangents(
@@ -180,4 +185,4 @@ def _powers(scores: np.ndarray, sink: np.ndarray | None) -> Powers:
     scores -= largest
     np.exp(scores, out=scores)
     of_sink = np.zeros_like(largest) if sink is None else np.exp(sink - largest)
-    return Powers(scores, of_sink, scores.sum(1, keepdims=True) + of_sink, hidden)
+    return Powers(scores, of_sink, scores.sum(1, keepdims=True) + of_sink, largest, hidden)

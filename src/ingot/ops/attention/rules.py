@@ -20,9 +20,8 @@ from ingot import _native
 from ingot._native import Dtype, array
 from ingot.graph.dtype import bool_, float16, float32, float64
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.op import apply
 from ingot.graph.outputs import apply_multiple
-from ingot.graph.roles import Attend, Host
+from ingot.graph.roles import Attend, AttendBackward, Host
 from ingot.graph.shape import Shape
 from ingot.ops.attention.blocks import Masking, attend, attention_cotangents
 from ingot.ops.elementwise.casting import Copy, astype, stop_gradient
@@ -70,7 +69,7 @@ def composed_attention(
             has no value.
     """
     dtype = q.dtype
-    wide = dtype if dtype.size > float16.size else float32
+    wide = _wide(dtype)
     q, k, v = (astype(x, wide) for x in (q, k, v))
     batch, heads, queries, _ = q.shape
     shared, keys = k.shape[1:3]
@@ -148,8 +147,6 @@ class _InBlocks(Host, abstract=True):
     causal: bool
     has_mask: bool
 
-    why_host = "it is computed in blocks of queries"
-
     def masking(self, extras: Sequence[np.ndarray]) -> Masking:
         """What changes scores, as the computation takes it."""
         mask = extras[0] if self.has_mask else None
@@ -165,19 +162,27 @@ class _InBlocks(Host, abstract=True):
 
 @dataclass(frozen=True)
 class Attention(_InBlocks, Attend):
-    """Sums of values, weighted by the softmax of scaled and masked products of queries and keys."""
+    """Sums of values, weighted by the softmax of scaled and masked products of queries and keys;
+    and statistics of the scores, for the op of its cotangents alone: they have no derivative.
+    """
 
-    def infer(self, q: array, k: array, v: array, *extras: array) -> tuple[Shape, Dtype]:
-        return (*q.shape[:-1], v.shape[-1]), q.dtype
+    def infer(
+        self, q: array, k: array, v: array, *extras: array
+    ) -> tuple[tuple[Shape, Dtype], ...]:
+        statistic = (q.shape[:-1], _wide(q.dtype))
+        return ((*q.shape[:-1], v.shape[-1]), q.dtype), statistic, statistic
 
-    def evaluate(
-        self, q: np.ndarray, k: np.ndarray, v: np.ndarray, *extras: np.ndarray
-    ) -> np.ndarray:
+    def evaluate(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, *extras: np.ndarray) -> Any:
         return attend(q, k, v, self.scale, self.masking(extras))
 
-    def vjp(self, cotangent: array, out: array, *inputs: array) -> tuple[Any, ...]:
+    def vjp(
+        self, cotangents: Sequence[array | None], outs: tuple[array, ...], *inputs: array
+    ) -> tuple[Any, ...]:
+        cotangent = cotangents[0]
+        if cotangent is None:
+            return (None,) * len(inputs)
         backward = AttentionCotangents(self.scale, self.causal, self.has_mask)
-        together = cache(lambda: apply_multiple(backward, cotangent, *inputs))
+        together = cache(lambda: apply_multiple(backward, cotangent, *outs, *inputs))
         found: list[Any] = [
             deferred(lambda position: together()[position], position)
             for position in range(len(inputs) - self.has_mask)
@@ -189,34 +194,34 @@ class Attention(_InBlocks, Attend):
             found.insert(3, of_mask)
         return tuple(found)
 
-    def jvp(self, tangents: tuple[array | None, ...], out: array, *inputs: array) -> array | None:
-        return _pushed_forward(self.attention, inputs, tangents)[0]
+    def jvp(
+        self, tangents: tuple[array | None, ...], outs: tuple[array, ...], *inputs: array
+    ) -> tuple[array | None, ...]:
+        return _pushed_forward(self.attention, inputs, tangents)[0], None, None
 
-    def vmap(self, size: int, batched: tuple[bool, ...], *inputs: array) -> array:
-        return _split(size, apply(self, *_merged(size, batched, inputs)))
+    def vmap(self, size: int, batched: tuple[bool, ...], *inputs: array) -> tuple[array, ...]:
+        results = apply_multiple(self, *_merged(size, batched, inputs))
+        return tuple(_split(size, result) for result in results)
+
+
+_OUTPUTS = 3  # of attention
 
 
 @dataclass(frozen=True)
-class AttentionCotangents(_InBlocks):
-    """The cotangents of queries, keys, values and sinks. That of the result is the first input."""
-
-    several_outputs = True
+class AttentionCotangents(_InBlocks, AttendBackward):
+    """The cotangents of queries, keys, values and sinks. That of the result is the first input,
+    then come the outputs of attention, which follow from its inputs: derivatives are by these.
+    """
 
     def followed(self, inputs: Sequence[Any]) -> list[Any]:
         """Those of attention's inputs that have a cotangent here: all but the mask."""
         return [x for position, x in enumerate(inputs) if position != 3 or not self.has_mask]
 
     def infer(self, cotangent: array, *inputs: array) -> tuple[tuple[Shape, Dtype], ...]:
-        return tuple((x.shape, x.dtype) for x in self.followed(inputs))
+        return tuple((x.shape, x.dtype) for x in self.followed(inputs[_OUTPUTS:]))
 
-    def evaluate(
-        self,
-        cotangent: np.ndarray,
-        q: np.ndarray,
-        k: np.ndarray,
-        v: np.ndarray,
-        *extras: np.ndarray,
-    ) -> Any:
+    def evaluate(self, cotangent: np.ndarray, *inputs: np.ndarray) -> Any:
+        q, k, v, *extras = inputs[_OUTPUTS:]
         return attention_cotangents(cotangent, q, k, v, self.scale, self.masking(extras))
 
     def composed(self, cotangent: array, *inputs: array) -> list[array]:
@@ -228,15 +233,17 @@ class AttentionCotangents(_InBlocks):
     def vjp(
         self, cotangents: Sequence[array | None], outs: tuple[array, ...], *inputs: array
     ) -> tuple[Any, ...]:
-        return tuple(_pulled_back(self.composed, inputs, cotangents))
+        of_cotangent, *others = _pulled_back(self.composed, _independent(inputs), cotangents)
+        return (of_cotangent, *[None] * _OUTPUTS, *others)
 
     def jvp(
         self, tangents: tuple[array | None, ...], outs: tuple[array, ...], *inputs: array
     ) -> tuple[array | None, ...]:
-        return tuple(_pushed_forward(self.composed, inputs, tangents))
+        varying = _independent(tangents)
+        return tuple(_pushed_forward(self.composed, _independent(inputs), varying))
 
     def vmap(self, size: int, batched: tuple[bool, ...], *inputs: array) -> tuple[array, ...]:
-        if len(inputs) == 4 + self.has_mask:
+        if len(inputs) == 4 + _OUTPUTS + self.has_mask:
             results = apply_multiple(self, *_merged(size, batched, inputs))
             return tuple(_split(size, result) for result in results)
         # Each of the batch has a cotangent of the sinks, also if all have the same sinks.
@@ -246,6 +253,16 @@ class AttentionCotangents(_InBlocks):
         if sinks.shape[1] == 1:
             of_sinks = sum(of_sinks, 1, keepdims=True)
         return *others, of_sinks
+
+
+def _independent(inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """What belongs to the inputs of a cotangents' op without the outputs of attention."""
+    return (inputs[0], *inputs[1 + _OUTPUTS :])
+
+
+def _wide(dtype: Dtype) -> Dtype:
+    """The dtype of sums."""
+    return dtype if dtype.size > float16.size else float32
 
 
 def _merged(size: int, batched: Sequence[bool], inputs: Sequence[array]) -> list[array]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Lowered
+from ingot.compiler.lower.products.attention.backward import lower_attention_backward
 from ingot.compiler.lower.products.attention.forward import lower_attention
 from ingot.compiler.lower.products.convolution.lower import (
     lower_correlation,
@@ -19,6 +20,7 @@ from ingot.compiler.lower.products.matmul import lower_matmul
 from ingot.compiler.lower.products.quantized import lower_quantized
 from ingot.graph.roles import (
     Attend,
+    AttendBackward,
     Correlation,
     CorrelationByFilters,
     Product,
@@ -34,6 +36,7 @@ Builder = Callable[[Step, Strides], Lowered | None]
 _BUILDERS: dict[type, Builder] = {
     Product: lower_matmul,
     Attend: lower_attention,
+    AttendBackward: lower_attention_backward,
     QuantizedProduct: lower_quantized,
     Correlation: lower_correlation,
     CorrelationByFilters: lower_correlation_by_filters,

@@ -109,7 +109,7 @@ def accumulate(
     left: Callable[[int, Indices], Value],
     right: Callable[[int, Indices], Value],
     combine: Combine | None = None,
-    start: Sums | None = None,
+    start: Sequence[Sequence[Value]] | None = None,
     step: int = 1,
 ) -> Tile:
     """The sums of a tile over nested loops, of which the last is innermost: where each begins, and

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from ingot.compiler.forms.affine import Affine, Index, affine
 from ingot.compiler.forms.nest.data import Carried, Value
 from ingot.compiler.forms.tape import Step
-from ingot.compiler.lower.kernel import Lowered
+from ingot.compiler.lower.kernel import Lowered, outputs_of
 from ingot.compiler.lower.products.attention.masking import Masking
 from ingot.compiler.lower.products.attention.operands import (
     Blocks,
@@ -25,6 +25,7 @@ from ingot.compiler.lower.products.attention.operands import (
     Lengths,
     Memory,
     Scratch,
+    Strides,
     blocks_for,
     lowest,
 )
@@ -33,8 +34,6 @@ from ingot.compiler.lower.products.register_tile import TileShape, accumulate
 from ingot.graph.roles import Attend
 
 __all__ = ["lower_attention"]
-
-Strides = dict[Step, tuple[int, ...]]
 
 
 def lower_attention(step: Step, strides_of: Strides) -> Lowered | None:
@@ -47,14 +46,19 @@ def lower_attention(step: Step, strides_of: Strides) -> Lowered | None:
     assert isinstance(op, Attend)
     blocks = blocks_for(lengths, q.dtype)
     scratch = Scratch()
-    queries, out = (Memory.of(*each, strides_of[each[1]]) for each in (("q", q), ("out", step)))
+    names = ("out", "tops", "totals")
+    results = [
+        Memory.of(name, each, strides_of[each])
+        for name, each in zip(names, outputs_of(step, strides_of), strict=True)
+    ]
+    queries = Memory.of("q", q, strides_of[q])
     keys, values = (
         in_sums_dtype(scratch, Memory.of(name, each, strides_of[each]), blocks)
         for name, each in (("k", k), ("v", v))
     )
     masking = Masking(op, extras, strides_of, lengths)
     builder = _Forward(lengths, blocks, masking, op.scale)
-    builder.build(queries, keys, values, out)
+    builder.build(queries, keys, values, results)
     scratch.kernels.append(builder.kernel())
     return scratch.lowered()
 
@@ -66,10 +70,13 @@ class _Forward(KernelBuilder):
         self.masking = masking
         self.scale = scale
 
-    def build(self, queries: Memory, keys: Memory, values: Memory, out: Memory) -> None:
+    def build(
+        self, queries: Memory, keys: Memory, values: Memory, results: Sequence[Memory]
+    ) -> None:
         """The nest of one kernel, for blocks of queries of all heads."""
         lengths, blocks = self.lengths, self.blocks
-        self.q, self.k, self.v, self.out = map(self.view, (queries, keys, values, out))
+        self.q, self.k, self.v = map(self.view, (queries, keys, values))
+        self.out, self.tops, self.totals = map(self.view, results)
         self.masking.open(self)
         side = blocks.queries
         self.transposed = self.local("queries", lengths.depth, side)
@@ -215,6 +222,9 @@ class _Forward(KernelBuilder):
             self._store_row(lane)
 
     def _store_row(self, lane: Index) -> None:
+        row = (*self.row, self.first + lane)
+        self.put(self.at(self.top, lane), self.tops, *row)
+        self.put(self.at(self.total, lane), self.totals, *row)
         with self.loop(0, self.lengths.width, kind="vector") as feature:
             element = self.words.cast(self.at(self.sums, feature, lane), self.out.dtype)
-            self.put(element, self.out, *self.row, self.first + lane, feature)
+            self.put(element, self.out, *row, feature)

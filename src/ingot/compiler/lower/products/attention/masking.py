@@ -14,7 +14,7 @@ from ingot.compiler.lower.products.attention.operands import (
     lowest,
 )
 from ingot.graph.dtype import bool_, int32
-from ingot.graph.roles import Attend
+from ingot.graph.roles import Attend, AttendBackward
 
 __all__ = ["Masking"]
 
@@ -26,7 +26,7 @@ class Masking:
 
     def __init__(
         self,
-        op: Attend,
+        op: Attend | AttendBackward,
         extras: Sequence[Step],
         strides_of: dict[Step, tuple[int, ...]],
         lengths: Lengths,
@@ -59,12 +59,15 @@ class Masking:
             self._positions = builder.local("positions", blocks.queries, dtype=int32)
 
     def sink(self, builder: KernelBuilder, place: Place) -> Value | None:
-        """The sink of a head, in all lanes."""
-        if self._sinks is None:
-            return None
+        """The sink of a head, in all lanes, if there is one."""
+        return None if self._sinks is None else builder.everywhere(self.sink_at(builder, place))
+
+    def sink_at(self, builder: KernelBuilder, place: Place) -> Value:
+        """The sink of a head."""
+        assert self._sinks is not None
         example, head = place
         found = builder.at(self._sinks, 0 if self._sinks.shape[0] == 1 else example, head)
-        return builder.everywhere(builder.wide(found))
+        return builder.wide(found)
 
     def start(self, builder: KernelBuilder, first: Affine) -> None:
         """Begins a block of queries: the last key that each of them sees."""

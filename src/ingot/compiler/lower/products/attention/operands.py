@@ -20,9 +20,21 @@ from ingot.graph.dtype import float16, float32
 from ingot.runtime.processor import vector_registers
 from ingot.tuning import ATTENTION_KEY_BLOCK
 
-__all__ = ["Blocks", "KernelBuilder", "Lengths", "Memory", "Scratch", "blocks_for", "lowest"]
+__all__ = [
+    "Blocks",
+    "KernelBuilder",
+    "Lengths",
+    "Memory",
+    "Scratch",
+    "Strides",
+    "blocks_for",
+    "lowest",
+]
 
 ALIGNMENT = 64
+MAX_FEATURES = 4096  # of which a block fits on the stack
+
+Strides = dict[Step, tuple[int, ...]]
 
 
 class Lengths(NamedTuple):
@@ -54,7 +66,7 @@ class Lengths(NamedTuple):
         found = Lengths(batch, heads, shared, queries, keys, depth, width)
         if any(is_symbolic(length) for length in found):
             return None
-        return found if min(found) > 0 else None
+        return found if min(found) > 0 and max(depth, width) <= MAX_FEATURES else None
 
 
 class Memory(NamedTuple):
