@@ -93,7 +93,7 @@ if setarch -R true 2>/dev/null; then
     without_randomisation="setarch -R"
 fi
 
-memory_tests="tests/native tests/compiler/call/test_fast_calls.py tests/compiler/plan/test_donation.py"
+memory_tests="tests/native tests/compiler/calls/test_fast_calls.py tests/compiler/plan/test_donation.py"
 # Libraries that were built without it, such as BLAS, would be reported for what their own threads do.
 thread_tests="tests/native/test_pool.py tests/native/test_allocator.py"
 if [ $quick = no ]; then

@@ -2,8 +2,8 @@
 
 Memory is poisoned (tests/conftest.py), so that a kernel that reads what nobody wrote differs. MLX
 says which shapes and dtypes results have and what is refused; it is not evaluated, because empty
-arrays end its process or stop it for good in several ops. tests/compiler/lower/test_empty.py
-compares values with NumPy.
+arrays end its process or stop it for good in several ops. Values are compared with NumPy's in
+tests/compiler/lower/kernels/test_empty.py.
 """
 
 from __future__ import annotations

@@ -126,9 +126,8 @@ class CompiledFunction(FastCall):
         self._function = target.function
         self._name = name_of(target.function)
         self._options = options
-        self._cache = cache = cache_of(
-            target.owner, options.inputs, options.outputs, options.shapeless
-        )
+        captured = options.inputs, options.outputs
+        self._cache = cache = cache_of(target.owner, *captured, options.shapeless)
         self._method_of: type | None = None
         is_fast = options.outputs is None and not options.verify
         self.prepare(

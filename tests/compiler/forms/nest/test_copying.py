@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from tests.compiler.forms.nest.random_nests import Case, any_nest
 from tests.compiler.forms.nest.test_rewrites import require_same
-from tests.compiler.lower.test_lowered_nests import CASES
+from tests.compiler.lower.kernels.test_lowered_nests import CASES
 
 import ingot.core as mx
 from ingot.compiler.forms.affine import Index, affine
