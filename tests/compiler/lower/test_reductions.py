@@ -208,3 +208,16 @@ def test_large_transposed_sums(shape: tuple[int, int], axis: int | None) -> None
     again = mx.compile(lambda x: (mx.sum(x, axis=axis), mx.mean(x * 2, axis=axis)))
     mx.eval(again(x))
     assert np.array_equal(np.array(again(x)[0]), total)
+
+
+@pytest.mark.parametrize("length", [33, 100, 255, 256, 511, 512, 1023, 5000, 20_000])
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extremes_of_rows_have_as_many_lanes_as_they_fill(name: str, length: int) -> None:
+    x = np.random.default_rng(length).uniform(-1, 1, (3, length)).astype(np.float32)
+    x[1, length // 2] = np.nan
+    x[2] = -np.abs(x[2]) * 0.0
+    x[2, -1] = 0.0
+    compiled = mx.compile(lambda x: getattr(x, name)(axis=1))
+    found = np.array(compiled(mx.array(x)))
+    np.testing.assert_array_equal(found, getattr(x, name)(axis=1))
+    assert np.signbit(found[2]) == (name == "min")  # -0 is less than +0

@@ -20,7 +20,13 @@ from ingot.compiler.lower.group import GroupBuilder, Memory, Spot
 from ingot.graph.dtype import bfloat16, complex64, float16, float32, float64
 from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART
 from ingot.graph.roles import Reduce
-from ingot.tuning import MAX_PACKED_BYTES, MAX_UNROLLED_ROW, MAX_UNROLLED_STEPS, UNROLLED_COPIES
+from ingot.tuning import (
+    MAX_PACKED_BYTES,
+    MAX_UNROLLED_ROW,
+    MAX_UNROLLED_STEPS,
+    ORDERLESS_LANES,
+    UNROLLED_COPIES,
+)
 
 __all__ = ["Accumulator", "Elements", "Rows", "is_written_out", "is_zero_anyway", "lane_count"]
 
@@ -41,16 +47,28 @@ def is_written_out(length: int) -> bool:
     return length <= HALF_VECTOR or (length <= MAX_UNROLLED_ROW and length % HALF_VECTOR != 0)
 
 
-def lane_count(length: int) -> int:
+def lane_count(length: int, most: int = LANES) -> int:
     """How many lanes have elements: a power of two. Of a length that is not known, some lanes may
     have none, which has no effect.
     """
     if is_symbolic(length):
         return LANES if hint_of(length) > HALF_VECTOR or length > HALF_VECTOR else HALF_VECTOR
     count = 1
-    while count < LANES and count < length:
+    while count < most and count < length:
         count *= 2
     return count
+
+
+def _orderless_lanes(length: Number) -> int:
+    """How many lanes there are at most where the order is free: so many that combining one with an
+    element need not wait for the one before, if each has some elements.
+    """
+    if is_symbolic(length):
+        return LANES
+    most = ORDERLESS_LANES
+    while most > LANES and length < 4 * most:
+        most //= 2
+    return most
 
 
 def is_zero_anyway(x: Number) -> bool:
@@ -122,7 +140,7 @@ class Rows:
             -(-self.length // self.block) if self.is_long else 1
         )  # blocks along inner axes
         self.blocks = self.in_row * domain.size(self.outer)
-        self.count = lane_count(self.length)
+        self.count = lane_count(self.length, LANES if in_order else _orderless_lanes(self.length))
         self.in_lanes = all(x.in_lanes for x in self.accumulators)
         self.is_short = self.in_lanes and is_written_out(self.length)
         if self.in_lanes and not self.is_short:
