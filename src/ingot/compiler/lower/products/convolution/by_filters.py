@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, Extent, Index, affine
 from ingot.compiler.forms.nest.build import NestBuilder
-from ingot.compiler.forms.nest.data import Buffer, Carried, Constant, Value
+from ingot.compiler.forms.nest.data import Buffer, Constant, Value
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, Lowered, kernel_of
 from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, choose_blocks
@@ -262,8 +262,7 @@ class _Task:
             (0, block.here if number == blocks.partial else blocks.lengths[number])
             for number in looped
         ]
-        carried: list[list[Carried]] = start  # type: ignore[assignment]
-        return accumulate(builder, self.plain.dtype, shape, loops, left, right, start=carried)
+        return accumulate(builder, self.plain.dtype, shape, loops, left, right, start=start)
 
 
 def add_partial_sums(plain: Plain, sums: PartialSums, step: Step) -> Kernel:

@@ -14,6 +14,9 @@ from ingot.compiler.lower.kernel import Kernel, Lowered, kernel_of
 from ingot.compiler.lower.products.convolution.by_filters import correlate_by_filters
 from ingot.compiler.lower.products.convolution.dense import convolution_columns, convolve
 from ingot.compiler.lower.products.convolution.depthwise import convolve_depthwise, is_depthwise
+from ingot.compiler.lower.products.convolution.depthwise_by_filters import (
+    correlate_depthwise_by_filters,
+)
 from ingot.compiler.lower.products.convolution.filters import pack_filters
 from ingot.compiler.lower.products.convolution.plain import (
     Layout,
@@ -66,12 +69,19 @@ def lower_correlation_by_filters(step: Step, strides_of: Strides) -> Lowered | N
         kernels.append(_zeros(step, filters))
     scratch = 0
     for plain in plains:
-        made = correlate_by_filters(plain.joined(), (given, cotangent, step), scratch)
+        made = _by_filters(plain.joined(), (given, cotangent, step), scratch)
         if made is None:
             return None
         kernels += made.kernels
         scratch += -(-made.scratch // ALIGNMENT) * ALIGNMENT
     return Lowered(kernels, scratch)
+
+
+def _by_filters(plain: Plain, steps: tuple[Step, Step, Step], offset: int) -> Lowered | None:
+    found = None
+    if is_depthwise(plain):
+        found = correlate_depthwise_by_filters(plain, steps, offset)
+    return found or correlate_by_filters(plain, steps, offset)
 
 
 def _operands(step: Step, strides_of: Strides) -> tuple[Operand, Operand, Operand] | None:
