@@ -13,7 +13,7 @@ from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
-from ingot.graph.roles import Host, Linear
+from ingot.graph.roles import Linear, View
 from ingot.graph.shape import Shape, as_lengths, as_shape, shape_text, size_of
 from ingot.ops.index.indexing import Put
 from ingot.ops.shape.creation import arange, full, zeros
@@ -23,14 +23,12 @@ __all__ = ["as_strided"]
 
 
 @dataclass(frozen=True)
-class AsStrided(Linear, Host):
+class AsStrided(Linear, View):
     """For each index i, element `offset + sum(i * strides)` of the input in row order."""
 
     shape: Shape
     strides: Shape
     offset: int
-
-    why_host = "it reads its input in row order"
 
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         return self.shape, x.dtype
@@ -40,6 +38,12 @@ class AsStrided(Linear, Host):
         steps = tuple(stride * x.itemsize for stride in self.strides)
         # Elements may appear in several positions, so that nobody may write to them.
         return numpy_as_strided(elements, self.shape, steps, writeable=False)
+
+    def layout(self, shape: Shape, strides: Shape) -> tuple[int, Shape] | None:
+        size = _row_order_step(shape, strides)
+        if size is None:
+            return None
+        return self.offset * size, tuple(stride * size for stride in self.strides)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         positions = full(self.shape, self.offset)
@@ -56,6 +60,20 @@ class AsStrided(Linear, Host):
     def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
         example = size_of(x.shape[1:])
         return apply(AsStrided((size, *self.shape), (example, *self.strides), self.offset), x)
+
+
+def _row_order_step(shape: Shape, strides: Shape) -> int | None:
+    """The distance of neighbours in row order; None if elements lie otherwise."""
+    step, distance = None, 0
+    for length, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if length == 1:
+            continue
+        if step is None:
+            step = distance = stride
+        if stride != distance or step < 0:
+            return None
+        distance = distance * length
+    return step or 0  # of one element, the distance does not matter
 
 
 def as_strided(
