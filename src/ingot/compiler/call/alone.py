@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from ingot._native import NativeProgram, Node
+from ingot import _native
+from ingot._native import Dtype, NativeProgram, Node, array, placeholder
 from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.lower.layout import contiguous
 from ingot.compiler.machine.work import About
 from ingot.compiler.pipeline import run_pipeline
 from ingot.graph.dtype import from_numpy
-from ingot.graph.roles import Product, Tiled
+from ingot.graph.op import apply
+from ingot.graph.roles import Composite, Product, Tiled
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import product_engine
 from ingot.tuning import MAX_PROGRAMS_ALONE
@@ -37,14 +39,11 @@ def run_alone(node: Node, op: Tiled, values: tuple[np.ndarray, ...]) -> Any:
 @lru_cache(maxsize=MAX_PROGRAMS_ALONE)
 def _program(op: Tiled, *layouts: tuple[Any, ...]) -> NativeProgram:
     """The program for inputs of these shapes, strides and dtypes."""
-    inputs = []
-    for shape, _, dtype in layouts:
-        known = from_numpy(dtype)
-        assert known is not None
-        inputs.append(Step(None, (), shape, known))
-    step = Step(op, inputs, *op.infer(*inputs))
+    inputs = [placeholder(shape, _dtype(dtype)) for shape, _, dtype in layouts]
+    with _native.tracing:
+        result = op.compose(*inputs) if isinstance(op, Composite) else apply(op, *inputs)
     name = type(op).__name__
-    tape = Tape(inputs, [step], [*inputs, step])
+    tape = _tape(inputs, result)
     program = run_pipeline(tape, CompileMode.enabled, name).program
     strides = tuple(strides for _, strides, _ in layouts)
     is_contiguous = strides == tuple(contiguous(x.shape, x.dtype.size) for x in inputs)
@@ -52,3 +51,24 @@ def _program(op: Tiled, *layouts: tuple[Any, ...]) -> NativeProgram:
     executable = program.finish(None if is_contiguous else strides).executable
     executable.native.about = About(name, executable.work)
     return executable.native
+
+
+def _tape(inputs: list[array], result: array) -> Tape:
+    """The steps from inputs to a result; what else has no op is a constant."""
+    made = {x._node: Step(None, (), x.shape, x.dtype) for x in inputs}
+    starts = list(made.values())
+    for node in _native.topological([result]):
+        if node in made:
+            continue
+        if node.op is None:
+            made[node] = Step(None, (), node.shape, node.dtype, value=node.data)
+        else:
+            sources = [made[source] for source in node.inputs]
+            made[node] = Step(node.op, sources, node.shape, node.dtype, node.stream)
+    return Tape(starts, [made[result._node]], list(dict.fromkeys([*starts, *made.values()])))
+
+
+def _dtype(kind: np.dtype) -> Dtype:
+    found = from_numpy(kind)
+    assert found is not None
+    return found

@@ -11,6 +11,7 @@ from ingot.graph.op import Op
 from ingot.graph.roles.assemble import Assemble
 from ingot.graph.roles.attend import Attend, AttendBackward
 from ingot.graph.roles.check import Check
+from ingot.graph.roles.composite import Composite
 from ingot.graph.roles.correlation import Correlation, CorrelationByFilters
 from ingot.graph.roles.elementary import Elementary
 from ingot.graph.roles.elementwise import Elementwise, Pointwise
@@ -33,6 +34,7 @@ __all__ = [
     "Attend",
     "AttendBackward",
     "Check",
+    "Composite",
     "Correlation",
     "CorrelationByFilters",
     "Elementary",

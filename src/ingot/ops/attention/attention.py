@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from ingot import _native
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bool_, is_floating, promote
+from ingot.graph.op import apply
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.shape import Shape, broadcast_shapes, shape_text, size_of
 from ingot.ops.attention.rules import Attention, composed_attention
+from ingot.ops.attention.step import AttentionStep
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.shape.movement import require_array, reshape
-from ingot.tuning import MIN_BLOCKED_SCORES
+from ingot.tuning import MAX_QUERIES_AT_ONCE, MIN_BLOCKED_SCORES
 
 __all__ = ["scaled_dot_product_attention"]
 
@@ -59,9 +62,12 @@ def scaled_dot_product_attention(
     added = None if mask is None or causal else _checked_mask(mask, shape, dtype)
     scores = None if sinks is None else _checked_sinks(sinks, q.shape[1], dtype)
     q, k, v = (astype(x, dtype, stream) for x in (q, k, v))
-    if size_of(shape) < MIN_BLOCKED_SCORES and not force_fused:
-        return composed_attention(q, k, v, factor, causal, added, scores)
     extras = [x for x in (added, scores) if x is not None]
+    if size_of(shape) < MIN_BLOCKED_SCORES and not force_fused:
+        if not _native.in_tracing() and q.shape[2] <= MAX_QUERIES_AT_ONCE:
+            step = AttentionStep(factor, causal, added is not None)
+            return apply(step, q, k, v, *extras, stream=stream)
+        return composed_attention(q, k, v, factor, causal, added, scores)
     op = Attention(factor, causal, added is not None)
     result, *_ = apply_multiple(op, q, k, v, *extras, stream=stream)
     return result

@@ -11,14 +11,17 @@ from typing import Any
 
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import float32, float64, is_floating, is_integer, promote
+from ingot.graph.dtype import float32, float64, int64, is_floating, is_integer, promote
 from ingot.graph.errors import value_text
-from ingot.graph.shape import shape_text
+from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.roles import Composite
+from ingot.graph.shape import Shape, shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.exponential import exp
 from ingot.ops.elementwise.powers import rsqrt, square
 from ingot.ops.elementwise.trigonometry import cos, sin
 from ingot.ops.index.along_axis import take_along_axis
+from ingot.ops.internal.composites import composed
 from ingot.ops.reduce.statistics import logsumexp, mean
 from ingot.ops.shape.creation import arange
 from ingot.ops.shape.joining import concatenate
@@ -27,7 +30,7 @@ from ingot.ops.shape.movement import expand_dims, flip, require_array, reshape
 __all__ = ["cross_entropy", "layer_norm", "rms_norm", "rope"]
 
 
-def _wide(x: array, stream: StreamLike) -> array:
+def _wide(x: array, stream: StreamLike = None) -> array:
     return astype(x, float64 if x.dtype is float64 else float32, stream)
 
 
@@ -60,10 +63,25 @@ def rms_norm(x: array, weight: array | None, eps: float, *, stream: StreamLike =
         stream: Where the work belongs.
     """
     dtype = _result_dtype("rms_norm", x, weight=weight)
-    wide = _wide(x, stream)
-    mean_square = mean(square(wide, stream=stream), -1, keepdims=True, stream=stream)
-    normalized = astype(wide * rsqrt(mean_square + float(eps), stream=stream), dtype, stream)
-    return normalized if weight is None else normalized * astype(weight, dtype, stream)
+    op = RMSNorm(float(eps), dtype)
+    return composed(op, x, *([] if weight is None else [weight]), stream=stream)
+
+
+@dataclass(frozen=True)
+class RMSNorm(Composite):
+    """`rms_norm` of few rows."""
+
+    eps: float
+    dtype: Dtype
+
+    def infer(self, x: array, *weight: array) -> tuple[Shape, Dtype]:
+        return x.shape, self.dtype
+
+    def compose(self, x: array, *weight: array) -> array:
+        wide = _wide(x)
+        mean_square = mean(square(wide), -1, keepdims=True)
+        normalized = astype(wide * rsqrt(mean_square + self.eps), self.dtype)
+        return normalized if not weight else normalized * astype(weight[0], self.dtype)
 
 
 def layer_norm(
@@ -147,27 +165,45 @@ def rope(
         stream: Where the work belongs.
     """
     _check_rope(a, dims, traditional, base, freqs)
-    half = dims // 2
-    angle_dtype = float64 if a.dtype is float64 else float32
-    if freqs is None:
-        steps = exp(arange(half, dtype=angle_dtype) * (-log(_base(base)) / half), stream=stream)
-    else:
-        steps = 1 / astype(freqs, angle_dtype, stream)
-    positions = arange(a.shape[-2], dtype=angle_dtype) + _first_position(a, offset, angle_dtype)
-    angles = reshape(positions * float(scale), (*positions.shape, 1)) * steps
-    # Each feature times a cosine, and the other of its pair times a sine: all of it is one loop.
-    axis = -1 if traditional else -2  # of the pairs
-    whole = _wide(a, stream)
-    rotated = whole[..., :dims] if dims < a.shape[-1] else whole
-    pairs = reshape(rotated, (*a.shape[:-1], half, 2) if traditional else (*a.shape[:-1], 2, half))
-    signs = array([-1.0, 1.0], angle_dtype)
-    cosines = expand_dims(cos(angles, stream=stream), axis)
-    sines = expand_dims(sin(angles, stream=stream), axis)
-    sines = sines * (signs if traditional else reshape(signs, (2, 1)))
-    turned = reshape(pairs * cosines + flip(pairs, axis) * sines, rotated.shape)
-    if dims < a.shape[-1]:
-        turned = concatenate([turned, whole[..., dims:]], -1, stream=stream)
-    return astype(turned, a.dtype, stream)
+    op = Rope(dims, traditional, None if freqs is not None else _base(base), float(scale))
+    first = _first_position(a, offset)
+    return composed(op, a, first, *([] if freqs is None else [freqs]), stream=stream)
+
+
+@dataclass(frozen=True)
+class Rope(Composite):
+    """`rope` of few positions. The first of them, an integer, is an input."""
+
+    dims: int
+    traditional: bool
+    base: float | None
+    scale: float
+
+    def infer(self, a: array, first: array, *freqs: array) -> tuple[Shape, Dtype]:
+        return a.shape, a.dtype
+
+    def compose(self, a: array, first: array, *freqs: array) -> array:
+        half = self.dims // 2
+        dtype = float64 if a.dtype is float64 else float32
+        if self.base is not None:
+            steps = exp(arange(half, dtype=dtype) * (-log(self.base) / half))
+        else:
+            steps = 1 / astype(freqs[0], dtype)
+        positions = arange(a.shape[-2], dtype=dtype) + astype(first, dtype)
+        angles = reshape(positions * self.scale, (*positions.shape, 1)) * steps
+        # Each feature times a cosine, and the other of its pair times a sine: all is one loop.
+        axis = -1 if self.traditional else -2  # of the pairs
+        whole = _wide(a)
+        rotated = whole[..., : self.dims] if self.dims < a.shape[-1] else whole
+        lengths = (half, 2) if self.traditional else (2, half)
+        pairs = reshape(rotated, (*a.shape[:-1], *lengths))
+        signs = array([-1.0, 1.0], dtype)
+        cosines, sines = (expand_dims(turn(angles), axis) for turn in (cos, sin))
+        sines = sines * (signs if self.traditional else reshape(signs, (2, 1)))
+        turned = reshape(pairs * cosines + flip(pairs, axis) * sines, rotated.shape)
+        if self.dims < a.shape[-1]:
+            turned = concatenate([turned, whole[..., self.dims :]], -1)
+        return astype(turned, a.dtype)
 
 
 def _base(base: float | None) -> float:
@@ -205,11 +241,11 @@ def _check_rope(a: Any, dims: Any, traditional: Any, base: Any, freqs: Any) -> N
         )
 
 
-def _first_position(a: array, offset: Any, dtype: Dtype) -> array | float:
-    """The position of the first elements: a number, or an array that broadcasts to (B, ..., T)."""
+def _first_position(a: array, offset: Any) -> array:
+    """The position of the first elements, as an array that broadcasts to (B, ..., T)."""
     if not isinstance(offset, array):
         try:
-            return float(index(offset))
+            return array(index(offset), int64)
         except TypeError:
             raise ValueError(
                 f"[rope] offset is an int or an array of ints, got {value_text(offset)}."
@@ -222,5 +258,5 @@ def _first_position(a: array, offset: Any, dtype: Dtype) -> array | float:
             f"{shape_text(offset.shape)}."
         )
     if offset.size == 1:
-        return astype(reshape(offset, ()), dtype)
-    return astype(reshape(offset, (a.shape[0], *(1,) * (a.ndim - 2))), dtype)
+        return reshape(offset, ())
+    return reshape(offset, (a.shape[0], *(1,) * (a.ndim - 2)))

@@ -1,12 +1,14 @@
-"""What a user waits for: gradients, training steps, searches."""
+"""What a user waits for: gradients, training steps, searches, tokens."""
 
 from ingot.benchmarks.suite.models import (
+    decoding,
     gradients,
     search,
     training,
 )
 
 __all__ = [
+    "decoding",
     "gradients",
     "search",
     "training",

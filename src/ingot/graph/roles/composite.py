@@ -1,0 +1,36 @@
+"""Compositions as one op: programs of their own without `compile`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ingot._native import array
+from ingot.graph.op import no_rule
+from ingot.graph.roles.tiled import Tiled
+
+__all__ = ["Composite"]
+
+_TRACED = "transforms trace the array operations that it is composed of"
+
+
+class Composite(Tiled, role=True):
+    """A composition of array operations on few elements, as one node.
+
+    Write `compose`, which makes it of arrays. Functions build such an op only outside of transforms
+    and compiled functions: these trace what `compose` does, so it needs no other rules than
+    `infer`.
+    """
+
+    why_host = "it is evaluated by itself"
+
+    compose: ClassVar[Callable[..., array]]  # (*inputs) -> the result, made of other ops
+
+    def evaluate(self, *values: np.ndarray) -> Any:
+        return np.asarray(self.compose(*map(array, values)))
+
+    vjp = no_rule(_TRACED)
+    jvp = no_rule(_TRACED)
+    vmap = no_rule(_TRACED)

@@ -1,0 +1,21 @@
+"""Compositions as one node where that is quicker: on few elements, outside of transforms."""
+
+from __future__ import annotations
+
+from ingot import _native
+from ingot._native import array
+from ingot.graph.device import StreamLike
+from ingot.graph.op import apply
+from ingot.graph.roles import Composite
+from ingot.tuning import MAX_COMPOSITE_ELEMENTS
+
+__all__ = ["composed"]
+
+
+def composed(op: Composite, *inputs: array, stream: StreamLike = None) -> array:
+    """The result of a composition whose first input has about as many elements: one node for few of
+    them; for many, or inside of a transform or a compiled function, the ops that it is made of.
+    """
+    if not _native.in_tracing() and inputs[0].size <= MAX_COMPOSITE_ELEMENTS:
+        return apply(op, *inputs, stream=stream)
+    return op.compose(*inputs)
