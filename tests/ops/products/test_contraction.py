@@ -388,3 +388,17 @@ def test_cotangents_of_transposed_matrices(dtype: type, stack: tuple[int, ...]) 
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(np.array(one), np.array(other), rtol=1e-5, atol=1e-5)
         assert np.array(one, copy=False).flags.c_contiguous
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(("count", "length"), [(5000, 8), (40_000, 3), (700, 100), (1, 70_000)])
+def test_stacks_of_rows_times_columns(count: int, length: int, dtype: type) -> None:
+    """Results without rows and columns of their own."""
+    generator = np.random.default_rng(count)
+    rows = generator.standard_normal((count, 1, length)).astype(dtype)
+    columns = generator.standard_normal((count, length, 1)).astype(dtype)
+    expected = rows.astype(float) @ columns.astype(float)
+    bound = np.abs(rows.astype(float)) @ np.abs(columns.astype(float)) * np.finfo(dtype).eps * 4
+    product = mx.compile(lambda a, b: a @ b)
+    for found in (mx.array(rows) @ mx.array(columns), product(mx.array(rows), mx.array(columns))):
+        assert (np.abs(np.array(found) - expected) <= bound).all()

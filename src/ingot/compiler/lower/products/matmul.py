@@ -52,6 +52,8 @@ def lower_matmul(step: Step, strides_of: Strides, epilogue: Group | None = None)
     if dtype is None or is_small(left, right):
         return None
     product = product_of(step, strides_of, dtype)
+    if product.m == 1 and product.n == 1:
+        return None  # tiles have axes of rows and columns, of which results have neither
     if product.n == 1:
         product = product.transposed()
     size = step.dtype.size
