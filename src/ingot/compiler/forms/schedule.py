@@ -18,7 +18,8 @@ __all__ = ["Group", "Schedule", "gathers", "inputs_at_place", "without_ones"]
 class Group:
     """Steps that run together.
 
-    Kinds: "fused" (one kernel), "scatter" (a kernel of its own), "assemble" (copies), "view" and
+    Kinds: "fused" (one kernel), "product" (of matrices, with what is computed of it), "scatter" (a
+    kernel of its own), "assemble" (copies), "view" and
     "iota" (no work), "check" (an error or no work), "single" (one op).
     """
 
@@ -30,6 +31,7 @@ class Group:
     reduced: tuple[int, ...] | None = None  # positions in `domain`; None without reductions
     by_rows: bool = False
     reason: str = ""  # why a single step was not fused
+    parts: tuple[Group, ...] = ()  # of "product": the product, views of it, and its epilogue
     # whether ops of half types hand each other float32 instead of rounding their results
     excess_precision: bool = False
 
@@ -53,11 +55,13 @@ class Schedule:
         numbers = self.tape.numbers()
         lines: list[str] = []
         for group in self.groups:
-            if group.kind == "fused":
+            if group.kind in ("fused", "product"):
                 rows = ", by rows" if group.by_rows else ""
                 reads = ", ".join(f"%{numbers[step]}" for step in group.inputs)
                 writes = ", ".join(f"%{numbers[step]}" for step in group.outputs)
-                lines.append(f"fused {list(group.domain)}{rows}: reads {reads}; writes {writes}")
+                lines.append(
+                    f"{group.kind} {list(group.domain)}{rows}: reads {reads}; writes {writes}"
+                )
                 lines += ["    " + self.tape.line(step, numbers) for step in group.steps]
             else:
                 lines.append(f"{group.kind} {self.tape.line(group.steps[0], numbers)}")

@@ -83,6 +83,8 @@ class _Lowering:
             self._view(step)
         elif group.kind == "fused":
             self._fused(group)
+        elif group.kind == "product":
+            self._product_with_epilogue(group)
         elif group.kind == "iota":
             pass  # kernels know positions
         elif group.kind == "check":
@@ -271,6 +273,26 @@ class _Lowering:
             )
         ]
         return outputs_of(step, [*self.schedule.tape.steps, *unused])
+
+    def _product_with_epilogue(self, group: Group) -> None:
+        """Lowers a product with what is computed of it, as one if they fit together."""
+        product, *views, epilogue = group.parts
+        step = product.steps[0]
+        for output in epilogue.outputs:
+            self._new(output)
+        known = {
+            each: self.locations[each].strides
+            for each in (*group.inputs, *group.outputs)
+            if each in self.locations
+        }
+        for each in (step, *(view.steps[0] for view in views)):
+            known[each] = contiguous(each.shape, each.dtype.size)
+        lowered = lower_product(step, known, epilogue)
+        if lowered is not None:
+            self._run(group, lowered)
+            return
+        for part in group.parts:
+            self._lower(part)
 
     def _multiply(self, step: Step) -> None:
         self._new(step)

@@ -27,10 +27,12 @@ from ingot.compiler.forms.schedule import (
 )
 from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.options import Options
+from ingot.compiler.passes.fuse_products import with_epilogues
 from ingot.compiler.passes.late_casts import single_reader
 from ingot.graph.roles import Assemble, Check, Gather, Host, Iota, Map, Reduce, Scatter, View
 from ingot.graph.shape import size_of
 from ingot.runtime.compile_mode import CompileMode
+from ingot.runtime.numerics import product_engine
 from ingot.runtime.progress import working
 from ingot.tuning import MAX_GROUP_STEPS, MAX_ROWWISE_ELEMENTS, MIN_ROWS
 
@@ -418,6 +420,8 @@ def fuse(tape: Tape, options: Options) -> Schedule:
     groups = _Fuser(tape).run()
     for group in groups:
         group.excess_precision = options.excess_precision
+    if product_engine() != "blas":
+        groups = with_epilogues(tape, groups)
     return Schedule(tape, groups)
 
 

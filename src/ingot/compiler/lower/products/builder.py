@@ -22,6 +22,7 @@ from ingot.compiler.lower.kernel import kernel_of
 from ingot.compiler.lower.products.numbers import Numbers, code_key
 from ingot.compiler.lower.products.operands import Matrices, Product
 from ingot.compiler.lower.products.register_tile import TileShape, accumulate
+from ingot.graph.roles import View
 from ingot.graph.shape import size_of
 from ingot.tuning import (
     MIN_PRODUCT_TASKS,
@@ -77,7 +78,7 @@ class ProductBuilder(GroupBuilder):
 
     def _memory(self, operand: Operand) -> Memory:
         """The buffer of an operand of the epilogue; the product itself is never in memory then."""
-        if operand.step is self.step and operand.step not in self.group.outputs:
+        if _shows(operand.step, self.step) and operand.step not in self.group.outputs:
             return Memory(self.buffer("product", operand.dtype, (), (), 0), ())
         axes = tuple(axis for axis, stride in enumerate(operand.strides) if stride)
         name = f"e{len(self.operands)}"
@@ -238,7 +239,8 @@ class ProductBuilder(GroupBuilder):
         axes = [*zip(stack, self.product.stack, strict=True), (row, self.product.m)]
         above = [at for at, length in axes if length != 1]
         if len(above) != len(lengths):
-            above = [affine(index) for index in self.split(row, lengths)]
+            numbers = [self.numbers(f"d{axis}", length) for axis, length in enumerate(lengths)]
+            above = [affine(index) for index in self.split(row, numbers)]
         return (*above, column)
 
     def kernel(self) -> Kernel:
@@ -252,6 +254,6 @@ class ProductBuilder(GroupBuilder):
 
 def _shows(view: Step, step: Step) -> bool:
     """Whether a value is another one, or a view of it that has its elements in order."""
-    while view is not step and view.op is not None and len(view.inputs) == 1:
+    while view is not step and isinstance(view.op, View):
         view = view.inputs[0]
     return view is step

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Lowered
 from ingot.compiler.lower.products.attention.backward import lower_attention_backward
@@ -34,7 +35,6 @@ Strides = dict[Step, tuple[int, ...]]
 Builder = Callable[[Step, Strides], Lowered | None]
 
 _BUILDERS: dict[type, Builder] = {
-    Product: lower_matmul,
     Attend: lower_attention,
     AttendBackward: lower_attention_backward,
     QuantizedProduct: lower_quantized,
@@ -43,10 +43,13 @@ _BUILDERS: dict[type, Builder] = {
 }
 
 
-def lower_product(step: Step, strides_of: Strides) -> Lowered | None:
-    """The kernels of a step whose inputs and result have these strides; None if it has none."""
-    if isinstance(step.op, Product) and product_engine() == "blas":
-        return None
+def lower_product(step: Step, strides_of: Strides, epilogue: Group | None = None) -> Lowered | None:
+    """The kernels of a step whose inputs and result have these strides, and of its epilogue; None
+    if it has none.
+    """
+    if isinstance(step.op, Product):
+        is_wanted = product_engine() != "blas"
+        return lower_matmul(step, strides_of, epilogue) if is_wanted else None
     for role, builder in _BUILDERS.items():
         if isinstance(step.op, role):
             return builder(step, strides_of)

@@ -1,0 +1,94 @@
+"""Products take in what follows them element by element.
+
+A fused group of maps whose elements are those of a product, and which alone reads it, becomes the
+product's epilogue: it is computed of each tile while that is in L1, so that the product itself is
+never in memory. That saves writing and reading it, and costs nothing but code, so it is always
+done. Where a group reads several products, the last one takes it in.
+"""
+
+from __future__ import annotations
+
+from ingot.compiler.forms.schedule import Group, without_ones
+from ingot.compiler.forms.tape import Step, Tape
+from ingot.graph.roles import PairedMap, Product, View
+from ingot.graph.shape import size_of
+
+__all__ = ["with_epilogues"]
+
+
+def with_epilogues(tape: Tape, groups: list[Group]) -> list[Group]:
+    """Groups in an order in which they can run, with products and their epilogues as one."""
+    users = tape.users()
+    group_of = {step: group for group in groups for step in group.steps}
+    live_out = set(tape.outputs)
+    taken: dict[int, list[Group]] = {}  # epilogue -> the product, views of it, and itself
+    for group in groups:
+        if group.kind != "single" or not isinstance(group.steps[0].op, Product):
+            continue
+        chain = _chain(group.steps[0], users, group_of, live_out)
+        if chain is not None:
+            taken[id(chain[-1])] = chain
+    gone = {id(group) for chain in taken.values() for group in chain[:-1]}
+    return [
+        _merged(taken[id(group)]) if id(group) in taken else group
+        for group in groups
+        if id(group) not in gone
+    ]
+
+
+def _chain(
+    product: Step,
+    users: dict[Step, list[Step]],
+    group_of: dict[Step, Group],
+    live_out: set[Step],
+) -> list[Group] | None:
+    """The groups of a product, of views that only reshape it, and of the maps that alone read it;
+    None if there are no such.
+    """
+    columns = product.shape[-1]
+    groups = [group_of[product]]
+    step = product
+    while step not in live_out and users[step]:
+        readers = {id(group_of[user]): group_of[user] for user in users[step]}
+        if len(readers) != 1:
+            return None
+        (group,) = readers.values()
+        if group.kind == "view":
+            (step,) = group.steps
+            op = step.op
+            keeps = isinstance(op, View) and op.keeps_order
+            if not keeps or not step.shape or step.shape[-1] != columns:
+                return None
+            if size_of(step.shape) != size_of(product.shape):
+                return None
+            groups.append(group)
+            continue
+        return [*groups, group] if _is_epilogue(group, product) else None
+    return None
+
+
+def _is_epilogue(group: Group, product: Step) -> bool:
+    """Whether a group computes elements of the shape of a product, each by itself."""
+    if group.kind != "fused" or group.reduced is not None:
+        return False
+    if any(isinstance(step.op, PairedMap) for step in group.steps):
+        return False  # two elements are made for the work of one, in halves of all
+    shape = without_ones(product.shape)
+    return bool(
+        shape
+        and group.domain
+        and group.domain[-1] == shape[-1]
+        and size_of(group.domain) == size_of(shape)
+        and (len(product.shape) == 2 or group.domain == shape)
+    )
+
+
+def _merged(chain: list[Group]) -> Group:
+    """A product and what is computed of it as one group."""
+    steps = [step for group in chain for step in group.steps]
+    inside = set(steps)
+    inputs = dict.fromkeys(
+        source for group in chain for source in group.inputs if source not in inside
+    )
+    last = chain[-1]
+    return Group("product", steps, list(inputs), last.outputs, last.domain, parts=tuple(chain))

@@ -1,0 +1,214 @@
+"""Products of matrices by loop nests, against NumPy in float64."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ingot.core as mx
+from ingot import _native
+from ingot.compiler.lower.products import matmul
+from ingot.compiler.lower.products.register_tile import dot_shape, tile_shape, wide_shape
+from ingot.graph.dtype import float32, float64
+from ingot.runtime.processor import vector_bytes
+
+# rows, products in a sum, columns: all edges of tiles, each way, sums in several blocks
+SIZES = [
+    (8, 100, 48),
+    (33, 65, 97),
+    (40, 128, 64),
+    (257, 129, 131),
+    (1, 300, 500),
+    (3, 300, 500),
+    (30, 1300, 50),
+    (130, 700, 520),
+    (500, 300, 1),
+    (700, 40, 10),
+]
+UNIT_ROUNDOFF = {"float32": 2**-24, "float64": 2**-53, "float16": 2**-11, "bfloat16": 2**-8}
+
+
+def matrices(m: int, k: int, n: int, stack: tuple[int, ...] = ()) -> list[np.ndarray]:
+    generator = np.random.default_rng(m * k + n)
+    return [
+        generator.standard_normal((*stack, *shape)).astype(np.float32) for shape in ((m, k), (k, n))
+    ]
+
+
+def require_close(found: mx.array, a: mx.array, b: mx.array) -> None:
+    """Within the bound for sums of products that are rounded one after the other."""
+    exact = [np.array(x.astype(mx.float32), np.float64) for x in (a, b)]
+    expected = exact[0] @ exact[1]
+    size = np.abs(exact[0]) @ np.abs(exact[1])
+    name = str(a.dtype).rpartition(".")[2]
+    sums = UNIT_ROUNDOFF["float64" if name == "float64" else "float32"]
+    bound = size * sums * 600 + np.abs(expected) * UNIT_ROUNDOFF[name] * 1.01
+    wide = mx.float64 if name == "float64" else mx.float32
+    difference = np.abs(np.array(found.astype(wide), np.float64) - expected)
+    assert found.shape == expected.shape
+    assert (difference <= bound).all(), float((difference / np.maximum(bound, 1e-30)).max())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("transposed", list(itertools.product([False, True], repeat=2)))
+@pytest.mark.parametrize("stack", [(), (2, 3)])
+def test_all_layouts(dtype: str, transposed: tuple[bool, bool], stack: tuple[int, ...]) -> None:
+    def product(a: mx.array, b: mx.array) -> mx.array:
+        left = a.swapaxes(-1, -2) if transposed[0] else a
+        right = b.swapaxes(-1, -2) if transposed[1] else b
+        return left @ right
+
+    compiled = mx.compile(product)
+    for m, k, n in SIZES[:7] if stack or dtype.endswith("16") else SIZES:
+        a, b = (mx.array(x).astype(getattr(mx, dtype)) for x in matrices(m, k, n, stack))
+        given = [
+            mx.contiguous(x.swapaxes(-1, -2)) if is_transposed else x
+            for x, is_transposed in zip((a, b), transposed, strict=True)
+        ]
+        found = compiled(*given)
+        require_close(found, a, b)
+        assert mx.array_equal(found, product(*given))  # uncompiled
+
+
+def test_operands_that_are_views() -> None:
+    a, b = (mx.array(x) for x in matrices(120, 140, 160))
+    for function in (
+        lambda a, b: a[::2, ::3][:, :46] @ b[:46, ::2],
+        lambda a, b: a[::-1, :100] @ b[40:, ::-1],
+        lambda a, b: mx.broadcast_to(a[:1], (90, 140)) @ b,
+        lambda a, b: a @ mx.broadcast_to(b[:, :1], (140, 70)),
+        lambda a, b: a.reshape(10, 12, 140) @ b,
+    ):
+        found = mx.compile(function)(a, b)
+        mx.set_product_engine("blas")
+        wanted = np.array(function(a, b))
+        mx.set_product_engine("ingot")
+        np.testing.assert_allclose(np.array(found), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_not_finite_stays_where_it_is() -> None:
+    a, b = matrices(50, 60, 70)
+    a[3, 5], a[7, 0], b[2, 69] = np.nan, np.inf, -np.inf
+    with np.errstate(invalid="ignore"):
+        expected = a.astype(np.float64) @ b.astype(np.float64)
+    found = np.array(mx.compile(lambda x, y: x @ y)(mx.array(a), mx.array(b)))
+    assert np.array_equal(np.isnan(found), np.isnan(expected))
+    assert np.array_equal(np.isinf(found), np.isinf(expected))
+
+
+def test_the_same_bits_with_any_number_of_threads() -> None:
+    program = (
+        "import numpy as np, ingot.core as mx, hashlib\n"
+        "g = np.random.default_rng(0)\n"
+        "found = b''\n"
+        "for m, k, n in ((300, 700, 310), (5, 900, 1000), (64, 64, 64)):\n"
+        "    a, b = (mx.array(g.standard_normal(s).astype('f')) for s in ((m, k), (k, n)))\n"
+        "    found += bytes(np.array(a @ b))\n"
+        "    found += bytes(np.array(mx.compile(lambda x, y: x @ y)(a, b)))\n"
+        "print(hashlib.sha256(found).hexdigest())\n"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "INGOT_NUM_THREADS": threads},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for threads in ("1", "2", "5")
+    }
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("bits", ["256", "128"])
+def test_narrower_vectors(bits: str) -> None:
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            f"{__file__}::test_all_layouts[stack0-transposed1-float32]",
+            f"{__file__}::test_all_layouts[stack1-transposed0-bfloat16]",
+        ],
+        env={**os.environ, "INGOT_VECTOR_BITS": bits, "PYTEST_XDIST_WORKER": ""},
+        check=True,
+        capture_output=True,
+    )
+
+
+def test_a_width_that_there_is_not() -> None:
+    program = "import ingot.core as mx; mx.eval(mx.ones((99, 99)) @ mx.ones((99, 99)))"
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "INGOT_VECTOR_BITS": "300"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "INGOT_VECTOR_BITS must be one of 128, 256, 512, got '300'." in found.stderr
+
+
+def test_sizes_share_machine_code() -> None:
+    compiled = mx.compile(lambda a, b: a @ b)
+    mx.eval(compiled(mx.zeros((200, 130)), mx.zeros((130, 170))))
+    before = _native.code_in_memory()
+    mx.eval(compiled(mx.zeros((231, 144)), mx.zeros((144, 199))))
+    assert _native.code_in_memory() == before
+
+
+def test_tiles_fill_registers_and_waste_few_columns() -> None:
+    lanes = vector_bytes() // 4
+    shape = tile_shape(float32, 48 * lanes, 1000)
+    assert shape.rows * shape.vectors >= (20 if vector_bytes() == 64 else 10)
+    assert tile_shape(float32, lanes, 1000).vectors == 1
+    assert tile_shape(float64, 1000, 3).rows == 3
+    assert wide_shape(float32, 100 * lanes, 2).vectors > shape.vectors
+    assert dot_shape(float32, 2, 1).vectors == 2
+
+
+def test_blas_is_chosen_where_it_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = []
+    original = matmul.ProductBuilder
+
+    def noted(way: str, *arguments: Any) -> Any:
+        called.append(way)
+        return original(way, *arguments)
+
+    monkeypatch.setattr(matmul, "ProductBuilder", noted)
+
+    def ways(a: tuple[int, int], b: tuple[int, int], transpose: bool = False) -> list[str]:
+        called.clear()
+        mx.compile(lambda x, y: x @ (y.T if transpose else y)).explain(mx.zeros(a), mx.zeros(b))
+        return list(called)
+
+    assert ways((8, 8), (8, 8)) == []  # small
+    assert ways((1, 500), (500, 500)) == []  # a row times a matrix
+    assert ways((1, 500), (500, 500), transpose=True) == ["dots"]
+    assert ways((100, 500), (500, 500)) == ["rows"]
+    assert ways((600, 1000), (1000, 1000)) == ["panels"]
+    assert ways((600, 1000), (1000, 1000), transpose=True) == ["panels"]
+
+
+def test_set_product_engine() -> None:
+    a, b = (mx.array(x) for x in matrices(100, 100, 100))
+    function = mx.compile(lambda x, y: x @ y + 1)
+    found = np.array(function(a, b))
+    mx.set_product_engine("blas")
+    try:
+        explained = str(function.explain(a, b))
+        other = np.array(function(a, b))
+    finally:
+        mx.set_product_engine("ingot")
+    assert "BLAS" in explained
+    np.testing.assert_allclose(found, other, rtol=1e-4, atol=1e-4)
+    with pytest.raises(ValueError, match='name must be "ingot" or "blas", got \'mkl\''):
+        mx.set_product_engine("mkl")
