@@ -243,6 +243,9 @@ MAX_UNPACKED_BYTES = 1 << 20
 # Rows of results up to which sums run along vectors where columns of the right operand are
 # contiguous. Measured: 32 rows take 0.55 times as long as OpenBLAS. matmul_skinny.
 MAX_DOT_ROWS = 48
+# Rows of results up to which operands of half types are converted as they are read; with more rows,
+# each would be converted often. matmul_bfloat16.
+MAX_CONVERTED_ROWS = 16
 # Tiles of a column of tiles that one task computes, where there are as many tasks for each: their
 # part of the left operand stays in L2. matmul_float32.
 TILES_PER_TASK = 16

@@ -22,6 +22,7 @@ from ingot.compiler.lower.kernel import kernel_of
 from ingot.compiler.lower.products.numbers import Numbers, code_key
 from ingot.compiler.lower.products.operands import Matrices, Product
 from ingot.compiler.lower.products.register_tile import TileShape, accumulate
+from ingot.graph.dtype import uint32
 from ingot.graph.roles import View
 from ingot.graph.shape import size_of
 from ingot.tuning import (
@@ -138,9 +139,19 @@ class ProductBuilder(GroupBuilder):
 
         def element(row: int, indices: tuple[Index, ...]) -> Value:
             found = self.load(self.left, (*stack, rows[row], affine(indices[-1])))
-            return self.splat(found, self.tile.lanes)
+            return self.splat(self.operand_value(found), self.tile.lanes)
 
         return element
+
+    def operand_value(self, x: Value) -> Value:
+        """An element of an operand, or a bundle, as it is multiplied: pairs as they are."""
+        return x if x.dtype is uint32 else self.words.cast(x, self.product.dtype)
+
+    def combine(self, total: Value, a: Value, b: Value) -> Value:
+        """A sum with one more product, or with those of a pair."""
+        if a.dtype is uint32:
+            return self.words.dot_bfloat16(total, a, b)
+        return self.words.fused_multiply_add(a, b, total)
 
     # Tiles
 
@@ -153,7 +164,7 @@ class ProductBuilder(GroupBuilder):
         rows = self.clamped(row, self.tile.rows, self.m)
         left, dtype = self.elements(stack, rows), self.product.dtype
         if self.product.k <= SUM_BLOCK:
-            tile = accumulate(self, dtype, self.tile, [(0, self.k)], left, columns)
+            tile = accumulate(self, dtype, self.tile, [(0, self.k)], left, columns, self.combine)
             totals: list[Value] = [total for row in tile.sums for total in row]
             if self.group.steps:
                 for place, total in zip(self._places(), totals, strict=True):
@@ -186,7 +197,7 @@ class ProductBuilder(GroupBuilder):
         with self.loop(0, self.k, step=SUM_BLOCK) as block:
             begin = affine(block)
             loops = [(begin, begin + SUM_BLOCK, self.k)]
-            tile = accumulate(self, dtype, self.tile, loops, left, columns)
+            tile = accumulate(self, dtype, self.tile, loops, left, columns, self.combine)
             flat = [total for row in tile.sums for total in row]
             for place, total in zip(places, flat, strict=True):
                 before = self.load_lanes(memory, place, lanes)

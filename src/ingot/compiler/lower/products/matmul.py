@@ -26,16 +26,22 @@ from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Lowered
 from ingot.compiler.lower.products.builder import ProductBuilder, epilogue_of, has_axes_of
 from ingot.compiler.lower.products.operands import Product, product_of
-from ingot.compiler.lower.products.panels import Panels, convert, pack_panels
+from ingot.compiler.lower.products.panels import Panels, convert, pack_pairs, pack_panels
 from ingot.compiler.lower.products.register_tile import (
     accumulate,
     dot_shape,
     tile_shape,
     wide_shape,
 )
-from ingot.graph.dtype import bfloat16, float16, float32, float64
+from ingot.graph.dtype import bfloat16, float16, float32, float64, uint32
 from ingot.graph.numerics.blas import is_small
-from ingot.tuning import MAX_DOT_ROWS, MAX_UNPACKED_BYTES, MAX_UNPACKED_ROWS
+from ingot.runtime.processor import processor_features
+from ingot.tuning import (
+    MAX_CONVERTED_ROWS,
+    MAX_DOT_ROWS,
+    MAX_UNPACKED_BYTES,
+    MAX_UNPACKED_ROWS,
+)
 
 __all__ = ["lower_matmul"]
 
@@ -63,23 +69,64 @@ def lower_matmul(step: Step, strides_of: Strides, epilogue: Group | None = None)
     if epilogue is not None and not has_axes_of(epilogue, product):
         return None
     group = epilogue or epilogue_of(step)
-    scratch: Number = 0
-    kernels: list[Kernel] = []
-    if dtype is not step.dtype:
-        converted = product.left.converted(dtype, 0)
-        other = product.right.converted(dtype, converted.nbytes)
-        scratch = converted.nbytes + other.nbytes
-        kernels += [convert(product.left, converted), convert(product.right, other)]
-        product = product._replace(left=converted, right=other)
-        size, by_rows = dtype.size, True
     along_k = product.right.row_stride == size and product.left.column_stride == size
     if along_k and product.m <= MAX_DOT_ROWS:
-        return Lowered([*kernels, _dots(product, group, strides_of)], scratch)
-    if by_rows and (product.m <= MAX_UNPACKED_ROWS or product.right.nbytes <= MAX_UNPACKED_BYTES):
-        return Lowered([*kernels, _rows(product, group, strides_of)], scratch)
-    panels = Panels(product.right, tile_shape(dtype, product.n, product.m), scratch)
-    kernels += [pack_panels(panels), _panels(product, panels, group, strides_of)]
+        return Lowered([_dots(product, group, strides_of)])
+    if dtype is not step.dtype:
+        return _lower_halves(product, group, strides_of, by_rows)
+    return _lower_wide(product, group, strides_of, [])
+
+
+def _lower_wide(
+    product: Product, group: Group, strides_of: Strides, before: list[Kernel], scratch: Number = 0
+) -> Lowered:
+    """Kernels of a product whose operands have the dtype of sums; `before` makes them of others."""
+    right = product.right
+    if right.column_stride == product.dtype.size and (
+        product.m <= MAX_UNPACKED_ROWS or right.nbytes <= MAX_UNPACKED_BYTES
+    ):
+        return Lowered([*before, _rows(product, group, strides_of)], scratch)
+    panels = Panels(right, tile_shape(product.dtype, product.n, product.m), scratch)
+    kernels = [*before, pack_panels(panels), _panels(product, panels, group, strides_of)]
     return Lowered(kernels, scratch + panels.nbytes)
+
+
+def _lower_halves(
+    product: Product, group: Group, strides_of: Strides, by_rows: bool
+) -> Lowered | None:
+    """Kernels of a product of half types, with sums of float32. Few rows are multiplied as they are
+    read; bfloat16 is multiplied in pairs where the processor can; the rest is converted first.
+    """
+    if by_rows and product.m <= MAX_CONVERTED_ROWS:
+        return Lowered([_rows(product, group, strides_of)])
+    if product.left.dtype is bfloat16 and "avx512_bf16" in processor_features():
+        found = _lower_pairs(product, group, strides_of)
+        if found is not None:
+            return found
+    left = product.left.converted(product.dtype, 0)
+    right = product.right.converted(product.dtype, left.nbytes)
+    kernels = [convert(product.left, left), convert(product.right, right)]
+    wide = product._replace(left=left, right=right)
+    return _lower_wide(wide, group, strides_of, kernels, left.nbytes + right.nbytes)
+
+
+def _lower_pairs(product: Product, group: Group, strides_of: Strides) -> Lowered | None:
+    """Kernels of a product of bfloat16 in pairs along the sums; None if operands have none."""
+    left, right = product.left.in_pairs(), product.right.transposed().in_pairs()
+    if left is None:
+        return None
+    tile = tile_shape(product.dtype, product.n, product.m)
+    if right is not None:
+        panels = Panels(right.transposed(), tile, 0)
+        pack = pack_panels(panels)
+    elif product.right.column_stride == product.right.dtype.size:
+        words = product.right._replace(dtype=uint32, rows=product.k // 2)
+        panels = Panels(words, tile, 0)
+        pack = pack_pairs(product.right, panels)
+    else:
+        return None
+    pairs = product._replace(left=left, right=panels.source)
+    return Lowered([pack, _panels(pairs, panels, group, strides_of)], panels.nbytes)
 
 
 def _panels(product: Product, panels: Panels, group: Group, strides_of: Strides) -> Kernel:
@@ -111,7 +158,7 @@ def _rows(product: Product, group: Group, strides_of: Strides) -> Kernel:
 
         def columns(vector: int, indices: tuple[Index, ...]) -> Value:
             at = (*stack, affine(indices[-1]), first + vector * tile.lanes)
-            return builder.load_lanes(right, at, tile.lanes, n)
+            return builder.operand_value(builder.load_lanes(right, at, tile.lanes, n))
 
         builder.outer_products(stack, row, columns, first)
 
@@ -141,11 +188,12 @@ def _dots(product: Product, group: Group, strides_of: Strides) -> Kernel:
         ) -> tuple[Callable[..., Value], Callable[..., Value]]:
             def of_row(number: int, indices: tuple[Index, ...]) -> Value:
                 at = (*stack, rows[number], affine(indices[-1]))
-                return builder.load_lanes(builder.left, at, shape.lanes, limit)
+                found = builder.load_lanes(builder.left, at, shape.lanes, limit)
+                return builder.operand_value(found)
 
             def of_column(vector: int, indices: tuple[Index, ...]) -> Value:
                 at = (*stack, columns[vector], affine(indices[-1]))
-                return builder.load_lanes(right, at, shape.lanes, limit)
+                return builder.operand_value(builder.load_lanes(right, at, shape.lanes, limit))
 
             return of_row, of_column
 

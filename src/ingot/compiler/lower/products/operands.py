@@ -11,6 +11,7 @@ from ingot.compiler.forms.size import Number
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.layout import contiguous
 from ingot.compiler.lower.products.numbers import Numbers
+from ingot.graph.dtype import uint32
 from ingot.graph.shape import size_of
 
 __all__ = ["Matrices", "Product", "product_of"]
@@ -64,6 +65,16 @@ class Matrices(NamedTuple):
         """The same elements with rows for columns."""
         *above, row, column = self.strides
         return self._replace(rows=self.columns, columns=self.rows, strides=(*above, column, row))
+
+    def in_pairs(self) -> Matrices | None:
+        """Rows of an even number of bfloat16 that are adjacent, as words of two; None if they are
+        not such.
+        """
+        size = self.dtype.size
+        if self.column_stride != size or self.columns % 2 != 0:
+            return None
+        strides = (*self.strides[:-1], 2 * size)
+        return self._replace(dtype=uint32, columns=self.columns // 2, strides=strides)
 
     def converted(self, dtype: Dtype, offset: Number) -> Matrices:
         """The same matrices of another dtype in scratch memory, row by row."""

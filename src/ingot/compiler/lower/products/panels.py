@@ -10,17 +10,18 @@ from collections.abc import Sequence
 
 from ingot.compiler.forms.affine import Affine, Extent, affine
 from ingot.compiler.forms.nest.build import NestBuilder
-from ingot.compiler.forms.nest.data import Buffer, CopyBlock
+from ingot.compiler.forms.nest.data import Buffer, Constant, CopyBlock, Repeated
 from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.forms.size import Number
 from ingot.compiler.lower.kernel import kernel_of
 from ingot.compiler.lower.products.numbers import Numbers, code_key
 from ingot.compiler.lower.products.operands import Matrices
 from ingot.compiler.lower.products.register_tile import TileShape
+from ingot.graph.dtype import uint16, uint32
 from ingot.graph.shape import size_of
 from ingot.tuning import MAX_REGISTER_TILE, PACKED_ROWS
 
-__all__ = ["Panels", "convert", "pack_panels"]
+__all__ = ["Panels", "convert", "pack_pairs", "pack_panels"]
 
 
 class Panels:
@@ -145,6 +146,45 @@ def _transpose(
     copy((begin, whole_rows), (0, whole_columns), side)
     copy((whole_rows, *ends), (0, whole_columns))
     copy((begin, *ends), (whole_columns, *inside))
+
+
+def pack_pairs(source: Matrices, panels: Panels) -> Kernel:
+    """The kernel that fills panels with words of two elements, one below the other in a matrix of
+    bfloat16 whose rows are contiguous and of an even number.
+    """
+    tile = panels.tile
+    builder, numbers = NestBuilder(), Numbers()
+    bits = source._replace(dtype=uint16)
+    operand = bits.buffer(builder, "b", 0, numbers)
+    target = panels.buffer(builder, 1, numbers)
+    blocks = -(-panels.source.rows // PACKED_ROWS)
+    lengths = [numbers(f"s{axis}", length) for axis, length in enumerate(source.stack)]
+    lengths += [numbers("panels", panels.count), numbers("blocks", blocks)]
+    k = numbers("k", panels.source.rows)
+    words = builder.words
+    with builder.parallel(lengths, PACKED_ROWS * tile.columns) as (*stack, panel, block):
+        at = [affine(index) for index in stack]
+        first, column = affine(block) * PACKED_ROWS, affine(panel) * tile.columns
+        with builder.loop(first, first + PACKED_ROWS, k) as row:
+            for vector in range(tile.vectors):
+                place = affine(vector * tile.lanes)
+                low, high = (
+                    words.cast(
+                        builder.load_lanes(
+                            operand,
+                            (*at, affine(row) * 2 + half, column + place),
+                            tile.lanes,
+                            operand.shape[-1],
+                        ),
+                        uint32,
+                    )
+                    for half in (0, 1)
+                )
+                sixteen = Repeated(uint32, Constant(uint32, 16), tile.lanes)
+                word = words.bitwise_or(low, words.left_shift(high, sixteen))
+                builder.store(word, target, (*at, affine(panel), affine(row), place))
+    key = code_key(builder, numbers, "pack pairs", tile)
+    return kernel_of(builder.nest, (source.step, None), key)
 
 
 def convert(source: Matrices, target: Matrices) -> Kernel:
