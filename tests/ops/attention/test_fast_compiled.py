@@ -42,9 +42,9 @@ SHARED = [HEADS[0], HEADS[1][:, ::2], HEADS[2][:, ::2]]
 CASES: list[tuple[Callable[..., mx.array], list[mx.array], tuple[int, int], tuple[int, int]]] = [
     (layer_norm, FEATURES, (1, 0), (5, 0)),
     (rms_norm, FEATURES[:2], (1, 0), (4, 0)),
-    (attention, HEADS, (2, 2), (5, 6)),
-    (attention, SHARED, (3, 2), (6, 6)),
-    (causal_attention, HEADS, (4, 2), (7, 6)),
+    (attention, HEADS, (1, 0), (6, 0)),
+    (attention, SHARED, (1, 0), (6, 0)),
+    (causal_attention, HEADS, (1, 0), (6, 0)),
     (rope, HEADS[:1], (5, 0), (9, 0)),
 ]
 

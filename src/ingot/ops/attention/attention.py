@@ -36,7 +36,7 @@ def scaled_dot_product_attention(
     """Attention of several heads: `softmax(scale * q @ k.T) @ v`.
 
     Long sequences are computed in blocks of queries, so that memory does not grow with their
-    square; their gradient is, too.
+    square; their gradient is, too. Compiled, so are shorter ones, all but a few queries.
 
     Args:
         q: Queries (B, heads, queries, D).
@@ -63,7 +63,7 @@ def scaled_dot_product_attention(
     scores = None if sinks is None else _checked_sinks(sinks, q.shape[1], dtype)
     q, k, v = (astype(x, dtype, stream) for x in (q, k, v))
     extras = [x for x in (added, scores) if x is not None]
-    if size_of(shape) < MIN_BLOCKED_SCORES and not force_fused:
+    if not force_fused and not _is_nest(shape):
         if not _native.in_tracing() and q.shape[2] <= MAX_QUERIES_AT_ONCE:
             step = AttentionStep(factor, causal, added is not None)
             return apply(step, q, k, v, *extras, stream=stream)
@@ -71,6 +71,17 @@ def scaled_dot_product_attention(
     op = Attention(factor, causal, added is not None)
     result, *_ = apply_multiple(op, q, k, v, *extras, stream=stream)
     return result
+
+
+def _is_nest(shape: Shape) -> bool:
+    """Whether attention with scores of a shape is one op: too many scores to be stored, or a loop
+    nest of a compiled program, which needs to know the lengths. A few queries are products with
+    vectors, which wait for memory alone.
+    """
+    if size_of(shape) >= MIN_BLOCKED_SCORES:
+        return True
+    known = all(type(length) is int for length in shape)
+    return _native.in_tracing() and known and shape[2] > MAX_QUERIES_AT_ONCE
 
 
 def _checked_dtype(q: Any, k: Any, v: Any) -> Dtype:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ingot.compiler.forms.affine import Affine, Index, affine
+from ingot.compiler.forms.affine import Affine, Extent, Index, affine
 from ingot.compiler.forms.nest.data import Buffer, Carried, Value
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, Lowered, outputs_of
@@ -205,11 +205,8 @@ class _Main(_Builder):
         )
         self.shares = self.local("shares", blocks.keys, self.side)
         self.of_scores = self.local("of_scores", blocks.keys, self.side)
-        locals_ = [
-            self.local(name, blocks.keys, -(-length // blocks.lanes) * blocks.lanes)
-            for name, length in (("of_k", lengths.depth), ("of_v", lengths.width))
-        ]
-        self.of_k, self.of_v = locals_
+        self.of_k = self._sums_of("of_k", lengths.depth)
+        self.of_v = self._sums_of("of_v", lengths.width)
         parts = between.of_queries.shape[0]
         count = -(-lengths.keys // (parts * blocks.keys)) * blocks.keys  # keys of a range
         tasks = (lengths.batch, lengths.shared, parts)
@@ -222,6 +219,11 @@ class _Main(_Builder):
                 stop = self.least(affine(start) + 1, affine(start) + blocks.keys, lengths.keys)
                 self._key_block(affine(start), stop, results)
         return self.kernel()
+
+    def _sums_of(self, name: str, width: int) -> Buffer:
+        """Sums for the keys of a block, in whole panels of columns."""
+        panel = self._panel(width) * self.blocks.lanes
+        return self.local(name, self.blocks.keys, -(-width // panel) * panel)
 
     def _key_block(self, start: Affine, stop: Affine, results: Sequence[Buffer]) -> None:
         lengths, side = self.lengths, self.side
@@ -366,16 +368,22 @@ class _Main(_Builder):
         keys: Affine,
     ) -> None:
         """Adds rows of queries (or cotangents) times factors to those of the keys of a block."""
-        lanes = self.blocks.lanes
-        needed = self._columns_of(target) // lanes
-        vectors = 3 if -needed % 3 < -needed % 2 and self.blocks.rows == 8 else min(2, needed)
-        for panel in range(0, needed, vectors):
-            count_here = min(vectors, needed - panel)
-            columns = [(panel + vector) * lanes for vector in range(count_here)]
-            with self.loop(0, keys, step=self.blocks.rows) as at:
-                rows = range(self.blocks.rows)
-                places = [self.least(0, affine(at) + row, keys - 1) for row in rows]
-                self._add_tile(target, factors, rows_of, (first, count), places, columns)
+        vectors = self._panel(rows_of.shape[3])
+        step = vectors * self.blocks.lanes
+        with (
+            self.loop(0, self._columns_of(target), step=step) as panel,
+            self.loop(0, keys, step=self.blocks.rows) as at,
+        ):
+            rows = range(self.blocks.rows)
+            places = [self.least(0, affine(at) + row, keys - 1) for row in rows]
+            columns = [affine(panel) + vector * self.blocks.lanes for vector in range(vectors)]
+            self._add_tile(target, factors, rows_of, (first, count), places, columns)
+
+    def _panel(self, width: Extent) -> int:
+        """The bundles of a tile whose columns are features."""
+        assert isinstance(width, int)
+        needed = -(-width // self.blocks.lanes)
+        return 3 if -needed % 3 < -needed % 2 and self.blocks.rows == 8 else min(2, needed)
 
     def _add_tile(
         self,
@@ -384,7 +392,7 @@ class _Main(_Builder):
         rows_of: Buffer,
         queries: tuple[Affine, Affine],
         places: Sequence[Affine],
-        columns: Sequence[int],
+        columns: Sequence[Affine],
     ) -> None:
         """Adds to some keys and columns of a block; `queries` are the first one and their count."""
         lanes, width = self.blocks.lanes, rows_of.shape[3]
@@ -392,9 +400,8 @@ class _Main(_Builder):
         assert isinstance(width, int)
 
         def row_of(vector: int, at: tuple[Index, ...]) -> Value:
-            column = columns[vector]
-            limit = None if column + lanes <= width else width
-            index = (*self.head, first + at[0], affine(column))
+            limit = None if width % (len(columns) * lanes) == 0 else width
+            index = (*self.head, first + at[0], columns[vector])
             return self.load_lanes(rows_of, index, lanes, limit)
 
         sums = accumulate(
