@@ -68,6 +68,17 @@ def test_equals_float64(scheme: Scheme) -> None:
         np.testing.assert_array_equal(np.array(eager), found)
 
 
+@pytest.mark.parametrize("scheme", [("affine", 64, 4), ("affine", 128, 5)], ids=str)
+def test_blocks_of_rows(scheme: Scheme) -> None:
+    parts = matrix(scheme, 5, 2304)
+    for rows in (45, 64):
+        x = rows_of(rows, 2304)
+        (_, product) = kernels(scheme, mx.array(x), *parts)
+        assert product.nest.parallel[0].lengths[0] > 1
+        found = np.array(compiled(scheme)(mx.array(x), *parts))
+        np.testing.assert_allclose(found, expected(x, parts, scheme), rtol=0, atol=1e-3)
+
+
 @pytest.mark.parametrize("scheme", AFFINE + FLOATS, ids=str)
 def test_nests_are_verified_and_interpreted(scheme: Scheme) -> None:
     for columns, length, rows in [(3, 384, 1), (2, 128, 2)]:

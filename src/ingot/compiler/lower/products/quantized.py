@@ -21,7 +21,7 @@ from ingot.graph.dtype import float32
 from ingot.graph.roles import QuantizedProduct
 from ingot.graph.shape import size_of
 from ingot.runtime.processor import vector_registers
-from ingot.tuning import MAX_QUANTIZED_ROWS, QUANTIZED_TILE_ROWS
+from ingot.tuning import MAX_QUANTIZED_ROWS, QUANTIZED_ROWS_BYTES, QUANTIZED_TILE_ROWS
 
 __all__ = ["lower_quantized"]
 
@@ -119,18 +119,21 @@ class _Lowering:
         height = -(-self.rows // blocks)
         sums = 16 if vector_registers() >= 32 else 8
         width = max(1, min(4, sums // height, self.columns))
-        work = self.chunks * self.codes.vectors
-        with builder.parallel((-(-self.columns // width),), work) as (block,):
-            first = affine(block) * width
-            columns = _clamped(builder, first, width, self.columns)
+        # and as many blocks as stay in the cache while all columns are computed from them
+        nbytes = height * size_of(self.shape[1:]) * float32.size
+        parts = -(-blocks // max(1, QUANTIZED_ROWS_BYTES // nbytes))
+        blocks = -(-blocks // parts)
+        work = self.chunks * self.codes.vectors * blocks
+        with builder.parallel((parts, -(-self.columns // width)), work) as (part, block):
+            columns = _clamped(builder, affine(block) * width, width, self.columns)
             tile = _Tile(self, builder, ordered, matrix, columns)
+            first = affine(block) * width
             if blocks == 1:
-                rows = [affine(row) for row in range(height)]
-                self._store(builder, result, tile, rows, first)
+                self._store(builder, result, tile, (affine(part) * height, first), height)
             else:
-                with builder.loop(0, self.rows, step=height) as top:
-                    rows = _clamped(builder, affine(top), height, self.rows)
-                    self._store(builder, result, tile, rows, first)
+                with builder.loop(0, blocks) as number:
+                    top = (affine(part) * blocks + number) * height
+                    self._store(builder, result, tile, (top, first), height)
         return builder.nest
 
     def _store(
@@ -138,29 +141,36 @@ class _Lowering:
         builder: NestBuilder,
         result: Buffer,
         tile: _Tile,
-        rows: list[Affine],
-        first: Affine,
+        corner: tuple[Affine, Affine],
+        height: int,
     ) -> None:
-        """Computes the elements of some rows and of the columns from `first` on."""
+        """Computes the elements of some rows and columns from a corner of the result on."""
         width = len(tile.columns)
+        top, first = corner
+        rows = [top + number for number in range(height)]
+        if self.rows > QUANTIZED_TILE_ROWS:  # the last ones may not be there
+            last = affine(self.rows - 1)
+            rows = [affine(builder.multiple(0, row, last, by=1)) for row in rows]
         sums = [
             [builder.words.cast(total, result.dtype) for total in column]
             for column in tile.sums(rows)
         ]
-        if self.columns % width == 0:
+        if self.rows <= QUANTIZED_TILE_ROWS and self.columns % width == 0:
             for number, column in enumerate(sums):
                 for row, value in zip(rows, column, strict=True):
                     builder.store(value, result, (row, first + number))
             return
-        # the last columns of the last block are not there
-        kept = builder.stack("sums", result.dtype, (width, len(rows)))
+        # those that are there
+        kept = builder.stack("sums", result.dtype, (width, height))
         for number, column in enumerate(sums):
-            for place, value in enumerate(column):
-                builder.store(value, kept, (affine(number), affine(place)))
-        with builder.loop(0, width, affine(self.columns) - first) as at:
-            for place, row in enumerate(rows):
-                value = builder.load(kept, (affine(at), affine(place)))
-                builder.store(value, result, (row, first + at))
+            for position, value in enumerate(column):
+                builder.store(value, kept, (affine(number), affine(position)))
+        with (
+            builder.loop(0, width, affine(self.columns) - first) as across,
+            builder.loop(0, height, affine(self.rows) - top) as down,
+        ):
+            value = builder.load(kept, (affine(across), affine(down)))
+            builder.store(value, result, (top + down, first + across))
 
 
 class _Tile:
