@@ -101,7 +101,32 @@ def matmul_vector() -> Contenders:
     return _all((2048, 2048), (2048,))
 
 
-@benchmark("bfloat16 (1024, 1024) @ (1024, 1024)", targets={"ingot float32": 3.0})
+@benchmark("float32 (16, 1024) @ (1024, 1024) transposed: few rows", targets={"numpy": 0.9})
+def matmul_skinny() -> Contenders:
+    return _all((16, 1024), SQUARE, transposed=True)
+
+
+@benchmark("float32 (33, 1000) @ (1000, 1003): few rows, odd", targets={"numpy": 0.9})
+def matmul_skinny_odd() -> Contenders:
+    return _all((33, 1000), (1000, 1003))
+
+
+@benchmark("float32 (256, 256) @ (256, 256)", targets={"numpy": 1.0})
+def matmul_256() -> Contenders:
+    return _all((256, 256), (256, 256))
+
+
+@benchmark("float32 (777, 777) @ (777, 777)", targets={"numpy": 1.0})
+def matmul_777() -> Contenders:
+    return _all((777, 777), (777, 777))
+
+
+@benchmark("float32 (512, 512) @ (512, 2048), bias, gelu, residual", targets={"ingot bare": 1.05})
+def linear_gelu() -> Contenders:
+    return _linear((512, 512), (2048, 512))
+
+
+@benchmark("bfloat16 (1024, 1024) @ (1024, 1024)", targets={"ingot float32": 0.7})
 def matmul_bfloat16() -> Contenders:
     return _half("bfloat16")
 
@@ -116,3 +141,56 @@ def _half(dtype: str) -> Contenders:
     del contenders["numpy"]  # it has no BLAS for half types and takes a minute
     float32 = partial(_lazy, "ingot", SQUARE, SQUARE, "float32", False)
     return {"ingot": contenders.pop("ingot"), "ingot float32": float32, **contenders}
+
+
+def _linear(a: Shape, b: Shape) -> Contenders:
+    """A linear layer with what follows it, against the bare product."""
+
+    def prepared(library: str, is_bare: bool) -> Callable[[], None]:
+        mx = load(library)
+        erf = mx.erf
+        x, w, c, r = (
+            mx.array(_numbers(shape, seed))
+            for seed, shape in enumerate((a, b, b[:1], (a[0], b[0])))
+        )
+
+        def layer(x: Any, w: Any, c: Any, r: Any) -> Any:
+            y = x @ w.T
+            if is_bare:
+                return y
+            y = y + c
+            return y * (1 + erf(y / 2**0.5)) / 2 + r
+
+        compiled = mx.compile(layer)
+        mx.eval(x, w, c, r)
+        return lambda: mx.eval(compiled(x, w, c, r))
+
+    def torch() -> Callable[[], Any]:
+        library = load("torch")
+        x, w, c, r = (
+            library.from_numpy(_numbers(shape, seed))
+            for seed, shape in enumerate((a, b, b[:1], (a[0], b[0])))
+        )
+        functional = library.nn.functional
+        return lambda: functional.gelu(functional.linear(x, w, c)) + r
+
+    def jax() -> Callable[[], Any]:
+        library = load("jax")
+        x, w, c, r = (
+            library.numpy.asarray(_numbers(shape, seed))
+            for seed, shape in enumerate((a, b, b[:1], (a[0], b[0])))
+        )
+
+        @library.jit  # type: ignore[untyped-decorator]
+        def layer(x: Any, w: Any, c: Any, r: Any) -> Any:
+            return library.nn.gelu(x @ w.T + c, approximate=False) + r
+
+        return lambda: layer(x, w, c, r).block_until_ready()
+
+    return {
+        "ingot": partial(prepared, "ingot", False),
+        "ingot bare": partial(prepared, "ingot", True),
+        "mlx": partial(prepared, "mlx", False),
+        "jax": jax,
+        "torch": torch,
+    }
