@@ -29,6 +29,7 @@ from ingot.compiler.lower.products.attention.operands import (
     blocks_for,
     lowest,
 )
+from ingot.compiler.lower.products.attention.power import power
 from ingot.compiler.lower.products.attention.wide import in_sums_dtype
 from ingot.compiler.lower.products.register_tile import TileShape, accumulate
 from ingot.graph.roles import AttendBackward
@@ -330,8 +331,8 @@ class _Main(_Builder):
         with self.loop(0, count, copies=1) as key:
             for inside, top, inverse in zip(self.columns(), tops, inverses, strict=True):
                 score = self.lanes_at(self.shares, key, column + inside)
-                power = words.exp(words.subtract(score, top))
-                self.put(words.multiply(power, inverse), self.shares, key, column + inside)
+                share = words.multiply(power(self, words.subtract(score, top)), inverse)
+                self.put(share, self.shares, key, column + inside)
 
     def _of_queries(self, column: Affine, group: Affine, start: Affine, count: Affine) -> None:
         """Adds the keys of a block to the cotangents of a group of queries."""
@@ -461,8 +462,8 @@ class _OfSinks(_Builder):
                 with self.loop(0, lengths.queries, carried=[inner]) as query:
                     group, lane = self.split(affine(query), (top.shape[2], side))
                     at = (affine(example) + number, affine(head), affine(group), affine(lane))
-                    power = words.exp(words.subtract(sink, self.at(top, *at)))
-                    share = words.multiply(power, self.at(inverse, *at))
+                    of_sink = words.exp(words.subtract(sink, self.at(top, *at)))
+                    share = words.multiply(of_sink, self.at(inverse, *at))
                     part = words.multiply(share, self.at(average, *at))
                     inner.update = words.subtract(inner, part)
                 outer.update = inner

@@ -29,6 +29,7 @@ from ingot.compiler.lower.products.attention.operands import (
     blocks_for,
     lowest,
 )
+from ingot.compiler.lower.products.attention.power import power
 from ingot.compiler.lower.products.attention.wide import in_sums_dtype
 from ingot.compiler.lower.products.register_tile import TileShape, accumulate
 from ingot.graph.roles import Attend
@@ -118,8 +119,7 @@ class _Forward(KernelBuilder):
                 continue
             largest = self.words.select(self.words.greater(sink, top), sink, top)
             self.put(largest, self.top, column)
-            power = self.words.exp(self.words.subtract(sink, largest))
-            self.put(power, self.total, column)
+            self.put(power(self, self.words.subtract(sink, largest)), self.total, column)
         self.masking.start(self, self.first)
         with self.loop(0, lengths.width) as feature:
             for column in self.columns():
@@ -170,11 +170,11 @@ class _Forward(KernelBuilder):
         with self.loop(0, count, carried=totals, copies=1) as key:
             for column, top, total in zip(self.columns(), tops, totals, strict=True):
                 score = self.lanes_at(self.scores, key, column)
-                power = words.exp(words.subtract(score, top))
-                self.put(power, self.scores, key, column)
-                total.update = words.add(total, power)
+                score_power = power(self, words.subtract(score, top))
+                self.put(score_power, self.scores, key, column)
+                total.update = words.add(total, score_power)
         for column, top, total in zip(self.columns(), tops, totals, strict=True):
-            fading = words.exp(words.subtract(self.lanes_at(self.before, column), top))
+            fading = power(self, words.subtract(self.lanes_at(self.before, column), top))
             self.put(fading, self.fading, column)
             before = self.lanes_at(self.total, column)
             self.put(words.fused_multiply_add(before, fading, total), self.total, column)
