@@ -67,11 +67,9 @@ def convolution_columns(plain: Plain) -> int:
 
 def _vectors(plain: Plain) -> int:
     needed = -(-plain.outputs // lanes_of(plain.dtype))
-    widest = 5 if vector_registers() >= 32 else 3
-    if needed <= widest:
-        return needed
+    most = 5 if vector_registers() >= 32 else 3
     # few vectors that are not there, then few panels
-    return min(range(2, 5), key=lambda v: (-(-needed // v) * v, -v))
+    return min(range(1, most + 1), key=lambda v: (-(-needed // v) * v, -(-needed // v)))
 
 
 def _tile_shape(plain: Plain, pixels: int) -> TileShape:
@@ -86,7 +84,9 @@ def _tile_shape(plain: Plain, pixels: int) -> TileShape:
 
 def _blocks(plain: Plain) -> Blocks | None:
     pixels = prod(axis.length for axis in plain.axes)
-    wanted = min(MAX_CONVOLUTION_PIXELS, -(-pixels // MIN_CONVOLUTION_TASKS))
+    # threads may share panels, too
+    panels = plain.groups * -(-plain.outputs // convolution_columns(plain))
+    wanted = min(MAX_CONVOLUTION_PIXELS, -(-pixels * panels // MIN_CONVOLUTION_TASKS))
     in_place = reads_in_place(plain)
 
     def fits(blocks: Blocks) -> bool:

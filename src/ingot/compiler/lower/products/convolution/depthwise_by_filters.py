@@ -35,11 +35,13 @@ def correlate_depthwise_by_filters(
 ) -> Lowered | None:
     """The kernels of the derivative of a depthwise correlation by its filters: `steps` are its
     input, what has the shape of its results, and the derivative. None if the windows of one result
-    do not fit, or if there are too many taps along the last axis.
+    do not fit, if there are too many taps along the last axis, or if the channels of the second are
+    not adjacent.
     """
     plain = in_chunks(plain)
     blocks = depthwise_blocks(plain)
-    if blocks is None or plain.axes[-1].taps > MAX_TILE_ROWS:
+    is_adjacent = plain.results.layout.strides[-1] == plain.results.dtype.size
+    if blocks is None or plain.axes[-1].taps > MAX_TILE_ROWS or not is_adjacent:
         return None
     total = prod(blocks.counts)
     parts = min(total, -(-MIN_CONVOLUTION_TASKS // plain.groups))
