@@ -41,15 +41,17 @@ _BUILDERS: dict[type, Builder] = {
     Correlation: lower_correlation,
     CorrelationByFilters: lower_correlation_by_filters,
 }
+_OF_BLAS = (Product, Correlation, CorrelationByFilters)  # what BLAS may be asked to compute
 
 
 def lower_product(step: Step, strides_of: Strides, epilogue: Group | None = None) -> Lowered | None:
     """The kernels of a step whose inputs and result have these strides, and of its epilogue; None
     if it has none.
     """
+    if isinstance(step.op, _OF_BLAS) and product_engine() == "blas":
+        return None
     if isinstance(step.op, Product):
-        is_wanted = product_engine() != "blas"
-        return lower_matmul(step, strides_of, epilogue) if is_wanted else None
+        return lower_matmul(step, strides_of, epilogue)
     for role, builder in _BUILDERS.items():
         if isinstance(step.op, role):
             return builder(step, strides_of)

@@ -211,6 +211,16 @@ def test_shapes_that_keep_changing() -> None:
         np.testing.assert_allclose(exact(compiled(x, filters)), expected, 1e-4, 1e-4)
 
 
+def test_blas_if_asked_for() -> None:
+    x, filters, _ = operands(CASES[2])
+    mx.set_product_engine("blas")
+    try:
+        compiled = mx.compile(convolved(CASES[2]))
+        assert not only_kernels(compiled, x, filters)
+    finally:
+        mx.set_product_engine("ingot")
+
+
 def checksum(case: Case) -> bytes:
     """All bits of a convolution and its gradients."""
     compiled = mx.compile(lambda x, w, c: mx.vjp(convolved(case), [x, w], [c]))
