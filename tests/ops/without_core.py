@@ -13,12 +13,13 @@ from tests.transforms.examples.example import Example, Input, booleans, real
 from tests.transforms.examples.ops import EXAMPLES, TWINS
 
 from ingot._native import array
-from ingot.graph.dtype import complex64, float64, is_inexact
+from ingot.graph.dtype import complex64, float32, float64, is_inexact
 from ingot.graph.op import Missing, apply
 from ingot.graph.outputs import apply_multiple
 from ingot.ops.attention.rules import Attention, AttentionCotangents
 from ingot.ops.fft.fourier import FourierTransform
 from ingot.ops.linalg import decompositions, eigenvalues
+from ingot.ops.quantized.rows import QuantizedMatmul
 from ingot.runtime.evaluate import eval as evaluate
 from ingot.transforms.jvp import jvp
 from ingot.transforms.vjp import vjp
@@ -31,6 +32,11 @@ def definite(random: np.random.Generator) -> np.ndarray:
     """A symmetric matrix with eigenvalues far from each other and from 0."""
     turn = np.linalg.qr(random.normal(size=(3, 3)))[0]
     return (turn * (1, 2, 4)) @ turn.T
+
+
+def codes(random: np.random.Generator) -> np.ndarray:
+    """Packed codes of three rows of 32 numbers, of 4 bits each."""
+    return random.integers(0, 1 << 32, (3, 4), np.uint32)
 
 
 def single(make: Input) -> Input:
@@ -48,6 +54,10 @@ OTHERS = [
     Example(eigenvalues.Eigenvalues(), (definite,)),
     Example(FourierTransform("rfftn", (1,), 4, "backward"), (single(real(3, 4)),)),
     Example(Attention(0.5, False, True), (Q, K, V, booleans(1, 2, 3, 5))),
+    Example(
+        QuantizedMatmul("affine", 32, 4, float32),
+        (single(real(2, 32)), codes, single(real(3, 1)), single(real(3, 1))),
+    ),
     Example(AttentionCotangents(0.5, True, False), (real(1, 2, 3, 4), Q, K, V)),
     *(Example(op, (single(make),)) for op, _, make in TWINS),
 ]

@@ -78,8 +78,9 @@ class Explanation:
 
     @property
     def kernels(self) -> list[Group]:
-        """The fused groups."""
-        return [group for group in self.stages.schedule.groups if group.kind == "fused"]
+        """The fused groups, products with what is computed of them among them."""
+        groups = self.stages.schedule.groups
+        return [group for group in groups if group.kind in ("fused", "product")]
 
     @property
     def work(self) -> list[Work]:

@@ -27,7 +27,7 @@ def written_between(function: Any, *args: Any) -> list[Step]:
     tape.verify()
     schedule = fuse(tape, Options())
     schedule.verify()
-    fused = [group for group in schedule.groups if group.kind == "fused"]
+    fused = [group for group in schedule.groups if group.kind in ("fused", "product")]
     return [step for group in fused for step in group.outputs if step not in tape.outputs]
 
 

@@ -91,7 +91,8 @@ class _Scatter(NestBuilder):
             low = affine(part) * height
             with self.apart(self.base, self.out):
                 self._copy_rows(low, height, rows)
-            self._loops(self.update_axes, (), lambda at: self._update(at, low, height))
+            # in order: updates of one row follow each other
+            self._loops(self.update_axes, (), lambda at: self._update(at, low, height), "for")
 
     def _copy_rows(self, low: Affine, height: int, rows: int) -> None:
         def copy(at: tuple[Affine, ...]) -> None:
@@ -128,14 +129,15 @@ class _Scatter(NestBuilder):
         axes: Axes,
         outer: tuple[Affine, ...],
         body: Callable[[tuple[Affine, ...]], None],
+        innermost: str = "vector",
     ) -> None:
         """Nested loops over axes, around a body that is given all indices."""
         if not axes:
             body(outer)
             return
-        kind = "vector" if len(axes) == 1 and axes is not self.update_axes else "for"
+        kind = innermost if len(axes) == 1 else "for"
         with self.loop(0, axes[0][0], kind=kind) as index:
-            self._loops(axes[1:], (*outer, affine(index)), body)
+            self._loops(axes[1:], (*outer, affine(index)), body, innermost)
 
 
 def _height(rows: Number, width: Number) -> int:

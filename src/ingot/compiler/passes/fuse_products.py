@@ -2,14 +2,16 @@
 
 A fused group of maps whose elements are those of a product, and which alone reads it, becomes the
 product's epilogue: it is computed of each tile while that is in L1, so that the product itself is
-never in memory. That saves writing and reading it, and costs nothing but code, so it is always
-done. Where a group reads several products, the last one takes it in.
+never in memory. That saves writing and reading it, and costs nothing but code, so it is done for
+all but small products, which BLAS computes. Where a group reads several products, the last one
+takes it in.
 """
 
 from __future__ import annotations
 
 from ingot.compiler.forms.schedule import Group, without_ones
 from ingot.compiler.forms.tape import Step, Tape
+from ingot.graph.numerics.blas import is_small
 from ingot.graph.roles import PairedMap, Product, View
 from ingot.graph.shape import size_of
 
@@ -24,6 +26,8 @@ def with_epilogues(tape: Tape, groups: list[Group]) -> list[Group]:
     taken: dict[int, list[Group]] = {}  # epilogue -> the product, views of it, and itself
     for group in groups:
         if group.kind != "single" or not isinstance(group.steps[0].op, Product):
+            continue
+        if is_small(*[source.shape for source in group.steps[0].inputs]):
             continue
         chain = _chain(group.steps[0], users, group_of, live_out)
         if chain is not None:
