@@ -386,11 +386,11 @@ ELSEWHERE = {
     "CustomFunction": "tests/transforms/test_custom.py and test_compositions.py",
     **dict.fromkeys(
         ("CheckedIndex", "CheckedPut", "ElementsAt", "IsAt", "IsOutside", "SomeOutside"),
-        "tests/compiler/lower/kernels/test_native_indices.py: what others become in compiled programs",
+        "tests/compiler/lower/kernels/test_native_indices.py: what others become compiled",
     ),
     **dict.fromkeys(
         ("Counted", "Positions", "RandomWord", "Ranked", "RankedPlace"),
-        "tests/compiler/lower/kernels/test_native_positions.py: what others become in compiled programs",
+        "tests/compiler/lower/kernels/test_native_positions.py: what others become compiled",
     ),
     "Length": "tests/compiler/trace/test_dimension.py: it stands for a number while compile traces",
     **dict.fromkeys(
