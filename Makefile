@@ -15,7 +15,7 @@ BENCH_ARGUMENTS ?=
 unexport PYTHONPATH PYTHONHOME
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help demo test build lint format pytest fuzz check-kernels bench sanitize sanitize-quick docs wheel clean
+.PHONY: help demo test build lint format pytest fuzz check-kernels check-products bench sanitize sanitize-quick docs wheel clean
 
 help:
 	@echo "make demo      see what ingot does"
@@ -25,6 +25,7 @@ help:
 	@echo "make format    let ruff and clang-format put right what they can"
 	@echo "make pytest    the tests without lint; PYTEST_ARGUMENTS='-k fuse' chooses some"
 	@echo "make fuzz      random programs, compiled against eager and MLX, and threads, for minutes"
+	@echo "make check-products  all combinations of options of products, convolutions and attention"
 	@echo "make check-kernels  the tests, with every kernel that they make compared with its loop nest in NumPy; an hour"
 	@echo "make bench     compare with NumPy, JAX, PyTorch and others (installs them; large)"
 	@echo "make sanitize  the tests with the C extension under the sanitizers"
@@ -75,6 +76,10 @@ fuzz:
 	@$(ENVIRONMENT) test
 	@$(PYTHON_IN_VENV) -m tests.fuzz $(FUZZ_ARGUMENTS)
 	@$(PYTHON_IN_VENV) -m tests.compiler.thread_campaign 60
+
+check-products:
+	@$(ENVIRONMENT) test
+	@INGOT_PRODUCTS=all $(PYTHON_IN_VENV) -m pytest -q -n $(WORKERS) tests/compiler/lower/products
 
 check-kernels:
 	@INGOT_CHECK_KERNELS=1 $(MAKE) --no-print-directory pytest
