@@ -6,6 +6,7 @@ import io
 import json
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,14 @@ from ingot.runtime.profile.output import Row
 
 LARGE = mx.array(np.random.default_rng(0).random((512, 512), np.float32))
 WEIGHT = mx.array(np.random.default_rng(1).random((512, 512), np.float32))
+
+
+@pytest.fixture(autouse=True)
+def products_by_blas() -> Iterator[None]:
+    """Calls of BLAS are one of the kinds of work that profiles tell apart."""
+    mx.set_product_engine("blas")
+    yield
+    mx.set_product_engine("ingot")
 
 
 def rows(profile: Any, kind: str) -> dict[str, Row]:

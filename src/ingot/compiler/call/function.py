@@ -298,7 +298,7 @@ class CompiledFunction(FastCall):
             if message is not None:
                 warnings.warn(message, UndeclaredStateWarning, stacklevel=depth_of_user())
         if not instance.trace.is_pure:
-            with state_lock:
+            with uninterrupted(), state_lock:  # who is interrupted would keep the lock
                 if instance.trace.fits_states():
                     traced = instance.trace
                     if fast_key is not None and traced.recipe is None and traced.tape.outputs:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ingot.compiler.forms.schedule import Group, without_ones
 from ingot.compiler.forms.tape import Step, Tape
 from ingot.graph.numerics.blas import is_small
-from ingot.graph.roles import PairedMap, Product, View
+from ingot.graph.roles import Gather, PairedMap, Product, View
 from ingot.graph.shape import size_of
 
 __all__ = ["with_epilogues"]
@@ -67,6 +67,9 @@ def _chain(
                 return None
             groups.append(group)
             continue
+        known = {each for one in groups for each in one.steps}
+        if any(isinstance(each.op, Gather) and each.inputs[0] in known for each in group.steps):
+            return None  # it is read at indices, anywhere
         return [*groups, group] if _is_epilogue(group, product) else None
     return None
 
