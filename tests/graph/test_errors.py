@@ -6,7 +6,7 @@ import inspect
 
 import ingot.core as mx
 from ingot.graph.errors import operation_text
-from ingot.graph.source import Source
+from ingot.graph.reporting.source import Source
 
 
 def _here() -> int:

@@ -27,7 +27,7 @@ CUBE_ROOT = {
         )
     ],
     "compiler/llvm/mathlib/powers.py": [
-        ('__all__ = ["power", ', '__all__ = ["cbrt", "power", '),
+        ("__all__ = [", '__all__ = ["cbrt", '),
         (
             "\n\ndef rsqrt(",
             '''

@@ -31,8 +31,8 @@ from ingot.explain.page import page_html
 from ingot.explain.text import explanation_text, section_text
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import apply_multiple
+from ingot.graph.reporting.source import Source
 from ingot.graph.roles import Host, View
-from ingot.graph.source import Source
 from ingot.runtime.profile.profiler import program_times
 
 __all__ = ["CacheReport", "Explanation"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.machine.work import Work
-from ingot.graph.source import Source
+from ingot.graph.reporting.source import Source
 
 if TYPE_CHECKING:
     from ingot.explain.report import Explanation

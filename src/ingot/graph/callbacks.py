@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ingot._native import Checked, Dtype, Node, array
     from ingot.graph.device import Stream
     from ingot.graph.op import Op
+    from ingot.graph.reporting.source import Source
     from ingot.graph.shape import Shape
-    from ingot.graph.source import Source
 
 __all__ = ["Callbacks"]
 

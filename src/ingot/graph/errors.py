@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from ingot import _native
 from ingot._native import Node, array
-from ingot.graph.source import Source
+from ingot.graph.reporting.source import Source
 
 __all__ = [
     "ConversionError",

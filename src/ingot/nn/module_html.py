@@ -9,7 +9,7 @@ import html
 from typing import Any
 
 import ingot.core as mx
-from ingot.graph.tables import amount_text
+from ingot.graph.reporting.tables import amount_text
 from ingot.utils import tree_flatten
 
 __all__ = ["module_html"]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import ingot.core as mx
-from ingot.graph.tables import amount_text, html_table
+from ingot.graph.reporting.tables import amount_text, html_table
 from ingot.graph.tree import arrays_in
 
 __all__ = ["description_html", "description_text"]

@@ -23,8 +23,8 @@ from ingot import _native
 from ingot._native import Node
 from ingot.graph.errors import operation_text
 from ingot.graph.op import Op
+from ingot.graph.reporting.source import Source
 from ingot.graph.roles import Map, Reduce
-from ingot.graph.source import Source
 from ingot.runtime.failures import named
 
 __all__ = ["debug_nans"]

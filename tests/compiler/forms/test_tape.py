@@ -10,7 +10,7 @@ from tests.compiler.compiled_calls import traced
 
 import ingot.core as mx
 from ingot.compiler.forms.tape import Step, Tape, parameters, tape_of
-from ingot.graph.source import Source
+from ingot.graph.reporting.source import Source
 from ingot.ops.elementwise.arithmetic import Add, Multiply
 from ingot.ops.internal.adjoints import Reshape
 

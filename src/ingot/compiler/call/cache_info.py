@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from ingot._native import UseCounter
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.tables import html_table, text_table, time_text
+from ingot.graph.reporting.tables import html_table, text_table, time_text
 
 __all__ = ["PHASES", "Account", "CacheInfo", "Compilation", "Counts", "new_shapes_text"]
 

@@ -35,7 +35,7 @@ from ingot.compiler.trace.symbolic import symbolic_tape
 from ingot.compiler.trace.trace import SIZES_CHANGED, Trace, trace
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import apply_multiple, output_ops
-from ingot.graph.source import depth_of_user
+from ingot.graph.reporting.source import depth_of_user
 from ingot.graph.state import implicit_states, state_lock
 from ingot.runtime.compile_log import log
 from ingot.runtime.compile_mode import (

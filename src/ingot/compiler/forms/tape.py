@@ -16,7 +16,7 @@ from ingot._native import Dtype, Node, array, topological
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op
 from ingot.graph.outputs import Output
-from ingot.graph.source import Source
+from ingot.graph.reporting.source import Source
 
 __all__ = [
     "LengthStep",

@@ -14,8 +14,8 @@ from ingot.compiler.lower.domain import operands_of, reads_rows_again
 from ingot.compiler.lower.group import GroupBuilder
 from ingot.compiler.lower.kernel import Lowered
 from ingot.compiler.lower.maps import lower_map
-from ingot.compiler.lower.partial_reductions import columns, split
-from ingot.compiler.lower.rows import lower_rows
+from ingot.compiler.lower.reductions.partial import columns, split
+from ingot.compiler.lower.reductions.rows import lower_rows
 from ingot.compiler.lower.tiles import crosses
 from ingot.compiler.passes.fuse import runs_by_rows
 from ingot.tuning import L1_BYTES

@@ -13,8 +13,8 @@ from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.forms.size import smallest
 from ingot.compiler.forms.tape import Step
 from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.reporting.source import Source
 from ingot.graph.roles import Gather, View
-from ingot.graph.source import Source
 
 __all__ = ["About", "KernelCode", "Work", "bytes_in_memory", "group_name"]
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from ingot._native import array, topological
 from ingot.compiler.trace.reach import Place, listed, reachable
-from ingot.graph.source import SourceRecorder
+from ingot.graph.reporting.source import SourceRecorder
 
 __all__ = ["Escapes"]
 

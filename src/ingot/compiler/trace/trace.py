@@ -21,7 +21,7 @@ from ingot.compiler.trace.variables import Variables
 from ingot.graph.dimension import Dimension, Guards, resolve, symbolic_shape
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op
-from ingot.graph.source import SourceRecorder
+from ingot.graph.reporting.source import SourceRecorder
 from ingot.graph.state import State, followed_states
 from ingot.graph.tree import arrays_in, tree_leaves
 from ingot.runtime.compile_mode import checks_captures

@@ -16,8 +16,8 @@ from ingot.compiler.machine.jit import assembly, machine_description
 from ingot.compiler.pipeline import Stages
 from ingot.explain.page.layout import layered
 from ingot.explain.text import source_lines
+from ingot.graph.reporting.source import Source
 from ingot.graph.roles import View, role_of
-from ingot.graph.source import Source
 
 if TYPE_CHECKING:
     from ingot.explain.report import Explanation

@@ -1,8 +1,8 @@
-"""The order in which sums and products of floating-point numbers are made: one, by shapes alone.
+"""The order in which floating-point numbers are summed and multiplied: a function of shapes alone.
 
-Results then do not depend on what is fused, on how arrays lie in memory or on the number of
-threads. NumPy's rules (`ops/internal/summation.py`) and kernels (`compiler/lower/reductions.py`)
-both follow it.
+Results then do not depend on fusion, on the strides of arrays or on the number of threads. The
+`evaluate` rules (`ops/internal/summation.py`) and kernels (`compiler/lower/reductions/`) both
+follow it.
 
 - The elements that are reduced come in row-major order of the reduced axes. The last of them,
   joined with those right before it as long as fewer than `BLOCK` elements are together, are the

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from ingot.graph.op import Op
 from ingot.graph.roles.assemble import Assemble
-from ingot.graph.roles.attend import Attend, AttendBackward
 from ingot.graph.roles.check import Check
 from ingot.graph.roles.composite import Composite
-from ingot.graph.roles.correlation import Correlation, CorrelationByFilters
 from ingot.graph.roles.elementary import Elementary
 from ingot.graph.roles.elementwise import Elementwise, Pointwise
 from ingot.graph.roles.gather import Gather
@@ -20,12 +18,14 @@ from ingot.graph.roles.host import Host
 from ingot.graph.roles.iota import Iota
 from ingot.graph.roles.linear import Linear
 from ingot.graph.roles.map import Map, PairedMap
-from ingot.graph.roles.product import Product
-from ingot.graph.roles.quantized_product import QuantizedProduct
+from ingot.graph.roles.products.attend import Attend, AttendBackward
+from ingot.graph.roles.products.correlation import Correlation, CorrelationByFilters
+from ingot.graph.roles.products.product import Product
+from ingot.graph.roles.products.quantized_product import QuantizedProduct
+from ingot.graph.roles.products.tiled import Tiled
 from ingot.graph.roles.reduce import Reduce
 from ingot.graph.roles.scan import Scan
 from ingot.graph.roles.scatter import Scatter
-from ingot.graph.roles.tiled import Tiled
 from ingot.graph.roles.view import View
 
 __all__ = [

@@ -9,7 +9,7 @@ import numpy as np
 
 from ingot._native import array
 from ingot.graph.op import no_rule
-from ingot.graph.roles.tiled import Tiled
+from ingot.graph.roles.products.tiled import Tiled
 
 __all__ = ["Composite"]
 

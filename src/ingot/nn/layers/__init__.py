@@ -1,6 +1,5 @@
 """Layers and activation functions, one module a family."""
 
-from ingot.nn.layers.activation_layers import *
 from ingot.nn.layers.activations import *
 from ingot.nn.layers.base import *
 from ingot.nn.layers.containers import *

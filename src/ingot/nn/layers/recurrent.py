@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import ingot.core as mx
 from ingot.graph.boundary import Size
-from ingot.nn.layers.activations import tanh
+from ingot.nn.layers.activations.functions import tanh
 from ingot.nn.module import Module
 
 __all__ = ["GRU", "LSTM", "RNN"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import ingot.core as mx
 from ingot.graph.boundary import Number, Size
-from ingot.nn.layers.activations import relu
+from ingot.nn.layers.activations.functions import relu
 from ingot.nn.layers.dropout import Dropout
 from ingot.nn.layers.linear import Linear
 from ingot.nn.layers.normalization import LayerNorm

@@ -10,8 +10,8 @@ from typing import Any
 
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.libraries import rich_library
-from ingot.graph.source import Source
-from ingot.graph.tables import amount_text, html_table, text_table, time_text
+from ingot.graph.reporting.source import Source
+from ingot.graph.reporting.tables import amount_text, html_table, text_table, time_text
 
 __all__ = ["Row", "Span", "table_html", "table_text", "write_trace"]
 

@@ -19,9 +19,9 @@ from typing import Any
 from ingot import _native
 from ingot._native import Dtype, Node
 from ingot.graph.outputs import Output
+from ingot.graph.reporting.source import Source
 from ingot.graph.roles import View
 from ingot.graph.shape import size_of
-from ingot.graph.source import Source
 from ingot.runtime.evaluate import synchronize
 from ingot.runtime.profile.output import Row, Span, table_html, table_text, write_trace
 

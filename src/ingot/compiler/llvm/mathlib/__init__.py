@@ -22,8 +22,8 @@ from ingot.compiler.llvm.mathlib import (
     trigonometric,
 )
 from ingot.compiler.llvm.mathlib.c_logarithm import c_log
-from ingot.compiler.llvm.mathlib.integers import integer_power
 from ingot.compiler.llvm.mathlib.number import Number
+from ingot.compiler.llvm.mathlib.powers import integer_power
 from ingot.graph.kernel import WORDS
 
 

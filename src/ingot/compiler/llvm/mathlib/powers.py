@@ -1,14 +1,15 @@
-"""Powers of floating-point numbers: exp(b log(a)), with the logarithm in more than the precision.
+"""Powers: of floating-point numbers as exp(b log(a)), of integers by squaring.
 
-An error of the exponent is multiplied by the exponent, which may be as large as 709, in the result:
-the logarithm needs ten more bits than the type has. For floats all is computed in double. For
-doubles the logarithm is a sum of two.
+An error of the logarithm is multiplied by an exponent that may be as large as 709, so the logarithm
+needs ten more bits than the type has. For floats all is computed in double; for doubles the
+logarithm is a sum of two.
 """
 
 from __future__ import annotations
 
 from math import inf, nan
 
+from ingot.compiler.llvm.code import Code, Register, literal
 from ingot.compiler.llvm.mathlib.arithmetic import Pair, exact_product, fast_sum
 from ingot.compiler.llvm.mathlib.coefficients import (
     EXPONENTIAL,
@@ -29,7 +30,7 @@ from ingot.compiler.llvm.mathlib.number import (
 )
 from ingot.compiler.llvm.mathlib.polynomial import Polynomial
 
-__all__ = ["power", "rsqrt"]
+__all__ = ["integer_power", "power", "rsqrt"]
 
 LOG_2 = 0.6931471805599453
 LOG2_E = 1.4426950408889634
@@ -114,3 +115,25 @@ def _logarithm(x: Number) -> Pair:
 def rsqrt(x: Number) -> Number:
     """1 / sqrt(x). Both operations are correctly rounded: 1.5 ulp together."""
     return 1.0 / square_root(x)
+
+
+def integer_power(code: Code, a: Register, b: Register, unsigned: bool) -> Register:
+    """a to the power of b modulo the width, by squaring; 0 for negative b.
+
+    One step for each bit of b that can matter: odd numbers to the power of 2^(width - 2) are 1, and
+    those of even ones with an exponent of at least the width are 0, which the squares say by
+    themselves.
+    """
+    width = int(a.type[1:])
+    one, zero = literal(a.type, 1), literal(a.type, 0)
+    result, square = one, a
+    for bit in range(width):
+        if bit == width - 1 and not unsigned:
+            break  # the sign
+        selected = code.binary("and", b, Register(str(1 << bit), b.type))
+        taken = code.compare("icmp ne", selected, zero)
+        result = code.binary("mul", result, code.select(taken, square, one))
+        square = code.binary("mul", square, square)
+    if unsigned:
+        return result
+    return code.select(code.compare("icmp slt", b, zero), zero, result)

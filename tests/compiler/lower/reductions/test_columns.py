@@ -7,7 +7,7 @@ import pytest
 from tests.compiler.lower.nests_of_calls import nests_of, numbers, texts_of
 
 import ingot.core as mx
-from ingot.compiler.lower.columns import _width
+from ingot.compiler.lower.reductions.columns import _width
 from ingot.tuning import MAX_TILE_COLUMNS, MIN_COLUMN_TILES, MIN_TILE_COLUMNS
 
 

@@ -13,10 +13,10 @@ from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest.data import Buffer, Carried, Value
 from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step
-from ingot.compiler.lower.columns import Columns
 from ingot.compiler.lower.group import GroupBuilder, Known, Spot
 from ingot.compiler.lower.kernel import Kernel, Lowered
-from ingot.compiler.lower.reductions import Accumulator, Rows
+from ingot.compiler.lower.reductions.accumulators import Accumulator, Rows
+from ingot.compiler.lower.reductions.columns import Columns
 from ingot.graph.shape import size_of
 from ingot.tuning import MAX_UNSPLIT_ELEMENTS, MIN_UNSPLIT_TILES
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ingot.core as mx
-from ingot.nn.layers import activations
+from ingot.nn.layers.activations import functions
 from ingot.nn.module import Module
 
 __all__ = [
@@ -36,10 +36,10 @@ __all__ = [
 
 
 GELU_FUNCTIONS = {
-    "none": activations.gelu,
-    "precise": activations.gelu_approx,
-    "tanh": activations.gelu_approx,
-    "fast": activations.gelu_fast_approx,
+    "none": functions.gelu,
+    "precise": functions.gelu_approx,
+    "tanh": functions.gelu_approx,
+    "fast": functions.gelu_fast_approx,
 }
 
 
@@ -47,28 +47,28 @@ class Sigmoid(Module):
     """`nn.sigmoid` as a layer."""
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.sigmoid(x)
+        return functions.sigmoid(x)
 
 
 class ReLU(Module):
     """`nn.relu` as a layer."""
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.relu(x)
+        return functions.relu(x)
 
 
 class ReLU2(Module):
     """`nn.relu2` as a layer."""
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.relu2(x)
+        return functions.relu2(x)
 
 
 class ReLU6(Module):
     """`nn.relu6` as a layer."""
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.relu6(x)
+        return functions.relu6(x)
 
 
 class LeakyReLU(Module):
@@ -83,7 +83,7 @@ class LeakyReLU(Module):
         self._negative_slope = negative_slope
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.leaky_relu(x, self._negative_slope)
+        return functions.leaky_relu(x, self._negative_slope)
 
 
 class PReLU(Module):
@@ -99,7 +99,7 @@ class PReLU(Module):
         self.weight = mx.full([num_parameters], init)
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.prelu(x, self.weight)
+        return functions.prelu(x, self.weight)
 
 
 class ELU(Module):
@@ -114,7 +114,7 @@ class ELU(Module):
         self._alpha = alpha
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.elu(x, self._alpha)
+        return functions.elu(x, self._alpha)
 
 
 class CELU(Module):
@@ -129,28 +129,28 @@ class CELU(Module):
         self._alpha = alpha
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.celu(x, self._alpha)
+        return functions.celu(x, self._alpha)
 
 
 class SELU(Module):
     """`nn.selu` as a layer."""
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.selu(x)
+        return functions.selu(x)
 
 
 class SiLU(Module):
     """`nn.silu` as a layer."""
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.silu(x)
+        return functions.silu(x)
 
 
 class Mish(Module):
     """`nn.mish` as a layer."""
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.mish(x)
+        return functions.mish(x)
 
 
 class GELU(Module):
@@ -185,21 +185,21 @@ class GLU(Module):
         self.axis = axis
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.glu(x, self.axis)
+        return functions.glu(x, self.axis)
 
 
 class Softplus(Module):
     """`nn.softplus` as a layer."""
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.softplus(x)
+        return functions.softplus(x)
 
 
 class Softsign(Module):
     """`nn.softsign` as a layer."""
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.softsign(x)
+        return functions.softsign(x)
 
 
 class Softshrink(Module):
@@ -214,7 +214,7 @@ class Softshrink(Module):
         self.lambd = lambd
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.softshrink(x, self.lambd)
+        return functions.softshrink(x, self.lambd)
 
 
 class HardShrink(Module):
@@ -229,49 +229,49 @@ class HardShrink(Module):
         self.lambd = lambd
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.hard_shrink(x, self.lambd)
+        return functions.hard_shrink(x, self.lambd)
 
 
 class HardTanh(Module):
     """`nn.hard_tanh` between -1 and 1 as a layer."""
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.hard_tanh(x)
+        return functions.hard_tanh(x)
 
 
 class Hardswish(Module):
     """`nn.hardswish` as a layer."""
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.hardswish(x)
+        return functions.hardswish(x)
 
 
 class LogSigmoid(Module):
     """`nn.log_sigmoid` as a layer."""
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.log_sigmoid(x)
+        return functions.log_sigmoid(x)
 
 
 class Softmax(Module):
     """`nn.softmax` along the last axis as a layer."""
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.softmax(x)
+        return functions.softmax(x)
 
 
 class Softmin(Module):
     """`nn.softmin` along the last axis as a layer."""
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.softmin(x)
+        return functions.softmin(x)
 
 
 class LogSoftmax(Module):
     """`nn.log_softmax` along the last axis as a layer."""
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.log_softmax(x)
+        return functions.log_softmax(x)
 
 
 class Step(Module):
@@ -286,11 +286,11 @@ class Step(Module):
         self.threshold = threshold
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.step(x, self.threshold)
+        return functions.step(x, self.threshold)
 
 
 class Tanh(Module):
     """`nn.tanh` as a layer."""
 
     def __call__(self, x: mx.array) -> mx.array:
-        return activations.tanh(x)
+        return functions.tanh(x)

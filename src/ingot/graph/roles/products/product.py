@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ingot.graph.numerics.blas import is_small
-from ingot.graph.roles.tiled import Tiled
+from ingot.graph.roles.products.tiled import Tiled
 
 __all__ = ["Product"]
 

@@ -14,7 +14,7 @@ from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.group import GroupBuilder, Known, Memory, Spot
 from ingot.compiler.lower.kernel import Kernel
-from ingot.compiler.lower.reductions import Accumulator, Rows, is_written_out
+from ingot.compiler.lower.reductions.accumulators import Accumulator, Rows, is_written_out
 from ingot.graph.roles import Gather, Reduce, View
 from ingot.graph.shape import size_of
 from ingot.tuning import MAX_KEPT_ROW_BYTES, MAX_RECOMPUTED_INSTRUCTIONS, MIN_KEPT_ROW_CAPACITY

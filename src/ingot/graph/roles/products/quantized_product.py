@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ingot.graph.roles.tiled import Tiled
+from ingot.graph.roles.products.tiled import Tiled
 
 __all__ = ["QuantizedProduct"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+from pathlib import Path
 from types import CodeType, FrameType
 
 from ingot import _native
@@ -16,7 +17,7 @@ from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = ["Source", "SourceRecorder", "depth_of_user"]
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE = str(Path(__file__).absolute().parents[2]) + os.sep
 # Programs that use ingot, though they come with it: the tour shows its own lines.
 _PROGRAMS = _PACKAGE + "cli" + os.sep
 

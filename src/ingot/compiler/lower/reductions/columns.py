@@ -14,7 +14,7 @@ from ingot.compiler.forms.nest.data import Buffer, Value
 from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.group import GroupBuilder, Known, Spot
-from ingot.compiler.lower.reductions import Accumulator, is_zero_anyway, lane_count
+from ingot.compiler.lower.reductions.accumulators import Accumulator, is_zero_anyway, lane_count
 from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART
 from ingot.tuning import (
     LANES_TOGETHER,

@@ -1,0 +1,1 @@
+"""Loop nests of reductions: by rows, by columns, and split into partial results."""

@@ -1,0 +1,1 @@
+"""What reports to users consist of: lines of their programs, and tables."""

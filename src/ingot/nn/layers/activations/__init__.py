@@ -1,0 +1,10 @@
+"""Activations, as functions and as layers."""
+
+from ingot.nn.layers.activations import functions, layers
+from ingot.nn.layers.activations.functions import *
+from ingot.nn.layers.activations.layers import *
+
+# Not the names of the two modules, which `nn` would take for its own `layers`.
+__all__: list[str] = []
+__all__ += functions.__all__
+__all__ += layers.__all__
