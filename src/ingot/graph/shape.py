@@ -20,6 +20,7 @@ __all__ = [
     "as_shape",
     "axes_tuple",
     "broadcast_shapes",
+    "contiguous",
     "fill_length",
     "normalize_axes",
     "normalize_axis",
@@ -165,6 +166,16 @@ def normalize_axes(name: str, axes: int | Sequence[int] | None, ndim: int) -> tu
     if len(set(found)) != len(found):
         raise ValueError(f"[{name}] the axes {axes} name one of the {ndim} twice.")
     return found
+
+
+def contiguous(shape: Sequence[int], itemsize: int) -> Shape:
+    """The strides in bytes of an array in row-major order without gaps."""
+    strides = [0] * len(shape)
+    step = itemsize
+    for axis in range(len(shape) - 1, -1, -1):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return tuple(strides)
 
 
 def reshaped_strides(shape: Shape, strides: Shape, target: Shape) -> Shape | None:

@@ -9,9 +9,9 @@ import ingot.core as mx
 from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.fused import lower_group, read_across
-from ingot.compiler.lower.layout import contiguous
 from ingot.compiler.options import Options
 from ingot.compiler.passes.fuse import fuse
+from ingot.graph.shape import contiguous
 
 
 def group_of(function: object, *args: mx.array) -> tuple[Group, dict[Step, tuple[int, ...]]]:

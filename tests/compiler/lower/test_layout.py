@@ -9,8 +9,9 @@ import pytest
 from tests.compiler.compiled_calls import traced
 
 import ingot.core as mx
-from ingot.compiler.lower.layout import contiguous, layout_of_view
+from ingot.compiler.lower.layout import layout_of_view
 from ingot.graph.roles import View
+from ingot.graph.shape import contiguous
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (3, 4), (2, 1, 3), (2, 0, 3)])

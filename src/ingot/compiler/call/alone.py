@@ -14,12 +14,12 @@ import numpy as np
 from ingot import _native
 from ingot._native import Dtype, NativeProgram, Node, array, placeholder
 from ingot.compiler.forms.tape import Step, Tape
-from ingot.compiler.lower.layout import contiguous
 from ingot.compiler.machine.work import About
 from ingot.compiler.pipeline import run_pipeline
 from ingot.graph.dtype import from_numpy
 from ingot.graph.op import apply
 from ingot.graph.roles import Composite, Product, Tiled
+from ingot.graph.shape import contiguous
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import product_engine
 from ingot.tuning import MAX_PROGRAMS_ALONE

@@ -69,22 +69,7 @@ def compile(
     on_recompile: str | None = None,
     verify: bool = False,
 ) -> CompiledFunction:
-    """Compile a function: trace it once, then run one optimised program for each kind of arguments.
-
-    Args:
-        fun: A function of arrays, trees of arrays and constants; trees may hold modules,
-            dataclasses and optimizers. Methods take their object as an input. What it changes in
-            its arguments and captured containers is followed; otherwise it should be pure.
-        inputs: A list, dict or tree of arrays that the function reads besides its arguments.
-        outputs: A list, dict or tree of arrays that the function updates besides what it returns.
-        shapeless: Whether one trace serves all shapes of the inputs. Sizes stay symbolic; where the
-            function really depends on one, a call that changes it is traced again.
-        on_recompile: "warn" or "error" when a signature after the first has to be compiled.
-        verify: Whether every call also runs uncompiled and compares; for bring-up.
-
-    Returns:
-        The compiled function, with the methods `cache_info`, `cache_clear` and `explain`.
-    """
+    """`ingot.core.compile`, which documents the arguments."""
     target = target_of(fun)
     for name, captured in (("inputs", inputs), ("outputs", outputs)):
         if captured is not None and not isinstance(captured, (list, dict, tuple, array)):

@@ -21,12 +21,12 @@ from ingot.compiler.forms.size_code import compiled
 from ingot.compiler.forms.size_text import condition_lines
 from ingot.compiler.forms.sizes import Sizes
 from ingot.compiler.forms.tape import Tape
-from ingot.compiler.lower.layout import contiguous
 from ingot.compiler.machine.work import About
 from ingot.compiler.passes.with_numbers import with_hints, with_numbers
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.run.program import Layouts, Strides, layout_text
 from ingot.compiler.run.shaped_program import AboutShapes, ShapedProgram
+from ingot.graph.shape import contiguous
 from ingot.runtime.compile_log import log
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.profile.profiler import profiled

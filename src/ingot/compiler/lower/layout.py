@@ -6,14 +6,12 @@ value that a view is of.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ingot.compiler.forms.tape import Step
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.roles import View
-from ingot.graph.shape import size_of
+from ingot.graph.shape import contiguous, size_of
 
-__all__ = ["Layout", "contiguous", "layout_of_view"]
+__all__ = ["Layout", "layout_of_view"]
 
 
 @dataclass(frozen=True)
@@ -22,16 +20,6 @@ class Layout:
 
     offset: int
     strides: tuple[int, ...]
-
-
-def contiguous(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """The strides of an array whose elements lie one after the other, row by row."""
-    strides = [0] * len(shape)
-    step = itemsize
-    for axis in range(len(shape) - 1, -1, -1):
-        strides[axis] = step
-        step *= max(shape[axis], 1)
-    return tuple(strides)
 
 
 def layout_of_view(step: Step, strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]] | None:

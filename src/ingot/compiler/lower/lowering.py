@@ -24,7 +24,7 @@ from ingot.compiler.forms.size import surely_equal
 from ingot.compiler.forms.tape import LengthStep, Step
 from ingot.compiler.lower.fused import lower_group, read_across
 from ingot.compiler.lower.kernel import Lowered, outputs_of
-from ingot.compiler.lower.layout import contiguous, layout_of_view
+from ingot.compiler.lower.layout import layout_of_view
 from ingot.compiler.lower.materialise import copy_of
 from ingot.compiler.lower.products.choose import lower_product
 from ingot.compiler.lower.scatter import lower_scatter
@@ -32,7 +32,7 @@ from ingot.compiler.options import Options, Strides
 from ingot.graph.numerics.blas import has_gemm, product_of
 from ingot.graph.outputs import Output, output_ops
 from ingot.graph.roles import Assemble, Map, Product, Scatter
-from ingot.graph.shape import size_of
+from ingot.graph.shape import contiguous, size_of
 from ingot.runtime.progress import working
 
 __all__ = ["lower"]

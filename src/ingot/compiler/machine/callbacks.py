@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ingot.compiler.lower.layout import contiguous
 from ingot.compiler.machine.views import view_at
 from ingot.graph.dtype import float32
 from ingot.graph.op import Op
+from ingot.graph.shape import contiguous
 
 __all__ = ["View", "checking", "finishing", "host", "length_value", "number_table", "viewer"]
 

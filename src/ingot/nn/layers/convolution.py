@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import ingot.core as mx
@@ -184,6 +185,7 @@ class _TransposedConvolution(_Convolution):
     """What the transposed convolutions share."""
 
     _dimensions: int
+    _function: Callable[..., mx.array]
     _options = (*_Convolution._options, "output_padding")
 
     def __init__(
@@ -209,6 +211,12 @@ class _TransposedConvolution(_Convolution):
         self.dilation = dilation
         self.output_padding = output_padding
 
+    def __call__(self, x: mx.array) -> mx.array:
+        y = self._function(
+            x, self.weight, self.stride, self.padding, self.dilation, self.output_padding
+        )
+        return self._with_bias(y)
+
 
 class ConvTranspose1d(_TransposedConvolution):
     """A transposed convolution over signals of shape (N, L, C): the adjoint of a `Conv1d`.
@@ -225,13 +233,7 @@ class ConvTranspose1d(_TransposedConvolution):
     """
 
     _dimensions = 1
-
-    def __call__(self, x: mx.array) -> mx.array:
-        return self._with_bias(
-            mx.conv_transpose1d(
-                x, self.weight, self.stride, self.padding, self.dilation, self.output_padding
-            )
-        )
+    _function = staticmethod(mx.conv_transpose1d)
 
 
 class ConvTranspose2d(_TransposedConvolution):
@@ -249,13 +251,7 @@ class ConvTranspose2d(_TransposedConvolution):
     """
 
     _dimensions = 2
-
-    def __call__(self, x: mx.array) -> mx.array:
-        return self._with_bias(
-            mx.conv_transpose2d(
-                x, self.weight, self.stride, self.padding, self.dilation, self.output_padding
-            )
-        )
+    _function = staticmethod(mx.conv_transpose2d)
 
 
 class ConvTranspose3d(_TransposedConvolution):
@@ -273,10 +269,4 @@ class ConvTranspose3d(_TransposedConvolution):
     """
 
     _dimensions = 3
-
-    def __call__(self, x: mx.array) -> mx.array:
-        return self._with_bias(
-            mx.conv_transpose3d(
-                x, self.weight, self.stride, self.padding, self.dilation, self.output_padding
-            )
-        )
+    _function = staticmethod(mx.conv_transpose3d)

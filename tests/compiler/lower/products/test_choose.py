@@ -6,8 +6,8 @@ from tests.compiler.compiled_calls import traced
 from tests.compiler.lower.nests_of_calls import numbers
 
 import ingot.core as mx
-from ingot.compiler.lower.layout import contiguous
 from ingot.compiler.lower.products.choose import lower_product
+from ingot.graph.shape import contiguous
 
 
 def test_other_ops_have_no_nests() -> None:

@@ -44,6 +44,7 @@ from ingot.graph.dtype import (
     int64,
     is_inexact,
 )
+from ingot.graph.shape import contiguous
 
 __all__ = ["NestBuilder", "Words"]
 
@@ -148,12 +149,8 @@ class NestBuilder:
         return found
 
     def stack(self, name: str, dtype: Dtype, shape: Sequence[int], origin: Any = None) -> Buffer:
-        """Memory on the stack, row by row."""
-        strides: list[int] = []
-        distance = dtype.size
-        for length in reversed(shape):
-            strides.insert(0, distance)
-            distance *= length
+        """Memory on the stack, in row-major order."""
+        strides = contiguous(shape, dtype.size)
         return self.buffer(name, dtype, shape, strides, None, origin=origin)
 
     def symbol(self, name: str) -> Symbol:

@@ -32,6 +32,7 @@ from ingot.compiler.forms.nest.data import (
     Value,
 )
 from ingot.compiler.forms.nest.traversal import statements
+from ingot.graph.shape import contiguous
 
 __all__ = [
     "RewriteError",
@@ -206,16 +207,12 @@ def pack(nest: Nest, loop: Loop, load: Load) -> Nest:
     bounds = [bound for each in axes for bound in (each.begin, *each.ends)]
     _require(not any(own & x.terms.keys() for x in bounds), "the lengths vary")
     lengths = [_constant_length(each) for each in axes]
-    size = load.dtype.size
-    strides: list[int] = []
-    for length in reversed(lengths):
-        strides.insert(0, size)
-        size *= length
+    strides = contiguous(lengths, load.dtype.size)
     stores = [x for x in statements(loop.body) if isinstance(x, (Store, CopyBlock))]
     shared = any(_may_share(load.buffer, _buffers(x)) for x in stores)
     _require(not shared and load.lanes == 1, "the buffer is written in the loop, or read in lanes")
     name = f"packed{len(nest.buffers)}"
-    memory = Buffer(name, load.dtype, tuple(lengths), tuple(strides), None, 0, load.buffer.origin)
+    memory = Buffer(name, load.dtype, tuple(lengths), strides, None, 0, load.buffer.origin)
     copy = Copy()
 
     def packed(loop: Loop) -> Body:

@@ -9,10 +9,9 @@ from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer
 from ingot.compiler.forms.size import Number
 from ingot.compiler.forms.tape import Step
-from ingot.compiler.lower.layout import contiguous
 from ingot.compiler.lower.products.numbers import Numbers
 from ingot.graph.dtype import uint32
-from ingot.graph.shape import size_of
+from ingot.graph.shape import contiguous, size_of
 
 __all__ = ["Matrices", "Product", "product_of"]
 

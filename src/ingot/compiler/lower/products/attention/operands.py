@@ -14,9 +14,9 @@ from ingot.compiler.forms.nest.data import Buffer, Constant, Repeated, Value
 from ingot.compiler.forms.size import is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, Lowered, kernel_of
-from ingot.compiler.lower.layout import contiguous
 from ingot.compiler.lower.products.register_tile import lanes_of
 from ingot.graph.dtype import float16, float32
+from ingot.graph.shape import contiguous
 from ingot.runtime.processor import vector_registers
 from ingot.tuning import ATTENTION_KEY_BLOCK
 

@@ -28,6 +28,7 @@ from ingot.compiler.lower.products.convolution.windows import (
     input_buffer,
 )
 from ingot.compiler.lower.products.register_tile import Tile, TileShape, accumulate, lanes_of
+from ingot.graph.shape import contiguous
 from ingot.runtime.processor import vector_registers
 from ingot.tuning import MAX_GRADIENT_PIXELS, MAX_PARTIAL_FILTER_BYTES, MIN_CONVOLUTION_TASKS
 
@@ -35,7 +36,7 @@ __all__ = ["PartialSums", "add_partial_sums", "correlate_by_filters"]
 
 
 class PartialSums(NamedTuple):
-    """Sums in scratch memory: (parts, *shape), of which the last axis lies together."""
+    """Partial sums in scratch memory, of shape (parts, *shape), contiguous."""
 
     dtype: Dtype
     parts: int
@@ -45,9 +46,7 @@ class PartialSums(NamedTuple):
     def buffer(self, builder: NestBuilder, argument: int) -> Buffer:
         """The sums as memory of an argument."""
         shape = (self.parts, *self.shape)
-        strides = [self.dtype.size]
-        for length in reversed(shape[1:]):
-            strides.insert(0, strides[0] * length)
+        strides = contiguous(shape, self.dtype.size)
         return builder.buffer("sums", self.dtype, shape, strides, argument, self.offset)
 
     @property

@@ -25,6 +25,7 @@ from ingot.compiler.lower.products.convolution.windows import (
     input_buffer,
 )
 from ingot.compiler.lower.products.register_tile import Tile, TileShape, accumulate, lanes_of
+from ingot.graph.shape import contiguous
 from ingot.runtime.processor import vector_registers
 from ingot.tuning import DEPTHWISE_VECTORS, MAX_CONVOLUTION_PIXELS, MIN_CONVOLUTION_TASKS
 
@@ -199,9 +200,7 @@ def _write(
 def _weights(builder: NestBuilder, plain: Plain, argument: int, offset: int) -> Buffer:
     """The packed filters in scratch memory: (chunks, *taps, channels)."""
     shape = (plain.groups, *[axis.taps for axis in plain.axes], pitch_of(plain))
-    strides = [plain.dtype.size]
-    for length in reversed(shape[1:]):
-        strides.insert(0, strides[0] * length)
+    strides = contiguous(shape, plain.dtype.size)
     return builder.buffer("weights", plain.dtype, shape, strides, argument, offset)
 
 

@@ -15,6 +15,7 @@ from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, kernel_of
 from ingot.compiler.lower.products.convolution.plain import Plain, given_lanes
 from ingot.compiler.lower.products.register_tile import lanes_of
+from ingot.graph.shape import contiguous
 
 __all__ = ["pack_filters", "packed_filters"]
 
@@ -25,10 +26,7 @@ def packed_filters(
     """Panels of packed filters, (groups, panels, rows, columns), in scratch memory."""
     panels = -(-plain.outputs // columns)
     shape = (plain.groups, panels, plain.depth, columns)
-    size = plain.dtype.size
-    strides = [size]
-    for length in reversed(shape[1:]):
-        strides.insert(0, strides[0] * length)
+    strides = contiguous(shape, plain.dtype.size)
     return builder.buffer("panels", plain.dtype, shape, strides, argument, offset)
 
 

@@ -24,6 +24,7 @@ from ingot.compiler.lower.products.convolution.windows import (
     input_buffer,
 )
 from ingot.compiler.lower.products.register_tile import Tile, TileShape, accumulate, lanes_of
+from ingot.graph.shape import contiguous
 from ingot.tuning import MAX_CONVOLUTION_PIXELS, MIN_CONVOLUTION_TASKS
 
 __all__ = ["convolve_narrow", "is_narrow"]
@@ -133,9 +134,7 @@ def _write(
 def _weights(builder: NestBuilder, plain: Plain, argument: int, offset: int) -> Buffer:
     """The packed filters in scratch memory: (groups, outputs, *taps, channels)."""
     shape = plain.filters.layout.shape
-    strides = [plain.dtype.size]
-    for length in reversed(shape[1:]):
-        strides.insert(0, strides[0] * length)
+    strides = contiguous(shape, plain.dtype.size)
     return builder.buffer("weights", plain.dtype, shape, strides, argument, offset)
 
 
