@@ -28,7 +28,7 @@ from ingot.compiler.lower.products.register_tile import Tile, TileShape, accumul
 from ingot.runtime.processor import vector_registers
 from ingot.tuning import MAX_CONVOLUTION_PIXELS, MIN_CONVOLUTION_TASKS
 
-__all__ = ["convolution_columns", "convolve"]
+__all__ = ["convolution_columns", "convolve", "tile_shape", "window_sums"]
 
 
 def convolve(plain: Plain, steps: tuple[Step, Step], offset: int) -> Kernel | None:
@@ -38,7 +38,7 @@ def convolve(plain: Plain, steps: tuple[Step, Step], offset: int) -> Kernel | No
     blocks = _blocks(plain)
     if blocks is None:
         return None
-    shape = _tile_shape(plain, blocks.pixels)
+    shape = tile_shape(plain, blocks.pixels)
     builder = NestBuilder()
     source = input_buffer(builder, plain, 0)
     panels = packed_filters(builder, plain, shape.columns, 1, offset)
@@ -72,7 +72,8 @@ def _vectors(plain: Plain) -> int:
     return min(range(1, most + 1), key=lambda v: (-(-needed // v) * v, -(-needed // v)))
 
 
-def _tile_shape(plain: Plain, pixels: int) -> TileShape:
+def tile_shape(plain: Plain, pixels: int) -> TileShape:
+    """The tile for so many rows of windows and a panel of filters."""
     vectors = _vectors(plain)
     # accumulators, a register for each vector of the right operand and one for the left one
     most = max(1, min(14, (vector_registers() - 1 - vectors) // vectors))
@@ -113,19 +114,20 @@ def _panel(
             last = block.pixels - 1
             numbers = [affine(builder.multiple(0, n, last, by=1)) for n in numbers]
         pixels = [block.pixel(number) for number in numbers]
-        tile = _sums(builder, plain, shape, field, panels, pixels, at)
+        tile = window_sums(builder, plain, shape, field, panels, pixels, at)
         _write(builder, plain, tile, block, results, pixels, at)
 
 
-def _sums(
+def window_sums(
     builder: NestBuilder,
     plain: Plain,
     shape: TileShape,
     field: Field,
     panels: Buffer,
     pixels: Sequence[Spot],
-    at: tuple[Index, Index],
+    at: tuple[Index, Index] | tuple[Affine, Affine],
 ) -> Tile:
+    """The sums of some pixels of a block and a panel of packed filters, tap by tap."""
     axes, channels = plain.axes, plain.channels
     last = axes[-1]
     # windows without gaps: taps and channels of the last axis are one range

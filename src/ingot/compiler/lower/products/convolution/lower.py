@@ -25,6 +25,7 @@ from ingot.compiler.lower.products.convolution.plain import (
     Plain,
     plain_correlations,
 )
+from ingot.compiler.lower.products.convolution.winograd import convolve_winograd, is_winograd
 from ingot.graph.dtype import is_floating
 from ingot.graph.roles import Correlation, CorrelationByFilters
 
@@ -112,6 +113,10 @@ def _plain_kernels(plain: Plain, step: Step, offset: int) -> Lowered | None:
             return found
     if is_narrow(plain):
         found = convolve_narrow(plain, (x, filters, step), offset)
+        if found is not None:
+            return found
+    if is_winograd(plain):
+        found = convolve_winograd(plain, (x, filters, step), offset)
         if found is not None:
             return found
     columns = convolution_columns(plain)
