@@ -146,22 +146,11 @@ def _transform_filters(plain: Plain, columns: int, offsets: tuple[int, int]) -> 
     with builder.parallel((groups, panels, channels), columns * PRODUCTS) as indices:
         group, panel, channel = map(affine, indices)
         for column in range(0, columns, lanes):
-            filters: list[list[Value]] = [
-                [
-                    builder.load_lanes(
-                        source,
-                        (
-                            group,
-                            panel,
-                            channel + (down * TAPS + along) * plain.channels,
-                            affine(column),
-                        ),
-                        lanes,
-                    )
-                    for along in range(TAPS)
-                ]
-                for down in range(TAPS)
+            taps: list[Value] = [
+                builder.load_lanes(source, (group, panel, row + channel, affine(column)), lanes)
+                for row in rows
             ]
+            filters = [taps[first : first + TAPS] for first in range(0, TAPS * TAPS, TAPS)]
             for number, value in enumerate(_flat(of_filters(builder, filters))):
                 at = (group, panel, affine(number), channel, affine(column))
                 builder.store(value, target, at)
