@@ -311,6 +311,19 @@ def test_the_worst_of_a_group_is_against_the_best_peer() -> None:
     ]
 
 
+def test_the_geometric_mean_and_the_worst_ratio_are_against_the_best_peers() -> None:
+    entries = [
+        entry("first", ingot=1.0, jax_jit=2.0, mlx=8.0),
+        entry("second", "odd sizes", ingot=4.0, jax_jit=2.0, numpy_memcpy=1.0),
+        entry("third", ingot=8.0, fast=1.0),  # no library that counts
+    ]
+    said = report.closing_lines({"benchmarks": entries, "busy": None, "interrupted_before": []})
+    assert (
+        "against the best peer of each of 2: geometric mean 1, worst 2 (the second, jax jit)"
+        in said
+    )
+
+
 def test_markdown_has_a_row_for_each_benchmark_and_group() -> None:
     described = {
         "processor": "A processor",

@@ -355,6 +355,8 @@ MAX_SCALAR_BITS = 8
 # Values and sorted numbers from which on values are looked up in ascending order: sorting them
 # first costs less than the cache misses of looking them up as they come. No benchmark.
 MIN_SORTED_LOOKUPS = 10_000
+# Elements among which ranks are found that are worth a thread: about 15 us of work. top_k.
+SELECTION_GRAIN = 1 << 14
 # Elements of rows that are sorted faster as they are than packed with their positions. No
 # benchmark.
 MAX_UNPACKED_ROW = 64
@@ -388,4 +390,5 @@ NATIVE = (
     "MIN_FUSED_ELEMENTS",
     "MIN_FUSED_NODE_ELEMENTS",
     "ORDERED_SUM_COLUMNS",
+    "SELECTION_GRAIN",
 )

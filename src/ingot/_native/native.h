@@ -206,6 +206,7 @@ int ingot_add_pack(PyObject *module);
 int ingot_add_machine_code(PyObject *module);
 int ingot_add_pool(PyObject *module);
 int ingot_add_top_k(PyObject *module);
+int ingot_add_rows(PyObject *module);
 int ingot_add_list_search(PyObject *module);
 int ingot_add_product(PyObject *module);
 int ingot_add_ordered_sum(PyObject *module);

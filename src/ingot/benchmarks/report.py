@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from statistics import geometric_mean
 from typing import Any
 
 from ingot.benchmarks import machine
@@ -21,6 +22,7 @@ _UNITS = {
 # The columns of the Markdown table, by the libraries in them; limits are in the last one.
 _COLUMNS = {"MLX": ("mlx",), "JAX": ("jax",), "PyTorch": ("torch",)}
 _OTHERS = "others and limits"
+_PEERS = ("mlx", "jax", "torch", "faiss")
 
 
 def lines(entry: Entry) -> list[str]:
@@ -61,6 +63,7 @@ def closing_lines(report: dict[str, Any]) -> list[str]:
             f"worst of {worst['count']} {worst['group']} against the best peer: "
             f"{worst['ratio']:.3g} ({worst['title']}, {worst['against']})"
         )
+    said.extend(_overall(entries))
     judged = [row for entry in entries for row in entry["comparisons"] if row["target"] is not None]
     missed = [row for row in judged if row["met"] is False]
     unknown = [row for row in judged if row["met"] is None]
@@ -173,6 +176,28 @@ def _hardest(entry: Entry) -> dict[str, Any] | None:
     """The comparison with the best peer; None where there is none to compare with."""
     rows = [row for row in entry["comparisons"] if row["ratio"] is not None]
     return max(rows, key=_excess) if rows else None
+
+
+def _overall(entries: Iterable[Entry]) -> list[str]:
+    """The mean and the worst ratio to the best other library, over the benchmarks that have one."""
+    found: list[tuple[float, str, str]] = []
+    for entry in entries:
+        rows = [
+            row
+            for row in entry["comparisons"]
+            if row["ratio"] and library_of(row["against"]) in _PEERS
+        ]
+        if rows:
+            row = max(rows, key=_excess)
+            found.append((row["ratio"], entry["title"], row["against"]))
+    if not found:
+        return []
+    mean = geometric_mean(ratio for ratio, _, _ in found)
+    worst, title, against = max(found)
+    return [
+        f"against the best peer of each of {len(found)}: geometric mean {mean:.3g}, "
+        f"worst {worst:.3g} ({title}, {against})"
+    ]
 
 
 def _missing(entries: Iterable[Entry]) -> tuple[list[tuple[str, str, str]], list[str]]:

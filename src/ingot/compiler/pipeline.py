@@ -27,6 +27,7 @@ from ingot.compiler.options import Options, SimplifyReport, Strides
 from ingot.compiler.passes.expand import expand
 from ingot.compiler.passes.fuse import fuse
 from ingot.compiler.passes.late_casts import late_casts
+from ingot.compiler.passes.narrow import narrow
 from ingot.compiler.passes.simplify import simplify
 from ingot.compiler.plan.planning import plan
 from ingot.compiler.run.program import ForLayout, Program
@@ -67,6 +68,7 @@ _NO_SIMPLIFY, _NO_FUSE = (CompileMode.no_simplify,), (CompileMode.no_fuse,)
 
 PASSES = (
     Pass("simplify", Tape, Tape, simplify, "simplify", _NO_SIMPLIFY),
+    Pass("narrow", Tape, Tape, narrow, "simplify", _NO_SIMPLIFY),
     Pass("expand", Tape, Tape, expand, "fuse", _NO_FUSE),
     Pass("late casts", Tape, Tape, late_casts, "fuse", _NO_FUSE),
     Pass("fuse", Tape, Schedule, fuse, "fuse"),

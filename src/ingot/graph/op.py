@@ -91,6 +91,18 @@ class Op:
         """
         return None
 
+    def narrowed(self, view: Op, shape: Any) -> Op | None:
+        """An op of the same inputs that computes just what a view of the result, which has that
+        shape, shows; None if the whole result is as quick.
+        """
+        return None
+
+    def only_output(self, index: int) -> Op | None:
+        """An op of the same inputs that computes just one of several outputs; None if all of them
+        are as quick.
+        """
+        return None
+
     # Ops without fields inherit these: two of a class are equal. So do ops that are declared with
     # eq=False, each of which equals itself only.
 

@@ -15,7 +15,18 @@ from ingot.benchmarks.benchmark import Setup
 from ingot.benchmarks.libraries import load
 from ingot.benchmarks.suite.functions import Function
 
-__all__ = ["COMPILERS", "Input", "compilers", "jax", "lazy", "memcpy", "numbers", "numpy", "torch"]
+__all__ = [
+    "COMPILERS",
+    "Input",
+    "compilers",
+    "jax",
+    "lazy",
+    "memcpy",
+    "numbers",
+    "numpy",
+    "own_words",
+    "torch",
+]
 
 Shape = tuple[int, ...]
 
@@ -123,3 +134,31 @@ def compilers(function: Function, of: Input, *peers: str) -> dict[str, Setup]:
         "torch compile": partial(torch, function, of, True),
     }
     return {name: setup for name, setup in setups.items() if name == "ingot" or name in peers}
+
+
+def own_words(
+    arrays: Callable[[], tuple[Any, ...]], ingot: Function, jax: Function, torch: Function
+) -> dict[str, Setup]:
+    """Contenders of work that each library has words of its own for: functions of its module and of
+    some arrays. Those of ingot and JAX are compiled.
+    """
+
+    def of_ingot() -> Callable[[], Any]:
+        mx = load("ingot")
+        inputs = [mx.array(each) for each in arrays()]
+        mx.eval(inputs)
+        run = mx.compile(partial(ingot, mx))
+        return lambda: mx.eval(run(*inputs))
+
+    def of_jax() -> Callable[[], Any]:
+        module = load("jax")
+        inputs = [module.numpy.asarray(each) for each in arrays()]
+        run = module.jit(partial(jax, module))
+        return lambda: module.block_until_ready(run(*inputs))
+
+    def of_torch() -> Callable[[], Any]:
+        module = load("torch")
+        inputs = [module.from_numpy(each) for each in arrays()]
+        return lambda: torch(module, *inputs)
+
+    return {"ingot": of_ingot, "jax jit": of_jax, "torch": of_torch}

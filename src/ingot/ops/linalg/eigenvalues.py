@@ -17,7 +17,7 @@ from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.libraries import prepare_blas, scipy_linalg
-from ingot.graph.op import apply
+from ingot.graph.op import Op, apply
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.shape import Shape
 from ingot.ops.elementwise.casting import astype
@@ -63,6 +63,9 @@ class SymmetricEigen(MatrixOp):
             if in_own_precision(x):
                 return by_matrix(_symmetric_solver(not self.lower), columns)
             return tuple(np.linalg.eigh(columns, "U" if self.lower else "L"))
+
+    def only_output(self, index: int) -> Op | None:
+        return SymmetricEigenvalues(self.lower) if index == 0 else None
 
     def vjp(
         self, cotangent: tuple[array | None, ...], out: tuple[array, ...], x: array
@@ -140,6 +143,9 @@ class Eigen(MatrixOp):
             else:
                 values, vectors = np.linalg.eig(x)
         return values.astype(np.complex64), vectors.astype(np.complex64)
+
+    def only_output(self, index: int) -> Op | None:
+        return Eigenvalues() if index == 0 else None
 
     def vjp(
         self, cotangent: tuple[array | None, ...], out: tuple[array, ...], x: array

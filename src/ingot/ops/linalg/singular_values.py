@@ -18,7 +18,7 @@ from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.libraries import prepare_blas, scipy_linalg
-from ingot.graph.op import apply
+from ingot.graph.op import Op, apply
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.shape import Shape
 from ingot.ops.elementwise.complex_numbers import imag, real
@@ -79,6 +79,9 @@ class SVD(MatrixOp):
 
     def evaluate(self, x: np.ndarray) -> Any:
         return _decomposed(x, self.full)
+
+    def only_output(self, index: int) -> Op | None:
+        return SingularValues() if index == 1 else None
 
     def vjp(
         self, cotangent: tuple[array | None, ...], out: tuple[array, ...], x: array

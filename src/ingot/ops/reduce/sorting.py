@@ -18,14 +18,16 @@ from ingot.graph.device import StreamLike
 from ingot.graph.dtype import float32, is_inexact, uint32
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.numerics.blocks import longest_axis
-from ingot.graph.op import apply
+from ingot.graph.op import Op, apply
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, normalize_axis, shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import isnan, where
 from ingot.ops.index.along_axis import take_along_axis
+from ingot.ops.internal.selection import part_of_partition, selected
 from ingot.ops.internal.summation import without_bfloat16
 from ingot.ops.reduce.axes import Axis, as_int, flattened, joined_axes, reduced_axes
+from ingot.ops.reduce.reduction import any as any_of
 from ingot.ops.reduce.scan import section
 from ingot.ops.shape.movement import require_array, reshape
 from ingot.ops.shape.slicing import broadcast_batch
@@ -128,8 +130,10 @@ class Partition(_Rearrangement):
     axis: int
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
-        divided = np.partition(without_bfloat16(x), self.kth, self.axis)
-        return divided.astype(x.dtype, copy=False)
+        return selected(x, self.axis, self.kth, (0, x.shape[self.axis]), positions=False)
+
+    def narrowed(self, view: Op, shape: Shape) -> Op | None:
+        return part_of_partition(self.kth, self.axis, False, view, shape)
 
     def ranked(self, a: array, out: array) -> array:
         return take_along_axis(a, self.order(out), self.axis)
@@ -179,7 +183,10 @@ class ArgPartition(_Order):
     axis: int
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
-        return np.argpartition(without_bfloat16(x), self.kth, self.axis).astype(np.uint32)
+        return selected(x, self.axis, self.kth, (0, x.shape[self.axis]), positions=True)
+
+    def narrowed(self, view: Op, shape: Shape) -> Op | None:
+        return part_of_partition(self.kth, self.axis, True, view, shape)
 
 
 @dataclass(frozen=True)
@@ -338,15 +345,21 @@ def median(
         raise ValueError(
             f"[median] shape {shape_text(a.shape)} has no elements along axis {axes[0]}."
         )
-    ordered = apply(Sort(last), rows, stream=stream)
     half = length // 2
-    middle = section(ordered, last, half, half + 1, stream)
+    middle = _of_rank(rows, half, stream)
     if length % 2 == 0:
-        middle = (section(ordered, last, half - 1, half, stream) + middle) * 0.5
-    largest = section(ordered, last, length - 1, length, stream)
-    result = where(isnan(largest, stream=stream), nan, middle)
+        middle = (_of_rank(rows, half - 1, stream) + middle) * 0.5
+    some_nan = any_of(isnan(rows, stream=stream), last, keepdims=True, stream=stream)
+    result = where(some_nan, nan, middle)
     kept = [1 if position in axes else n for position, n in enumerate(a.shape)]
     return reshape(result, kept if keepdims else rows.shape[:-1], stream=stream)
+
+
+def _of_rank(rows: array, rank: int, stream: StreamLike) -> array:
+    """The element of each row that sorting would put at index `rank`."""
+    last = rows.ndim - 1
+    divided = apply(Partition(rank, last), rows, stream=stream)
+    return section(divided, last, rank, rank + 1, stream)
 
 
 def searchsorted(

@@ -5,10 +5,14 @@ from ingot.benchmarks.suite.kernels import (
     attention,
     convolution,
     kernels,
+    linear_algebra,
     matmul,
     quantized,
     random_numbers,
     reductions,
+    scans,
+    scatters,
+    selection,
     variations,
 )
 
@@ -16,9 +20,13 @@ __all__ = [
     "attention",
     "convolution",
     "kernels",
+    "linear_algebra",
     "matmul",
     "quantized",
     "random_numbers",
     "reductions",
+    "scans",
+    "scatters",
+    "selection",
     "variations",
 ]

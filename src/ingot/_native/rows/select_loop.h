@@ -1,0 +1,193 @@
+/* Selection among keys of one type: select.c includes this for each KEY, with NAME(x) to tell its functions apart. */
+
+static int NAME(compare)(const void *a, const void *b) {
+    KEY x = *(const KEY *)a, y = *(const KEY *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Reorders keys until the one of that rank is where sorting would put it, and returns it. */
+static KEY NAME(quickselect)(KEY *keys, int64_t count, int64_t rank) {
+    int64_t low = 0, high = count - 1;
+    while (low < high) {
+        KEY first = keys[low], middle = keys[low + (high - low) / 2], last = keys[high];
+        KEY smaller = first < middle ? first : middle, larger = first < middle ? middle : first;
+        KEY pivot = last < smaller ? smaller : last > larger ? larger : last;
+        int64_t left = low, right = high;
+        while (left <= right) {
+            while (keys[left] < pivot)
+                left++;
+            while (keys[right] > pivot)
+                right--;
+            if (left <= right) {
+                KEY moved = keys[left];
+                keys[left++] = keys[right];
+                keys[right--] = moved;
+            }
+        }
+        if (rank <= right)
+            high = right;
+        else if (rank >= left)
+            low = left;
+        else
+            break;
+    }
+    return keys[rank];
+}
+
+/* Keys from `low` to `high`, both included, put together at `to`, which may be `keys` itself; returns how many, and through
+ * `less` how many are below them. */
+FOR_EACH_MACHINE
+static int64_t NAME(between_plain)(const KEY *keys, int64_t count, KEY low, KEY high, KEY *to, int64_t *less) {
+    int64_t found = 0, below = 0, i = 0;
+    for (; i + BLOCK <= count; i += BLOCK) {
+        KEY inside = 0, under = 0;
+        for (int64_t j = i; j < i + BLOCK; j++) {
+            under += keys[j] < low;
+            inside += (keys[j] >= low) & (keys[j] <= high);
+        }
+        below += under;
+        if (inside == 0)
+            continue;
+        for (int64_t j = i; j < i + BLOCK; j++) {
+            KEY key = keys[j];
+            to[found] = key;
+            found += (key >= low) & (key <= high);
+        }
+    }
+    for (; i < count; i++) {
+        KEY key = keys[i];
+        below += key < low;
+        to[found] = key;
+        found += (key >= low) & (key <= high);
+    }
+    *less = below;
+    return found;
+}
+
+static int64_t NAME(between)(const KEY *keys, int64_t count, KEY low, KEY high, KEY *to, int64_t *less) {
+#ifdef AVX512
+    if (ingot_has_avx512())
+        return NAME(between_avx512)(keys, count, low, high, to, less);
+#endif
+    return NAME(between_plain)(keys, count, low, high, to, less);
+}
+
+/* Two keys between which that of `rank` most probably is, from a sample of them. */
+static void NAME(bracket)(const KEY *keys, int64_t count, int64_t rank, KEY *low, KEY *high) {
+    KEY sample[SAMPLE];
+    int64_t stride = count / SAMPLE;
+    uint64_t random = 0x9E3779B97F4A7C15;
+    for (int64_t i = 0; i < SAMPLE; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        sample[i] = keys[i * stride + (int64_t)((random >> 33) % (uint64_t)stride)];
+    }
+    double share = (double)rank / (double)count, expected = share * SAMPLE;
+    double margin = 3 * sqrt(expected * (1 - share)) + 3;
+    int64_t left = (int64_t)floor(expected - margin), right = (int64_t)ceil(expected + margin);
+    *low = left < 0 ? KEY_MIN : NAME(quickselect)(sample, SAMPLE, left);
+    *high = right >= SAMPLE ? KEY_MAX : NAME(quickselect)(sample, SAMPLE, right);
+}
+
+/* The same by sorting, if samples keep misleading: adversaries gain no more than a logarithm. */
+static KEY NAME(of_rank_sorted)(const KEY *keys, int64_t count, int64_t rank, KEY *to, int64_t *less) {
+    memcpy(to, keys, (size_t)count * sizeof *keys);
+    qsort(to, (size_t)count, sizeof *keys, NAME(compare));
+    KEY found = to[rank];
+    while (rank > 0 && to[rank - 1] == found)
+        rank--;
+    *less += rank;
+    return found;
+}
+
+/* The key of that rank. Each of the scratch memories has room for all keys; `less` becomes the number of smaller ones. */
+static KEY NAME(of_rank)(const KEY *keys, int64_t count, int64_t rank, KEY *scratch[2], int64_t *less) {
+    *less = 0;
+    for (int round = 0; count > SMALL; round++) {
+        KEY low, high, *to = scratch[round % 2];
+        int64_t below, inside, under;
+        if (round == MAX_ROUNDS)
+            return NAME(of_rank_sorted)(keys, count, rank, to, less);
+        NAME(bracket)(keys, count, rank, &low, &high);
+        inside = NAME(between)(keys, count, low, high, to, &below);
+        if (rank < below) { /* the sample misled: it is one of those below */
+            inside = NAME(between)(keys, count, KEY_MIN, low - 1, to, &under);
+            below = 0;
+        } else if (rank >= below + inside) { /* or above */
+            inside = NAME(between)(keys, count, high + 1, KEY_MAX, to, &below);
+        } else if (low == high) {
+            *less += below;
+            return low;
+        }
+        *less += below;
+        rank -= below;
+        keys = to;
+        count = inside;
+    }
+    KEY *to = scratch[keys == scratch[0]];
+    memcpy(to, keys, (size_t)count * sizeof *keys);
+    KEY found = NAME(quickselect)(to, count, rank);
+    for (int64_t i = 0; i < count; i++)
+        *less += to[i] < found;
+    return found;
+}
+
+/* Positions of the keys less than the pivot (`few`), of the first `equal` that are equal to it (`ties`) and, unless `rest` is
+ * NULL, of the others. Each has room for a vector more. */
+FOR_EACH_MACHINE
+static void NAME(split_plain)(const KEY *keys, int64_t count, KEY pivot, int64_t equal, uint32_t *few, uint32_t *ties,
+                              uint32_t *rest) {
+    int64_t taken = 0, tied = 0, left = 0, i = 0;
+    while (i < count) {
+        if (i + BLOCK <= count) {
+            KEY some = 0;
+            for (int64_t j = i; j < i + BLOCK; j++)
+                some += keys[j] <= pivot;
+            if (some == 0) {
+                if (rest != NULL)
+                    for (int64_t j = 0; j < BLOCK; j++)
+                        rest[left + j] = (uint32_t)(i + j);
+                left += BLOCK;
+                i += BLOCK;
+                continue;
+            }
+        }
+        int64_t end = i + BLOCK < count ? i + BLOCK : count;
+        for (; i < end; i++) {
+            bool is_less = keys[i] < pivot, is_tie = (keys[i] == pivot) & (tied < equal);
+            few[taken] = (uint32_t)i;
+            taken += is_less;
+            ties[tied] = (uint32_t)i;
+            tied += is_tie;
+            if (rest != NULL)
+                rest[left] = (uint32_t)i;
+            left += !(is_less | is_tie);
+        }
+    }
+}
+
+static void NAME(split)(const KEY *keys, int64_t count, KEY pivot, int64_t equal, uint32_t *few, uint32_t *ties,
+                        uint32_t *rest) {
+#ifdef AVX512
+    if (ingot_has_avx512()) {
+        NAME(split_avx512)(keys, count, pivot, equal, few, ties, rest);
+        return;
+    }
+#endif
+    NAME(split_plain)(keys, count, pivot, equal, few, ties, rest);
+}
+
+/* Reverses the order. */
+FOR_EACH_MACHINE
+static void NAME(invert)(KEY *keys, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        keys[i] = ~keys[i];
+}
+
+/* The positions of the `chosen` smallest keys, the largest of them last, and of the others unless `rest` is NULL. */
+static void NAME(divide)(const KEY *keys, int64_t count, int64_t chosen, KEY *scratch[2], uint32_t *few, uint32_t *ties,
+                         uint32_t *rest) {
+    int64_t less;
+    KEY pivot = NAME(of_rank)(keys, count, chosen - 1, scratch, &less);
+    NAME(split)(keys, count, pivot, chosen - less, few, ties, rest);
+    memcpy(few + less, ties, (size_t)(chosen - less) * sizeof *few);
+}

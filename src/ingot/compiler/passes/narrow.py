@@ -1,0 +1,54 @@
+"""Narrow: ops of which only a part is read compute just that part.
+
+What comes in is a simplified tape; what goes out is one with the same results in which an op whose
+only reader is a view gives way to one that computes what the view shows, if the op has such a form
+(`Op.narrowed`): the positions of the largest elements without those of all others. An op with
+several outputs of which one is read gives way to one that computes that alone (`Op.only_output`):
+singular values without vectors.
+"""
+
+from __future__ import annotations
+
+from ingot.compiler.forms.tape import Step, Tape
+from ingot.compiler.options import Options
+from ingot.graph.outputs import Output
+from ingot.graph.roles import View
+
+__all__ = ["narrow"]
+
+
+def narrow(tape: Tape, options: Options) -> Tape:
+    """The tape without what nobody reads of results."""
+    users = tape.users()
+    live_out = set(tape.outputs)
+    replaced: dict[Step, Step] = {}
+    dropped: set[Step] = set()
+    for step in tape.steps:
+        kept = step.with_inputs([replaced[source] for source in step.inputs])
+        if step.inputs and step.inputs[0] not in live_out:
+            whole = step.inputs[0]
+            found = _part(step, whole, users[whole])
+            if found is not None:
+                dropped.add(whole)
+                kept = found.with_inputs([replaced[source] for source in whole.inputs])
+        replaced[step] = kept
+    if not dropped:
+        return tape
+    steps = [replaced[step] for step in tape.steps if step not in dropped]
+    outputs = [replaced[step] for step in tape.outputs]
+    return Tape(tape.inputs, outputs, steps, tape.names)
+
+
+def _part(reader: Step, whole: Step, users: list[Step]) -> Step | None:
+    """What the only reader of a step takes of it, as a step of its own."""
+    if whole.op is None or any(user is not reader for user in users):
+        return None
+    if isinstance(reader.op, Output):
+        op = whole.op.only_output(reader.op.index)
+    elif isinstance(reader.op, View):
+        op = whole.op.narrowed(reader.op, whole.shape)
+    else:
+        return None
+    if op is None:
+        return None
+    return Step(op, whole.inputs, reader.shape, reader.dtype, whole.stream, whole.source)

@@ -1,0 +1,87 @@
+"""How selection evaluates: rows rearranged around an element of given rank, or a range of that.
+
+Comes in: a NumPy array, an axis, a rank and the indices along the axis that are wanted. Goes out:
+the elements, or positions, that a partition has there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ingot._native import Dtype, array, select_rows
+from ingot.graph.dtype import from_numpy, uint32
+from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.op import Op, no_rule
+from ingot.graph.roles import Host
+from ingot.graph.shape import Shape, size_of
+from ingot.ops.internal.positions import IN_PROGRAMS
+from ingot.ops.shape.slicing import Slice
+
+__all__ = ["PartOfPartition", "part_of_partition", "selected"]
+
+
+@dataclass(frozen=True)
+class PartOfPartition(Host):
+    """Some indices along `axis` of a partition, as elements or positions."""
+
+    kth: int
+    axis: int
+    begin: int
+    end: int
+    positions: bool
+
+    why_host = "it is computed row by row, by native code"
+
+    def infer(self, x: array) -> tuple[Shape, Dtype]:
+        shape = (*x.shape[: self.axis], self.end - self.begin, *x.shape[self.axis + 1 :])
+        return shape, uint32 if self.positions else x.dtype
+
+    def evaluate(self, x: np.ndarray) -> np.ndarray:
+        return selected(x, self.axis, self.kth, (self.begin, self.end), self.positions)
+
+    vjp = no_rule(IN_PROGRAMS)
+    jvp = no_rule(IN_PROGRAMS)
+    vmap = no_rule(IN_PROGRAMS)
+
+
+def part_of_partition(
+    kth: int, axis: int, positions: bool, view: Op, shape: Shape
+) -> PartOfPartition | None:
+    """What a slice along the axis of a partition shows, as an op on the elements."""
+    if not isinstance(view, Slice) or view.dropped or set(view.strides) != {1}:
+        return None
+    bounds = list(zip(view.start, view.stop, shape, strict=True))
+    if any(type(number) is not int for bound in bounds for number in bound):
+        return None  # sizes that are not known
+    begin, end, _ = bounds.pop(axis)
+    if any((start, stop) != (0, length) for start, stop, length in bounds):
+        return None
+    return PartOfPartition(kth, axis, begin, end, positions)
+
+
+def selected(
+    x: np.ndarray, axis: int, kth: int, wanted: tuple[int, int], positions: bool
+) -> np.ndarray:
+    """Indices `wanted[0]` to before `wanted[1]` of a partition around rank `kth` along an axis."""
+    begin, end = wanted
+    if x.dtype.kind == "c" or x.shape[axis] > np.iinfo(np.uint32).max:
+        return _by_numpy(x, axis, kth, wanted, positions)
+    shape = (*x.shape[:axis], end - begin, *x.shape[axis + 1 :])
+    out: np.ndarray = np.empty(shape, np.uint32 if positions else x.dtype)
+    dtype = from_numpy(x.dtype)
+    assert dtype is not None
+    lengths = size_of(x.shape[:axis]), size_of(x.shape[axis + 1 :])
+    rows = x.reshape((lengths[0], x.shape[axis], lengths[1]))
+    results = out.reshape((lengths[0], end - begin, lengths[1]))
+    select_rows(dtype, rows, kth, begin, positions, results)
+    return out
+
+
+def _by_numpy(
+    x: np.ndarray, axis: int, kth: int, wanted: tuple[int, int], positions: bool
+) -> np.ndarray:
+    """The same for elements that have no keys."""
+    part = (slice(None),) * axis + (slice(*wanted),)
+    if positions:
+        return np.argpartition(x, kth, axis)[part].astype(np.uint32)
+    return np.partition(x, kth, axis)[part]
