@@ -185,6 +185,7 @@ class array:
         copy: bool | None = None,
     ) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
+    # fmt: off
     # Functions of ingot.core that are methods, too
     def abs(self, *, stream: StreamLike = None) -> array: ...
     def all(
@@ -203,38 +204,20 @@ class array:
     def conj(self, *, stream: StreamLike = None) -> array: ...
     def cos(self, *, stream: StreamLike = None) -> array: ...
     def cummax(
-        self,
-        axis: int | None = None,
-        *,
-        reverse: bool = False,
-        inclusive: bool = True,
-        stream: StreamLike = None,
+        self, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True,
+        stream: StreamLike = None
     ) -> array: ...
     def cummin(
-        self,
-        axis: int | None = None,
-        *,
-        reverse: bool = False,
-        inclusive: bool = True,
-        stream: StreamLike = None,
+        self, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True,
+        stream: StreamLike = None
     ) -> array: ...
     def cumprod(
-        self,
-        axis: int | None = None,
-        *,
-        reverse: bool = False,
-        inclusive: bool = True,
-        dtype: Dtype | None = None,
-        stream: StreamLike = None,
+        self, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True,
+        dtype: Dtype | None = None, stream: StreamLike = None
     ) -> array: ...
     def cumsum(
-        self,
-        axis: int | None = None,
-        *,
-        reverse: bool = False,
-        inclusive: bool = True,
-        dtype: Dtype | None = None,
-        stream: StreamLike = None,
+        self, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True,
+        dtype: Dtype | None = None, stream: StreamLike = None
     ) -> array: ...
     def diag(self, k: int = 0, *, stream: StreamLike = None) -> array: ...
     def diagonal(
@@ -249,12 +232,8 @@ class array:
     def log1p(self, *, stream: StreamLike = None) -> array: ...
     def log2(self, *, stream: StreamLike = None) -> array: ...
     def logcumsumexp(
-        self,
-        axis: int | None = None,
-        *,
-        reverse: bool = False,
-        inclusive: bool = True,
-        stream: StreamLike = None,
+        self, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True,
+        stream: StreamLike = None
     ) -> array: ...
     def logsumexp(
         self, axis: Axis = None, keepdims: bool = False, *, stream: StreamLike = None
@@ -284,13 +263,8 @@ class array:
     def square(self, *, stream: StreamLike = None) -> array: ...
     def squeeze(self, axis: Axis = None, *, stream: StreamLike = None) -> array: ...
     def std(
-        self,
-        axis: Axis = None,
-        keepdims: bool = False,
-        ddof: int = 0,
-        *,
-        correction: int | None = None,
-        stream: StreamLike = None,
+        self, axis: Axis = None, keepdims: bool = False, ddof: int = 0, *,
+        correction: int | None = None, stream: StreamLike = None
     ) -> array: ...
     def sum(
         self, axis: Axis = None, keepdims: bool = False, *, stream: StreamLike = None
@@ -298,15 +272,11 @@ class array:
     def swapaxes(self, axis1: int, axis2: int, *, stream: StreamLike = None) -> array: ...
     def transpose(self, *axes: Any, stream: StreamLike = None) -> array: ...
     def var(
-        self,
-        axis: Axis = None,
-        keepdims: bool = False,
-        ddof: int = 0,
-        *,
-        correction: int | None = None,
-        stream: StreamLike = None,
+        self, axis: Axis = None, keepdims: bool = False, ddof: int = 0, *,
+        correction: int | None = None, stream: StreamLike = None
     ) -> array: ...
     def view(self, dtype: Dtype, *, stream: StreamLike = None) -> array: ...
+    # fmt: on
 
 class Lift:
     op: Any

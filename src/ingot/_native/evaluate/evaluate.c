@@ -95,57 +95,67 @@ static bool is_offered(NodeList *order) {
     return large && others >= 2 && total >= (double)others * MIN_FUSED_NODE_ELEMENTS;
 }
 
+/* Counts the references to each node that the order and its nodes hold; -1 for outputs, which are live-out in any case.
+ * False if a node lost its inputs: allocating may have let another thread evaluate it. */
+static bool count_references(NodeList *order, Node **outputs, Py_ssize_t count, Py_ssize_t *references) {
+    uint64_t base = next_mark() + (uint64_t)order->count; /* marks become positions in the order */
+    bool whole = true;
+    for (Py_ssize_t i = 0; i < order->count; i++) {
+        order->items[i]->mark = base + (uint64_t)i;
+        references[i] = 1; /* the order's own */
+    }
+    for (Py_ssize_t i = 0; i < order->count; i++) {
+        PyObject *inputs = order->items[i]->inputs;
+        if (inputs == NULL) {
+            whole = false;
+            continue;
+        }
+        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(inputs); k++) {
+            uint64_t position = ((Node *)PyTuple_GET_ITEM(inputs, k))->mark - base;
+            if (position < (uint64_t)order->count && (Node *)PyTuple_GET_ITEM(inputs, k) == order->items[position])
+                references[position]++;
+        }
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        uint64_t position = outputs[i]->mark - base;
+        if (position < (uint64_t)order->count && outputs[i] == order->items[position])
+            references[position] = -1;
+    }
+    advance_marks((uint64_t)order->count * 2);
+    return whole;
+}
+
+/* Appends to `wanted` the positions of nodes that something outside of the graph refers to: 1 done, -1 error. 0 if such a node
+ * has several outputs: the others will be asked for, so that its value must stay. */
+static int list_live_out(NodeList *order, const Py_ssize_t *references, PyObject *wanted) {
+    for (Py_ssize_t i = 0; i < order->count; i++) {
+        Node *node = order->items[i];
+        if (Py_REFCNT(node) <= references[i])
+            continue;
+        if (!Py_IS_TYPE(node->dtype, Dtype_Type))
+            return 0;
+        PyObject *position = PyLong_FromSsize_t(i);
+        int status = position == NULL ? -1 : PyList_Append(wanted, position);
+        Py_XDECREF(position);
+        if (status < 0)
+            return -1;
+    }
+    return 1;
+}
+
 /* Evaluates the graph as a whole if the compiler takes it: 1 done, 0 declined, -1 error.
  * Nodes that something outside of the graph refers to get values too, as if each had been evaluated by itself. */
 static int evaluate_fused(NodeList *order, Node **outputs, Py_ssize_t count) {
     PyObject *nodes = PyList_New(order->count), *wanted = PyList_New(0);
-    int status = nodes == NULL || wanted == NULL ? -1 : 0;
-    bool declined = false;
     Py_ssize_t *references = PyMem_Calloc((size_t)order->count, sizeof *references);
-    if (references == NULL) {
+    int status = -1;
+    if (references == NULL)
         PyErr_NoMemory();
-        status = -1;
-    }
-    if (status == 0) {
-        uint64_t base = next_mark() + (uint64_t)order->count; /* marks become positions in the order */
-        for (Py_ssize_t i = 0; i < order->count; i++) {
-            order->items[i]->mark = base + (uint64_t)i;
-            references[i] = 1; /* the order's own */
-        }
-        for (Py_ssize_t i = 0; i < order->count; i++) {
-            PyObject *inputs = order->items[i]->inputs;
-            if (inputs == NULL) {
-                declined = true; /* the allocations above may have let another thread evaluate it */
-                continue;
-            }
-            for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(inputs); k++) {
-                uint64_t position = ((Node *)PyTuple_GET_ITEM(inputs, k))->mark - base;
-                if (position < (uint64_t)order->count && (Node *)PyTuple_GET_ITEM(inputs, k) == order->items[position])
-                    references[position]++;
-            }
-        }
-        for (Py_ssize_t i = 0; i < count; i++) {
-            uint64_t position = outputs[i]->mark - base;
-            if (position < (uint64_t)order->count && outputs[i] == order->items[position])
-                references[position] = -1;
-        }
-        advance_marks((uint64_t)order->count * 2);
-        for (Py_ssize_t i = 0; i < order->count && status == 0; i++) {
-            Node *node = order->items[i];
-            if (Py_REFCNT(node) <= references[i])
-                continue;
-            if (!Py_IS_TYPE(node->dtype, Dtype_Type)) {
-                declined = true; /* other outputs of it will be asked for: its value must stay */
-            } else {
-                PyObject *position = PyLong_FromSsize_t(i);
-                status = position == NULL ? -1 : PyList_Append(wanted, position);
-                Py_XDECREF(position);
-            }
-        }
+    else if (nodes != NULL && wanted != NULL)
+        status = count_references(order, outputs, count, references) ? list_live_out(order, references, wanted) : 0;
+    if (status == 1) {
         for (Py_ssize_t i = 0; i < order->count; i++)
             PyList_SET_ITEM(nodes, i, Py_NewRef(order->items[i]));
-    }
-    if (status == 0 && !declined) {
         PyObject *done = PyObject_CallFunctionObjArgs(callbacks.fuse, nodes, wanted, NULL);
         status = done == NULL ? -1 : PyObject_IsTrue(done);
         Py_XDECREF(done);

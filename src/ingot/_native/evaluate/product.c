@@ -75,11 +75,9 @@ static int64_t tile_begin(int64_t tile, int64_t tiles, int64_t length) {
     return tile == tiles ? length : tile * length / tiles / TILE_ALIGNMENT * TILE_ALIGNMENT;
 }
 
-static void multiply_tile(const Sharing *sharing, int64_t position, int64_t row, int64_t column) {
-    static const float one_float[2] = {1, 0}, zero_float[2] = {0, 0};
-    static const double one_double = 1, zero_double = 0;
+/* Finds the three matrices at a position of the stack. */
+static void find_matrices(const Sharing *sharing, int64_t position, char *pointers[3]) {
     const Product *product = sharing->product;
-    char *pointers[3];
     for (int operand = 0; operand < 3; operand++) {
         pointers[operand] = sharing->operands[operand];
         int64_t rest = position;
@@ -88,6 +86,14 @@ static void multiply_tile(const Sharing *sharing, int64_t position, int64_t row,
             rest /= product->lengths[axis];
         }
     }
+}
+
+static void multiply_tile(const Sharing *sharing, int64_t position, int64_t row, int64_t column) {
+    static const float one_float[2] = {1, 0}, zero_float[2] = {0, 0};
+    static const double one_double = 1, zero_double = 0;
+    const Product *product = sharing->product;
+    char *pointers[3];
+    find_matrices(sharing, position, pointers);
     bool wide = product->element == 'd';
     int64_t size = product->element == 's' ? 4 : 8;
     int64_t top = tile_begin(row, sharing->across, product->m);

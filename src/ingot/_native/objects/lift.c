@@ -178,6 +178,25 @@ static PyObject *dtype_of_first_array(PyObject *const *operands, Py_ssize_t coun
     return Py_None;
 }
 
+/* The node of an operand that is no scalar: an array's own, or that of the array it converts to. */
+static Node *operand_node(Lift *self, PyObject *operand, PyObject *beside) {
+    if (is_array(operand))
+        return (Node *)Py_NewRef(((Array *)operand)->node);
+    if (REQUIRED(coerce) == NULL)
+        return NULL;
+    PyObject *coerced = PyObject_CallFunctionObjArgs(callbacks.coerce, operand, beside, NULL);
+    if (coerced == NULL)
+        return NULL;
+    Node *node = NULL;
+    if (coerced == Py_NotImplemented)
+        PyErr_Format(operand == Py_None ? PyExc_TypeError : PyExc_ValueError, "[%S] takes arrays and numbers, got %s.",
+                     self->name, Py_TYPE(operand)->tp_name);
+    else
+        node = (Node *)Py_XNewRef(as_node(coerced));
+    Py_DECREF(coerced);
+    return node;
+}
+
 /* Fills `nodes` with the operands as nodes of the dtype the op works in. On failure every entry made is released. */
 static int prepare(Lift *self, PyObject *const *operands, Py_ssize_t count, PyObject *stream, Node **nodes) {
     Dtype *context = NULL; /* the promoted dtype of the operands that are arrays */
@@ -185,26 +204,12 @@ static int prepare(Lift *self, PyObject *const *operands, Py_ssize_t count, PyOb
     for (Py_ssize_t i = 0; i < count; i++) {
         if (is_scalar(operands[i]))
             continue;
-        if (is_array(operands[i])) {
-            nodes[i] = (Node *)Py_NewRef(((Array *)operands[i])->node);
-        } else {
-            if (REQUIRED(coerce) == NULL)
-                return -1;
-            PyObject *beside = i < first ? Py_None : dtype_of_first_array(operands + first, count - first);
-            PyObject *coerced = PyObject_CallFunctionObjArgs(callbacks.coerce, operands[i], beside, NULL);
-            if (coerced == Py_NotImplemented) {
-                Py_DECREF(coerced);
-                PyErr_Format(operands[i] == Py_None ? PyExc_TypeError : PyExc_ValueError,
-                             "[%S] takes arrays and numbers, got %s.", self->name, Py_TYPE(operands[i])->tp_name);
-                return -1;
-            }
-            if (coerced == NULL)
-                return -1;
-            nodes[i] = (Node *)Py_XNewRef(as_node(coerced));
-            Py_DECREF(coerced);
-            if (nodes[i] == NULL)
-                return -1;
-        }
+        PyObject *beside = Py_None;
+        if (i >= first && !is_array(operands[i]))
+            beside = dtype_of_first_array(operands + first, count - first);
+        nodes[i] = operand_node(self, operands[i], beside);
+        if (nodes[i] == NULL)
+            return -1;
         if (i >= first) {
             Dtype *dtype = (Dtype *)nodes[i]->dtype;
             context = context == NULL ? dtype : dtype_promote(context, dtype);

@@ -75,10 +75,28 @@ static bool codes_fit(const ingot_codes *codes, Py_ssize_t itemsize, const Matri
     }
 }
 
+/* The arguments of `nearest_in_lists` that are matrices. */
+enum { QUERIES, PROBES, CODES, LIMITS, ORIGINS, STEPS, CODEBOOKS, CENTROIDS, DISTANCES, POSITIONS };
+
+/* Whether the lists' centres, if there are any, are one for each list. */
+static bool centroids_fit(const ingot_list_search *search, const Matrix *centroids) {
+    return search->centroids == NULL || (search->codes.kind != CODES_FLOAT32 && rows_of(centroids) == search->list_count &&
+                                         columns_of(centroids) == search->codes.d);
+}
+
+/* Whether the matrices have the lengths that a search for the k nearest needs. */
+static bool matrices_fit(const ingot_list_search *search, const Matrix *m, int64_t k) {
+    int64_t queries = search->query_count;
+    return search->codes.d > 0 && search->list_count > 0 && rows_of(&m[LIMITS]) == 1 && k > 0 &&
+           columns_of(&m[POSITIONS]) == k && rows_of(&m[PROBES]) == queries && rows_of(&m[DISTANCES]) == queries &&
+           rows_of(&m[POSITIONS]) == queries && centroids_fit(search, &m[CENTROIDS]) &&
+           codes_fit(&search->codes, m[CODES].view.itemsize, &m[ORIGINS], &m[STEPS], &m[CODEBOOKS]) &&
+           lists_fit(search, rows_of(&m[CODES]));
+}
+
 /* nearest_in_lists(queries, probes, codes, limits, kind, origins, steps, codebooks, centroids, metric, distances,
  *                  positions) */
 static PyObject *nearest_in_lists(PyObject *Py_UNUSED(module), PyObject *arguments) {
-    enum { QUERIES, PROBES, CODES, LIMITS, ORIGINS, STEPS, CODEBOOKS, CENTROIDS, DISTANCES, POSITIONS };
     Matrix m[MATRICES] = {
         [QUERIES] = {.itemsize = 4},
         [PROBES] = {.itemsize = 8},
@@ -119,14 +137,7 @@ static PyObject *nearest_in_lists(PyObject *Py_UNUSED(module), PyObject *argumen
             .list_count = columns_of(&m[LIMITS]) - 1,
             .centroids = rows_of(&m[CENTROIDS]) == 0 ? NULL : m[CENTROIDS].view.buf,
         };
-        int64_t queries = search.query_count;
-        bool fits = (metric == METRIC_L2 || metric == METRIC_INNER_PRODUCT) && search.codes.d > 0 && search.list_count > 0 &&
-                    rows_of(&m[LIMITS]) == 1 && k > 0 && columns_of(&m[POSITIONS]) == k && rows_of(&m[PROBES]) == queries &&
-                    rows_of(&m[DISTANCES]) == queries && rows_of(&m[POSITIONS]) == queries &&
-                    (search.centroids == NULL || (kind != CODES_FLOAT32 && rows_of(&m[CENTROIDS]) == search.list_count &&
-                                                  columns_of(&m[CENTROIDS]) == search.codes.d)) &&
-                    codes_fit(&search.codes, m[CODES].view.itemsize, &m[ORIGINS], &m[STEPS], &m[CODEBOOKS]) &&
-                    lists_fit(&search, rows_of(&m[CODES]));
+        bool fits = (metric == METRIC_L2 || metric == METRIC_INNER_PRODUCT) && matrices_fit(&search, m, k);
         bool done = false;
         if (fits) {
             Py_BEGIN_ALLOW_THREADS
