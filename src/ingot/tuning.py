@@ -228,6 +228,11 @@ MAX_REGISTER_TILE = 16
 # took 1.4 times as long as tiles of 8 for matrices of 1024 rows and columns (measured).
 # matmul_float32.
 MAX_TILE_ROWS = 12
+# Tiles have fewer rows than registers allow if that takes less than this part of the time, counted
+# in rows and in this many more for each tile: 32 rows are three tiles of 11, not of 12. Small
+# gains are left, so that products of most sizes share machine code. matmul_stack.
+MIN_TILE_GAIN = 0.96
+TILE_OVERHEAD_ROWS = 0.5
 # Multiplications up to which BLAS computes a product: they take a few microseconds, and programs
 # that have no others need no compiler for them. matmul_small.
 MAX_BLAS_WORK = 1 << 15
@@ -240,6 +245,14 @@ MAX_TILE_VECTORS = 16
 # matmul_skinny, matmul_float32.
 MAX_UNPACKED_ROWS = 128
 MAX_UNPACKED_BYTES = 1 << 20
+# A left operand whose rows are not contiguous is packed if it has more bytes than stay in L1 beside
+# the right operand, and if more columns of tiles than this read it. Measured, 256 rows and columns
+# of float32 with the left operand transposed, in times of OpenBLAS: 1.31 as it lies, 0.99 packed.
+# matmul_left_transposed.
+MAX_UNPACKED_LEFT_BYTES = 1 << 14
+MIN_PACKED_LEFT_PANELS = 1
+# Operands in scratch memory begin at multiples of this: a cache line. matmul_float32.
+SCRATCH_ALIGNMENT = 64
 # Rows of results up to which sums run along vectors where columns of the right operand are
 # contiguous. Measured: 32 rows take 0.55 times as long as OpenBLAS. matmul_skinny.
 MAX_DOT_ROWS = 48

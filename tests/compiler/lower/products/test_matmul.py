@@ -94,6 +94,33 @@ def test_operands_that_are_views() -> None:
         np.testing.assert_allclose(np.array(found), wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("k", [128, 129])
+def test_left_operands_without_contiguous_rows(dtype: str, k: int) -> None:
+    a, b = (mx.array(x).astype(getattr(mx, dtype)) for x in matrices(150, k, 200))
+    tall = mx.contiguous(a.T)
+    wide = mx.contiguous(mx.repeat(a, 2, axis=1))
+    high = mx.contiguous(mx.repeat(tall, 3, axis=1))
+    for given, view in ((tall, lambda x: x.T), (wide, lambda x: x[:, ::2])):
+        require_close(mx.compile(lambda x, y, view=view: view(x) @ y)(given, b), a, b)
+    found = mx.compile(lambda x, y: x[:, ::3].T[::-1] @ y)(high, b)
+    require_close(found, a[::-1], b)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_odd_sums_of_bfloat16_pair_their_last_element_with_zero(transposed: bool) -> None:
+    a, b = (mx.array(x).astype(mx.bfloat16) for x in matrices(40, 129, 70))
+    # what lies behind the last elements in memory must not get in
+    a = mx.concatenate([a, mx.full((40, 5), mx.nan, mx.bfloat16)], axis=1)
+    b = mx.concatenate([b, mx.full((5, 70), mx.nan, mx.bfloat16)], axis=0)
+    given = [mx.contiguous(x.T) if transposed else x for x in (a, b)]
+
+    def product(x: mx.array, y: mx.array) -> mx.array:
+        return (x.T[:, :129] @ y.T[:129]) if transposed else (x[:, :129] @ y[:129])
+
+    require_close(mx.compile(product)(*given), a[:, :129], b[:129])
+
+
 def test_what_is_not_finite_stays_where_it_is() -> None:
     a, b = matrices(50, 60, 70)
     a[3, 5], a[7, 0], b[2, 69] = np.nan, np.inf, -np.inf

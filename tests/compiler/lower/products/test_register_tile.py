@@ -27,6 +27,13 @@ def test_tiles_fit_into_registers(dtype: object, columns: int, rows: int) -> Non
     assert shape.columns < columns + 4 * shape.lanes
 
 
+@pytest.mark.parametrize("rows", [16, 32, 50, 64, 100, 128])
+@pytest.mark.parametrize("columns", [16, 32, 64, 200])
+def test_few_rows_of_tiles_are_not_there(rows: int, columns: int) -> None:
+    shape = tile_shape(float32, columns, rows)
+    assert -(-rows // shape.rows) * shape.rows <= 1.09 * rows
+
+
 @pytest.mark.parametrize("inner", [1, 5])
 def test_sums_of_products(inner: int) -> None:
     """One tile of a @ b, with the columns of b in bundles."""

@@ -10,6 +10,7 @@ from ingot.benchmarks.benchmark import Contenders, Setup, benchmark
 from ingot.benchmarks.libraries import load
 
 Shape = tuple[int, ...]
+Transposed = str  # which operands are: "", "left", "right"
 
 
 def _numbers(shape: Shape, seed: int) -> Any:
@@ -17,43 +18,47 @@ def _numbers(shape: Shape, seed: int) -> Any:
     return np.random.default_rng(seed).standard_normal(shape, np.float32)
 
 
-def _lazy(library: str, a: Shape, b: Shape, dtype: str, transposed: bool) -> Callable[[], None]:
+def _product(left: Any, right: Any, transposed: Transposed) -> Any:
+    if transposed == "left":
+        left = left.swapaxes(-1, -2)
+    elif transposed == "right":
+        right = right.swapaxes(-1, -2)
+    return left @ right
+
+
+def _lazy(
+    library: str, a: Shape, b: Shape, dtype: str, transposed: Transposed
+) -> Callable[[], None]:
     mx = load(library)
     left, right = (
         mx.array(_numbers(s, i)).astype(getattr(mx, dtype)) for i, s in enumerate((a, b))
     )
     mx.eval(left, right)
-    if transposed:
-        return lambda: mx.eval(left @ right.swapaxes(-1, -2))
-    return lambda: mx.eval(left @ right)
+    return lambda: mx.eval(_product(left, right, transposed))
 
 
-def _numpy(a: Shape, b: Shape, dtype: str, transposed: bool) -> Callable[[], Any]:
+def _numpy(a: Shape, b: Shape, dtype: str, transposed: Transposed) -> Callable[[], Any]:
     left, right = _numbers(a, 0).astype(dtype), _numbers(b, 1).astype(dtype)
-    if transposed:
-        right = right.swapaxes(-1, -2)
-    return lambda: left @ right
+    return lambda: _product(left, right, transposed)
 
 
-def _jax(a: Shape, b: Shape, dtype: str, transposed: bool) -> Callable[[], Any]:
+def _jax(a: Shape, b: Shape, dtype: str, transposed: Transposed) -> Callable[[], Any]:
     jnp = load("jax").numpy
     left, right = (jnp.asarray(_numbers(s, i), dtype) for i, s in enumerate((a, b)))
-    if transposed:
-        return lambda: (left @ right.swapaxes(-1, -2)).block_until_ready()
-    return lambda: (left @ right).block_until_ready()
+    return lambda: _product(left, right, transposed).block_until_ready()
 
 
-def _torch(a: Shape, b: Shape, dtype: str, transposed: bool) -> Callable[[], Any]:
+def _torch(a: Shape, b: Shape, dtype: str, transposed: Transposed) -> Callable[[], Any]:
     torch = load("torch")
     left, right = (
         torch.from_numpy(_numbers(s, i)).to(getattr(torch, dtype)) for i, s in enumerate((a, b))
     )
-    if transposed:
-        right = right.swapaxes(-1, -2)
-    return lambda: left @ right
+    return lambda: _product(left, right, transposed)
 
 
-def _all(a: Shape, b: Shape, dtype: str = "float32", transposed: bool = False) -> dict[str, Setup]:
+def _all(
+    a: Shape, b: Shape, dtype: str = "float32", transposed: Transposed = ""
+) -> dict[str, Setup]:
     return {
         "ingot": partial(_lazy, "ingot", a, b, dtype, transposed),
         "mlx": partial(_lazy, "mlx", a, b, dtype, transposed),
@@ -73,7 +78,12 @@ def matmul_float32() -> Contenders:
 
 @benchmark("float32 (1024, 1024) @ the same transposed", targets={"numpy": 1.15})
 def matmul_transposed() -> Contenders:
-    return _all(SQUARE, SQUARE, transposed=True)
+    return _all(SQUARE, SQUARE, transposed="right")
+
+
+@benchmark("float32 (256, 784) transposed @ (256, 512)", targets={"numpy": 0.95})
+def matmul_left_transposed() -> Contenders:
+    return _all((256, 784), (256, 512), transposed="left")
 
 
 @benchmark("float32 (1021, 509) @ (509, 257): no length is round", targets={"numpy": 1.15})
@@ -103,7 +113,7 @@ def matmul_vector() -> Contenders:
 
 @benchmark("float32 (16, 1024) @ (1024, 1024) transposed: few rows", targets={"numpy": 0.9})
 def matmul_skinny() -> Contenders:
-    return _all((16, 1024), SQUARE, transposed=True)
+    return _all((16, 1024), SQUARE, transposed="right")
 
 
 @benchmark("float32 (33, 1000) @ (1000, 1003): few rows, odd", targets={"numpy": 0.9})
@@ -131,6 +141,13 @@ def matmul_bfloat16() -> Contenders:
     return _half("bfloat16")
 
 
+@benchmark("bfloat16 (777, 777) @ (777, 777): odd sums", targets={"torch": 1.0})
+def matmul_bfloat16_odd() -> Contenders:
+    contenders = _all((777, 777), (777, 777), "bfloat16")
+    del contenders["numpy"]
+    return contenders
+
+
 @benchmark("float16 (1024, 1024) @ (1024, 1024)", targets={"ingot float32": 3.0})
 def matmul_float16() -> Contenders:
     return _half("float16")
@@ -139,7 +156,7 @@ def matmul_float16() -> Contenders:
 def _half(dtype: str) -> Contenders:
     contenders = _all(SQUARE, SQUARE, dtype)
     del contenders["numpy"]  # it has no BLAS for half types and takes a minute
-    float32 = partial(_lazy, "ingot", SQUARE, SQUARE, "float32", False)
+    float32 = partial(_lazy, "ingot", SQUARE, SQUARE, "float32", "")
     return {"ingot": contenders.pop("ingot"), "ingot float32": float32, **contenders}
 
 

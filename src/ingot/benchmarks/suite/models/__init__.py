@@ -3,6 +3,7 @@
 from ingot.benchmarks.suite.models import (
     decoding,
     gradients,
+    recurrent,
     search,
     training,
 )
@@ -10,6 +11,7 @@ from ingot.benchmarks.suite.models import (
 __all__ = [
     "decoding",
     "gradients",
+    "recurrent",
     "search",
     "training",
 ]

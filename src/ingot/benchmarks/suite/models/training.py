@@ -115,3 +115,13 @@ def training_block() -> Contenders:
         "jax jit": partial(transformer.jax, 1),
         "torch compile": partial(transformer.torch, 1),
     }
+
+
+@benchmark("transformer block, 4 x 256 x 256, 4 heads, forward, compiled", targets={"jax jit": 0.7})
+def forward_block() -> Contenders:
+    return {
+        "ingot": partial(transformer.lazy_forward, "ingot"),
+        "mlx compile": partial(transformer.lazy_forward, "mlx"),
+        "jax jit": transformer.jax_forward,
+        "torch compile": transformer.torch_forward,
+    }

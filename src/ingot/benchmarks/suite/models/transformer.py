@@ -14,7 +14,7 @@ from typing import Any
 from ingot.benchmarks.libraries import load, load_submodule
 from ingot.benchmarks.suite.contenders import numbers
 
-__all__ = ["jax", "lazy", "torch"]
+__all__ = ["jax", "jax_forward", "lazy", "lazy_forward", "torch", "torch_forward"]
 
 BATCH, LENGTH, WIDTH, HEADS = 4, 256, 256, 4
 RATE, DECAY, BETAS, EPSILON = 1e-3, 0.01, (0.9, 0.999), 1e-8
@@ -24,16 +24,31 @@ def _batch() -> tuple[Any, Any]:
     return numbers((BATCH, LENGTH, WIDTH)), numbers((BATCH, LENGTH, WIDTH), 1)
 
 
-def lazy(library: str, blocks: int) -> Callable[[], Any]:
-    """For ingot and mlx: modules and optimizers, with their state captured."""
-    mx, nn = load(library), load_submodule(library, "nn")
-    mx.random.seed(0)
-    model = nn.Sequential(
+def _lazy_model(library: str, blocks: int) -> Any:
+    nn = load_submodule(library, "nn")
+    load(library).random.seed(0)
+    return nn.Sequential(
         *(
             nn.TransformerEncoderLayer(WIDTH, HEADS, 4 * WIDTH, activation=nn.gelu, norm_first=True)
             for _ in range(blocks)
         )
     )
+
+
+def lazy_forward(library: str) -> Callable[[], Any]:
+    """For ingot and mlx: one block, without gradients."""
+    mx = load(library)
+    (block,) = _lazy_model(library, 1).layers
+    x = mx.array(_batch()[0])
+    mx.eval(block.parameters(), x)
+    compiled = mx.compile(lambda x: block(x, None), inputs=block.state)
+    return lambda: mx.eval(compiled(x))
+
+
+def lazy(library: str, blocks: int) -> Callable[[], Any]:
+    """For ingot and mlx: modules and optimizers, with their state captured."""
+    mx, nn = load(library), load_submodule(library, "nn")
+    model = _lazy_model(library, blocks)
     optimizer = load_submodule(library, "optimizers").AdamW(
         RATE, betas=list(BETAS), weight_decay=DECAY
     )
@@ -56,11 +71,9 @@ def lazy(library: str, blocks: int) -> Callable[[], Any]:
     return lambda: mx.eval(compiled(x, y), state)
 
 
-def jax(blocks: int) -> Callable[[], Any]:
-    """Functions of trees of parameters; JAX has neither layers nor optimizers of its own."""
-    module = load("jax")
-    jnp = module.numpy
-    parameters = [
+def _jax_parameters(blocks: int) -> list[dict[str, Any]]:
+    jnp = load("jax").numpy
+    return [
         {
             name: jnp.asarray(numbers(shape, seed) / math.sqrt(shape[0]))
             for seed, (name, shape) in enumerate(_WEIGHTS.items())
@@ -69,6 +82,22 @@ def jax(blocks: int) -> Callable[[], Any]:
         | {name: jnp.ones(WIDTH) for name in ("scale1", "scale2")}
         for _ in range(blocks)
     ]
+
+
+def jax_forward() -> Callable[[], Any]:
+    """One block, without gradients."""
+    module = load("jax")
+    (parameters,) = _jax_parameters(1)
+    x = module.numpy.asarray(_batch()[0])
+    compiled = module.jit(partial(_jax_block, module))
+    return lambda: compiled(parameters, x).block_until_ready()
+
+
+def jax(blocks: int) -> Callable[[], Any]:
+    """Functions of trees of parameters; JAX has neither layers nor optimizers of its own."""
+    module = load("jax")
+    jnp = module.numpy
+    parameters = _jax_parameters(blocks)
     zeros = module.tree.map(jnp.zeros_like, parameters)
     state = (parameters, zeros, zeros)
     x, y = map(jnp.asarray, _batch())
@@ -129,12 +158,11 @@ def _jax_step(module: Any, state: Any, x: Any, y: Any) -> Any:
     return value, (parameters, first, second)
 
 
-def torch(blocks: int) -> Callable[[], Any]:
-    """Modules; the model and the optimizer's step are compiled, as its documentation advises."""
+def _torch_model(blocks: int) -> Any:
     module = load("torch")
     module.manual_seed(0)
     module.compiler.reset()
-    model = module.nn.Sequential(
+    return module.nn.Sequential(
         *(
             module.nn.TransformerEncoderLayer(
                 WIDTH,
@@ -148,6 +176,26 @@ def torch(blocks: int) -> Callable[[], Any]:
             for _ in range(blocks)
         )
     )
+
+
+def torch_forward() -> Callable[[], Any]:
+    """One block, without gradients and compiled."""
+    module = load("torch")
+    (block,) = _torch_model(1).eval()
+    x = module.from_numpy(_batch()[0])
+    forward = module.compile(block)
+
+    def run() -> None:
+        with module.no_grad():
+            forward(x)
+
+    return run
+
+
+def torch(blocks: int) -> Callable[[], Any]:
+    """Modules; the model and the optimizer's step are compiled, as its documentation advises."""
+    module = load("torch")
+    model = _torch_model(blocks)
     optimizer = module.optim.AdamW(model.parameters(), RATE, BETAS, weight_decay=DECAY)
     x, y = map(module.from_numpy, _batch())
     forward = module.compile(lambda x, y: (model(x) - y).square().mean())

@@ -21,6 +21,7 @@ from ingot.compiler.lower.group import GroupBuilder, Known, Memory
 from ingot.compiler.lower.kernel import kernel_of
 from ingot.compiler.lower.products.numbers import Numbers, code_key
 from ingot.compiler.lower.products.operands import Matrices, Product
+from ingot.compiler.lower.products.panels import Panels
 from ingot.compiler.lower.products.register_tile import TileShape, accumulate
 from ingot.graph.dtype import uint32
 from ingot.graph.roles import View
@@ -58,7 +59,13 @@ class ProductBuilder(GroupBuilder):
     """What the kernels of a product have in common."""
 
     def __init__(
-        self, way: str, product: Product, tile: TileShape, epilogue: Group, strides_of: Strides
+        self,
+        way: str,
+        product: Product,
+        tile: TileShape,
+        epilogue: Group,
+        strides_of: Strides,
+        left: Panels | None = None,
     ) -> None:
         self.numbers = Numbers()
         self.product = product
@@ -70,7 +77,11 @@ class ProductBuilder(GroupBuilder):
         self.way = way
         self.tile = tile
         self.together = 1  # tiles, one below the other, that one iteration computes
-        self.left = self.operand(product.left, "a")
+        self.packed = left  # the left operand, if it was packed
+        if left is None:
+            self.left = self.operand(product.left, "a")
+        else:
+            self.left = left.rows_buffer(self, self.argument(None), self.numbers)
         self.m = affine(self.numbers("a.rows", product.m))
         self.n = affine(self.numbers("n", product.n))
         self.k = affine(self.numbers("a.columns", product.k))
@@ -138,7 +149,12 @@ class ProductBuilder(GroupBuilder):
         """The left operand in all lanes."""
 
         def element(row: int, indices: tuple[Index, ...]) -> Value:
-            found = self.load(self.left, (*stack, rows[row], affine(indices[-1])))
+            k = affine(indices[-1])
+            if self.packed is None:
+                at = (rows[row], k)
+            else:
+                at = (rows[0], k * self.packed.tile.columns + rows[row] - rows[0])
+            found = self.load(self.left, (*stack, *at))
             return self.splat(self.operand_value(found), self.tile.lanes)
 
         return element
@@ -257,7 +273,7 @@ class ProductBuilder(GroupBuilder):
     def kernel(self) -> Kernel:
         """The kernel of the nest."""
         self.nest.buffers = [each for each in self.nest.buffers if each.name != "product"]
-        parts = (self.way, self.tile, self.together, self.product.dtype.name)
+        parts = (self.way, self.tile, self.together, self.product.dtype.name, self.packed is None)
         has_blocks = bool(self.product.k > SUM_BLOCK)
         key = None if self.group.steps else code_key(self, self.numbers, *parts, has_blocks)
         return kernel_of(self.nest, self.operands, key)

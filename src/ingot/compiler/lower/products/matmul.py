@@ -9,13 +9,15 @@ Three ways, by what lies where:
 - **dots**: both operands are contiguous along the sums and there are few rows of results: sums run
   along vectors, whose lanes are added at last.
 
-The left operand is read as it lies. Which way is taken depends on shapes and strides alone.
+The left operand is read as it lies, or packed, too, if its rows are not contiguous. Which way is
+taken depends on shapes and strides alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, Index, affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Value
@@ -25,9 +27,15 @@ from ingot.compiler.forms.size import Number
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Lowered
 from ingot.compiler.lower.products.builder import ProductBuilder, epilogue_of, has_axes_of
-from ingot.compiler.lower.products.operands import Product, product_of
-from ingot.compiler.lower.products.panels import Panels, convert, pack_pairs, pack_panels
+from ingot.compiler.lower.products.operands import (
+    Matrices,
+    Product,
+    made_even,
+    product_of,
+)
+from ingot.compiler.lower.products.panels import Panels, convert, pack_pairs, pack_panels, pad
 from ingot.compiler.lower.products.register_tile import (
+    TileShape,
     accumulate,
     dot_shape,
     tile_shape,
@@ -40,7 +48,10 @@ from ingot.tuning import (
     MAX_CONVERTED_ROWS,
     MAX_DOT_ROWS,
     MAX_UNPACKED_BYTES,
+    MAX_UNPACKED_LEFT_BYTES,
     MAX_UNPACKED_ROWS,
+    MIN_PACKED_LEFT_PANELS,
+    SCRATCH_ALIGNMENT,
 )
 
 __all__ = ["lower_matmul"]
@@ -74,64 +85,135 @@ def lower_matmul(step: Step, strides_of: Strides, epilogue: Group | None = None)
         return Lowered([_dots(product, group, strides_of)])
     if dtype is not step.dtype:
         return _lower_halves(product, group, strides_of, by_rows)
-    return _lower_wide(product, group, strides_of, [])
+    return _lower_wide(product, group, strides_of)
+
+
+class _Scratch:
+    """Kernels that make operands of others in scratch memory, and how much of it they fill."""
+
+    def __init__(self) -> None:
+        self.kernels: list[Kernel] = []
+        self.nbytes: Number = 0
+
+    def take(self, nbytes: Number, kernel: Kernel) -> None:
+        """Notes memory that a kernel fills, from `nbytes` on."""
+        self.kernels.append(kernel)
+        self.nbytes += -(-nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+
+    def converted(self, source: Matrices, dtype: Dtype) -> Matrices:
+        """Matrices as another dtype."""
+        found = source.converted(dtype, self.nbytes)
+        self.take(found.nbytes, convert(source, found))
+        return found
+
+    def padded(self, source: Matrices) -> Matrices:
+        """A copy whose rows are contiguous and have an even number of elements."""
+        found = source.padded(self.nbytes)
+        self.take(found.nbytes, pad(source, found))
+        return found
+
+    def panels(self, source: Matrices, tile: TileShape) -> Panels:
+        """Panels of matrices."""
+        found = Panels(source, tile, self.nbytes)
+        self.take(found.nbytes, pack_panels(found))
+        return found
+
+    def panels_of_pairs(self, source: Matrices, tile: TileShape) -> Panels:
+        """Panels of pairs of rows that are contiguous."""
+        words = source._replace(dtype=uint32, rows=made_even(source.rows) // 2)
+        found = Panels(words, tile, self.nbytes)
+        self.take(found.nbytes, pack_pairs(source, found))
+        return found
 
 
 def _lower_wide(
-    product: Product, group: Group, strides_of: Strides, before: list[Kernel], scratch: Number = 0
+    product: Product, group: Group, strides_of: Strides, scratch: _Scratch | None = None
 ) -> Lowered:
-    """Kernels of a product whose operands have the dtype of sums; `before` makes them of others."""
-    right = product.right
-    if right.column_stride == product.dtype.size and (
+    """Kernels of a product whose operands have the dtype of sums; `scratch` makes some of them."""
+    scratch = scratch or _Scratch()
+    right, size = product.right, product.dtype.size
+    tile = tile_shape(product.dtype, product.n, product.m)
+    as_it_lies = right.column_stride == size and (
         product.m <= MAX_UNPACKED_ROWS or right.nbytes <= MAX_UNPACKED_BYTES
-    ):
-        return Lowered([*before, _rows(product, group, strides_of)], scratch)
-    panels = Panels(right, tile_shape(product.dtype, product.n, product.m), scratch)
-    kernels = [*before, pack_panels(panels), _panels(product, panels, group, strides_of)]
-    return Lowered(kernels, scratch + panels.nbytes)
+    )
+    if as_it_lies:
+        tile = wide_shape(product.dtype, product.n, product.m)
+    left = None
+    if _is_packed(product, tile):
+        left = scratch.panels(product.left.transposed(), _of_rows(tile))
+    if as_it_lies:
+        last = _rows(product, tile, group, strides_of, left)
+    else:
+        panels = scratch.panels(right, tile)
+        last = _panels(product, panels, group, strides_of, left)
+    return Lowered([*scratch.kernels, last], scratch.nbytes)
 
 
-def _lower_halves(
-    product: Product, group: Group, strides_of: Strides, by_rows: bool
-) -> Lowered | None:
+def _of_rows(tile: TileShape) -> TileShape:
+    """What panels of the left operand have for each column of it."""
+    return TileShape(1, 1, tile.rows)
+
+
+def _is_packed(product: Product, tile: TileShape) -> bool:
+    """Whether the left operand is packed: its rows are not contiguous, it does not stay in L1, and
+    it is read several times.
+    """
+    left = product.left
+    return bool(
+        left.column_stride != left.dtype.size
+        and left.rows * left.columns * left.dtype.size > MAX_UNPACKED_LEFT_BYTES
+        and product.n > MIN_PACKED_LEFT_PANELS * tile.columns
+    )
+
+
+def _lower_halves(product: Product, group: Group, strides_of: Strides, by_rows: bool) -> Lowered:
     """Kernels of a product of half types, with sums of float32. Few rows are multiplied as they are
     read; bfloat16 is multiplied in pairs where the processor can; the rest is converted first.
     """
     if by_rows and product.m <= MAX_CONVERTED_ROWS:
-        return Lowered([_rows(product, group, strides_of)])
+        tile = wide_shape(product.dtype, product.n, product.m)
+        return Lowered([_rows(product, tile, group, strides_of)])
     if product.left.dtype is bfloat16 and "avx512_bf16" in processor_features():
-        found = _lower_pairs(product, group, strides_of)
-        if found is not None:
-            return found
-    left = product.left.converted(product.dtype, 0)
-    right = product.right.converted(product.dtype, left.nbytes)
-    kernels = [convert(product.left, left), convert(product.right, right)]
+        return _lower_pairs(product, group, strides_of)
+    scratch = _Scratch()
+    left = scratch.converted(product.left, product.dtype)
+    right = scratch.converted(product.right, product.dtype)
     wide = product._replace(left=left, right=right)
-    return _lower_wide(wide, group, strides_of, kernels, left.nbytes + right.nbytes)
+    return _lower_wide(wide, group, strides_of, scratch)
 
 
-def _lower_pairs(product: Product, group: Group, strides_of: Strides) -> Lowered | None:
-    """Kernels of a product of bfloat16 in pairs along the sums; None if operands have none."""
-    left, right = product.left.in_pairs(), product.right.transposed().in_pairs()
-    if left is None:
-        return None
+def _lower_pairs(product: Product, group: Group, strides_of: Strides) -> Lowered:
+    """Kernels of a product of bfloat16 in pairs along the sums."""
     tile = tile_shape(product.dtype, product.n, product.m)
-    if right is not None:
-        panels = Panels(right.transposed(), tile, 0)
-        pack = pack_panels(panels)
-    elif product.right.column_stride == product.right.dtype.size:
-        words = product.right._replace(dtype=uint32, rows=product.k // 2)
-        panels = Panels(words, tile, 0)
-        pack = pack_pairs(product.right, panels)
+    scratch = _Scratch()
+    left, size = product.left, product.left.dtype.size
+    packed = None
+    if left.row_stride == size and left.column_stride != size:
+        packed = scratch.panels_of_pairs(left.transposed(), _of_rows(tile))
+        words = packed.source.transposed()
     else:
-        return None
-    pairs = product._replace(left=left, right=panels.source)
-    return Lowered([pack, _panels(pairs, panels, group, strides_of)], panels.nbytes)
+        words = left.in_pairs() or scratch.padded(left).pairs()
+    right = product.right
+    if right.column_stride == size:
+        panels = scratch.panels_of_pairs(right, tile)
+    else:
+        across = right.transposed()
+        pairs = across.in_pairs() or scratch.padded(across).pairs()
+        panels = scratch.panels(pairs.transposed(), tile)
+    product = product._replace(left=words, right=panels.source)
+    last = _panels(product, panels, group, strides_of, packed)
+    return Lowered([*scratch.kernels, last], scratch.nbytes)
 
 
-def _panels(product: Product, panels: Panels, group: Group, strides_of: Strides) -> Kernel:
+def _panels(
+    product: Product,
+    panels: Panels,
+    group: Group,
+    strides_of: Strides,
+    left: Panels | None = None,
+) -> Kernel:
     """Tiles of the result from panels of the right operand."""
-    builder = ProductBuilder("panels", product, panels.tile, group, strides_of)
+    builder = ProductBuilder("panels", product, panels.tile, group, strides_of, left)
     tile = panels.tile
     right = panels.buffer(builder, builder.argument(None), builder.numbers)
 
@@ -146,10 +228,15 @@ def _panels(product: Product, panels: Panels, group: Group, strides_of: Strides)
     return builder.kernel()
 
 
-def _rows(product: Product, group: Group, strides_of: Strides) -> Kernel:
+def _rows(
+    product: Product,
+    tile: TileShape,
+    group: Group,
+    strides_of: Strides,
+    left: Panels | None = None,
+) -> Kernel:
     """Tiles of the result from the right operand as it lies, row by row."""
-    tile = wide_shape(product.dtype, product.n, product.m)
-    builder = ProductBuilder("rows", product, tile, group, strides_of)
+    builder = ProductBuilder("rows", product, tile, group, strides_of, left)
     right = builder.operand(product.right, "b")
     n = affine(right.shape[-1])
 

@@ -13,7 +13,12 @@ from ingot.compiler.lower.products.numbers import Numbers
 from ingot.graph.dtype import uint32
 from ingot.graph.shape import contiguous, size_of
 
-__all__ = ["Matrices", "Product", "product_of"]
+__all__ = ["Matrices", "Product", "made_even", "product_of"]
+
+
+def made_even(length: Number) -> Number:
+    """A length, or one more."""
+    return length + 1 if length % 2 != 0 else length
 
 
 class Matrices(NamedTuple):
@@ -69,11 +74,20 @@ class Matrices(NamedTuple):
         """Rows of an even number of bfloat16 that are adjacent, as words of two; None if they are
         not such.
         """
-        size = self.dtype.size
-        if self.column_stride != size or self.columns % 2 != 0:
+        if self.column_stride != self.dtype.size or made_even(self.columns) != self.columns:
             return None
-        strides = (*self.strides[:-1], 2 * size)
+        return self.pairs()
+
+    def pairs(self) -> Matrices:
+        """Rows of an even number of adjacent bfloat16 as words of two."""
+        strides = (*self.strides[:-1], 2 * self.dtype.size)
         return self._replace(dtype=uint32, columns=self.columns // 2, strides=strides)
+
+    def padded(self, offset: Number) -> Matrices:
+        """A copy in scratch memory, row by row, whose rows have an even number of elements."""
+        columns = made_even(self.columns)
+        strides = contiguous((*self.stack, self.rows, columns), self.dtype.size)
+        return Matrices(None, self.dtype, self.stack, self.rows, columns, strides, offset)
 
     def converted(self, dtype: Dtype, offset: Number) -> Matrices:
         """The same matrices of another dtype in scratch memory, row by row."""

@@ -1,7 +1,8 @@
-"""Panels: the right operand of a product, copied so that the tiles of its columns are adjacent.
+"""Panels: an operand of a product, copied so that what a register tile reads of it is adjacent.
 
-A panel has the columns of one register tile: [k][columns], row by row. Columns behind the last one
-hold whatever is there, and what becomes of them is never stored.
+A panel of the right operand has the columns of one tile: [k][columns], row by row. One of the left
+operand, transposed, has the rows of a tile: [k][rows]. Columns behind the last one hold whatever is
+there, and what becomes of them is never stored.
 """
 
 from __future__ import annotations
@@ -10,18 +11,18 @@ from collections.abc import Sequence
 
 from ingot.compiler.forms.affine import Affine, Extent, affine
 from ingot.compiler.forms.nest.build import NestBuilder
-from ingot.compiler.forms.nest.data import Buffer, Constant, CopyBlock, Repeated
+from ingot.compiler.forms.nest.data import Buffer, Constant, CopyBlock, Repeated, Value
 from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.forms.size import Number
 from ingot.compiler.lower.kernel import kernel_of
 from ingot.compiler.lower.products.numbers import Numbers, code_key
 from ingot.compiler.lower.products.operands import Matrices
 from ingot.compiler.lower.products.register_tile import TileShape
-from ingot.graph.dtype import uint16, uint32
+from ingot.graph.dtype import int64, uint16, uint32
 from ingot.graph.shape import size_of
 from ingot.tuning import MAX_REGISTER_TILE, PACKED_ROWS
 
-__all__ = ["Panels", "convert", "pack_pairs", "pack_panels"]
+__all__ = ["Panels", "convert", "pack_pairs", "pack_panels", "pad"]
 
 
 class Panels:
@@ -38,7 +39,8 @@ class Panels:
         """The size of all panels."""
         size = self.source.dtype.size
         each = self.source.rows * self.tile.columns * size
-        return size_of((*self.source.stack, self.count)) * each
+        # a row of a tile may be any as far as proofs know, and has the tile's rows behind it
+        return (size_of((*self.source.stack, self.count)) + 1) * each
 
     def buffer(self, builder: NestBuilder, argument: int, numbers: Numbers) -> Buffer:
         """The panels as a kernel sees them: stack, panel, k, column."""
@@ -57,6 +59,27 @@ class Panels:
             [*strides, numbers("panel", panel), row, source.dtype.size],
             argument,
             numbers("panels.offset", self.offset) if self.offset else 0,
+        )
+
+    def rows_buffer(self, builder: NestBuilder, argument: int, numbers: Numbers) -> Buffer:
+        """Panels of the left operand as a product reads them: stack, the first row of a tile, and
+        what is at it, [k][rows] as one axis.
+        """
+        source, height, size = self.source, self.tile.columns, self.source.dtype.size
+        shape = [numbers(f"s{axis}", length) for axis, length in enumerate(source.stack)]
+        strides: list[Extent] = []
+        distance = self.count * height * source.rows * size
+        for axis in reversed(range(len(source.stack))):
+            strides.insert(0, numbers(f"a.s{axis}", distance))
+            distance *= source.stack[axis]
+        k = numbers("a.columns", source.rows)
+        return builder.buffer(
+            "left",
+            source.dtype,
+            [*shape, numbers("a.rows", source.columns), affine(k) * height],
+            [*strides, numbers("a.row", source.rows * size), size],
+            argument,
+            numbers("a.offset", self.offset) if self.offset else 0,
         )
 
 
@@ -150,40 +173,71 @@ def _transpose(
 
 def pack_pairs(source: Matrices, panels: Panels) -> Kernel:
     """The kernel that fills panels with words of two elements, one below the other in a matrix of
-    bfloat16 whose rows are contiguous and of an even number.
+    bfloat16 whose rows are contiguous. The last row of an odd number has zeros below it.
     """
     tile = panels.tile
     builder, numbers = NestBuilder(), Numbers()
     bits = source._replace(dtype=uint16)
     operand = bits.buffer(builder, "b", 0, numbers)
-    target = panels.buffer(builder, 1, numbers)
+    target = panels.buffer(builder, 1 if source.step is not None else 0, numbers)
     blocks = -(-panels.source.rows // PACKED_ROWS)
     lengths = [numbers(f"s{axis}", length) for axis, length in enumerate(source.stack)]
     lengths += [numbers("panels", panels.count), numbers("blocks", blocks)]
     k = numbers("k", panels.source.rows)
+    is_odd = source.rows % 2 != 0
     words = builder.words
     with builder.parallel(lengths, PACKED_ROWS * tile.columns) as (*stack, panel, block):
         at = [affine(index) for index in stack]
         first, column = affine(block) * PACKED_ROWS, affine(panel) * tile.columns
         with builder.loop(first, first + PACKED_ROWS, k) as row:
+            low_row = affine(row) * 2
+            high_row = low_row + 1
+            if is_odd:
+                last = affine(operand.shape[-2]) - 1
+                there = words.less(builder.position(low_row, int64), builder.position(last, int64))
+                ones, none = Constant(uint32, 0xFFFFFFFF), Constant(uint32, 0)
+                mask: Value = builder.splat(words.select(there, ones, none), tile.lanes)
+                high_row = affine(builder.multiple(low_row, high_row, last, by=1))
             for vector in range(tile.vectors):
                 place = affine(vector * tile.lanes)
                 low, high = (
                     words.cast(
                         builder.load_lanes(
-                            operand,
-                            (*at, affine(row) * 2 + half, column + place),
-                            tile.lanes,
-                            operand.shape[-1],
+                            operand, (*at, each, column + place), tile.lanes, operand.shape[-1]
                         ),
                         uint32,
                     )
-                    for half in (0, 1)
+                    for each in (low_row, high_row)
                 )
                 sixteen = Repeated(uint32, Constant(uint32, 16), tile.lanes)
-                word = words.bitwise_or(low, words.left_shift(high, sixteen))
+                above = words.left_shift(high, sixteen)
+                if is_odd:
+                    above = words.bitwise_and(above, mask)
+                word = words.bitwise_or(low, above)
                 builder.store(word, target, (*at, affine(panel), affine(row), place))
-    key = code_key(builder, numbers, "pack pairs", tile)
+    key = code_key(builder, numbers, "pack pairs", tile, bool(is_odd))
+    operands = (None,) if source.step is None else (source.step, None)
+    return kernel_of(builder.nest, operands, key)
+
+
+def pad(source: Matrices, target: Matrices) -> Kernel:
+    """The kernel that copies matrices of bfloat16 to scratch memory, row by row, with a zero behind
+    rows of an odd number of elements.
+    """
+    builder, numbers = NestBuilder(), Numbers()
+    read = source._replace(dtype=uint16).buffer(builder, "a", 0, numbers)
+    written = target._replace(dtype=uint16).buffer(builder, "c", 1, numbers)
+    lengths = [numbers(f"s{axis}", length) for axis, length in enumerate(source.stack)]
+    columns = numbers("a.columns", source.columns)
+    is_odd = target.columns != source.columns
+    with builder.parallel((*lengths, numbers("a.rows", source.rows)), columns) as indices:
+        row = [affine(index) for index in indices]
+        with builder.loop(0, columns, kind="vector") as column:
+            at = (*row, affine(column))
+            builder.store(builder.load(read, at), written, at)
+        if is_odd:
+            builder.store(Constant(uint16, 0), written, (*row, affine(columns)))
+    key = code_key(builder, numbers, "pad", bool(is_odd))
     return kernel_of(builder.nest, (source.step, None), key)
 
 

@@ -19,7 +19,13 @@ from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Carried, Constant, Repeated, Value
 from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.runtime.processor import vector_bytes, vector_registers
-from ingot.tuning import MAX_TILE_ROWS, MAX_TILE_VECTORS, PRODUCT_UNROLLING
+from ingot.tuning import (
+    MAX_TILE_ROWS,
+    MAX_TILE_VECTORS,
+    MIN_TILE_GAIN,
+    PRODUCT_UNROLLING,
+    TILE_OVERHEAD_ROWS,
+)
 
 __all__ = ["Tile", "TileShape", "accumulate", "dot_shape", "lanes_of", "tile_shape", "wide_shape"]
 
@@ -67,7 +73,24 @@ def tile_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
         # narrow tiles load more of the left operand for each product
         vectors = min(range(widest, 1, -1), key=lambda v: -(-needed // v) * v * (1 + 0.5 / v**2))
     height = min(_accumulators() // vectors, MAX_TILE_ROWS)
-    return TileShape(_at_most(height, rows), vectors, lanes)
+    return TileShape(_height(height, rows), vectors, lanes)
+
+
+def _height(most: int, rows: Number) -> int:
+    """Rows of a tile: the most that registers allow, or fewer where that saves many rows that are
+    not there.
+    """
+    if rows <= most:
+        return index(rows)
+    if is_symbolic(rows):
+        return most
+
+    def cost(height: int) -> float:
+        # a tile takes as long as its rows, and what is done once for each
+        return -(-rows // height) * (height + TILE_OVERHEAD_ROWS)
+
+    best = min(range(most, most // 2, -1), key=cost)
+    return best if cost(best) < MIN_TILE_GAIN * cost(most) else most
 
 
 def wide_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
