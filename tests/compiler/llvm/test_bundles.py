@@ -9,6 +9,8 @@ from tests.compiler.forms.nest.nest_runner import run_nest
 from ingot.compiler.forms.affine import affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.interpret import interpret
+from ingot.compiler.forms.nest.text import nest_text
+from ingot.compiler.forms.nest.verify import verify
 from ingot.graph import dtype as dtypes
 
 LANES = 8
@@ -63,3 +65,23 @@ def test_a_store_leaves_what_is_behind_its_limit(name: str, there: int) -> None:
     expected[:there] = given[:there].astype(dtype.numpy)
     run_nest(b.nest, [given, result])
     np.testing.assert_array_equal(result, expected)
+
+
+def test_every_third_lane_and_what_is_fetched_ahead() -> None:
+    b = NestBuilder()
+    source = b.buffer("a", dtypes.uint32, (3 * LANES,), (4,), 0)
+    target = b.buffer("c", dtypes.uint32, (3, LANES), (4 * LANES, 4), 1)
+    with b.parallel((1,)) as (_,):
+        found = b.load_lanes(source, (affine(0),), 3 * LANES, ahead=1 << 20)
+        for first in range(3):
+            some = b.some_lanes(found, first, LANES, stride=3)
+            b.store(some, target, (affine(first), affine(0)))
+    verify(b.nest)
+    text = nest_text(b.nest)
+    assert "ahead 1048576" in text
+    assert "[1..23 by 3]" in text
+    given = np.arange(3 * LANES, dtype=np.uint32)
+    for run in (run_nest, interpret):
+        result = np.zeros((3, LANES), np.uint32)
+        run(b.nest, [given, result])
+        np.testing.assert_array_equal(result, given.reshape(LANES, 3).T)

@@ -20,9 +20,18 @@ from ingot.compiler.llvm.conversions import memory_type
 from ingot.compiler.llvm.emit import Element, LLVMKernel, register_type
 from ingot.graph.dtype import bool_, complex64
 
-__all__ = ["BundleMemory", "in_all_lanes", "load_lanes", "repeated", "some_lanes", "store_lanes"]
+__all__ = [
+    "BundleMemory",
+    "in_all_lanes",
+    "load_lanes",
+    "prefetch",
+    "repeated",
+    "some_lanes",
+    "store_lanes",
+]
 
 ALIGNMENT = 64
+LINE = 64  # bytes of the cache
 
 
 def _lane_type(dtype: Dtype) -> str:
@@ -64,20 +73,20 @@ def repeated(x: Element, lanes: int) -> Element:
     return Element(splat(x.register, lanes), x.dtype, imaginary)
 
 
-def some_lanes(code: Code, x: Element, first: int, lanes: int) -> Element:
-    """Some lanes of a bundle; one is an element."""
-    imaginary = None if x.imaginary is None else _some(code, x.imaginary, first, lanes)
-    real = _some(code, x.register, first, lanes)
+def some_lanes(code: Code, x: Element, first: int, lanes: int, stride: int = 1) -> Element:
+    """Some lanes of a bundle, every `stride`-th; one is an element."""
+    imaginary = None if x.imaginary is None else _some(code, x.imaginary, first, lanes, stride)
+    real = _some(code, x.register, first, lanes, stride)
     if x.dtype is bool_ and lanes == 1:
         real = code.compare("icmp ne", real, literal("i8", 0))
     return Element(real, x.dtype, imaginary)
 
 
-def _some(code: Code, x: Register, first: int, lanes: int) -> Register:
+def _some(code: Code, x: Register, first: int, lanes: int, stride: int) -> Register:
     scalar = x.type[1:-1].split(" x ")[1]
     if lanes == 1:
         return code.assign(scalar, f"extractelement {x}, i64 {first}")
-    mask = ", ".join(f"i32 {lane}" for lane in range(first, first + lanes))
+    mask = ", ".join(f"i32 {first + lane * stride}" for lane in range(lanes))
     return code.assign(
         f"<{lanes} x {scalar}>",
         f"shufflevector {x}, {x.type} poison, <{lanes} x i32> <{mask}>",
@@ -98,6 +107,15 @@ def load_lanes(
     size, mask = literal("i32", dtype.size), _mask(code, lanes, below)
     name = f"llvm.masked.load.{type_suffix(type)}.p0"
     return k.from_memory(code.call(type, name, address, size, mask, zeros), dtype)
+
+
+def prefetch(code: Code, address: Register, ahead: int, nbytes: int) -> None:
+    """Fetches the lines of so many bytes into the cache, from some bytes behind an address on."""
+    name = "llvm.prefetch.p0"
+    code.declarations[name] = f"declare void @{name}(ptr, i32, i32, i32)"
+    for line in range(0, nbytes, LINE):
+        target = code.offset(address, literal("i64", ahead + line))
+        code.do(f"call void @{name}({target}, i32 0, i32 3, i32 1)")
 
 
 def store_lanes(k: LLVMKernel, x: Element, address: Register, below: Register | None) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from ingot.compiler.llvm import complex_math, dots, mathlib
 from ingot.compiler.llvm.code import Register, literal
 from ingot.compiler.llvm.conversions import Conversions, Element, is_unsigned, register_type
+from ingot.compiler.llvm.lookup import lookup
 from ingot.graph.dtype import bool_, complex64, float32, int32, is_inexact, uint32
 
 __all__ = ["Element", "LLVMKernel", "register_type"]
@@ -221,6 +222,9 @@ class LLVMKernel(Conversions):
 
     def from_bits(self, x: Element) -> Element:
         return Element(self.code.convert("bitcast", x.register, "float"), float32)
+
+    def lookup(self, x: Element, table: tuple[float, ...]) -> Element:
+        return Element(lookup(self.code, x.register, table), float32)
 
     def bits(self, x: Element) -> Element:
         return Element(self.code.convert("bitcast", x.register, "i32"), uint32)

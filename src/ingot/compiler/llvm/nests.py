@@ -50,6 +50,7 @@ from ingot.compiler.llvm.bundles import (
     BundleMemory,
     in_all_lanes,
     load_lanes,
+    prefetch,
     repeated,
     some_lanes,
     store_lanes,
@@ -393,6 +394,8 @@ class _Writer:
 
     def _load(self, load: Load) -> None:
         address = self._at(load.buffer, self.places[load], load.index)
+        if load.ahead:
+            prefetch(self.code, address, load.ahead, load.lanes * load.dtype.size)
         if load.lanes == 1:
             self.elements[load] = self.k.load(load.dtype, address)
             return
@@ -428,7 +431,7 @@ class _Writer:
 
     def _some_lanes(self, lanes: Lanes) -> None:
         bundle = self._element(lanes.value)
-        self.elements[lanes] = some_lanes(self.code, bundle, lanes.first, lanes.lanes)
+        self.elements[lanes] = some_lanes(self.code, bundle, lanes.first, lanes.lanes, lanes.stride)
 
     def _copy(self, block: CopyBlock) -> None:
         target, source = self.corners[block]

@@ -28,6 +28,7 @@ def test_every_word_of_the_vocabulary_is_a_word_of_nests() -> None:
         ("select", 3),
         ("fused_multiply_add", 3),
         ("dot_bytes", 3),
+        ("lookup", 1),
     ],
 )
 def test_arity(word: str, count: int) -> None:

@@ -41,6 +41,7 @@ from ingot.graph.dtype import (
     bfloat16,
     bool_,
     float16,
+    float32,
     int64,
     is_inexact,
 )
@@ -90,6 +91,10 @@ class Words:
         if x.dtype is not float16 and x.dtype is not bfloat16:
             return x
         return self._builder.apply(Apply(x.dtype, "rounded", (x,)))
+
+    def lookup(self, x: Value, table: tuple[float, ...]) -> Value:
+        """The elements of a table of sixteen float32 that the lowest four bits of values say."""
+        return self._builder.apply(Apply(float32, "lookup", (x,), table))
 
     def rotate_left(self, x: Value, count: int) -> Value:
         """The bits of a value, rotated."""
@@ -166,9 +171,9 @@ class NestBuilder:
         self.body.append(value)
         return value
 
-    def load(self, buffer: Buffer, index: Sequence[Affine | Value]) -> Load:
+    def load(self, buffer: Buffer, index: Sequence[Affine | Value], ahead: int = 0) -> Load:
         """Reads an element."""
-        found = Load(buffer.dtype, buffer, tuple(index))
+        found = Load(buffer.dtype, buffer, tuple(index), ahead=ahead)
         self.body.append(found)
         return found
 
@@ -188,9 +193,10 @@ class NestBuilder:
         index: Sequence[Affine | Value],
         lanes: int,
         limit: Extent | None = None,
+        ahead: int = 0,
     ) -> Load:
         """Reads adjacent elements along the last axis, up to a limit."""
-        found = Load(buffer.dtype, buffer, tuple(index), lanes, _limit(limit))
+        found = Load(buffer.dtype, buffer, tuple(index), lanes, _limit(limit), ahead)
         self.body.append(found)
         return found
 
@@ -206,9 +212,9 @@ class NestBuilder:
         self.body.append(found)
         return found
 
-    def some_lanes(self, value: Value, first: int, lanes: int) -> Lanes:
-        """Some lanes of a bundle."""
-        found = Lanes(value.dtype, value, first, lanes)
+    def some_lanes(self, value: Value, first: int, lanes: int, stride: int = 1) -> Lanes:
+        """Some lanes of a bundle, every `stride`-th."""
+        found = Lanes(value.dtype, value, first, lanes, stride)
         self.body.append(found)
         return found
 

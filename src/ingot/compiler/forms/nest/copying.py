@@ -132,7 +132,7 @@ class Copy:
             return Apply(x.dtype, x.word, tuple(map(self.value, x.operands)), x.parameter)
         if isinstance(x, Load):
             limit = None if x.limit is None else self.affine(x.limit)
-            return Load(x.dtype, x.buffer, self.at(x.index), x.lanes, limit)
+            return Load(x.dtype, x.buffer, self.at(x.index), x.lanes, limit, x.ahead)
         if isinstance(x, Bundle):
             return Bundle(x.dtype, x.buffer)
         if isinstance(x, Joined):
@@ -140,7 +140,7 @@ class Copy:
         if isinstance(x, Splat):
             return Splat(x.dtype, self.value(x.value), x.lanes)
         assert isinstance(x, Lanes)
-        return Lanes(x.dtype, self.value(x.value), x.first, x.lanes)
+        return Lanes(x.dtype, self.value(x.value), x.first, x.lanes, x.stride)
 
     def _statement(self, x: Statement) -> Statement:
         if isinstance(x, Loop):

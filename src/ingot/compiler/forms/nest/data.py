@@ -187,10 +187,11 @@ Indices = tuple[Affine | Value, ...]
 class Load(Value):
     """The element of a buffer at an index; or a bundle of `lanes` elements, which are adjacent
     along the last axis. Where there is a `limit`, lanes whose index along that axis is not below it
-    are not read, and are 0.
+    are not read, and are 0. What is `ahead` bytes behind them is fetched into the cache, if that is
+    not 0; it may be outside of the buffer.
     """
 
-    __slots__ = ("buffer", "index", "lanes", "limit")
+    __slots__ = ("ahead", "buffer", "index", "lanes", "limit")
 
     def __init__(
         self,
@@ -199,7 +200,9 @@ class Load(Value):
         index: Indices,
         lanes: int = 1,
         limit: Affine | None = None,
+        ahead: int = 0,
     ) -> None:
+        self.ahead = ahead
         self.dtype = dtype
         self.origin = None
         self.buffer = buffer
@@ -264,16 +267,17 @@ class Splat(Value):
 
 
 class Lanes(Value):
-    """Some lanes of a bundle, from `first` on; one lane is an element."""
+    """Some lanes of a bundle, every `stride`-th from `first` on; one lane is an element."""
 
-    __slots__ = ("first", "lanes", "value")
+    __slots__ = ("first", "lanes", "stride", "value")
 
-    def __init__(self, dtype: Dtype, value: Value, first: int, lanes: int) -> None:
+    def __init__(self, dtype: Dtype, value: Value, first: int, lanes: int, stride: int = 1) -> None:
         self.dtype = dtype
         self.origin = None
         self.value = value
         self.first = first
         self.lanes = lanes
+        self.stride = stride
 
 
 # Statements

@@ -154,7 +154,7 @@ class _Run:
         if isinstance(lanes, Splat):
             value = np.atleast_1d(self.value(lanes.value))
             return np.repeat(value, lanes.lanes // len(value))
-        some = self.value(lanes.value)[lanes.first : lanes.first + lanes.lanes]
+        some = self.value(lanes.value)[lanes.first :: lanes.stride][: lanes.lanes]
         return some if lanes.lanes > 1 else some[0]
 
     def apart(self, apart: Apart) -> None:
@@ -239,6 +239,8 @@ class _Run:
             bits, count = 8 * dtype.size, value.parameter
             x = int(operands[0])
             return dtype.numpy.type((x << count | x >> (bits - count)) & ((1 << bits) - 1))
+        if value.word == "lookup":
+            return np.array(value.parameter, np.float32)[np.asarray(operands[0]) & 15]
         if value.word in _WHOLE and dtype.numpy != _kind(dtype):
             operands = [_computed(operands[0].astype(dtype.numpy), dtype)]
         function = _BOOL_WORDS.get(value.word) if dtype is bool_ else None

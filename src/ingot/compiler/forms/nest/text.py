@@ -255,14 +255,15 @@ class _Printer:
         here = all(each is body for each in uses)
         if isinstance(value, Load):
             text, binding = self._lanes_of(value, value.lanes, value.limit), _ATOM
+            text += f" ahead {value.ahead}" if value.ahead else ""
         elif isinstance(value, Splat):
             text, binding = f"{self._text(value.value, 3)} x {value.lanes}", 3
         elif isinstance(value, Bundle):
             text, binding = f"{self._buffer(value.buffer)}[0..{value.lanes}]", _ATOM
         elif isinstance(value, Lanes):
-            lanes = (
-                f"{value.first}..{value.first + value.lanes}" if value.lanes > 1 else value.first
-            )
+            last = value.first + (value.lanes - 1) * value.stride + 1
+            lanes = f"{value.first}..{last}" if value.lanes > 1 else f"{value.first}"
+            lanes += f" by {value.stride}" if value.stride > 1 else ""
             text, binding = f"{self._text(value.value, _ATOM - 1)}[{lanes}]", _ATOM
         else:
             text, binding = self._applied(value)
@@ -320,7 +321,7 @@ class _Printer:
             return f"-{self._text(operands[0], _ATOM - 1)}", _ATOM - 1
         word = value.dtype.name if value.word in ("cast", "taken_for") else value.word
         inside = [self._text(operand) for operand in operands]
-        if value.word == "rotate_left":
+        if value.word in ("rotate_left", "lookup"):
             inside.append(str(value.parameter))
         return f"{word}({', '.join(inside)})", _ATOM
 

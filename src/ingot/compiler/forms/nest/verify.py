@@ -350,7 +350,7 @@ class _Verifier:
             _require(is_whole, "each element of a splat is in as many lanes")
             return
         self._use(lanes.value, "a choice of lanes")
-        last = lanes.first + lanes.lanes
+        last = lanes.first + (lanes.lanes - 1) * lanes.stride + 1
         _require(
             0 <= lanes.first < last <= lanes.value.lanes,
             f"a bundle of {lanes.value.lanes} has no lanes {lanes.first}..{last}",

@@ -39,20 +39,22 @@ ALIKE = tuple(word for word in kernel.WORDS if word not in (*DTYPES, *_OTHERS, "
 # bfloat16 in each word, `dot_bytes` of four bytes, unsigned in the second operand and signed in the
 # third. The words' own operands are uint32.
 DOTS = {"dot_bfloat16": float32, "dot_bytes": int32}
-OWN = {**DOTS, "from_bits": float32}  # `from_bits`: the float32 whose bits a uint32 has
-WORDS = (*ALIKE, *DTYPES, *_OTHERS, *OWN, "rounded", "taken_for")
+# `from_bits`: the float32 whose bits a uint32 has. `lookup`: the one of sixteen float32, its
+# parameter, that the lowest four bits of a uint32 say.
+OWN = {**DOTS, "from_bits": float32}
+WORDS = (*ALIKE, *DTYPES, *_OTHERS, *OWN, "lookup", "rounded", "taken_for")
 # How many operands words have: what the vocabulary declares, but for what is no element.
 _ARITIES = {word: getattr(kernel.Kernel, word).__code__.co_argcount - 1 for word in kernel.WORDS}
 _ARITIES |= {"cast": 1, "rotate_left": 1, "rounded": 1, "taken_for": 1, **dict.fromkeys(DOTS, 3)}
-_ARITIES["from_bits"] = 1
+_ARITIES |= {"from_bits": 1, "lookup": 1}
 
 
 # Words that are an instruction or a few. All others are functions of dozens.
 _SHORT = frozenset(
     "absolute add bits bitwise_and bitwise_invert bitwise_or bitwise_xor cast ceil complex "
     "conjugate divide equal floor from_bits fused_multiply_add greater greater_equal imag largest "
-    "left_shift less less_equal maximum minimum multiply negative not_equal real right_shift "
-    "rotate_left round rounded rsqrt select smallest sqrt subtract taken_for".split()
+    "left_shift less less_equal lookup maximum minimum multiply negative not_equal real "
+    "right_shift rotate_left round rounded rsqrt select smallest sqrt subtract taken_for".split()
 )
 _LONG = 30  # instructions of a function, as an exponential has
 _HALF_CONVERSION = 10  # instructions of rounding to a half type
@@ -76,6 +78,8 @@ def result_dtype(word: str, operands: Sequence[Value], parameter: Any = None) ->
         return dtype
     if word == "select":
         return operands[1].dtype
+    if word == "lookup":
+        return float32
     if word == "absolute":
         return float32 if operands[0].dtype is complex64 else operands[0].dtype
     return DTYPES.get(word) or OWN.get(word) or operands[0].dtype
@@ -92,6 +96,6 @@ def operand_dtypes(word: str, operands: Sequence[Value]) -> list[Dtype]:
         return [bool_, operands[1].dtype, operands[1].dtype]
     if word in DOTS:
         return [DOTS[word], uint32, uint32]
-    if word == "from_bits":
+    if word in ("from_bits", "lookup"):
         return [uint32]
     return [operands[0].dtype] * len(operands)

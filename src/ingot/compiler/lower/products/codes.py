@@ -1,10 +1,13 @@
 """Packed codes in registers: the words of a quantised matrix as bundles of float32.
 
-A row of codes is read in chunks. Where a word holds whole codes (1, 2, 4 and 8 bits), a chunk is a
-bundle of adjacent words, and shifting all of them takes one code out of each: bundle v of a chunk
-has in lane l the code l * codes_of_a_word + v. Whoever multiplies these by a vector brings that
-into the same order, once for all rows. Codes of 3, 5 and 6 bits may lie across two words: 32 of
-them are a chunk, whose words are moved by another distance in each lane, and lie in their order.
+The unit of a row is the smallest number of words that holds whole codes: one word of codes of 1, 2,
+4 or 8 bits, else as many words as a code has bits, which hold 32 codes. A chunk is a bundle of
+adjacent units, one in each lane, and code v of all of them is one bundle: bundle v of a chunk has
+in lane l the code l * codes_of_a_unit + v. Whoever multiplies these by a vector brings that into
+the same order, once for all rows.
+
+Codes of affine matrices are masked where they lie in their words instead of being shifted down, so
+that bundle v is 2 ** `exponent(v)` times its codes. The vector is divided by as much.
 """
 
 from __future__ import annotations
@@ -13,13 +16,13 @@ from typing import NamedTuple
 
 from ingot.compiler.forms.affine import Affine
 from ingot.compiler.forms.nest.build import NestBuilder
-from ingot.compiler.forms.nest.data import Buffer, Constant, Load, Repeated, Value
+from ingot.compiler.forms.nest.data import Buffer, Constant, Repeated, Value
 from ingot.graph.dtype import float32, int32, uint8, uint32
 
 __all__ = ["Codes", "Scheme", "Unpacker", "factor_of"]
 
 WORD = 32  # bits
-_FP4_UNITS = 0xC8643210  # the sizes of codes of 4 bits in halves, each in as many bits
+_FP4 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # the sizes of codes of 4 bits
 
 
 class Scheme(NamedTuple):
@@ -30,14 +33,30 @@ class Scheme(NamedTuple):
     bits: int
 
     @property
-    def group_words(self) -> int:
-        """Words that hold the codes of a group."""
-        return self.group_size * self.bits // WORD
+    def unit_words(self) -> int:
+        """Words of a unit."""
+        return 1 if WORD % self.bits == 0 else self.bits
 
     @property
-    def is_whole(self) -> bool:
-        """Whether a word holds whole codes."""
-        return WORD % self.bits == 0
+    def unit_codes(self) -> int:
+        """Codes of a unit."""
+        return self.unit_words * WORD // self.bits
+
+    @property
+    def group_units(self) -> int:
+        """Units that share a scale."""
+        return self.group_size // self.unit_codes
+
+    def first_bit(self, vector: int) -> tuple[int, int]:
+        """Where a code of a unit begins: its word, and the bit in that."""
+        return divmod(vector * self.bits, WORD)
+
+    def exponent(self, vector: int) -> int:
+        """By which power of two the bundle of a code is too large: its first bit, unless it has to
+        be shifted down, because it is a float, has the sign bit of its word, or lies across two.
+        """
+        _, bit = self.first_bit(vector)
+        return bit if self.mode == "affine" and bit + self.bits < WORD else 0
 
 
 class Codes(NamedTuple):
@@ -49,17 +68,7 @@ class Codes(NamedTuple):
     @property
     def vectors(self) -> int:
         """Bundles of a chunk."""
-        return WORD // (self.scheme.bits if self.scheme.is_whole else self.lanes)
-
-    @property
-    def words(self) -> int:
-        """Words of a chunk."""
-        return self.lanes if self.scheme.is_whole else self.scheme.bits
-
-    @property
-    def strides(self) -> tuple[int, int]:
-        """By how many codes two bundles, and two lanes, are apart."""
-        return (1, self.vectors) if self.scheme.is_whole else (self.lanes, 1)
+        return self.scheme.unit_codes
 
 
 class Unpacker:
@@ -67,79 +76,53 @@ class Unpacker:
 
     def __init__(self, builder: NestBuilder, codes: Codes) -> None:
         self.builder = builder
-        self.codes = codes
-        self.shifts: Buffer | None = None
-        self.rows: dict[tuple[int, int, bool], int] = {}  # (vector, word, up) -> row of shifts
-        if not codes.scheme.is_whole:
-            self._fill_shifts()
+        self.scheme = codes.scheme
+        self.lanes = codes.lanes
 
-    def _fill_shifts(self) -> None:
-        """Writes how far the bits of each word are moved in each lane, to the stack."""
-        bits, lanes = self.codes.scheme.bits, self.codes.lanes
-        table: list[list[int]] = []
-        for vector in range(self.codes.vectors):
-            starts = [(vector * lanes + lane) * bits for lane in range(lanes)]
-            for word in range(bits):
-                distances = [start - word * WORD for start in starts]
-                down = [d if 0 <= d < WORD else WORD for d in distances]
-                up = [-d if -bits < d < 0 else WORD for d in distances]
-                for is_up, row in ((False, down), (True, up)):
-                    if any(distance < WORD for distance in row):
-                        self.rows[vector, word, is_up] = len(table)
-                        table.append(row)
-        self.shifts = self.builder.stack("shifts", uint32, (len(table), lanes))
-        for number, row in enumerate(table):
-            for lane, distance in enumerate(row):
-                index = (Affine({}, number), Affine({}, lane))
-                self.builder.store(Constant(uint32, distance), self.shifts, index)
+    def words(
+        self, buffer: Buffer, row: Affine, first: Affine, limit: int | None, ahead: int
+    ) -> list[Value]:
+        """The words of a chunk, from unit `first` of a row on: a bundle for each word of a unit.
+        Those some bytes ahead are fetched into the cache.
+        """
+        count, at = self.scheme.unit_words, first * self.scheme.unit_words
+        total = self.lanes * count
+        if total == 1:
+            return [self.builder.load(buffer, (row, at), ahead)]
+        below = None if limit is None else limit * count
+        found = self.builder.load_lanes(buffer, (row, at), total, below, ahead)
+        if count == 1:
+            return [found]
+        return [self.builder.some_lanes(found, word, self.lanes, count) for word in range(count)]
 
-    def words(self, buffer: Buffer, row: Affine, first: Affine, limit: int | None) -> list[Load]:
-        """The words of a chunk, from word `first` of a row on."""
-        lanes = self.codes.lanes
-        if self.codes.scheme.is_whole:
-            if lanes == 1:
-                return [self.builder.load(buffer, (row, first))]
-            return [self.builder.load_lanes(buffer, (row, first), lanes, limit)]
-        return [self.builder.load(buffer, (row, first + n)) for n in range(self.codes.words)]
-
-    def code(self, words: list[Load], vector: int) -> Value:
-        """Bundle `vector` of the codes in the words of a chunk, as uint32."""
-        bits = self.codes.scheme.bits
-        k = self.builder.words
-        found: Value | None = None
-        if self.codes.scheme.is_whole:
-            found = words[0]
-            if vector:
-                found = k.right_shift(found, self._constant(vector * bits))
-            if (vector + 1) * bits == WORD:
-                return found  # nothing is above it
-        else:
-            for (of, word, is_up), number in self.rows.items():
-                if of == vector:
-                    part = self._moved(words[word], number, is_up)
-                    found = part if found is None else k.bitwise_or(found, part)
-        assert found is not None
-        return k.bitwise_and(found, self._constant((1 << bits) - 1))
-
-    def _moved(self, word: Load, number: int, is_up: bool) -> Value:
-        k, lanes = self.builder.words, self.codes.lanes
-        assert self.shifts is not None
-        by = self.builder.load_lanes(self.shifts, (Affine({}, number), Affine({}, 0)), lanes)
-        shift = k.left_shift if is_up else k.right_shift
-        found: Value = shift(self.builder.splat(word, lanes), by)
-        return found
-
-    def _constant(self, value: int) -> Value:
-        return _repeated(value, self.codes.lanes)
+    def code(self, words: list[Value], vector: int) -> Value:
+        """Bundle `vector` of the codes of a chunk as uint32, times a power of two. Codes of floats
+        may have others above them.
+        """
+        k, bits = self.builder.words, self.scheme.bits
+        word, bit = self.scheme.first_bit(vector)
+        found = words[word]
+        if bit and not self.scheme.exponent(vector):
+            found = k.right_shift(found, self._constant(bit))
+        if bit + bits > WORD:
+            above = k.left_shift(words[word + 1], self._constant(WORD - bit))
+            found = k.bitwise_or(found, above)
+        if bit + bits == WORD or self.scheme.mode != "affine":
+            return found
+        mask = (1 << bits) - 1 << self.scheme.exponent(vector)
+        return k.bitwise_and(found, self._constant(mask))
 
     def number(self, code: Value) -> Value:
         """The numbers that codes stand for before they are scaled, in float32."""
         k = self.builder.words
-        if self.codes.scheme.mode == "affine":
+        if self.scheme.mode == "affine":
             return k.cast(k.cast(code, int32), float32)
-        if self.codes.scheme.bits == 4:
-            return _decoded_fp4(self.builder, code)
-        return _decoded_fp8(self.builder, code)
+        if self.scheme.bits == 4:
+            return k.lookup(code, (*_FP4, *(-size for size in _FP4)))
+        return _decoded_fp8(self.builder, k.bitwise_and(code, self._constant(0xFF)))
+
+    def _constant(self, value: int) -> Value:
+        return _repeated(value, self.lanes)
 
 
 def factor_of(builder: NestBuilder, mode: str, scale: Value) -> Value:
@@ -161,16 +144,6 @@ def factor_of(builder: NestBuilder, mode: str, scale: Value) -> Value:
 def _repeated(value: float, lanes: int, dtype: object = uint32) -> Value:
     number = Constant(dtype, value)  # type: ignore[arg-type]
     return number if lanes == 1 else Repeated(number.dtype, number, lanes)
-
-
-def _decoded_fp4(builder: NestBuilder, code: Value) -> Value:
-    """Codes of a sign, two bits of exponent and one of fraction."""
-    k, lanes = builder.words, code.lanes
-    place = k.left_shift(k.bitwise_and(code, _repeated(7, lanes)), _repeated(2, lanes))
-    units = k.right_shift(_repeated(_FP4_UNITS, lanes), place)
-    units = k.bitwise_and(units, _repeated(15, lanes))
-    size = k.multiply(k.cast(k.cast(units, int32), float32), _repeated(0.5, lanes, float32))
-    return _signed(builder, size, code, 3)
 
 
 def _decoded_fp8(builder: NestBuilder, code: Value) -> Value:

@@ -1,0 +1,225 @@
+"""A tile of a product with a quantised matrix: sums of a few rows with a few rows of the matrix.
+
+Two ways, both from rows in the order of codes. **Direct**: codes are scaled, the bias is added,
+and what they stand for is multiplied with every row. **Factored**: the codes of a block are
+multiplied with the rows as they are, and their sums are scaled; the bias is multiplied with the sum
+of the row's elements, which is known before. That takes fewer instructions for a code where rows
+are few, and is another number where the row has infinities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ingot.compiler.forms.affine import Affine, affine
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import Buffer, Carried, Constant, Repeated, Value
+from ingot.compiler.lower.products.codes import Codes, Unpacker, factor_of
+from ingot.graph.dtype import float32
+from ingot.tuning import PREFETCH_BYTES
+
+__all__ = ["QuantizedTile"]
+
+Sums = list[list[Value]]  # for each column of the result, one for each row
+# (unpacker, the chunk's number, its first unit, rows, sums, limit of units, scales) -> sums
+Chunk = Callable[..., Sums]
+
+
+class QuantizedTile:
+    """Sums for some columns of the result, which are rows of the matrix."""
+
+    def __init__(
+        self,
+        builder: NestBuilder,
+        codes: Codes,
+        units: int,
+        ordered: Buffer,
+        matrix: Sequence[Buffer],
+        columns: list[Affine],
+    ) -> None:
+        self.builder = builder
+        self.codes = codes
+        self.scheme = codes.scheme
+        self.units = units
+        self.ordered = ordered
+        self.packed, *self.parts = matrix
+        self.columns = columns
+
+    def direct(self, rows: list[Affine]) -> Sums:
+        """The products of some rows with each column, from numbers that codes stand for."""
+        return self._sums(rows, self._direct_chunk)
+
+    def factored(self, rows: list[Affine]) -> Sums:
+        """The products of some rows with each column, from sums of codes."""
+        return self._sums(rows, self._factored_chunk)
+
+    def _sums(self, rows: list[Affine], chunk: Chunk) -> Sums:
+        lanes = self.codes.lanes
+        block = max(self.scheme.group_units, lanes)  # units that one iteration takes
+        blocks, rest = divmod(self.units, block)
+        totals: Sums = [[] for _ in self.columns]
+        unpacker = Unpacker(self.builder, self.codes)
+        if blocks:
+            carried = [[Carried(float32, _zero(lanes)) for _ in rows] for _ in self.columns]
+            flat = [each for sums in carried for each in sums]
+            with self.builder.loop(0, blocks, carried=flat, copies=1) as number:
+                scales = self._scales(lanes, affine(number) * block, None)
+                found: Sums = [list(each) for each in carried]
+                for part in range(block // lanes):
+                    at = affine(number) * (block // lanes) + part
+                    found = chunk(unpacker, at, rows, found, None, scales)
+                for sums, updates in zip(carried, found, strict=True):
+                    for each, update in zip(sums, updates, strict=True):
+                        each.update = update
+            totals = [[self._total(each) for each in sums] for sums in carried]
+        if rest:
+            last = self._rest(blocks * block, rest, rows, chunk)
+            totals = [
+                [self.builder.words.add(a, b) for a, b in zip(one, other, strict=True)]
+                if one
+                else other
+                for one, other in zip(totals, last, strict=True)
+            ]
+        return totals
+
+    def _rest(self, first: int, rest: int, rows: list[Affine], chunk: Chunk) -> Sums:
+        """The products of the units behind the last whole block, in bundles of fewer lanes."""
+        lanes = 1 << (rest - 1).bit_length()
+        unpacker = Unpacker(self.builder, self.codes._replace(lanes=lanes))
+        zeros: Sums = [[_zero(lanes)] * len(rows) for _ in self.columns]
+        number = affine(first // self.codes.lanes)
+        limit = None if lanes == rest else self.units
+        scales = self._scales(lanes, affine(first), limit)
+        sums = chunk(unpacker, number, rows, zeros, limit, scales)
+        return [[self._total(each) for each in row] for row in sums]
+
+    # Chunks
+
+    def _direct_chunk(
+        self,
+        unpacker: Unpacker,
+        number: Affine,
+        rows: list[Affine],
+        sums: Sums,
+        limit: int | None,
+        scales: Sums,
+    ) -> Sums:
+        """Sums with the products of the codes in a chunk."""
+        k = self.builder.words
+        words = self._words(unpacker, number, limit)
+        found = [list(each) for each in sums]
+        for vector in range(self.codes.vectors):
+            factors = self._ordered(unpacker, rows, number, vector, limit)
+            for column, (word, (scale, *bias)) in enumerate(zip(words, scales, strict=True)):
+                value = unpacker.number(unpacker.code(word, vector))
+                if bias:
+                    unit = 2.0 ** self.scheme.exponent(vector)
+                    moved = k.multiply(bias[0], _repeated(unit, unpacker.lanes))
+                    value = k.fused_multiply_add(value, scale, moved)
+                else:
+                    value = k.multiply(value, scale)
+                for row, factor in enumerate(factors):
+                    found[column][row] = k.fused_multiply_add(value, factor, found[column][row])
+        return found
+
+    def _factored_chunk(
+        self,
+        unpacker: Unpacker,
+        number: Affine,
+        rows: list[Affine],
+        sums: Sums,
+        limit: int | None,
+        scales: Sums,
+    ) -> Sums:
+        """Sums with the products of the codes in a chunk, which are scaled when they are added."""
+        k = self.builder.words
+        words = self._words(unpacker, number, limit)
+        found = [[_zero(unpacker.lanes)] * len(rows) for _ in words]
+        for vector in range(self.codes.vectors):
+            factors = self._ordered(unpacker, rows, number, vector, limit)
+            for column, word in enumerate(words):
+                value = unpacker.number(unpacker.code(word, vector))
+                for row, factor in enumerate(factors):
+                    before = found[column][row]
+                    found[column][row] = (
+                        k.fused_multiply_add(value, factor, before)
+                        if vector
+                        else k.multiply(value, factor)
+                    )
+        found = [
+            [k.fused_multiply_add(scale, a, b) for a, b in zip(of_codes, before, strict=True)]
+            for (scale, *_), of_codes, before in zip(scales, found, sums, strict=True)
+        ]
+        if len(self.parts) == 1:
+            return found
+        of_rows = self._ordered(unpacker, rows, number, self.codes.vectors, limit)
+        return [
+            [k.fused_multiply_add(bias, a, b) for a, b in zip(of_rows, before, strict=True)]
+            for (_, bias), before in zip(scales, found, strict=True)
+        ]
+
+    # What chunks are made of
+
+    def _words(self, unpacker: Unpacker, number: Affine, limit: int | None) -> list[list[Value]]:
+        first = number * self.codes.lanes
+        ahead = self._ahead(self.packed)
+        return [unpacker.words(self.packed, column, first, limit, ahead) for column in self.columns]
+
+    def _ahead(self, buffer: Buffer) -> int:
+        """The distance to what one of the next tiles reads in the stead of this one, in bytes."""
+        (stride, _), columns = buffer.strides, len(self.columns)
+        assert isinstance(stride, int)
+        tile = abs(stride) * columns
+        return stride * columns * -(-PREFETCH_BYTES // tile) if tile else 0
+
+    def _ordered(
+        self, unpacker: Unpacker, rows: list[Affine], number: Affine, vector: int, limit: int | None
+    ) -> list[Value]:
+        """A bundle of each row as the first kernel left it. Behind a limit of units is none."""
+        below = None if limit is None else affine(limit) - number * self.codes.lanes
+        lanes, found = unpacker.lanes, []
+        for row in rows:
+            index = (row, number, affine(vector), affine(0))
+            if lanes == 1:
+                found.append(self.builder.load(self.ordered, index))
+            else:
+                found.append(self.builder.load_lanes(self.ordered, index, lanes, below))
+        return [*found]
+
+    def _scales(self, lanes: int, first: Affine, limit: int | None) -> Sums:
+        """For each column the scales, and the biases, of the groups from a unit on, in lanes."""
+        builder, group = self.builder, self.scheme.group_units
+        count = max(1, lanes // group)
+        # `first` is a multiple of a group
+        at = Affine({v: c // group for v, c in first.terms.items()}, first.constant // group)
+        below = None if limit is None else limit // group
+        found = []
+        for column in self.columns:
+            values: list[Value] = []
+            for part in self.parts:
+                ahead = self._ahead(part)
+                if count == 1:
+                    value: Value = builder.load(part, (column, at), ahead)
+                else:
+                    value = builder.load_lanes(part, (column, at), count, below, ahead)
+                value = factor_of(builder, self.scheme.mode, value)
+                values.append(value if lanes == count else builder.splat(value, lanes))
+            found.append(values)
+        return found
+
+    def _total(self, sums: Value) -> Value:
+        """The sum of all lanes, in halves."""
+        while sums.lanes > 1:
+            half = sums.lanes // 2
+            parts = [self.builder.some_lanes(sums, first, half) for first in (0, half)]
+            sums = self.builder.words.add(*parts)
+        return sums
+
+
+def _repeated(value: float, lanes: int) -> Value:
+    number = Constant(float32, value)
+    return number if lanes == 1 else Repeated(float32, number, lanes)
+
+
+def _zero(lanes: int) -> Value:
+    return _repeated(0.0, lanes)
