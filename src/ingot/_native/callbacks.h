@@ -40,7 +40,7 @@
     CALLBACK(run_checked)                  \
     CALLBACK(run_kernel)                   \
     CALLBACK(alone_type)                   \
-    CALLBACK(run_alone)                    \
+    CALLBACK(program_alone)                \
     CALLBACK(ran_node)                     \
     CALLBACK(ran_program)                  \
     CALLBACK(compiled_type)                \

@@ -45,7 +45,7 @@ PyMODINIT_FUNC PyInit__native(void) {
         ingot_add_run_program,  ingot_add_interrupt,   ingot_add_failure,      ingot_add_allocator,   ingot_add_buffer,
         ingot_add_numpy_memory, ingot_add_pack,        ingot_add_pool,         ingot_add_top_k,       ingot_add_list_search,
         ingot_add_product,      ingot_add_ordered_sum, ingot_add_machine_code, ingot_add_use_counter, ingot_add_checked,
-        ingot_add_rows,
+        ingot_add_rows,         ingot_add_dispatch,
     };
     if (PyArray_ImportNumPyAPI() < 0)
         return NULL;

@@ -139,6 +139,8 @@ int run_node(Node *node, Node *wanted, bool computes_pending, bool tracing);
 /* What a rule returned, as ndarrays of exactly the inferred shapes and dtypes: a new reference. */
 PyObject *checked_results(PyObject *op, PyObject *results, Node *node);
 
+/* Whether a transform runs on this thread. */
+bool ingot_is_tracing(void);
 int evaluate_nodes(Node **outputs, Py_ssize_t count);
 /* The node's NumPy array, evaluating first if needed: a new reference. */
 PyObject *node_view(Node *node);
@@ -211,5 +213,6 @@ int ingot_add_list_search(PyObject *module);
 int ingot_add_product(PyObject *module);
 int ingot_add_ordered_sum(PyObject *module);
 int ingot_add_checked(PyObject *module);
+int ingot_add_dispatch(PyObject *module);
 
 #endif

@@ -99,16 +99,16 @@ def _run_kernel(node: Any, op: Any, values: tuple[Any, ...]) -> Any:
     return _math_kernels().run(op, values)
 
 
-def _run_alone(node: Any, op: Any, values: tuple[Any, ...]) -> Any:
-    """Loads the compiler, which runs an op that has loop nests of its own, as all from now on."""
+def _program_alone(node: Any, op: Any, values: tuple[Any, ...]) -> Any:
+    """Loads the compiler, which makes the programs of ops that have loop nests of their own."""
     if not op.runs_alone(*[value.shape for value in values]):
-        return NotImplemented
-    run = importlib.import_module("ingot.compiler.call.alone").run_alone
-    _native.set_callbacks(run_alone=run)
-    return run(node, op, values)
+        return None
+    find = importlib.import_module("ingot.compiler.call.alone").program_alone
+    _native.set_callbacks(program_alone=find)
+    return find(node, op, values)
 
 
-_native.set_callbacks(run_alone=_run_alone, alone_type=Tiled)
+_native.set_callbacks(program_alone=_program_alone, alone_type=Tiled)
 
 
 @cache

@@ -48,6 +48,20 @@ NONE, FLAG, INTEGER, REAL_BIT, TEXT, ARRAY, DTYPE, INTEGERS, FUNCTION, ANYTHING 
     1 << bit for bit in range(10)
 )
 
+# Functions, by title, whose result is the same graph for the same shapes, dtypes and other
+# arguments: nothing else is asked for when they build it, no value, setting or random state. Equal
+# calls of these are answered in C (`_native/objects/call_memo.c`).
+_BY_SHAPES = frozenset(
+    (
+        "all any argmax argmin argpartition argsort astype broadcast_to clip cumsum dequantize "
+        "expand_dims flatten gather_mm gather_qmm logsumexp matmul max mean min moveaxis "
+        "quantized_matmul repeat reshape roll softmax sort squeeze sum swapaxes take "
+        "take_along_axis tile topk transpose tri tril triu unflatten "
+        "layer_norm rms_norm rope scaled_dot_product_attention "
+        "array.__getitem__ array.__setitem__ array.reshape array.transpose"
+    ).split()
+)
+
 # Streams and files are checked where they are used, by what MLX raises there.
 _UNCHECKED = ("Any", "StreamLike", "File", "object", "None")
 _LEAST, _MOST = -(2**63), 2**64 - 1  # ints: int64 and uint64
@@ -419,6 +433,8 @@ def at_boundary(function: Any, title: str, converts: bool = False) -> Any:
         title=title,
         converts=converts,
     )
+    made.by_shapes = title in _BY_SHAPES and not converts
+    made.sets_item = title == "array.__setitem__"
     return made
 
 

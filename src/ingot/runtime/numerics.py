@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable
 
+from ingot import _native
 from ingot.runtime.compile_mode import assume_usual_settings
 
 __all__ = [
@@ -70,6 +71,7 @@ def numerics_key() -> Hashable:
 
 
 def _tell() -> None:
+    _native.forget_programs()
     assume_usual_settings(not _excess_precision and _product_engine == "ingot")
 
 

@@ -14,6 +14,10 @@ static _Thread_local bool inside_context;
  * evaluations does, so it never waits for itself. */
 static _Thread_local bool computes_pending;
 
+bool ingot_is_tracing(void) {
+    return tracing_depth > 0;
+}
+
 static bool is_ready(Node *node, const void *Py_UNUSED(context)) {
     return node->data != NULL;
 }

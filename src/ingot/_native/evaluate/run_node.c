@@ -3,7 +3,7 @@
  * Where nobody but the node holds an input's memory, the result may take it: compiled programs and ops that change a part
  * of an array work in place then. While they do, the node has neither op nor inputs, so that no other thread starts
  * from memory that is being written; it waits for the value instead. */
-#include "native.h"
+#include "evaluate/dispatch.h"
 #include "numpy_api.h"
 #include "tuning.h"
 
@@ -243,8 +243,9 @@ static PyObject *run_rule(Node *node, Call *call) {
     return result;
 }
 
-/* The value of a node from a callback in Python instead of its op's rule, which NotImplemented stands for. */
-static PyObject *run_callback(PyObject *callback, Node *node, const Call *call) {
+/* What a callback in Python says of a node: its value instead of what its op's rule gives, which NotImplemented stands for, or
+ * something else. */
+static PyObject *run_callback(PyObject *callback, Node *node, const Call *call, bool gives_value) {
     Py_INCREF(callback); /* another thread may remove it */
     PyObject *values = PyTuple_New(call->count), *result = NULL;
     for (Py_ssize_t i = 0; values != NULL && i < call->count; i++)
@@ -253,8 +254,41 @@ static PyObject *run_callback(PyObject *callback, Node *node, const Call *call) 
         result = PyObject_CallFunctionObjArgs(callback, (PyObject *)node, call->op, values, NULL);
     Py_XDECREF(values);
     Py_DECREF(callback);
-    if (result != NULL && result != Py_NotImplemented)
+    if (gives_value && result != NULL && result != Py_NotImplemented)
         Py_SETREF(result, checked_results(call->op, result, node));
+    return result;
+}
+
+/* The result of an op that has a program of its own; NotImplemented if its rule is to compute it. */
+static PyObject *run_alone(Node *node, const Call *call) {
+    LayoutKey key;
+    bool has_key = dispatch_key(&key, call->op, call->values + 1, call->count);
+    PyObject *program = has_key ? Py_XNewRef(dispatch_program(&key)) : NULL;
+    if (program == NULL) {
+        if ((program = run_callback(callbacks.program_alone, node, call, false)) == NULL)
+            return NULL;
+        if (has_key)
+            dispatch_keep_program(&key, program);
+    }
+    PyObject *result = Py_NewRef(Py_NotImplemented), *suspended = NULL;
+    if (program != Py_None) {
+        Py_SETREF(result, ingot_program_run(program, call->values + 1, call->count, NULL, &suspended));
+        if (result != NULL && result != Py_NotImplemented)
+            Py_SETREF(result, Py_NewRef(PyTuple_GET_ITEM(result, 0)));
+    }
+    Py_DECREF(program);
+    return result;
+}
+
+static PyObject *run_view(Node *node, Call *call) {
+    LayoutKey key;
+    bool has_key = call->count == 1 && dispatch_key(&key, call->op, call->values + 1, 1);
+    PyObject *result = has_key ? dispatch_view(&key) : NULL;
+    if (result != NULL || PyErr_Occurred())
+        return result;
+    result = run_rule(node, call);
+    if (has_key && result != NULL)
+        dispatch_keep_view(&key, result);
     return result;
 }
 
@@ -280,13 +314,15 @@ static PyObject *compute(Node *node, bool may_donate) {
     int64_t begin = callbacks.ran_node == NULL ? 0 : ingot_now();
     PyObject *result = Py_NewRef(Py_NotImplemented);
     if (callbacks.run_checked != NULL)
-        Py_SETREF(result, run_callback(callbacks.run_checked, node, &call));
+        Py_SETREF(result, run_callback(callbacks.run_checked, node, &call, true));
     else if (Py_IS_TYPE(call.op, (PyTypeObject *)callbacks.compiled_type))
         Py_SETREF(result, run_program(node, &call));
     else if (callbacks.alone_type != NULL && PyObject_TypeCheck(call.op, (PyTypeObject *)callbacks.alone_type))
-        Py_SETREF(result, run_callback(callbacks.run_alone, node, &call));
+        Py_SETREF(result, run_alone(node, &call));
+    else if (PyObject_TypeCheck(call.op, (PyTypeObject *)callbacks.view_type))
+        Py_SETREF(result, run_view(node, &call));
     if (result == Py_NotImplemented && callbacks.run_kernel != NULL)
-        Py_SETREF(result, run_callback(callbacks.run_kernel, node, &call));
+        Py_SETREF(result, run_callback(callbacks.run_kernel, node, &call, true));
     if (result == Py_NotImplemented)
         Py_SETREF(result, run_rule(node, &call));
     if (begin != 0 && result != NULL)

@@ -4,7 +4,7 @@
  * the first call. Values of the usual kinds are recognised here, in nanoseconds; about anything else Python decides (the
  * callback taken_arguments): it converts what stands for such a value, and raises a sentence that names the parameter
  * otherwise. */
-#include "native.h"
+#include "call_memo.h"
 #include <structmember.h>
 
 /* The order is that of KINDS in graph/boundary.py. */
@@ -31,6 +31,8 @@ typedef struct {
     Py_ssize_t positions; /* how many of them may be given by position */
     unsigned kinds[MAX_PARAMETERS];
     unsigned others; /* the kinds of further positional arguments */
+    char by_shapes;  /* what it builds depends on shapes, dtypes and other arguments alone: see call_memo.c */
+    char sets_item;  /* it re-points its first argument instead of returning a result */
     PyObject *dictionary;
     PyObject *weak_references;
     vectorcallfunc vectorcall;
@@ -163,13 +165,59 @@ done:
     return result;
 }
 
+static PyObject *call_function(Checked *self, PyObject *const *arguments, size_t flagged, PyObject *keywords, bool *usual) {
+    Py_ssize_t count = PyVectorcall_NARGS(flagged);
+    if (self->names == NULL && learn(self) < 0)
+        return NULL;
+    *usual = all_usual(self, arguments, count, keywords);
+    return *usual ? PyObject_Vectorcall(self->function, arguments, flagged, keywords)
+                  : call_with_taken(self, arguments, count, keywords);
+}
+
+static void point_to(PyObject *array, Node *node) { /* takes over the reference */
+    Node *old = ((Array *)array)->node;
+    ((Array *)array)->node = node;
+    Py_DECREF(old);
+}
+
+/* The result of a call of a function that builds by shapes, from an equal call if there was one. */
+static PyObject *call_by_shapes(Checked *self, MemoKey *key, PyObject *const *arguments, size_t flagged, PyObject *keywords) {
+    PyObject *argument;
+    Node *node;
+    int found = memo_find(key, &argument, &node);
+    if (found < 0)
+        return NULL;
+    if (found && self->sets_item) {
+        point_to(arguments[0], node);
+        Py_RETURN_NONE;
+    }
+    if (found && argument != NULL) {
+        Py_DECREF(node);
+        return Py_NewRef(argument);
+    }
+    if (found)
+        return array_from_node(node);
+    for (int i = 0; i < key->array_count; i++)
+        Py_INCREF(key->nodes[i]); /* the call may re-point their handles */
+    bool usual = false;
+    PyObject *result = call_function(self, arguments, flagged, keywords, &usual);
+    PyObject *object = self->sets_item ? arguments[0] : result;
+    if (result != NULL && usual && is_array(object))
+        memo_keep(key, ((Array *)object)->node, self->sets_item ? NULL : object);
+    for (int i = 0; i < key->array_count; i++)
+        Py_DECREF(key->nodes[i]);
+    return result;
+}
+
 static PyObject *checked_call(PyObject *object, PyObject *const *arguments, size_t flagged, PyObject *keywords) {
     Checked *self = (Checked *)object;
-    Py_ssize_t count = PyVectorcall_NARGS(flagged);
-    PyObject *result = NULL;
-    if (self->names != NULL || learn(self) == 0)
-        result = all_usual(self, arguments, count, keywords) ? PyObject_Vectorcall(self->function, arguments, flagged, keywords)
-                                                             : call_with_taken(self, arguments, count, keywords);
+    PyObject *result;
+    MemoKey key;
+    bool usual;
+    if (self->by_shapes && memo_key(&key, object, arguments, PyVectorcall_NARGS(flagged), keywords))
+        result = call_by_shapes(self, &key, arguments, flagged, keywords);
+    else
+        result = call_function(self, arguments, flagged, keywords, &usual);
     if (result == NULL)
         ingot_shorten_traceback(); /* this is where errors leave the package */
     return result;
@@ -236,6 +284,8 @@ static PyMethodDef methods[] = {
 
 static PyMemberDef members[] = {
     {"__wrapped__", T_OBJECT, offsetof(Checked, function), READONLY, "The function without the check."},
+    {"by_shapes", T_BOOL, offsetof(Checked, by_shapes), 0, "Whether equal calls build equal nodes."},
+    {"sets_item", T_BOOL, offsetof(Checked, sets_item), 0, "Whether it re-points its first argument."},
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Checked, vectorcall), READONLY, NULL},
     {"__dictoffset__", T_PYSSIZET, offsetof(Checked, dictionary), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Checked, weak_references), READONLY, NULL},

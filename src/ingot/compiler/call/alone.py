@@ -1,7 +1,7 @@
 """Ops alone as programs: what has loop nests of its own runs through them without `compile`, too.
 
-Comes in: an op whose role says so, and its NumPy inputs. Goes out: what a program of that one op
-gives, whose bits are those of any larger program.
+Comes in: an op whose role says so, and its NumPy inputs. Goes out: a program of that one op, whose
+bits are those of any larger program.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import product_engine
 from ingot.tuning import MAX_PROGRAMS_ALONE
 
-__all__ = ["run_alone"]
+__all__ = ["program_alone"]
 
 
-def run_alone(node: Node, op: Tiled, values: tuple[np.ndarray, ...]) -> Any:
-    """The result of an op with one output; NotImplemented if its own rule is to compute it."""
+def program_alone(node: Node, op: Tiled, values: tuple[np.ndarray, ...]) -> NativeProgram | None:
+    """The program of an op with one output, for inputs that lie like these; None if its own rule is
+    to compute it. Asked for when `_native/evaluate/dispatch.c` does not know it.
+    """
     if not op.runs_alone(*[value.shape for value in values]):
-        return NotImplemented
+        return None
     if isinstance(op, Product) and product_engine() == "blas":
-        return NotImplemented
-    return _program(op, *[(x.shape, x.strides, x.dtype) for x in values]).run(values)[0]
+        return None
+    return _program(op, *[(x.shape, x.strides, x.dtype) for x in values])
 
 
 @lru_cache(maxsize=MAX_PROGRAMS_ALONE)

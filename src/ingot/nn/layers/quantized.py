@@ -94,7 +94,14 @@ class QuantizedWeight(Module):
     def _product(self, x: mx.array) -> mx.array:
         """`x` times the transposed matrix."""
         return mx.quantized_matmul(
-            x, self["weight"], self["scales"], self.get("biases"), transpose=True, **self._options
+            x,
+            self["weight"],
+            self["scales"],
+            self.get("biases"),
+            transpose=True,
+            group_size=self.group_size,
+            bits=self.bits,
+            mode=self.mode,
         )
 
     def _shape(self) -> tuple[int, int]:

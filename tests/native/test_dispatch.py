@@ -1,0 +1,84 @@
+"""Nodes that run by what is known of others: the op and how the inputs lie must be the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ingot.core as mx
+
+
+def grid(rows: int, columns: int, start: int = 0) -> Any:
+    count = rows * columns
+    return np.arange(start, start + count, dtype=np.float32).reshape(rows, columns)
+
+
+VIEWS: list[tuple[Any, Any]] = [
+    (lambda x: x.reshape(6, 4), lambda x: x.reshape(6, 4)),
+    (lambda x: x.transpose(1, 0), lambda x: x.T),
+    (lambda x: x[1:3, ::-2], lambda x: x[1:3, ::-2]),
+    (lambda x: x[:, 2], lambda x: x[:, 2]),
+    (lambda x: mx.expand_dims(x, 1), lambda x: x[:, None]),
+]
+
+
+@pytest.mark.parametrize("number", range(len(VIEWS)))
+def test_views_of_values_that_lie_in_any_way(number: int) -> None:
+    view, expected = VIEWS[number]
+    for start in range(3):
+        plain = grid(4, 6, start)
+        for values in (plain, grid(6, 4, start).T, grid(8, 6, start)[::2], grid(4, 6, start)[::-1]):
+            x = mx.array(grid(1, 1)) if values.size == 0 else mx.array(values)
+            lain = x if values is plain else mx.array(np.ascontiguousarray(values.T)).T
+            for source in (x, lain):
+                mx.eval(source)
+                assert np.array_equal(np.array(view(source)), expected(values))
+
+
+def test_views_of_views_show_the_right_memory() -> None:
+    for start in range(3):
+        values = grid(8, 8, start)
+        x = mx.array(values)
+        part = x[2:6, 1:7]
+        mx.eval(part)
+        turned = part.transpose(1, 0)
+        mx.eval(turned)
+        last = turned[1:3]
+        assert np.array_equal(np.array(last), values[2:6, 1:7].T[1:3])
+        x[3] = 0
+        mx.eval(x)
+        assert np.array_equal(np.array(last), values[2:6, 1:7].T[1:3])
+
+
+def test_dtypes_of_one_size_are_told_apart() -> None:
+    for dtype in (mx.float32, mx.int32, mx.uint32, mx.float16, mx.bfloat16, mx.int16):
+        x = mx.array(grid(2, 2)).astype(dtype)
+        mx.eval(x)
+        shown = x.transpose(1, 0)
+        assert shown.dtype == dtype
+        assert np.array_equal(np.array(shown.astype(mx.float32)), grid(2, 2).T)
+
+
+def test_empty_arrays() -> None:
+    for _ in range(2):
+        x = mx.zeros((0, 4))
+        assert x.reshape(4, 0).shape == (4, 0)
+        assert np.array(x.transpose(1, 0)).shape == (4, 0)
+
+
+def test_normalisations_of_other_layouts_and_settings() -> None:
+    weight = mx.array(grid(1, 8).ravel() + 1)
+    for engine in ("ingot", "blas", "ingot"):
+        mx.set_product_engine(engine)
+        try:
+            for values in (grid(3, 8), grid(5, 8, 9), grid(8, 3).T):
+                x = mx.array(values)
+                scaled = values / np.sqrt((values**2).mean(-1, keepdims=True) + 1e-5)
+                found = np.array(mx.fast.rms_norm(x, weight, 1e-5))
+                np.testing.assert_allclose(found, scaled * np.array(weight), rtol=1e-5)
+                product = np.array(x @ mx.array(values.T))
+                np.testing.assert_allclose(product, values @ values.T, rtol=1e-5)
+        finally:
+            mx.set_product_engine("ingot")
