@@ -32,6 +32,8 @@ _SHORT_LOOPS = range(9, 65)
 
 
 # Hints for loops
+# what fills no vector as one more vector, of which lanes are masked
+MASKED = '!"llvm.loop.vectorize.predicate.enable", i1 true'
 NO_UNROLLING = '!"llvm.loop.unroll.disable"'
 # as one vector, or a few, once it is vectorised
 WRITTEN_OUT = (
@@ -285,9 +287,8 @@ class Code:
         if self.lanes:
             hints.append(f'!{{!"llvm.loop.vectorize.width", i32 {self.lanes}}}')
         known = begin.name == "0" and end.name.isdigit() and step == 1
-        if asked:
-            hints += [f"!{{{hint}}}" for hint in asked]
-        elif known and int(end.name) in _SHORT_LOOPS:
+        hints += [f"!{{{hint}}}" for hint in asked]
+        if known and int(end.name) in _SHORT_LOOPS and not set(asked) - {MASKED}:
             hints.append(f"!{{{NO_UNROLLING}}}")
         self.lanes = 0
         if not hints:

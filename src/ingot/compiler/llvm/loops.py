@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.compiler.forms.nest.data import Apart, Body, CopyBlock, Loop, Mask, Store, When
-from ingot.compiler.llvm.code import NO_UNROLLING, WRITTEN_OUT, Register
+from ingot.compiler.llvm.code import MASKED, NO_UNROLLING, WRITTEN_OUT, Register
 from ingot.compiler.llvm.conversions import Element
 
 __all__ = ["flat", "loop_hints", "unflat", "writes_stack"]
@@ -45,6 +45,8 @@ def loop_hints(loop: Loop) -> Sequence[str]:
     """What LLVM is told about a loop."""
     if loop.kind == "lanes":
         return WRITTEN_OUT
+    if loop.kind == "masked":
+        return (MASKED,)
     if loop.copies == 1:
         return (NO_UNROLLING,)
     return (f'!"llvm.loop.unroll.count", i32 {loop.copies}',) if loop.copies else ()

@@ -56,12 +56,14 @@ class Operand:
 @dataclass(frozen=True)
 class Domain:
     """The axes of a group's elements, outermost first, without those of length 1. The `inner` ones
-    of the reduced axes are what `graph/numerics/reduction_order.py` calls so.
+    of the reduced axes are what `graph/numerics/reduction_order.py` calls so. `axes` says which of
+    the group's own axes each one joins.
     """
 
     lengths: tuple[int, ...]
     reduced: tuple[int, ...]
     inner: tuple[int, ...] = ()
+    axes: tuple[tuple[int, ...], ...] = ()
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -85,10 +87,14 @@ class Operands(NamedTuple):
 
 
 def operands_of(
-    group: Group, strides_of: dict[Step, tuple[int, ...]], boundaries: Collection[int] = ()
+    group: Group,
+    strides_of: dict[Step, tuple[int, ...]],
+    boundaries: Collection[int] = (),
+    apart: Collection[int] = (),
 ) -> tuple[Domain, Operands]:
     """The collapsed domain of a group with its operands. Scalars that are constants are none. Axes
-    at `boundaries` are not joined with those before them.
+    at `boundaries` are not joined with those before them, nor axes of the group that are in `apart`
+    with others.
     """
     taken = {source for step in group.steps for source in inputs_at_place(step)}
     plain = [step for step in group.inputs if step in taken and not is_immediate(step)]
@@ -116,10 +122,14 @@ def operands_of(
         fixed = [in_order and axis in reduced for axis in order]
         offsets, spread = _forward(ordered, spread, in_memory, fixed)
     inner = inner_axes(group.domain, reduced) if in_order else ()
-    lengths, kinds, collapsed = _collapse(
-        ordered, [(axis in reduced) + (axis in inner) for axis in order], spread, boundaries
+    kinds = [_kind(axis, reduced, inner, apart) for axis in order]
+    joined = _joined(ordered, kinds, spread, boundaries)
+    collapsed = [tuple(each[axes[-1]] for axes in joined) for each in spread]
+    domain = _domain(
+        tuple(size_of(ordered[axis] for axis in axes) for axes in joined),
+        [kinds[axes[0]] for axes in joined],
+        tuple(tuple(order[axis] for axis in axes) for axes in joined),
     )
-    domain = _domain(lengths, kinds)
     operands = iter(
         Operand(step, argument if argument < in_memory else None, step.dtype, strides, offset)
         for argument, ((step, _, _), strides, offset) in enumerate(
@@ -146,13 +156,24 @@ def _with_sorted(order: list[int], reduced: tuple[int, ...]) -> list[int]:
     return [next(remaining) if axis in reduced else axis for axis in order]
 
 
-def _domain(lengths: tuple[int, ...], kinds: list[int]) -> Domain:
-    """The domain of axes that are kept (0), reduced (1), or inner ones of the reduced (2). Where
-    the order is free there are none of these; then the last reduced one is.
+def _kind(axis: int, reduced: Sequence[int], inner: Sequence[int], apart: Collection[int]) -> int:
+    """Whether an axis is kept (0), kept and apart (3), reduced (1), or an inner one of the reduced
+    (2).
     """
-    reduced = tuple(axis for axis, kind in enumerate(kinds) if kind)
+    if axis in reduced:
+        return 2 if axis in inner else 1
+    return 3 if axis in apart else 0
+
+
+def _domain(
+    lengths: tuple[int, ...], kinds: list[int], axes: tuple[tuple[int, ...], ...]
+) -> Domain:
+    """The domain of axes of these kinds. Where the order is free there are no inner ones; then the
+    last reduced one is.
+    """
+    reduced = tuple(axis for axis, kind in enumerate(kinds) if kind in (1, 2))
     inner = tuple(axis for axis, kind in enumerate(kinds) if kind == 2)
-    return Domain(lengths, reduced, inner or reduced[-1:])
+    return Domain(lengths, reduced, inner or reduced[-1:], axes)
 
 
 def _gathered_strides(step: Step, strides_of: dict[Step, tuple[int, ...]]) -> tuple[int, ...]:
@@ -258,19 +279,18 @@ def reads_rows_again(group: Group) -> bool:
     return any(size_of(step.shape) == size_of(group.domain) for step in later)
 
 
-def _collapse(
+def _joined(
     lengths: tuple[int, ...],
     kinds: list[int],
     strides: list[tuple[int, ...]],
     boundaries: Collection[int],
-) -> tuple[tuple[int, ...], list[int], list[tuple[int, ...]]]:
-    """Joins neighbouring axes of one kind that every operand traverses as one."""
-    if not lengths:
-        return (), [], strides
-    groups: list[list[int]] = [[0]]
-    for axis in range(1, len(lengths)):
+) -> list[list[int]]:
+    """Neighbouring axes of one kind that every operand traverses as one, together."""
+    groups: list[list[int]] = []
+    for axis in range(len(lengths)):
         joins = (
-            axis not in boundaries
+            axis > 0
+            and axis not in boundaries
             and kinds[axis] == kinds[axis - 1]
             and all(surely_equal(each[axis - 1], each[axis] * lengths[axis]) for each in strides)
         )
@@ -278,8 +298,4 @@ def _collapse(
             groups[-1].append(axis)
         else:
             groups.append([axis])
-    return (
-        tuple(size_of(lengths[axis] for axis in axes) for axes in groups),
-        [kinds[axes[0]] for axes in groups],
-        [tuple(each[axes[-1]] for axes in groups) for each in strides],
-    )
+    return groups

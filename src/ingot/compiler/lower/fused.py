@@ -3,7 +3,7 @@
 A map computes every element by itself. Rows are taken one by one; where a row holds reductions it
 is gone through again for what needs their results, while it is still in the cache. Few long rows
 are reduced in parts that a second kernel combines. Reductions along other axes than the last keep a
-tile of the last axis side by side.
+tile of the last axis side by side, and so do those that would read memory across.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ingot.compiler.lower.domain import operands_of, reads_rows_again
 from ingot.compiler.lower.group import GroupBuilder
 from ingot.compiler.lower.kernel import Lowered
 from ingot.compiler.lower.maps import lower_map
-from ingot.compiler.lower.reductions.partial import columns, split
+from ingot.compiler.lower.reductions.partial import Across, columns, split
 from ingot.compiler.lower.reductions.rows import lower_rows
 from ingot.compiler.lower.tiles import crosses
 from ingot.compiler.passes.fuse import runs_by_rows
@@ -27,6 +27,11 @@ def lower_group(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> Lowere
     """The kernels of a fused group whose operands have these strides."""
     if not group.reduced:
         return Lowered([lower_map(group, strides_of)])
+    if _operands_across(group, strides_of):
+        across = Across(group, strides_of)
+        blocks = across.builder()
+        if blocks is not None:
+            return across.lowered(blocks)
     builder = GroupBuilder(group, strides_of)
     domain = builder.domain
     if reads_rows_again(group) or runs_by_rows(domain.lengths, domain.reduced):
@@ -42,6 +47,12 @@ def read_across(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> list[S
     """
     if not group.reduced:
         return []
+    found = _operands_across(group, strides_of)
+    return [] if found and Across(group, strides_of).builder() is not None else found
+
+
+def _operands_across(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> list[Step]:
+    """What rows or columns would read with a long stride, and does not fit into L1."""
     domain, operands = operands_of(group, strides_of)
     inner = len(domain.lengths) - 1
     return [

@@ -53,11 +53,12 @@ class GroupBuilder(NestBuilder):
         group: Group,
         strides_of: dict[Step, tuple[int, ...]],
         boundaries: Collection[int] = (),
+        apart: Collection[int] = (),
     ) -> None:
         super().__init__()
         self.group = group
         self.strides_of = strides_of
-        self.domain, operands = operands_of(group, strides_of, boundaries)
+        self.domain, operands = operands_of(group, strides_of, boundaries, apart)
         self.reads, self.gathers, self.writes, self.counts = operands
         self.members = set(group.steps)
         self.reductions = [step for step in group.steps if isinstance(step.op, Reduce)]

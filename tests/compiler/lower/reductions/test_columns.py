@@ -8,19 +8,22 @@ from tests.compiler.lower.nests_of_calls import nests_of, numbers, texts_of
 
 import ingot.core as mx
 from ingot.compiler.lower.reductions.columns import _width
+from ingot.graph.numerics.reduction_order import BLOCK, LANES
 from ingot.tuning import MAX_TILE_COLUMNS, MIN_COLUMN_TILES, MIN_TILE_COLUMNS
 
 
 def test_tiles_are_wide_enough_and_many_enough() -> None:
-    assert _width(3) == 3
-    assert _width(MIN_TILE_COLUMNS * MIN_COLUMN_TILES) == MIN_TILE_COLUMNS
-    assert _width(10 * MAX_TILE_COLUMNS * MIN_COLUMN_TILES) == MAX_TILE_COLUMNS
+    assert _width(3, 1) == 3
+    assert _width(MIN_TILE_COLUMNS * MIN_COLUMN_TILES, 1) == MIN_TILE_COLUMNS
+    assert _width(10 * MAX_TILE_COLUMNS * MIN_COLUMN_TILES, 1) == MAX_TILE_COLUMNS
     for columns in (17, 1000, 4096, 100_000):
-        assert min(columns, MIN_TILE_COLUMNS) <= _width(columns) <= MAX_TILE_COLUMNS
+        assert min(columns, MIN_TILE_COLUMNS) <= _width(columns, 1) <= MAX_TILE_COLUMNS
+    # blocks of rows are for threads to share, too
+    assert _width(MAX_TILE_COLUMNS, MIN_COLUMN_TILES) == MAX_TILE_COLUMNS
 
 
 def test_totals_are_as_wide_as_a_tile() -> None:
-    (text,) = texts_of(lambda x: x.sum(axis=0), numbers(70, 9))
+    (text,) = texts_of(lambda x: x.sum(axis=0), numbers(700, 9))
     assert "local totals0: float64[9]" in text or "local totals0: float32[9]" in text
 
 
@@ -37,3 +40,31 @@ def test_sums_of_all_heights(shape: tuple[int, int]) -> None:
     nests_of(lambda x: (x.sum(axis=0), x.max(axis=0)), x)
     found = np.array(mx.compile(lambda x: x.sum(axis=0))(x))
     np.testing.assert_allclose(found, np.array(x, np.float64).sum(0), rtol=1e-5, atol=1e-4)
+
+
+def test_columns_that_fill_no_vector_are_masked() -> None:
+    (text,) = texts_of(lambda x: x.sum(axis=0), numbers(40, 33))
+    assert "0..33 masked" in text
+    (text,) = texts_of(lambda x: x.sum(axis=0), numbers(40, 48))
+    assert "masked" not in text
+
+
+def test_maxima_have_one_lane() -> None:
+    (text,) = texts_of(lambda x: x.max(axis=0), numbers(100, 9))
+    assert "local lanes0: float32[1, 9]" in text
+
+
+@pytest.mark.parametrize("rows", [*range(30, 38), *range(250, 262), 447, 500, 519, 770, 1000])
+def test_sums_have_their_order_at_all_heights(rows: int) -> None:
+    """A lane has the rows that are 32 apart, and lanes are combined in halves."""
+    x = numbers(rows, 18)
+    total = np.zeros(18)
+    for start in range(0, rows, BLOCK):
+        lanes = np.zeros((LANES, 18), np.float32)
+        for row, values in enumerate(np.array(x)[start : start + BLOCK]):
+            lanes[row % LANES] += values
+        while len(lanes) > 1:
+            lanes = lanes[: len(lanes) // 2] + lanes[len(lanes) // 2 :]
+        total += lanes[0]
+    found = np.array(mx.compile(lambda x: x.sum(axis=0))(x))
+    np.testing.assert_array_equal(found, total.astype(np.float32))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from tests.compiler.lower.nests_of_calls import nests_of, numbers
 
 import ingot.core as mx
@@ -45,3 +46,31 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
         assert np.array(compiled(x)) == first
     finally:
         threads.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "axes"),
+    [
+        ((600, 70), (1, 0), None),
+        ((2000, 33), (1, 0), None),
+        ((3, 700, 50), (0, 2, 1), (1, 2)),
+        ((2, 30, 3, 600), (1, 3, 0, 2), (1, 2, 3)),
+        ((5, 600, 40, 3), (2, 3, 0, 1), (0, 3)),
+        ((5, 600, 40, 3), (2, 0, 3, 1), (0, 2, 3)),
+        ((64, 3, 700), (2, 0, 1), None),
+    ],
+)
+def test_sums_across_memory_have_the_order_of_the_axes(
+    shape: tuple[int, ...], order: tuple[int, ...], axes: tuple[int, ...] | None
+) -> None:
+    x = numbers(*shape)
+    contiguous = mx.array(np.ascontiguousarray(np.array(x).transpose(order)))
+    found = mx.compile(lambda x: x.transpose(order).sum(axis=axes))(x)
+    expected = mx.compile(lambda x: x.sum(axis=axes))(contiguous)
+    np.testing.assert_array_equal(np.array(found), np.array(expected))
+
+
+def test_sums_across_memory_copy_nothing() -> None:
+    blocks, combined = nests_of(lambda x: (x.T * 3).sum(), numbers(1300, 200))
+    assert [b.shape for b in blocks.buffers if b.name == "partial0"] == [(200, 3)]
+    assert [b.shape for b in combined.buffers if b.name == "partial0"] == [(600,)]

@@ -403,9 +403,10 @@ class When:
 class Loop:
     """Iterations begin, begin + step ... below the least of `ends`, in order.
 
-    The kind is "for", "vector", "lanes" or "unroll". A vector loop is innermost, and its iterations
-    may be taken several at a time: they depend on each other only by carried values whose updates
-    may be reordered. `lanes` is how many, 0 to leave that to the code generator. A loop over lanes
+    The kind is "for", "vector", "masked", "lanes" or "unroll". A vector loop is innermost, and its
+    iterations may be taken several at a time: they depend on each other only by carried values
+    whose updates may be reordered. `lanes` is how many, 0 to leave that to the code generator. Of a
+    masked one the iterations that fill no vector are taken as one, too. A loop over lanes
     is a vector loop that fills bundles, so that it is written out once it is vectorised. An
     unrolled loop has constant bounds and is written out. Of other loops the body is written
     `copies` times, 0 to leave that to the code generator.

@@ -166,7 +166,7 @@ class _Verifier:
         self._body(loop.body)
         for carried in loop.carried:
             self._carried(loop, carried)
-        if loop.kind in ("vector", "lanes"):
+        if loop.kind in ("vector", "masked", "lanes"):
             self._vector(loop, self.accesses[first:])
         self.known = outside | set(loop.carried)
         self.scope.remove(loop.index)

@@ -1,17 +1,19 @@
 """Columns: reductions along other axes than the last, in tiles of the last axis.
 
-Each lane of the order (`graph/numerics/reduction_order.py`) is a row of memory as wide as the tile.
-So are the totals, and those of groups of blocks where there are several.
+A lane of the order (`graph/numerics/reduction_order.py`) is a row of memory as wide as the tile.
+Lanes are made and combined a few at a time, those that the order combines first: so few of them are
+in memory at once that they stay in L1, and tiles can be wide, which prefetching needs. Where the
+order is free there is one lane.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from ingot.compiler.forms.affine import Affine, Extent, Index, affine
 from ingot.compiler.forms.nest.data import Buffer, Value
-from ingot.compiler.forms.size import Number, is_symbolic
+from ingot.compiler.forms.size import Number, hint_of, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.group import GroupBuilder, Known, Spot
 from ingot.compiler.lower.reductions.accumulators import Accumulator, is_zero_anyway, lane_count
@@ -25,16 +27,24 @@ from ingot.tuning import (
     ROWS_TOGETHER,
 )
 
-__all__ = ["Columns"]
+__all__ = ["Columns", "Sink"]
+
+VECTOR = 16  # elements
+
+# Takes what a block was reduced to in one column of the tile, one value for each reduction.
+Sink = Callable[[Affine, list[Value]], None]
 
 
-def _width(columns: Number) -> int:
-    """How many columns a tile has. Of a number that is not known, a class decides."""
+def _width(columns: Number, others: Number) -> int:
+    """How many columns a tile has, where there are `others` besides the tiles of a row that threads
+    can share. Of a number that is not known, a class decides.
+    """
     if is_symbolic(columns):
         return (
             MIN_TILE_COLUMNS if columns <= MIN_COLUMN_TILES * MIN_TILE_COLUMNS else MAX_TILE_COLUMNS
         )
-    shared = -(-columns // MIN_COLUMN_TILES)
+    wanted = 1 if others >= MIN_COLUMN_TILES else -(-MIN_COLUMN_TILES // hint_of(others))
+    shared = -(-columns // wanted)
     return min(columns, max(MIN_TILE_COLUMNS, min(MAX_TILE_COLUMNS, shared)))
 
 
@@ -47,11 +57,6 @@ class Columns:
         self.last = len(domain.lengths) - 1
         self.kept = [axis for axis in domain.kept if axis != self.last]
         self.columns_in_all = domain.lengths[self.last]
-        self.width = _width(self.columns_in_all)
-        self.several = self.columns_in_all > self.width
-        # tiles along the last axis
-        self.in_row = -(-self.columns_in_all // self.width) if self.several else 1
-        self.count = domain.size(self.kept) * self.in_row
         self.accumulators = [Accumulator(step) for step in builder.reductions]
         self.inner = domain.inner
         self.outer = tuple(axis for axis in domain.reduced if axis not in domain.inner)
@@ -60,11 +65,17 @@ class Columns:
         self.blocks_in_row = -(-self.length // BLOCK) if self.is_long else 1
         self.blocks = self.blocks_in_row * domain.size(self.outer)
         self.is_one_block = type(self.blocks) is int and self.blocks == 1
+        others = domain.size(self.kept) * (self.blocks if self.is_long else 1)
+        self.width = _width(self.columns_in_all, others)
+        self.several = self.columns_in_all > self.width
+        # tiles along the last axis
+        self.in_row = -(-self.columns_in_all // self.width) if self.several else 1
+        self.count = domain.size(self.kept) * self.in_row
         self.in_parts = self.blocks > PART
         self.parts = -(-self.blocks // PART) if self.in_parts else 1
-        self.lane_count = lane_count(self.length)
-        # whether lanes begin with rows, not with zeros that those are added to
-        self.fills_lanes = not self.is_long and type(self.length) is int and self.length >= LANES
+        in_order = any(x.op.depends_on_order() for x in self.accumulators)
+        self.lane_count = lane_count(self.length) if in_order else 1
+        self.apart = LANES if in_order else 1  # rows from one of a lane to the next
         self.maps, self.outputs = maps, outputs
         self.together = max(1, ROWS_TOGETHER // max(1, len(self.maps)))
         self.is_short = (
@@ -72,19 +83,27 @@ class Columns:
             and 0 < self.length <= LANES
             and self.length * (len(self.maps) + 1) <= MAX_UNROLLED_COLUMN_STEPS
         )
+        self.lanes: list[Buffer] = []
+        self.folded: list[Buffer] = []  # lanes that some were combined to, if there are several
         if not self.is_short:
-            self.lanes = [
-                builder.stack(f"lanes{number}", x.dtype, (self.lane_count, self.width))
-                for number, x in enumerate(self.accumulators)
-            ]
-        self.totals = self._memory("totals")
-        self.in_part = self.totals  # of one group of blocks, where there are several
+            self.lanes = self._memory("lanes", min(LANES_TOGETHER, self.lane_count))
+            if self.lane_count > LANES_TOGETHER:
+                self.folded = self._memory("folded", self.lane_count // LANES_TOGETHER)
 
-    def _memory(self, name: str) -> list[Buffer]:
+    def _memory(self, name: str, rows: int) -> list[Buffer]:
         return [
+            self.builder.stack(f"{name}{number}", x.dtype, (rows, self.width))
+            for number, x in enumerate(self.accumulators)
+        ]
+
+    def _totals(self, name: str) -> list[Buffer]:
+        """Memory for totals, which begin with what has no effect."""
+        found = [
             self.builder.stack(f"{name}{number}", x.total, (self.width,))
             for number, x in enumerate(self.accumulators)
         ]
+        self._start(found)
+        return found
 
     def begin_tile(self, kept: Sequence[Index], tile: Index) -> None:
         """Which tile the loops that follow are for."""
@@ -95,21 +114,23 @@ class Columns:
         self.ends: tuple[Extent, ...] = (self.columns_in_all,)
         if self.several:
             self.left = affine(tile) * self.width
-            self.ends = (self.width, affine(self.columns_in_all) - self.left)
+            self.ends = (self.width,)
+            if not is_zero_anyway(self.columns_in_all % self.width):
+                self.ends = (self.width, affine(self.columns_in_all) - self.left)
         self.spot = tuple(spot)
 
     @contextmanager
     def _loop(self) -> Iterator[Affine]:
         """A loop along the tile."""
         lanes = self.builder.lanes(self.last)
-        with self.builder.loop(0, *self.ends, kind="vector", lanes=lanes) as column:
+        fills_vectors = type(self.ends[-1]) is int and self.ends[-1] % VECTOR == 0
+        kind = "vector" if fills_vectors else "masked"
+        with self.builder.loop(0, *self.ends, kind=kind, lanes=lanes) as column:
             yield affine(column)
 
-    def columns(self) -> Iterator[tuple[Spot, list[Value]]]:
-        """A loop over the columns of the tile, each with its totals."""
-        with self._loop() as column:
-            totals: list[Value] = [self.builder.load(each, (column,)) for each in self.totals]
-            yield (*self.spot[: self.last], self.left + column), totals
+    def spot_of(self, column: Affine) -> Spot:
+        """Where a column of the tile is."""
+        return (*self.spot[: self.last], self.left + column)
 
     def _start(self, memories: list[Buffer]) -> None:
         with self._loop() as column:
@@ -118,121 +139,163 @@ class Columns:
 
     # The order
 
-    def reduce_all(self) -> None:
-        """All rows of the tile into `totals`."""
-        builder = self.builder
-        if not self.is_one_block:
-            self._start(self.totals)
-        if not self.in_parts:
-            self._reduce_blocks(affine(0), affine(self.blocks))
+    def reduce_all(self, sink: Sink) -> None:
+        """Hands on the totals of all rows of the tile."""
+        if self.is_one_block:
+            self.reduce_block(affine(0), self._from_start(sink))
             return
-        self.in_part = self._memory("part")
-        with builder.loop(0, self.parts, copies=1) as part:
-            self._start(self.in_part)
-            self._reduce_group(affine(part))
-            with self._loop() as column:
-                for x, total, more in zip(
-                    self.accumulators, self.totals, self.in_part, strict=True
-                ):
-                    old, added = builder.load(total, (column,)), builder.load(more, (column,))
-                    builder.store(x.combine(builder, old, added), total, (column,))
+        totals = self._totals("totals")
+        if not self.in_parts:
+            self._reduce_blocks(totals, affine(0), affine(self.blocks))
+        else:
+            in_part = self._totals("part")
+            with self.builder.loop(0, self.parts, copies=1) as part:
+                self._start(in_part)
+                self._reduce_group(in_part, affine(part))
+                with self._loop() as column:
+                    added: list[Value] = [self.builder.load(each, (column,)) for each in in_part]
+                    self._added_to(totals)(column, added)
+        self._hand_on(totals, sink)
 
-    def reduce_part(self, part: Affine) -> None:
-        """The rows of one group of blocks into `totals`."""
-        self._start(self.totals)
-        self._reduce_group(part)
+    def reduce_part(self, part: Affine, sink: Sink) -> None:
+        """Hands on the totals of one group of blocks."""
+        totals = self._totals("totals")
+        self._reduce_group(totals, part)
+        self._hand_on(totals, sink)
 
-    def _reduce_group(self, part: Affine) -> None:
+    def _hand_on(self, totals: list[Buffer], sink: Sink) -> None:
+        with self._loop() as column:
+            sink(column, [self.builder.load(each, (column,)) for each in totals])
+
+    def _reduce_group(self, totals: list[Buffer], part: Affine) -> None:
         first = part * PART
-        self._reduce_blocks(first, first + PART, affine(self.blocks))
+        self._reduce_blocks(totals, first, first + PART, affine(self.blocks))
 
-    def _reduce_blocks(self, first: Affine, *ends: Affine) -> None:
+    def _reduce_blocks(self, totals: list[Buffer], first: Affine, *ends: Affine) -> None:
+        with self.builder.loop(first, *ends, copies=1) as block:
+            self.reduce_block(affine(block), self._added_to(totals))
+
+    def _from_start(self, sink: Sink) -> Sink:
+        """Combines what is handed on with what totals begin with."""
+
+        def combine(column: Affine, found: list[Value]) -> None:
+            pairs = zip(self.accumulators, found, strict=True)
+            sink(column, [x.combine(self.builder, x.start(x.total), each) for x, each in pairs])
+
+        return combine
+
+    def _added_to(self, totals: list[Buffer]) -> Sink:
         builder = self.builder
-        with builder.loop(first, *ends, copies=1) as block:
-            spot, number = self.spot, affine(block)
-            if self.outer and not self.is_long:
-                spot, number = builder.at(spot, self.outer, number), affine(0)
-            elif self.outer:
-                lengths = [builder.domain.lengths[axis] for axis in self.outer]
-                *above, inside = builder.split(number, [*lengths, self.blocks_in_row])
-                moved, number = list(spot), affine(inside)
-                for axis, index in zip(self.outer, above, strict=True):
-                    moved[axis] = affine(index)
-                spot = tuple(moved)
-            if self.is_short:
-                self._reduce_short(spot)
-            else:
-                self._reduce_block(spot, number * BLOCK)
 
-    def _reduce_block(self, spot: Spot, start: Affine) -> None:
-        """The rows of a block from `start` on, lane by lane, and the lanes into the totals."""
-        builder = self.builder
-        ends: tuple[Affine, ...] = (affine(self.length),)
-        if self.is_long:
-            ends = (start + BLOCK,)
-            if not is_zero_anyway(self.length % BLOCK):
-                ends = (start + BLOCK, affine(self.length))
-        with builder.loop(0, self.lane_count, copies=1) as lane:
-            begin = start + lane
-            self._begin_lane(spot, affine(lane), begin)
-            if self.fills_lanes:
-                begin = begin + LANES
-            by = LANES * self.together
-            rows = self.length - LANES if self.fills_lanes else self.length
-            if self.together > 1:
-                whole = affine(builder.multiple(begin, *(end + (LANES - 1) for end in ends), by=by))
-                with builder.loop(begin, whole, step=by, copies=1) as row:
-                    self._add_rows(spot, affine(lane), affine(row), self.together)
-                begin = whole
-            if self.together == 1 or not is_zero_anyway(rows % by):
-                with builder.loop(begin, *ends, step=LANES, copies=1) as row:
-                    self._add_rows(spot, affine(lane), affine(row), 1)
-        left = self.lane_count
-        while left > LANES_TOGETHER:
-            left = max(1, left // LANES_TOGETHER)
-            self._fold_lanes(left)
-        with self._loop() as column:
-            for x, memory, total in zip(self.accumulators, self.lanes, self.in_part, strict=True):
-                lanes: list[Value] = [
-                    builder.load(memory, (affine(lane), column)) for lane in range(left)
-                ]
-                self._add_to_total(x, lanes, total, column)
+        def add(column: Affine, found: list[Value]) -> None:
+            for x, total, each in zip(self.accumulators, totals, found, strict=True):
+                old = builder.load(total, (column,))
+                builder.store(x.combine(builder, old, each), total, (column,))
 
-    def _begin_lane(self, spot: Spot, lane: Affine, row: Affine) -> None:
-        """The first row of a lane, or what to start from if there may be none."""
-        builder = self.builder
-        with self._loop() as column:
-            if self.fills_lanes:  # totals start from zero, so lanes need not
-                found = self._elements_at(builder.at(spot, self.inner, row), column)
-            else:
-                found = [x.start(x.dtype) for x in self.accumulators]
-            for value, memory in zip(found, self.lanes, strict=True):
-                builder.store(value, memory, (lane, column))
+        return add
 
-    def _fold_lanes(self, left: int) -> None:
-        """Combines lanes that are `left` apart until that many are left: what halving does to them,
-        as a loop over few of them at a time.
+    def reduce_block(self, number: Affine, sink: Sink) -> None:
+        """Hands on what a block is reduced to, in the dtype of totals."""
+        builder, spot = self.builder, self.spot
+        if self.outer and not self.is_long:
+            spot, number = builder.at(spot, self.outer, number), affine(0)
+        elif self.outer:
+            lengths = [builder.domain.lengths[axis] for axis in self.outer]
+            *above, inside = builder.split(number, [*lengths, self.blocks_in_row])
+            moved, number = list(spot), affine(inside)
+            for axis, index in zip(self.outer, above, strict=True):
+                moved[axis] = affine(index)
+            spot = tuple(moved)
+        if self.is_short:
+            self._reduce_short(spot, sink)
+        else:
+            self._reduce_lanes(spot, number * BLOCK, sink)
+
+    def _reduce_lanes(self, spot: Spot, start: Affine, sink: Sink) -> None:
+        """The rows of a block from `start` on: lanes that are combined first side by side, those
+        that they are combined to, and these.
         """
         builder = self.builder
-        with builder.loop(0, left, copies=1) as lane, self._loop() as column:
-            for x, memory in zip(self.accumulators, self.lanes, strict=True):
-                lanes: list[Value] = [
-                    builder.load(memory, (affine(lane) + number * left, column))
-                    for number in range(LANES_TOGETHER)
-                ]
-                builder.store(self._combined(x, lanes), memory, (affine(lane), column))
+        count = min(LANES_TOGETHER, self.lane_count)
+        groups = self.lane_count // count
+        with builder.loop(0, groups, copies=1) as group:
+            with builder.loop(0, count, copies=1) as lane:
+                number = affine(group) + affine(lane) * groups
+                self._reduce_lane(spot, start, number, affine(lane))
+            if groups > 1:
+                with self._loop() as column:
+                    folded = self._fold(self.lanes, count, column)
+                    for value, memory in zip(folded, self.folded, strict=True):
+                        builder.store(value, memory, (affine(group), column))
+        lanes, left = (self.folded, groups) if groups > 1 else (self.lanes, count)
+        with self._loop() as column:
+            self._hand_on_widened(self._fold(lanes, left, column), column, sink)
 
-    def _reduce_short(self, spot: Spot) -> None:
+    def _fold(self, memories: list[Buffer], count: int, column: Affine) -> list[Value]:
+        return [
+            self._combined(
+                x, [self.builder.load(memory, (affine(lane), column)) for lane in range(count)]
+            )
+            for x, memory in zip(self.accumulators, memories, strict=True)
+        ]
+
+    def _hand_on_widened(self, found: list[Value], column: Affine, sink: Sink) -> None:
+        pairs = zip(self.accumulators, found, strict=True)
+        sink(column, [x.widened(self.builder, each) for x, each in pairs])
+
+    def _reduce_lane(self, spot: Spot, start: Affine, number: Affine, lane: Affine) -> None:
+        """The rows of a block that belong to a lane, some at once, so that what is in memory of the
+        lane is loaded and stored once for all of them. All but the last may be known to be there.
+        """
+        builder, apart = self.builder, self.apart
+        sure, most = self._rows_of_lanes()
+        begin = start + number
+        done = min(self.together, sure)
+        self._add_rows(spot, lane, begin, done, is_first=True)
+        chunks, rest = divmod(sure - done, self.together)
+        first = begin + done * apart
+        if chunks:
+            by = apart * self.together
+            with builder.loop(first, first + chunks * by, step=by, copies=1) as row:
+                self._add_rows(spot, lane, affine(row), self.together)
+            first = first + chunks * by
+        if rest:
+            self._add_rows(spot, lane, first, rest)
+            first = first + rest * apart
+        ends: tuple[Affine, ...] = (affine(self.length),)
+        if self.is_long:
+            ends = (start + BLOCK, affine(self.length))
+        for together in (self.together, self.together // 2):
+            if 1 < together <= most - sure:
+                by = apart * together
+                whole = affine(builder.multiple(first, *(end + (apart - 1) for end in ends), by=by))
+                with builder.loop(first, whole, step=by, copies=1) as row:
+                    self._add_rows(spot, lane, affine(row), together)
+                first = whole
+        if most > sure:
+            with builder.loop(first, *ends, step=apart, copies=1) as row:
+                self._add_rows(spot, lane, affine(row), 1)
+
+    def _rows_of_lanes(self) -> tuple[int, int]:
+        """How many rows lanes have in a block, at least and at most."""
+        if is_symbolic(self.length):
+            return 0, BLOCK // self.apart
+        in_last = self.length - (self.blocks_in_row - 1) * BLOCK
+        longest = BLOCK if self.is_long else in_last
+        return in_last // self.apart, -(-longest // self.apart)
+
+    def _reduce_short(self, spot: Spot, sink: Sink) -> None:
         """A block of which each row is a lane, in registers."""
         rows = [self.builder.at(spot, self.inner, affine(row)) for row in range(self.length)]
         with self._loop() as column:
             lanes = [self._elements_at(row, column) for row in rows]
-            for x, total, found in zip(
-                self.accumulators, self.in_part, zip(*lanes, strict=True), strict=True
-            ):
-                self._add_to_total(x, list(found), total, column)
+            found = [
+                self._combined(x, list(each))
+                for x, each in zip(self.accumulators, zip(*lanes, strict=True), strict=True)
+            ]
+            self._hand_on_widened(found, column, sink)
 
-    def _combined(self, x: Accumulator, lanes: list[Value]) -> Value:
+    def _combined(self, x: Accumulator, lanes: Sequence[Value]) -> Value:
         """Combines lanes, upper halves with lower ones. Of the upper half some may be missing."""
         half = lane_count(len(lanes))
         while half > 1:
@@ -243,16 +306,6 @@ class Columns:
                 for lane, a in enumerate(lanes[:half])
             ]
         return lanes[0]
-
-    def _add_to_total(
-        self, x: Accumulator, lanes: list[Value], total: Buffer, column: Affine
-    ) -> None:
-        builder = self.builder
-        before: Value = x.start(x.total)
-        if not self.is_one_block:
-            before = builder.load(total, (column,))
-        found = x.combine(builder, before, x.widened(builder, self._combined(x, lanes)))
-        builder.store(found, total, (column,))
 
     def _elements_at(self, row: Spot, column: Affine) -> list[Value]:
         """What is reduced at a spot; outputs are written on the way."""
@@ -265,17 +318,30 @@ class Columns:
             x.added(builder, builder.reduced_input(x.step, known, here)) for x in self.accumulators
         ]
 
-    def _add_rows(self, spot: Spot, lane: Affine, first: Affine, together: int) -> None:
-        """Combines some rows of a lane, one after the other, into its memory."""
+    def _add_rows(
+        self, spot: Spot, lane: Affine, first: Affine, together: int, is_first: bool = False
+    ) -> None:
+        """Combines some rows of a lane, one after the other, into its memory, which holds nothing
+        before the first ones. Totals start from zero, so lanes need not if they have rows.
+        """
         builder = self.builder
-        rows = [builder.at(spot, self.inner, first + LANES * number) for number in range(together)]
+        rows = [
+            builder.at(spot, self.inner, first + self.apart * number) for number in range(together)
+        ]
         with self._loop() as column:
-            running: list[Value] = [builder.load(each, (lane, column)) for each in self.lanes]
+            running: list[Value] = []
+            if not is_first:
+                running = [builder.load(each, (lane, column)) for each in self.lanes]
             for row in rows:
                 added = self._elements_at(row, column)
-                running = [
-                    x.combine(builder, total, each)
-                    for x, total, each in zip(self.accumulators, running, added, strict=True)
-                ]
+                running = (
+                    [
+                        x.combine(builder, total, each)
+                        for x, total, each in zip(self.accumulators, running, added, strict=True)
+                    ]
+                    if running
+                    else added
+                )
+            running = running or [x.start(x.dtype) for x in self.accumulators]
             for value, memory in zip(running, self.lanes, strict=True):
                 builder.store(value, memory, (lane, column))

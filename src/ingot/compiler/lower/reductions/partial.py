@@ -1,26 +1,31 @@
-"""Reductions in parts: of few long rows, and along other axes than the last.
+"""Reductions in parts: of few long rows, along other axes than the last, and across memory.
 
-Groups of blocks (`graph/numerics/reduction_order.py`) are reduced by themselves, which spreads over
-threads; their results go to scratch memory, and a second kernel combines them. The groups do not
-depend on the number of threads, so neither do the results.
+Blocks, or groups of them (`graph/numerics/reduction_order.py`), are reduced by themselves, which
+spreads over threads; their results go to scratch memory, and a second kernel combines them. The
+groups do not depend on the number of threads, so neither do the results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest.data import Buffer, Carried, Value
 from ingot.compiler.forms.schedule import Group
+from ingot.compiler.forms.size import is_symbolic
 from ingot.compiler.forms.tape import Step
+from ingot.compiler.lower.domain import depends_on_order
 from ingot.compiler.lower.group import GroupBuilder, Known, Spot
 from ingot.compiler.lower.kernel import Kernel, Lowered
 from ingot.compiler.lower.reductions.accumulators import Accumulator, Rows
 from ingot.compiler.lower.reductions.columns import Columns
-from ingot.graph.shape import size_of
+from ingot.compiler.lower.tiles import crosses
+from ingot.graph.numerics.reduction_order import PART, inner_axes
+from ingot.graph.shape import contiguous, size_of
 from ingot.tuning import MAX_UNSPLIT_ELEMENTS, MIN_UNSPLIT_TILES
 
-__all__ = ["columns", "split"]
+__all__ = ["Across", "columns", "split"]
 
 PARTIAL_BYTES = 8  # of a partial result
 
@@ -94,11 +99,17 @@ def _partials(
     """
     kept = [builder.domain.lengths[axis] for axis in builder.domain.kept]
     lengths = [parts, *kept] if by_part else [*kept, parts]
-    strides: list[int] = []
-    distance = PARTIAL_BYTES
-    for length in reversed(lengths):
-        strides.insert(0, distance)
-        distance *= length
+    return _scratch(builder, accumulators, lengths, contiguous(lengths, PARTIAL_BYTES))
+
+
+def _scratch(
+    builder: GroupBuilder,
+    accumulators: Sequence[Accumulator],
+    lengths: Sequence[int],
+    strides: Sequence[int],
+) -> list[Buffer]:
+    """Scratch memory of each reduction, as one more argument of the kernel."""
+    distance = PARTIAL_BYTES * size_of(lengths)
     argument = len(builder.operands)
     builder.operands.append(None)
     return [
@@ -107,18 +118,35 @@ def _partials(
     ]
 
 
-def _combine_partials(group: Group, strides_of: Strides, parts: int, by_part: bool) -> Kernel:
-    """The second kernel of a split reduction."""
+def _combine_partials(
+    group: Group, strides_of: Strides, parts: int, by_part: bool, are_blocks: bool = False
+) -> Kernel:
+    """The second kernel of a split reduction. Parts that are blocks are combined in groups."""
     builder = GroupBuilder(group, strides_of)
     accumulators = [Accumulator(step) for step in builder.reductions]
     partials = _partials(builder, accumulators, parts, by_part)
-    with builder.rows(parts) as spot:
-        kept = [spot[axis] for axis in builder.domain.kept]
+    # written out, so that LLVM takes several rows at once
+    kind = "unroll" if type(parts) is int and parts <= PART else "for"
+
+    def combine(kept: list[Affine], begin: Affine, *ends: Affine) -> list[Carried]:
         totals = [Carried(x.total, x.start(x.total)) for x in accumulators]
-        with builder.loop(0, parts, carried=totals) as part:
+        with builder.loop(begin, *ends, carried=totals, kind=kind) as part:
             index = [affine(part), *kept] if by_part else [*kept, affine(part)]
             for x, total, buffer in zip(accumulators, totals, partials, strict=True):
                 total.update = x.combine(builder, total, builder.load(buffer, index))
+        return totals
+
+    with builder.rows(parts) as spot:
+        kept = [spot[axis] for axis in builder.domain.kept]
+        if not are_blocks or parts <= PART:
+            totals = combine(kept, affine(0), affine(parts))
+        else:
+            totals = [Carried(x.total, x.start(x.total)) for x in accumulators]
+            with builder.loop(0, -(-parts // PART), carried=totals, copies=1) as number:
+                first = affine(number) * PART
+                found = combine(kept, first, first + PART, affine(parts))
+                for x, total, each in zip(accumulators, totals, found, strict=True):
+                    total.update = x.combine(builder, total, each)
         _store_results(builder, accumulators, totals, spot)
     return builder.finish()
 
@@ -129,27 +157,114 @@ def columns(builder: GroupBuilder, strides_of: Strides) -> Lowered:
     """
     domain = builder.domain
     tiles = Columns(builder, elements_of(builder), outputs_of(builder, whole=True))
+    accumulators = tiles.accumulators
     is_small = size_of(domain.lengths) <= MAX_UNSPLIT_ELEMENTS
-    in_parts = not is_small and tiles.in_parts and tiles.count < MIN_UNSPLIT_TILES
+    is_split = not is_small and tiles.blocks > 1 and tiles.count < MIN_UNSPLIT_TILES
+    are_blocks = bool(tiles.is_long)  # of many rows, so that there are few
     lengths = [domain.lengths[axis] for axis in tiles.kept]
-    if not in_parts:
+    if not is_split or not (are_blocks or tiles.in_parts):
         work = tiles.width * domain.size(domain.reduced)
         with builder.parallel((*lengths, tiles.in_row), work) as (*kept, tile):
             tiles.begin_tile(kept, tile)
-            tiles.reduce_all()
-            for spot, totals in tiles.columns():
-                _store_results(builder, tiles.accumulators, totals, spot)
+            tiles.reduce_all(
+                lambda column, totals: _store_results(
+                    builder, accumulators, totals, tiles.spot_of(column)
+                )
+            )
         return Lowered([builder.finish()])
-    parts = tiles.parts
-    partials = _partials(builder, tiles.accumulators, parts, by_part=True)
+    parts = tiles.blocks if are_blocks else tiles.parts
+    partials = _partials(builder, accumulators, parts, by_part=True)
     work = tiles.width * (domain.size(domain.reduced) // parts)
     with builder.parallel((*lengths, parts, tiles.in_row), work) as (*kept, part, tile):
-        tiles.begin_tile(kept, tile)
-        tiles.reduce_part(affine(part))
-        for spot, totals in tiles.columns():
+
+        def store(column: Affine, totals: list[Value]) -> None:
+            spot = tiles.spot_of(column)
             index = [affine(part), *(spot[axis] for axis in domain.kept)]
             for buffer, total in zip(partials, totals, strict=True):
                 builder.store(total, buffer, index)
-    scratch = PARTIAL_BYTES * domain.size(domain.kept) * parts * len(tiles.accumulators)
-    finish = _combine_partials(builder.group, strides_of, parts, by_part=True)
+
+        tiles.begin_tile(kept, tile)
+        if are_blocks:
+            tiles.reduce_block(affine(part), store)
+        else:
+            tiles.reduce_part(affine(part), store)
+    scratch = PARTIAL_BYTES * domain.size(domain.kept) * parts * len(accumulators)
+    finish = _combine_partials(builder.group, strides_of, parts, True, are_blocks)
     return Lowered([builder.finish(), finish], scratch)
+
+
+class Across:
+    """Reductions whose inner axes have long strides, while elements are adjacent along an outer
+    axis: blocks of many columns of that axis are reduced side by side, and a second kernel combines
+    them in order.
+    """
+
+    def __init__(self, group: Group, strides_of: Strides) -> None:
+        self.group, self.strides_of = group, strides_of
+        self.whole = GroupBuilder(group, strides_of)
+        reduced = tuple(group.reduced or ())
+        inner = inner_axes(group.domain, reduced)
+        self.outer = tuple(axis for axis in reduced if axis not in inner)
+        domain = self.whole.domain  # whose order the second kernel has
+        self.kept = tuple(axis for kept in domain.kept for axis in domain.axes[kept])
+        self.blocks = replace(
+            group,
+            steps=[*elements_of(self.whole), *self.whole.reductions],
+            outputs=outputs_of(self.whole, whole=True),
+            reduced=inner,
+        )
+
+    def builder(self) -> GroupBuilder | None:
+        """The kernel that reduces blocks, if it reads nothing across memory either."""
+        if not self.outer or self.group.by_rows or not depends_on_order(self.group):
+            return None
+        if is_symbolic(size_of(self.group.domain)):
+            return None
+        builder = GroupBuilder(self.blocks, self.strides_of, apart=self.outer)
+        domain = builder.domain
+        last = len(domain.lengths) - 1
+        fits = (
+            last in domain.kept
+            and not any(crosses(x, axis, last) for x in builder.reads for axis in range(last))
+            and all(map(self._is_in_order, domain.axes))
+        )
+        return builder if fits else None
+
+    def _is_in_order(self, axes: tuple[int, ...]) -> bool:
+        """Whether axes that are joined are neighbours in scratch memory, too."""
+        for kind in (self.kept, self.outer):
+            if axes[0] in kind:
+                first = kind.index(axes[0])
+                return kind[first : first + len(axes)] == axes
+        return True
+
+    def lowered(self, builder: GroupBuilder) -> Lowered:
+        """Both kernels."""
+        domain, own = builder.domain, self.group.domain
+        tiles = Columns(builder, elements_of(builder), self.blocks.outputs)
+        lengths = [own[axis] for axis in (*self.kept, *self.outer)] + [tiles.blocks]
+        strides = contiguous(lengths, PARTIAL_BYTES)
+        stride_of = dict(zip((*self.kept, *self.outer), strides, strict=False))
+        partials = _scratch(
+            builder,
+            tiles.accumulators,
+            [*(domain.lengths[axis] for axis in domain.kept), tiles.blocks],
+            [*(stride_of[domain.axes[axis][-1]] for axis in domain.kept), PARTIAL_BYTES],
+        )
+        around = [domain.lengths[axis] for axis in tiles.kept]
+        work = tiles.width * (domain.size(domain.reduced) // tiles.blocks)
+        shared = (*around, tiles.blocks, tiles.in_row)
+        with builder.parallel(shared, work) as (*kept, block, tile):
+
+            def store(column: Affine, totals: list[Value]) -> None:
+                spot = tiles.spot_of(column)
+                index = [*(spot[axis] for axis in domain.kept), affine(block)]
+                for buffer, total in zip(partials, totals, strict=True):
+                    builder.store(total, buffer, index)
+
+            tiles.begin_tile(kept, tile)
+            tiles.reduce_block(affine(block), store)
+        blocks = tiles.blocks * size_of(own[axis] for axis in self.outer)
+        scratch = PARTIAL_BYTES * size_of(lengths) * len(tiles.accumulators)
+        finish = _combine_partials(self.group, self.strides_of, blocks, False, are_blocks=True)
+        return Lowered([builder.finish(), finish], scratch)
