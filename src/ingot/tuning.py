@@ -135,7 +135,7 @@ MAX_COMPOSITE_ELEMENTS = 1 << 13
 
 # ---- Sums in a fixed order -----------------------------------------------------------------------
 
-# Columns that are added side by side: times 32 lanes of 8 bytes, 16 KiB, half of the smallest L1.
+# Columns that are accumulated at once: times 32 lanes of 8 bytes, 16 KiB, half of the smallest L1.
 # sum_columns.
 ORDERED_SUM_COLUMNS = 64
 

@@ -82,7 +82,7 @@ def _child(name: str, tree: Any, key: Any) -> Any:
         ) from None
 
 
-MAX_DEPTH = 300  # of trees that are told from endless ones
+MAX_DEPTH = 300  # of trees; deeper ones are taken for cycles
 
 
 def refuse_endless(name: str, tree: Any) -> None:

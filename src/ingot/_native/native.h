@@ -161,7 +161,7 @@ PyObject *ingot_resume_program(PyObject *suspended);
 /* ---- machine code (machine_code.c) ---- */
 
 extern PyTypeObject *MachineCode_Type;
-void *ingot_code_address(PyObject *code); /* of that type; valid while somebody holds it */
+void *ingot_code_address(PyObject *code); /* of that type; valid while there is a reference to it */
 
 /* ---- counters (use_counter.c) ---- */
 

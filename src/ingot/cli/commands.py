@@ -28,7 +28,7 @@ SUMMARIES = {
 FROM_EXTRAS = {"rich"}
 
 
-# What a shell reports of a program that was ended because nobody reads what it writes.
+# What a shell reports for a program that was ended by SIGPIPE.
 NO_READER = 141
 
 

@@ -1,4 +1,4 @@
-"""Options: what the passes of one compilation are told besides the form that they take."""
+"""Options: what the passes of one compilation take besides their input form."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SimplifyReport:
 class Options:
     """The mode, the numerics, and, for the passes that run at an evaluation, the layout of the
     inputs: None if they are contiguous. With `sizes`, lengths are symbolic, and what is made serves
-    all shapes that meet their conditions. Simplification reports here what it did.
+    all shapes that satisfy their conditions. Simplification reports here what it did.
     """
 
     mode: CompileMode = CompileMode.enabled

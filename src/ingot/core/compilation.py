@@ -23,7 +23,7 @@ __all__ = ["compile", "eager_fusion_info", "set_deterministic", "set_eager_fusio
 @cache
 def _function() -> Any:
     found = importlib.import_module("ingot.compiler.call.function")
-    complete("ingot.compiler")  # whoever compiles needs them at the first call
+    complete("ingot.compiler")  # compiling needs them at the first call
     return found
 
 
@@ -131,6 +131,6 @@ def _evaluate_whole(nodes: list[Any], wanted: list[int]) -> bool:
 
 _ON = ("1", "on", "true", "yes")
 if os.environ.get("INGOT_DETERMINISTIC", "").lower() in _ON:
-    _deterministic(True)  # BLAS is told before its first use
+    _deterministic(True)  # BLAS reads it before its first use
 _OFF = ("0", "off", "false", "no")
 set_eager_fusion(os.environ.get("INGOT_EAGER_FUSION", "on").lower() not in _OFF)

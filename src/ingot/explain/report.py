@@ -101,7 +101,7 @@ class Explanation:
     def conditions(self) -> list[str]:
         """For which sizes the machine code of a shapeless function is, besides those that the
         guards allow. Other sizes have other machine code, which is made when they come; where an op
-        needs a number that may not vary, it says so.
+        needs a fixed number, it reports that.
         """
         dimensions = self._trace.guards.dimensions
         if not dimensions:
@@ -143,7 +143,7 @@ class Explanation:
 
     @property
     def donations(self) -> dict[Step, Step]:
-        """Results that take the memory of an argument or of captured state which nobody else holds,
+        """Results that reuse the memory of an argument or of captured state that nothing else uses,
         and which.
         """
         return self._plan.donated_steps

@@ -375,7 +375,7 @@ def taken_arguments(
     first = zip(found.names, found.kinds, args[: found.positions], strict=False)
     rest = args[found.positions :]
     positional = [taken(*one) for one in first] + [taken(*found.rest, value) for value in rest]
-    # The function knows what other names there are, or says that there is none.
+    # The function itself accepts other names, or raises.
     named = {n: taken(n, kinds.get(n, _ANYTHING), value) for n, value in kwargs.items()}
     return tuple(positional), named
 

@@ -91,7 +91,7 @@ def _with_fields(cls: Any) -> Any:
 
 
 def _add(cls: Any, name: str, value: Any) -> None:
-    """Sets an attribute, unless the class says something itself."""
+    """Sets an attribute, unless the class defines it."""
     if name not in cls.__dict__:
         setattr(cls, name, value)
 
@@ -150,7 +150,7 @@ def _freeze(cls: Any, names: Collection[str]) -> None:
 
 
 def _begin_again(cls: type) -> None:
-    """Makes a class what it was before somebody began to complete it and was interrupted."""
+    """Restores a class whose completion was interrupted."""
     before = _begun.setdefault(cls, dict(cls.__dict__))
     for name in cls.__dict__.keys() - before.keys():
         delattr(cls, name)

@@ -111,7 +111,7 @@ def limit_blas_threads() -> None:
     """Make every BLAS library that is loaded use as many threads as the pool, or one where results
     must not depend on their number.
 
-    To be called again by whoever loads another one, SciPy's above all: a library that is loaded
+    To be called again after loading another one, SciPy's above all: a library that is loaded
     later starts with a number of its own.
     """
     import threadpoolctl

@@ -130,7 +130,7 @@ class Op:
 
     worth_cutting: ClassVar[int] = 1 << 22  # elements from which on that may take long
 
-    # (inputs, check) -> results: for ops that run others, of which `check` is told one by one
+    # (inputs, check) -> results: for ops that run others; `check` is called for each of these
     step_by_step: ClassVar[Callable[..., Any] | None] = None
 
     only_calls: ClassVar[bool] = False  # for profiles: its work is counted where it is done
@@ -140,7 +140,7 @@ class Op:
         """What profiles call it."""
         return type(self).__name__
 
-    # As `evaluate`, where nobody else has the first input: the `Change` that makes it the result,
+    # Like `evaluate`, with a donated first input: the `Change` that turns it into the result,
     # with nothing changed so far. None: no such rule.
     change: ClassVar[Callable[..., Change] | None] = None
 

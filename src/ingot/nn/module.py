@@ -74,7 +74,7 @@ class Module(dict[str, Any]):
     def __getattr__(self, key: str) -> Any:
         value = self.get(key)
         if value is None:
-            # Not there: let Python say so in its own words.
+            # Missing: let Python raise its usual AttributeError.
             return super().__getattribute__(key)
         return value
 

@@ -57,7 +57,7 @@ class _Restore:
 def debug_nans(on: bool = True) -> _Restore:
     """Stop at the first operation that makes a NaN, or an infinity of finite numbers.
 
-    Whoever evaluates it gets a FloatingPointError with the operation, the line of your program that
+    Evaluating it raises a FloatingPointError with the operation, the line of your program that
     made it, and the shapes, dtypes and ranges of its inputs. Compiled functions are checked too,
     and what `grad`, `vmap` and `async_eval` compute. All threads are.
 

@@ -43,7 +43,7 @@ def eval(*args: Any) -> None:
 def async_eval(*args: Any) -> None:
     """Begin to compute all arrays in `args` in the background and return at once.
 
-    Whoever needs a value then waits for it. An error of the computation is raised there.
+    Reading a value then waits for it. An error of the computation is raised there.
 
     Args:
         args: Arrays and nested lists, tuples and dicts of them. Other leaves are ignored.
@@ -72,10 +72,10 @@ class _Job:
         self.arrays = arrays
         self.done = threading.Event()
         self.error: BaseException | None = None
-        self.orphaned = False  # no thread will run it: whoever needs it does
+        self.orphaned = False  # no thread will run it: the first reader does
 
     def run(self) -> None:
-        """Computes the arrays, and keeps the error for whoever needs them."""
+        """Computes the arrays; an error is kept and raised by reads of them."""
         try:
             _native.evaluate_pending(self.arrays)
         except BaseException as error:  # every error belongs to the one who waits

@@ -1,4 +1,4 @@
-"""What a long compilation is doing, said where somebody watches: on a terminal or in a notebook.
+"""Progress of long compilations, shown on a terminal or in a notebook.
 
 The compiler notes what it works on, which costs a few assignments. Where somebody may watch, a
 thread looks at the notes, and draws those of a compilation that takes longer than a second; it also
@@ -184,7 +184,7 @@ def _notebook_display() -> Any:
 
 
 def _display(mode: str) -> _Display | None:
-    """Where to show progress; None if nobody watches."""
+    """Where to show progress; None without a terminal or notebook."""
     if mode == "off" or sys.stderr is None or getattr(sys.stderr, "closed", False):
         return None
     notebook = _notebook_display()
@@ -219,7 +219,7 @@ class _Watcher:
     after_fork = _start  # neither the thread nor what it watched is there
 
     def add(self, task: compiling) -> None:
-        """Watches a compilation, if somebody watches this."""
+        """Tracks a compilation if there is somewhere to show it."""
         display = _display(self.mode)
         if display is None:
             return

@@ -92,7 +92,7 @@ def _remove(watched: type) -> None:
 
 
 def usual_method(cls: type, name: str) -> Any:
-    """A method of a class as it is while nobody watches."""
+    """The original method of a class, without the watching wrapper."""
     found = getattr(cls, name)
     while hasattr(found, "usual"):
         found = found.usual

@@ -104,7 +104,7 @@ class VectorStorage:
     def remove(self, unwanted: np.ndarray) -> int:
         """Drops the vectors with these ids; how many those were.
 
-        The others move into new room, as large as the old: whoever holds the old still sees them.
+        The others move to new memory of the same capacity: readers of the old still see all.
         """
         with self._lock:
             rows, ids = self.values()

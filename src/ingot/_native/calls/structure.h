@@ -13,7 +13,7 @@ typedef enum {
     KIND_CONSTANT, /* equal values have equal keys, and it cannot change */
     KIND_SET,
     KIND_NDARRAY,
-    KIND_FOREIGN, /* anything else: nobody knows what is in it */
+    KIND_FOREIGN, /* anything else, which cannot be inspected */
 } Kind;
 
 Kind kind_of(PyObject *object); /* never fails */

@@ -32,7 +32,7 @@ typedef struct {
     PyObject *constants;                     /* tuple of ndarrays */
     PyObject *finish;                        /* None, or called with the list of slots to make the results */
     PyObject *empty;                         /* numpy.empty */
-    PyObject *about;                         /* what profiles are told the instructions are */
+    PyObject *about;                         /* describes the instructions, for profiles */
     size_t arena;
     Py_ssize_t argument_count; /* the most that a kernel has */
     Py_ssize_t host_count;     /* instructions up to the last host step */

@@ -128,7 +128,7 @@ void ingot_forget_block(const LargeBlock *block) {
     }
     table.slots[hole] = NULL;
     table.used--;
-    /* Entries after the hole may have been pushed past it; each is placed anew. */
+    /* Entries after the hole may have been pushed past it; each is reinserted. */
     for (size_t slot = (hole + 1) & (table.size - 1); table.slots[slot] != NULL; slot = (slot + 1) & (table.size - 1)) {
         LargeBlock *moved = table.slots[slot];
         table.slots[slot] = NULL;

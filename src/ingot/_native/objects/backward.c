@@ -281,7 +281,7 @@ static PyObject *scaled_by_partial(PyObject *Py_UNUSED(module), PyObject *const 
 static PyObject *shares_of_partials(Pullback *pullback, Step *step, PyObject *cotangent, PyObject *out) {
     PyObject *partials = call_rule(step, NULL, out);
     if (partials == NULL || !PyTuple_Check(partials) || PyTuple_GET_SIZE(partials) != PyTuple_GET_SIZE(step->inputs))
-        return partials; /* whoever distributes them raises */
+        return partials; /* the caller raises */
     PyObject *shares = PyTuple_New(PyTuple_GET_SIZE(partials));
     for (Py_ssize_t k = 0; shares != NULL && k < PyTuple_GET_SIZE(partials); k++) {
         bool needed = pullback->input_slots[step->first_slot + k] >= 0;

@@ -1,10 +1,10 @@
-/* The order in which graphs are gone through: depth-first, inputs before users, each node once, without recursion. Inline, so
- * that the questions below cost nothing. */
+/* Topological order of graphs: an iterative depth-first traversal, inputs before users, each node once. Inline, so that the
+ * callbacks below cost nothing. */
 #ifndef INGOT_DEPTH_FIRST_H
 #define INGOT_DEPTH_FIRST_H
 #include "native.h"
 
-/* What a traversal asks of nodes. No Python code may run in these, so that marks cannot be disturbed by another thread. */
+/* The callbacks of a traversal. They must not run Python code, so that no other thread disturbs the marks. */
 typedef struct {
     bool (*skips)(Node *node, const void *context);    /* neither the node nor what it needs is of interest */
     bool (*descends)(Node *node, const void *context); /* whether to its inputs, which it then has */

@@ -1,7 +1,7 @@
 /* Where the user is: the nearest frame that is not in the package's own files.
  *
  * Every node that an op makes remembers it, so it must cost next to nothing: a code object and the offset of an
- * instruction, from which the line is worked out only when somebody asks (Node.origin, graph/reporting/source.py). Mostly the frame on
+ * instruction, from which the line is computed on demand (Node.origin, graph/reporting/source.py). Mostly the frame on
  * top is the user's, because functions in C have none. Called with the GIL, as everything that makes nodes. */
 #include "native.h"
 

@@ -11,7 +11,7 @@
     !defined(__SANITIZE_THREAD__)
 #if __has_attribute(target_clones)
 #define FOR_EACH_MACHINE __attribute__((target_clones("avx512f", "avx2", "default")))
-/* For functions that are called only if ingot_has_avx512() says so. */
+/* For functions that are called only if ingot_has_avx512(). */
 #define AVX512 __attribute__((target("avx512f,avx512vl,avx512dq,popcnt")))
 static inline int ingot_has_avx512(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");

@@ -41,7 +41,7 @@ typedef struct {
 } Worker;
 
 typedef struct {
-    _Alignas(CACHE_LINE) atomic_llong next; /* the first chunk of this thread's run that nobody has begun */
+    _Alignas(CACHE_LINE) atomic_llong next; /* the first unclaimed chunk of this thread's run */
     int64_t end;
 } Run;
 

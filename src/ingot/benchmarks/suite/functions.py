@@ -1,4 +1,4 @@
-"""Functions in the words of each library: `m` is its module of array functions."""
+"""The benchmarked functions, for each library: `m` is its module of array functions."""
 
 from __future__ import annotations
 

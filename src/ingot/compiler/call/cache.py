@@ -91,7 +91,7 @@ class Variant:
     programs: list[SymbolicProgram] = field(default_factory=list)  # the latest first
 
     def add_program(self, program: SymbolicProgram) -> None:
-        """Adds a program for all shapes that meet its conditions; the oldest may go."""
+        """Adds a program for all shapes that satisfy its conditions; may evict the oldest."""
         self.programs.insert(0, program)
         del self.programs[MAX_PROGRAMS:]
 
@@ -150,7 +150,7 @@ def _shortened(entry: tuple[Any, ...], count: int) -> tuple[Any, ...] | None:
 class FunctionCache:
     """All that is compiled of one function with the same captured containers.
 
-    Lookups take no lock: a dict's are atomic. Changes are made by whoever holds `lock`.
+    Lookups take no lock: a dict's are atomic. Changes require `lock`.
     """
 
     def __init__(self, captured: Any = None) -> None:

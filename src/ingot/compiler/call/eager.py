@@ -1,4 +1,4 @@
-"""Fusion without `compile`: when evaluation meets a large graph, it is run as one program.
+"""Fusion without `compile`: evaluation runs large graphs as one program.
 
 The native evaluation loop offers every unevaluated graph with enough elements. The graph's
 structure (ops, shapes, dtypes, who takes what) is the key to a program; values that are there

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CompiledFunction", "compile"]
 
-WARN_AFTER_MISSES = 16  # in a row: whoever recompiles on every call should hear of it
+WARN_AFTER_MISSES = 16  # in a row: recompiling on every call is worth a warning
 
 Signature = tuple[tuple[Any, ...], list[array], list[Any]]  # key, arrays, objects
 

@@ -37,7 +37,7 @@ __all__ = ["SymbolicProgram"]
 
 
 class SymbolicProgram:
-    """The programs of a symbolic tape for all shapes that meet the conditions on its sizes."""
+    """The programs of a symbolic tape for all shapes that satisfy the conditions on its sizes."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class SymbolicProgram:
         self._make: Callable[[Sequence[Any]], Any] | None = None
         self._about = About(name, [])
         self._layouts = Layouts()
-        # for inputs that do not lie element after element, the latest first
+        # for non-contiguous inputs, the latest first
         self._for_layouts: list[tuple[Callable[[Sequence[Any]], Any], About]] = []
-        self._lock = threading.RLock()  # who needs machine code that another thread makes waits
+        self._lock = threading.RLock()  # waits for machine code that another thread is making
 
     def first(self, values: Sequence[Any]) -> ShapedProgram:
         """The program for the shapes that this one was made for; its machine code is made when it
@@ -73,7 +73,7 @@ class SymbolicProgram:
         return ShapedProgram(self, values, results, None)
 
     def program(self, values: Sequence[Any]) -> ShapedProgram | None:
-        """The program for other shapes; None if they do not meet the conditions."""
+        """The program for other shapes; None if they violate the conditions."""
         self._finished()
         return self.program_if_ready(values)
 
@@ -86,12 +86,12 @@ class SymbolicProgram:
         return ShapedProgram(self, values, results, self._native(parts, values))
 
     def conditions(self, name_of: Callable[[int], str]) -> list[str]:
-        """What shapes have to meet, in words; `name_of` names dimensions."""
+        """The conditions on shapes as text; `name_of` names dimensions."""
         self._finished()
         return condition_lines(self.sizes, name_of)
 
     def native(self, values: Sequence[Any]) -> NativeProgram:
-        """The native program for shapes that meet the conditions."""
+        """The native program for shapes that satisfy the conditions."""
         parts, _ = self._finished()(values)
         return self._native(parts, values)
 
@@ -134,7 +134,7 @@ class SymbolicProgram:
         """What the user wrote, op by op, for some shapes."""
         return with_numbers(self.tape, self.sizes, values)
 
-    # Inputs whose elements do not lie one after the other
+    # Non-contiguous inputs
 
     def native_for_layout(
         self, values: Sequence[Any], inputs: tuple[np.ndarray, ...]
@@ -185,7 +185,7 @@ def _strides(sizes: Sizes, tape: Tape, first: int, inputs: tuple[np.ndarray, ...
             size = sizes.dimension(first, stride)
             first += 1
             if type(length) is int and length == 1:
-                strides.append(expected)  # nobody moves along it
+                strides.append(expected)  # its stride does not matter
             elif stride == hint_of(expected):
                 sizes.is_zero(size - expected)
                 strides.append(expected)
@@ -200,7 +200,7 @@ def _strides(sizes: Sizes, tape: Tape, first: int, inputs: tuple[np.ndarray, ...
 
 
 def _kind_of_layout(x: np.ndarray) -> tuple[int, ...]:
-    """How an array lies in memory, whatever its lengths: the order of its axes by their strides."""
+    """The layout of an array, whatever its lengths: the order of its axes by their strides."""
     if x.flags.c_contiguous:
         return ()
     signs = [

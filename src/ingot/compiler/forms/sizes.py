@@ -1,4 +1,4 @@
-"""What is known of symbolic sizes, and what shapes have to meet for what was made of them.
+"""Facts about symbolic sizes, and the conditions on shapes under which a program is valid.
 
 Of each sum of monomials that was compared with a number, the range is kept in which the outcomes
 of all comparisons so far are what they were; so the conditions on shapes are few and short.
@@ -347,7 +347,7 @@ class Sizes:
 
     def with_hints(self, values: Sequence[Any]) -> Sizes:
         """The same atoms and all that is known of them, with these values of the dimensions as
-        hints; they have to meet the conditions.
+        hints; they have to satisfy the conditions.
         """
         made = Sizes()
         for atom in self.atoms:

@@ -1,1 +1,1 @@
-"""From LLVM text to machine code in this process, by way of the disk cache."""
+"""From LLVM text to machine code in this process, through the disk cache."""

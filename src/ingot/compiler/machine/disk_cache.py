@@ -22,7 +22,7 @@ __all__ = ["DiskCache", "cache_folder"]
 
 _MAGIC = b"ingot-object-1\n"
 MAX_MEGABYTES = 256  # unless INGOT_CACHE_SIZE says otherwise
-MAX_PARTIAL_AGE = 3600.0  # seconds after which whoever wrote a temporary file is gone
+MAX_PARTIAL_AGE = 3600.0  # seconds after which the writer of a temporary file is assumed dead
 _OFF = {"0", "off", "false", "no", ""}
 
 
@@ -53,7 +53,7 @@ def _limit() -> int:
 
 
 def _is_left_over(status: os.stat_result) -> bool:
-    """Whether a temporary file is so old that whoever wrote it must be gone."""
+    """Whether a temporary file is so old that its writer must be dead."""
     return time.time() - status.st_mtime > MAX_PARTIAL_AGE
 
 

@@ -128,7 +128,7 @@ class _Linker:
         for number, section in enumerate(self.file.sections):
             if not section.flags & _ALLOCATED or section.name == ".eh_frame":
                 continue
-            # Constants that hold addresses are written by whoever loads them, and never again.
+            # Constants that hold addresses are relocated by the loader, then read-only.
             is_constant = section.name.startswith(".data.rel.ro")
             if section.flags & _THREAD_LOCAL or (section.flags & _WRITTEN and not is_constant):
                 raise _UnsupportedError(section.name)

@@ -18,7 +18,7 @@ __all__ = ["narrow"]
 
 
 def narrow(tape: Tape, options: Options) -> Tape:
-    """The tape without what nobody reads of results."""
+    """The tape without the parts of results that nothing reads."""
     users = tape.users()
     live_out = set(tape.outputs)
     replaced: dict[Step, Step] = {}

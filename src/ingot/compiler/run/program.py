@@ -97,7 +97,7 @@ class Program:
         self._contiguous: ForLayout | None = None
         self._by_strides: dict[Strides, NativeProgram] = {}
         self._layouts = Layouts()
-        self._lock = threading.RLock()  # who needs what another thread makes waits for it
+        self._lock = threading.RLock()  # waits for what another thread is making
 
     @property
     def contiguous(self) -> ForLayout:
@@ -176,7 +176,7 @@ class Program:
 
 
 def layout_text(tape: Tape, inputs: tuple[np.ndarray, ...]) -> str:
-    """Which inputs lie in memory in another way than element after element."""
+    """Which inputs are not contiguous."""
     named = [
         f"{tape.names.get(step, f'input {number}')} of shape {x.shape} has strides "
         f"{tuple(stride // x.itemsize for stride in x.strides)}"

@@ -88,7 +88,7 @@ class ShapedProgram:
 
 
 class AboutShapes:
-    """What a program for one set of shapes is, worked out when somebody asks."""
+    """The description of a program for one set of shapes, computed on demand."""
 
     __slots__ = ("_made_for", "_symbolic", "_work", "name")
 

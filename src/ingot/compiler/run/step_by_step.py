@@ -1,4 +1,4 @@
-"""Step by step: a tape run op by op by the ops' `evaluate` rules, for whoever looks at each result.
+"""Step by step: a tape run op by op by the ops' `evaluate` rules, so that each can be checked.
 
 In: a tape and values for its inputs. Out: the values of its outputs. It is slow and needs memory
 for each value until its last use; programs are what normally runs.

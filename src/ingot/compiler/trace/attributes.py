@@ -132,7 +132,7 @@ class AttributeReads:
         self._guards: dict[tuple[int, str], tuple[Any, Guard | None, str]] = {}
         self._held: dict[int, tuple[Guard, str]] = {}  # objects that guards compare by identity
         self._kept: list[Any] = []  # their identities stay their own
-        self._lenient: set[int] = set()  # objects that may hold what nobody can look into
+        self._lenient: set[int] = set()  # objects that may hold values that cannot be inspected
         self.watch: Callable[[type], None] = lambda _: None
 
     def watch_classes(self, objects: Sequence[tuple[Name, Any]]) -> None:
@@ -224,7 +224,7 @@ class AttributeReads:
         return MUTABLE, key
 
     def _is_opaque(self, value: Any, instance: Any, name: str) -> bool:
-        """Whether nobody can look into an attribute; ValueError if that is an error."""
+        """Whether an attribute cannot be inspected; ValueError if that is an error."""
         if id(instance) in self._lenient:
             return _first_foreign(value, self._names[id(instance)], set()) is not None
         self._refuse_foreign(value, instance, name)
@@ -244,7 +244,7 @@ class AttributeReads:
             self._held.setdefault(id(item), (guard, f"{inner.short} {short_text(item)}"))
 
     def _refuse_foreign(self, value: Any, instance: Any, name: str) -> None:
-        """ValueError if an attribute is, or directly holds, something that nobody can look into."""
+        """ValueError if an attribute is, or directly holds, a value that cannot be inspected."""
         at = self._names[id(instance)].then(instance, Attribute(name))
         found = _first_foreign(value, at, set())
         if found is not None:

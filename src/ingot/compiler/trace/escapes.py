@@ -1,4 +1,4 @@
-"""Escapes: arrays of a trace that are still there when it is over, in places that nobody declared.
+"""Escapes: arrays of a trace that outlive it, in undeclared places.
 
 A function that stores traced arrays in a model or a list which is not among its `outputs=` leaves
 placeholders there, and calls that follow do not update it. Every node that a trace makes holds the
@@ -34,7 +34,7 @@ class Escapes:
 
     @property
     def count(self) -> int:
-        """How many nodes of the trace there are, once whoever made it has dropped its own."""
+        """How many nodes of the trace are left, once the trace has dropped its own references."""
         return sys.getrefcount(self.recorder) - 2  # this object's, and the one of the call
 
     def warning(

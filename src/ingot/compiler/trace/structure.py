@@ -69,7 +69,7 @@ class Kind(enum.IntEnum):
     CONSTANT = 6  # equal values have equal keys, and it cannot change
     SET = 7
     NDARRAY = 8
-    FOREIGN = 9  # nobody knows what is in it
+    FOREIGN = 9  # cannot be inspected
 
 
 class _ShortRepr(Repr):

@@ -199,7 +199,7 @@ class Variables:
             return None
         try:
             key = guard_key(value, source)
-        except ValueError:  # it holds something that nobody can look into
+        except ValueError:  # it holds a value that cannot be inspected
             return None
         self._reads.watch_inside(value, Name(text, is_inside=True))
         return MUTABLE, key

@@ -22,7 +22,7 @@ __all__ = ["evaluate_in_blocks", "longest_axis"]
 
 TRIALS = 512  # of which one is made: the time for it is lost if the rest is quick
 TRIAL_ELEMENTS = 1 << 20  # at most: what memory cannot hold must not be tried for long
-SOON = 0.3  # seconds that nobody minds
+SOON = 0.3  # seconds that Ctrl-C may take
 BLOCK = 0.1  # seconds of a block
 MAX_GROWTH = 8  # of a block over the one before, which may have been quick by chance
 

@@ -65,7 +65,7 @@ def _to_signed(x: np.ndarray, way: np.dtype) -> np.ndarray:
 
 
 def _to_uint64(x: np.ndarray) -> np.ndarray:
-    """Numbers from 2**63 on by way of their distance to it."""
+    """Numbers from 2**63 on, converted relative to it."""
     middle = x.dtype.type(2.0**63)
     high = x >= middle
     found = _to_signed(np.where(high, x - middle, x), _INT64).astype(_UINT64)

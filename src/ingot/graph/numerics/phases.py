@@ -1,6 +1,6 @@
-"""Which elements of an input meet which taps of a filter, as plain correlations.
+"""The geometry of convolutions, and its decomposition into plain correlations.
 
-Input dilation puts zeros between the elements of an input. Nobody needs to touch these: the results
+Input dilation puts zeros between the elements of an input. They are never stored: the results
 are split into phases, each of which is a plain correlation with some of the taps.
 """
 
@@ -16,9 +16,9 @@ __all__ = ["Geometry", "Phase", "phases_of"]
 
 
 class Geometry(NamedTuple):
-    """Which elements meet along each axis.
+    """The geometry of a convolution along each axis.
 
-    Tap k of result y meets index y * stride + k * step - before of the spread input, which has an
+    Tap k of result y reads index y * stride + k * step - before of the dilated input, which has an
     element at every multiple of its spread and zeros elsewhere, also outside.
     """
 
@@ -31,7 +31,7 @@ class Geometry(NamedTuple):
 class Phase(NamedTuple):
     """Results along one axis that a plain correlation computes with some of the taps.
 
-    Tap k of them meets, for result y of them, the element `first + y * stride + k * step`.
+    Tap k of them reads, for result y of them, the element `first + y * stride + k * step`.
     """
 
     results: slice
@@ -50,7 +50,7 @@ def phases_of(lengths: Shape, taps: Shape, geometry: Geometry) -> list[tuple[Pha
 def _phases_of_axis(
     length: int, taps: int, stride: int, before: int, step: int, spread: int
 ) -> list[Phase]:
-    """The results along one axis, by which of the taps meet elements: the others meet zeros."""
+    """The results along one axis, by which of the taps read elements: the others read zeros."""
     if spread == 1:
         return [Phase(slice(None), slice(None), -before, stride, step)]
     every = spread // gcd(stride, spread)

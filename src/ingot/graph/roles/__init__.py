@@ -1,8 +1,8 @@
-"""Roles: what an op is to the compiler, each a class that says what its ops must provide.
+"""Roles: how the compiler treats an op, each a class that declares what its ops must provide.
 
-Every op has one role: it derives from one of the classes of `ROLES`, which the fuser and the
-lowering tell apart by `isinstance`. Defining an op that lacks something its role asks for raises a
-TypeError that names it; type checkers find it too. docs/roles.md says what a newcomer writes.
+Every op has one role: it derives from one of the classes of `ROLES`, on which the fuser and
+lowering dispatch by `isinstance`. Defining an op that lacks something its role requires raises a
+TypeError that names it; type checkers report it too. docs/roles.md explains what to write.
 """
 
 from __future__ import annotations

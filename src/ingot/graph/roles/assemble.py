@@ -1,4 +1,4 @@
-"""Assembling: ops whose result consists of copies of their inputs."""
+"""Assembly: ops whose result consists of copies of their inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compositions as one op: programs of their own without `compile`."""
+"""Composites: several operations as one op, compiled by itself even without `compile`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elementary ops: those that are one NumPy function and one word of the kernel vocabulary.
+"""Elementary ops: those that are one NumPy function and one function of the kernel vocabulary.
 
 Also how NumPy computes on half types: through float32, since its own loops over them convert each
 element by itself.

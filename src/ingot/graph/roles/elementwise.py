@@ -42,8 +42,9 @@ INTEGRAL = dtype_mask(tuple(dtype for dtype in ALL_DTYPES if not is_inexact(dtyp
 
 
 class Pointwise(Op, abstract=True):
-    """Ops that compute each element from the same elements of inputs of equal shape, whoever runs
-    them: `infer`, `vjp`, `jvp` and `vmap` follow from what is declared here and from `partials`.
+    """Ops that compute each element from the corresponding elements of inputs of equal shape, on
+    the host or in kernels: `infer`, `vjp`, `jvp` and `vmap` follow from these declarations and
+    from `partials`.
     """
 
     name: ClassVar[str]  # the function that users call, for error sentences
@@ -63,8 +64,8 @@ class Pointwise(Op, abstract=True):
     def block_axis(self, *inputs: Any) -> int | None:
         return longest_axis(inputs[0].shape)
 
-    # (out, *inputs) -> the derivative by each input: an array, 1, -1, None (there is none), or a
-    # function without arguments that makes the array
+    # (out, *inputs) -> the derivative by each input: an array, 1, -1, None (no derivative), or a
+    # thunk that makes the array
     partials: Callable[..., tuple[Partial, ...]]
 
     def vjp(self, cotangent: array, out: array, *inputs: array) -> tuple[Any, ...]:

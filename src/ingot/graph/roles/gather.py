@@ -1,4 +1,4 @@
-"""Gathers: ops that read elements of their first input at computed indices, inside of kernels."""
+"""Gathers: ops that load elements of their first input at computed indices, inside kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Host steps: ops that only their `evaluate` rule computes, between kernels."""
+"""Host steps: ops that are computed by their `evaluate` rule, between kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Iotas: ops whose elements are functions of their position, which loops know."""
+"""Iotas: ops whose elements are affine functions of their index."""
 
 from __future__ import annotations
 

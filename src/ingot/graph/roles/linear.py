@@ -1,4 +1,4 @@
-"""Linear ops: those whose derivative is themselves."""
+"""Linear ops: each is its own derivative."""
 
 from __future__ import annotations
 

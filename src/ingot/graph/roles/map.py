@@ -1,4 +1,4 @@
-"""Maps: ops that compute each element of the result from the same elements of their inputs."""
+"""Maps: ops that compute each element from the corresponding elements of their inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Map", "PairedMap"]
 class Map(Op, role=True):
     """Each element by itself, from the same elements of inputs of the result's shape.
 
-    Write `emit`: the element as an expression in the words of the kernel vocabulary. Maps join the
+    Write `emit`: the element as an expression in the kernel vocabulary. Maps fuse into the
     loops of what they read and of what reads them. `Elementwise` derives most of the other rules.
     """
 

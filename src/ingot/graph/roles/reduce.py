@@ -1,4 +1,4 @@
-"""Reductions: ops that combine the elements along some axes to one."""
+"""Reductions: ops that combine the elements along some axes into one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Reduce(Op, role=True):
 
     @abstractmethod
     def combine(self, k: Kernel, a: Value, b: Value) -> Value:
-        """How two partial results become one, in the words of the kernel vocabulary."""
+        """How two partial results combine, in the kernel vocabulary."""
 
     def result_dtype(self, dtype: Dtype) -> Dtype:
         """The dtype of the result for inputs of `dtype`."""

@@ -1,4 +1,4 @@
-"""Scans: ops that combine the elements along an axis to as many partial results."""
+"""Scans: ops that give every prefix of an axis its reduction."""
 
 from __future__ import annotations
 

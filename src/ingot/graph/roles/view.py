@@ -1,4 +1,4 @@
-"""Views: ops whose elements are their input's, at addresses that strides lead to."""
+"""Views: ops whose elements are their input's, under other strides."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Broadcast(Linear, View):
         )
         strides = (0,) * (len(self.shape) - x.ndim) + repeated
         view: np.ndarray = np.ndarray(self.shape, x.dtype, x, 0, strides)
-        # Elements share memory here, and all arrays of zeros share theirs: nobody may write to it.
+        # A broadcast view, and one that all arrays of zeros share: it must not be written to.
         view.flags.writeable = False
         return view
 

@@ -30,7 +30,7 @@ __all__ = ["Convolution", "ConvolutionByFilters"]
 
 @dataclass(frozen=True)
 class _Bilinear(Op, abstract=True):
-    """What the two ops share: they are linear in each input, and know how elements meet."""
+    """What the two ops share: linearity in each input, and the geometry of windows."""
 
     strides: Shape  # the steps from one result to the next
     before: Shape  # zeros in front of the input; a negative number removes elements
@@ -40,7 +40,7 @@ class _Bilinear(Op, abstract=True):
 
     @property
     def geometry(self) -> Geometry:
-        """How elements meet, as the computation takes it."""
+        """The geometry, as the computation takes it."""
         return Geometry(self.strides, self.before, self.steps, self.spreads)
 
     def jvp(
@@ -85,7 +85,7 @@ class Convolution(_Bilinear, Correlation):
         return apply(backward, cotangent, flip(exchanged, range(1, len(taps) + 1)))
 
     def cotangent_of_filters(self, cotangent: array, x: array, shape: Shape) -> array:
-        """The products of inputs and cotangents that meet at each tap."""
+        """The sums of products of inputs and cotangents for each tap."""
         by_filters = ConvolutionByFilters(*self.geometry, self.groups, shape[1:-1])
         return apply(by_filters, conj(x), cotangent)
 
@@ -104,7 +104,7 @@ class Convolution(_Bilinear, Correlation):
 
 @dataclass(frozen=True)
 class ConvolutionByFilters(_Bilinear, CorrelationByFilters):
-    """Sums of products of the input and the output of a convolution that meet at each tap."""
+    """The gradient of a convolution by its filters: a sum over all windows for each tap."""
 
     taps: Shape
 

@@ -32,7 +32,7 @@ __all__ = ["correlate", "correlate_batch"]
 
 
 class Plain(NamedTuple):
-    """A plain correlation: the lengths of its results and filters, and how they meet."""
+    """A plain correlation: the lengths of its results and filters, and its geometry."""
 
     lengths: Shape
     taps: Shape
@@ -48,7 +48,7 @@ def correlate(
     shape = (x.shape[0], *lengths, filters.shape[0])
     if 0 in (*shape, *x.shape, *filters.shape):
         return np.zeros(shape, x.dtype)
-    # Where there are zeros between elements, some results may meet nothing else.
+    # With zeros between elements, the windows of some results may contain nothing else.
     make = np.empty if set(geometry.spreads) == {1} else np.zeros
     result = make(shape, x.dtype)
     weights = filters.astype(_computed_dtype(x), copy=False)
@@ -144,7 +144,7 @@ def _is_depthwise(filters: np.ndarray, groups: int) -> bool:
 
 
 def _windows(x: np.ndarray, plain: Plain) -> np.ndarray:
-    """The elements that meet, (groups, N, *lengths, *taps, C / groups), as a view of a copy."""
+    """The windows, (groups, N, *lengths, *taps, C / groups), as a view of a copy."""
     last = x.ndim - 1
     split = x.reshape(*x.shape[:-1], plain.groups, -1).transpose(last, *range(last), last + 1)
     field = _padded(split, plain)
@@ -254,7 +254,7 @@ def _sums_by_channel(x: np.ndarray, outputs: np.ndarray, plain: Plain) -> np.nda
 
 
 def _met_by(tap: tuple[int, ...], windows: np.ndarray) -> np.ndarray:
-    """The elements that a tap meets, with the positions of a row and channels as one axis."""
+    """The elements that a tap reads, with the positions of a row and channels as one axis."""
     positions: tuple[slice | int, ...] = (slice(None),) * (1 + len(tap))
     return _joined_rows(windows[positions + tap])
 

@@ -51,7 +51,7 @@ state = register_implicit_state([key(time.time_ns() // 1_000_000)])
 
 
 def seed(seed: int) -> None:
-    """Start the random numbers that need no key anew, from an int from 0 up to 2**64 - 1."""
+    """Reset the global random state to a seed, an int from 0 up to 2**64 - 1."""
     first = _key_of_seed("seed", seed)
     with state_lock:
         current_state(state)[0] = first

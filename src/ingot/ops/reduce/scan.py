@@ -160,7 +160,7 @@ class _Cumulative(Scan, abstract=True):
         return self.step.accumulate(source.astype(self.working(source), copy=False), -1)
 
     def accumulate_rows(self, source: np.ndarray, target: np.ndarray) -> None:
-        """The scan along the first axis, whole rows at once: quicker where a row lies together."""
+        """The scan along the first axis, whole rows at once: quicker where rows are contiguous."""
         dtype = self.working(np.moveaxis(source, 0, -1))
         running = source[0].astype(dtype)
         target[0] = running
@@ -169,7 +169,7 @@ class _Cumulative(Scan, abstract=True):
             position[...] = running
 
     def combine(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """One step of many scans side by side."""
+        """One step of many independent scans."""
         return self.step(a, b)
 
     def working(self, source: np.ndarray) -> np.dtype:

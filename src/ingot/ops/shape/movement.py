@@ -58,7 +58,7 @@ def require_array(name: str, value: Any) -> array:
 
 
 def require_arrays(name: str, values: Iterable[Any]) -> list[array]:
-    """`values`, which must all be arrays. MLX raises RuntimeError where one of many is none."""
+    """`values`, which must all be arrays; otherwise RuntimeError, as in MLX."""
     found = list(values)
     for value in found:
         if not isinstance(value, array):

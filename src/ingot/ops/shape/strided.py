@@ -36,7 +36,7 @@ class AsStrided(Linear, View):
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         elements = np.ascontiguousarray(x).reshape(-1)[self.offset :]
         steps = tuple(stride * x.itemsize for stride in self.strides)
-        # Elements may appear in several positions, so that nobody may write to them.
+        # Elements may appear in several positions, so the view must not be written to.
         return numpy_as_strided(elements, self.shape, steps, writeable=False)
 
     def layout(self, shape: Shape, strides: Shape) -> tuple[int, Shape] | None:

@@ -153,7 +153,7 @@ class CodedIndex:
 
         Args:
             x: Vectors (number, d) of finite numbers: an array, a NumPy array or a list of lists.
-            ids: As many integers. -1 is none, for it says that there is no vector.
+            ids: As many integers. -1 is reserved: searches return it where there is no vector.
         """
         refuse_in_trace("add_with_ids", _RUNS_ONCE)
         self._require_training("add_with_ids")

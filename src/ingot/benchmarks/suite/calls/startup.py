@@ -19,7 +19,7 @@ print(perf_counter() - start)
 
 
 def _import_time(library: str) -> Callable[[], float]:
-    load(library)  # says so if it is not installed, and fills the file cache
+    load(library)  # raises if it is not installed, and fills the file cache
     command = [sys.executable, "-c", IMPORT.format(module=MODULES[library])]
 
     def seconds() -> float:

@@ -207,7 +207,7 @@ class NestBuilder:
         return found
 
     def bundle(self, buffer: Buffer) -> Bundle:
-        """All elements of a buffer on the stack, side by side."""
+        """All elements of a buffer on the stack, as a bundle."""
         found = Bundle(buffer.dtype, buffer)
         self.body.append(found)
         return found

@@ -59,7 +59,7 @@ class Buffer:
 
     `argument` is the number of that address among the kernel's arguments; None for memory on the
     stack, which belongs to one iteration of the parallel loop. Several buffers may be in the memory
-    of one argument. `origin` is whose memory it is, for whoever prints the nest.
+    of one argument. `origin` is whose memory it is, for printing the nest.
     """
 
     __slots__ = ("argument", "dtype", "name", "offset", "origin", "shape", "strides")
@@ -96,7 +96,7 @@ class Buffer:
 
 
 class Value:
-    """An element of a dtype, or a bundle of `lanes` elements side by side. `origin` is what it is
+    """An element of a dtype, or a bundle of `lanes` adjacent elements. `origin` is what it is
     to the program.
     """
 
@@ -132,7 +132,7 @@ class Position(Value):
 
 
 class Apply(Value):
-    """A word of the kernel vocabulary, of elements or lane by lane of bundles.
+    """A function of the kernel vocabulary, applied to elements or lane by lane to bundles.
 
     `parameter` is what else the word is given: a dtype, a number of bits.
     """
@@ -227,7 +227,7 @@ class Carried(Value):
 
 
 class Bundle(Value):
-    """All elements of a buffer on the stack that has one axis, side by side."""
+    """All elements of a buffer on the stack that has one axis, as a bundle."""
 
     __slots__ = ("buffer", "lanes")
 

@@ -1,5 +1,5 @@
-"""Rows: kernels that take rows one by one, and go through a row again for what needs its
-reductions, while it is still in the cache.
+"""Rows: kernels that process one row at a time, with a second pass over the row for whatever
+depends on its reductions, while it is still in L1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Attention: ops whose scores are never in memory."""
+"""Attention: ops whose scores are never stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correlations: sums of products of an input's windows with filters, and of what these meet."""
+"""Correlations: products of an input's windows with filters, and their gradients."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _WHY_HOST = "BLAS computes it as a whole"
 class Correlation(Host, role=True):
     """Inputs (N, ..., C) and filters (O, ..., C / groups) of one dtype give (N, *lengths, O).
 
-    Write a frozen dataclass with these fields, the property `geometry` and the rules. What
-    meets no element of the input meets 0. Compiled programs have loop nests for float dtypes and
+    Write a frozen dataclass with these fields, the property `geometry` and the rules. Taps
+    outside the input read 0. Compiled programs have loop nests for float dtypes and
     known lengths; the rest is a host step.
     """
 
@@ -32,7 +32,7 @@ class Correlation(Host, role=True):
     @property
     @abstractmethod
     def geometry(self) -> Geometry:
-        """Which elements meet."""
+        """The geometry of the windows."""
 
 
 class CorrelationByFilters(Host, role=True):
@@ -51,4 +51,4 @@ class CorrelationByFilters(Host, role=True):
     @property
     @abstractmethod
     def geometry(self) -> Geometry:
-        """Which elements meet."""
+        """The geometry of the windows."""

@@ -1,4 +1,4 @@
-"""Products with matrices of codes: ops that read a quantised factor where it lies."""
+"""Products with quantised matrices: ops that read packed codes in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops that have loop nests of their own: products, and what is made of products."""
+"""Ops with their own loop nests: products, and ops built on products."""
 
 from __future__ import annotations
 

@@ -101,12 +101,12 @@ def gelu(x: mx.array) -> mx.array:
 
 
 def gelu_approx(x: mx.array) -> mx.array:
-    """The Gaussian error linear unit by way of tanh; off by less than 0.0005 between -6 and 6."""
+    """The tanh approximation of GELU; the error is below 0.0005 between -6 and 6."""
     return 0.5 * x * (1 + mx.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
 def gelu_fast_approx(x: mx.array) -> mx.array:
-    """The Gaussian error linear unit by way of sigmoid; off by less than 0.015 between -6 and 6."""
+    """The sigmoid approximation of GELU; the error is below 0.015 between -6 and 6."""
     return x * mx.sigmoid(1.702 * x)
 
 
