@@ -12,6 +12,7 @@ from typing import Any
 from ingot.compiler.llvm import complex_math, dots, mathlib
 from ingot.compiler.llvm.code import Register, literal
 from ingot.compiler.llvm.conversions import Conversions, Element, is_unsigned, register_type
+from ingot.compiler.llvm.extremes import extreme
 from ingot.compiler.llvm.lookup import lookup
 from ingot.graph.dtype import bool_, complex64, float32, int32, is_inexact, uint32
 
@@ -151,7 +152,7 @@ class LLVMKernel(Conversions):
             prefix = "u" if is_unsigned(a.dtype) else "s"
             return Element(code.intrinsic(prefix + name, a.register, b.register), a.dtype)
         if orders_zeros:
-            return self._either(code.intrinsic(f"{name}imum", a.register, b.register), a, b)
+            return self._either(extreme(code, is_maximum, a.register, b.register), a, b)
         # LLVM makes one instruction of a comparison and the choice by it
         is_first = code.compare(f"fcmp {'ogt' if is_maximum else 'olt'}", a.register, b.register)
         found = code.select(is_first, a.register, b.register)
