@@ -294,8 +294,75 @@ class Lift:
     def __call__(self, *operands: Any) -> array: ...
     def result_dtype(self, dtype: Dtype, /) -> Dtype: ...
 
+class SizeCode:
+    def __init__(
+        self, inputs: str, constants: tuple[float, ...], instructions: list[tuple[str, int, int]], /
+    ) -> None: ...
+    def run(self, values: Sequence[Any], /) -> list[Any] | None: ...
+
+class ProgramTemplate:
+    def __init__(
+        self,
+        program: NativeProgram,
+        code: SizeCode,
+        patches: list[tuple[str, int, int, int]],
+        numbers: int,
+        make_about: Callable[[Sequence[Any]], Any],
+        /,
+    ) -> None: ...
+    def make(self, values: Sequence[Any], /) -> NativeProgram | None: ...
+
+class ShapedBase:
+    _source: Any
+    _given: Sequence[Any] | None
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[Dtype, ...]
+    native: NativeProgram | None
+    _by_strides: dict[Any, NativeProgram] | None
+
+class Instance:
+    def __init__(
+        self, variant: Any, trace: Any, op: Any, result: Any, values: list[Any] | None, /
+    ) -> None: ...
+    @property
+    def variant(self) -> Any: ...
+    @property
+    def trace(self) -> Any: ...
+    @property
+    def op(self) -> Any: ...
+    @property
+    def result(self) -> Any: ...
+    @property
+    def values(self) -> list[Any] | None: ...
+    @property
+    def uses(self) -> UseCounter: ...
+    entry: tuple[Any, ...] | None
+
+class ShapeTable:
+    def __init__(self, variant: Any, trace: Any, limit: int, /) -> None: ...
+    def __len__(self) -> int: ...
+    def get(self, shapes: tuple[tuple[int, ...], ...], /) -> Instance | None: ...
+    def add(self, shapes: tuple[tuple[int, ...], ...], instance: Instance, /) -> list[Instance]: ...
+    def values(self) -> list[Instance]: ...
+    def prepare(
+        self,
+        guards: tuple[Any, ...] | None,
+        code: SizeCode | None,
+        registers: tuple[int, ...],
+        programs: list[Any],
+        answer: tuple[Any, ...],
+        made: UseCounter,
+        evicted: UseCounter,
+        records: Any,
+        /,
+    ) -> None: ...
+
 class NativeProgram:
     about: Any
+    @property
+    def values(self) -> list[Any] | None: ...
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]: ...
     def __init__(
         self,
         inputs: int,
@@ -420,6 +487,8 @@ class UseCounter:
     last_used: int
     def used(self) -> None: ...
 
+def tick() -> int: ...
+
 class Checked:
     __wrapped__: Any
     __module__: str
@@ -438,10 +507,9 @@ class FastCall:
         bound: Any,
         counter: UseCounter,
         has_receiver: bool,
+        shapeless: bool,
         /,
     ) -> None: ...
-    @staticmethod
-    def applied(entry: tuple[Any, ...], arrays: list[array], /) -> tuple[array, ...]: ...
     def signature(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: bool, /
     ) -> tuple[tuple[Any, ...], list[array], list[Any]]: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections import deque
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import ingot.core as mx
 from ingot import _native
 from ingot.compiler.call.function import CompiledFunction
+from ingot.compiler.call.symbolic_program import SymbolicProgram
 from ingot.compiler.run.program import Compiled, Program
 from ingot.graph.callbacks import Callbacks
 from ingot.graph.op import Op
@@ -18,10 +20,8 @@ from ingot.graph.outputs import Output
 from ingot.graph.roles import Pointwise
 from ingot.graph.state import state_lock
 
-CLASSES = {
-    kind.__name__: kind
-    for kind in (Op, Pointwise, Output, Compiled, Program, CompiledFunction, type(state_lock))
-}
+OURS = (Op, Pointwise, Output, Compiled, Program, SymbolicProgram, CompiledFunction)
+CLASSES = {kind.__name__: kind for kind in (*OURS, type(state_lock), deque)}
 
 
 def test_both_halves_have_the_same_names() -> None:

@@ -44,6 +44,7 @@
     CALLBACK(ran_node)                     \
     CALLBACK(ran_program)                  \
     CALLBACK(compiled_type)                \
+    CALLBACK(shaped_type)                  \
     CALLBACK(enum_metatype)                \
     CALLBACK(partial_type)
 
@@ -56,7 +57,9 @@
     ATTRIBUTE(Output, index)               \
     ATTRIBUTE(Compiled, program)           \
     ATTRIBUTE(Program, native)             \
+    ATTRIBUTE(SymbolicProgram, template)   \
     ATTRIBUTE(CompiledFunction, slow_call) \
+    ATTRIBUTE(deque, append)               \
     ATTRIBUTE(RLock, acquire)              \
     ATTRIBUTE(RLock, release)
 

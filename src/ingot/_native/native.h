@@ -167,6 +167,7 @@ void *ingot_code_address(PyObject *code); /* of that type; valid while there is 
 
 extern PyTypeObject *UseCounter_Type;
 void ingot_count_use(PyObject *counter); /* of that type */
+long long ingot_last_use(PyObject *counter);
 
 /* ---- errors (failure.c) ---- */
 
@@ -194,7 +195,11 @@ int ingot_add_structure(PyObject *module);
 int ingot_add_signature(PyObject *module);
 int ingot_add_guards(PyObject *module);
 int ingot_add_fast_call(PyObject *module);
+int ingot_add_size_code(PyObject *module);
+int ingot_add_instance(PyObject *module);
+int ingot_add_shape_table(PyObject *module);
 int ingot_add_program(PyObject *module);
+int ingot_add_program_template(PyObject *module);
 int ingot_add_run_program(PyObject *module);
 int ingot_add_interrupt(PyObject *module);
 int ingot_add_failure(PyObject *module);

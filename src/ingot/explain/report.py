@@ -106,8 +106,9 @@ class Explanation:
         dimensions = self._trace.guards.dimensions
         if not dimensions:
             return []
-        sizes, tape = symbolic_tape(self._trace, [each.value for each in dimensions])
-        program = SymbolicProgram(sizes, tape, name=self.name)
+        values = [each.value for each in dimensions]
+        sizes, tape = symbolic_tape(self._trace, values)
+        program = SymbolicProgram(sizes, tape, values, name=self.name)
         return program.conditions(lambda number: dimensions[number].text())
 
     @property

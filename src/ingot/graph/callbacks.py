@@ -62,6 +62,7 @@ class Callbacks(TypedDict, total=False):
     run_checked: Callable[[Node, Op, tuple[np.ndarray, ...]], Any] | None  # mx.debug_nans
     run_kernel: Callable[[Node, Op, tuple[np.ndarray, ...]], Any] | None  # mx.set_deterministic
     compiled_type: type[Any]  # `Compiled`
+    shaped_type: type[Any]  # `ShapedProgram`
     alone_type: type[Any] | None  # ops that are programs by themselves, and what makes those
     program_alone: Callable[[Node, Op, tuple[np.ndarray, ...]], Any] | None
 

@@ -20,6 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from ingot._native import SizeCode
+from ingot.graph.size_writer import SizeWriter
+
 __all__ = ["Dimension", "Guards", "resolve", "symbolic_shape"]
 
 Shapes = Sequence[Sequence[int]]  # of the inputs of a call
@@ -70,7 +73,8 @@ class Guards:
         self._interned: dict[tuple[Any, ...], Dimension] = {}
         self._found: dict[tuple[Any, ...], tuple[str, Any, Any, bool]] = {}
         self._closed = False
-        self._check: Callable[[Shapes], list[Any] | None] | None = None
+        self._code: tuple[SizeCode, tuple[int, ...]] | None = None
+        self._is_written = False
 
     def dimension(self, value: Any, name: str, *operands: Any) -> Dimension:
         """The dimension with this expression: always the same one."""
@@ -111,14 +115,29 @@ class Guards:
             return None
         return values
 
-    def checked(self, shapes: Shapes) -> list[Any] | None:
-        """All dimensions for inputs of these shapes; None if they break a guard. The same as
-        `values` and `broken_by`, of which source code is made once the trace is over.
+    @property
+    def code(self) -> tuple[SizeCode, tuple[int, ...]] | None:
+        """Size code from the lengths of all inputs' axes to dimensions, with the guards as its
+        conditions, and the registers of the dimensions; None if that needs more than 64 bits.
         """
-        if self._check is None:
+        if not self._is_written:
             assert self._closed, "guards are checked once the trace is over"
-            self._check = _written(self._dimensions, self.found)
-        return self._check(shapes)
+            self._code = _written(self._dimensions, self.found)
+            self._is_written = True
+        return self._code
+
+    def checked(self, shapes: Shapes) -> list[Any] | None:
+        """All dimensions for inputs of these shapes; None if they break a guard."""
+        if self.code is not None:
+            code, registers = self.code
+            try:
+                found = code.run([length for shape in shapes for length in shape])
+            except OverflowError:
+                pass  # Python's numbers have no end
+            else:
+                return None if found is None else [found[register] for register in registers]
+        values = self.values(shapes)
+        return values if self.broken_by(values) is None else None
 
     def broken_by(self, values: list[Any] | None) -> str | None:
         """The first guard that does not hold for `values` of the dimensions, in words, or None."""
@@ -151,36 +170,36 @@ def _guard_text(name: str, left: Any, right: Any, outcome: bool) -> str:
 
 def _written(
     dimensions: Sequence[Dimension], found: Sequence[tuple[str, Any, Any, bool]]
-) -> Callable[[Shapes], list[Any] | None]:
-    """A function that computes dimensions and compares them."""
-    names: dict[str, Any] = {"failures": (ArithmeticError, ValueError)}
+) -> tuple[SizeCode, tuple[int, ...]] | None:
+    """Code that computes dimensions from the lengths of all axes and compares them, and the
+    registers of the dimensions; None if a number has more than 64 bits.
+    """
+    axes = [dimension for dimension in dimensions if dimension.name == "axis"]
+    writer = SizeWriter("i" * len(axes))
+    registers: list[int] = []
 
-    def text(operand: Any) -> str:
+    def register(operand: Any) -> int:
         if type(operand) is Dimension:
-            return f"d{operand.number}"
-        name = f"c{len(names)}"
-        names[name] = operand
-        return name
+            return registers[operand.number]
+        return writer.constant(operand)
 
-    lines = ["def check(s):", " try:", "  pass"]
-    for dimension in dimensions:
+    for number, dimension in enumerate(dimensions):
         if dimension.name == "axis":
-            position, axis = dimension.operands
-            value = f"s[{position}][{axis}]"
-        elif len(dimension.operands) == 1:
-            value = f"{text(_FUNCTIONS[dimension.name])}({text(dimension.operands[0])})"
+            assert number < len(axes), "the axes of inputs are the first dimensions of a trace"
+            registers.append(number)
+            continue
+        operands = [register(operand) for operand in dimension.operands]
+        if dimension.name == "pow" and type(dimension.value) is float:
+            registers.append(writer.float_power(*operands))
         else:
-            left, right = map(text, dimension.operands)
-            value = f"{left} {_ARITHMETIC[dimension.name][0]} {right}"
-        lines.append(f"  d{dimension.number} = {value}")
-    lines.append(" except failures: return None")
+            registers.append(writer.result(dimension.name, *operands))
     for name, a, b, outcome in found:
-        compared = f"{text(a)} {_COMPARISONS[name][0]} {text(b)}"
-        lines.append(f" if {'not ' if outcome else ''}({compared}): return None")
-    lines.append(f" return [{', '.join(text(dimension) for dimension in dimensions)}]")
-    exec(compile("\n".join(lines), "<guards>", "exec"), names)
-    check: Callable[[Shapes], list[Any] | None] = names["check"]
-    return check
+        writer.require(name, register(a), register(b), outcome)
+    try:
+        code, final = writer.code()
+    except OverflowError:
+        return None
+    return code, tuple([final[register] for register in registers])
 
 
 def _key(operand: Any) -> tuple[Any, ...]:

@@ -1,21 +1,20 @@
 /* FastCall: the base of compiled functions. A call whose signature was seen builds its lazy results here; all others go to the
  * subclass's `slow_call`. */
+#include "calls/shape_table.h"
 #include "calls/structure.h"
 #include <structmember.h>
 
-/* What an entry holds, in this order; states, guards and the next entry may be None. */
-enum { OP, SHAPES, DTYPES, OUTPUT_OPS, BUILDER, STATES, COUNTER, GUARDS, NEXT };
-
 typedef struct {
     PyObject_HEAD
-    PyObject *entries;  /* dict: key -> entry; NULL if no call may be answered here */
+    /* dict: key -> entry, or, if the key is without shapes, a tuple of ShapeTables; NULL if no call may be answered here */
+    PyObject *entries;
     PyObject *captured; /* the captured inputs, part of the signature; None without */
     PyObject *bound;    /* the method, partial or callable object that is called, part of the signature; None for a function */
     PyObject *partial_parts; /* (func, args) of a `bound` partial of constants: while it has these, the key need not */
     PyObject *counter;       /* the UseCounter of calls that are answered here */
     PyObject *weak_references;
     PyObject *dictionary;
-    bool has_receiver;
+    bool has_receiver, shapeless;
 } FastCall;
 
 static PyTypeObject *FastCall_Type;
@@ -80,7 +79,11 @@ static int call_signature(FastCall *self, PyObject *arguments, PyObject *keyword
         return -1;
     if (self->bound != Py_None && add_bound(self, signature) < 0)
         return -1;
-    return PyList_Append(signature->key, resolve_stream(NULL));
+    /* By identity, because hashing it is Python's: streams that were made default stay, and so do their addresses. */
+    PyObject *stream = PyLong_FromVoidPtr(resolve_stream(NULL));
+    int status = stream == NULL ? -1 : PyList_Append(signature->key, stream);
+    Py_XDECREF(stream);
+    return status;
 }
 
 /* (key, arrays, objects): a new reference. */
@@ -249,6 +252,30 @@ static PyObject *slow_call(FastCall *self, PyObject *arguments, PyObject *keywor
     return result;
 }
 
+/* A call, and what is known of it. */
+typedef struct {
+    PyObject *entry;     /* what answers it, or NULL */
+    PyObject *new_table; /* the table that made the entry for this call, or NULL */
+} Answer;
+
+/* The entry of the first trace whose guards hold for all that the call has, and which has or makes a program for its shapes:
+ * NULL if there is none, or with an error. */
+static Answer shaped_entry(FastCall *self, PyObject *key, const Signature *signature) {
+    Answer answer = {NULL, NULL};
+    PyObject *tables = Py_XNewRef(PyDict_GetItemWithError(self->entries, key));
+    for (Py_ssize_t i = 0; tables != NULL && i < PyTuple_GET_SIZE(tables) && answer.entry == NULL && !PyErr_Occurred(); i++) {
+        PyObject *table = PyTuple_GET_ITEM(tables, i), *guards = shape_table_guards(table);
+        if (guards != Py_None && guards_hold(guards, signature->objects) != 1)
+            continue;
+        bool is_new;
+        answer.entry = shape_table_entry(table, signature->arrays, &is_new);
+        if (answer.entry != NULL && is_new)
+            answer.new_table = Py_NewRef(table);
+    }
+    Py_XDECREF(tables);
+    return answer;
+}
+
 /* The first of the entries for a key whose guards hold: a new reference; NULL if there is none, or with an error. */
 static PyObject *fitting_entry(FastCall *self, PyObject *key, PyObject *objects) {
     PyObject *entry = Py_XNewRef(PyDict_GetItemWithError(self->entries, key));
@@ -263,14 +290,19 @@ static PyObject *fitting_entry(FastCall *self, PyObject *key, PyObject *objects)
 }
 
 /* The result of a call; NotImplemented if only the slow way can tell. */
-static PyObject *run_entry(FastCall *self, PyObject *entry, PyObject *arrays) {
+static PyObject *run_entry(FastCall *self, Answer answer, PyObject *arrays) {
+    PyObject *entry = answer.entry;
+    Py_ssize_t count = PyList_GET_SIZE(arrays); /* states are added */
     bool is_pure = PyTuple_GET_ITEM(entry, STATES) == Py_None;
     PyObject *outputs = is_pure ? apply_entry(entry, arrays) : apply_with_states(entry, arrays);
     if (outputs == Py_None) {
         Py_DECREF(outputs);
         return Py_NewRef(Py_NotImplemented);
     }
-    ingot_count_use(self->counter);
+    if (answer.new_table == NULL)
+        ingot_count_use(self->counter);
+    else if (outputs != NULL && shape_table_note_new(answer.new_table, arrays, count) < 0)
+        Py_CLEAR(outputs);
     ingot_count_use(PyTuple_GET_ITEM(entry, COUNTER));
     PyObject *builder = PyTuple_GET_ITEM(entry, BUILDER), *result = NULL;
     if (outputs != NULL)
@@ -279,20 +311,30 @@ static PyObject *run_entry(FastCall *self, PyObject *entry, PyObject *arrays) {
     return result;
 }
 
+/* The result of a call with this signature; NotImplemented, or NULL with an error, if only the slow way can tell. */
+static PyObject *answered(FastCall *self, PyObject *key, const Signature *signature) {
+    Answer answer = {NULL, NULL};
+    if (self->shapeless)
+        answer = shaped_entry(self, key, signature);
+    else
+        answer.entry = fitting_entry(self, key, signature->objects);
+    PyObject *result = answer.entry == NULL ? Py_NewRef(Py_NotImplemented) : run_entry(self, answer, signature->arrays);
+    Py_XDECREF(answer.entry);
+    Py_XDECREF(answer.new_table);
+    return result;
+}
+
 static PyObject *fast_call(FastCall *self, PyObject *arguments, PyObject *keywords) {
     bool plain = keywords == NULL || PyDict_GET_SIZE(keywords) == 0;
     if (!fast_calls_enabled || !plain || self->entries == NULL || recording_sources())
         return slow_call(self, arguments, keywords, NULL);
     Signature signature;
-    PyObject *key = NULL, *entry = NULL, *packed = NULL;
+    PyObject *key = NULL, *packed = NULL;
     PyObject *result = Py_NewRef(Py_NotImplemented);
-    if (call_signature(self, arguments, NULL, true, &signature) == 0)
+    if (call_signature(self, arguments, NULL, !self->shapeless, &signature) == 0)
         key = finished_key(&signature);
-    if (key != NULL)
-        entry = fitting_entry(self, key, signature.objects);
-    if (entry != NULL && !follows_transform(signature.arrays))
-        Py_SETREF(result, run_entry(self, entry, signature.arrays));
-    Py_XDECREF(entry);
+    if (key != NULL && !follows_transform(signature.arrays))
+        Py_SETREF(result, answered(self, key, &signature));
     bool is_known = result != Py_NotImplemented;
     /* What captured containers and objects hold has to be read again, by one thread at a time. Until then nobody may hold it:
      * whoever traces counts who does. */
@@ -311,11 +353,12 @@ static PyObject *fast_call(FastCall *self, PyObject *arguments, PyObject *keywor
     return result;
 }
 
-/* prepare(entries or None, captured, bound, counter, has_receiver) */
+/* prepare(entries or None, captured, bound, counter, has_receiver, shapeless) */
 static PyObject *fast_prepare(FastCall *self, PyObject *arguments) {
     PyObject *entries, *captured, *bound, *counter;
-    int has_receiver;
-    if (!PyArg_ParseTuple(arguments, "OOOO!p:prepare", &entries, &captured, &bound, UseCounter_Type, &counter, &has_receiver))
+    int has_receiver, shapeless;
+    if (!PyArg_ParseTuple(arguments, "OOOO!pp:prepare", &entries, &captured, &bound, UseCounter_Type, &counter, &has_receiver,
+                          &shapeless))
         return NULL;
     if (entries != Py_None && !PyDict_Check(entries)) {
         PyErr_SetString(PyExc_TypeError, "prepare takes a dict of entries or None.");
@@ -329,6 +372,7 @@ static PyObject *fast_prepare(FastCall *self, PyObject *arguments) {
     if (PyErr_Occurred())
         return NULL;
     self->has_receiver = has_receiver;
+    self->shapeless = shapeless;
     Py_RETURN_NONE;
 }
 
@@ -363,18 +407,9 @@ static void fast_dealloc(FastCall *self) {
     Py_DECREF(type);
 }
 
-/* applied(entry, arrays) -> the lazy outputs of an entry's op */
-static PyObject *fast_applied(PyObject *Py_UNUSED(self), PyObject *arguments) {
-    PyObject *entry, *arrays;
-    if (!PyArg_ParseTuple(arguments, "O!O!:applied", &PyTuple_Type, &entry, &PyList_Type, &arrays))
-        return NULL;
-    return apply_entry(entry, arrays);
-}
-
 static PyMethodDef fast_methods[] = {
-    {"applied", (PyCFunction)fast_applied, METH_VARARGS | METH_STATIC,
-     "applied(entry, arrays) -> the lazy outputs of an entry's op"},
-    {"prepare", (PyCFunction)fast_prepare, METH_VARARGS, "prepare(entries or None, captured, bound, counter, has_receiver)"},
+    {"prepare", (PyCFunction)fast_prepare, METH_VARARGS,
+     "prepare(entries or None, captured, bound, counter, has_receiver, shapeless)"},
     {"signature", (PyCFunction)signature_method, METH_VARARGS,
      "signature(args, kwargs, shapes) -> (key, arrays, objects): a hashable key of everything but the values of arrays and the "
      "plain attributes of objects"},

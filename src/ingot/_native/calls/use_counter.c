@@ -17,6 +17,10 @@ void ingot_count_use(PyObject *counter) {
     self->last_used = ++clock_of_uses;
 }
 
+long long ingot_last_use(PyObject *counter) {
+    return ((UseCounter *)counter)->last_used;
+}
+
 static PyObject *used(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     ingot_count_use(self);
     Py_RETURN_NONE;
@@ -48,7 +52,18 @@ static PyType_Spec spec = {
     .slots = slots,
 };
 
+static PyObject *tick(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
+    return PyLong_FromLongLong(++clock_of_uses);
+}
+
+static PyMethodDef functions[] = {
+    {"tick", tick, METH_NOARGS, "tick() -> what time it is on the clock of uses, which goes on"},
+    {NULL, NULL, 0, NULL},
+};
+
 int ingot_add_use_counter(PyObject *module) {
     UseCounter_Type = (PyTypeObject *)PyType_FromSpec(&spec);
-    return UseCounter_Type == NULL ? -1 : PyModule_AddObjectRef(module, "UseCounter", (PyObject *)UseCounter_Type);
+    if (UseCounter_Type == NULL || PyModule_AddObjectRef(module, "UseCounter", (PyObject *)UseCounter_Type) < 0)
+        return -1;
+    return PyModule_AddFunctions(module, functions);
 }

@@ -4,7 +4,11 @@
 #include "numpy_api.h"
 #include <structmember.h>
 
-static PyTypeObject *Program_Type;
+PyTypeObject *Program_Type;
+
+Program *ingot_program_new(void) {
+    return (Program *)Program_Type->tp_alloc(Program_Type, 0);
+}
 
 bool ingot_is_program(PyObject *object) {
     return Py_IS_TYPE(object, Program_Type);
@@ -175,7 +179,7 @@ static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *
     return NULL;
 }
 
-static void program_dealloc(Program *self) {
+static void free_own_parts(Program *self) {
     for (Py_ssize_t i = 0; i < self->instruction_count; i++) {
         PyMem_Free(self->instructions[i].arguments);
         PyMem_Free(self->instructions[i].product);
@@ -186,12 +190,19 @@ static void program_dealloc(Program *self) {
     PyMem_Free(self->donors);
     PyMem_Free(self->takes);
     PyMem_Free(self->first_use);
-    Py_XDECREF(self->output_shapes);
     Py_XDECREF(self->output_dtypes);
     Py_XDECREF(self->constants);
     Py_XDECREF(self->finish);
     Py_XDECREF(self->empty);
+}
+
+static void program_dealloc(Program *self) {
+    if (self->template == NULL)
+        free_own_parts(self);
+    PyMem_Free(self->block);
+    Py_XDECREF(self->output_shapes);
     Py_XDECREF(self->about);
+    Py_XDECREF(self->template);
     PyTypeObject *type = Py_TYPE(self);
     type->tp_free(self);
     Py_DECREF(type);
@@ -203,14 +214,42 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+PyObject *ingot_program_about(Program *self) {
+    return self->about == NULL ? ingot_template_about(self) : Py_NewRef(self->about);
+}
+
+static PyObject *get_about(PyObject *self, void *Py_UNUSED(closure)) {
+    return ingot_program_about((Program *)self);
+}
+
+static int set_about(PyObject *self, PyObject *about, void *Py_UNUSED(closure)) {
+    Py_XSETREF(((Program *)self)->about, Py_XNewRef(about));
+    return 0;
+}
+
+/* The values of dimensions that a template made the program for, or None. */
+static PyObject *get_values(PyObject *self, void *Py_UNUSED(closure)) {
+    Program *program = (Program *)self;
+    if (program->template == NULL)
+        Py_RETURN_NONE;
+    return ingot_template_values(program);
+}
+
+static PyGetSetDef properties[] = {
+    {"about", get_about, set_about, "What the instructions are, in order: handed to profiles.", NULL},
+    {"values", get_values, NULL, "The values of dimensions that a ProgramTemplate made it for, or None.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyMemberDef members[] = {
-    {"about", T_OBJECT, offsetof(Program, about), 0, "What the instructions are, in order: handed to profiles."},
+    {"shapes", T_OBJECT, offsetof(Program, output_shapes), READONLY, "The shapes of the arrays that it makes."},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyType_Slot slots[] = {
     {Py_tp_new, program_new},
     {Py_tp_members, members},
+    {Py_tp_getset, properties},
     {Py_tp_dealloc, program_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_doc, "Kernels, BLAS calls and host steps, run in order on planned memory."},

@@ -3,6 +3,7 @@
 #define INGOT_PROGRAM_H
 
 #include "native.h"
+#include "calls/size_code.h"
 #include "evaluate/product.h"
 
 typedef struct {
@@ -23,6 +24,12 @@ typedef struct {
     Product *product;     /* BLAS */
 } Instruction;
 
+/* The address of a constant. */
+typedef struct {
+    Py_ssize_t slot;
+    char *data;
+} OwnConstant;
+
 typedef struct {
     PyObject_HEAD
     Py_ssize_t input_count, output_count, constant_count, slot_count, arena_slot, instruction_count;
@@ -39,6 +46,26 @@ typedef struct {
     Py_ssize_t *first_use;     /* for each output the first instruction that has its memory as an argument */
     bool has_host, releases_gil, any_layout;
     Instruction *instructions;
+    /* Of programs that a ProgramTemplate made. All but what depends on shapes is the prototype's: */
+    PyObject *template; /* NULL for others */
+    void *block;        /* the memory of `instructions`, and of what follows */
+    Number *values;     /* the inputs of the template's size code */
+    OwnConstant *own;   /* constants that depend on shapes, which are not in `constants` */
+    Py_ssize_t own_count;
 } Program;
+
+extern PyTypeObject *Program_Type;
+/* A program whose fields are all zero: a new reference. */
+Program *ingot_program_new(void);
+/* What profiles and errors are told the instructions are: a new reference. */
+PyObject *ingot_program_about(Program *self);
+/* The same of a program that a template made, which is worked out when somebody asks. */
+PyObject *ingot_template_about(Program *self);
+/* The program of a ProgramTemplate for the values of its inputs: a new reference; NULL, without an error unless there is no
+ * memory, if they do not meet the conditions or are too large, which `outcome` tells. */
+Program *ingot_template_make(PyObject *template, const Number *values, SizeOutcome *outcome);
+PyObject *ingot_template_values(Program *self); /* a new list */
+bool ingot_is_template(PyObject *object);
+Py_ssize_t ingot_template_inputs(PyObject *template);
 
 #endif

@@ -203,6 +203,8 @@ static int begin_run(Run *run, PyObject *const *inputs, Py_ssize_t count, const 
         return -1;
     for (Py_ssize_t i = 0; i < self->constant_count; i++)
         slots[self->input_count + self->output_count + i] = ndarray_data(PyTuple_GET_ITEM(self->constants, i));
+    for (Py_ssize_t i = 0; i < self->own_count; i++)
+        slots[self->own[i].slot] = self->own[i].data;
     bool needs_owners = self->has_host || self->finish != Py_None;
     if (self->arena > 0 && needs_owners) {
         if ((run->arena = ingot_buffer_new(self->arena)) == NULL)
@@ -310,6 +312,26 @@ static PyType_Spec suspended_spec = {
 
 /* ---- what others call ---- */
 
+/* Adds to the exception that is set which instruction failed. */
+static void explain(Program *self, Py_ssize_t instruction) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *about = ingot_program_about(self);
+    PyErr_Restore(type, value, traceback); /* it takes the place of another */
+    if (about != NULL)
+        ingot_explain_instruction(about, instruction);
+    Py_XDECREF(about);
+}
+
+static void report(Program *self, PyObject *times) {
+    PyObject *about = ingot_program_about(self);
+    if (about == NULL)
+        PyErr_WriteUnraisable((PyObject *)self);
+    else
+        ingot_report_program(about, Py_NewRef(times));
+    Py_XDECREF(about);
+}
+
 PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize_t count, const bool *donated,
                             PyObject **suspended) {
     Program *self = (Program *)program;
@@ -336,11 +358,11 @@ PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize
     /* Results are made as soon as all memory is there: what can fail, if only by a signal that arrives in Python code,
      * comes before donated inputs are overwritten. */
     if (status < 0)
-        ingot_explain_instruction(self->about, -1);
+        explain(self, -1);
     if (status != 1)
         goto done;
     if (run_instructions(&run, self->host_count) < 0) {
-        ingot_explain_instruction(self->about, run.instruction);
+        explain(self, run.instruction);
         goto done;
     }
     result = self->finish == Py_None ? Py_NewRef(run.outputs) : PyObject_CallOneArg(self->finish, run.owners);
@@ -348,14 +370,14 @@ PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize
         run.result = result; /* kept with the rest of the run, or dropped */
         result = NULL;
         if (run.instruction < self->instruction_count)
-            ingot_explain_instruction(self->about, run.instruction);
+            explain(self, run.instruction);
         if (has_overwritten(&run, donated) && (*suspended = suspend(&run, inputs, count)) != NULL)
             return NULL;
         Py_CLEAR(run.result);
     }
     if (run.times != NULL && result != NULL) {
         run.times[1] = ingot_now();
-        ingot_report_program(self->about, Py_NewRef(run.profile));
+        report(self, run.profile);
     }
 done:
     end_run(&run);

@@ -12,14 +12,12 @@ from collections.abc import Hashable
 from dataclasses import field
 from heapq import nsmallest
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
-from ingot._native import UseCounter, array
+from ingot._native import Instance, ShapeTable, UseCounter, array
 from ingot.compiler.call.cache_info import CacheInfo, Counts
 from ingot.compiler.call.describe import Description
 from ingot.compiler.call.symbolic_program import SymbolicProgram
-from ingot.compiler.run.program import Compiled
-from ingot.compiler.trace.template import Template
 from ingot.compiler.trace.trace import Trace
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.runtime.per_owner_cache import per_owner_cache
@@ -27,7 +25,6 @@ from ingot.runtime.per_owner_cache import per_owner_cache
 __all__ = [
     "Entry",
     "FunctionCache",
-    "Instance",
     "Known",
     "Shapes",
     "Variant",
@@ -59,49 +56,27 @@ class Known:
         self.objects = objects
 
 
-class Instance:
-    """A trace made ready to run for given shapes."""
-
-    __slots__ = ("fast_keys", "is_gone", "op", "result", "trace", "uses", "values")
-
-    def __init__(
-        self, trace: Trace, op: Compiled, result: Template | None, values: list[Any]
-    ) -> None:
-        self.trace = trace
-        self.op = op
-        self.result = result  # None if the trace's recipe builds it
-        self.values = values  # of the trace's dimensions
-        self.uses = UseCounter()  # also by the fast path
-        self.fast_keys: set[Hashable] = set()  # under which that knows it
-        self.is_gone = False  # from the cache
-        self.uses.used()
-
-    @property
-    def last_used(self) -> int:
-        """When it was used last."""
-        return self.uses.last_used
-
-
-@dataclass
 class Variant:
     """One trace and its instances: one, or with shapeless one for each combination of shapes."""
 
-    trace: Trace
-    instances: dict[Shapes, Instance] = field(default_factory=dict)
-    programs: list[SymbolicProgram] = field(default_factory=list)  # the latest first
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        # weak: machine code goes with the last reference to its function, without a collection
+        self.reference = ref(self)
+        self.instances = ShapeTable(self.reference, trace, MAX_INSTANCES)
+        self.programs: list[SymbolicProgram] = []  # for all shapes, the latest first
+        self.fast_keys: set[Hashable] = set()  # under which the fast path knows it
+        self.is_gone = False  # from the cache
 
     def add_program(self, program: SymbolicProgram) -> None:
         """Adds a program for all shapes that satisfy its conditions; may evict the oldest."""
         self.programs.insert(0, program)
         del self.programs[MAX_PROGRAMS:]
 
-    def add(self, shapes: Shapes, instance: Instance) -> list[Instance]:
-        """Adds an instance; those used longest ago may go, and are returned."""
-        self.instances[shapes] = instance
-        if len(self.instances) <= MAX_INSTANCES:
-            return []
-        # several at once: shapes that are new at each call should not pay for it each time
-        return _drop_oldest(self.instances, MAX_INSTANCES - MAX_INSTANCES // 4)
+    @property
+    def last_used(self) -> int:
+        """When one of its instances was used last."""
+        return max((x.uses.last_used for x in self.instances.values()), default=0)
 
 
 @dataclass
@@ -113,22 +88,17 @@ class Entry:
     described: Description
     variants: list[Variant] = field(default_factory=list)
 
-    def add(self, variant: Variant) -> list[Instance]:
-        """Adds a variant; the oldest may go, whose instances are returned."""
+    def add(self, variant: Variant) -> list[Variant]:
+        """Adds a variant; the oldest may go, and are returned."""
         self.variants.insert(0, variant)
         dropped = self.variants[MAX_INSTANCES:]
         del self.variants[MAX_INSTANCES:]
-        return [instance for variant in dropped for instance in variant.instances.values()]
-
-    @property
-    def instances(self) -> list[Instance]:
-        """All that is ready to run."""
-        return [x for variant in tuple(self.variants) for x in tuple(variant.instances.values())]
+        return dropped
 
     @property
     def last_used(self) -> int:
         """When one of its instances was used last."""
-        return max((instance.last_used for instance in self.instances), default=0)
+        return max((variant.last_used for variant in tuple(self.variants)), default=0)
 
 
 def _drop_oldest(kept: dict[Any, Any], most: int) -> list[Any]:
@@ -178,11 +148,11 @@ class FunctionCache:
                 return instance
         return None
 
-    def add_instance(self, variant: Variant, shapes: Shapes, instance: Instance) -> None:
-        """Adds an instance of a trace; the one used longest ago may go."""
-        dropped = variant.add(shapes, instance)
-        if dropped:
-            self._forget(dropped)
+    def add_instance(self, shapes: Shapes, instance: Instance) -> None:
+        """Adds an instance of a trace; those used longest ago may go."""
+        variant = instance.variant()
+        if variant is not None:
+            self.counts.evictions += len(variant.instances.add(shapes, instance))
 
     def add_variant(self, key: Hashable, variant: Variant, described: Description) -> None:
         """Adds a trace under a signature; the entry used longest ago may go."""
@@ -191,29 +161,63 @@ class FunctionCache:
             entry = self.entries[key] = Entry(described)
         self._forget(entry.add(variant))
         for dropped in _drop_oldest(self.entries, MAX_ENTRIES):
-            self._forget(dropped.instances)
+            self._forget(dropped.variants)
 
-    def _forget(self, instances: list[Instance]) -> None:
-        """Notes that instances are gone, which the fast path must not keep."""
-        self.counts.evictions += len(instances)
+    def _forget(self, variants: list[Variant]) -> None:
+        """Notes that traces are gone, which the fast path must not keep."""
         with self._fast_lock:
-            for instance in instances:
-                instance.is_gone = True
-                for key in instance.fast_keys:
+            for variant in variants:
+                self.counts.evictions += len(variant.instances)
+                variant.is_gone = True
+                for key in variant.fast_keys:
                     self.fast_entries.pop(key, None)
 
     def remember(self, fast_key: Hashable, instance: Instance, call: tuple[Any, ...]) -> None:
         """Lets the fast path answer equal calls from now on."""
+        guards = instance.trace.attributes.guards or None
         with self._fast_lock:
-            if instance.is_gone:
-                return
-            if len(self.fast_entries) >= MAX_FAST_ENTRIES:
-                self.fast_entries.clear()
-            guards = instance.trace.attributes.guards or None
             older = None if guards is None else self.fast_entries.get(fast_key)
             shortened = older and _shortened(older, MAX_GUARDED_ENTRIES - 1)
-            self.fast_entries[fast_key] = (*call, instance.uses, guards, shortened)
-            instance.fast_keys.add(fast_key)
+            entry = (*call, instance.uses, guards, shortened)
+            self._add_fast(fast_key, instance.variant(), entry)
+
+    def remember_shapeless(
+        self, fast_key: Hashable, instance: Instance, call: tuple[Any, ...]
+    ) -> None:
+        """Lets the fast path answer calls that differ in shapes alone from now on, also with shapes
+        for which nothing has to be compiled.
+        """
+        variant = instance.variant()
+        if variant is None:
+            return
+        trace, table = variant.trace, variant.instances
+        guards = trace.attributes.guards or None
+        if instance.entry is None:
+            instance.entry = (*call, instance.uses, guards, None)
+        with self._fast_lock:
+            tables = self.fast_entries.get(fast_key, ())
+            if table in tables[:1]:
+                return
+            _, _, *rest = call
+            # What holds lengths is another result for each shape, which Python makes.
+            is_same = trace.result is not None and not trace.result.has_lengths
+            code, registers = (trace.guards.code if is_same else None) or (None, ())
+            answer = (instance.result, *rest)
+            counts = self.counts
+            noted = counts.reshaped, counts.evicted, counts.reshapings
+            table.prepare(guards, code, registers, variant.programs, answer, *noted)
+            others = [other for other in tables if other is not table]
+            self._add_fast(fast_key, variant, (table, *others[: MAX_GUARDED_ENTRIES - 1]))
+
+    def _add_fast(
+        self, fast_key: Hashable, variant: Variant | None, entry: tuple[Any, ...]
+    ) -> None:
+        if variant is None or variant.is_gone:
+            return
+        if len(self.fast_entries) >= MAX_FAST_ENTRIES:
+            self.fast_entries.clear()
+        self.fast_entries[fast_key] = entry
+        variant.fast_keys.add(fast_key)
 
     def described(self) -> list[Description]:
         """What is there, the most recently used first."""
@@ -223,14 +227,15 @@ class FunctionCache:
     def clear(self) -> None:
         """Drops all entries and counts."""
         with self.lock:
-            self._forget([x for entry in self.entries.values() for x in entry.instances])
+            self._forget([x for entry in self.entries.values() for x in entry.variants])
             self.entries.clear()
             self.counts = Counts(self.fast_hits)
 
     def info(self) -> CacheInfo:
         """The counts as they are now."""
         with self.lock:
-            return self.counts.info(sum(len(entry.instances) for entry in self.entries.values()))
+            variants = [x for entry in self.entries.values() for x in entry.variants]
+            return self.counts.info(sum(len(variant.instances) for variant in variants))
 
 
 class _Caches:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import ClassVar
 
-from ingot._native import UseCounter
+from ingot._native import UseCounter, tick
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.reporting.tables import html_table, text_table, time_text
 
@@ -186,16 +186,16 @@ class Counts:
 
     def __init__(self, fast_hits: UseCounter) -> None:
         self.fast_hits = fast_hits  # counted by the native fast path
-        self.evictions = 0
+        # Noted by native code: instances that it made for new shapes, and those that made room.
+        self.reshaped, self.evicted = UseCounter(), UseCounter()
+        self.reshapings: deque[tuple[int, Sequence[Sequence[int]]]] = deque(maxlen=MAX_KEPT)
+        self.evictions = 0  # others
         self._fast_hits_before = fast_hits.count
         self._slow_hits = 0
         self._lock = threading.RLock()  # garbage collection may run code of users
         self._number = dict.fromkeys(KINDS, 0)
-        self._kept: dict[str, deque[Account | _Reshaped]] = {
-            kind: deque(maxlen=MAX_KEPT) for kind in KINDS
-        }
+        self._kept: dict[str, deque[Account]] = {kind: deque(maxlen=MAX_KEPT) for kind in KINDS}
         self._phases = dict.fromkeys(PHASES, 0.0)
-        self._last_number = 0
         self._misses_in_a_row = 0
         self._hits_at_miss = 0
 
@@ -234,10 +234,8 @@ class Counts:
 
     def add_reshaped(self, shapes: Sequence[Sequence[int]]) -> None:
         """Notes a call with new shapes of a trace for which nothing had to be compiled."""
-        with self._lock:
-            self._last_number += 1
-            self._number[_SHAPES] += 1
-            self._kept[_SHAPES].append(_Reshaped(self._last_number, shapes))
+        self.reshaped.used()
+        self.reshapings.append((self.reshaped.last_used, shapes))
 
     def add_layout(self, account: Account) -> bool:
         """Notes that a hit made a program for a new layout; False if there was none, because an
@@ -252,8 +250,7 @@ class Counts:
 
     def _add(self, account: Account) -> None:
         account.counts = self
-        self._last_number += 1
-        account.number = self._last_number
+        account.number = tick()
         self._number[account.kind] += 1
         self._kept[account.kind].append(account)
         for phase, seconds in account.phases.items():
@@ -268,14 +265,17 @@ class Counts:
     def info(self, entries: int) -> CacheInfo:
         """The counts as they are now."""
         with self._lock:
-            kept = sorted((x for each in self._kept.values() for x in each), key=_number_of)
+            new_shapes = [*self._kept[_SHAPES], *(_Reshaped(*each) for each in self.reshapings)]
+            new_shapes = sorted(new_shapes, key=_number_of)[-MAX_KEPT:]
+            others = (*self._kept[_MISS], *self._kept[_LAYOUT])
+            kept = sorted((*new_shapes, *others), key=_number_of)
             return CacheInfo(
                 entries,
                 self.hits,
                 self._number[_MISS],
-                self._number[_SHAPES],
+                self._number[_SHAPES] + self.reshaped.count,
                 self._number[_LAYOUT],
-                self.evictions,
+                self.evictions + self.evicted.count,
                 dict(self._phases),
                 tuple(Compilation(x.kind, x.reason, dict(x.phases)) for x in kept),
             )

@@ -219,10 +219,10 @@ def _symbolic(
         dimensions_of, sizes, tape = generalised(kind.examples, nodes, wanted, leaves)
         if _overtaken(nodes):
             return None
-        with compiling("graph"), profiled("compile", "graph: simplify, fuse"):
-            made = SymbolicProgram(sizes, tape)
         values = dimensions_of(numbers)
         assert values is not None
+        with compiling("graph"), profiled("compile", "graph: simplify, fuse"):
+            made = SymbolicProgram(sizes, tape, values)
         with _structures.lock:
             kind.add(dimensions_of, made)
         program = made.first(values)

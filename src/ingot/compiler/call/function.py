@@ -10,7 +10,14 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
 from ingot import _native
-from ingot._native import FastCall, ForeignArgument, array, register_constant_type, structure
+from ingot._native import (
+    FastCall,
+    ForeignArgument,
+    Instance,
+    array,
+    register_constant_type,
+    structure,
+)
 from ingot.compiler.call.binding import (
     CompiledMethod,
     Target,
@@ -18,7 +25,7 @@ from ingot.compiler.call.binding import (
     takes_any_keywords,
     target_of,
 )
-from ingot.compiler.call.cache import Instance, Known, Shapes, Variant, cache_of
+from ingot.compiler.call.cache import Known, Shapes, Variant, cache_of
 from ingot.compiler.call.cache_info import Account, CacheInfo, new_shapes_text
 from ingot.compiler.call.describe import contents_of, describe, difference, foreign_argument
 from ingot.compiler.call.reshaping import reshaped
@@ -121,6 +128,7 @@ class CompiledFunction(FastCall):
             target.bound,
             cache.fast_hits,
             target.has_receiver,
+            options.shapeless,
         )
 
     @property
@@ -210,9 +218,7 @@ class CompiledFunction(FastCall):
         fast_key = None if known is None else known[0]
         captures = call.inputs is not None or call.outputs is not None
         if known is not None and known[1] is not None and not captures:
-            # Entries of shapeless functions are found without the shapes.
-            signature = self._signature(call) if self._options.shapeless else known
-            return self._call(call, signature, mode, fast_key)
+            return self._call(call, known, mode, fast_key)
         # Objects and captured containers are read, replaced by placeholders or updated by one
         # thread at a time. Whoever traces counts who holds the placeholders, so nobody may read
         # them meanwhile, not even to find out whether there are objects.
@@ -268,12 +274,11 @@ class CompiledFunction(FastCall):
         counts = self._cache.counts
         entry = self._cache.entries.get(known.key)
         instance = None if entry is None else self._cache.get_of(entry, known)
-        is_hit, is_reshaped = instance is not None, False
+        is_hit = instance is not None
         if is_hit:
             counts.add_hit()
         elif entry is not None and self._options.shapeless:
             instance = reshaped(self._cache, entry, known)
-            is_reshaped = instance is not None
         if instance is None:
             instance = self._compile(call, known)
             if instance is None:
@@ -298,24 +303,24 @@ class CompiledFunction(FastCall):
         if not instance.trace.tape.outputs:
             return instance.result.filled(())
         if fast_key is not None:
-            remembered = self._remember(fast_key, instance)
-            if is_reshaped:
-                return instance.result.filled(self.applied(remembered, known.arrays))
+            self._remember(fast_key, instance)
         return instance.result.filled(apply_multiple(instance.op, *known.arrays))
 
     def _shapes(self, arrays: list[array]) -> Shapes:
         return tuple([x.shape for x in arrays]) if self._options.shapeless else ()
 
-    def _remember(self, fast_key: Hashable, instance: Instance) -> tuple[Any, ...]:
-        """Lets the fast path answer equal calls from now on; what it has for them."""
+    def _remember(self, fast_key: Hashable, instance: Instance) -> None:
+        """Lets the fast path answer equal calls from now on."""
         op = instance.op
         shapes, dtypes = zip(*op.program.results, strict=True)
         assert instance.result is not None
         builder = None if instance.result.is_array else instance.result.filled
         states = instance.trace.states_for_calls()
         answer = (op, shapes, dtypes, output_ops(len(shapes)), builder, states)
-        self._cache.remember(fast_key, instance, answer)
-        return answer
+        if self._options.shapeless:
+            self._cache.remember_shapeless(fast_key, instance, answer)
+        else:
+            self._cache.remember(fast_key, instance, answer)
 
     def _run_with_state(self, call: Call, instance: Instance, arrays: list[array]) -> Any:
         traced = instance.trace
@@ -391,8 +396,8 @@ class CompiledFunction(FastCall):
             with profiled("compile", f"{self._name}: simplify, fuse"):
                 program = run_pipeline(traced.tape, known.key[-1], self._name, account).program
         result = traced.result and traced.result.resolved(values)
-        instance = Instance(traced, Compiled(program), result, values)
-        self._cache.add_instance(variant, known.shapes, instance)
+        instance = Instance(variant.reference, traced, Compiled(program), result, values)
+        self._cache.add_instance(known.shapes, instance)
         return instance
 
     def _shaped(
@@ -405,7 +410,7 @@ class CompiledFunction(FastCall):
                 return found
         with profiled("compile", f"{self._name}: simplify, fuse"):
             sizes, tape = symbolic_tape(variant.trace, values)
-            made = SymbolicProgram(sizes, tape, mode, self._name, account)
+            made = SymbolicProgram(sizes, tape, values, mode, self._name, account)
         variant.add_program(made)
         return made.first(values)
 

@@ -1,12 +1,15 @@
-"""Calls of shapeless functions with shapes that are new: the way that takes microseconds.
+"""Calls of shapeless functions with shapes that are new, and for which nothing has to be compiled.
 
 Everything is there but the numbers: a trace whose guards hold, and a symbolic program whose
-conditions the shapes meet. Any other call goes the long way (`function.py`).
+conditions the shapes meet. Most of these calls never come here, because native code makes the
+instance (`_native/calls/shape_table.c`); the others are of functions with side effects, of results
+that hold lengths, of programs that call Python, and calls with keyword arguments.
 """
 
 from __future__ import annotations
 
-from ingot.compiler.call.cache import Entry, FunctionCache, Instance, Known
+from ingot._native import Instance
+from ingot.compiler.call.cache import Entry, FunctionCache, Known
 from ingot.compiler.run.program import Compiled
 
 __all__ = ["reshaped"]
@@ -25,9 +28,9 @@ def reshaped(cache: FunctionCache, entry: Entry, known: Known) -> Instance | Non
             program = symbolic.program_if_ready(values)
             if program is not None:
                 result = trace.result and trace.result.resolved(values)
-                instance = Instance(trace, Compiled(program), result, values)
+                instance = Instance(variant.reference, trace, Compiled(program), result, values)
                 with cache.lock:
-                    cache.add_instance(variant, known.shapes, instance)
+                    cache.add_instance(known.shapes, instance)
                 cache.counts.add_reshaped(known.shapes)
                 return instance
     return None

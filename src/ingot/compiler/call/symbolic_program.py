@@ -10,17 +10,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ingot._native import NativeProgram
+from ingot._native import NativeProgram, ProgramTemplate
 from ingot.compiler.call.cache_info import Account
 from ingot.compiler.forms.size import hint_of
-from ingot.compiler.forms.size_code import compiled
+from ingot.compiler.forms.size_code import SizeFunction, compiled
 from ingot.compiler.forms.size_text import condition_lines
 from ingot.compiler.forms.sizes import Sizes
 from ingot.compiler.forms.tape import Tape
+from ingot.compiler.machine.generate import Executable
+from ingot.compiler.machine.template import program_template
 from ingot.compiler.machine.work import About
 from ingot.compiler.passes.with_numbers import with_hints, with_numbers
 from ingot.compiler.pipeline import run_pipeline
@@ -43,34 +46,36 @@ class SymbolicProgram:
         self,
         sizes: Sizes,
         tape: Tape,
+        example: Sequence[Any],
         mode: CompileMode = CompileMode.enabled,
         name: str = "graph",
         account: Account | None = None,
     ) -> None:
+        """`example`: the values of the dimensions for which comparisons of sizes are answered."""
         account = account or Account()
         self.sizes = sizes
         self.tape = tape
+        self.example = example
         self.mode = mode
         self.name = name
         self.account = account  # charged with machine code
         self._symbolic = run_pipeline(tape, mode, name, account, sizes).program
-        self._results = self._symbolic.results
-        self._make: Callable[[Sequence[Any]], Any] | None = None
-        self._about = About(name, [])
+        results = self._symbolic.results
+        self.dtypes = tuple([dtype for _, dtype in results])
+        self._shapes = compiled(sizes, tuple([shape for shape, _ in results]), example)
+        self._programs: _Programs | None = None  # once there is machine code
+        # what makes native programs without Python; None, too, if they call Python
+        self.template: ProgramTemplate | None = None
         self._layouts = Layouts()
         # for non-contiguous inputs, the latest first
-        self._for_layouts: list[tuple[Callable[[Sequence[Any]], Any], About]] = []
+        self._for_layouts: list[_Programs] = []
         self._lock = threading.RLock()  # waits for machine code that another thread is making
 
     def first(self, values: Sequence[Any]) -> ShapedProgram:
         """The program for the shapes that this one was made for; its machine code is made when it
         is first needed.
         """
-        results = tuple(
-            (tuple([self.sizes.number(length, values) for length in shape]), dtype)
-            for shape, dtype in self._results
-        )
-        return ShapedProgram(self, values, results, None)
+        return ShapedProgram(self, values, self._shapes(values), self.dtypes, None)
 
     def program(self, values: Sequence[Any]) -> ShapedProgram | None:
         """The program for other shapes; None if they violate the conditions."""
@@ -79,11 +84,11 @@ class SymbolicProgram:
 
     def program_if_ready(self, values: Sequence[Any]) -> ShapedProgram | None:
         """The same; None, too, if its machine code is not there yet."""
-        found = self._make and self._make(values)
-        if found is None:
+        native = self._programs and self._programs.native(values)
+        if native is None:
             return None
-        parts, results = found
-        return ShapedProgram(self, values, results, self._native(parts, values))
+        shapes = native.shapes if self.template is not None else self._shapes(values)
+        return ShapedProgram(self, values, shapes, self.dtypes, native)
 
     def conditions(self, name_of: Callable[[int], str]) -> list[str]:
         """The conditions on shapes as text; `name_of` names dimensions."""
@@ -92,21 +97,15 @@ class SymbolicProgram:
 
     def native(self, values: Sequence[Any]) -> NativeProgram:
         """The native program for shapes that satisfy the conditions."""
-        parts, _ = self._finished()(values)
-        return self._native(parts, values)
-
-    def _native(
-        self, parts: tuple[Any, ...], values: Sequence[Any], about: About | None = None
-    ) -> NativeProgram:
-        native = NativeProgram(*parts)
-        native.about = AboutShapes(about or self._about, self.sizes, values)
+        native = self._finished().native(values)
+        assert native is not None, "a program is asked for shapes that meet the conditions"
         return native
 
-    def _finished(self) -> Callable[[Sequence[Any]], Any]:
-        """Makes machine code, and the function that makes programs."""
+    def _finished(self) -> _Programs:
+        """Makes machine code, and what makes programs of it."""
         with self._lock:
-            if self._make is not None:
-                return self._make
+            if self._programs is not None:
+                return self._programs
             started = time.perf_counter()
             try:
                 with (
@@ -117,8 +116,8 @@ class SymbolicProgram:
             finally:
                 seconds = time.perf_counter() - started
                 self.account.spend("machine code", seconds)
-            self._about.work = executable.work
-            self._make = compiled(self.sizes, (executable.parts, self._results))
+            self._programs = _Programs(self.name, self.sizes, executable, self.example)
+            self.template = self._programs.template
             log.info(
                 "machine code of %s for all shapes in %.1f ms: %d kernels, %d compiled, "
                 "%d from the disk cache",
@@ -128,7 +127,7 @@ class SymbolicProgram:
                 executable.loaded.compiled,
                 executable.loaded.from_disk,
             )
-            return self._make
+            return self._programs
 
     def tape_for(self, values: Sequence[Any]) -> Tape:
         """What the user wrote, op by op, for some shapes."""
@@ -144,20 +143,20 @@ class SymbolicProgram:
         """
         numbers = [*values, *(stride for x in inputs for stride in x.strides)]
         with self._lock:
-            for make, about in self._for_layouts:
-                parts = make(numbers)
-                if parts is not None:
-                    return self._native(parts, values, about)
+            for programs in self._for_layouts:
+                native = programs.native(numbers)
+                if native is not None:
+                    return native
             if not self._layouts.is_due(tuple(map(_kind_of_layout, inputs)), inputs):
                 return None
-            make, about = self._made_for_layout(values, inputs)
-            self._for_layouts.insert(0, (make, about))
+            programs = self._made_for_layout(values, numbers, inputs)
+            self._for_layouts.insert(0, programs)
             del self._for_layouts[MAX_LAYOUTS:]
-            return self._native(make(numbers), values, about)
+            return programs.native(numbers)
 
     def _made_for_layout(
-        self, values: Sequence[Any], inputs: tuple[np.ndarray, ...]
-    ) -> tuple[Callable[[Sequence[Any]], Any], About]:
+        self, values: Sequence[Any], numbers: Sequence[Any], inputs: tuple[np.ndarray, ...]
+    ) -> _Programs:
         """Machine code that takes strides as arguments; these are dimensions behind the others."""
         account = self.account.for_layout(layout_text(self.tape, inputs))
         started = time.perf_counter()
@@ -167,10 +166,34 @@ class SymbolicProgram:
                 strides = _strides(sizes, tape, len(values), inputs)
                 program = run_pipeline(tape, self.mode, self.name, account, sizes).program
                 executable = program.finish(strides).executable
-                make = compiled(sizes, executable.parts)
+                return _Programs(self.name, sizes, executable, numbers)
         finally:
             account.spend("machine code", time.perf_counter() - started)
-        return make, About(self.name, executable.work)
+
+
+class _Programs:
+    """Native programs that share machine code."""
+
+    def __init__(
+        self, name: str, sizes: Sizes, executable: Executable, example: Sequence[Any]
+    ) -> None:
+        self._about = partial(AboutShapes, About(name, executable.work), sizes)
+        self._parts = SizeFunction(sizes, executable.parts, example)
+        self.template = program_template(self._parts, example, self._about)
+
+    def native(self, values: Sequence[Any]) -> NativeProgram | None:
+        """The program for values of the dimensions; None if they do not meet the conditions."""
+        if self.template is not None:
+            try:
+                return self.template.make(values)
+            except OverflowError:
+                pass  # Python's numbers have no end
+        parts = self._parts(values)
+        if parts is None:
+            return None
+        native = NativeProgram(*parts)
+        native.about = self._about(values)
+        return native
 
 
 def _strides(sizes: Sizes, tape: Tape, first: int, inputs: tuple[np.ndarray, ...]) -> Strides:

@@ -1,21 +1,23 @@
-"""Structures with symbolic sizes in them as Python functions of the dimensions of a trace.
+"""Structures with symbolic sizes in them as functions of the dimensions of a trace.
 
 Comes in: `Sizes` with conditions, and a structure of tuples, lists and `Made`s with sizes in it.
 Goes out: a function that takes the dimensions' values, and gives the structure with numbers in
-place of sizes, or None for shapes that do not meet the conditions. It is written once as source
-code, so that each new shape takes microseconds.
+place of sizes, or None for shapes that do not meet the conditions. Native code computes the
+numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ingot.compiler.forms.size import Size
+from ingot._native import SizeCode
+from ingot.compiler.forms.size import Form, Monomial, Size
 from ingot.compiler.forms.sizes import Range, Sizes
 from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.size_writer import SizeWriter
 
-__all__ = ["Given", "Made", "compiled", "depends_on_shapes", "made"]
+__all__ = ["Given", "Made", "SizeFunction", "compiled", "depends_on_shapes", "made"]
 
 
 @dataclass(frozen=True)
@@ -42,113 +44,151 @@ def made(structure: Any) -> Any:
     return structure
 
 
-def compiled(sizes: Sizes, structure: Any) -> Callable[[Sequence[Any]], Any]:
-    """The function of the dimensions' values that makes the structure, or gives None."""
-    return _Writer(sizes).function(structure)
+def compiled(
+    sizes: Sizes, structure: Any, example: Sequence[Any] = ()
+) -> Callable[[Sequence[Any]], Any]:
+    """The function of the dimensions' values that makes the structure, or gives None. Values are
+    ints, or of the types of those in the `example`.
+    """
+    return SizeFunction(sizes, structure, example)
+
+
+class SizeFunction:
+    """A structure as a function of the values of dimensions. `code` computes its numbers and checks
+    the conditions; `registers` says where each size is among them.
+    """
+
+    def __init__(self, sizes: Sizes, structure: Any, example: Sequence[Any] = ()) -> None:
+        self.sizes = sizes
+        self.structure = structure
+        writer = _Writer(sizes, example)
+        writer.write(structure)
+        self.inputs = len(writer.inputs)
+        self.code, self.registers = writer.finished()
+        self._fill = _filler(structure, self._number)
+
+    def __call__(self, values: Sequence[Any]) -> Any:
+        """The structure, or None if the values do not meet the conditions."""
+        if self.code is not None:
+            try:
+                found = self.code.run(values[: self.inputs])
+            except OverflowError:
+                pass  # Python's numbers have no end
+            else:
+                return None if found is None else self._fill(found)
+        if not self.sizes.allow(values):
+            return None
+        return _filler(self.structure, lambda size, _: self.sizes.number(size, values))(values)
+
+    def _number(self, size: Size, found: Sequence[Any]) -> int:
+        number: int = found[self.registers[size.key]]
+        return number
+
+
+Filler = Callable[[Sequence[Any]], Any]  # registers, of which values of dimensions are the first
+
+
+def _filler(structure: Any, number: Callable[[Size, Sequence[Any]], int]) -> Filler:
+    """What makes a structure of registers; `number` finds sizes among them."""
+    if type(structure) is Size:
+        return lambda found: number(structure, found)
+    if type(structure) is Given:
+        return lambda found: found[structure.number]
+    if not depends_on_shapes(structure):
+        constant = made(structure)
+        return lambda found: constant
+    if type(structure) is Made:
+        arguments = [_filler(argument, number) for argument in structure.arguments]
+        return lambda found: structure.function(*[fill(found) for fill in arguments])
+    items = [_filler(item, number) for item in structure]
+    if type(structure) is tuple:
+        return lambda found: tuple([fill(found) for fill in items])
+    return lambda found: [fill(found) for fill in items]
 
 
 class _Writer:
-    def __init__(self, sizes: Sizes) -> None:
-        self.sizes = sizes
-        self.lines: list[str] = []
-        self.names: dict[Any, str] = {}  # of polynomials
-        self.atoms: set[int] = set()  # that have their numbers
-        self.constants: dict[str, Any] = {}
-        self.constant_names: dict[int, str] = {}
+    """Writes the size code of all sizes in a structure."""
 
-    def function(self, structure: Any) -> Callable[[Sequence[Any]], Any]:
-        """The whole function."""
+    def __init__(self, sizes: Sizes, example: Sequence[Any]) -> None:
+        self.sizes = sizes
+        dimensions = [atom.operands[0] for atom in sizes.atoms if atom.kind == "dimension"]
+        count = max(len(example), 1 + max((*dimensions, *sizes.numbers), default=-1))
+        kinds = {number: type(value) for number, value in enumerate(example)}
+        kinds |= {number: type(value) for number, value in sizes.numbers.items()}
+        self.inputs = "".join("f" if kinds.get(n) is float else "i" for n in range(count))
+        self.code = SizeWriter(self.inputs)
+        self.atoms: dict[int, int] = {}
+        self.registers: dict[Form, int] = {}  # of sizes, by their keys
+
+    def write(self, structure: Any) -> None:
+        """Conditions come first, so that nothing is computed for shapes that do not meet them."""
         for number, value in self.sizes.numbers.items():
-            self.lines.append(f"if v[{number}] != {self._constant(value)}: return None")
+            self.code.require("eq", number, self.code.constant(value))
         for form, known in list(self.sizes.ranges.items()):
             if known.is_condition:
                 self._condition(form, known)
-        result = self._text(structure)
-        source = "\n    ".join(["def make(v):", *self.lines, f"return {result}"])
-        namespace = dict(self.constants)
-        exec(compile(source, "<sizes>", "exec"), namespace)
-        found: Callable[[Sequence[Any]], Any] = namespace["make"]
-        return found
+        self._sizes_in(structure)
 
-    def _condition(self, form: Any, known: Range) -> None:
+    def finished(self) -> tuple[SizeCode | None, dict[Form, int]]:
+        """The code, if 64 bits are enough for its constants, and the registers of sizes."""
+        try:
+            code, final = self.code.code()
+        except OverflowError:
+            return None, {}
+        return code, {key: final[register] for key, register in self.registers.items()}
+
+    def _condition(self, form: Form, known: Range) -> None:
         value = self._sum(form, 0)
-        low = "" if known.low is None else f"{known.low} <= "
-        high = "" if known.high is None else f" <= {known.high}"
         if known.low == known.high and known.low is not None:
-            self.lines.append(f"if {value} != {known.low}: return None")
+            self.code.require("eq", value, self.code.constant(known.low))
             return
-        if low or high:
-            self.lines.append(f"if not {low}{value}{high}: return None")
+        if known.low is not None:
+            self.code.require("ge", value, self.code.constant(known.low))
+        if known.high is not None:
+            self.code.require("le", value, self.code.constant(known.high))
         for excluded in sorted(known.excluded):
-            self.lines.append(f"if {value} == {excluded}: return None")
+            self.code.require("ne", value, self.code.constant(excluded))
 
-    # Numbers
+    def _sizes_in(self, structure: Any) -> None:
+        if type(structure) is Size:
+            self._size(structure)
+        elif type(structure) is Made:
+            self._sizes_in(structure.arguments)
+        elif type(structure) in (tuple, list):
+            for item in structure:
+                self._sizes_in(item)
 
-    def _sum(self, terms: Any, constant: int) -> str:
+    def _size(self, size: Any) -> int:
+        if type(size) is not Size:
+            return self.code.constant(size)
+        if size.key not in self.registers:
+            self.registers[size.key] = self._sum(size.terms.items(), size.constant)
+        return self.registers[size.key]
+
+    def _sum(self, terms: Iterable[tuple[Monomial, int]], constant: int) -> int:
         """A polynomial."""
-        parts = []
+        total: int | None = self.code.constant(constant) if constant else None
         for monomial, factor in terms:
+            product: int | None = None if factor == 1 else self.code.constant(factor)
             for number in monomial:
-                self._atom(number)
-            atoms = "*".join(f"a{number}" for number in monomial)
-            parts.append(atoms if factor == 1 else f"{factor}*{atoms}")
-        if constant:
-            parts.append(str(constant))
-        return parts[0] if len(parts) == 1 else f"({'+'.join(parts)})"
+                atom = self._atom(number)
+                product = atom if product is None else self.code.result("mul", product, atom)
+            assert product is not None, "a term has atoms"
+            total = product if total is None else self.code.result("add", total, product)
+        assert total is not None, "a size has terms"
+        return total
 
-    def _size(self, size: Size) -> str:
-        name = self.names.get(size.key)
-        if name is None:
-            text = self._sum(size.terms.items(), size.constant)
-            if text.isidentifier():
-                name = text
+    def _atom(self, number: int) -> int:
+        if number not in self.atoms:
+            atom = self.sizes.atoms[number]
+            if atom.kind == "dimension":
+                self.atoms[number] = atom.operands[0]
             else:
-                name = f"n{len(self.names)}"
-                self.lines.append(f"{name} = {text}")
-            self.names[size.key] = name
-        return name
-
-    def _atom(self, number: int) -> None:
-        if number in self.atoms:
-            return
-        self.atoms.add(number)
-        atom = self.sizes.atoms[number]
-        if atom.kind == "dimension":
-            text = f"v[{atom.operands[0]}]"
-        else:
-            operands = [self._text(operand) for operand in atom.operands]
-            if atom.kind == "later":
-                text = operands[0]
-            elif atom.kind == "max":
-                text = f"max({', '.join(operands)})"
-            else:
-                sign = {"floordiv": "//", "mod": "%"}[atom.kind]
-                text = f"{operands[0]} {sign} {operands[1]}"
-        self.lines.append(f"a{number} = {text}")
-
-    # Structures
-
-    def _text(self, value: Any) -> str:
-        if type(value) is int:
-            return str(value) if value >= 0 else f"({value})"
-        if type(value) is Size:
-            return self._size(value)
-        if type(value) is Given:
-            return f"v[{value.number}]"
-        if not depends_on_shapes(value):
-            return self._constant(made(value))
-        if type(value) is Made:
-            arguments = [self._text(argument) for argument in value.arguments]
-            return f"{self._constant(value.function)}({', '.join(arguments)})"
-        items = "".join(f"{self._text(item)}, " for item in value)
-        return f"({items})" if type(value) is tuple else f"[{items}]"
-
-    def _constant(self, value: Any) -> str:
-        name = self.constant_names.get(id(value))
-        if name is None:
-            name = self.constant_names[id(value)] = f"c{len(self.constants)}"
-            self.constants[name] = value
-        return name
+                first, *others = [self._size(operand) for operand in atom.operands]
+                for other in others:
+                    first = self.code.result(atom.kind, first, other)
+                self.atoms[number] = first
+        return self.atoms[number]
 
 
 def depends_on_shapes(value: Any) -> bool:

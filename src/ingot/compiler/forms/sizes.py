@@ -50,6 +50,12 @@ class Range:
         self.is_condition = False
         self.why = ""  # who needed the number itself
 
+    def allows(self, number: int) -> bool:
+        """Whether a number is in it."""
+        if self.low is not None and number < self.low:
+            return False
+        return number not in self.excluded and (self.high is None or number <= self.high)
+
     def copy(self) -> Range:
         """The same, to be changed apart."""
         made = Range()
@@ -168,6 +174,17 @@ class Sizes:
         if type(x) is not Size:
             return int(x)
         return _value({n: self._atom_number(n, values) for m in x.terms for n in m}, x)
+
+    def allow(self, values: Sequence[Any]) -> bool:
+        """Whether these values of the dimensions meet the conditions."""
+        if any(values[number] != value for number, value in self.numbers.items()):
+            return False
+        conditions = [(form, x) for form, x in self.ranges.items() if x.is_condition]
+        try:
+            numbers = [self.number(Size(self, dict(form), 0, 0), values) for form, _ in conditions]
+        except ZeroDivisionError:
+            return False
+        return all(x.allows(number) for (_, x), number in zip(conditions, numbers, strict=True))
 
     def _atom_number(self, number: int, values: Sequence[Any]) -> int:
         atom = self.atoms[number]

@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ingot._native import Dtype, NativeProgram
+from ingot import _native
+from ingot._native import Dtype, NativeProgram, ShapedBase
 from ingot.compiler.forms.sizes import Sizes
 from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.machine.work import About, Work
-from ingot.compiler.run.program import Strides
 from ingot.graph.shape import Shape
 from ingot.tuning import MAX_LAYOUTS
 
@@ -35,23 +35,41 @@ class Source(Protocol):
         """What the user wrote, op by op."""
 
 
-class ShapedProgram:
-    """A program that shares its machine code with those for other shapes."""
+class ShapedProgram(ShapedBase):
+    """A program that shares its machine code with those for other shapes. Native code makes them,
+    too, without `__init__`.
+    """
 
-    __slots__ = ("_by_strides", "_source", "_values", "native", "results")
+    __slots__ = ()
 
     def __init__(
         self,
         source: Source,
         values: Sequence[Any],
-        results: tuple[tuple[Shape, Dtype], ...],
+        shapes: tuple[Shape, ...],
+        dtypes: tuple[Dtype, ...],
         native: NativeProgram | None,
     ) -> None:
         self._source = source
-        self._values = values
-        self.results = results
+        self._given = values
+        self.shapes = shapes
+        self.dtypes = dtypes
         self.native = native  # None until the first evaluation if machine code is not there yet
-        self._by_strides: dict[Strides, NativeProgram] | None = None
+        self._by_strides = None
+
+    @property
+    def results(self) -> tuple[tuple[Shape, Dtype], ...]:
+        """The shapes and dtypes of what it computes."""
+        return tuple(zip(self.shapes, self.dtypes, strict=True))
+
+    @property
+    def _values(self) -> Sequence[Any]:
+        """Of the dimensions."""
+        if self._given is None:
+            assert self.native is not None
+            self._given = self.native.values
+        assert self._given is not None
+        return self._given
 
     @property
     def name(self) -> str:
@@ -146,3 +164,6 @@ def _numbered(step: Step, number: Callable[[Any], int]) -> Step:
     if step.expanded_from is not None:
         made.expanded_from = _numbered(step.expanded_from, number)
     return made
+
+
+_native.set_callbacks(shaped_type=ShapedProgram)

@@ -19,7 +19,7 @@ class Template:
         self._tree = tree  # with None for each leaf
         self._leaves = leaves  # with None for each array
         self._places = positions  # of the arrays among the leaves
-        self._has_lengths = any(type(leaf) is Dimension for leaf in leaves)
+        self.has_lengths = any(type(leaf) is Dimension for leaf in leaves)
 
     @classmethod
     def of(cls, tree: Any) -> Template:
@@ -53,7 +53,7 @@ class Template:
 
     def resolved(self, values: Sequence[Any]) -> Template:
         """The template with lengths in place of dimensions."""
-        if not self._has_lengths:
+        if not self.has_lengths:
             return self
         return Template(self._tree, [resolve(leaf, values) for leaf in self._leaves], self._places)
 

@@ -1,0 +1,24 @@
+/* What is ready to run for some shapes. */
+#ifndef INGOT_INSTANCE_H
+#define INGOT_INSTANCE_H
+#include "evaluate/program.h"
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *variant; /* a weak reference to which it is of */
+    PyObject *trace;   /* of that */
+    PyObject *op;      /* Compiled */
+    PyObject *result;  /* a Template, or None if the trace's recipe builds the result */
+    PyObject *values;  /* of the trace's dimensions; None if native code made it */
+    PyObject *uses;    /* UseCounter */
+    PyObject *entry;   /* of the native fast path; None if it may not answer */
+} Instance;
+
+extern PyTypeObject *Instance_Type;
+
+/* A new reference; it counts as used now. */
+Instance *instance_create(PyObject *variant, PyObject *trace, PyObject *op, PyObject *result, PyObject *values);
+/* The op of a program that a template of `source` made: a new reference. */
+PyObject *instance_op(PyObject *source, Program *program, PyObject *dtypes);
+
+#endif

@@ -1,0 +1,96 @@
+"""Templates: native programs for other shapes than the one at hand, without Python.
+
+Comes in: what a `NativeProgram` is made of, as a function of sizes. Goes out: a `ProgramTemplate`,
+which is a program for an example and a list of the numbers in it that are others for other shapes.
+Programs that call Python, for host steps, checks or views of what they wrote, have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ingot._native import NativeProgram, ProgramTemplate
+from ingot.compiler.forms.size import Size
+from ingot.compiler.forms.size_code import Given, Made, SizeFunction
+from ingot.compiler.machine.callbacks import length_value, number_table
+
+__all__ = ["program_template"]
+
+Patch = tuple[str, int, int, int]  # what, where in that, and the register of the number
+_MAX_STACK_AXES = 6  # as in product.h
+
+
+def program_template(
+    function: SizeFunction, example: Sequence[Any], about: Callable[[Sequence[Any]], Any]
+) -> ProgramTemplate | None:
+    """What makes native programs of the parts that are a function of sizes; None if the programs
+    call Python, or if 64 bits are too few. `about` says what the instructions are.
+    """
+    parts: tuple[Any, ...] = function.structure
+    (_, _, _, _, constants, _, _, _, instructions, finish, *_) = parts
+    calls = any(each[0] not in ("kernel", "gemm") for each in instructions)
+    if calls or finish is not None or function.code is None or len(example) != function.inputs:
+        return None
+    tables = [each for each in constants if type(each) is Made and each.function is number_table]
+    numbers = len(tables[0].arguments) if tables else -1
+    program = NativeProgram(*function(example))
+    return ProgramTemplate(program, function.code, list(_patches(parts, function)), numbers, about)
+
+
+def _patches(parts: tuple[Any, ...], function: SizeFunction) -> Iterator[Patch]:
+    (_, shapes, _, _, constants, _, _, arena, instructions, _, _, releases_gil, _) = parts
+    for what, where, inside, number in (
+        ("arena", 0, 0, arena),
+        ("releases gil", 0, 0, releases_gil),
+        *_in_shapes(shapes),
+        *_in_constants(constants),
+        *_in_instructions(instructions),
+    ):
+        if type(number) is Size:
+            yield what, where, inside, function.registers[number.key]
+        elif type(number) is Given:
+            yield what, where, inside, number.number
+
+
+def _in_shapes(shapes: Sequence[Sequence[Any]]) -> Iterator[tuple[str, int, int, Any]]:
+    for output, shape in enumerate(shapes):
+        for axis, length in enumerate(shape):
+            yield "shape", output, axis, length
+
+
+def _in_constants(constants: Sequence[Any]) -> Iterator[tuple[str, int, int, Any]]:
+    for position, constant in enumerate(constants):
+        if type(constant) is not Made:
+            continue
+        if constant.function is number_table:
+            for entry, number in enumerate(constant.arguments):
+                yield "number", entry, 0, number
+        else:
+            assert constant.function is length_value
+            yield "length", position, 0, constant.arguments[0]
+
+
+def _in_instructions(
+    instructions: Sequence[tuple[Any, ...]],
+) -> Iterator[tuple[str, int, int, Any]]:
+    for position, (kind, *rest) in enumerate(instructions):
+        if kind == "kernel":
+            _, parts, grain, arguments = rest
+            yield "parts", position, 0, parts
+            yield "grain", position, 0, grain
+        else:
+            product, arguments = rest
+            for field, number in _in_product(product):
+                yield "product", position, field, number
+        for argument, (_, offset) in enumerate(arguments):
+            yield "offset", position, argument, offset
+
+
+def _in_product(product: tuple[Any, ...]) -> Iterator[tuple[int, Any]]:
+    """The numbers of a product, and which of its fields they are, in the order of product.h."""
+    _, _, *scalars, lengths, strides = product
+    yield from enumerate(scalars)
+    for number, axes in enumerate((lengths, *strides)):
+        for axis, value in enumerate(axes):
+            yield len(scalars) + number * _MAX_STACK_AXES + axis, value
