@@ -253,6 +253,8 @@ MAX_UNPACKED_BYTES = 1 << 20
 # matmul_left_transposed.
 MAX_UNPACKED_LEFT_BYTES = 1 << 14
 MIN_PACKED_LEFT_PANELS = 1
+# Bytes that are fetched at once. linear_gelu.
+CACHE_LINE = 64
 # Operands in scratch memory begin at multiples of this: a cache line. matmul_float32.
 SCRATCH_ALIGNMENT = 64
 # Rows of results up to which sums run along vectors where columns of the right operand are

@@ -38,6 +38,7 @@ from ingot.compiler.forms.nest.data import (
     Nest,
     Parallel,
     Position,
+    Prefetch,
     Repeated,
     Splat,
     Split,
@@ -66,6 +67,7 @@ from ingot.compiler.llvm.places import Factor, Place, Places
 __all__ = ["nest_code", "nest_module"]
 
 STACK_ALIGNMENT = 64
+PREFETCH = "llvm.prefetch.p0"
 _ZERO = literal("i64", 0)
 
 
@@ -99,8 +101,8 @@ class _Writer:
         self.elements: dict[Value, Element] = {}
         self.numbers: dict[Variable, Register] = {}
         self.memory: dict[Buffer, Register] = {}
-        self.places: dict[Value | Store, Place] = {}
-        self.corners: dict[CopyBlock, tuple[Place, Place]] = {}
+        self.places: dict[Value | Store | Prefetch, tuple[Place, int]] = {}
+        self.corners: dict[CopyBlock, tuple[tuple[Place, int], tuple[Place, int]]] = {}
         self.table = Places()
         self._inside: dict[Loop | Parallel | Split | Multiple, list[Place]] = {}
         self.pointers: dict[Place, Register] = {}
@@ -145,12 +147,12 @@ class _Writer:
             kind = type(statement)
             if kind is Apply:
                 continue
-            if isinstance(statement, (Load, Store)):
+            if isinstance(statement, (Load, Store, Prefetch)):
                 if statement.buffer in self.bundles:
                     continue
                 place = self.table.place(statement.buffer, statement.index)
                 self.places[statement] = place
-                places[place] = None
+                places[place[0]] = None
             elif isinstance(statement, Loop):
                 inside: dict[Place, None] = {}
                 self._collect(statement.body, inside)
@@ -164,7 +166,7 @@ class _Writer:
                     self.table.place(statement.source, statement.source_index),
                 )
                 self.corners[statement] = pair
-                places.update(dict.fromkeys(pair))
+                places.update(dict.fromkeys([place for place, _ in pair]))
             elif isinstance(statement, (Split, Multiple)):
                 named.append(statement)
         for each in named:
@@ -190,9 +192,14 @@ class _Writer:
                 products[factor] = distance
             self.pointers[place] = self.code.offset(self.pointers[place], distance)
 
-    def _at(self, buffer: Buffer, place: Place, index: Indices) -> Register:
+    def _pointer(self, place: tuple[Place, int]) -> Register:
+        shared, distance = place
+        pointer = self.pointers[shared]
+        return self.code.offset(pointer, literal("i64", distance)) if distance else pointer
+
+    def _at(self, buffer: Buffer, place: tuple[Place, int], index: Indices) -> Register:
         """The address of an element, computed indices included."""
-        pointer = self.pointers[place]
+        pointer = self._pointer(place)
         for stride, at in zip(buffer.strides, index, strict=True):
             if isinstance(at, Affine):
                 continue
@@ -435,8 +442,13 @@ class _Writer:
 
     def _copy(self, block: CopyBlock) -> None:
         target, source = self.corners[block]
-        pointers = self.pointers[target], self.pointers[source]
+        pointers = self._pointer(target), self._pointer(source)
         copy_block(self.code, block, *pointers, self._number)
+
+    def _prefetch(self, fetch: Prefetch) -> None:
+        address = self._pointer(self.places[fetch])
+        self.code.do(f"call void @{PREFETCH}({address}, i32 0, i32 3, i32 1)")
+        self.code.declarations[PREFETCH] = f"declare void @{PREFETCH}(ptr, i32, i32, i32)"
 
     def _apply(self, value: Apply) -> None:
         if value.word == "taken_for":
@@ -483,4 +495,5 @@ _WRITE: dict[type, Callable[[_Writer, Any], None]] = {
     Apart: _Writer._apart,
     Multiple: _Writer._multiple,
     CopyBlock: _Writer._copy,
+    Prefetch: _Writer._prefetch,
 }

@@ -29,13 +29,17 @@ class Place:
 
 
 class Places:
-    """The addresses of a nest. Equal ones are one, so that they share their pointers."""
+    """The addresses of a nest. Those that differ by a number of bytes share their pointers: the
+    number is a part of the instruction that reads or writes, and takes no register.
+    """
 
     def __init__(self) -> None:
         self.known: dict[tuple[object, ...], Place] = {}
 
-    def place(self, buffer: Buffer, index: Indices) -> Place:
-        """The address of an element of a buffer, computed indices left out."""
+    def place(self, buffer: Buffer, index: Indices) -> tuple[Place, int]:
+        """The address of an element of a buffer, computed indices left out: how many bytes it is
+        behind one that is shared.
+        """
         terms: dict[Index, Factor] = {}
         constant: Factor = buffer.offset if type(buffer.offset) is int else affine(buffer.offset)
         for stride, at in zip(buffer.strides, index, strict=True):
@@ -49,12 +53,19 @@ class Places:
                     terms[variable] = _sum(terms[variable], moved) if variable in terms else moved
             if at.constant:
                 constant = _sum(constant, _product(stride, at.constant))
-        # equal places share their pointers
+        constant, distance = _apart(constant)
         key = (buffer, _key(constant), *((index, _key(factor)) for index, factor in terms.items()))
         found = self.known.get(key)
         if found is None:
             found = self.known[key] = Place(buffer, terms, constant)
-        return found
+        return found, distance
+
+
+def _apart(constant: Factor) -> tuple[Factor, int]:
+    """What depends on symbols, and the number beside it."""
+    if isinstance(constant, int):
+        return 0, constant
+    return Affine(constant.terms) if constant.terms else 0, constant.constant
 
 
 def _key(factor: Factor) -> object:

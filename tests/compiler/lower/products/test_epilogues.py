@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.compiler.lower.nests_of_calls import nests_of
 
 import ingot.core as mx
 import ingot.nn as nn
+from ingot.compiler.forms.nest.data import Prefetch
+from ingot.compiler.forms.nest.traversal import statements
 
 
 def arrays(*shapes: tuple[int, ...]) -> list[mx.array]:
@@ -62,6 +65,15 @@ def test_batches_of_rows_and_stacks() -> None:
     require_same(lambda x, w, b, p: nn.gelu(x @ w + b) + p, x, w, b, p)
     y, c, d = arrays((4, 64, 50), (1, 1, 50), (4, 1, 1))
     require_same(lambda x, y, c, d: (x @ y) * c + d, x, y, c, d)
+
+
+def test_what_epilogues_read_is_fetched_ahead() -> None:
+    x, w, b, r = arrays((200, 100), (100, 150), (150,), (200, 150))
+    (nest,) = nests_of(lambda x, w, b, r: x @ w + b + r, x, w, b, r)
+    (region,) = nest.parallel
+    fetched = {x.buffer for x in statements(region.body) if isinstance(x, Prefetch)}
+    # the residual; a bias is in L1 anyway
+    assert [len(buffer.shape) for buffer in fetched] == [2]
 
 
 def test_gradients_of_layers() -> None:

@@ -29,6 +29,7 @@ from ingot.compiler.forms.nest.data import (
     Nest,
     Parallel,
     Position,
+    Prefetch,
     Splat,
     Split,
     Store,
@@ -186,6 +187,10 @@ class NestBuilder:
     ) -> None:
         """Writes an element, or a bundle up to a limit."""
         self.body.append(Store(buffer, tuple(index), value, _limit(limit)))
+
+    def prefetch(self, buffer: Buffer, index: Sequence[Affine]) -> None:
+        """Has the cache line of an element fetched, which may lie past the end."""
+        self.body.append(Prefetch(buffer, tuple(index)))
 
     def load_lanes(
         self,

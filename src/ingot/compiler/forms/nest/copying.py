@@ -30,6 +30,7 @@ from ingot.compiler.forms.nest.data import (
     Nest,
     Parallel,
     Position,
+    Prefetch,
     Splat,
     Split,
     Statement,
@@ -164,6 +165,8 @@ class Copy:
             return apart
         if isinstance(x, Mask):
             return self._mask(x)
+        if isinstance(x, Prefetch):
+            return Prefetch(x.buffer, self.affines(x.index))
         assert isinstance(x, CopyBlock)
         return CopyBlock(
             x.target, self.at(x.index), x.source, self.at(x.source_index), x.axes, x.side

@@ -43,6 +43,7 @@ __all__ = [
     "Nest",
     "Parallel",
     "Position",
+    "Prefetch",
     "Repeated",
     "Splat",
     "Split",
@@ -297,6 +298,18 @@ class Store:
         self.limit = limit
 
 
+class Prefetch:
+    """Says that the cache line with an element will be read soon. It changes nothing, so the index
+    may lead past the end of the buffer.
+    """
+
+    __slots__ = ("buffer", "index")
+
+    def __init__(self, buffer: Buffer, index: tuple[Affine, ...]) -> None:
+        self.buffer = buffer
+        self.index = index
+
+
 class CopyBlock:
     """Copies a square of `side` x `side` elements as they are: target[r + i, c + j] =
     source[r + i, c + j]. Unless it is one element, the source's elements are next to each other
@@ -464,7 +477,7 @@ class Parallel:
 
 
 Computed = Apply | Load | Joined | Bundle | Splat | Lanes  # values that stand in a body
-Statement = Computed | Store | Loop | When | Mask | Apart | Multiple | Split | CopyBlock
+Statement = Computed | Store | Loop | When | Mask | Apart | Multiple | Split | CopyBlock | Prefetch
 Body = list[Statement]
 
 

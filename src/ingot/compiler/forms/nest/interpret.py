@@ -32,6 +32,7 @@ from ingot.compiler.forms.nest.data import (
     Multiple,
     Nest,
     Position,
+    Prefetch,
     Repeated,
     Splat,
     Split,
@@ -184,7 +185,9 @@ class _Run:
             updates = [self.value(c.update) for c in loop.carried if c.update is not None]
             self.values.update(zip(loop.carried, updates, strict=True))
 
-    def transpose(self, block: CopyBlock) -> None:
+    def transpose(self, block: CopyBlock | Prefetch) -> None:
+        if isinstance(block, Prefetch):
+            return
         source, target = self.memory[block.source], self.memory[block.target]
         first = self.index(block.source, block.source_index, source)
         *above, row, column = self.index(block.target, block.index, target)

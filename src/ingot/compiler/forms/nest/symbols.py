@@ -18,6 +18,7 @@ from ingot.compiler.forms.nest.data import (
     Multiple,
     Nest,
     Position,
+    Prefetch,
     Split,
     Statement,
     Store,
@@ -52,6 +53,14 @@ def _extents(nest: Nest) -> Iterator[Extent]:
             yield from _in_statement(statement)
 
 
+def _in_copy(statement: CopyBlock | Prefetch) -> Iterator[Extent]:
+    if isinstance(statement, Prefetch):
+        yield from _in_access(statement.buffer, statement.index)
+        return
+    yield from _in_access(statement.source, statement.source_index)
+    yield from _in_access(statement.target, statement.index)
+
+
 def _in_statement(statement: Statement) -> Iterator[Extent]:
     if isinstance(statement, Apply):
         for operand in statement.operands:
@@ -62,9 +71,8 @@ def _in_statement(statement: Statement) -> Iterator[Extent]:
             yield statement.limit
         if isinstance(statement, Store):
             yield from _in_value(statement.value)
-    elif isinstance(statement, CopyBlock):
-        yield from _in_access(statement.source, statement.source_index)
-        yield from _in_access(statement.target, statement.index)
+    elif isinstance(statement, (CopyBlock, Prefetch)):
+        yield from _in_copy(statement)
     elif isinstance(statement, Loop):
         yield from _in_loop(statement)
     elif isinstance(statement, Multiple):

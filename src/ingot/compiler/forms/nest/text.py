@@ -32,6 +32,7 @@ from ingot.compiler.forms.nest.data import (
     Nest,
     Parallel,
     Position,
+    Prefetch,
     Repeated,
     Splat,
     Split,
@@ -210,7 +211,10 @@ class _Printer:
         text = ", ".join(self._affine(end) for end in ends)
         return text if len(ends) == 1 else f"min({text})"
 
-    def _copy(self, block: CopyBlock, depth: int) -> None:
+    def _copy(self, block: CopyBlock | Prefetch, depth: int) -> None:
+        if isinstance(block, Prefetch):
+            self._add(depth, f"prefetch {self._element(block.buffer, block.index)}")
+            return
         target = self._element(block.target, block.index)
         source = self._element(block.source, block.source_index)
         block_of = f"{block.side} x {block.side} transposed from " if block.side > 1 else ""

@@ -37,6 +37,7 @@ from ingot.compiler.forms.nest.data import (
     Nest,
     Parallel,
     Position,
+    Prefetch,
     Repeated,
     Splat,
     Split,
@@ -378,7 +379,11 @@ class _Verifier:
         _require(bundle.dtype is buffer.dtype, f"what is read of {buffer.name} has its dtype")
         self.accesses.append(Access(buffer, (affine(0),), False))
 
-    def _copy(self, block: CopyBlock) -> None:
+    def _copy(self, block: CopyBlock | Prefetch) -> None:
+        if isinstance(block, Prefetch):
+            for at in block.index:
+                self._affine(at, f"what is fetched of {block.buffer.name}")
+            return
         source, target = block.source, block.target
         down, _ = block.axes
         _require(source.dtype is target.dtype, "a transposed block keeps its dtype")

@@ -27,6 +27,7 @@ from ingot.graph.dtype import uint32
 from ingot.graph.roles import View
 from ingot.graph.shape import size_of
 from ingot.tuning import (
+    CACHE_LINE,
     MIN_PRODUCT_TASKS,
     MIN_PRODUCT_THREAD_WORK,
     SUM_BLOCK,
@@ -153,7 +154,7 @@ class ProductBuilder(GroupBuilder):
             if self.packed is None:
                 at = (rows[row], k)
             else:
-                at = (rows[0], k * self.packed.tile.columns + rows[row] - rows[0])
+                at = (rows[0], k * self.packed.tile.columns + row)
             found = self.load(self.left, (*stack, *at))
             return self.splat(self.operand_value(found), self.tile.lanes)
 
@@ -178,6 +179,7 @@ class ProductBuilder(GroupBuilder):
         the right operand.
         """
         rows = self.clamped(row, self.tile.rows, self.m)
+        self._fetch(stack, rows, first)
         left, dtype = self.elements(stack, rows), self.product.dtype
         if self.product.k <= SUM_BLOCK:
             tile = accumulate(self, dtype, self.tile, [(0, self.k)], left, columns, self.combine)
@@ -194,6 +196,20 @@ class ProductBuilder(GroupBuilder):
             self.write(stack, row, first)
         else:
             self._store(totals, stack, rows, first)
+
+    def _fetch(self, stack: Sequence[Affine], rows: Sequence[Affine], first: Affine) -> None:
+        """Has what the epilogue reads for each element of a tile fetched while it is computed."""
+        last = len(self.domain.lengths) - 1
+        for operand in self.reads:
+            memory = self.read_of[operand.step]
+            if last not in memory.axes or len(memory.axes) == 1 or memory.buffer.name == "product":
+                continue
+            if operand.strides[last] != operand.dtype.size:
+                continue
+            for row in rows:
+                for line in range(0, self.tile.columns, CACHE_LINE // operand.dtype.size):
+                    at = memory.index(self.spot(stack, row, first + line))
+                    self.prefetch(memory.buffer, [x for x in at if isinstance(x, Affine)])
 
     @property
     def _on_stack(self) -> Buffer:
@@ -236,7 +252,8 @@ class ProductBuilder(GroupBuilder):
     ) -> None:
         """Puts a tile into the result from registers."""
         result = self.write_of[self.step].buffer
-        for (down, along), total in zip(self._places(), totals, strict=True):
+        # Rows that are not there are written where the last one is, which follows them.
+        for (down, along), total in reversed(list(zip(self._places(), totals, strict=True))):
             value = self.words.cast(total, result.dtype)
             at = self.spot(stack, rows[down.constant], first + along)
             self.store(value, result, at, self.n)
