@@ -40,7 +40,7 @@ def test_no_internal_names_leak() -> None:
     own |= {"CompileMode", "RecompilationWarning", "compilation", "set_compile_mode"}
     own |= {"UndeclaredStateWarning"}
     own |= {"eager_fusion_info", "set_deterministic", "set_eager_fusion", "set_excess_precision"}
-    own |= {"set_product_engine"}
+    own |= {"set_product_engine", "set_quantized_activations"}
     own |= {"debug_nans", "set_compile_progress"}
     modules = {"array", "attach_functions", "cuda", "metal"}
     public = {name for name in vars(mx) if not name.startswith("_")}

@@ -70,6 +70,7 @@ from ingot.runtime.files.load_save import *
 from ingot.runtime.memory import *
 from ingot.runtime.numerics import set_excess_precision as set_excess_precision
 from ingot.runtime.numerics import set_product_engine as set_product_engine
+from ingot.runtime.numerics import set_quantized_activations as set_quantized_activations
 from ingot.runtime.progress import set_compile_progress as set_compile_progress
 from ingot.runtime.threads import get_num_threads as get_num_threads
 from ingot.runtime.threads import set_num_threads as set_num_threads

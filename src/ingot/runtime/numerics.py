@@ -9,6 +9,7 @@ import os
 from collections.abc import Hashable
 
 from ingot import _native
+from ingot.graph.numerics.activations import ACTIVATIONS, activations, choose_activations
 from ingot.runtime.compile_mode import assume_usual_settings
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "product_engine",
     "set_excess_precision",
     "set_product_engine",
+    "set_quantized_activations",
 ]
 
 _ON = ("1", "on", "true", "yes")
@@ -65,17 +67,44 @@ def set_product_engine(name: str) -> None:
     _tell()
 
 
+def set_quantized_activations(name: str) -> None:
+    """Choose what products with quantised matrices multiply their rows as.
+
+    With "int8", rows become integers in blocks of 32 that share a scale, as other engines for
+    language models have it: products of up to eight rows with matrices of mode affine and 1, 2, 4
+    or 8 bits are then limited by memory alone. Each element is rounded to 1 / 127 of the largest of
+    its block, which makes results differ by about 1 percent of their standard deviation.
+    Blocks with elements that are not finite make results NaN.
+
+    Args:
+        name: "float32", the default: rows as they are; or "int8". The variable
+            INGOT_QUANTIZED_ACTIVATIONS sets it at the start.
+    """
+    if name not in ACTIVATIONS:
+        raise ValueError(
+            f'[set_quantized_activations] name must be "float32" or "int8", got {name!r}.'
+        )
+    choose_activations(name)  # ops hold it, so programs of other ones stay
+    _allow_fast_calls()
+
+
 def numerics_key() -> Hashable:
     """What programs depend on: part of their keys."""
-    return _excess_precision, _product_engine
+    return _excess_precision, _product_engine, activations()
 
 
 def _tell() -> None:
     _native.forget_programs()
-    assume_usual_settings(not _excess_precision and _product_engine == "ingot")
+    _allow_fast_calls()
+
+
+def _allow_fast_calls() -> None:
+    usual = not _excess_precision and _product_engine == "ingot"
+    assume_usual_settings(usual and activations() == "float32")
 
 
 _ENGINES = ("ingot", "blas")
 _product_engine = "ingot"
 _excess_precision = False
 set_excess_precision(_from_environment("INGOT_EXCESS_PRECISION"))
+set_quantized_activations(os.environ.get("INGOT_QUANTIZED_ACTIVATIONS", "float32"))

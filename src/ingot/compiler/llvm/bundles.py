@@ -110,12 +110,12 @@ def load_lanes(
 
 
 def prefetch(code: Code, address: Register, ahead: int, nbytes: int) -> None:
-    """Fetches the lines of so many bytes into the cache, from some bytes behind an address on."""
+    """Fetches the lines of so many bytes into L2, from some bytes behind an address on."""
     name = "llvm.prefetch.p0"
     code.declarations[name] = f"declare void @{name}(ptr, i32, i32, i32)"
     for line in range(0, nbytes, LINE):
         target = code.offset(address, literal("i64", ahead + line))
-        code.do(f"call void @{name}({target}, i32 0, i32 3, i32 1)")
+        code.do(f"call void @{name}({target}, i32 0, i32 2, i32 1)")
 
 
 def store_lanes(k: LLVMKernel, x: Element, address: Register, below: Register | None) -> None:

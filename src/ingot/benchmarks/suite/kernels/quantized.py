@@ -15,7 +15,9 @@ MANY_COLUMNS = 32768  # a matrix that no cache holds
 LENGTH = 4096
 
 
-def _lazy(library: str, rows: int, columns: int, bits: int, dtype: str) -> Callable[[], None]:
+def _lazy(
+    library: str, rows: int, columns: int, bits: int, dtype: str, activations: str = "float32"
+) -> Callable[[], None]:
     mx = load(library)
     x, w = (
         mx.array(numbers((count, LENGTH), seed)).astype(getattr(mx, dtype))
@@ -23,7 +25,13 @@ def _lazy(library: str, rows: int, columns: int, bits: int, dtype: str) -> Calla
     )
     parts = mx.quantize(w, group_size=64, bits=bits)
     mx.eval(x, *parts)
-    return lambda: mx.eval(mx.quantized_matmul(x, *parts, group_size=64, bits=bits))
+
+    def call() -> None:
+        if library == "ingot":
+            mx.set_quantized_activations(activations)
+        mx.eval(mx.quantized_matmul(x, *parts, group_size=64, bits=bits))
+
+    return call
 
 
 def _reading(columns: int, bits: int) -> Callable[[], Any]:
@@ -46,10 +54,22 @@ def _all(
 
 @benchmark(
     "float32 (1, 4096) @ (4096, 32768) of 4 bits; reading it",
-    targets={"mlx": 0.5, "ingot sum": 1.67},
+    targets={"mlx": 0.5, "ingot sum": 1.43},
 )
 def quantized_row() -> Contenders:
     return {**_all(1, MANY_COLUMNS), "ingot sum": partial(_reading, MANY_COLUMNS, 4)}
+
+
+@benchmark(
+    "(1, 4096) as int8 @ (4096, 32768) of 4 bits; as float32; reading it",
+    targets={"ingot float32": 0.8, "ingot sum": 1.18},
+)
+def quantized_row_int8() -> Contenders:
+    return {
+        "ingot": partial(_lazy, "ingot", 1, MANY_COLUMNS, 4, "float32", "int8"),
+        "ingot float32": partial(_lazy, "ingot", 1, MANY_COLUMNS, 4, "float32"),
+        "ingot sum": partial(_reading, MANY_COLUMNS, 4),
+    }
 
 
 @benchmark("float32 (8, 4096) @ (4096, 4096) of 4 bits", targets={"mlx": 0.5})

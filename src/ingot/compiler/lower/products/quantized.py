@@ -15,15 +15,22 @@ from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Constant, Nest, Value
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Lowered, kernel_of
-from ingot.compiler.lower.layout import contiguous
 from ingot.compiler.lower.products.codes import Codes, Scheme
+from ingot.compiler.lower.products.quantized_bytes import (
+    Bytes,
+    BytesTile,
+    has_bytes,
+    quantise_rows,
+)
 from ingot.compiler.lower.products.quantized_tile import QuantizedTile
 from ingot.compiler.lower.products.register_tile import lanes_of
 from ingot.graph.dtype import float32, int64
+from ingot.graph.numerics.activations import ACTIVATION_BLOCK
 from ingot.graph.roles import QuantizedProduct
-from ingot.graph.shape import size_of
+from ingot.graph.shape import contiguous, size_of
 from ingot.runtime.processor import vector_registers
 from ingot.tuning import (
+    MAX_BYTES_ROWS,
     MAX_FACTORED_ROWS,
     MAX_QUANTIZED_ROWS,
     QUANTIZED_ROWS_BYTES,
@@ -59,10 +66,22 @@ class _Lowering:
         self.units = words // self.scheme.unit_words
         self.rows = size_of(step.shape[:-1])
         self.chunks = -(-self.units // self.codes.lanes)
-        self.factored = self.rows <= MAX_FACTORED_ROWS
-        self.has_sums = self.factored and self.scheme.mode == "affine"
+        self.bytes = self._bytes(op)
+        self.factored = self.bytes is not None or self.rows <= MAX_FACTORED_ROWS
+        self.has_sums = self.bytes is None and self.factored and self.scheme.mode == "affine"
         bundles = self.codes.vectors + self.has_sums
         self.shape = (self.rows, self.chunks, bundles, self.codes.lanes)
+
+    def _bytes(self, op: QuantizedProduct) -> Bytes | None:
+        """Where bytes of rows are, if they are to be int8 and can."""
+        x = self.step.inputs[0]
+        if op.activations != "int8" or not has_bytes(self.scheme):
+            return None
+        if self.rows > MAX_BYTES_ROWS or self.strides_of[x][-1] != x.dtype.size:
+            return None
+        if self.codes.lanes * self.scheme.unit_codes < ACTIVATION_BLOCK:
+            return None
+        return Bytes(self.codes, self.rows, self.chunks)
 
     def lowered(self) -> Lowered:
         """Both kernels, and the memory of the rows in their new order."""
@@ -71,7 +90,8 @@ class _Lowering:
             kernel_of(self._ordering(), [x, None]),
             kernel_of(self._product(), [None, *matrix, self.step]),
         ]
-        return Lowered(kernels, size_of(self.shape) * float32.size)
+        scratch = size_of(self.shape) * float32.size if self.bytes is None else self.bytes.nbytes
+        return Lowered(kernels, scratch)
 
     def _buffer(self, builder: NestBuilder, name: str, step: Step, argument: int) -> Buffer:
         return builder.buffer(
@@ -91,6 +111,8 @@ class _Lowering:
         builder = NestBuilder()
         source = self.step.inputs[0]
         x = self._buffer(builder, "x", source, 0)
+        if self.bytes is not None:
+            return quantise_rows(builder, x, source.shape[:-1], self.units, self.bytes)
         ordered = self._scratch(builder, 1)
         vectors, lanes = self.codes.vectors, self.codes.lanes
         k = builder.words
@@ -117,8 +139,9 @@ class _Lowering:
 
     def _product(self) -> Nest:
         builder = NestBuilder()
-        ordered = self._scratch(builder, 0)
         names = ("codes", "scales", "biases")
+        rows: Buffer | tuple[Buffer, Buffer]
+        rows = self._scratch(builder, 0) if self.bytes is None else self.bytes.buffers(builder, 0)
         matrix = [
             self._buffer(builder, name, step, number)
             for number, (name, step) in enumerate(
@@ -133,8 +156,7 @@ class _Lowering:
         blocks = -(-self.rows // QUANTIZED_TILE_ROWS)
         height = -(-self.rows // blocks)
         sums = 16 if vector_registers() >= 32 else 8
-        each = 2 * height if self.factored else height
-        width = max(1, min(4, sums // each, self.columns))
+        width = self._width(height, sums)
         # and as many blocks as stay in the cache while all columns are computed from them
         nbytes = height * size_of(self.shape[1:]) * float32.size
         parts = -(-blocks // max(1, QUANTIZED_ROWS_BYTES // nbytes))
@@ -142,7 +164,7 @@ class _Lowering:
         work = self.chunks * self.codes.vectors * blocks
         with builder.parallel((parts, -(-self.columns // width)), work) as (part, block):
             columns = _clamped(builder, affine(block) * width, width, self.columns)
-            tile = QuantizedTile(builder, self.codes, self.units, ordered, matrix, columns)
+            tile = self._tile(builder, rows, matrix, columns)
             first = affine(block) * width
             if blocks == 1:
                 self._store(builder, result, tile, (affine(part) * height, first), height)
@@ -151,6 +173,28 @@ class _Lowering:
                     top = (affine(part) * blocks + number) * height
                     self._store(builder, result, tile, (top, first), height)
         return builder.nest
+
+    def _width(self, height: int, sums: int) -> int:
+        """How many columns are computed together, given the number of rows and of registers for
+        sums. One row of bytes is limited by memory, which likes few streams.
+        """
+        if self.bytes is not None and height == 1:
+            return min(2, self.columns)
+        if self.factored and self.bytes is None:
+            sums //= 2
+        return max(1, min(4, sums // height, self.columns))
+
+    def _tile(
+        self,
+        builder: NestBuilder,
+        rows: Buffer | tuple[Buffer, Buffer],
+        matrix: list[Buffer],
+        columns: list[Affine],
+    ) -> QuantizedTile:
+        if isinstance(rows, tuple):
+            assert self.bytes is not None
+            return BytesTile(builder, self.units, self.bytes, rows, matrix, columns)
+        return QuantizedTile(builder, self.codes, self.units, rows, matrix, columns)
 
     def _store(
         self,

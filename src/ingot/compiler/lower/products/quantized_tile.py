@@ -18,7 +18,7 @@ from ingot.compiler.lower.products.codes import Codes, Unpacker, factor_of
 from ingot.graph.dtype import float32
 from ingot.tuning import PREFETCH_BYTES
 
-__all__ = ["QuantizedTile"]
+__all__ = ["QuantizedTile", "Sums"]
 
 Sums = list[list[Value]]  # for each column of the result, one for each row
 # (unpacker, the chunk's number, its first unit, rows, sums, limit of units, scales) -> sums
@@ -109,7 +109,7 @@ class QuantizedTile:
         words = self._words(unpacker, number, limit)
         found = [list(each) for each in sums]
         for vector in range(self.codes.vectors):
-            factors = self._ordered(unpacker, rows, number, vector, limit)
+            factors = self._bundles(self.ordered, unpacker, rows, number, vector, limit)
             for column, (word, (scale, *bias)) in enumerate(zip(words, scales, strict=True)):
                 value = unpacker.number(unpacker.code(word, vector))
                 if bias:
@@ -136,7 +136,7 @@ class QuantizedTile:
         words = self._words(unpacker, number, limit)
         found = [[_zero(unpacker.lanes)] * len(rows) for _ in words]
         for vector in range(self.codes.vectors):
-            factors = self._ordered(unpacker, rows, number, vector, limit)
+            factors = self._bundles(self.ordered, unpacker, rows, number, vector, limit)
             for column, word in enumerate(words):
                 value = unpacker.number(unpacker.code(word, vector))
                 for row, factor in enumerate(factors):
@@ -152,7 +152,7 @@ class QuantizedTile:
         ]
         if len(self.parts) == 1:
             return found
-        of_rows = self._ordered(unpacker, rows, number, self.codes.vectors, limit)
+        of_rows = self._bundles(self.ordered, unpacker, rows, number, self.codes.vectors, limit)
         return [
             [k.fused_multiply_add(bias, a, b) for a, b in zip(of_rows, before, strict=True)]
             for (_, bias), before in zip(scales, found, strict=True)
@@ -172,8 +172,14 @@ class QuantizedTile:
         tile = abs(stride) * columns
         return stride * columns * -(-PREFETCH_BYTES // tile) if tile else 0
 
-    def _ordered(
-        self, unpacker: Unpacker, rows: list[Affine], number: Affine, vector: int, limit: int | None
+    def _bundles(
+        self,
+        buffer: Buffer,
+        unpacker: Unpacker,
+        rows: list[Affine],
+        number: Affine,
+        vector: int,
+        limit: int | None,
     ) -> list[Value]:
         """A bundle of each row as the first kernel left it. Behind a limit of units is none."""
         below = None if limit is None else affine(limit) - number * self.codes.lanes
@@ -181,9 +187,9 @@ class QuantizedTile:
         for row in rows:
             index = (row, number, affine(vector), affine(0))
             if lanes == 1:
-                found.append(self.builder.load(self.ordered, index))
+                found.append(self.builder.load(buffer, index))
             else:
-                found.append(self.builder.load_lanes(self.ordered, index, lanes, below))
+                found.append(self.builder.load_lanes(buffer, index, lanes, below))
         return [*found]
 
     def _scales(self, lanes: int, first: Affine, limit: int | None) -> Sums:

@@ -1,0 +1,197 @@
+"""Products of rows of int8 and quantised matrices: four products to an instruction for a word.
+
+Comes in: a `QuantizedProduct` whose rows are to be int8 in blocks (`graph/numerics/activations.py`)
+and whose codes lie whole in the bytes of words. The first kernel makes bytes of the rows, in the
+order in which codes come: a word has 8 / bits codes in each of its bytes, so shifting it by
+multiples of `bits` brings each of them to the lower end of its byte, and word j of a row has the
+elements that meet codes j, j + 8 / bits ... of a unit. With the bytes go, for each lane, the scale
+of its block, and the sum of its bytes times that, for biases. Sums of products are int32; those of
+a chunk are scaled by what both the block and the group have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot.compiler.forms.affine import Affine, affine
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import Buffer, Constant, Nest, Repeated, Value
+from ingot.compiler.lower.products.codes import Codes, Scheme, Unpacker
+from ingot.compiler.lower.products.quantized_tile import QuantizedTile, Sums
+from ingot.graph.dtype import Dtype, float32, int32, uint32
+from ingot.graph.numerics.activations import ACTIVATION_BLOCK
+from ingot.graph.shape import contiguous, size_of
+
+__all__ = ["Bytes", "BytesTile", "has_bytes", "quantise_rows"]
+
+_BYTE = 8
+
+
+def has_bytes(scheme: Scheme) -> bool:
+    """Whether codes lie whole in bytes, and are integers."""
+    return scheme.mode == "affine" and _BYTE % scheme.bits == 0
+
+
+class Bytes:
+    """Where rows of bytes are, in scratch memory: words for each chunk, and behind all of these the
+    scales and sums of each lane.
+    """
+
+    def __init__(self, codes: Codes, rows: int, chunks: int) -> None:
+        self.codes = codes
+        self.vectors = _BYTE // codes.scheme.bits
+        self.words_shape = (rows, chunks, self.vectors, codes.lanes)
+        self.factors_shape = (rows, chunks, 2, codes.lanes)
+
+    @property
+    def nbytes(self) -> int:
+        """What both take."""
+        return (size_of(self.words_shape) + size_of(self.factors_shape)) * uint32.size
+
+    def buffers(self, builder: NestBuilder, argument: int) -> tuple[Buffer, Buffer]:
+        """Words and factors as a kernel sees them."""
+        words = builder.buffer(
+            "bytes", uint32, self.words_shape, contiguous(self.words_shape, 4), argument
+        )
+        offset = size_of(self.words_shape) * uint32.size
+        strides = contiguous(self.factors_shape, 4)
+        factors = builder.buffer(
+            "factors", float32, self.factors_shape, strides, argument, offset=offset
+        )
+        return words, factors
+
+
+def quantise_rows(
+    builder: NestBuilder, x: Buffer, leading: Sequence[int], units: int, rows: Bytes
+) -> Nest:
+    """The kernel that makes bytes of rows, whose elements are adjacent."""
+    words, factors = rows.buffers(builder, 1)
+    codes = rows.codes
+    unit, k = codes.scheme.unit_codes, builder.words
+    together = min(ACTIVATION_BLOCK // unit, codes.lanes)  # lanes whose elements share a scale
+    count = together * unit
+    assert count == ACTIVATION_BLOCK
+    places = codes.lanes // together  # blocks of a chunk
+    with builder.parallel(rows.words_shape[:2], codes.lanes * unit) as (row, chunk):
+        index = tuple(map(affine, builder.split(row, leading))) if leading else ()
+        first = affine(chunk) * places
+        with builder.loop(0, places, affine(units // together) - first) as place:
+            found = builder.load_lanes(x, (*index, (first + place) * count), count)
+            scale, whole = _scaled(builder, builder.words.cast(found, float32))
+            lane = affine(place) * together
+            total: Value | None = None
+            for vector in range(rows.vectors):
+                parts = [
+                    builder.some_lanes(whole, byte * rows.vectors + vector, together, unit)
+                    for byte in range(4)
+                ]
+                for part in parts:
+                    total = part if total is None else k.add(total, part)
+                word: Value = _byte(builder, parts[0], 0)
+                for number, part in enumerate(parts[1:], start=1):
+                    word = k.bitwise_or(word, _byte(builder, part, number))
+                builder.store(word, words, (affine(row), affine(chunk), affine(vector), lane))
+            assert total is not None
+            scales = scale if together == 1 else builder.splat(scale, together)
+            sums = k.multiply(k.cast(total, float32), scales)
+            for number, value in enumerate((scales, sums)):
+                at = (affine(row), affine(chunk), affine(number), lane)
+                builder.store(value, factors, at)
+    return builder.nest
+
+
+def _scaled(builder: NestBuilder, values: Value) -> tuple[Value, Value]:
+    """The scale of a block, and its elements as multiples of that, int32."""
+    k, zero = builder.words, Constant(float32, 0.0)
+    largest = _folded(builder, k.absolute(values))
+    # what is not finite makes the scale NaN
+    finite = k.fused_multiply_add(largest, zero, largest)
+    scale = k.multiply(finite, Constant(float32, 1 / 127))
+    over = k.divide(Constant(float32, 127.0), largest)
+    inverse = k.select(k.equal(largest, zero), zero, over)
+    whole = k.round(k.multiply(values, builder.splat(inverse, values.lanes)))
+    return scale, k.cast(whole, int32)
+
+
+def _byte(builder: NestBuilder, x: Value, number: int) -> Value:
+    """The lowest byte of an int32 as a byte of a word."""
+    k = builder.words
+    low = k.bitwise_and(k.cast(x, uint32), _repeated(uint32, 0xFF, x.lanes))
+    return k.left_shift(low, _repeated(uint32, _BYTE * number, x.lanes)) if number else low
+
+
+def _folded(builder: NestBuilder, x: Value) -> Value:
+    """The largest lane."""
+    while x.lanes > 1:
+        half = x.lanes // 2
+        x = builder.words.maximum(*(builder.some_lanes(x, at, half) for at in (0, half)))
+    return x
+
+
+class BytesTile(QuantizedTile):
+    """Sums of products of bytes and codes."""
+
+    def __init__(
+        self,
+        builder: NestBuilder,
+        units: int,
+        rows: Bytes,
+        buffers: tuple[Buffer, Buffer],
+        matrix: Sequence[Buffer],
+        columns: list[Affine],
+    ) -> None:
+        self.bytes, factors = buffers
+        self.vectors = rows.vectors
+        super().__init__(builder, rows.codes, units, factors, matrix, columns)
+
+    def factored(self, rows: list[Affine]) -> Sums:
+        """The products of some rows with each column."""
+        return self._sums(rows, self._bytes_chunk)
+
+    def _bytes_chunk(
+        self,
+        unpacker: Unpacker,
+        number: Affine,
+        rows: list[Affine],
+        sums: Sums,
+        limit: int | None,
+        scales: Sums,
+    ) -> Sums:
+        """Sums with the products of a chunk."""
+        k, lanes = self.builder.words, unpacker.lanes
+        zero = _repeated(int32, 0, lanes)
+        totals: Sums = [[zero] * len(rows) for _ in self.columns]
+        packed = self._words(unpacker, number, limit)
+        for vector in range(self.vectors):
+            factors = self._bundles(self.bytes, unpacker, rows, number, vector, limit)
+            for column, (word,) in enumerate(packed):
+                code = self._code(word, vector)
+                for row, factor in enumerate(factors):
+                    totals[column][row] = k.dot_bytes(totals[column][row], code, factor)
+        row_scales, row_sums = (
+            self._bundles(self.ordered, unpacker, rows, number, part, limit) for part in (0, 1)
+        )
+        found: Sums = []
+        for (scale, bias), of_codes, before in zip(scales, totals, sums, strict=True):
+            column_sums: list[Value] = []
+            for row, total in enumerate(of_codes):
+                both = k.multiply(scale, row_scales[row])
+                value = k.fused_multiply_add(k.cast(total, float32), both, before[row])
+                column_sums.append(k.fused_multiply_add(bias, row_sums[row], value))
+            found.append(column_sums)
+        return found
+
+    def _code(self, word: Value, vector: int) -> Value:
+        """A code in each byte of words."""
+        k, bits = self.builder.words, self.scheme.bits
+        if vector:
+            word = k.right_shift(word, _repeated(uint32, vector * bits, word.lanes))
+        if bits == _BYTE:
+            return word
+        mask = ((1 << bits) - 1) * 0x01010101
+        return k.bitwise_and(word, _repeated(uint32, mask, word.lanes))
+
+
+def _repeated(dtype: Dtype, value: int, lanes: int) -> Value:
+    number = Constant(dtype, value)
+    return number if lanes == 1 else Repeated(dtype, number, lanes)

@@ -1,0 +1,125 @@
+"""Rows of int8: against what int8 blocks are in NumPy, verified, for every width of vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from tests.compiler.forms.nest.nest_runner import Memory, run_nest
+from tests.compiler.lower.products import test_quantized as exact
+
+import ingot.core as mx
+from ingot.compiler.forms.nest.interpret import interpret
+from ingot.compiler.forms.nest.verify import verify
+
+SCHEMES = [("affine", group, bits) for group in (32, 64, 128) for bits in (1, 2, 4, 8)]
+SHAPES = [(7, 256, 1), (16, 384, 3), (33, 640, 5), (1, 128, 1), (9, 1152, 8)]
+
+
+@pytest.fixture(autouse=True)
+def int8_activations() -> Iterator[None]:
+    mx.set_quantized_activations("int8")
+    yield
+    mx.set_quantized_activations("float32")
+
+
+def in_blocks(x: np.ndarray) -> np.ndarray:
+    """Rows rounded to multiples of 1/127 of the largest element of 32."""
+    blocks = x.astype(np.float64).reshape(*x.shape[:-1], -1, 32)
+    step = abs(blocks).max(-1, keepdims=True) / 127
+    whole = np.round(np.divide(blocks, step, out=np.zeros_like(blocks), where=step > 0))
+    return (whole * step).reshape(x.shape)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+def test_equals_rows_in_blocks(scheme: exact.Scheme) -> None:
+    for columns, length, rows in SHAPES:
+        parts = exact.matrix(scheme, columns, length)
+        x = exact.rows_of(rows, length)
+        x[0, 32:64] = 0
+        wanted = exact.expected(in_blocks(x), parts, scheme)
+        found = np.array(exact.compiled(scheme)(mx.array(x), *parts))
+        # a tie of the rounding may go either way
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-5 * np.sqrt(length))
+        eager = mx.quantized_matmul(mx.array(x), *parts, **exact.options(scheme))
+        np.testing.assert_array_equal(np.array(eager), found)
+        plain = exact.expected(x, parts, scheme)
+        spread = np.linalg.norm(found - plain) / np.linalg.norm(plain)
+        assert 0 < spread < 0.02
+
+
+@pytest.mark.parametrize("scheme", [("affine", 64, 4), ("affine", 128, 8), ("affine", 32, 1)])
+def test_nests_are_verified_and_interpreted(scheme: exact.Scheme) -> None:
+    for columns, length, rows in [(3, 384, 1), (2, 128, 2)]:
+        parts = exact.matrix(scheme, columns, length)
+        found = exact.kernels(scheme, mx.array(exact.rows_of(rows, length)), *parts)
+        assert [b.name for b in found[1].nest.buffers[:2]] == ["bytes", "factors"]
+        for number, kernel in enumerate(found):
+            verify(kernel.nest)
+            one, other = (Memory(kernel.nest, number, 100) for _ in range(2))
+            interpret(kernel.nest, one.arrays)
+            run_nest(kernel.nest, other.arrays, chunk=1)
+            for a, b in zip(one.arrays, other.arrays, strict=True):
+                wide = a.astype(np.float64)
+                np.testing.assert_allclose(wide, b.astype(np.float64), rtol=1e-5, atol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=lambda dtype: dtype.name)
+def test_half_types(dtype: mx.Dtype) -> None:
+    scheme = ("affine", 64, 4)
+    parts = exact.matrix(scheme, 10, 256, dtype)
+    x = mx.array(exact.rows_of(2, 256)).astype(dtype)
+    found = exact.compiled(scheme)(x, *parts)
+    assert found.dtype == dtype
+    wanted = exact.expected(in_blocks(np.array(x.astype(mx.float32))), parts, scheme)
+    step = 2.0**-10 if dtype == mx.float16 else 2.0**-8
+    np.testing.assert_allclose(np.array(found.astype(mx.float32)), wanted, rtol=step, atol=1e-3)
+
+
+def test_what_has_no_bytes_is_as_it_was() -> None:
+    for scheme in [("affine", 64, 3), ("affine", 32, 6), *exact.FLOATS]:
+        exact.test_equals_float64(scheme)
+    parts = exact.matrix(("affine", 64, 4), 6, 256)
+    x = exact.rows_of(20, 256)  # too many rows
+    found = np.array(exact.compiled(("affine", 64, 4))(mx.array(x), *parts))
+    wanted = exact.expected(x, parts, ("affine", 64, 4))
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
+def test_blocks_that_are_not_finite(special: float) -> None:
+    scheme = ("affine", 64, 4)
+    parts = exact.matrix(scheme, 6, 256)
+    x = exact.rows_of(2, 256)
+    x[1, 70] = special
+    found = np.array(exact.compiled(scheme)(mx.array(x), *parts))
+    assert np.isfinite(found[0]).all()
+    assert np.isnan(found[1]).all()
+
+
+def test_the_setting_belongs_to_the_key_of_a_call() -> None:
+    scheme = ("affine", 64, 4)
+    parts, x = exact.matrix(scheme, 6, 256), mx.array(exact.rows_of(1, 256))
+    function = exact.compiled(scheme)
+    rounded = np.array(function(x, *parts))
+    mx.set_quantized_activations("float32")
+    plain = np.array(function(x, *parts))
+    assert (rounded != plain).any()
+    np.testing.assert_allclose(plain, exact.expected(np.array(x), parts, scheme), atol=1e-4)
+
+
+def test_a_name_that_there_is_not() -> None:
+    with pytest.raises(ValueError, match='"float32" or "int8", got \'int4\''):
+        mx.set_quantized_activations("int4")
+
+
+def test_vectors_of_256_bits() -> None:
+    script = (
+        "from tests.compiler.lower.products import test_quantized_bytes as here\n"
+        "here.mx.set_quantized_activations('int8')\n"
+        "for scheme in here.SCHEMES:\n"
+        "    here.test_equals_rows_in_blocks(scheme)\n"
+        "print('done')\n"
+    )
+    assert exact._output(script, INGOT_VECTOR_BITS="256") == b"done\n"
