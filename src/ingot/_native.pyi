@@ -421,6 +421,17 @@ class MachineCode:
 
 def code_in_memory() -> tuple[int, int]: ...
 def reduce_in_order(elements: np.ndarray, totals: np.ndarray, product: bool, /) -> bool: ...
+def flat_rows(index: np.ndarray, length: int, rows: np.ndarray, follows: bool, /) -> bool: ...
+def scan_rows(dtype: Dtype, kind: int, elements: np.ndarray, results: np.ndarray, /) -> bool: ...
+def scatter_rows(
+    dtype: Dtype,
+    mode: int,
+    table: np.ndarray,
+    rows: np.ndarray,
+    updates: np.ndarray,
+    base: np.ndarray | None,
+    /,
+) -> None: ...
 def select_rows(
     dtype: Dtype,
     elements: np.ndarray,

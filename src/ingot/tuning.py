@@ -383,14 +383,32 @@ MAX_SCALAR_BITS = 8
 # Values and sorted numbers from which on values are looked up in ascending order: sorting them
 # first costs less than the cache misses of looking them up as they come. No benchmark.
 MIN_SORTED_LOOKUPS = 10_000
+# Elements of updates, and of the table they are combined into, that are worth a thread: about 15 us
+# of work. scatter_bins.
+SCATTER_GRAIN = 1 << 15
+# Elements of updates from which on a compiled scatter is one call of native code, which sorts out
+# the updates of each thread once, rather than a loop nest, whose ranges of rows each go through all
+# indices; as long as the table has fewer elements than the updates, since the call copies it, or is
+# one number repeated. Rows of a few elements take no longer than finding out whose they are.
+# scatter_add, scatter_bins, embedding_gradient.
+MIN_NATIVE_SCATTER = 1 << 14
+MIN_NATIVE_SCATTER_ROW = 8
 # Elements among which ranks are found that are worth a thread: about 15 us of work. top_k.
 SELECTION_GRAIN = 1 << 14
+# Elements of a stack of small matrices from which on threads share it: starting them takes as long
+# as 20 Cholesky factors of 32 x 32. cholesky_stack, singular_values_stack.
+MIN_MATRIX_THREAD_ELEMENTS = 1 << 16
 # Elements of rows that are sorted faster as they are than packed with their positions. No
 # benchmark.
 MAX_UNPACKED_ROW = 64
-# Rows from which on a scan goes through all of them side by side, one NumPy call a step, instead of
-# through one after the other. No benchmark.
-MIN_SCANNED_ROWS = 256
+# Elements of a chunk of a scan, from which on a long row is shared among threads: eight of them in
+# step are 256 KiB of float32, which L2 holds for the second pass. It is part of the order of sums.
+# cumsum_long.
+SCAN_CHUNK = 1 << 13
+# Elements of scans that are worth a thread. cumsum_rows.
+SCAN_GRAIN = 1 << 14
+# Rows side by side from which on a scan goes along them in vectors. cumsum_columns.
+MIN_SCANNED_COLUMNS = 8
 
 # Items, with those of containers inside, of the containers that compiled functions read from
 # variables and compare on each call, at 20 to 50 ns each; longer ones are constants. No benchmark.
@@ -418,5 +436,9 @@ NATIVE = (
     "MIN_FUSED_ELEMENTS",
     "MIN_FUSED_NODE_ELEMENTS",
     "ORDERED_SUM_COLUMNS",
+    "SCAN_CHUNK",
+    "SCAN_GRAIN",
+    "MIN_SCANNED_COLUMNS",
+    "SCATTER_GRAIN",
     "SELECTION_GRAIN",
 )

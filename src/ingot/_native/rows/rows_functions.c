@@ -3,6 +3,8 @@
 #include "numpy_api.h"
 
 #include "rows/keys.h"
+#include "rows/scan.h"
+#include "rows/scatter.h"
 #include "rows/select.h"
 
 static ingot_rows rows_of(PyArrayObject *x) {
@@ -60,7 +62,153 @@ static PyObject *select_rows(PyObject *Py_UNUSED(module), PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+/* scan_rows(dtype, kind, elements, results) -> whether there is code for that dtype */
+static PyObject *scan_rows(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    Dtype *dtype;
+    int kind;
+    PyArrayObject *x, *out;
+    if (!PyArg_ParseTuple(arguments, "O!iO!O!:scan_rows", Dtype_Type, &dtype, &kind, &PyArray_Type, &x, &PyArray_Type, &out))
+        return NULL;
+    bool fits = are_rows(x, dtype->itemsize) && are_rows(out, dtype->itemsize) && kind >= SCAN_SUM && kind <= SCAN_LOGADDEXP;
+    for (int axis = 0; fits && axis < 3; axis++)
+        fits = PyArray_DIM(x, axis) == PyArray_DIM(out, axis);
+    if (!fits)
+        return wrong("scan_rows");
+    if (!ingot_can_scan((ingot_scan_kind)kind, dtype->number))
+        Py_RETURN_FALSE;
+    ingot_scan scan = {
+        .kind = (ingot_scan_kind)kind,
+        .dtype = dtype->number,
+        .before = PyArray_DIM(x, 0),
+        .length = PyArray_DIM(x, 1),
+        .behind = PyArray_DIM(x, 2),
+        .elements = rows_of(x),
+        .results = rows_of(out),
+    };
+    bool done = true;
+    if (PyArray_SIZE(x) > 0) {
+        Py_BEGIN_ALLOW_THREADS
+        done = ingot_scan_rows(&scan);
+        Py_END_ALLOW_THREADS
+    }
+    if (!done)
+        return PyErr_NoMemory();
+    Py_RETURN_TRUE;
+}
+
+static bool is_matrix(PyArrayObject *x, int itemsize) {
+    return PyArray_NDIM(x) == 2 && PyArray_ITEMSIZE(x) == itemsize;
+}
+
+#define WRAP(TYPE, from_end)                              \
+    do {                                                  \
+        const TYPE *from = PyArray_DATA(index);           \
+        for (Py_ssize_t i = 0; i < count; i++) {          \
+            int64_t row = (int64_t)from[i];               \
+            row += row < 0 ? (from_end) : 0;              \
+            is_outside |= (row < 0) | (row >= length);    \
+            to[i] = follows ? to[i] * length + row : row; \
+        }                                                 \
+    } while (0)
+
+/* flat_rows(index, length, rows, follows) -> whether all indices are within the axis: writes them, counted from the front, to
+ * rows (int64); or, if an axis follows others, the positions in all of them. */
+static PyObject *flat_rows(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    PyArrayObject *index, *rows;
+    Py_ssize_t length;
+    int follows;
+    if (!PyArg_ParseTuple(arguments, "O!nO!p:flat_rows", &PyArray_Type, &index, &length, &PyArray_Type, &rows, &follows))
+        return NULL;
+    Py_ssize_t count = PyArray_SIZE(index);
+    if (!PyArray_ISCARRAY_RO(index) || !PyArray_ISCARRAY(rows) || PyArray_TYPE(rows) != NPY_INT64 ||
+        PyArray_SIZE(rows) != count)
+        return wrong("flat_rows");
+    int64_t *to = PyArray_DATA(rows);
+    bool is_outside = false;
+    switch (PyArray_ITEMSIZE(index) * (PyArray_ISSIGNED(index) ? 1 : -1)) {
+    case 1:
+        WRAP(int8_t, length);
+        break;
+    case 2:
+        WRAP(int16_t, length);
+        break;
+    case 4:
+        WRAP(int32_t, length);
+        break;
+    case 8:
+        WRAP(int64_t, length);
+        break;
+    case -1:
+        WRAP(uint8_t, 0);
+        break;
+    case -2:
+        WRAP(uint16_t, 0);
+        break;
+    case -4:
+        WRAP(uint32_t, 0);
+        break;
+    default:
+        WRAP(uint64_t, 0);
+    }
+    return PyBool_FromLong(!is_outside);
+}
+
+static bool are_within(PyArrayObject *rows, int64_t count) {
+    const int64_t *row = PyArray_DATA(rows);
+    bool is_outside = false;
+    for (Py_ssize_t i = 0; i < PyArray_DIM(rows, 0); i++)
+        is_outside |= (row[i] < 0) | (row[i] >= count);
+    return !is_outside;
+}
+
+/* scatter_rows(dtype, mode, table, rows, updates, base): combines each row of updates into a row of the table, which is `base`
+ * before, or itself if that is None. */
+static PyObject *scatter_rows(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    Dtype *dtype;
+    int mode;
+    PyArrayObject *out, *rows, *updates;
+    PyObject *given;
+    if (!PyArg_ParseTuple(arguments, "O!iO!O!O!O:scatter_rows", Dtype_Type, &dtype, &mode, &PyArray_Type, &out, &PyArray_Type,
+                          &rows, &PyArray_Type, &updates, &given))
+        return NULL;
+    PyArrayObject *base = given == Py_None ? NULL : as_ndarray(given);
+    int size = dtype->itemsize;
+    bool fits = (base == NULL || (is_ndarray(given) && is_matrix(base, size) && PyArray_DIM(base, 0) == PyArray_DIM(out, 0) &&
+                                  PyArray_DIM(base, 1) == PyArray_DIM(out, 1))) &&
+                is_matrix(out, size) && PyArray_ISCARRAY(out) && is_matrix(updates, size) && PyArray_NDIM(rows) == 1 &&
+                PyArray_TYPE(rows) == NPY_INT64 && PyArray_ISCARRAY_RO(rows) &&
+                PyArray_DIM(updates, 0) == PyArray_DIM(rows, 0) && PyArray_DIM(updates, 1) == PyArray_DIM(out, 1) &&
+                (PyArray_STRIDE(updates, 1) == size || PyArray_DIM(updates, 1) <= 1 || PyArray_DIM(updates, 0) == 0) &&
+                mode >= SCATTER_ASSIGN && mode <= SCATTER_MINIMUM && dtype->number != FLOAT16 && dtype->number != BFLOAT16 &&
+                dtype->number != COMPLEX64;
+    if (!fits || !are_within(rows, PyArray_DIM(out, 0)))
+        return wrong("scatter_rows");
+    ingot_scatter scatter = {
+        .mode = (ingot_scatter_mode)mode,
+        .dtype = dtype->number,
+        .itemsize = size,
+        .row_count = PyArray_DIM(out, 0),
+        .width = PyArray_DIM(out, 1),
+        .update_count = PyArray_DIM(rows, 0),
+        .out = PyArray_BYTES(out),
+        .base = base == NULL ? NULL : PyArray_BYTES(base),
+        .base_strides = {base == NULL ? 0 : PyArray_STRIDE(base, 0), base == NULL ? 0 : PyArray_STRIDE(base, 1)},
+        .rows = PyArray_DATA(rows),
+        .updates = PyArray_BYTES(updates),
+        .update_stride = PyArray_STRIDE(updates, 0),
+    };
+    if (PyArray_SIZE(out) > 0) {
+        Py_BEGIN_ALLOW_THREADS
+        ingot_scatter_rows(&scatter);
+        Py_END_ALLOW_THREADS
+    }
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"flat_rows", flat_rows, METH_VARARGS, "flat_rows(index, length, rows, follows) -> whether all are within the axis"},
+    {"scan_rows", scan_rows, METH_VARARGS, "scan_rows(dtype, kind, elements, results) -> whether the results were computed"},
+    {"scatter_rows", scatter_rows, METH_VARARGS, "scatter_rows(dtype, mode, table, rows, updates, base): changes the table"},
     {"select_rows", select_rows, METH_VARARGS, "select_rows(dtype, elements, kth, begin, positions, results): fills the last"},
     {NULL, NULL, 0, NULL},
 };

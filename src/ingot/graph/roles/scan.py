@@ -24,7 +24,8 @@ class Scan(Host, role=True):
 
     With `reverse` it is made of x[i] to the end; without `inclusive` x[i] itself is left out.
     Write a frozen dataclass with these three fields, the number `identity`, the ufunc `step` and
-    the derivatives. Scans are host steps today.
+    the derivatives. Scans are host steps: native code computes them in one order, which
+    `_native/rows/scan.h` states.
     """
 
     axis: int

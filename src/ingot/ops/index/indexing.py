@@ -18,18 +18,25 @@ from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bfloat16, float16, int32, is_integer
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.op import Change, Op, apply, carry_out
+from ingot.graph.op import Change, Op, apply
 from ingot.graph.roles import Host, Scatter
 from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, size_of
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import where
 from ingot.ops.elementwise.complex_numbers import conj
-from ingot.ops.internal.accumulate import accumulation, flat_positions, out_of_range, signed
+from ingot.ops.internal.accumulate import (
+    accumulated,
+    accumulation,
+    flat_positions,
+    out_of_range,
+    signed,
+)
 from ingot.ops.internal.adjoints import Broadcast, Reshape
 from ingot.ops.internal.indexed_elements import ElementsAt, checked, emitted_wrap
 from ingot.ops.shape.creation import arange, zeros
 from ingot.ops.shape.movement import broadcast_to, require_array, reshape, transpose
 from ingot.ops.shape.slicing import broadcast_batch, element, zeros_for_none
+from ingot.tuning import MIN_NATIVE_SCATTER, MIN_NATIVE_SCATTER_ROW
 
 __all__ = ["take"]
 
@@ -162,8 +169,10 @@ class _Updated(_Indexed, abstract=True):
 
     def evaluate(self, x: np.ndarray, updates: np.ndarray, *indices: np.ndarray) -> np.ndarray:
         order = self.axes + tuple(axis for axis in range(x.ndim) if axis not in self.axes)
-        table = x.transpose(order).copy()
-        carry_out(self.accumulation(table, updates, indices))
+        base = x.transpose(order)
+        rows, given = self.rows_of(base.shape, updates, indices)
+        table = accumulated(self.mode, _as_matrix(base, len(self.axes)), rows, given)
+        table = table.reshape(base.shape)
         in_order = order == tuple(range(x.ndim))
         return table if in_order else table.transpose(np.argsort(order))
 
@@ -176,13 +185,20 @@ class _Updated(_Indexed, abstract=True):
         self, x: np.ndarray, updates: np.ndarray, indices: tuple[np.ndarray, ...]
     ) -> Change:
         """What changes a contiguous array whose first axes are those that the indices belong to."""
-        lengths = x.shape[: len(self.axes)]
+        rows, given = self.rows_of(x.shape, updates, indices)
+        return accumulation(self.mode, _as_matrix(x, len(self.axes)), rows, given)
+
+    def rows_of(
+        self, shape: Shape, updates: np.ndarray, indices: tuple[np.ndarray, ...]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The row of each update, and the updates as a matrix, for an array of that shape whose
+        first axes are those that the indices belong to.
+        """
+        lengths = shape[: len(self.axes)]
         rows = flat_positions(indices, lengths)
         count = indices[0].ndim
         updates = np.moveaxis(updates, range(self.position, self.position + count), range(count))
-        width = size_of(x.shape[len(lengths) :])
-        table = x.reshape((size_of(lengths), width))
-        return accumulation(self.mode, table, rows, updates.reshape((len(rows), width)))
+        return rows, updates.reshape((len(rows), size_of(shape[len(lengths) :])))
 
     def vjp(
         self, cotangent: array, out: array, x: array, updates: array, *indices: array
@@ -260,10 +276,15 @@ class _Updated(_Indexed, abstract=True):
         return apply(Put((0, *self.shifted), self.mode), x, updates, *full)
 
 
+def _as_matrix(x: np.ndarray, count: int) -> np.ndarray:
+    """An array whose first `count` axes are rows."""
+    return x.reshape((size_of(x.shape[:count]), size_of(x.shape[count:])))
+
+
 class Put(_Updated, Host):
     """An update at indices, which are checked when it is evaluated."""
 
-    why_host = "it has no elements, or its sums of a half type are kept in float32"
+    why_host = "it has many updates, no elements, or sums of a half type, which are kept in float32"
 
     def expanded(
         self, build: Callable[..., Any], x: Any, updates: Any, *indices: Any
@@ -271,11 +292,25 @@ class Put(_Updated, Host):
         is_half = x.dtype in (float16, bfloat16)
         if size_of(x.shape) == 0 or (is_half and self.mode in ("add", "multiply")):
             return None
+        if _is_native(x, updates, size_of(indices[0].shape)):
+            return None
         slots = [
             checked(build, index, x.shape[axis])
             for axis, index in zip(self.axes, indices, strict=True)
         ]
         return build(CheckedPut(self.axes, self.mode), x, updates, *slots)
+
+
+def _is_native(x: Any, updates: Any, count: int) -> bool:
+    """Whether native code combines updates, as many as there are, into an array of a program sooner
+    than a loop nest.
+    """
+    base, given = size_of(x.shape), size_of(updates.shape)
+    if not all(type(number) is int for number in (base, given, count)):
+        return False
+    if given < max(MIN_NATIVE_SCATTER, count * MIN_NATIVE_SCATTER_ROW):
+        return False
+    return base <= given or isinstance(getattr(x, "op", None), Broadcast)
 
 
 class CheckedPut(_Updated, Scatter):

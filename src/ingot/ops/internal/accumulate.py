@@ -12,10 +12,13 @@ from operator import setitem
 
 import numpy as np
 
+from ingot._native import Dtype, flat_rows, scatter_rows
+from ingot.graph.dtype import from_numpy
 from ingot.graph.op import Change, carry_out
 
 __all__ = [
     "MODES",
+    "accumulated",
     "accumulation",
     "flat_positions",
     "out_of_range",
@@ -27,7 +30,6 @@ __all__ = [
 MODES = ("assign", "add", "multiply", "maximum", "minimum")
 
 _UFUNCS = {
-    "add": np.add,
     "multiply": np.multiply,
     "maximum": np.maximum,
     "minimum": np.minimum,
@@ -37,11 +39,12 @@ _ON_BOOL = {"add": "maximum", "multiply": "minimum"}
 
 def flat_positions(indices: Sequence[np.ndarray], lengths: Sequence[int]) -> np.ndarray:
     """The positions in a flattened array of shape `lengths` that the indices name."""
-    flat: np.ndarray | None = None
-    for index, length in zip(indices, lengths, strict=True):
-        position = wrapped(index, length)
-        flat = position if flat is None else flat * length + position
-    assert flat is not None, "a scatter has at least one index"
+    shape = np.broadcast_shapes(*[index.shape for index in indices])
+    flat: np.ndarray = np.empty(shape, np.int64)
+    for number, (index, length) in enumerate(zip(indices, lengths, strict=True)):
+        given = np.ascontiguousarray(np.broadcast_to(index, shape))
+        if not flat_rows(given, length, flat, number > 0):
+            raise out_of_range(index, length)
     return flat.reshape(-1)
 
 
@@ -86,20 +89,51 @@ def out_of_range(index: np.ndarray, length: int) -> IndexError:
 
 def accumulation(mode: str, out: np.ndarray, rows: np.ndarray, updates: np.ndarray) -> Change:
     """What combines each `updates[i]` into row `rows[i]` of `out`, which is contiguous."""
-    if mode == "assign":
-        if out.shape[1] == 1:  # NumPy is quicker with one axis
-            return setitem, out.reshape(-1), rows, updates.reshape(-1)
-        return setitem, out, rows, updates
     dtype = out.dtype
-    if dtype.kind == "b":
-        mode = _ON_BOOL.get(mode, mode)
-        return accumulation(mode, out.view(np.uint8), rows, updates.astype(np.uint8))
-    if dtype.itemsize == 2 and dtype.kind not in "iu":  # sums of half types are kept in float32
+    if _is_half(dtype) and mode != "assign":  # sums of half types are kept in float32
         wide = out.astype(np.float32)
         carry_out(accumulation(mode, wide, rows, updates.astype(np.float32)))
         return setitem, out, ..., wide.astype(dtype)
-    # One after the other, as kernels do it: the order shows in sums. ufunc.at has a quick loop for
-    # one axis only.
-    width = out.shape[1]
-    elements = rows if width == 1 else (rows[:, None] * width + np.arange(width)).reshape(-1)
-    return _UFUNCS[mode].at, out.reshape(-1), elements, updates.reshape(-1)
+    if dtype.kind == "c" and mode not in ("assign", "add"):
+        width = out.shape[1]
+        elements = (rows[:, None] * width + np.arange(width)).reshape(-1)
+        return _UFUNCS[mode].at, out.reshape(-1), elements, updates.reshape(-1)
+    kind, number, table, given = _native_form(mode, out, updates)
+    return scatter_rows, kind, number, table, rows, given, None
+
+
+def accumulated(mode: str, base: np.ndarray, rows: np.ndarray, updates: np.ndarray) -> np.ndarray:
+    """A contiguous copy of `base`, a matrix, with each `updates[i]` combined into row `rows[i]`."""
+    out: np.ndarray = np.empty(base.shape, base.dtype)
+    if (mode != "assign" and _is_half(base.dtype)) or base.dtype.kind == "c":
+        out[...] = base
+        carry_out(accumulation(mode, out, rows, updates))
+        return out
+    kind, number, table, given = _native_form(mode, out, updates)
+    scatter_rows(kind, number, table, rows, given, base.view(table.dtype))
+    return out
+
+
+def _is_half(dtype: np.dtype) -> bool:
+    return dtype.itemsize == 2 and dtype.kind not in "iu"
+
+
+def _native_form(
+    mode: str, out: np.ndarray, updates: np.ndarray
+) -> tuple[Dtype, int, np.ndarray, np.ndarray]:
+    """The dtype and number of the mode, the table and the updates as native code takes them: bits
+    that are assigned as integers, complex numbers as pairs.
+    """
+    dtype = out.dtype
+    if dtype.kind == "b":
+        mode = _ON_BOOL.get(mode, mode)
+        dtype = np.dtype(np.uint8)
+    elif _is_half(dtype):
+        dtype = np.dtype(np.uint16)
+    elif dtype.kind == "c":
+        dtype = out.real.dtype
+    if updates.strides[1] != updates.itemsize:
+        updates = np.ascontiguousarray(updates)
+    kind = from_numpy(dtype)
+    assert kind is not None
+    return kind, MODES.index(mode), out.view(dtype), updates.view(dtype)

@@ -17,7 +17,7 @@ from ingot.graph.shape import Shape, size_of
 from ingot.ops.internal.positions import IN_PROGRAMS
 from ingot.ops.shape.slicing import Slice
 
-__all__ = ["PartOfPartition", "part_of_partition", "selected"]
+__all__ = ["PartOfPartition", "axes_around", "part_of_partition", "selected"]
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,14 @@ def selected(
     out: np.ndarray = np.empty(shape, np.uint32 if positions else x.dtype)
     dtype = from_numpy(x.dtype)
     assert dtype is not None
-    lengths = size_of(x.shape[:axis]), size_of(x.shape[axis + 1 :])
-    rows = x.reshape((lengths[0], x.shape[axis], lengths[1]))
-    results = out.reshape((lengths[0], end - begin, lengths[1]))
-    select_rows(dtype, rows, kth, begin, positions, results)
+    results = axes_around(out, axis)
+    select_rows(dtype, axes_around(x, axis), kth, begin, positions, results)
     return out
+
+
+def axes_around(x: np.ndarray, axis: int) -> np.ndarray:
+    """The array with three axes, of which the middle one is `axis`."""
+    return x.reshape((size_of(x.shape[:axis]), x.shape[axis], size_of(x.shape[axis + 1 :])))
 
 
 def _by_numpy(

@@ -23,6 +23,7 @@ from ingot.ops.linalg.linear_systems import lapack_routine, solve_with
 from ingot.ops.linalg.matrices import (
     MatrixOp,
     by_matrix,
+    by_stack,
     cotangent_or_zeros,
     hermitian_part,
     in_own_precision,
@@ -56,7 +57,7 @@ class Cholesky(MatrixOp):
         prepare_blas()
         try:
             if not in_own_precision(x):
-                return np.linalg.cholesky(x, upper=self.upper)
+                return by_stack(deferred(np.linalg.cholesky, upper=self.upper), x)
             cholesky = deferred(scipy_linalg().cholesky, lower=not self.upper, check_finite=False)
             return by_matrix(cholesky, x)
         except np.linalg.LinAlgError:
@@ -117,7 +118,7 @@ class QR(MatrixOp):
         if in_own_precision(x):
             decompose = deferred(scipy_linalg().qr, mode="economic", check_finite=False)
             return by_matrix(decompose, x)
-        return tuple(np.linalg.qr(x))
+        return tuple(by_stack(lambda block: tuple(np.linalg.qr(block)), x))
 
     def vjp(
         self, cotangent: tuple[array | None, ...], out: tuple[array, ...], x: array

@@ -8,7 +8,7 @@ matrices are along symmetric matrices: a tangent counts by its symmetric part.
 from __future__ import annotations
 
 from functools import partial as deferred
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from ingot.ops.linalg.matrices import (
     MatrixOp,
     adjoint,
     by_matrix,
+    by_stack,
     cotangent_or_zeros,
     diagonal_matrix,
     differences_inverted,
@@ -62,7 +63,8 @@ class SymmetricEigen(MatrixOp):
         with raising("[linalg.eigh] did not converge."):
             if in_own_precision(x):
                 return by_matrix(_symmetric_solver(not self.lower), columns)
-            return tuple(np.linalg.eigh(columns, "U" if self.lower else "L"))
+            triangle: Literal["L", "U"] = "U" if self.lower else "L"
+            return by_stack(lambda block: tuple(np.linalg.eigh(block, triangle)), columns)
 
     def only_output(self, index: int) -> Op | None:
         return SymmetricEigenvalues(self.lower) if index == 0 else None
@@ -112,7 +114,8 @@ class SymmetricEigenvalues(MatrixOp):
         with raising("[linalg.eigvalsh] did not converge."):
             if in_own_precision(x):
                 return by_matrix(_symmetric_solver(self.lower, values_only=True), x)
-            return np.linalg.eigvalsh(x, "L" if self.lower else "U")
+            triangle: Literal["L", "U"] = "L" if self.lower else "U"
+            return by_stack(lambda block: np.linalg.eigvalsh(block, triangle), x)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         _, vectors = apply_multiple(SymmetricEigen(self.lower), x)
@@ -141,7 +144,7 @@ class Eigen(MatrixOp):
             if in_own_precision(x):
                 values, vectors = by_matrix(deferred(scipy_linalg().eig, check_finite=False), x)
             else:
-                values, vectors = np.linalg.eig(x)
+                values, vectors = by_stack(_eig_of_stack, x)
         return values.astype(np.complex64), vectors.astype(np.complex64)
 
     def only_output(self, index: int) -> Op | None:
@@ -174,6 +177,16 @@ class Eigen(MatrixOp):
         return diagonal(inner, 0, -2, -1), turned - vectors * lengths
 
 
+def _eig_of_stack(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    values, vectors = np.linalg.eig(x)
+    return values.astype(np.complex64), vectors.astype(np.complex64)
+
+
+def _eigvals_of_stack(x: np.ndarray) -> np.ndarray:
+    # blocks without complex values are real
+    return np.asarray(np.linalg.eigvals(x)).astype(np.complex64)
+
+
 class Eigenvalues(MatrixOp):
     """Complex eigenvalues of square matrices."""
 
@@ -187,7 +200,7 @@ class Eigenvalues(MatrixOp):
             if in_own_precision(x):
                 values = by_matrix(deferred(scipy_linalg().eigvals, check_finite=False), x)
             else:
-                values = np.linalg.eigvals(x)
+                values = by_stack(_eigvals_of_stack, x)
         return values.astype(np.complex64)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:

@@ -27,6 +27,7 @@ from ingot.ops.linalg.matrices import (
     MatrixOp,
     adjoint,
     by_matrix,
+    by_stack,
     in_own_precision,
     raising,
     require_square,
@@ -130,7 +131,7 @@ class Inverse(MatrixOp):
                     return _substituted(lower, x, unit)
                 return by_matrix(deferred(_triangular_inverse, lower), x)
             if not in_own_precision(x):
-                return np.linalg.inv(x)
+                return by_stack(np.linalg.inv, x)
             return by_matrix(deferred(_solution, "all"), x, unit)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
@@ -167,7 +168,7 @@ class Solve(Host):
             return np.moveaxis(solution.reshape(columns.shape), 0, -2)
         with raising(f"[solve] {_SINGULAR}."):
             if self.triangle == "all" and not in_own_precision(a):
-                return np.linalg.solve(a, b)
+                return by_stack(np.linalg.solve, a, b)
             if self.triangle != "all" and _many(a):
                 return _substituted(self.triangle == "lower", a, b)
             return by_matrix(deferred(_solution, self.triangle), a, b)

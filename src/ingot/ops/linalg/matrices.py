@@ -9,22 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from ingot import _native
 from ingot._native import Dtype, array
 from ingot.graph.dtype import complex64, float32, float64
 from ingot.graph.numerics.blocks import longest_axis
+from ingot.graph.numerics.parallel import each_in_parallel
 from ingot.graph.op import apply
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.roles import Host
-from ingot.graph.shape import shape_text
+from ingot.graph.shape import shape_text, size_of
 from ingot.ops.elementwise.comparison import where
 from ingot.ops.elementwise.complex_numbers import conj
 from ingot.ops.shape.creation import zeros
 from ingot.ops.shape.diagonals import diagonal, eye, tril
 from ingot.ops.shape.movement import matrix_transpose, require_array
+from ingot.tuning import MIN_MATRIX_THREAD_ELEMENTS
 
 __all__ = [
     "BY_LAPACK",
@@ -33,6 +37,7 @@ __all__ = [
     "MatrixOp",
     "adjoint",
     "by_matrix",
+    "by_stack",
     "cotangent_or_zeros",
     "diagonal_matrix",
     "differences_inverted",
@@ -119,6 +124,30 @@ def by_matrix(function: Callable[..., Any], *stacks: np.ndarray) -> Any:
     if not isinstance(results[0], tuple):
         return _stacked(results, batch)
     return tuple(_stacked(column, batch) for column in zip(*results, strict=True))
+
+
+def by_stack(function: Callable[..., Any], *stacks: np.ndarray) -> Any:
+    """What NumPy's function gives for stacks of small matrices, in blocks on all threads.
+
+    It returns an array or a tuple of arrays, whose first axes are those of the stacks.
+    """
+    batch = stacks[0].shape[:-2]
+    count = size_of(batch)
+    threads = min(_native.get_num_threads(), count)
+    if threads <= 1 or stacks[0].size < MIN_MATRIX_THREAD_ELEMENTS:
+        return function(*stacks)
+    flat = [stack.reshape((count, *stack.shape[-2:])) for stack in stacks]
+    ends = [count * number // threads for number in range(threads + 1)]
+    blocks = [[stack[begin:end] for stack in flat] for begin, end in pairwise(ends)]
+    results = each_in_parallel(lambda block: function(*block), blocks)
+    if not isinstance(results[0], tuple):
+        return _joined(results, batch)
+    return tuple(_joined(column, batch) for column in zip(*results, strict=True))
+
+
+def _joined(results: Any, batch: tuple[int, ...]) -> np.ndarray:
+    whole = np.concatenate(results)
+    return whole.reshape((*batch, *whole.shape[1:]))
 
 
 def _stacked(results: Any, batch: tuple[int, ...]) -> np.ndarray:

@@ -27,6 +27,7 @@ from ingot.ops.linalg.matrices import (
     MatrixOp,
     adjoint,
     by_matrix,
+    by_stack,
     cotangent_or_zeros,
     diagonal_matrix,
     differences_inverted,
@@ -55,7 +56,8 @@ def _decomposed(x: np.ndarray, full: bool) -> Any:
             decompose = deferred(scipy_linalg().svd, full_matrices=full, check_finite=False)
             right, values, left = by_matrix(decompose, columns)
         else:
-            right, values, left = np.linalg.svd(columns, full_matrices=full)
+            decompose = deferred(np.linalg.svd, full_matrices=full)
+            right, values, left = by_stack(lambda block: tuple(decompose(block)), columns)
     return np.swapaxes(left, -1, -2), values, np.swapaxes(right, -1, -2)
 
 
@@ -194,7 +196,7 @@ class SingularValues(MatrixOp):
         with raising(_FAILURE):
             if in_own_precision(x):
                 return by_matrix(deferred(scipy_linalg().svdvals, check_finite=False), x)
-            return np.linalg.svd(x, compute_uv=False)
+            return by_stack(deferred(np.linalg.svd, compute_uv=False), x)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         left, _, right = apply_multiple(_REDUCED, x)

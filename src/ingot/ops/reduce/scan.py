@@ -13,11 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ingot._native import Dtype, array, wrap
+from ingot._native import Dtype, array, scan_rows, wrap
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import bool_, float32, int32, is_inexact
+from ingot.graph.dtype import bool_, float32, from_numpy, int32, is_inexact
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.numerics.blocks import longest_axis
 from ingot.graph.op import apply
 from ingot.graph.roles import Host, Scan
 from ingot.graph.shape import Shape, normalize_axis
@@ -25,12 +24,12 @@ from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import where
 from ingot.ops.elementwise.complex_numbers import conj
 from ingot.ops.elementwise.exponential import exp
+from ingot.ops.internal.selection import axes_around
 from ingot.ops.internal.summation import work_dtype
 from ingot.ops.reduce.axes import as_int, flattened
 from ingot.ops.shape.creation import zeros
 from ingot.ops.shape.movement import require_array
 from ingot.ops.shape.slicing import Slice, SliceUpdate, broadcast_batch
-from ingot.tuning import MIN_SCANNED_ROWS
 
 __all__ = [
     "cummax",
@@ -43,7 +42,8 @@ __all__ = [
     "logcumsumexp",
 ]
 
-_LONG = 1024  # running sums of more numbers are kept in double precision
+# The functions of native scans, by number.
+KINDS = (np.add, np.multiply, np.maximum, np.minimum, np.logaddexp)
 
 _HOST_STEP = "each element needs the one before it"
 
@@ -131,50 +131,29 @@ class _Cumulative(Scan, abstract=True):
     # (out, previous, x) -> the derivatives of out[i] by out[i-1] and by x[i], if inclusive
     partials: ClassVar[Callable[..., tuple[array, array]]]
 
-    def block_axis(self, x: np.ndarray) -> int | None:
-        return longest_axis(x.shape, self.axis)
-
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         if x.size == 0:
             return x
-        out = np.empty(x.shape, x.dtype)
-        source, target = np.moveaxis(x, self.axis, -1), np.moveaxis(out, self.axis, -1)
-        if self.reverse:
-            source, target = source[..., ::-1], target[..., ::-1]
+        work = work_dtype(x.dtype)
+        rows = axes_around(x.astype(work, copy=False), self.axis)
+        out: np.ndarray = np.empty(rows.shape, work)
+        source, target = (each[:, ::-1] if self.reverse else each for each in (rows, out))
         if not self.inclusive:
-            target[..., 0] = self.start(x.dtype)
-            source, target = source[..., :-1], target[..., 1:]
-        steps = source.shape[-1]
-        if (
-            steps
-            and source.size // steps >= MIN_SCANNED_ROWS
-            and abs(x.strides[self.axis]) > x.itemsize
-        ):
-            self.accumulate_rows(np.moveaxis(source, -1, 0), np.moveaxis(target, -1, 0))
-        elif steps:
+            target[:, 0] = self.start(x.dtype)
+            source, target = source[:, :-1], target[:, 1:]
+        if not self.scanned(source, target):
             target[...] = self.accumulate(source)
-        return out
+        return out.reshape(x.shape).astype(x.dtype, copy=False)
+
+    def scanned(self, source: np.ndarray, target: np.ndarray) -> bool:
+        """Whether native code has filled the target with the scan along the middle axis."""
+        dtype = from_numpy(source.dtype)
+        assert dtype is not None
+        return scan_rows(dtype, KINDS.index(self.step), source, target)
 
     def accumulate(self, source: np.ndarray) -> np.ndarray:
-        """The scan along the last axis, in the working dtype."""
-        return self.step.accumulate(source.astype(self.working(source), copy=False), -1)
-
-    def accumulate_rows(self, source: np.ndarray, target: np.ndarray) -> None:
-        """The scan along the first axis, whole rows at once: quicker where rows are contiguous."""
-        dtype = self.working(np.moveaxis(source, 0, -1))
-        running = source[0].astype(dtype)
-        target[0] = running
-        for row, position in zip(source[1:], target[1:], strict=True):
-            running = self.combine(running, row.astype(dtype, copy=False))
-            position[...] = running
-
-    def combine(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """One step of many independent scans."""
-        return self.step(a, b)
-
-    def working(self, source: np.ndarray) -> np.dtype:
-        """The dtype to work in."""
-        return work_dtype(source.dtype)
+        """The scan along the middle axis of elements that native code does not take."""
+        return self.step.accumulate(source, 1)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
         if not is_inexact(x.dtype):
@@ -207,10 +186,12 @@ class CumSum(_Cumulative):
     identity = 0
     step = np.add
 
-    def working(self, source: np.ndarray) -> np.dtype:
-        dtype = work_dtype(source.dtype)
-        long = dtype.kind in "fc" and source.shape[-1] > _LONG
-        return np.promote_types(dtype, np.float64) if long else dtype
+    def scanned(self, source: np.ndarray, target: np.ndarray) -> bool:
+        if source.dtype.kind != "c":
+            return super().scanned(source, target)
+        # Parts of complex numbers add up each by themselves.
+        parts = [getattr(each, part) for part in ("real", "imag") for each in (source, target)]
+        return super().scanned(*parts[:2]) and super().scanned(*parts[2:])
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
         if not is_inexact(x.dtype):
@@ -264,18 +245,13 @@ class LogCumSumExp(_Cumulative):
         return self.identity  # also of complex numbers: its exponential is 0
 
     def accumulate(self, source: np.ndarray) -> np.ndarray:
-        if source.dtype.kind != "c":
-            return super().accumulate(source)
         # For complex numbers NumPy has no logaddexp: each round doubles what an element has seen.
         out = source.copy()
         reach = 1
-        while reach < out.shape[-1]:
-            out[..., reach:] = _complex_logaddexp(out[..., reach:], out[..., :-reach])
+        while reach < out.shape[1]:
+            out[:, reach:] = _complex_logaddexp(out[:, reach:], out[:, :-reach])
             reach *= 2
         return out
-
-    def combine(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return _complex_logaddexp(a, b) if a.dtype.kind == "c" else np.logaddexp(a, b)
 
     def partials(self, out: array, previous: array, x: array) -> tuple[array, array]:
         # As long as all elements are -inf nothing has a share in the sum.

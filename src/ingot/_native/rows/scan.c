@@ -1,0 +1,159 @@
+/* Scans: how rows, chunks of long rows, and columns are shared among threads. */
+#include "native.h" /* first: it includes Python's header, which must come before those of the system */
+
+#include "rows/scan.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "memory/allocator.h"
+#include "rows/scan_kernels.h"
+#include "threads/pool.h"
+#include "tuning.h"
+
+static inline int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+typedef struct {
+    const ingot_scan *scan;
+    const ingot_scan_kernel *kernel;
+    int64_t tiles; /* of columns, in each matrix */
+    /* Of long rows, in groups of TOGETHER chunks: */
+    int64_t groups;     /* of each row */
+    atomic_llong next;  /* group that no thread has taken yet */
+    char *carries;      /* for each group what all elements before it give */
+    atomic_char *known; /* whether that is there */
+} Job;
+
+static const char *row_of(const ingot_rows *rows, int64_t behind, int64_t row) {
+    return rows->data + row / behind * rows->strides[0] + row % behind * rows->strides[2];
+}
+
+/* ---- rows of one chunk at most ---- */
+
+static void scan_rows(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const Job *job = context;
+    const ingot_scan *s = job->scan;
+    int64_t in = s->elements.strides[1], out = s->results.strides[1];
+    int64_t last = smaller(end * TOGETHER, s->before * s->behind);
+    for (int64_t row = begin * TOGETHER; row < last;) {
+        char values[TOGETHER * MAX_VALUE], *to[TOGETHER];
+        const char *from[TOGETHER];
+        int64_t together = smaller(TOGETHER, last - row);
+        job->kernel->start(values, TOGETHER);
+        for (int64_t i = 0; i < together; i++) {
+            from[i] = row_of(&s->elements, s->behind, row + i);
+            to[i] = (char *)row_of(&s->results, s->behind, row + i);
+        }
+        if (together == TOGETHER)
+            job->kernel->segments(from, to, in, out, s->length, values);
+        else
+            for (int64_t i = 0; i < together; i++)
+                job->kernel->segment(from[i], to[i], in, out, s->length, values + i * job->kernel->value_size);
+        row += together;
+    }
+}
+
+/* ---- long rows ---- */
+
+/* The results of each chunk of a group, or, with `to`, its scan from the values on. */
+static void scan_group(const Job *job, const char *const *from, char *const *to, int64_t first, void *values) {
+    const ingot_scan *s = job->scan;
+    int64_t in = s->elements.strides[1], out = s->results.strides[1];
+    if (first + TOGETHER * SCAN_CHUNK <= s->length) {
+        job->kernel->segments(from, to, in, out, SCAN_CHUNK, values);
+        return;
+    }
+    for (int64_t i = 0; i < TOGETHER && first + i * SCAN_CHUNK < s->length; i++) {
+        int64_t count = smaller(SCAN_CHUNK, s->length - first - i * SCAN_CHUNK);
+        job->kernel->segment(from[i], to == NULL ? NULL : to[i], in, out, count, (char *)values + i * job->kernel->value_size);
+    }
+}
+
+/* Takes groups of chunks in their order. Whoever has one gets the results of its chunks, waits for what all before it give,
+ * hands on what they give together, and goes through its elements again, which are in the cache. */
+static void scan_chunks(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    Job *job = context;
+    const ingot_scan *s = job->scan;
+    int64_t size = job->kernel->value_size, total = s->before * s->behind * job->groups, number;
+    for (int64_t worker = begin; worker < end; worker++)
+        while ((number = atomic_fetch_add(&job->next, 1)) < total) {
+            int64_t row = number / job->groups, group = number % job->groups, first = group * TOGETHER * SCAN_CHUNK;
+            char own[TOGETHER * MAX_VALUE], starts[(TOGETHER + 1) * MAX_VALUE], *to[TOGETHER];
+            const char *from[TOGETHER];
+            for (int64_t i = 0; i < TOGETHER; i++) {
+                int64_t at = first + i * SCAN_CHUNK;
+                from[i] = row_of(&s->elements, s->behind, row) + at * s->elements.strides[1];
+                to[i] = (char *)row_of(&s->results, s->behind, row) + at * s->results.strides[1];
+            }
+            job->kernel->start(own, TOGETHER);
+            job->kernel->start(starts, 1);
+            scan_group(job, from, NULL, first, own);
+            if (group > 0) {
+                while (!atomic_load_explicit(&job->known[number], memory_order_acquire))
+                    sched_yield();
+                memcpy(starts, job->carries + number * size, (size_t)size);
+            }
+            for (int64_t i = 0; i < TOGETHER; i++) {
+                memcpy(starts + (i + 1) * size, starts + i * size, (size_t)size);
+                job->kernel->follow(starts + (i + 1) * size, own + i * size);
+            }
+            if (group + 1 < job->groups) {
+                memcpy(job->carries + (number + 1) * size, starts + TOGETHER * size, (size_t)size);
+                atomic_store_explicit(&job->known[number + 1], 1, memory_order_release);
+            }
+            scan_group(job, from, to, first, starts);
+        }
+}
+
+static bool scan_long_rows(Job *job) {
+    const ingot_scan *s = job->scan;
+    job->groups = (s->length + TOGETHER * SCAN_CHUNK - 1) / (TOGETHER * SCAN_CHUNK);
+    size_t count = (size_t)(s->before * s->behind * job->groups) + 1, size = count * (size_t)(job->kernel->value_size + 1);
+    job->carries = ingot_allocate(size);
+    if (job->carries == NULL)
+        return false;
+    job->known = (atomic_char *)(job->carries + count * (size_t)job->kernel->value_size);
+    memset((void *)job->known, 0, count);
+    atomic_init(&job->next, 0);
+    ingot_parallel_for(scan_chunks, job, ingot_num_threads(), 1);
+    ingot_release(job->carries, size);
+    return true;
+}
+
+/* ---- columns ---- */
+
+static void scan_columns(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const Job *job = context;
+    const ingot_scan *s = job->scan;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t first = i / job->tiles * s->behind + i % job->tiles * COLUMNS;
+        int64_t width = smaller(COLUMNS, s->behind - i % job->tiles * COLUMNS);
+        job->kernel->columns(row_of(&s->elements, s->behind, first), (char *)row_of(&s->results, s->behind, first),
+                             s->elements.strides[1], s->results.strides[1], s->length, width);
+    }
+}
+
+bool ingot_can_scan(ingot_scan_kind kind, int dtype) {
+    return ingot_find_scan(kind, dtype) != NULL;
+}
+
+bool ingot_scan_rows(const ingot_scan *s) {
+    Job job = {.scan = s, .kernel = ingot_find_scan(s->kind, s->dtype)};
+    int64_t rows = s->before * s->behind, itemsize = dtype_table[s->dtype]->itemsize;
+    if (s->behind >= MIN_SCANNED_COLUMNS && s->elements.strides[2] == itemsize && s->results.strides[2] == itemsize) {
+        int64_t grain = SCAN_GRAIN / (s->length * smaller(s->behind, COLUMNS)) + 1;
+        job.tiles = (s->behind + COLUMNS - 1) / COLUMNS;
+        ingot_parallel_for(scan_columns, &job, s->before * job.tiles, grain);
+        return true;
+    }
+    if (s->length > SCAN_CHUNK)
+        return scan_long_rows(&job);
+    ingot_parallel_for(scan_rows, &job, (rows + TOGETHER - 1) / TOGETHER, SCAN_GRAIN / (s->length * TOGETHER) + 1);
+    return true;
+}

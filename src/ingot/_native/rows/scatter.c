@@ -1,0 +1,263 @@
+/* Scatters into ranges of rows. */
+#include "native.h" /* first: it includes Python's header, which must come before those of the system */
+
+#include "rows/scatter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "rows/extremes.h"
+#include "search/vectors.h"
+#include "threads/pool.h"
+#include "tuning.h"
+
+#ifdef AVX512
+#include <immintrin.h>
+#endif
+
+enum {
+    LIST = 2048,    /* updates that are looked through at a time */
+    SAMPLED = 1024, /* indices of which the bounds of ranges are estimated */
+    MAX_RANGES = 256,
+    AHEAD = 12,           /* updates that are asked for before they are needed */
+    MAX_PREFETCHED = 512, /* bytes of each of them */
+};
+
+/* Rows do not follow each other, so the processor does not foresee them. */
+static inline void prefetch(const char *row, int64_t nbytes) {
+    for (int64_t at = 0; at < nbytes && at < MAX_PREFETCHED; at += 64)
+        __builtin_prefetch(row + at);
+}
+
+#define EACH(combined)                                                           \
+    do {                                                                         \
+        if (width == 1) {                                                        \
+            for (int64_t n = 0; n < count; n++) {                                \
+                TYPE *to = out + rows[list[n]];                                  \
+                TYPE old = *to, new;                                             \
+                memcpy(&new, updates + list[n] * stride, sizeof new);            \
+                *to = (TYPE)(combined);                                          \
+            }                                                                    \
+            return;                                                              \
+        }                                                                        \
+        for (int64_t n = 0; n < count; n++) {                                    \
+            if (n + AHEAD < count) {                                             \
+                int64_t nbytes = width * (int64_t)sizeof(TYPE);                  \
+                prefetch(updates + list[n + AHEAD] * stride, nbytes);            \
+                prefetch((char *)(out + rows[list[n + AHEAD]] * width), nbytes); \
+            }                                                                    \
+            TYPE *restrict to = out + rows[list[n]] * width;                     \
+            const char *restrict from = updates + list[n] * stride;              \
+            for (int64_t i = 0; i < width; i++) {                                \
+                TYPE old = to[i], new;                                           \
+                memcpy(&new, from + i * (int64_t)sizeof new, sizeof new);        \
+                to[i] = (TYPE)(combined);                                        \
+            }                                                                    \
+        }                                                                        \
+        return;                                                                  \
+    } while (0)
+
+/* For each type: `count` updates, whose numbers are in a list, combined one after the other. Integers wrap around, so they are
+ * added and multiplied without sign. */
+#define DEFINE(NAME, ELEMENT, UNSIGNED, MAXIMUM, MINIMUM)                                                           \
+    FOR_EACH_MACHINE                                                                                                \
+    static void NAME(ingot_scatter_mode mode, void *table, int64_t width, const int64_t *rows, const char *updates, \
+                     int64_t stride, const int64_t *list, int64_t count) {                                          \
+        typedef ELEMENT TYPE;                                                                                       \
+        TYPE *out = table;                                                                                          \
+        switch (mode) {                                                                                             \
+        case SCATTER_ASSIGN:                                                                                        \
+            EACH(((void)old, new));                                                                                 \
+        case SCATTER_ADD:                                                                                           \
+            EACH((UNSIGNED)old + (UNSIGNED)new);                                                                    \
+        case SCATTER_MULTIPLY:                                                                                      \
+            EACH((UNSIGNED)old * (UNSIGNED)new);                                                                    \
+        case SCATTER_MAXIMUM:                                                                                       \
+            EACH(MAXIMUM(old, new));                                                                                \
+        default:                                                                                                    \
+            EACH(MINIMUM(old, new));                                                                                \
+        }                                                                                                           \
+    }
+
+DEFINE(scatter_uint8, uint8_t, uint32_t, LARGER, SMALLER)
+DEFINE(scatter_uint16, uint16_t, uint32_t, LARGER, SMALLER)
+DEFINE(scatter_uint32, uint32_t, uint32_t, LARGER, SMALLER)
+DEFINE(scatter_uint64, uint64_t, uint64_t, LARGER, SMALLER)
+DEFINE(scatter_int8, int8_t, uint32_t, LARGER, SMALLER)
+DEFINE(scatter_int16, int16_t, uint32_t, LARGER, SMALLER)
+DEFINE(scatter_int32, int32_t, uint32_t, LARGER, SMALLER)
+DEFINE(scatter_int64, int64_t, uint64_t, LARGER, SMALLER)
+DEFINE(scatter_float, float, float, larger_float, smaller_float)
+DEFINE(scatter_double, double, double, larger_double, smaller_double)
+
+typedef void (*Combine)(ingot_scatter_mode mode, void *table, int64_t width, const int64_t *rows, const char *updates,
+                        int64_t stride, const int64_t *list, int64_t count);
+
+static Combine combine_for(int dtype) {
+    switch (dtype) {
+    case BOOL:
+    case UINT8:
+        return scatter_uint8;
+    case UINT16:
+        return scatter_uint16;
+    case UINT32:
+        return scatter_uint32;
+    case UINT64:
+        return scatter_uint64;
+    case INT8:
+        return scatter_int8;
+    case INT16:
+        return scatter_int16;
+    case INT32:
+        return scatter_int32;
+    case INT64:
+        return scatter_int64;
+    case FLOAT32:
+        return scatter_float;
+    default:
+        return scatter_double;
+    }
+}
+
+typedef struct {
+    const ingot_scatter *scatter;
+    Combine combine;
+    int64_t bounds[MAX_RANGES + 1]; /* of ranges of rows */
+} Job;
+
+/* Fills `count` elements with one. */
+static void fill(char *to, const char *element, int64_t itemsize, int64_t count) {
+    int64_t done = 1;
+    if (count == 0)
+        return;
+    memcpy(to, element, (size_t)itemsize);
+    for (; done < count; done += done < count - done ? done : count - done)
+        memcpy(to + done * itemsize, to, (size_t)((done < count - done ? done : count - done) * itemsize));
+}
+
+static void copy_rows(const ingot_scatter *s, int64_t begin, int64_t end) {
+    int64_t row = s->width * s->itemsize, down = s->base_strides[0], along = s->base_strides[1];
+    if (along == s->itemsize && down == row) {
+        memcpy(s->out + begin * row, s->base + begin * row, (size_t)((end - begin) * row));
+        return;
+    }
+    bool is_zero = along == 0 && down == 0;
+    for (int64_t i = 0; is_zero && i < s->itemsize; i++)
+        is_zero = s->base[i] == 0;
+    if (is_zero) {
+        memset(s->out + begin * row, 0, (size_t)((end - begin) * row));
+        return;
+    }
+    for (int64_t i = begin; i < end; i++) {
+        char *to = s->out + i * row;
+        const char *from = s->base + i * down;
+        if (along == s->itemsize)
+            memcpy(to, from, (size_t)row);
+        else if (along == 0)
+            fill(to, from, s->itemsize, s->width);
+        else
+            for (int64_t j = 0; j < s->width; j++)
+                memcpy(to + j * s->itemsize, from + j * along, (size_t)s->itemsize);
+    }
+}
+
+/* The numbers of the updates from `begin` on whose rows are in the range; the list has room for a vector more. */
+static int64_t updates_of_plain(const int64_t *rows, int64_t begin, int64_t end, int64_t low, int64_t high, int64_t *list) {
+    int64_t found = 0;
+    for (int64_t i = begin; i < end; i++) {
+        list[found] = i;
+        found += (rows[i] >= low) & (rows[i] < high);
+    }
+    return found;
+}
+
+#ifdef AVX512
+AVX512 static int64_t updates_of_avx512(const int64_t *rows, int64_t begin, int64_t end, int64_t low, int64_t high,
+                                        int64_t *list) {
+    __m512i first = _mm512_set1_epi64(low), length = _mm512_set1_epi64(high - low), step = _mm512_set1_epi64(8);
+    __m512i number = _mm512_add_epi64(_mm512_set1_epi64(begin), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
+    int64_t found = 0;
+    for (int64_t i = begin; i < end; i += 8, number = _mm512_add_epi64(number, step)) {
+        __mmask8 here = (__mmask8)(end - i >= 8 ? 0xFF : (1 << (end - i)) - 1);
+        __m512i distance = _mm512_sub_epi64(_mm512_maskz_loadu_epi64(here, rows + i), first);
+        __mmask8 mine = _mm512_mask_cmplt_epu64_mask(here, distance, length);
+        _mm512_storeu_si512(list + found, _mm512_maskz_compress_epi64(mine, number));
+        found += __builtin_popcount(mine);
+    }
+    return found;
+}
+#endif
+
+static int64_t updates_of(const int64_t *rows, int64_t begin, int64_t end, int64_t low, int64_t high, int64_t *list) {
+#ifdef AVX512
+    if (ingot_has_avx512())
+        return updates_of_avx512(rows, begin, end, low, high, list);
+#endif
+    return updates_of_plain(rows, begin, end, low, high, list);
+}
+
+static void work(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const Job *job = context;
+    const ingot_scatter *s = job->scatter;
+    int64_t list[LIST + 8], low = job->bounds[begin], high = job->bounds[end];
+    if (s->base != NULL)
+        copy_rows(s, low, high);
+    for (int64_t i = 0; i < s->update_count && low < high; i += LIST) {
+        int64_t last = i + LIST < s->update_count ? i + LIST : s->update_count;
+        int64_t found = updates_of(s->rows, i, last, low, high, list);
+        job->combine(s->mode, s->out, s->width, s->rows, s->updates, s->update_stride, list, found);
+    }
+}
+
+static int by_number(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Ranges of rows that take about the same time: updates are counted in a sample, and so are rows if they are copied. */
+static void find_bounds(Job *job, int64_t ranges) {
+    const ingot_scatter *s = job->scatter;
+    int64_t sample[SAMPLED], size = s->update_count < SAMPLED ? s->update_count : SAMPLED, at = 0;
+    for (int64_t i = 0; i < size; i++)
+        sample[i] = s->rows[i * s->update_count / size];
+    qsort(sample, (size_t)size, sizeof *sample, by_number);
+    double of_copies = s->base == NULL ? 0 : (double)s->row_count, of_updates = 2 * (double)s->update_count;
+    job->bounds[0] = 0;
+    for (int64_t range = 1; range < ranges; range++) {
+        double wanted = (of_copies + of_updates) * (double)range / (double)ranges;
+        int64_t low = job->bounds[range - 1], high = s->row_count;
+        while (low < high) { /* the first row before which there is enough work */
+            int64_t row = low + (high - low) / 2;
+            at = 0;
+            for (int64_t a = 0, b = size; a < b;) {
+                int64_t middle = a + (b - a) / 2;
+                if (sample[middle] < row)
+                    at = a = middle + 1;
+                else
+                    b = middle;
+            }
+            double before =
+                of_copies * (double)row / (double)s->row_count + of_updates * (double)at / (double)(size > 0 ? size : 1);
+            if (before < wanted)
+                low = row + 1;
+            else
+                high = row;
+        }
+        job->bounds[range] = low;
+    }
+    job->bounds[ranges] = s->row_count;
+}
+
+void ingot_scatter_rows(const ingot_scatter *s) {
+    Job job = {.scatter = s, .combine = combine_for(s->dtype)};
+    int64_t elements = s->update_count * s->width + (s->base == NULL ? 0 : s->row_count * s->width);
+    int64_t ranges = ingot_num_threads() == 1 || elements < 2 * SCATTER_GRAIN ? 1 : elements / SCATTER_GRAIN;
+    /* all threads go through the updates at the same time, which are then in a cache that they share */
+    int64_t most = ingot_num_threads();
+    ranges = ranges < most ? ranges : most;
+    ranges = ranges < MAX_RANGES ? ranges : MAX_RANGES;
+    ranges = ranges < s->row_count ? ranges : s->row_count;
+    find_bounds(&job, ranges);
+    ingot_parallel_for(work, &job, ranges, 1);
+}
