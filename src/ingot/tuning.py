@@ -33,6 +33,13 @@ MIN_THREAD_WORK = 1 << 14
 # Below it, NumPy's own call is made, too, which takes less time to prepare. matmul_small,
 # matmul_odd.
 MIN_PRODUCT_THREAD_WORK = 1 << 18
+# Multiplications of attention of few queries that are worth another thread: as many take some 20 us
+# of one core. No benchmark.
+MIN_PARALLEL_ATTENTION = 1 << 18
+# Keys that one iteration of its parallel loop goes through. Fewer cost more to combine, more leave
+# threads without work where there are few heads: 512 keys of 64 floats, with their values, are
+# 256 KiB. No benchmark.
+ATTENTION_SPLIT = 512
 # Elements of the longer side of one thread's block of a result from which on it is cut once more,
 # for the reason of CHUNKS_PER_THREAD; shorter ones lose more of what BLAS packs. matmul_float32.
 PRODUCT_SPLIT_SIDE = 1024
@@ -442,4 +449,6 @@ NATIVE = (
     "MIN_SCANNED_COLUMNS",
     "SCATTER_GRAIN",
     "SELECTION_GRAIN",
+    "MIN_PARALLEL_ATTENTION",
+    "ATTENTION_SPLIT",
 )

@@ -48,6 +48,7 @@ PyMODINIT_FUNC PyInit__native(void) {
         ingot_add_list_search,  ingot_add_product,   ingot_add_ordered_sum, ingot_add_machine_code,
         ingot_add_use_counter,  ingot_add_checked,   ingot_add_rows,        ingot_add_dispatch,
         ingot_add_size_code,    ingot_add_instance,  ingot_add_shape_table, ingot_add_program_template,
+        ingot_add_attention,
     };
     if (PyArray_ImportNumPyAPI() < 0)
         return NULL;

@@ -8,7 +8,10 @@ The policy, in the order in which it is asked; a graph that fails a rule runs op
     two ops or more, and the results of at least MIN_FUSED_NODE_ELEMENTS have together as many for
     each op. Views do not count as results, compiled functions and their outputs not as ops.
 3.  **It is a graph that fusion is for**: at most MAX_FUSED_NODES nodes, and two or more of them
-    elementwise or reductions, because nothing else is fused (`may_fuse`).
+    elementwise or reductions, because nothing else is fused, and at least as many as ops that are
+    programs by themselves (`may_fuse`). A step of a decoder is mostly such: products, norms and
+    attention, with a cache that is longer each time. They run without Python one by one, while a
+    program of all of them would be made for each length.
 4.  **A structure that has a program is run by it.** A structure is ops, shapes, dtypes, and who
     takes what. Where only numbers (lengths, parameters of ops) differ from MIN_SYMBOLIC_EXAMPLES
     others, one symbolic program is made for all, if these are run as often as those of a family.
@@ -32,7 +35,7 @@ from collections.abc import Sequence
 
 from ingot._native import Node
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.roles import Map, Reduce
+from ingot.graph.roles import Map, Reduce, Tiled
 from ingot.tuning import (
     MAX_FUSED_NODES,
     MAX_TRIAL_PROGRAMS,
@@ -62,7 +65,8 @@ def may_fuse(nodes: Sequence[Node]) -> bool:
     """Rule 3: whether fusion has anything to win, and an end."""
     if len(nodes) > MAX_FUSED_NODES:
         return False
-    return sum(isinstance(node.op, (Map, Reduce)) for node in nodes) >= 2
+    fused = sum(isinstance(node.op, (Map, Reduce)) for node in nodes)
+    return fused >= 2 and fused >= sum(isinstance(node.op, Tiled) for node in nodes)
 
 
 def pays(nbytes: int, node_count: int, seen: int, family: Family) -> bool:

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ingot._native import Dtype, array
+from ingot._native import Dtype, array, attention_step
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.libraries import prepare_blas
 from ingot.graph.roles import Composite
 from ingot.graph.shape import Shape
-from ingot.ops.attention.blocks import Masking
+from ingot.ops.attention.blocks import Masking, attend
 from ingot.ops.attention.rules import composed_attention
 
 __all__ = ["AttentionStep"]
@@ -22,7 +21,7 @@ __all__ = ["AttentionStep"]
 
 @dataclass(frozen=True)
 class AttentionStep(Composite):
-    """Attention, evaluated by NumPy for all heads at once. A mask and sinks may follow values."""
+    """Attention by native code. A mask and sinks may follow values."""
 
     scale: float
     causal: bool
@@ -46,42 +45,29 @@ class AttentionStep(Composite):
 
     def evaluate(self, *values: np.ndarray) -> np.ndarray:
         q, k, v, *extras = values
-        return _attend(q, k, v, self.scale, Masking(self.causal, *self._extras(extras)))
+        masking = Masking(self.causal, *self._extras(extras))
+        if k.shape[2] == 0:
+            return np.zeros((*q.shape[:-1], v.shape[-1]), q.dtype)
+        if q.dtype == np.float64:
+            return attend(q, k, v, self.scale, masking)[0]
+        return _attend(q, k, v, self.scale, masking).astype(q.dtype, copy=False)
 
 
 def _attend(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, masking: Masking
 ) -> np.ndarray:
-    """Sums of values, weighted by shares of scores: a product for all heads that share keys."""
-    prepare_blas()
-    batch, heads, queries, _ = q.shape
-    shared, keys = k.shape[1:3]
-    if keys == 0:
-        return np.zeros((*q.shape[:-1], v.shape[-1]), q.dtype)
-    grouped = (_in_float32(q) * scale).reshape(
-        batch, shared, heads // shared * queries, q.shape[-1]
-    )
-    scores = (grouped @ _in_float32(k).swapaxes(-1, -2)).reshape(batch, heads, queries, keys)
-    lowest = np.finfo(scores.dtype).min
-    if masking.causal and queries > 1:
-        hidden = np.arange(keys - queries, keys)[:, None] < np.arange(keys)
-        scores[..., hidden] = lowest
-    if masking.mask is not None and masking.mask.dtype == bool:
-        scores[np.broadcast_to(~masking.mask, scores.shape)] = lowest
-    elif masking.mask is not None:
-        scores += masking.mask
-    largest = scores.max(-1, keepdims=True)
-    sinks = None if masking.sinks is None else _in_float32(masking.sinks)[..., None, None]
+    """Attention in float32 by native code, which reads keys and values where they lie."""
+    mask, sinks = masking.mask, masking.sinks
+    if mask is not None:
+        mask = mask if mask.dtype == bool else mask.astype(np.float32, copy=False)
+        mask = np.broadcast_to(mask, (*q.shape[:3], k.shape[2]))
     if sinks is not None:
-        largest = np.maximum(largest, sinks)
-    scores -= largest
-    np.exp(scores, out=scores)
-    totals = scores.sum(-1, keepdims=True)
-    if sinks is not None:
-        totals += np.exp(sinks - largest)
-    sums = scores.reshape(*grouped.shape[:3], keys) @ _in_float32(v)
-    return (sums.reshape(*q.shape[:-1], v.shape[-1]) / totals).astype(q.dtype, copy=False)
+        sinks = np.broadcast_to(sinks.astype(np.float32, copy=False), q.shape[:2])
+    q, k, v = map(_with_contiguous_rows, (q, k, v))
+    found: np.ndarray = attention_step(q, k, v, scale, masking.causal, mask, sinks)
+    return found
 
 
-def _in_float32(x: np.ndarray) -> np.ndarray:
-    return x.astype(np.float32) if x.itemsize == 2 else x
+def _with_contiguous_rows(x: np.ndarray) -> np.ndarray:
+    is_contiguous = x.strides[-1] == x.itemsize or x.shape[-1] == 1
+    return x if is_contiguous else np.ascontiguousarray(x)

@@ -1,0 +1,232 @@
+/* Attention of few queries over many keys, read where they lie in a cache.
+ *
+ * Keys are cut into splits of a fixed length, and each of these, for each head of keys, is one iteration of a parallel loop:
+ * it computes scores of all queries that share the keys in blocks that stay in L1, keeps the running maximum, the sum of
+ * exponentials and the weighted sum of values for each (the softmax of a stream), and a second loop combines the splits. The
+ * number of splits depends on lengths alone, so results do not depend on the number of threads. */
+#include "evaluate/attention_step.h"
+
+#include "search/vectors.h"
+#include "threads/pool.h"
+#include "tuning.h"
+
+#include <float.h>
+#include <math.h>
+
+#define KEY_BLOCK 32 /* rows of keys and values that are converted, and whose scores are kept, at a time */
+
+bool attention_step_is_long(const AttentionStep *step) {
+    double products = (double)step->examples * (double)step->heads * (double)step->queries * (double)step->keys;
+    return products * (double)(step->width + step->value_width) >= MIN_PARALLEL_ATTENTION;
+}
+
+INLINE float half_to_float(uint16_t half) {
+    uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13, sign = (uint32_t)(half & 0x8000) << 16;
+    float scaled;
+    memcpy(&scaled, &magnitude, sizeof scaled);
+    scaled *= 0x1p112f; /* moves the exponent's bias; subnormals become normal by it */
+    uint32_t bits;
+    memcpy(&bits, &scaled, sizeof bits);
+    bits = magnitude >= 0x0f800000u ? magnitude | 0x7f800000u : bits; /* infinities and NaN */
+    bits |= sign;
+    memcpy(&scaled, &bits, sizeof scaled);
+    return scaled;
+}
+
+/* A row as float32: where it lies, or converted to `room`. */
+INLINE const float *row_of(const AttentionOperand *operand, int element, int64_t example, int64_t head, int64_t row, int64_t width,
+                           float *room) {
+    int64_t index = example * operand->strides[0] + head * operand->strides[1] + row * operand->strides[2];
+    if (element == ELEMENT_FLOAT32)
+        return (const float *)(const void *)operand->data + index;
+    const uint16_t *from = (const uint16_t *)(const void *)operand->data + index;
+    if (element == ELEMENT_BFLOAT16) {
+        for (int64_t i = 0; i < width; i++) {
+            uint32_t bits = (uint32_t)from[i] << 16;
+            memcpy(&room[i], &bits, sizeof bits);
+        }
+    } else {
+        for (int64_t i = 0; i < width; i++)
+            room[i] = half_to_float(from[i]);
+    }
+    return room;
+}
+
+INLINE float dot(const float *a, const float *b, int64_t width) {
+    Lanes sum = {0}, x, y;
+    int64_t i = 0;
+    for (; i + LANES <= width; i += LANES) {
+        load(&x, a + i);
+        load(&y, b + i);
+        sum += x * y;
+    }
+    float result = total(&sum);
+    for (; i < width; i++)
+        result += a[i] * b[i];
+    return result;
+}
+
+/* exp of numbers that are not above 0, to about one unit in the last place; below -87 it is 0. */
+INLINE void exponentials(float *values, int count) {
+    for (int i = 0; i < count; i++) {
+        float x = values[i], clamped = x < -87.0f ? -87.0f : x;
+        float whole = __builtin_floorf(clamped * 1.44269504f + 0.5f);
+        float rest = (clamped - whole * 0.693359375f) + whole * 2.12194440e-4f;
+        float power = 1.0f / 5040.0f;
+        power = power * rest + 1.0f / 720.0f;
+        power = power * rest + 1.0f / 120.0f;
+        power = power * rest + 1.0f / 24.0f;
+        power = power * rest + 1.0f / 6.0f;
+        power = power * rest + 0.5f;
+        power = power * rest + 1.0f;
+        power = power * rest + 1.0f;
+        int32_t bits = ((whole >= -126.0f ? (int32_t)whole : 0) + 127) << 23; /* NaN is in `power` */
+        float scale;
+        memcpy(&scale, &bits, sizeof scale);
+        values[i] = x < -87.0f ? 0.0f : power * scale;
+    }
+}
+
+/* Where a row's mask has its first key. */
+INLINE int64_t mask_index(const AttentionStep *step, int64_t example, int64_t head, int64_t query) {
+    return example * step->mask_strides[0] + head * step->mask_strides[1] + query * step->mask_strides[2];
+}
+
+/* Hides keys from one query, or changes their scores. */
+INLINE void apply_mask(const AttentionStep *step, float *scores, int64_t example, int64_t head, int64_t query, int64_t first,
+                       int count) {
+    if (step->causal) {
+        for (int i = 0; i < count; i++)
+            scores[i] = first + i > query + step->keys - step->queries ? -FLT_MAX : scores[i];
+    }
+    if (step->mask == NULL)
+        return;
+    int64_t index = mask_index(step, example, head, query) + first * step->mask_strides[3];
+    for (int i = 0; i < count; i++, index += step->mask_strides[3]) {
+        if (step->mask_is_bool)
+            scores[i] = step->mask[index] ? scores[i] : -FLT_MAX;
+        else
+            scores[i] += ((const float *)(const void *)step->mask)[index];
+    }
+}
+
+/* Adds a block of keys to what one query has so far: its maximum, its total, and its sums of values. */
+INLINE void add_block(float *state, float *scores, const float *const *values, int count, int64_t width) {
+    float largest = state[0];
+    for (int i = 0; i < count; i++)
+        largest = scores[i] > largest ? scores[i] : largest;
+    float origin = largest == -INFINITY ? 0.0f : largest; /* all hidden so far: nothing to scale by */
+    for (int i = 0; i < count; i++)
+        scores[i] -= origin;
+    exponentials(scores, count);
+    float shrink = state[0] - origin;
+    exponentials(&shrink, 1);
+    float *sums = state + 2, added = 0;
+    if (shrink != 1.0f) {
+        for (int64_t e = 0; e < width; e++)
+            sums[e] *= shrink;
+    }
+    for (int i = 0; i < count; i++) {
+        const float *row = values[i];
+        float share = scores[i];
+        added += share;
+        for (int64_t e = 0; e < width; e++)
+            sums[e] += share * row[e];
+    }
+    state[0] = largest;
+    state[1] = state[1] * shrink + added;
+}
+
+static int64_t state_index(const AttentionStep *step, int64_t split, int64_t example, int64_t head, int64_t query) {
+    int64_t row = ((split * step->examples + example) * step->heads + head) * step->queries + query;
+    return row * (step->value_width + 2);
+}
+
+/* All queries that share a head of keys, on the keys of one split. */
+FOR_EACH_MACHINE static void attend_split(const AttentionStep *step, int64_t example, int64_t key_head, int64_t split,
+                                          float *room) {
+    int64_t width = step->width, value_width = step->value_width, sharing = step->heads / step->key_heads;
+    int64_t begin = split * ATTENTION_SPLIT, end = begin + ATTENTION_SPLIT < step->keys ? begin + ATTENTION_SPLIT : step->keys;
+    float *key_room = room + width, *value_room = key_room + KEY_BLOCK * width;
+    for (int64_t row = 0; row < sharing * step->queries; row++) {
+        float *state = step->partial + state_index(step, split, example, key_head * sharing + row / step->queries, row % step->queries);
+        memset(state, 0, sizeof *state * (size_t)(value_width + 2));
+        state[0] = -INFINITY;
+    }
+    for (int64_t first = begin; first < end; first += KEY_BLOCK) {
+        int count = (int)(end - first < KEY_BLOCK ? end - first : KEY_BLOCK);
+        const float *keys[KEY_BLOCK], *values[KEY_BLOCK];
+        for (int i = 0; i < count; i++) {
+            keys[i] = row_of(&step->k, step->element, example, key_head, first + i, width, key_room + i * width);
+            values[i] = row_of(&step->v, step->element, example, key_head, first + i, value_width, value_room + i * value_width);
+        }
+        for (int64_t row = 0; row < sharing * step->queries; row++) {
+            int64_t head = key_head * sharing + row / step->queries, query = row % step->queries;
+            const float *q = row_of(&step->q, step->element, example, head, query, width, room);
+            float scores[KEY_BLOCK];
+            for (int i = 0; i < count; i++)
+                scores[i] = dot(q, keys[i], width) * step->scale;
+            apply_mask(step, scores, example, head, query, first, count);
+            add_block(step->partial + state_index(step, split, example, head, query), scores, values, count, value_width);
+        }
+    }
+}
+
+/* Floats that a thread needs to convert rows of half precision. */
+static int64_t room_of_thread(const AttentionStep *step) {
+    return step->element == ELEMENT_FLOAT32 ? 0 : step->width + KEY_BLOCK * (step->width + step->value_width);
+}
+
+static void attend_splits(void *context, int64_t begin, int64_t end, int thread) {
+    const AttentionStep *step = context;
+    float *room = step->room + thread * room_of_thread(step);
+    for (int64_t item = begin; item < end; item++) {
+        int64_t split = item % step->splits, head = item / step->splits;
+        attend_split(step, head / step->key_heads, head % step->key_heads, split, room);
+    }
+}
+
+/* The results of one row, of all splits. */
+static void combine(const AttentionStep *step, int64_t example, int64_t head, int64_t query) {
+    int64_t width = step->value_width;
+    float largest = -INFINITY;
+    for (int64_t split = 0; split < step->splits; split++) {
+        float top = step->partial[state_index(step, split, example, head, query)];
+        largest = top > largest || isnan(top) ? top : largest;
+    }
+    float sink = step->sinks == NULL ? -INFINITY : step->sinks[example * step->sink_strides[0] + head * step->sink_strides[1]];
+    largest = sink > largest ? sink : largest;
+    float origin = largest == -INFINITY ? 0.0f : largest;
+    float *result = step->result + ((example * step->heads + head) * step->queries + query) * width;
+    memset(result, 0, sizeof *result * (size_t)width);
+    float sum = step->sinks == NULL ? 0.0f : expf(sink - origin);
+    for (int64_t split = 0; split < step->splits; split++) {
+        const float *state = step->partial + state_index(step, split, example, head, query);
+        float weight = step->splits == 1 && step->sinks == NULL ? 1.0f : expf(state[0] - origin);
+        sum += state[1] * weight;
+        for (int64_t e = 0; e < width; e++)
+            result[e] += state[2 + e] * weight;
+    }
+    for (int64_t e = 0; e < width; e++)
+        result[e] /= sum;
+}
+
+static void combine_rows(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const AttentionStep *step = context;
+    for (int64_t row = begin; row < end; row++)
+        combine(step, row / step->queries / step->heads, row / step->queries % step->heads, row % step->queries);
+}
+
+int64_t attention_step_plan(AttentionStep *step) {
+    step->splits = (step->keys + ATTENTION_SPLIT - 1) / ATTENTION_SPLIT;
+    return state_index(step, step->splits, 0, 0, 0) + ingot_num_threads() * room_of_thread(step);
+}
+
+void attention_step_run(AttentionStep *step) {
+    step->room = step->partial + state_index(step, step->splits, 0, 0, 0);
+    int64_t items = step->examples * step->key_heads * step->splits;
+    ingot_parallel_for(attend_splits, step, items, attention_step_is_long(step) ? 1 : items);
+    int64_t rows = step->examples * step->heads * step->queries;
+    ingot_parallel_for(combine_rows, step, rows, attention_step_is_long(step) ? 4 : rows);
+}

@@ -1,0 +1,39 @@
+/* Attention of few queries over many keys: a step of a decoder (attention_step.c). */
+#ifndef INGOT_ATTENTION_STEP_H
+#define INGOT_ATTENTION_STEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { ELEMENT_FLOAT32, ELEMENT_FLOAT16, ELEMENT_BFLOAT16 };
+
+/* An operand: strides in elements along examples, heads, rows; the last axis is contiguous. */
+typedef struct {
+    const char *data;
+    int64_t strides[3];
+} AttentionOperand;
+
+typedef struct {
+    int64_t examples, heads, key_heads, queries, keys, width, value_width;
+    int element; /* of queries, keys and values */
+    AttentionOperand q, k, v;
+    const char *mask; /* NULL, or of bools or float32, with strides in elements along all four axes */
+    int64_t mask_strides[4];
+    bool mask_is_bool, causal;
+    const float *sinks; /* NULL, or with strides along examples and heads */
+    int64_t sink_strides[2];
+    float scale;
+    float *result;  /* (examples, heads, queries, value_width) */
+    float *partial; /* memory as planned: what splits found, for each and each row a maximum, a total and sums */
+    float *room;    /* in it, rows of float32 for each thread */
+    int64_t splits;
+} AttentionStep;
+
+/* How many floats `partial` needs with the threads of now; sets `splits`. */
+int64_t attention_step_plan(AttentionStep *step);
+/* Whether it takes long enough for others to have the GIL, and for threads. */
+bool attention_step_is_long(const AttentionStep *step);
+/* Computes it, without the GIL or with it. */
+void attention_step_run(AttentionStep *step);
+
+#endif
