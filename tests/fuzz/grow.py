@@ -323,6 +323,8 @@ class Grower:
         choices += [f"mx.floor({x.name})", f"mx.sign({x.name})", f"({x.name} > 0).sum()"]
         if x.ndim > 0:
             choices += [f"mx.sort({x.name}, axis=-1)", f"mx.argmax({x.name}, axis=0)"]
+            choices += [f"mx.topk({x.name}, 1, axis=-1)", f"mx.cummax({x.name}, axis=-1)"]
+            choices += [f"mx.cummin({x.name}, axis=0, reverse=True)"]
             choices += [f"mx.any({x.name} > 0, axis=0)", f"mx.all({x.name} > 0)"]
         return self.choose(choices), True
 
