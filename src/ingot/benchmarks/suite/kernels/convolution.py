@@ -155,3 +155,23 @@ def convolution_depthwise() -> Contenders:
 @benchmark("compiled depthwise conv2d and gradients, 8 x 56 x 56 x 96, 7 x 7", targets=TARGETS)
 def convolution_depthwise_gradients() -> Contenders:
     return _contenders(Layer((8, 56, 56, 96), (96, 7, 7, 1), padding=3, groups=96), trains=True)
+
+
+@benchmark("compiled depthwise conv2d, 16 x 56 x 56 x 144, 3 x 3", targets=TARGETS)
+def convolution_depthwise_3x3() -> Contenders:
+    return _contenders(Layer((16, 56, 56, 144), (144, 3, 3, 1), padding=1, groups=144))
+
+
+@benchmark("compiled conv2d in 32 groups, 8 x 28 x 28 x 256, 3 x 3", targets=TARGETS)
+def convolution_grouped() -> Contenders:
+    return _contenders(Layer((8, 28, 28, 256), (256, 3, 3, 8), padding=1, groups=32))
+
+
+@benchmark("compiled conv2d in 4 groups, 8 x 27 x 27 x 96, 5 x 5", targets=TARGETS)
+def convolution_four_groups() -> Contenders:
+    return _contenders(Layer((8, 27, 27, 96), (256, 5, 5, 24), padding=2, groups=4))
+
+
+@benchmark("compiled conv2d of signals, 16 x 1 x 2047 x 80 by 256 of 1 x 3", targets=TARGETS)
+def convolution_signals() -> Contenders:
+    return _contenders(Layer((16, 1, 2047, 80), (256, 1, 3, 80)))

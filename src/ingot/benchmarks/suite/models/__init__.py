@@ -3,6 +3,7 @@
 from ingot.benchmarks.suite.models import (
     decoding,
     gradients,
+    images,
     recurrent,
     search,
     training,
@@ -11,6 +12,7 @@ from ingot.benchmarks.suite.models import (
 __all__ = [
     "decoding",
     "gradients",
+    "images",
     "recurrent",
     "search",
     "training",
