@@ -305,6 +305,10 @@ MIN_WINOGRAD_TILES = 24
 # Channels and outputs at least for Winograd's convolution to win: 16 take 0.63 of the time of
 # direct sums, 64 take 0.53. convolution.
 MIN_WINOGRAD_CHANNELS = 16
+# Products of numbers from which a convolution is worth machine code of its own where nothing is
+# compiled: a millisecond of BLAS, against half a second of LLVM for the first one of a shape.
+# convolution_uncompiled.
+MIN_CONVOLUTION_ALONE = 1 << 24
 # Pixels of a block of a derivative by filters: with its windows, about what L1 holds. convolution.
 MAX_GRADIENT_PIXELS = 256
 # Bytes of partial derivatives by filters at most: with less, fewer threads have pixels of their

@@ -14,11 +14,12 @@ import numpy as np
 from ingot import _native
 from ingot._native import Dtype, NativeProgram, Node, array, placeholder
 from ingot.compiler.forms.tape import Step, Tape
+from ingot.compiler.lower.products.choose import OF_BLAS
 from ingot.compiler.machine.work import About
 from ingot.compiler.pipeline import run_pipeline
 from ingot.graph.dtype import from_numpy
 from ingot.graph.op import apply
-from ingot.graph.roles import Composite, Product, Tiled
+from ingot.graph.roles import Composite, Tiled
 from ingot.graph.shape import contiguous
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import product_engine
@@ -32,10 +33,17 @@ def program_alone(node: Node, op: Tiled, values: tuple[np.ndarray, ...]) -> Nati
     to compute it. Asked for when `_native/evaluate/dispatch.c` does not know it.
     """
     if not op.runs_alone(*[value.shape for value in values]):
+<<<<<<< HEAD
         return None
     if isinstance(op, Product) and product_engine() == "blas":
         return None
     return _program(op, *[(x.shape, x.strides, x.dtype) for x in values])
+=======
+        return NotImplemented
+    if isinstance(op, OF_BLAS) and product_engine() == "blas":
+        return NotImplemented
+    return _program(op, *[(x.shape, x.strides, x.dtype) for x in values]).run(values)[0]
+>>>>>>> 8994a9f (Run uncompiled convolutions through the loop nests, deterministic ones too)
 
 
 @lru_cache(maxsize=MAX_PROGRAMS_ALONE)

@@ -113,8 +113,10 @@ def _contenders(layer: Layer, trains: bool = False) -> Contenders:
     }
 
 
+ODD = Layer((8, 33, 33, 48), (80, 3, 3, 48), padding=1)
 MIDDLE = Layer((32, 56, 56, 64), (64, 3, 3, 64), padding=1)
 TARGETS = {"jax jit": 0.9, "torch": 0.9, "torch channels last": 0.9}
+UNCOMPILED_TARGETS = {"torch": 0.9, "torch channels last": 0.9}
 
 
 @benchmark("compiled conv2d, 32 x 56 x 56 x 64 by 64 filters of 3 x 3", targets=TARGETS)
@@ -139,7 +141,7 @@ def convolution_3_channels() -> Contenders:
 
 @benchmark("compiled conv2d, 8 x 33 x 33 x 48 by 80 filters of 3 x 3", targets=TARGETS)
 def convolution_odd() -> Contenders:
-    return _contenders(Layer((8, 33, 33, 48), (80, 3, 3, 48), padding=1))
+    return _contenders(ODD)
 
 
 @benchmark("compiled conv2d and gradients, 32 x 32 x 32 x 64, stride 2", targets=TARGETS)
@@ -175,3 +177,20 @@ def convolution_four_groups() -> Contenders:
 @benchmark("compiled conv2d of signals, 16 x 1 x 2047 x 80 by 256 of 1 x 3", targets=TARGETS)
 def convolution_signals() -> Contenders:
     return _contenders(Layer((16, 1, 2047, 80), (256, 1, 3, 80)))
+
+
+def _uncompiled(library: str) -> Callable[[], Any]:
+    mx = load(library)
+    images, filters, _ = map(mx.array, ODD.arrays())
+    mx.eval(images, filters)
+    return lambda: mx.eval(mx.conv2d(images, filters, padding=ODD.padding))
+
+
+@benchmark("conv2d without compile, 8 x 33 x 33 x 48 by 80 of 3 x 3", targets=UNCOMPILED_TARGETS)
+def convolution_uncompiled() -> Contenders:
+    others = {name: setup for name, setup in _contenders(ODD).items() if "torch" in name}
+    return {
+        "ingot": partial(_uncompiled, "ingot"),
+        "mlx": partial(_uncompiled, "mlx"),
+        **others,
+    }

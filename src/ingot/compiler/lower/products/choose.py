@@ -29,7 +29,7 @@ from ingot.graph.roles import (
 )
 from ingot.runtime.numerics import product_engine
 
-__all__ = ["lower_product"]
+__all__ = ["OF_BLAS", "lower_product"]
 
 Strides = dict[Step, tuple[int, ...]]
 Builder = Callable[[Step, Strides], Lowered | None]
@@ -41,14 +41,14 @@ _BUILDERS: dict[type, Builder] = {
     Correlation: lower_correlation,
     CorrelationByFilters: lower_correlation_by_filters,
 }
-_OF_BLAS = (Product, Correlation, CorrelationByFilters)  # what BLAS may be asked to compute
+OF_BLAS = (Product, Correlation, CorrelationByFilters)  # what BLAS may be asked to compute
 
 
 def lower_product(step: Step, strides_of: Strides, epilogue: Group | None = None) -> Lowered | None:
     """The kernels of a step whose inputs and result have these strides, and of its epilogue; None
     if it has none.
     """
-    if isinstance(step.op, _OF_BLAS) and product_engine() == "blas":
+    if isinstance(step.op, OF_BLAS) and product_engine() == "blas":
         return None
     if isinstance(step.op, Product):
         return lower_matmul(step, strides_of, epilogue)

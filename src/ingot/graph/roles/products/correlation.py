@@ -5,7 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from ingot.graph.roles.host import Host
+from ingot import _native
+from ingot.graph.roles.products.tiled import Tiled
+from ingot.graph.shape import size_of
+from ingot.tuning import MIN_CONVOLUTION_ALONE
 
 if TYPE_CHECKING:
     from ingot.graph.numerics.phases import Geometry
@@ -16,12 +19,25 @@ __all__ = ["Correlation", "CorrelationByFilters"]
 _WHY_HOST = "BLAS computes it as a whole"
 
 
-class Correlation(Host, role=True):
+def _is_worth_a_program(products: int) -> bool:
+    """Whether so many products are worth machine code of their own where nothing is compiled. Small
+    ones have the same bits compiled and not only if deterministic results are asked for.
+    """
+    return products >= MIN_CONVOLUTION_ALONE or _native.is_deterministic()
+
+
+class Correlation(Tiled, role=True):
     """Inputs (N, ..., C) and filters (O, ..., C / groups) of one dtype give (N, *lengths, O).
 
+<<<<<<< HEAD
     Write a frozen dataclass with these fields, the property `geometry` and the rules. Taps
     outside the input read 0. Compiled programs have loop nests for float dtypes and
     known lengths; the rest is a host step.
+=======
+    Write a frozen dataclass with these fields, the property `geometry` and the rules. What
+    meets no element of the input meets 0. There are loop nests for float dtypes and known lengths,
+    which all but small ones run through without `compile`, too; the rest is a host step.
+>>>>>>> 8994a9f (Run uncompiled convolutions through the loop nests, deterministic ones too)
     """
 
     groups: int
@@ -34,13 +50,17 @@ class Correlation(Host, role=True):
     def geometry(self) -> Geometry:
         """The geometry of the windows."""
 
+    def runs_alone(self, *shapes: Shape) -> bool:
+        x, filters = shapes
+        return _is_worth_a_program(x[0] * size_of(self.lengths) * size_of(filters))
 
-class CorrelationByFilters(Host, role=True):
+
+class CorrelationByFilters(Tiled, role=True):
     """Inputs (N, ..., C) and what has the shape of a correlation's results, (N, ..., O), give sums
     over N and these results for each tap: (O, *taps, C / groups).
 
     Write a frozen dataclass with these fields, the property `geometry` and the rules.
-    Compiled programs have loop nests as for `Correlation`.
+    There are loop nests as for `Correlation`.
     """
 
     groups: int
@@ -51,4 +71,12 @@ class CorrelationByFilters(Host, role=True):
     @property
     @abstractmethod
     def geometry(self) -> Geometry:
+<<<<<<< HEAD
         """The geometry of the windows."""
+=======
+        """Which elements meet."""
+
+    def runs_alone(self, *shapes: Shape) -> bool:
+        x, outputs = shapes
+        return _is_worth_a_program(size_of(outputs) * size_of(self.taps) * x[-1] // self.groups)
+>>>>>>> 8994a9f (Run uncompiled convolutions through the loop nests, deterministic ones too)

@@ -263,3 +263,40 @@ def test_narrower_vectors(bits: str) -> None:
         check=False,
     )
     assert run.returncode == 0, run.stdout[-3000:]
+
+
+def all_bits(function: Callable[..., Any], *arguments: mx.array) -> list[bytes]:
+    (y,), shares = function(*arguments)
+    return [np.asarray(each).tobytes() for each in (y, *shares)]
+
+
+@pytest.mark.parametrize("is_large", [True, False])
+def test_uncompiled_ones_have_the_same_bits(is_large: bool) -> None:
+    """Large ones always, small ones where deterministic results are asked for."""
+    case = Case((2, 33, 31, 64), (160, 3, 3, 64), padding=1) if is_large else CASES[3]
+    arguments = operands(case)
+
+    def both(x: mx.array, w: mx.array, c: mx.array) -> Any:
+        return mx.vjp(convolved(case), [x, w], [c])
+
+    mx.set_deterministic(not is_large)
+    mx.set_eager_fusion(False)
+    try:
+        assert all_bits(both, *arguments) == all_bits(mx.compile(both), *arguments)
+    finally:
+        mx.set_deterministic(False)
+        mx.set_eager_fusion(True)
+
+
+def test_uncompiled_ones_are_left_to_blas_if_asked_for() -> None:
+    case = Case((2, 33, 31, 64), (160, 3, 3, 64), padding=1)
+    x, filters, _ = operands(case)
+    found = []
+    for engine in ("ingot", "blas"):
+        mx.set_product_engine(engine)
+        try:
+            found.append(exact(convolved(case)(x, filters)))
+        finally:
+            mx.set_product_engine("ingot")
+    assert (found[0] != found[1]).any()
+    np.testing.assert_allclose(*found, 1e-4, 1e-4)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import prod
 
-from ingot import _native
 from ingot.compiler.forms.affine import affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Constant
@@ -87,11 +86,7 @@ def _by_filters(plain: Plain, steps: tuple[Step, Step, Step], offset: int) -> Lo
 
 
 def _operands(step: Step, strides_of: Strides) -> tuple[Operand, Operand, Operand] | None:
-    """Both inputs and the result, if there is a nest for such. Whoever asks for deterministic
-    results wants those of uncompiled convolutions, which BLAS computes.
-    """
-    if _native.is_deterministic():
-        return None
+    """Both inputs and the result, if there is a nest for such."""
     steps = (*step.inputs, step)
     numbers = [n for each in steps for n in (*each.shape, *strides_of[each])]
     if any(map(is_symbolic, numbers)) or any(0 in each.shape for each in steps):
