@@ -33,17 +33,10 @@ def program_alone(node: Node, op: Tiled, values: tuple[np.ndarray, ...]) -> Nati
     to compute it. Asked for when `_native/evaluate/dispatch.c` does not know it.
     """
     if not op.runs_alone(*[value.shape for value in values]):
-<<<<<<< HEAD
         return None
-    if isinstance(op, Product) and product_engine() == "blas":
+    if isinstance(op, OF_BLAS) and product_engine() == "blas":
         return None
     return _program(op, *[(x.shape, x.strides, x.dtype) for x in values])
-=======
-        return NotImplemented
-    if isinstance(op, OF_BLAS) and product_engine() == "blas":
-        return NotImplemented
-    return _program(op, *[(x.shape, x.strides, x.dtype) for x in values]).run(values)[0]
->>>>>>> 8994a9f (Run uncompiled convolutions through the loop nests, deterministic ones too)
 
 
 @lru_cache(maxsize=MAX_PROGRAMS_ALONE)

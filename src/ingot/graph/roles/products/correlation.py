@@ -29,15 +29,9 @@ def _is_worth_a_program(products: int) -> bool:
 class Correlation(Tiled, role=True):
     """Inputs (N, ..., C) and filters (O, ..., C / groups) of one dtype give (N, *lengths, O).
 
-<<<<<<< HEAD
     Write a frozen dataclass with these fields, the property `geometry` and the rules. Taps
-    outside the input read 0. Compiled programs have loop nests for float dtypes and
-    known lengths; the rest is a host step.
-=======
-    Write a frozen dataclass with these fields, the property `geometry` and the rules. What
-    meets no element of the input meets 0. There are loop nests for float dtypes and known lengths,
-    which all but small ones run through without `compile`, too; the rest is a host step.
->>>>>>> 8994a9f (Run uncompiled convolutions through the loop nests, deterministic ones too)
+    outside the input read 0. There are loop nests for float dtypes and known lengths, which all but
+    small ones run through without `compile`, too; the rest is a host step.
     """
 
     groups: int
@@ -71,12 +65,8 @@ class CorrelationByFilters(Tiled, role=True):
     @property
     @abstractmethod
     def geometry(self) -> Geometry:
-<<<<<<< HEAD
         """The geometry of the windows."""
-=======
-        """Which elements meet."""
 
     def runs_alone(self, *shapes: Shape) -> bool:
         x, outputs = shapes
         return _is_worth_a_program(size_of(outputs) * size_of(self.taps) * x[-1] // self.groups)
->>>>>>> 8994a9f (Run uncompiled convolutions through the loop nests, deterministic ones too)
