@@ -96,7 +96,7 @@ def _lazy_forward(library: str) -> Callable[[], Any]:
 
 
 def _torch_network(torch: Any) -> Any:
-    nn = torch.nn
+    nn: Any = torch.nn
 
     class Block(nn.Module):  # type: ignore[misc]
         def __init__(self, inputs: int, outputs: int, stride: int) -> None:
@@ -221,15 +221,16 @@ def _jax_training() -> Callable[[], Any]:
         found = jax.nn.log_softmax(network(parameters, x))
         return -jax.numpy.mean(jax.numpy.take_along_axis(found, y[:, None], 1))
 
-    @jax.jit
     def step(parameters: Any, momenta: Any, x: Any, y: Any) -> Any:
         gradients = jax.grad(loss)(parameters, x, y)
         momenta = jax.tree.map(lambda m, g: 0.9 * m + g, momenta, gradients)
         return jax.tree.map(lambda p, m: p - RATE * m, parameters, momenta), momenta
 
+    compiled = jax.jit(step)
+
     def run() -> None:
         nonlocal parameters, momenta
-        parameters, momenta = jax.block_until_ready(step(parameters, momenta, images, labels))
+        parameters, momenta = jax.block_until_ready(compiled(parameters, momenta, images, labels))
 
     return run
 

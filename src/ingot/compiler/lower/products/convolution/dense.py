@@ -26,7 +26,11 @@ from ingot.compiler.lower.products.convolution.windows import (
 )
 from ingot.compiler.lower.products.register_tile import Tile, TileShape, accumulate, lanes_of
 from ingot.runtime.processor import vector_registers
-from ingot.tuning import MAX_CONVOLUTION_PIXELS, MIN_CONVOLUTION_TASKS
+from ingot.tuning import (
+    MAX_CONVOLUTION_PIXELS,
+    MAX_GROUPED_BLOCK_BYTES,
+    MIN_CONVOLUTION_TASKS,
+)
 
 __all__ = ["convolution_columns", "convolve", "tile_shape", "window_sums"]
 
@@ -62,11 +66,19 @@ def convolve(plain: Plain, steps: tuple[Step, Step], offset: int) -> Kernel | No
 
 def convolution_columns(plain: Plain) -> int:
     """Columns of a panel of filters."""
-    return _vectors(plain) * lanes_of(plain.dtype)
+    return _vectors(plain) * _lanes(plain)
+
+
+def _lanes(plain: Plain) -> int:
+    """Lanes of a vector: half of what registers have where that is enough. Processors that split
+    the longest vectors compute twice as many of these.
+    """
+    lanes = lanes_of(plain.dtype)
+    return lanes // 2 if plain.outputs <= lanes // 2 else lanes
 
 
 def _vectors(plain: Plain) -> int:
-    needed = -(-plain.outputs // lanes_of(plain.dtype))
+    needed = -(-plain.outputs // _lanes(plain))
     most = 5 if vector_registers() >= 32 else 3
     # few vectors that are not there, then few panels
     return min(range(1, most + 1), key=lambda v: (-(-needed // v) * v, -(-needed // v)))
@@ -80,7 +92,7 @@ def tile_shape(plain: Plain, pixels: int) -> TileShape:
     # few pixels that are not there, then many in a tile
     least = max(1, most * 2 // 3)
     rows = min(range(least, most + 1), key=lambda r: (-(-pixels // r) * r * (20 + 20 // r), -r))
-    return TileShape(min(rows, pixels), vectors, lanes_of(plain.dtype))
+    return TileShape(min(rows, pixels), vectors, _lanes(plain))
 
 
 def _blocks(plain: Plain) -> Blocks | None:
@@ -88,6 +100,9 @@ def _blocks(plain: Plain) -> Blocks | None:
     # threads may share panels, too
     panels = plain.groups * -(-plain.outputs // convolution_columns(plain))
     wanted = min(MAX_CONVOLUTION_PIXELS, -(-pixels * panels // MIN_CONVOLUTION_TASKS))
+    if plain.groups > 1:  # all groups read and write the same lines one after the other
+        pixel = plain.groups * (plain.channels + plain.outputs) * plain.dtype.size
+        wanted = min(wanted, MAX_GROUPED_BLOCK_BYTES // pixel)
     in_place = reads_in_place(plain)
 
     def fits(blocks: Blocks) -> bool:

@@ -17,6 +17,7 @@ from ingot.compiler.lower.products.convolution.depthwise_by_filters import (
     correlate_depthwise_by_filters,
 )
 from ingot.compiler.lower.products.convolution.filters import pack_filters
+from ingot.compiler.lower.products.convolution.grouped import convolve_grouped, is_grouped
 from ingot.compiler.lower.products.convolution.narrow import convolve_narrow, is_narrow
 from ingot.compiler.lower.products.convolution.plain import (
     Layout,
@@ -104,6 +105,10 @@ def _plain_kernels(plain: Plain, step: Step, offset: int) -> Lowered | None:
     x, filters = step.inputs
     if is_depthwise(plain):
         found = convolve_depthwise(plain, (x, filters, step), offset)
+        if found is not None:
+            return found
+    if is_grouped(plain):
+        found = convolve_grouped(plain, (x, filters, step), offset)
         if found is not None:
             return found
     if is_narrow(plain):

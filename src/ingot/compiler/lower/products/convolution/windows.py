@@ -17,6 +17,7 @@ from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Constant, Value
 from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Spot
 from ingot.compiler.lower.products.convolution.plain import Axis, Plain, given_lanes
+from ingot.compiler.lower.products.register_tile import lanes_of
 from ingot.tuning import MAX_WINDOW_BYTES
 
 __all__ = ["Field", "box_of", "fits_stack", "input_buffer", "reads_in_place"]
@@ -161,12 +162,27 @@ class _Copy:
                 found = builder.load(self.source, (*from_, begin * channels + index))
                 self._store(found, (*at, affine(index)))
             return
+        if self._is_one_bundle():
+            with builder.loop(head, *ends) as index:
+                at_pixel = self._from(from_, begin + index, affine(0))
+                bundle = builder.load_lanes(self.source, at_pixel, channels)
+                self._store(bundle, (*at, affine(index) * self.pitch))
+            return
         with (
             builder.loop(head, *ends) as index,
             builder.loop(0, channels, kind="vector", lanes=lanes) as channel,
         ):
             found = builder.load(self.source, self._from(from_, begin + index, affine(channel)))
             self._store(found, (*at, affine(index) * self.pitch + channel))
+
+    def _is_one_bundle(self) -> bool:
+        """Whether the channels of a pixel are adjacent, and fill a vector or an even part of it."""
+        channels, source = self.plain.channels, self.source
+        return (
+            source.strides[-1] == source.dtype.size
+            and lanes_of(self.plain.dtype) % channels == 0
+            and channels > 1
+        )
 
     def _from(self, outer: Spot, pixel: Affine, channel: Affine) -> Spot:
         channels = self.plain.channels

@@ -1,0 +1,217 @@
+"""Convolutions in groups with few outputs each: several groups share a vector.
+
+Lanes are the outputs of some groups, a chunk. What a lane is multiplied by is an element of its own
+group, so a block copies the windows once more, each element in as many lanes as its group has
+outputs. Every tap reads that copy as it lies; a tile is some pixels that follow each other, times
+one vector, as for depthwise convolutions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ingot.compiler.forms.affine import Affine, Index, affine
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import Buffer, Constant, Value
+from ingot.compiler.forms.tape import Step
+from ingot.compiler.lower.kernel import Kernel, Lowered, kernel_of
+from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Spot, choose_blocks
+from ingot.compiler.lower.products.convolution.depthwise import row_tiles
+from ingot.compiler.lower.products.convolution.plain import Layout, Plain
+from ingot.compiler.lower.products.convolution.windows import Field, box_of, input_buffer
+from ingot.compiler.lower.products.register_tile import Tile, TileShape, accumulate, lanes_of
+from ingot.graph.shape import contiguous
+from ingot.tuning import (
+    MAX_CONVOLUTION_PIXELS,
+    MAX_GROUPED_WINDOW_BYTES,
+    MIN_CONVOLUTION_TASKS,
+)
+
+__all__ = ["convolve_grouped", "is_grouped"]
+
+MIN_TAPS = 4  # which read the copy of a window that is made for them
+
+
+def is_grouped(plain: Plain) -> bool:
+    """Whether three groups or more can share a vector; two have vectors of half the length."""
+    return (
+        groups_together(plain) > 2
+        and prod(axis.taps for axis in plain.axes) >= MIN_TAPS
+        and plain.input.layout.joins(len(plain.axes))
+        and plain.results.layout.joins(len(plain.axes))
+    )
+
+
+def groups_together(plain: Plain) -> int:
+    """How many groups share a vector: as many as fit and divide the number of groups."""
+    most = lanes_of(plain.dtype) // plain.outputs
+    return max((n for n in range(1, most + 1) if plain.groups % n == 0), default=1)
+
+
+def convolve_grouped(plain: Plain, steps: tuple[Step, Step, Step], offset: int) -> Lowered | None:
+    """The kernels of a correlation, of which the first packs the filters; `steps` are the input,
+    the filters and the results. None if the windows of one result do not fit.
+    """
+    chunks = _in_chunks(plain)
+    blocks = _blocks(plain, chunks)
+    if blocks is None:
+        return None
+    lanes = lanes_of(plain.dtype)
+    builder = NestBuilder()
+    source = input_buffer(builder, chunks, 0)
+    weights = _weights(builder, plain, 1, offset)
+    results = chunks.results.buffer(builder, 2)
+    work = blocks.pixels * plain.depth * lanes
+    with builder.parallel((*blocks.counts, chunks.groups), work) as (*spots, chunk):
+        block = Block(builder, blocks, spots)
+        box = box_of(builder, chunks, source, block, affine(chunk))
+        field = _spread(builder, plain, chunks, box, block)
+        with row_tiles(builder, block) as pixels:
+            tile = _sums(builder, plain, field, weights, pixels, affine(chunk))
+            _write(builder, chunks, tile, block, results, pixels, affine(chunk))
+    scratch = chunks.groups * plain.depth * lanes * plain.dtype.size
+    kernel = kernel_of(builder.nest, (steps[0], None, steps[2]))
+    return Lowered([_pack(plain, steps[1], offset), kernel], scratch)
+
+
+def _in_chunks(plain: Plain) -> Plain:
+    """The correlation with chunks of groups as its groups."""
+    together = groups_together(plain)
+    last = len(plain.axes)
+
+    def joined(layout: Layout) -> Layout:
+        return layout.joined(last).in_groups(last, plain.groups // together)
+
+    return plain._replace(
+        groups=plain.groups // together,
+        channels=plain.channels * together,
+        outputs=plain.outputs * together,
+        input=plain.input._replace(layout=joined(plain.input.layout)),
+        results=plain.results._replace(layout=joined(plain.results.layout)),
+    )
+
+
+def _pixel_elements(plain: Plain) -> int:
+    """Elements of a pixel in the copy: a vector for each channel of a group."""
+    return plain.channels * lanes_of(plain.dtype)
+
+
+def _blocks(plain: Plain, chunks: Plain) -> Blocks | None:
+    pixels = prod(axis.length for axis in plain.axes)
+    wanted = min(MAX_CONVOLUTION_PIXELS, -(-pixels * chunks.groups // MIN_CONVOLUTION_TASKS))
+
+    def fits(blocks: Blocks) -> bool:
+        size = prod(blocks.extents) * _pixel_elements(plain) * plain.dtype.size
+        return size <= MAX_GROUPED_WINDOW_BYTES
+
+    return choose_blocks(plain.axes, max(wanted, 16), fits)
+
+
+def _spread(builder: NestBuilder, plain: Plain, chunks: Plain, box: Field, block: Block) -> Field:
+    """The windows of a block with each element in all lanes that are multiplied by it."""
+    lanes, pitch = lanes_of(plain.dtype), _pixel_elements(plain)
+    *outer, last = block.blocks.extents
+    copy = builder.stack("lanes", plain.dtype, (*outer, last * pitch))
+    elements = box._replace(axes=tuple(axis._replace(stride=1) for axis in plain.axes))
+    together, outputs = groups_together(plain), plain.outputs
+    zeros = (affine(0),) * len(plain.axes)
+
+    def element(spot: Spot, channel: Affine) -> None:
+        first = spot[-1] * pitch + channel * lanes
+        for group in range(together):
+            index = elements.at(spot, zeros, channel + group * plain.channels)
+            value = builder.splat(builder.load(box.buffer, index), outputs)
+            builder.store(value, copy, (*spot[:-1], first + group * outputs))
+        for lane in range(together * outputs, lanes):
+            builder.store(Constant(plain.dtype, 0), copy, (*spot[:-1], first + lane))
+
+    def level(spot: Spot) -> None:
+        if len(spot) == len(plain.axes):
+            with builder.loop(0, plain.channels) as channel:
+                element(spot, affine(channel))
+            return
+        number = len(spot)
+        ends = [affine(block.blocks.extents[number])]
+        if box.buffer.argument is not None and number == block.blocks.partial:
+            # the last block may be smaller, and what is behind it is not there
+            ends.append(affine(plain.axes[number].available) - box.origin[number])
+        with builder.loop(0, *ends) as index:
+            level((*spot, affine(index)))
+
+    level(())
+    return Field(copy, zeros, plain.axes, pitch, affine(0))
+
+
+def _sums(
+    builder: NestBuilder,
+    plain: Plain,
+    field: Field,
+    weights: Buffer,
+    pixels: Sequence[Spot],
+    chunk: Affine,
+) -> Tile:
+    axes = plain.axes
+    looped = [number for number, axis in enumerate(axes) if axis.taps > 1]
+    shape = TileShape(len(pixels), 1, lanes_of(plain.dtype))
+
+    def taps(indices: tuple[Index, ...]) -> list[Affine]:
+        found = [affine(0)] * len(axes)
+        for number, index in zip(looped, indices, strict=False):
+            found[number] = affine(index)
+        return found
+
+    def left(number: int, indices: tuple[Index, ...]) -> Value:
+        index = field.at(pixels[number], taps(indices), affine(indices[-1]) * shape.lanes)
+        return builder.load_lanes(field.buffer, index, shape.lanes)
+
+    def right(_: int, indices: tuple[Index, ...]) -> Value:
+        index = (chunk, *taps(indices), affine(indices[-1]), affine(0))
+        return builder.load_lanes(weights, index, shape.lanes)
+
+    loops = [*((0, axes[number].taps) for number in looped), (0, plain.channels)]
+    return accumulate(builder, plain.dtype, shape, loops, left, right)
+
+
+def _write(
+    builder: NestBuilder,
+    chunks: Plain,
+    tile: Tile,
+    block: Block,
+    results: Buffer,
+    pixels: Sequence[Spot],
+    chunk: Affine,
+) -> None:
+    """Puts the sums of a tile into the results."""
+    limit = chunks.outputs if chunks.outputs < tile.shape.lanes else None
+    for (total,), pixel in zip(tile.sums, pixels, strict=True):
+        spot = [start + place for start, place in zip(block.starts, pixel, strict=True)]
+        value = builder.words.cast(total, chunks.results.dtype)
+        builder.store(value, results, (*spot, chunk, affine(0)), limit)
+
+
+def _weights(builder: NestBuilder, plain: Plain, argument: int, offset: int) -> Buffer:
+    """The packed filters in scratch memory: (chunks, *taps, channels, lanes)."""
+    taps = [axis.taps for axis in plain.axes]
+    count = plain.groups // groups_together(plain)
+    shape = (count, *taps, plain.channels, lanes_of(plain.dtype))
+    strides = contiguous(shape, plain.dtype.size)
+    return builder.buffer("weights", plain.dtype, shape, strides, argument, offset)
+
+
+def _pack(plain: Plain, step: Step, offset: int) -> Kernel:
+    """The kernel that packs the filters."""
+    builder = NestBuilder()
+    source = plain.filters.buffer(builder, 0)
+    target = _weights(builder, plain, 1, offset)
+    together, outputs = groups_together(plain), plain.outputs
+    with builder.parallel(target.shape[:-1], target.shape[-1]) as (chunk, *taps, channel):
+        at = tuple(map(affine, taps))
+        for lane in range(lanes_of(plain.dtype)):
+            value: Value = Constant(plain.dtype, 0)
+            if lane < together * outputs:
+                group, output = divmod(lane, outputs)
+                place = (affine(chunk) * together + group, affine(output), *at, affine(channel))
+                value = builder.words.cast(builder.load(source, place), plain.dtype)
+            builder.store(value, target, (affine(chunk), *at, affine(channel), affine(lane)))
+    return kernel_of(builder.nest, (step, None))
