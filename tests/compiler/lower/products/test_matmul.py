@@ -121,6 +121,20 @@ def test_odd_sums_of_bfloat16_pair_their_last_element_with_zero(transposed: bool
     require_close(mx.compile(product)(*given), a[:, :129], b[:129])
 
 
+@pytest.mark.parametrize("k", [64, 330, 331])
+@pytest.mark.parametrize("m", [1, 3, 17])
+def test_dots_of_bfloat16(m: int, k: int) -> None:
+    a, b = (mx.array(x).astype(mx.bfloat16) for x in matrices(m, k, 601))
+    given = mx.contiguous(b.T)
+    require_close(mx.compile(lambda x, y: x @ y.T)(a, given), a, b)
+
+
+@pytest.mark.parametrize("m", [2, 3, 6, 12])
+def test_few_rows_times_rows_that_are_fetched_ahead(m: int) -> None:
+    a, b = (mx.array(x) for x in matrices(m, 200, 1003))
+    require_close(mx.compile(lambda x, y: x @ y)(a, b), a, b)
+
+
 def test_what_is_not_finite_stays_where_it_is() -> None:
     a, b = matrices(50, 60, 70)
     a[3, 5], a[7, 0], b[2, 69] = np.nan, np.inf, -np.inf

@@ -116,6 +116,18 @@ def matmul_skinny() -> Contenders:
     return _all((16, 1024), SQUARE, transposed="right")
 
 
+@benchmark("float32 (3, 1024) @ (1024, 1024): very few rows", targets={"numpy": 0.9})
+def matmul_few_rows() -> Contenders:
+    return _all((3, 1024), SQUARE)
+
+
+@benchmark("bfloat16 (16, 1024) @ (1024, 1024) transposed: few rows", targets={"torch": 0.9})
+def matmul_bfloat16_skinny() -> Contenders:
+    contenders = _all((16, 1024), SQUARE, "bfloat16", transposed="right")
+    del contenders["numpy"]
+    return contenders
+
+
 @benchmark("float32 (33, 1000) @ (1000, 1003): few rows, odd", targets={"numpy": 0.9})
 def matmul_skinny_odd() -> Contenders:
     return _all((33, 1000), (1000, 1003))

@@ -47,10 +47,12 @@ from ingot.runtime.processor import processor_features
 from ingot.tuning import (
     MAX_CONVERTED_ROWS,
     MAX_DOT_ROWS,
+    MAX_FETCHED_VECTORS,
     MAX_UNPACKED_BYTES,
     MAX_UNPACKED_LEFT_BYTES,
     MAX_UNPACKED_ROWS,
     MIN_PACKED_LEFT_PANELS,
+    ROWS_AHEAD,
     SCRATCH_ALIGNMENT,
 )
 
@@ -82,7 +84,7 @@ def lower_matmul(step: Step, strides_of: Strides, epilogue: Group | None = None)
     group = epilogue or epilogue_of(step)
     along_k = product.right.row_stride == size and product.left.column_stride == size
     if along_k and product.m <= MAX_DOT_ROWS:
-        return Lowered([_dots(product, group, strides_of)])
+        return Lowered([_dots(_in_pairs(product), group, strides_of)])
     if dtype is not step.dtype:
         return _lower_halves(product, group, strides_of, by_rows)
     return _lower_wide(product, group, strides_of)
@@ -173,13 +175,29 @@ def _lower_halves(product: Product, group: Group, strides_of: Strides, by_rows: 
     if by_rows and product.m <= MAX_CONVERTED_ROWS:
         tile = wide_shape(product.dtype, product.n, product.m)
         return Lowered([_rows(product, tile, group, strides_of)])
-    if product.left.dtype is bfloat16 and "avx512_bf16" in processor_features():
+    if _multiplies_pairs(product):
         return _lower_pairs(product, group, strides_of)
     scratch = _Scratch()
     left = scratch.converted(product.left, product.dtype)
     right = scratch.converted(product.right, product.dtype)
     wide = product._replace(left=left, right=right)
     return _lower_wide(wide, group, strides_of, scratch)
+
+
+def _in_pairs(product: Product) -> Product:
+    """A product along whose sums both operands are contiguous, in pairs of bfloat16 if the
+    processor multiplies such, and if the sums are of an even number.
+    """
+    if not _multiplies_pairs(product):
+        return product
+    left, right = product.left.in_pairs(), product.right.transposed().in_pairs()
+    if left is None or right is None:
+        return product
+    return product._replace(left=left, right=right.transposed())
+
+
+def _multiplies_pairs(product: Product) -> bool:
+    return product.left.dtype is bfloat16 and "avx512_bf16" in processor_features()
 
 
 def _lower_pairs(product: Product, group: Group, strides_of: Strides) -> Lowered:
@@ -236,7 +254,12 @@ def _rows(
     left: Panels | None = None,
 ) -> Kernel:
     """Tiles of the result from the right operand as it lies, row by row."""
-    builder = ProductBuilder("rows", product, tile, group, strides_of, left)
+    # the processor does not foresee short runs in rows that are far apart
+    is_read_once = bool(
+        product.m <= tile.rows and tile.columns < product.n and tile.vectors <= MAX_FETCHED_VECTORS
+    )
+    way = "rows once" if is_read_once else "rows"
+    builder = ProductBuilder(way, product, tile, group, strides_of, left)
     right = builder.operand(product.right, "b")
     n = affine(right.shape[-1])
 
@@ -244,8 +267,11 @@ def _rows(
         first = number * tile.columns
 
         def columns(vector: int, indices: tuple[Index, ...]) -> Value:
-            at = (*stack, affine(indices[-1]), first + vector * tile.lanes)
-            return builder.operand_value(builder.load_lanes(right, at, tile.lanes, n))
+            k, column = affine(indices[-1]), first + vector * tile.lanes
+            if is_read_once:
+                builder.prefetch(right, (*stack, k + ROWS_AHEAD, column))
+            found = builder.load_lanes(right, (*stack, k, column), tile.lanes, n)
+            return builder.operand_value(found)
 
         builder.outer_products(stack, row, columns, first)
 
@@ -286,10 +312,11 @@ def _dots(product: Product, group: Group, strides_of: Strides) -> Kernel:
 
         whole = affine(builder.multiple(0, builder.k, by=shape.lanes))
         dtype, step = product.dtype, shape.lanes
-        main = accumulate(builder, dtype, shape, [(0, whole)], *lanes(None), step=step)
+        add = builder.combine
+        main = accumulate(builder, dtype, shape, [(0, whole)], *lanes(None), add, step=step)
         loops = [(whole, builder.k)]
         found = accumulate(
-            builder, dtype, shape, loops, *lanes(builder.k), start=main.sums, step=step
+            builder, dtype, shape, loops, *lanes(builder.k), add, start=main.sums, step=step
         )
         for one, totals in zip(rows, found.sums, strict=True):
             for other, total in zip(columns, totals, strict=True):
