@@ -84,8 +84,9 @@ def set_quantized_activations(name: str) -> None:
         raise ValueError(
             f'[set_quantized_activations] name must be "float32" or "int8", got {name!r}.'
         )
-    choose_activations(name)  # ops hold it, so programs of other ones stay
-    _allow_fast_calls()
+    if name != activations():
+        choose_activations(name)
+        _tell()
 
 
 def numerics_key() -> Hashable:
@@ -95,10 +96,6 @@ def numerics_key() -> Hashable:
 
 def _tell() -> None:
     _native.forget_programs()
-    _allow_fast_calls()
-
-
-def _allow_fast_calls() -> None:
     usual = not _excess_precision and _product_engine == "ingot"
     assume_usual_settings(usual and activations() == "float32")
 

@@ -6,6 +6,7 @@ bits are those of any larger program.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +23,7 @@ from ingot.graph.op import apply
 from ingot.graph.roles import Composite, Tiled
 from ingot.graph.shape import contiguous
 from ingot.runtime.compile_mode import CompileMode
-from ingot.runtime.numerics import product_engine
+from ingot.runtime.numerics import numerics_key, product_engine
 from ingot.tuning import MAX_PROGRAMS_ALONE
 
 __all__ = ["program_alone"]
@@ -36,12 +37,12 @@ def program_alone(node: Node, op: Tiled, values: tuple[np.ndarray, ...]) -> Nati
         return None
     if isinstance(op, OF_BLAS) and product_engine() == "blas":
         return None
-    return _program(op, *[(x.shape, x.strides, x.dtype) for x in values])
+    return _program(op, numerics_key(), *[(x.shape, x.strides, x.dtype) for x in values])
 
 
 @lru_cache(maxsize=MAX_PROGRAMS_ALONE)
-def _program(op: Tiled, *layouts: tuple[Any, ...]) -> NativeProgram:
-    """The program for inputs of these shapes, strides and dtypes."""
+def _program(op: Tiled, numerics: Hashable, *layouts: tuple[Any, ...]) -> NativeProgram:
+    """The program for inputs of these shapes, strides and dtypes, under these settings."""
     inputs = [placeholder(shape, _dtype(dtype)) for shape, _, dtype in layouts]
     with _native.tracing:
         result = op.compose(*inputs) if isinstance(op, Composite) else apply(op, *inputs)

@@ -1,5 +1,5 @@
 """How products with quantised matrices see their rows: as they are, or as int8 in blocks that share
-a scale. A setting for the whole process, which ops take when they are made.
+a scale. A setting for the whole process, part of the keys of programs.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from typing import Any
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import float64, is_floating, promote
-from ingot.graph.numerics.activations import activations
 from ingot.graph.op import apply
 from ingot.graph.shape import shape_text
 from ingot.ops.elementwise.casting import astype, stop_gradient
@@ -63,7 +62,7 @@ def quantized_matmul(
     check_quantized(name, scheme, w, scales, biases)
     dtype = _product_dtype(name, x, scales, biases)
     if transpose and w.ndim == 2 and _are_few_rows(scheme, x, scales) and dtype is not float64:
-        op = QuantizedMatmul(scheme.mode, scheme.group_size, scheme.bits, dtype, activations())
+        op = QuantizedMatmul(scheme.mode, scheme.group_size, scheme.bits, dtype)
         return apply(op, x, w, scales, *([] if biases is None else [biases]), stream=stream)
     numbers = _oriented(name, x, numbers_of(scheme, w, scales, biases), transpose)
     return matmul(astype(x, dtype), astype(numbers, dtype), stream=stream)

@@ -15,7 +15,7 @@ import numpy as np
 from ingot._native import Dtype, array
 from ingot.graph.dtype import float32, uint8
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.numerics.activations import as_bytes
+from ingot.graph.numerics.activations import activations, as_bytes
 from ingot.graph.numerics.blas import matrix_product
 from ingot.graph.op import apply
 from ingot.graph.roles import QuantizedProduct
@@ -41,7 +41,6 @@ class QuantizedMatmul(QuantizedProduct):
     group_size: int
     bits: int
     dtype: Dtype
-    activations: str = "float32"
 
     def infer(self, x: array, w: array, *parts: array) -> tuple[Shape, Dtype]:
         return (*x.shape[:-1], w.shape[0]), self.dtype
@@ -49,7 +48,7 @@ class QuantizedMatmul(QuantizedProduct):
     def evaluate(self, x: np.ndarray, w: np.ndarray, *parts: np.ndarray) -> np.ndarray:
         matrix = numbers(self.mode, self.group_size, self.bits, w, *parts)
         rows = np.ascontiguousarray(x, np.float32).reshape(-1, x.shape[-1])
-        if self.activations == "int8":
+        if activations() == "int8":
             rows = as_bytes(rows)
         product = matrix_product(rows, matrix.T)
         return product.reshape(*x.shape[:-1], len(w)).astype(self.dtype.numpy, copy=False)

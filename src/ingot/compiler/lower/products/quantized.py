@@ -25,7 +25,7 @@ from ingot.compiler.lower.products.quantized_bytes import (
 from ingot.compiler.lower.products.quantized_tile import QuantizedTile
 from ingot.compiler.lower.products.register_tile import lanes_of
 from ingot.graph.dtype import float32, int64
-from ingot.graph.numerics.activations import ACTIVATION_BLOCK
+from ingot.graph.numerics.activations import ACTIVATION_BLOCK, activations
 from ingot.graph.roles import QuantizedProduct
 from ingot.graph.shape import contiguous, size_of
 from ingot.runtime.processor import vector_registers
@@ -66,16 +66,16 @@ class _Lowering:
         self.units = words // self.scheme.unit_words
         self.rows = size_of(step.shape[:-1])
         self.chunks = -(-self.units // self.codes.lanes)
-        self.bytes = self._bytes(op)
+        self.bytes = self._bytes()
         self.factored = self.bytes is not None or self.rows <= MAX_FACTORED_ROWS
         self.has_sums = self.bytes is None and self.factored and self.scheme.mode == "affine"
         bundles = self.codes.vectors + self.has_sums
         self.shape = (self.rows, self.chunks, bundles, self.codes.lanes)
 
-    def _bytes(self, op: QuantizedProduct) -> Bytes | None:
+    def _bytes(self) -> Bytes | None:
         """Where bytes of rows are, if they are to be int8 and can."""
         x = self.step.inputs[0]
-        if op.activations != "int8" or not has_bytes(self.scheme):
+        if activations() != "int8" or not has_bytes(self.scheme):
             return None
         if self.rows > MAX_BYTES_ROWS or self.strides_of[x][-1] != x.dtype.size:
             return None

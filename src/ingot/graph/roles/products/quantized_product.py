@@ -18,6 +18,5 @@ class QuantizedProduct(Tiled, role=True):
     mode: str  # "affine", "mxfp4", "mxfp8" or "nvfp4"
     group_size: int  # codes along a row that share a scale
     bits: int  # of a code
-    activations: str  # what rows are multiplied as: "float32", or "int8" if they are few
 
     why_host = "it has operands that are read element by element"
