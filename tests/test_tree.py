@@ -15,7 +15,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parent.parent
 FOLDERS = ("src", "tests", "build_support", "examples")
-SUFFIXES = {".py", ".pyi", ".c", ".h", ".js", ".css", ".html"}
+SUFFIXES = {".py", ".c", ".h", ".js", ".css", ".html"}
 MAX_LINES = 500
 MAX_FILES = 15  # of a folder, besides its __init__.py
 MAX_COMPLEXITY = 15

@@ -75,6 +75,7 @@ from ingot.runtime.progress import set_compile_progress as set_compile_progress
 from ingot.runtime.threads import get_num_threads as get_num_threads
 from ingot.runtime.threads import set_num_threads as set_num_threads
 from ingot.transforms.checkpoint import *
+from ingot.transforms.control import *
 from ingot.transforms.custom import *
 from ingot.transforms.grad import *
 from ingot.transforms.jvp import jvp as jvp

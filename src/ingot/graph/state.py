@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from ingot._native import array, set_callbacks
 
 __all__ = [
+    "Follower",
     "State",
     "current_state",
     "followed_states",
@@ -51,12 +52,19 @@ def current_state(state: State, name: str = "the random state") -> State:
     return state if follower is None else follower(state, name)
 
 
+Follower = Callable[[State, str], State]
+
+
 @contextmanager
-def followed_states(follower: Callable[[State, str], State]) -> Iterator[None]:
-    """Lets `follower` say what this thread reads and updates as a state."""
-    before = getattr(_thread, "follower", None)
+def followed_states(follower: Follower) -> Iterator[Follower]:
+    """Lets `follower` say what this thread reads and updates as a state; yields the one before."""
+    before: Follower | None = getattr(_thread, "follower", None)
     _thread.follower = follower
     try:
-        yield
+        yield _itself if before is None else before
     finally:
         _thread.follower = before
+
+
+def _itself(state: State, name: str) -> State:
+    return state

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ingot._native import Node, array, between, make, wrap
+from ingot._native import Node, array, between, make, topological, wrap
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op
 from ingot.graph.roles import View
@@ -46,13 +46,22 @@ class Recording:
         return [wrap(values[slot] if slot >= 0 else constants[~slot]) for slot in self.outputs]
 
 
-def record(outputs: Sequence[array], leaves: Sequence[Node]) -> tuple[Recording, list[Node]]:
+def record(
+    outputs: Sequence[array], leaves: Sequence[Node], *, hoist: bool = False, trace: Any = None
+) -> tuple[Recording, list[Node]]:
     """What computes `outputs` from `leaves`, and the nodes that it takes after the leaves.
 
     Those are what the outputs depend on besides the leaves and that must not be fixed: what another
-    transform follows, and what large constants are made again from.
+    transform follows, and what large constants are made again from. With `hoist`, as for the body
+    of a loop, everything else is taken that does not depend on the leaves, except for scalars; with
+    `trace`, as for a branch, everything that was not made while that trace recorded.
     """
+    if trace is not None:
+        made = [node for node in topological(outputs) if node.trace is trace]
+        return _hoisted(outputs, leaves, [node for node in made if node.op is not None])
     path = between(outputs, leaves)
+    if hoist:
+        return _hoisted(outputs, leaves, path)
     nodes = [*_large_constants(path), *path]
     taken = set(nodes)
     taken.update(leaves)
@@ -64,7 +73,37 @@ def record(outputs: Sequence[array], leaves: Sequence[Node]) -> tuple[Recording,
     for output in outputs:
         if output._node not in taken and output._node.tracer:
             captured[output._node] = None
-    inputs = [*leaves, *captured]
+    return _recording(outputs, [*leaves, *captured], nodes), list(captured)
+
+
+def _hoisted(
+    outputs: Sequence[array], leaves: Sequence[Node], path: list[Node]
+) -> tuple[Recording, list[Node]]:
+    """A recording of the nodes on the path alone, and all that these take from elsewhere."""
+    inside = {*leaves, *path}
+    captured: dict[Node, None] = {}
+    spread: dict[Node, None] = {}  # scalars with more axes: no work, and no memory
+    sources = [source for node in path for source in node.inputs]
+    for source in (*sources, *(output._node for output in outputs)):
+        if source in inside or _is_scalar_constant(source):
+            continue
+        if isinstance(source.op, View) and all(map(_is_scalar_constant, source.inputs)):
+            spread[source] = None
+        else:
+            captured[source] = None
+    return _recording(outputs, [*leaves, *captured], [*spread, *path]), list(captured)
+
+
+def _is_scalar_constant(node: Node) -> bool:
+    return not node.tracer and node.shape == ()
+
+
+def _recording(
+    outputs: Sequence[array], inputs: Sequence[Node], nodes: Sequence[Node]
+) -> Recording:
+    """The recording of `nodes`, inputs first, that computes `outputs`; what is neither among them
+    nor an input is a constant.
+    """
     slots: dict[Node, Slot] = {node: slot for slot, node in enumerate([*inputs, *nodes])}
     constants: list[Node] = []
 
@@ -79,7 +118,7 @@ def record(outputs: Sequence[array], leaves: Sequence[Node]) -> tuple[Recording,
         for node in nodes
     )
     ends = tuple(slot_of(output._node) for output in outputs)
-    return Recording(len(inputs), steps, tuple(constants), ends), list(captured)
+    return Recording(len(inputs), steps, tuple(constants), ends)
 
 
 def _large_constants(path: list[Node]) -> list[Node]:

@@ -385,6 +385,10 @@ ELSEWHERE = {
     "Output": "a part of ops with several outputs",
     "CustomFunction": "tests/transforms/test_custom.py and test_compositions.py",
     **dict.fromkeys(
+        ("Branch", "Passed", "Scan", "Stored", "While"),
+        "tests/transforms/control: their fields are bodies of loops and branches",
+    ),
+    **dict.fromkeys(
         ("CheckedIndex", "CheckedPut", "ElementsAt", "IsAt", "IsOutside", "SomeOutside"),
         "tests/compiler/lower/kernels/test_native_indices.py: what others become compiled",
     ),

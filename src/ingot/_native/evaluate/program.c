@@ -208,9 +208,25 @@ static void program_dealloc(Program *self) {
     Py_DECREF(type);
 }
 
+static PyObject *program_takes(Program *self, PyObject *arguments) {
+    Py_ssize_t output, input;
+    if (!PyArg_ParseTuple(arguments, "nn:takes", &output, &input))
+        return NULL;
+    return PyBool_FromLong(output >= 0 && output < self->output_count && self->donors[output] == input);
+}
+
+static PyObject *program_can_loop(Program *self, void *Py_UNUSED(closure)) {
+    return PyBool_FromLong(ingot_program_can_loop(self));
+}
+
 static PyMethodDef methods[] = {
     {"run", (PyCFunction)program_run, METH_O,
      "run(inputs) -> the results as ndarrays; NotImplemented if an input is not contiguous"},
+    {"loop", (PyCFunction)ingot_program_loop, METH_VARARGS,
+     "loop(inputs, first, second, carries, slices, length, reverse, has_flag) -> the number of steps.\n"
+     "Runs the program again and again; carries go to `first` and `second` in turn."},
+    {"takes", (PyCFunction)program_takes, METH_VARARGS,
+     "takes(output, input) -> whether an output may take the memory of an input"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -236,6 +252,7 @@ static PyObject *get_values(PyObject *self, void *Py_UNUSED(closure)) {
 }
 
 static PyGetSetDef properties[] = {
+    {"can_loop", (getter)program_can_loop, NULL, "Whether `loop` may run it.", NULL},
     {"about", get_about, set_about, "What the instructions are, in order: handed to profiles.", NULL},
     {"values", get_values, NULL, "The values of dimensions that a ProgramTemplate made it for, or None.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

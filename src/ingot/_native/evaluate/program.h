@@ -67,5 +67,14 @@ Program *ingot_template_make(PyObject *template, const Number *values, SizeOutco
 PyObject *ingot_template_values(Program *self); /* a new list */
 bool ingot_is_template(PyObject *object);
 Py_ssize_t ingot_template_inputs(PyObject *template);
+/* Runs a kernel or a product from begin to end; false, with an exception, if it was interrupted. `slots` has room for the
+ * arguments of a kernel behind the addresses. */
+bool ingot_run_instruction(Program *program, const Instruction *instruction, char **slots);
+
+/* Whether `loop` may run it: all instructions are native, and each output is an array of its own. */
+bool ingot_program_can_loop(const Program *self);
+
+/* loop(inputs, first, second, carries, slices, length, reverse, has_flag) -> the number of steps */
+PyObject *ingot_program_loop(PyObject *program, PyObject *arguments);
 
 #endif

@@ -58,6 +58,15 @@ static bool run_native(Run *run, const Instruction *instruction) {
     return complete;
 }
 
+bool ingot_run_instruction(Program *program, const Instruction *instruction, char **slots) {
+    Run run; /* what follows is all that native instructions look at */
+    run.program = program;
+    run.slots = slots;
+    run.done = 0;
+    run.progress = (Progress){0};
+    return run_native(&run, instruction);
+}
+
 /* Runs a host step: its results, ndarrays, take their slots. */
 static int run_host(const Instruction *instruction, PyObject *owners, char **slots) {
     PyObject *results = PyObject_CallOneArg(instruction->host, owners);

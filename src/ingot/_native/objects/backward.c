@@ -413,6 +413,26 @@ static PyObject *follow(PyObject *Py_UNUSED(module), PyObject *const *arguments,
     return list;
 }
 
+/* redirect(node, op, inputs) -> whether the node is now computed by `op` from `inputs`, which must give the same values. One that
+ * has a value, or that an evaluation has in hand, stays as it is. */
+static PyObject *redirect(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    Node *node;
+    PyObject *op, *inputs;
+    if (!PyArg_ParseTuple(arguments, "O!OO!:redirect", Node_Type, &node, &op, &PyTuple_Type, &inputs))
+        return NULL;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++) {
+        if (!Py_IS_TYPE(PyTuple_GET_ITEM(inputs, i), Node_Type)) {
+            PyErr_SetString(PyExc_TypeError, "redirect takes nodes as inputs.");
+            return NULL;
+        }
+    }
+    if (node->op == NULL || node->data != NULL || node->running || node->pending != NULL || node->suspended != NULL)
+        Py_RETURN_FALSE;
+    Py_SETREF(node->op, Py_NewRef(op));
+    Py_XSETREF(node->inputs, Py_NewRef(inputs));
+    Py_RETURN_TRUE;
+}
+
 static PyMethodDef functions[] = {
     {"scaled_by_partial", (PyCFunction)(void (*)(void))scaled_by_partial, METH_FASTCALL,
      "scaled_by_partial(vector, partial, conjugated) -> the product, as Elementwise.partials states partials; or None"},
@@ -421,6 +441,7 @@ static PyMethodDef functions[] = {
     {"backward", (PyCFunction)(void (*)(void))backward, METH_FASTCALL,
      "backward(outputs, cotangents, leaves) -> the leaves' cotangents"},
     {"follow", (PyCFunction)(void (*)(void))follow, METH_FASTCALL, "follow(op, arrays) -> tracers with the same values"},
+    {"redirect", redirect, METH_VARARGS, "redirect(node, op, inputs): lets another op compute the value of a node"},
     {NULL, NULL, 0, NULL},
 };
 

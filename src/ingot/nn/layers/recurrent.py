@@ -1,13 +1,15 @@
 """Recurrent layers: a state that is carried along a sequence.
 
 Inputs have the shape (N, L, D) or (L, D), states (N, H) or (H). The products with the inputs are
-one product for the whole sequence; what is left for each step is the product with the state.
+one product for the whole sequence; what is left for each step is the product with the state, in
+a native loop (`mx.scan`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import ingot.core as mx
 from ingot.graph.boundary import Size
@@ -21,22 +23,23 @@ def _projected(x: mx.array, weight: mx.array, bias: mx.array | None) -> mx.array
     return x @ weight.T if bias is None else mx.addmm(bias, x, weight.T)
 
 
-def _steps(x: mx.array) -> list[mx.array]:
-    """The elements of a sequence.
-
-    The sequence is halved recursively. The cotangent of a slice is padded to the length of what it
-    was sliced from, so each element's cotangent is padded to that of its half, not at once to that
-    of the whole sequence: n log n elements in all instead of n squared.
+def _scanned(
+    step: Callable[[Any, mx.array], tuple[Any, Any]],
+    x: mx.array,
+    size: int,
+    states: list[mx.array | None],
+) -> Any:
+    """What `step` gives for each element of a sequence, stacked along its axis of steps; states
+    that are None begin with 0.
     """
     if x.ndim < 2:
         raise ValueError(
             f"[recurrent] a sequence has the shape (..., steps, features), got shape {x.shape}."
         )
-    length = x.shape[-2]
-    if length <= 1:
-        return [x.squeeze(-2)] * length
-    middle = length // 2
-    return [*_steps(x[..., :middle, :]), *_steps(x[..., middle:, :])]
+    zeros = mx.zeros((*x.shape[:-2], size), x.dtype)
+    carry = [zeros if state is None else state for state in states]
+    _, found = mx.scan(step, carry, mx.moveaxis(x, -2, 0))
+    return [mx.moveaxis(each, 0, -2) for each in found]
 
 
 class RNN(Module):
@@ -79,13 +82,13 @@ class RNN(Module):
             x: The sequence.
             hidden: The state before the first step; 0 by default.
         """
-        states = []
-        for total in _steps(_projected(x, self.Wxh, self.bias)):
-            if hidden is not None:
-                total = mx.addmm(total, hidden, self.Whh.T)
-            hidden = self.nonlinearity(total)
-            states.append(hidden)
-        return mx.stack(states, axis=-2)
+
+        def step(carry: list[mx.array], total: mx.array) -> tuple[Any, Any]:
+            state = self.nonlinearity(mx.addmm(total, carry[0], self.Whh.T))
+            return [state], [state]
+
+        (states,) = _scanned(step, _projected(x, self.Wxh, self.bias), self.hidden_size, [hidden])
+        return states
 
 
 class GRU(Module):
@@ -122,27 +125,24 @@ class GRU(Module):
             x: The sequence.
             hidden: The state before the first step; 0 by default.
         """
-        states = []
-        for inputs in _steps(_projected(x, self.Wx, self.b)):
-            hidden = self._next(inputs, hidden)
-            states.append(hidden)
-        return mx.stack(states, axis=-2)
 
-    def _next(self, inputs: mx.array, hidden: mx.array | None) -> mx.array:
+        def step(carry: list[mx.array], inputs: mx.array) -> tuple[Any, Any]:
+            state = self._next(inputs, carry[0])
+            return [state], [state]
+
+        (states,) = _scanned(step, _projected(x, self.Wx, self.b), self.hidden_size, [hidden])
+        return states
+
+    def _next(self, inputs: mx.array, hidden: mx.array) -> mx.array:
         split = 2 * self.hidden_size
-        gates, candidate = inputs[..., :split], inputs[..., split:]
-        recurrent = self.bhn
-        if hidden is not None:
-            products = hidden @ self.Wh.T
-            gates = gates + products[..., :split]
-            recurrent = products[..., split:]
-            if self.bhn is not None:
-                recurrent = recurrent + self.bhn
+        products = hidden @ self.Wh.T
+        gates = inputs[..., :split] + products[..., :split]
+        recurrent = products[..., split:]
+        if self.bhn is not None:
+            recurrent = recurrent + self.bhn
         reset, update = mx.split(mx.sigmoid(gates), 2, axis=-1)
-        if recurrent is not None:
-            candidate = candidate + reset * recurrent
-        new = (1 - update) * mx.tanh(candidate)
-        return new if hidden is None else new + update * hidden
+        new = mx.tanh(inputs[..., split:] + reset * recurrent)
+        return (1 - update) * new + update * hidden
 
 
 class LSTM(Module):
@@ -181,15 +181,14 @@ class LSTM(Module):
             hidden: The state before the first step; 0 by default.
             cell: The cell before the first step; 0 by default.
         """
-        states = []
-        cells = []
-        for gates in _steps(_projected(x, self.Wx, self.bias)):
-            if hidden is not None:
-                gates = mx.addmm(gates, hidden, self.Wh.T)
+
+        def step(carry: list[mx.array], total: mx.array) -> tuple[Any, Any]:
+            gates = mx.addmm(total, carry[0], self.Wh.T)
             enter, keep, new, leave = mx.split(gates, 4, axis=-1)
-            added = mx.sigmoid(enter) * mx.tanh(new)
-            cell = added if cell is None else mx.sigmoid(keep) * cell + added
-            hidden = mx.sigmoid(leave) * mx.tanh(cell)
-            states.append(hidden)
-            cells.append(cell)
-        return mx.stack(states, axis=-2), mx.stack(cells, axis=-2)
+            cell = mx.sigmoid(keep) * carry[1] + mx.sigmoid(enter) * mx.tanh(new)
+            state = mx.sigmoid(leave) * mx.tanh(cell)
+            return [state, cell], [state, cell]
+
+        projected = _projected(x, self.Wx, self.bias)
+        states, cells = _scanned(step, projected, self.hidden_size, [hidden, cell])
+        return states, cells

@@ -136,6 +136,27 @@ class Copy(_Identity, Map):
         return tangents[0]
 
 
+@dataclass(frozen=True)
+class Stored(_Identity, Map):
+    """Its input in memory of its own: what the bodies of loops return. `number` tells outputs apart
+    that have the same value.
+    """
+
+    number: int
+
+    def is_no_op(self, x: Any) -> bool:
+        return False
+
+    def evaluate(self, x: np.ndarray) -> np.ndarray:
+        return x.copy()
+
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
+        return (cotangent,)
+
+    def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
+        return tangents[0]
+
+
 class StopGradient(_Identity, Map):
     """Its input, but constant to derivatives."""
 

@@ -1,0 +1,160 @@
+"""Running loops: bodies compiled to programs, and the loop around them in native code.
+
+A body whose instructions are all native (kernels and products) runs in a loop in C, which moves
+the addresses of carries, slices and ys from step to step. A body with host steps runs from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ingot._native import NativeProgram
+from ingot.compiler.forms.tape import Step, Tape
+from ingot.compiler.pipeline import run_pipeline
+from ingot.compiler.run.program import Program
+from ingot.graph.outputs import Output
+from ingot.graph.roles import Host, Map, View
+from ingot.ops.elementwise.casting import Stored
+from ingot.runtime.compile_mode import CompileMode
+from ingot.runtime.numerics import numerics_key
+from ingot.transforms.control.body import Body
+from ingot.tuning import MAX_LOOP_PROGRAMS
+
+if TYPE_CHECKING:
+    from ingot.transforms.control.scan_op import Scan
+    from ingot.transforms.control.while_loop import While
+
+__all__ = ["run_body", "run_scan", "run_while"]
+
+
+def run_body(body: Body, inputs: Sequence[np.ndarray]) -> Any:
+    """The outputs of a body, once."""
+    return _program(body, numerics_key()).run(tuple(inputs))
+
+
+@lru_cache(maxsize=MAX_LOOP_PROGRAMS)
+def _program(body: Body, numerics: Hashable) -> Program:
+    """The program of a body, each of whose outputs has memory of its own."""
+    return run_pipeline(_tape(body), CompileMode.enabled, body.name).program
+
+
+def _tape(body: Body) -> Tape:
+    """The steps of a body, without ops that only carry rules for transforms."""
+    recording = body.recording
+    inputs = [Step(None, (), shape, dtype) for shape, dtype in body.inputs]
+    constants = [
+        Step(None, (), node.shape, node.dtype, value=node.data) for node in _evaluated(body)
+    ]
+    made: list[Any] = list(inputs)  # steps, and ops that pass their inputs on with these
+    steps = [*inputs, *constants]
+    for op, slots, shape, dtype, stream in recording.steps:
+        sources = [made[slot] if slot >= 0 else constants[~slot] for slot in slots]
+        if op.several_outputs and not op.orders and op.passed_input(0) is not None:
+            made.append((op, sources))
+            continue
+        if type(op) is Output and isinstance(sources[0], tuple):
+            whole, passed = sources[0]
+            made.append(passed[whole.passed_input(op.index)])
+            continue
+        step = Step(op, sources, shape, dtype, stream)
+        made.append(step)
+        steps.append(step)
+    outputs = [made[slot] if slot >= 0 else constants[~slot] for slot in recording.outputs]
+    return Tape(inputs, _stored(outputs, steps), steps)
+
+
+def _evaluated(body: Body) -> Sequence[Any]:
+    assert body.key is not None  # which evaluates the constants
+    return body.recording.constants
+
+
+def _stored(outputs: list[Any], steps: list[Step]) -> list[Step]:
+    """The outputs, of which those that would share memory are copied."""
+    found: list[Step] = []
+    for number, step in enumerate(outputs):
+        shares = step.op is None or step in found or isinstance(step.op, (View, Host))
+        if shares or not isinstance(step.op, Map):
+            step = Step(Stored(number), (step,), step.shape, step.dtype, step.stream)
+            steps.append(step)
+        found.append(step)
+    return found
+
+
+def run_scan(scan: Scan, inputs: tuple[np.ndarray, ...]) -> Any:
+    """The last carries and the stacked ys."""
+    carries, xs, others = scan.split(inputs)
+    specs = scan.infer()
+    ys = [np.empty(shape, dtype.numpy) for shape, dtype in specs[scan.carries :]]
+    if scan.length == 0:
+        return (*(x.copy() for x in carries), *ys)
+    program = _program(scan.body, numerics_key())
+    native = program.executable.native
+    if native.can_loop:
+        ends, _ = _loop(native, carries, xs, others, ys, scan.length, scan.reverse)
+        return (*ends, *ys)
+    positions = range(scan.length)
+    for position in reversed(positions) if scan.reverse else positions:
+        found = program.run((*carries, *(x[position, ...] for x in xs), *others))
+        carries = found[: scan.carries]
+        for stacked, y in zip(ys, found[scan.carries :], strict=True):
+            stacked[position] = y
+    return (*carries, *ys)
+
+
+def run_while(loop: While, inputs: tuple[np.ndarray, ...]) -> Any:
+    """The carries for which the condition does not hold any more."""
+    carries, others = inputs[: loop.carries], inputs[loop.carries :]
+    if not run_body(loop.condition, inputs)[0]:
+        return tuple(x.copy() for x in carries)
+    most = -1 if loop.max_steps is None else loop.max_steps
+    if most == 0:
+        return tuple(x.copy() for x in carries)
+    program = _program(loop.step, numerics_key())
+    native = program.executable.native
+    if native.can_loop:
+        flag = np.empty((), bool)
+        ends, _ = _loop(native, carries, (), others, [flag], most, False, True)
+        return tuple(ends)
+    count = 0
+    goes_on = True
+    while goes_on and count != most:
+        *carries, goes_on = program.run((*carries, *others))
+        count += 1
+    return tuple(carries)
+
+
+def _loop(
+    native: NativeProgram,
+    carries: Sequence[np.ndarray],
+    xs: Sequence[np.ndarray],
+    others: Sequence[np.ndarray],
+    ys: Sequence[np.ndarray],
+    length: int,
+    reverse: bool,
+    has_flag: bool = False,
+) -> tuple[list[np.ndarray], int]:
+    """The last carries of a native loop, and the number of its steps. Carries alternate between two
+    arrays, or change where they are if the program allows it.
+    """
+    starts = _contiguous(carries)
+    in_place = [native.takes(number, number) for number in range(len(starts))]
+    first, second = [], []
+    for number, stays in enumerate(in_place):
+        start = starts[number]
+        first.append(start.copy() if stays else np.empty_like(start))
+        second.append(first[-1] if stays or length == 1 else np.empty_like(start))
+        if stays:
+            starts[number] = first[-1]
+    inputs = (*starts, *_contiguous(xs), *_contiguous(others))
+    count = native.loop(
+        inputs, (*first, *ys), (*second, *ys), len(starts), len(xs), length, reverse, has_flag
+    )
+    return (first if count % 2 else second), count
+
+
+def _contiguous(values: Sequence[np.ndarray]) -> list[np.ndarray]:
+    return [np.asarray(x, order="C") for x in values]

@@ -1,0 +1,334 @@
+"""Reverse mode of loops: the body of the loop that runs backwards, and what it needs saved.
+
+Comes in: the body of a loop. Goes out: a body that gives, besides its results, the values that the
+way back reads (the residuals), and the body of the way back. The cotangents of one step are built
+by the ops' rules; where what depends on cotangents reads what does not, the graph is cut. Values on
+the cut that differ from step to step are saved, except for those that the way back can compute
+cheaply from what it has: slices, other residuals, and what the loop takes in every step. Values
+that are the same in every step are computed once, outside of the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ingot import _native
+from ingot._native import Node, array, between, placeholder, wrap
+from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.roles import Map, View
+from ingot.ops.elementwise.arithmetic import add
+from ingot.transforms.control.body import Body, body_of, inexact, like, spec_of, zeros_of
+from ingot.transforms.control.sums_of_products import SummedProduct, summed_product
+from ingot.transforms.recording import Recording, record
+
+__all__ = ["Pullback", "Steps"]
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """An operand of all steps: number `number` of the residuals ("saved"), of the slices that the
+    loop was given ("slices"), or of the stacked results of the way back ("results").
+    """
+
+    kind: str
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The two bodies of a differentiated loop.
+
+    The backward body takes: cotangents of the carries in `carried`, sums for the others in
+    `summed`; the residuals, the slices in `slices`, cotangents of ys; all others, the invariants.
+    It gives new cotangents and sums, then cotangents of the slices that are wanted and operands of
+    `products`, which are the cotangents of other inputs.
+    """
+
+    forward: Body
+    forward_captured: list[array]
+    backward: Body
+    backward_captured: list[array]
+    carried: list[bool]
+    summed: list[int]
+    slices: list[int]
+    products: dict[int, tuple[SummedProduct, Stack, Stack]]
+    invariant: Recording  # of the others
+    invariant_captured: list[array]
+
+    def invariants(self, others: Sequence[array]) -> list[array]:
+        """What is the same in every step, computed from what the loop takes."""
+        return self.invariant(*others, *self.invariant_captured)
+
+    def shares(
+        self,
+        found: Sequence[array],
+        wanted: tuple[Any, Any, Any],
+        saved: Sequence[array],
+        slices: Sequence[array],
+    ) -> tuple[Any, ...]:
+        """The cotangents of all inputs of the loop, from what the way back gave."""
+        count = sum(self.carried) + len(self.summed)
+        stacks = {"saved": saved, "slices": slices, "results": found[count:]}
+        remaining = iter(found)
+        carries = [next(remaining) if has else None for has in self.carried]
+        others: list[array | None] = [None] * len(wanted[2])
+        for number in self.summed:
+            others[number] = next(remaining)
+        for number, (product, left, right) in self.products.items():
+            others[number] = product.total(
+                stacks[left.kind][left.number], stacks[right.kind][right.number]
+            )
+        return (*carries, *(next(remaining) if has else None for has in wanted[1]), *others)
+
+
+class Pullback:
+    """Builds the bodies of a differentiated loop."""
+
+    def __init__(self, body: Body, carries: int, slices: int) -> None:
+        self.body = body
+        self.carries = carries
+        self.slices = slices
+        self.values = like(body.inputs)
+        self.nodes = [x._node for x in self.values]
+        self.carried = inexact(body.inputs[:carries])
+        self.first_other = carries + slices
+
+    def steps(self, wanted: Sequence[bool], has_y: Sequence[bool]) -> Steps:
+        """The bodies, for cotangents of the inputs that are `wanted` and of ys that have one."""
+        with _native.tracing:
+            outputs = self.body(*self.values)
+            cotangents = [
+                placeholder(*spec_of(x)) if has else None
+                for x, has in zip(outputs, [*self.carried, *has_y], strict=True)
+            ]
+            asked = [
+                number
+                for number, want in enumerate([*self.carried, *wanted[self.carries :]])
+                if want
+            ]
+            found = _native.backward(outputs, cotangents, [self.values[number] for number in asked])
+            share = dict(zip(asked, found, strict=True))
+            given = [x for x in cotangents if x is not None]
+            return self._split(outputs, share, given)
+
+    def _split(
+        self, outputs: list[array], share: dict[int, array | None], given: list[array]
+    ) -> Steps:
+        """The bodies, from the cotangents of one step."""
+        sources = _Sources(self.nodes, self.carries, self.slices, share, given)
+        products = {}
+        summed = []
+        for number in range(self.first_other, len(self.values)):
+            each = share.get(number)
+            if each is None:
+                continue
+            product = summed_product(each)
+            if product is not None and sources.has(product):
+                products[number - self.first_other] = product
+            else:
+                summed.append(number - self.first_other)
+        sums = like([self.body.inputs[self.first_other + number] for number in summed])
+        totals = [
+            add(total, share[self.first_other + number])
+            for number, total in zip(summed, sums, strict=True)
+        ]
+        news = [self._share(share, n) for n in range(self.carries) if self.carried[n]]
+        ys = [self._share(share, n) for n in range(self.carries, self.first_other) if n in share]
+        emitted = sources.emitted(products.values(), ys)
+        results = [*news, *totals, *emitted]
+        cut = _Cut(
+            results,
+            [x._node for x in (*given, *sums)],
+            self.nodes,
+            (self.carries, self.slices),
+            sources.saved(products.values()),
+        )
+        stacks = {
+            number: (
+                product,
+                sources.stack(product.left, emitted, cut.saved),
+                sources.stack(product.right, emitted, cut.saved),
+            )
+            for number, product in products.items()
+        }
+        return self._bodies(outputs, results, given, sums, cut, (summed, stacks))
+
+    def _share(self, share: dict[int, array | None], number: int) -> array:
+        found = share[number]
+        return zeros_of(self.body.inputs[number]) if found is None else found
+
+    def _bodies(
+        self,
+        outputs: list[array],
+        results: list[array],
+        given: list[array],
+        sums: list[array],
+        cut: _Cut,
+        others: tuple[list[int], dict[int, tuple[SummedProduct, Stack, Stack]]],
+    ) -> Steps:
+        name = self.body.name
+        forward, forward_captured = body_of([*outputs, *map(wrap, cut.saved)], self.nodes, name)
+        count = sum(self.carried)
+        taken = self.nodes[self.first_other :]
+        leaves = [
+            *(x._node for x in (*given[:count], *sums)),
+            *cut.saved,
+            *(self.nodes[self.carries + number] for number in cut.slices),
+            *(x._node for x in given[count:]),
+            *taken,
+            *cut.invariant,
+        ]
+        backward, backward_captured = body_of(results, leaves, f"gradient of {name}")
+        invariant, captured = record(list(map(wrap, cut.invariant)), taken)
+        summed, products = others
+        return Steps(
+            forward,
+            forward_captured,
+            backward,
+            backward_captured,
+            self.carried,
+            summed,
+            cut.slices,
+            products,
+            invariant,
+            list(map(wrap, captured)),
+        )
+
+
+class _Sources:
+    """Where operands of products come from: the way back computes them, they are slices, or they
+    are saved on the way there.
+    """
+
+    def __init__(
+        self,
+        nodes: list[Node],
+        carries: int,
+        slices: int,
+        share: dict[int, array | None],
+        given: list[array],
+    ) -> None:
+        shares = [x for x in share.values() if x is not None]
+        leaves = [x._node for x in given]
+        self.slices = nodes[carries : carries + slices]
+        self.backward = {*leaves, *between(shares, leaves)}
+        self.varying = {*nodes[: carries + slices], *between(shares, nodes[: carries + slices])}
+
+    def has(self, product: SummedProduct) -> bool:
+        """Whether both operands differ from step to step."""
+        both = (product.left, product.right)
+        return all(node in self.backward or node in self.varying for node in both)
+
+    def emitted(self, products: Iterable[SummedProduct], ys: list[array]) -> list[array]:
+        """The results that the way back stacks: `ys`, and operands that are none of these."""
+        found = list(ys)
+        known = {x._node for x in ys}
+        for product in products:
+            for node in (product.left, product.right):
+                if node in self.backward and node not in known:
+                    known.add(node)
+                    found.append(wrap(node))
+        return found
+
+    def saved(self, products: Iterable[SummedProduct]) -> list[Node]:
+        """The operands that the way there must save."""
+        operands = [node for each in products for node in (each.left, each.right)]
+        return [node for node in operands if node not in {*self.backward, *self.slices}]
+
+    def stack(self, node: Node, emitted: list[array], saved: list[Node]) -> Stack:
+        """Where an operand is stacked."""
+        if node in self.backward:
+            return Stack("results", [x._node for x in emitted].index(node))
+        if node in self.slices:
+            return Stack("slices", self.slices.index(node))
+        return Stack("saved", saved.index(node))
+
+
+class _Cut:
+    """Where the way back reads values of the way there: what to save of them."""
+
+    def __init__(
+        self,
+        results: Sequence[array],
+        given: Sequence[Node],
+        nodes: Sequence[Node],
+        counts: tuple[int, int],
+        saved: Sequence[Node],
+    ) -> None:
+        carries, slices = counts
+        self._sliced = nodes[carries : carries + slices]
+        self._others = set(nodes[carries + slices :])
+        frontier = _frontier(results, given)
+        moving = nodes[: carries + slices]
+        varying = {*moving, *between([wrap(node) for node in frontier], moving)}
+        self.invariant = [
+            node for node in frontier if node not in varying and node not in self._others
+        ]
+        needed = [node for node in frontier if node in varying]
+        self._available = {*self._others, *self._sliced, *self.invariant}
+        self.saved = self._thinned(
+            dict.fromkeys(saved), [node for node in needed if node not in self._sliced]
+        )
+        self.slices = self._slices_read(results, given)
+
+    def _thinned(self, fixed: dict[Node, None], saved: list[Node]) -> list[Node]:
+        """The residuals without those that others of them give for little work, but `fixed`."""
+        kept = {**fixed, **dict.fromkeys(saved)}
+        for node in saved:
+            if node in fixed:
+                continue
+            del kept[node]
+            if not (_is_cheap(node) and self._has(node.inputs, kept)):
+                kept[node] = None
+        return list(kept)
+
+    def _has(self, nodes: Sequence[Node], kept: dict[Node, None], depth: int = 4) -> bool:
+        """Whether the way back can compute nodes from what it has."""
+        return all(
+            not node.tracer
+            or node in kept
+            or node in self._available
+            or (depth > 0 and _is_cheap(node) and self._has(node.inputs, kept, depth - 1))
+            for node in nodes
+        )
+
+    def _slices_read(self, results: Sequence[array], given: Sequence[Node]) -> list[int]:
+        """The slices that the way back reads, with what it computes again."""
+        ends = {*given, *self.saved, *self.invariant, *self._others}
+        seen: set[Node] = set()
+        stack = [x._node for x in results]
+        while stack:
+            node = stack.pop()
+            if node in seen or not node.tracer:
+                continue
+            seen.add(node)
+            if node not in ends:
+                stack.extend(node.inputs or ())
+        return [number for number, node in enumerate(self._sliced) if node in seen]
+
+
+def _frontier(results: Sequence[array], given: Sequence[Node]) -> list[Node]:
+    """The nodes that depend on no cotangent and that something reads which does, inputs of views
+    in place of the views.
+    """
+    path = between(results, given)
+    inside = {*path, *given}
+    found: dict[Node, None] = {}
+    stack = [source for node in path for source in node.inputs]
+    stack += [x._node for x in results]
+    while stack:
+        node = stack.pop()
+        if node in inside or not node.tracer or node in found:
+            continue
+        if isinstance(node.op, View):
+            stack.extend(node.inputs)
+        else:
+            found[node] = None
+    return list(found)
+
+
+def _is_cheap(node: Node) -> bool:
+    """Whether computing a node again costs less than saving and reading it."""
+    op = node.op
+    return isinstance(op, View) or (isinstance(op, Map) and op.approximate == 0)

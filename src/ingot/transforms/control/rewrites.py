@@ -1,0 +1,68 @@
+"""Bodies rewritten by the rules of their ops: with tangents, or for a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot._native import array, placeholder
+from ingot.transforms.control.body import Body, body_of, built, zeros_of
+from ingot.transforms.jvp import forward
+from ingot.transforms.tracing import follow
+from ingot.transforms.vmap import Batch, batch
+
+__all__ = ["tangent_body", "vectorised"]
+
+
+def tangent_body(
+    body: Body, varies: Sequence[bool], forced: Sequence[bool] = ()
+) -> tuple[Body, list[array], list[bool]]:
+    """A body that takes the tangents of those inputs that vary behind the inputs, and gives those
+    of the outputs that vary behind the outputs; and which outputs have tangents. Of the first
+    outputs, `forced` says which have one in any case, zero if they do not vary.
+    """
+    specs = body.inputs
+    given: list[bool] = []
+
+    def with_tangents(*inputs: array) -> list[array]:
+        primals = follow(list(inputs[: len(specs)]))
+        tangents = iter(inputs[len(specs) :])
+        incoming = [next(tangents) if has else None for has in varies]
+        outputs = body(*primals)
+        found = forward(outputs, [x._node for x in primals], incoming)
+        for number, is_forced in enumerate(forced):
+            if is_forced and found[number] is None:
+                found[number] = zeros_of(body.outputs[number])
+        given[:] = [tangent is not None for tangent in found]
+        return [*outputs, *(tangent for tangent in found if tangent is not None)]
+
+    doubled = [spec for spec, has in zip(specs, varies, strict=True) if has]
+    made, captured = built(with_tangents, [*specs, *doubled], body.name)
+    return made, captured, given
+
+
+def vectorised(
+    body: Body, size: int, batched: Sequence[bool]
+) -> tuple[Body, list[array], list[bool]]:
+    """A body for a batch: inputs that are batched have the examples along their first axis; and
+    which outputs have them.
+    """
+    values = []
+    examples = []
+    over = Batch(size, [], [])
+    for (shape, dtype), is_batched in zip(body.inputs, batched, strict=True):
+        value = placeholder((size, *shape) if is_batched else shape, dtype)
+        values.append(value)
+        if is_batched:
+            example = placeholder(shape, dtype)
+            over.leaves.append(example._node)
+            over.values.append(value)
+            examples.append(example)
+        else:
+            examples.append(value)
+    outputs = body(*examples)
+    found = batch(outputs, over)
+    results = [
+        output if mapped is None else mapped for output, mapped in zip(outputs, found, strict=True)
+    ]
+    made, captured = body_of(results, [value._node for value in values], body.name)
+    return made, captured, [mapped is not None for mapped in found]

@@ -1,0 +1,71 @@
+"""Sums of products leave the loop.
+
+The cotangent of a matrix that a loop multiplies by in every step is the sum of one product a step.
+Added up in the loop, each step reads and writes the whole matrix; the sum is also one product of
+the stacked operands: `sum_t a[t].T @ b[t] = concatenate(a).T @ concatenate(b)`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ingot._native import Node, array
+from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.roles import Product
+from ingot.ops.internal.adjoints import Transpose
+from ingot.ops.products.contraction import matmul
+from ingot.ops.shape.movement import moveaxis, reshape, swapaxes
+
+__all__ = ["SummedProduct", "summed_product"]
+
+
+@dataclass(frozen=True, eq=False)
+class SummedProduct:
+    """A product of which the sum over all steps is wanted, by its operands without transposition.
+    `flips` says of which of left, right and result the transpose is meant.
+    """
+
+    left: Node
+    right: Node
+    flips: tuple[bool, bool, bool]
+
+    def total(self, left: array, right: array) -> array:
+        """The sum, from the operands of all steps, stacked along their first axes."""
+        flip_left, flip_right, flip_result = self.flips
+        rows = _joined(left) if flip_left else _joined(_swapped(left))
+        columns = _joined(_swapped(right)) if flip_right else _joined(right)
+        found = matmul(swapaxes(rows, 0, 1), columns)
+        return swapaxes(found, 0, 1) if flip_result else found
+
+
+def _swapped(stack: array) -> array:
+    """A stack of matrices, each transposed."""
+    return moveaxis(stack, 1, 2)
+
+
+def _joined(stack: array) -> array:
+    """The rows of all matrices of a stack, one after the other."""
+    return reshape(stack, (stack.shape[0] * stack.shape[1], stack.shape[2]))
+
+
+def summed_product(share: array) -> SummedProduct | None:
+    """The product that a cotangent is, if stacking its operands moves less than adding it up."""
+    node, flip_result = _without_transposes(share._node)
+    if not isinstance(node.op, Product) or len(node.shape) != 2:
+        return None
+    left, right = node.inputs
+    (rows, inner), columns = left.shape, right.shape[1]
+    if 2 * rows * columns <= inner * (rows + columns):
+        return None
+    (left, flip_left), (right, flip_right) = map(_without_transposes, (left, right))
+    return SummedProduct(left, right, (flip_left, flip_right, flip_result))
+
+
+def _without_transposes(node: Node) -> tuple[Node, bool]:
+    """What a matrix is, and whether that is transposed."""
+    flipped = False
+    op: Any = node.op
+    while isinstance(op, Transpose) and op.axes == (1, 0):
+        node, flipped = node.inputs[0], not flipped
+        op = node.op
+    return node, flipped

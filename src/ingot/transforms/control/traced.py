@@ -1,0 +1,219 @@
+"""Tracing the user's functions for loops and branches.
+
+Comes in: a function and the arrays it is to be called with. Goes out: the arrays that it returned,
+as a tree, and what it did to implicit states such as the random state, which become values that
+loops carry and branches give. Traced arrays that a function stores in objects would be left behind
+without values, so that is refused by name.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ingot import _native
+from ingot._native import Node, array, leaves, placeholder, replace_leaves, wrap
+from ingot.compiler.trace.reach import listed, reachable
+from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.reporting.source import SourceRecorder
+from ingot.graph.shape import shape_text
+from ingot.graph.state import Follower, State, followed_states
+
+__all__ = ["States", "Tree", "check_leaves", "check_same", "check_spec", "flat", "names_of", "run"]
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """The structure of a tree: leaves that are arrays, and others, which stay as they are."""
+
+    tree: Any
+    is_array: tuple[bool, ...]
+
+    def filled(self, values: Sequence[Any]) -> Any:
+        """The tree with other arrays."""
+        remaining = iter(values)
+        mixed = [
+            next(remaining) if is_array else leaf
+            for leaf, is_array in zip(leaves(self.tree), self.is_array, strict=True)
+        ]
+        return replace_leaves(self.tree, mixed, False)
+
+    @property
+    def values(self) -> list[Any]:
+        """The leaves that are arrays and numbers."""
+        flags = zip(leaves(self.tree), self.is_array, strict=True)
+        return [leaf for leaf, is_array in flags if is_array]
+
+    @property
+    def skeleton(self) -> Any:
+        """The structure in plain containers, for comparisons."""
+        return replace_leaves(
+            self.tree,
+            [
+                0 if is_array else leaf
+                for leaf, is_array in zip(leaves(self.tree), self.is_array, strict=True)
+            ],
+            True,
+        )
+
+
+def flat(tree: Any) -> tuple[list[array], Tree]:
+    """The arrays of a tree, numbers among them, and its structure."""
+    found: list[array] = []
+    flags = []
+    for leaf in leaves(tree):
+        is_array = _is_value(leaf)
+        flags.append(is_array)
+        if is_array:
+            found.append(leaf if isinstance(leaf, array) else array(leaf))
+    return found, Tree(tree, tuple(flags))
+
+
+def check_leaves(name: str, tree: Any, root: str) -> None:
+    """ValueError if a tree holds something else than arrays, numbers and None."""
+    for path, leaf in _paths(tree, root):
+        if leaf is not None and not _is_value(leaf):
+            raise ValueError(
+                f"[{name}] {path} is a {type(leaf).__name__}, and a loop carries arrays, numbers "
+                "and trees of those: let the body close over it."
+            )
+
+
+def names_of(tree: Any, root: str) -> list[str]:
+    """What the user would write for each array of a tree: `carry["h"][0]`."""
+    return [path for path, leaf in _paths(tree, root) if _is_value(leaf)]
+
+
+def _is_value(leaf: Any) -> bool:
+    return isinstance(leaf, (array, bool, int, float, complex, np.ndarray, np.generic))
+
+
+def _paths(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(tree, dict):
+        for key, child in tree.items():
+            yield from _paths(child, f"{path}[{key!r}]")
+    elif isinstance(tree, (list, tuple)):
+        for number, child in enumerate(tree):
+            yield from _paths(child, f"{path}[{number}]")
+    else:
+        yield path, tree
+
+
+def check_same(what: str, expected: Tree, found: Tree, name: str) -> None:
+    """ValueError unless two trees have their arrays in the same places."""
+    if expected.skeleton != found.skeleton:
+        raise ValueError(
+            f"[{name}] {what} must keep its structure, but {_structure(expected)} became "
+            f"{_structure(found)}."
+        )
+
+
+def _structure(tree: Tree) -> str:
+    return repr(tree.filled([_ARRAY] * sum(tree.is_array)))
+
+
+class _Mark:
+    def __repr__(self) -> str:
+        return "array"
+
+
+_ARRAY = _Mark()
+
+
+def check_spec(name: str, leaf: str, expected: array, found: array) -> None:
+    """ValueError unless an array has kept its shape and dtype."""
+    if expected.shape != found.shape or expected.dtype is not found.dtype:
+        raise ValueError(
+            f"[{name}] {leaf} goes into the body as {expected.dtype.name} of shape "
+            f"{shape_text(expected.shape)} and comes out as {found.dtype.name} of shape "
+            f"{shape_text(found.shape)}: both must be the same. Cast or reshape it in the body, or "
+            "start with what the body returns."
+        )
+
+
+class States:
+    """The implicit states that functions read while they are traced: each array of them has a
+    placeholder, whose value is the state's as it is outside.
+    """
+
+    def __init__(self) -> None:
+        self.outside: Follower | None = None
+        self._found: dict[int, tuple[State, State, list[Node]]] = {}
+
+    def __call__(self, state: State, name: str) -> State:
+        assert self.outside is not None
+        if id(state) not in self._found:
+            outer = self.outside(state, name)
+            stand_ins = [placeholder(x.shape, x.dtype) for x in outer]
+            self._found[id(state)] = outer, stand_ins, [x._node for x in stand_ins]
+        return self._found[id(state)][1]
+
+    @property
+    def leaves(self) -> list[Node]:
+        """The placeholders."""
+        return [node for _, _, nodes in self._found.values() for node in nodes]
+
+    @property
+    def values(self) -> list[array]:
+        """What they stand for."""
+        return [wrap(x) for outer, _, _ in self._found.values() for x in outer]
+
+    def updated(self) -> list[array]:
+        """What a function has left in their place; the placeholders are put back for the next."""
+        found = []
+        for _, stand_ins, nodes in self._found.values():
+            found += [wrap(x) for x in stand_ins]
+            stand_ins[:] = map(wrap, nodes)
+        return found
+
+    def assign(self, values: Sequence[array]) -> None:
+        """Gives the states outside new values."""
+        remaining = iter(values)
+        for outer, _, _ in self._found.values():
+            for place in range(len(outer)):
+                outer[place] = next(remaining)
+
+
+def run(
+    name: str,
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    states: States,
+    recorder: SourceRecorder | None = None,
+) -> Any:
+    """What a function returns for arguments that hold placeholders; its nodes have `recorder`."""
+    recorder = recorder or SourceRecorder()
+    before = _native.set_source_recorder(recorder)
+    try:
+        with _native.tracing, followed_states(states) as outside:
+            states.outside = outside
+            result = function(*arguments)
+    finally:
+        _native.set_source_recorder(before)
+    if sys.getrefcount(recorder) > 3:
+        _refuse_escapes(name, function, recorder, result, arguments)
+    return result
+
+
+def _refuse_escapes(
+    name: str,
+    function: Callable[..., Any],
+    recorder: SourceRecorder,
+    result: Any,
+    arguments: Sequence[Any],
+) -> None:
+    """ValueError if objects that the function reaches hold traced arrays."""
+    own = {id(x) for x in leaves([result, list(arguments)])}
+    places = [
+        place.path
+        for place, x in reachable(function, {})
+        if x._node.trace is recorder and x._node.tracer and id(x) not in own
+    ]
+    if places:
+        raise ValueError(
+            f"[{name}] the function stores arrays in {listed(places)}, which have no values outside"
+            " of the loop or branch: return them, as a part of what is carried on."
+        )
