@@ -264,7 +264,8 @@ MAX_UNPACKED_BYTES = 1 << 20
 # matmul_left_transposed.
 MAX_UNPACKED_LEFT_BYTES = 1 << 14
 MIN_PACKED_LEFT_PANELS = 1
-# Bytes that are fetched at once. linear_gelu.
+# Bytes that the processor fetches at once: 64 on all x86-64 and most aarch64 processors. Prefetches
+# go from line to line, and strides below it leave the order of loops alone. linear_gelu.
 CACHE_LINE = 64
 # How many rows ahead a right operand is fetched that is read once, if it is so many vectors of each
 # row or fewer. Measured with 1024 rows and columns, times with over times without: 0.8 for 8

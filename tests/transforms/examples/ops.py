@@ -388,6 +388,7 @@ ELSEWHERE = {
         ("Branch", "Passed", "Scan", "Stored", "While"),
         "tests/transforms/control: their fields are bodies of loops and branches",
     ),
+    "PartOfPartition": "tests/compiler/passes/test_narrow.py: what a slice of a partition becomes",
     **dict.fromkeys(
         ("CheckedIndex", "CheckedPut", "ElementsAt", "IsAt", "IsOutside", "SomeOutside"),
         "tests/compiler/lower/kernels/test_native_indices.py: what others become compiled",

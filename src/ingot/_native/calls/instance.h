@@ -1,7 +1,7 @@
 /* What is ready to run for some shapes. */
 #ifndef INGOT_INSTANCE_H
 #define INGOT_INSTANCE_H
-#include "evaluate/program.h"
+#include "programs/program.h"
 
 typedef struct {
     PyObject_HEAD

@@ -7,7 +7,8 @@
 #include "numpy_api.h"
 
 static bool is_operand(PyObject *object, int type, int axes) {
-    return PyArray_CheckExact(object) && PyArray_NDIM(as_ndarray(object)) == axes && (type < 0 || PyArray_TYPE(as_ndarray(object)) == type);
+    return PyArray_CheckExact(object) && PyArray_NDIM(as_ndarray(object)) == axes &&
+           (type < 0 || PyArray_TYPE(as_ndarray(object)) == type);
 }
 
 /* Strides in elements. */
@@ -26,7 +27,8 @@ static bool are_operands(PyObject *q, PyObject *k, PyObject *v, PyObject *mask, 
     if (!is_operand(q, -1, 4))
         return false;
     int type = PyArray_TYPE(as_ndarray(q));
-    bool known = type == NPY_FLOAT32 || type == NPY_FLOAT16 || PyArray_DESCR(as_ndarray(q)) == (PyArray_Descr *)dtype_table[BFLOAT16]->numpy;
+    bool known = type == NPY_FLOAT32 || type == NPY_FLOAT16 ||
+                 PyArray_DESCR(as_ndarray(q)) == (PyArray_Descr *)dtype_table[BFLOAT16]->numpy;
     return known && is_operand(k, type, 4) && is_operand(v, type, 4) &&
            (mask == Py_None || is_operand(mask, NPY_BOOL, 4) || is_operand(mask, NPY_FLOAT32, 4)) &&
            (sinks == Py_None || is_operand(sinks, NPY_FLOAT32, 2));

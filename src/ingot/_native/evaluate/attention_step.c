@@ -34,8 +34,8 @@ INLINE float half_to_float(uint16_t half) {
 }
 
 /* A row as float32: where it lies, or converted to `room`. */
-INLINE const float *row_of(const AttentionOperand *operand, int element, int64_t example, int64_t head, int64_t row, int64_t width,
-                           float *room) {
+INLINE const float *row_of(const AttentionOperand *operand, int element, int64_t example, int64_t head, int64_t row,
+                           int64_t width, float *room) {
     int64_t index = example * operand->strides[0] + head * operand->strides[1] + row * operand->strides[2];
     if (element == ELEMENT_FLOAT32)
         return (const float *)(const void *)operand->data + index;
@@ -149,7 +149,8 @@ FOR_EACH_MACHINE static void attend_split(const AttentionStep *step, int64_t exa
     int64_t begin = split * ATTENTION_SPLIT, end = begin + ATTENTION_SPLIT < step->keys ? begin + ATTENTION_SPLIT : step->keys;
     float *key_room = room + width, *value_room = key_room + KEY_BLOCK * width;
     for (int64_t row = 0; row < sharing * step->queries; row++) {
-        float *state = step->partial + state_index(step, split, example, key_head * sharing + row / step->queries, row % step->queries);
+        float *state =
+            step->partial + state_index(step, split, example, key_head * sharing + row / step->queries, row % step->queries);
         memset(state, 0, sizeof *state * (size_t)(value_width + 2));
         state[0] = -INFINITY;
     }
@@ -158,7 +159,8 @@ FOR_EACH_MACHINE static void attend_split(const AttentionStep *step, int64_t exa
         const float *keys[KEY_BLOCK], *values[KEY_BLOCK];
         for (int i = 0; i < count; i++) {
             keys[i] = row_of(&step->k, step->element, example, key_head, first + i, width, key_room + i * width);
-            values[i] = row_of(&step->v, step->element, example, key_head, first + i, value_width, value_room + i * value_width);
+            values[i] =
+                row_of(&step->v, step->element, example, key_head, first + i, value_width, value_room + i * value_width);
         }
         for (int64_t row = 0; row < sharing * step->queries; row++) {
             int64_t head = key_head * sharing + row / step->queries, query = row % step->queries;

@@ -413,8 +413,8 @@ static PyObject *follow(PyObject *Py_UNUSED(module), PyObject *const *arguments,
     return list;
 }
 
-/* redirect(node, op, inputs) -> whether the node is now computed by `op` from `inputs`, which must give the same values. One that
- * has a value, or that an evaluation has in hand, stays as it is. */
+/* redirect(node, op, inputs) -> whether the node is now computed by `op` from `inputs`, which must give the same values. One
+ * that has a value, or that an evaluation has in hand, stays as it is. */
 static PyObject *redirect(PyObject *Py_UNUSED(module), PyObject *arguments) {
     Node *node;
     PyObject *op, *inputs;

@@ -265,10 +265,11 @@ class Counts:
     def info(self, entries: int) -> CacheInfo:
         """The counts as they are now."""
         with self._lock:
-            new_shapes = [*self._kept[_SHAPES], *(_Reshaped(*each) for each in self.reshapings)]
-            new_shapes = sorted(new_shapes, key=_number_of)[-MAX_KEPT:]
-            others = (*self._kept[_MISS], *self._kept[_LAYOUT])
-            kept = sorted((*new_shapes, *others), key=_number_of)
+            new_shapes: list[Account | _Reshaped] = [*self._kept[_SHAPES]]
+            new_shapes += [_Reshaped(*each) for each in self.reshapings]
+            new_shapes.sort(key=_number_of)
+            kept = [*new_shapes[-MAX_KEPT:], *self._kept[_MISS], *self._kept[_LAYOUT]]
+            kept.sort(key=_number_of)
             return CacheInfo(
                 entries,
                 self.hits,

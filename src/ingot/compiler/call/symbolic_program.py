@@ -84,7 +84,7 @@ class SymbolicProgram:
 
     def program_if_ready(self, values: Sequence[Any]) -> ShapedProgram | None:
         """The same; None, too, if its machine code is not there yet."""
-        native = self._programs and self._programs.native(values)
+        native = None if self._programs is None else self._programs.native(values)
         if native is None:
             return None
         shapes = native.shapes if self.template is not None else self._shapes(values)

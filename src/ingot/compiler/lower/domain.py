@@ -19,7 +19,7 @@ from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.numerics.reduction_order import inner_axes
 from ingot.graph.roles import Gather, Iota, Reduce, View
 from ingot.graph.shape import size_of
-from ingot.tuning import MIN_INNER_COLUMNS
+from ingot.tuning import CACHE_LINE, MIN_INNER_COLUMNS
 
 __all__ = [
     "Domain",
@@ -31,8 +31,6 @@ __all__ = [
     "operands_of",
     "reads_rows_again",
 ]
-
-CACHE_LINE = 64
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from __future__ import annotations
 from ingot.compiler.forms.affine import Affine, Extent, affine
 from ingot.compiler.forms.nest.data import Buffer, CopyBlock
 from ingot.compiler.forms.size import smallest
-from ingot.compiler.lower.domain import CACHE_LINE, Operand
+from ingot.compiler.lower.domain import Operand
 from ingot.compiler.lower.group import GroupBuilder, Memory, Spot
 from ingot.compiler.lower.map_builder import MapBuilder
 from ingot.tuning import (
+    CACHE_LINE,
     MAX_REGISTER_TILE,
     MAX_TRANSPOSE_TILE_HEIGHT,
     MIN_TRANSPOSED_AXIS,

@@ -1,5 +1,5 @@
 /* Loops around programs: the instructions of a body again and again, with other addresses from step to step. */
-#include "evaluate/program.h"
+#include "programs/program.h"
 
 #include "memory/allocator.h"
 #include "memory/buffer.h"

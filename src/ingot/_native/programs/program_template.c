@@ -2,7 +2,7 @@
  *
  * The program for other shapes is a copy into which the numbers that size code computes are written. Nothing of that is
  * Python's: it takes a fraction of a microsecond. */
-#include "evaluate/program.h"
+#include "programs/program.h"
 
 #include "numpy_api.h"
 

@@ -1,5 +1,5 @@
 /* NativeProgram: kernels, BLAS calls and host steps with the memory they work on, as read from what plan.py hands over. */
-#include "evaluate/program.h"
+#include "programs/program.h"
 
 #include "numpy_api.h"
 #include <structmember.h>

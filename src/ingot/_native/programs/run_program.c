@@ -1,5 +1,5 @@
 /* Runs programs: kernels, BLAS calls and host steps in order on planned memory, in one call. */
-#include "evaluate/program.h"
+#include "programs/program.h"
 
 #include "memory/allocator.h"
 #include "memory/buffer.h"
