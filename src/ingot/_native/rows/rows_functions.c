@@ -92,7 +92,7 @@ static PyObject *scan_rows(PyObject *Py_UNUSED(module), PyObject *arguments) {
         Py_END_ALLOW_THREADS
     }
     if (!done)
-        return PyErr_NoMemory();
+        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
     Py_RETURN_TRUE;
 }
 

@@ -9,7 +9,7 @@
 
 #include "memory/allocator.h"
 #include "rows/scan_kernels.h"
-#include "threads/pool.h"
+#include "threads/interrupt.h"
 #include "tuning.h"
 
 static inline int64_t smaller(int64_t a, int64_t b) {
@@ -21,10 +21,11 @@ typedef struct {
     const ingot_scan_kernel *kernel;
     int64_t tiles; /* of columns, in each matrix */
     /* Of long rows, in groups of TOGETHER chunks: */
-    int64_t groups;     /* of each row */
-    atomic_llong next;  /* group that no thread has taken yet */
-    char *carries;      /* for each group what all elements before it give */
-    atomic_char *known; /* whether that is there */
+    int64_t groups;      /* of each row */
+    atomic_llong next;   /* group that no thread has taken yet */
+    char *carries;       /* for each group what all elements before it give */
+    atomic_char *known;  /* whether that is there */
+    atomic_bool stopped; /* by a signal: whoever has a group completes it, and nobody takes another */
 } Job;
 
 static const char *row_of(const ingot_rows *rows, int64_t behind, int64_t row) {
@@ -76,12 +77,11 @@ static void scan_group(const Job *job, const char *const *from, char *const *to,
 /* Takes groups of chunks in their order. Whoever has one gets the results of its chunks, waits for what all before it give,
  * hands on what they give together, and goes through its elements again, which are in the cache. */
 static void scan_chunks(void *context, int64_t begin, int64_t end, int thread) {
-    (void)thread;
     Job *job = context;
     const ingot_scan *s = job->scan;
     int64_t size = job->kernel->value_size, total = s->before * s->behind * job->groups, number;
     for (int64_t worker = begin; worker < end; worker++)
-        while ((number = atomic_fetch_add(&job->next, 1)) < total) {
+        while (!ingot_is_stopped(&job->stopped, thread) && (number = atomic_fetch_add(&job->next, 1)) < total) {
             int64_t row = number / job->groups, group = number % job->groups, first = group * TOGETHER * SCAN_CHUNK;
             char own[TOGETHER * MAX_VALUE], starts[(TOGETHER + 1) * MAX_VALUE], *to[TOGETHER];
             const char *from[TOGETHER];
@@ -120,9 +120,11 @@ static bool scan_long_rows(Job *job) {
     job->known = (atomic_char *)(job->carries + count * (size_t)job->kernel->value_size);
     memset((void *)job->known, 0, count);
     atomic_init(&job->next, 0);
+    atomic_init(&job->stopped, false);
+    ingot_start_polling();
     ingot_parallel_for(scan_chunks, job, ingot_num_threads(), 1);
     ingot_release(job->carries, size);
-    return true;
+    return !atomic_load(&job->stopped);
 }
 
 /* ---- columns ---- */
@@ -143,17 +145,20 @@ bool ingot_can_scan(ingot_scan_kind kind, int dtype) {
     return ingot_find_scan(kind, dtype) != NULL;
 }
 
+/* False, with an exception, if a signal ended it. */
+static bool scan_all(ingot_loop_body body, Job *job, int64_t count, int64_t grain) {
+    return ingot_interruptible_for(body, job, 0, count, grain, grain * ingot_num_threads()) == count;
+}
+
 bool ingot_scan_rows(const ingot_scan *s) {
     Job job = {.scan = s, .kernel = ingot_find_scan(s->kind, s->dtype)};
     int64_t rows = s->before * s->behind, itemsize = dtype_table[s->dtype]->itemsize;
     if (s->behind >= MIN_SCANNED_COLUMNS && s->elements.strides[2] == itemsize && s->results.strides[2] == itemsize) {
         int64_t grain = SCAN_GRAIN / (s->length * smaller(s->behind, COLUMNS)) + 1;
         job.tiles = (s->behind + COLUMNS - 1) / COLUMNS;
-        ingot_parallel_for(scan_columns, &job, s->before * job.tiles, grain);
-        return true;
+        return scan_all(scan_columns, &job, s->before * job.tiles, grain);
     }
     if (s->length > SCAN_CHUNK)
         return scan_long_rows(&job);
-    ingot_parallel_for(scan_rows, &job, (rows + TOGETHER - 1) / TOGETHER, SCAN_GRAIN / (s->length * TOGETHER) + 1);
-    return true;
+    return scan_all(scan_rows, &job, (rows + TOGETHER - 1) / TOGETHER, SCAN_GRAIN / (s->length * TOGETHER) + 1);
 }

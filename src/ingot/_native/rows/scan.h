@@ -23,7 +23,7 @@ typedef struct {
 /* Whether there is code for that. */
 bool ingot_can_scan(ingot_scan_kind kind, int dtype);
 
-/* False if there is no memory. */
+/* False if there is no memory, or, with an exception, if a signal ended it. */
 bool ingot_scan_rows(const ingot_scan *scan);
 
 #endif
