@@ -35,13 +35,14 @@ def test_version() -> None:
 
 
 def test_no_internal_names_leak() -> None:
-    """Everything public is MLX's, but for what MLX does not have: threads, control of compile."""
+    """Everything public is MLX's, but for what MLX does not have: threads, compile, loops."""
     own = {"get_num_threads", "set_num_threads"}
     own |= {"CompileMode", "RecompilationWarning", "compilation", "set_compile_mode"}
     own |= {"UndeclaredStateWarning"}
     own |= {"eager_fusion_info", "set_deterministic", "set_eager_fusion", "set_excess_precision"}
     own |= {"set_product_engine", "set_quantized_activations"}
     own |= {"debug_nans", "set_compile_progress"}
+    own |= {"cond", "fori_loop", "scan", "switch", "while_loop"}
     modules = {"array", "attach_functions", "cuda", "metal"}
     public = {name for name in vars(mx) if not name.startswith("_")}
     assert public - set(dir(mlx)) - own - modules == set()

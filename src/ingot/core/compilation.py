@@ -90,6 +90,7 @@ def set_deterministic(on: bool) -> None:
 def _deterministic(on: bool) -> None:
     _native.set_deterministic(on)
     _native.set_callbacks(run_kernel=_run_kernel if on else None)
+    _native.forget_programs()  # some ops have one only while this is on
 
 
 def _run_kernel(node: Any, op: Any, values: tuple[Any, ...]) -> Any:

@@ -103,8 +103,8 @@ def placeholder_error(node: Node, wanted: Node) -> NoReturn:
     source = _nearest_source(wanted)
     if source is None:
         raise ValueError(
-            "[eval] the array has no value while vmap traces the function it is in, once for all "
-            "examples: return it from the function and look at the results."
+            "[eval] the array has no value while vmap or a loop like mx.scan traces its function: "
+            "return it from the function and look at the results."
         )
     # What compile traces has the user's line; its inputs have a name.
     array_text = source if isinstance(source, str) else f"the array made at {source}"

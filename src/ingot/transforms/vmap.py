@@ -7,7 +7,8 @@ them is rebuilt by its op's `vmap` rule with the batch axis first.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ingot import _native
@@ -24,6 +25,7 @@ from ingot.graph.errors import value_text
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import Output
 from ingot.graph.shape import shape_text
+from ingot.graph.state import implicit_states
 from ingot.ops.shape.movement import broadcast_to, expand_dims, moveaxis
 from ingot.transforms.tracing import check_arrays, check_callable, named_after
 
@@ -113,7 +115,8 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
             for value, axis in zip(inputs, axes, strict=True)
         ]
         with _native.tracing:
-            result = fun(*replace_leaves(args, followed, False))
+            with _unbatched_states(over):
+                result = fun(*replace_leaves(args, followed, False))
             outputs = leaves(result)
             check_arrays("vmap", "the results of the function", outputs, ValueError)
             placed = [
@@ -125,6 +128,23 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
         return replace_leaves(result, placed, False)
 
     return named_after(fun, vectorised)
+
+
+@contextmanager
+def _unbatched_states(over: Batch) -> Iterator[None]:
+    """ValueError, with the states as they were, if an implicit state such as the random one
+    depends on the examples afterwards: it is one for all.
+    """
+    before = [(state, list(state)) for state in implicit_states()]
+    yield
+    for state, values in before:
+        changed = [x for x in state if x._node.tracer]
+        if changed and between(changed, over.leaves):
+            state[:] = values
+            raise ValueError(
+                "[vmap] how many random numbers the function draws depends on the example, in a "
+                "branch or a while loop: draw them outside of it."
+            )
 
 
 def _followed(value: array, axis: int, over: Batch) -> array:

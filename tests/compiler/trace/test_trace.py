@@ -192,8 +192,8 @@ def test_vmap_has_other_advice() -> None:
     with pytest.raises(ValueError, match=r"\[") as caught:
         mx.vmap(lambda x: float(x))(mx.array([1.0]))
     assert str(caught.value) == (
-        "[eval] the array has no value while vmap traces the function it is in, once for all "
-        "examples: return it from the function and look at the results."
+        "[eval] the array has no value while vmap or a loop like mx.scan traces its function: "
+        "return it from the function and look at the results."
     )
 
 

@@ -46,6 +46,13 @@ def test_sort_and_argsort_are_stable_with_nan_last(
     assert mx.sort(x, axis).dtype == x.dtype
 
 
+def test_float16_with_negative_numbers_and_many_ties() -> None:
+    """What NumPy's vectorised sort of float16 leaves unsorted on some processors."""
+    numbers = np.random.default_rng(0).integers(-10, 10, 20_000)
+    found = np.array(mx.sort(mx.array(numbers).astype(mx.float16)))
+    np.testing.assert_array_equal(found, np.sort(numbers).astype(np.float16))
+
+
 def test_extreme_integers() -> None:
     for dtype in ("uint32", "int32", "uint64", "int64"):
         limits = np.iinfo(dtype)

@@ -56,6 +56,12 @@ def test_switch(index: int) -> None:
     close(found, tuple(mx.stack([branches[i](x)[n] for i in (0, 2, 1)]) for n in (0, 1)))
 
 
+def test_unsigned_indices_out_of_range() -> None:
+    branches = [lambda x: x + 1, lambda x: x * 10]
+    index = mx.array(4_000_000_000, mx.uint32)
+    assert mx.switch(index, branches, mx.array(3.0)).item() == 30
+
+
 def test_captured_arrays_have_gradients() -> None:
     def loss(w: mx.array, b: mx.array) -> mx.array:
         return mx.cond(w.sum() > 0, lambda x: (x * w).sum(), lambda x: (x * b).sum(), mx.ones((2,)))
@@ -97,9 +103,9 @@ def test_in_loops() -> None:
 
 def test_errors() -> None:
     x = mx.array([1.0, 2.0])
-    with pytest.raises(ValueError, match=r"float32 of shape \(2\) in branch 0 and int32"):
+    with pytest.raises(ValueError, match=r"float32 of shape \(2\) in false_fun and int32"):
         mx.cond(True, lambda x: x.astype(mx.int32), lambda x: x, x)
-    with pytest.raises(ValueError, match="keep its structure"):
+    with pytest.raises(ValueError, match="false_fun returns array and true_fun"):
         mx.cond(True, lambda x: (x, x), lambda x: x, x)
     with pytest.raises(ValueError, match=r"mx\.where"):
         mx.cond(x > 0, lambda x: x, lambda x: x, x)

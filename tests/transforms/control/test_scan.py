@@ -129,6 +129,34 @@ def test_random_numbers_are_those_of_the_unrolled_loop() -> None:
         close(results[0], other)
 
 
+def test_random_numbers_under_vmap() -> None:
+    """They are the same for all examples, as without a loop, and the state goes on as before."""
+    start = mx.array([1.0, 2.0])
+    results = []
+    for scan in (mx.scan, scanned):
+        mx.random.seed(1)
+        step = lambda c, _: (c + mx.random.normal(()), None)  # noqa: E731
+        found = mx.vmap(lambda c, scan=scan, step=step: scan(step, c, length=3)[0])(start)
+        results.append((found, mx.random.uniform()))
+    close(*results)
+
+
+def test_random_numbers_that_depend_on_the_example_are_refused() -> None:
+    mx.random.seed(1)
+    with pytest.raises(ValueError, match="draw them outside"):
+        mx.vmap(lambda c: mx.cond(c > 1, lambda: mx.random.uniform(), lambda: c))(mx.arange(3.0))
+    found = mx.random.uniform().item()
+    mx.random.seed(1)
+    assert found == mx.random.uniform().item()
+
+
+def test_numbers_that_a_body_returns_are_not_truncated() -> None:
+    assert mx.scan(lambda c, x: (0.5, c), 0, mx.arange(3))[0].item() == 0.5
+    assert mx.scan(lambda c, x: (2**40, c), 0, mx.arange(3))[0].item() == 2**40
+    with pytest.raises(ValueError, match="comes out as float32"):
+        mx.scan(lambda c, x: (0.5, c), mx.array(7), mx.arange(3))
+
+
 def test_structures_and_numbers() -> None:
     def step(carry: Any, x: Any) -> Any:
         return {"n": carry["n"] + 1, "sum": [carry["sum"][0] + x[0]]}, None

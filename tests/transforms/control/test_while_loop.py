@@ -93,6 +93,11 @@ def test_fori_loop(lower: int, upper: int) -> None:
         close(found, expected)
 
 
+def test_fori_loop_refuses_bounds_that_no_int32_holds() -> None:
+    with pytest.raises(ValueError, match="int32"):
+        mx.fori_loop(2**40, 2**40 + 2, lambda i, v: v + 1, 0)
+
+
 def test_interrupting_a_loop_that_does_not_end() -> None:
     import _thread
     import threading

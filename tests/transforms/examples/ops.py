@@ -40,6 +40,7 @@ from ingot.ops.shape import creation, diagonals, joining, slicing, strided
 
 IDENTITIES = [
     Example(casting.Copy(), (PLAIN,), lambda m, x: x * 1),
+    Example(casting.Stored(0), (PLAIN,), lambda m, x: x * 1),
     Example(casting.StopGradient(), (PLAIN,), named("stop_gradient"), stops=True),
     Example(casting.Contiguous(False), (PLAIN,), named("contiguous")),
     Example(casting.Contiguous(True), (PLAIN,), named("contiguous")),
@@ -385,7 +386,7 @@ ELSEWHERE = {
     "Output": "a part of ops with several outputs",
     "CustomFunction": "tests/transforms/test_custom.py and test_compositions.py",
     **dict.fromkeys(
-        ("Branch", "Passed", "Scan", "Stored", "While"),
+        ("Branch", "Passed", "ScanLoop", "While"),
         "tests/transforms/control: their fields are bodies of loops and branches",
     ),
     "PartOfPartition": "tests/compiler/passes/test_narrow.py: what a slice of a partition becomes",

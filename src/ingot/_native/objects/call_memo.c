@@ -205,9 +205,14 @@ int memo_find(const MemoKey *key, PyObject **argument, Node **result) {
             set[1] = set[0];
             set[0] = entry;
         }
-        entry->references++; /* making nodes may run the garbage collector, and that anything */
+        /* Making nodes may run the garbage collector, and that anything: arrays may be pointed at other nodes meanwhile. */
+        entry->references++;
+        for (int i = 0; i < key->array_count; i++)
+            Py_INCREF(key->nodes[i]);
         *argument = entry->is_argument ? key->objects[-1 - entry->result] : NULL;
         *result = make_again(entry, key);
+        for (int i = 0; i < key->array_count; i++)
+            Py_DECREF(key->nodes[i]);
         release_entry(entry);
         return *result == NULL ? -1 : 1;
     }

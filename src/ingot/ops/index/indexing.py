@@ -25,7 +25,7 @@ from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import where
 from ingot.ops.elementwise.complex_numbers import conj
 from ingot.ops.internal.accumulate import (
-    accumulated,
+    accumulate,
     accumulation,
     flat_positions,
     out_of_range,
@@ -171,8 +171,10 @@ class _Updated(_Indexed, abstract=True):
         order = self.axes + tuple(axis for axis in range(x.ndim) if axis not in self.axes)
         base = x.transpose(order)
         rows, given = self.rows_of(base.shape, updates, indices)
-        table = accumulated(self.mode, _as_matrix(base, len(self.axes)), rows, given)
-        table = table.reshape(base.shape)
+        # of its own memory, not a view: the next update may change it where it is
+        table: np.ndarray = np.empty(base.shape, base.dtype)
+        matrices = (_as_matrix(each, len(self.axes)) for each in (table, base))
+        accumulate(self.mode, *matrices, rows, given)
         in_order = order == tuple(range(x.ndim))
         return table if in_order else table.transpose(np.argsort(order))
 

@@ -18,7 +18,7 @@ from ingot.graph.op import Change, carry_out
 
 __all__ = [
     "MODES",
-    "accumulated",
+    "accumulate",
     "accumulation",
     "flat_positions",
     "out_of_range",
@@ -102,16 +102,18 @@ def accumulation(mode: str, out: np.ndarray, rows: np.ndarray, updates: np.ndarr
     return scatter_rows, kind, number, table, rows, given, None
 
 
-def accumulated(mode: str, base: np.ndarray, rows: np.ndarray, updates: np.ndarray) -> np.ndarray:
-    """A contiguous copy of `base`, a matrix, with each `updates[i]` combined into row `rows[i]`."""
-    out: np.ndarray = np.empty(base.shape, base.dtype)
+def accumulate(
+    mode: str, out: np.ndarray, base: np.ndarray, rows: np.ndarray, updates: np.ndarray
+) -> None:
+    """Makes `out`, a contiguous matrix, a copy of `base` with each `updates[i]` combined into row
+    `rows[i]`.
+    """
     if (mode != "assign" and _is_half(base.dtype)) or base.dtype.kind == "c":
         out[...] = base
         carry_out(accumulation(mode, out, rows, updates))
-        return out
+        return
     kind, number, table, given = _native_form(mode, out, updates)
     scatter_rows(kind, number, table, rows, given, base.view(table.dtype))
-    return out
 
 
 def _is_half(dtype: np.dtype) -> bool:

@@ -27,7 +27,7 @@ from ingot.transforms.control.body import (
 )
 from ingot.transforms.control.programs import run_body
 from ingot.transforms.control.rewrites import tangent_body, vectorised
-from ingot.transforms.control.traced import States, Tree, check_same, flat, names_of, run
+from ingot.transforms.control.traced import States, Tree, flat, names_of, run, structure_text
 from ingot.transforms.tracing import check_callable, follow
 from ingot.transforms.vjp import backward
 from ingot.transforms.vmap import repeated
@@ -188,7 +188,8 @@ def switch(index: int | array, branches: Sequence[Callable[..., Any]], *operands
             "[switch] the index must be an int or an array of one int, got "
             f"{number.dtype.name} of shape {shape_text(number.shape)}."
         )
-    number = clip(astype(number, int32), 0, len(functions) - 1)
+    number = astype(number, int32) if number.dtype is bool_ else number
+    number = astype(clip(number, 0, len(functions) - 1), int32)
     return _chosen("switch", number, functions, operands)
 
 
@@ -235,9 +236,16 @@ def _chosen(
     states = States()
     traced = [_Traced(name, function, inputs, tree, states) for function in functions]
     first = traced[0]
-    for number, other in enumerate(traced[1:], 1):
-        check_same(f"what branch {number} returns", first.tree, other.tree, name)
-        _check_specs(name, number, first, other)
+    called = (
+        ["false_fun", "true_fun"] if name == "cond" else [f"branch {n}" for n in range(len(traced))]
+    )
+    for other_name, other in zip(called[1:], traced[1:], strict=True):
+        if first.tree.skeleton != other.tree.skeleton:
+            raise ValueError(
+                f"[{name}] all branches must return the same structure, but {called[0]} returns "
+                f"{structure_text(first.tree)} and {other_name} {structure_text(other.tree)}."
+            )
+        _check_specs(name, (called[0], other_name), first, other)
     made = [each.body(states) for each in traced]
     found = _applied(index, made, [*inputs, *states.values])
     count = len(first.outputs)
@@ -276,12 +284,12 @@ class _Traced:
         )
 
 
-def _check_specs(name: str, number: int, first: _Traced, other: _Traced) -> None:
+def _check_specs(name: str, called: tuple[str, str], first: _Traced, other: _Traced) -> None:
     """ValueError unless two branches give arrays of the same shapes and dtypes."""
     for leaf, one, two in zip(first.names, first.outputs, other.outputs, strict=True):
         if spec_of(one) != spec_of(two):
             raise ValueError(
-                f"[{name}] {leaf} is {one.dtype.name} of shape {shape_text(one.shape)} in branch 0 "
-                f"and {two.dtype.name} of shape {shape_text(two.shape)} in branch {number}: all "
-                "branches must return the same shapes and dtypes."
+                f"[{name}] {leaf} is {one.dtype.name} of shape {shape_text(one.shape)} in "
+                f"{called[0]} and {two.dtype.name} of shape {shape_text(two.shape)} in {called[1]}"
+                ": all branches must return the same shapes and dtypes."
             )

@@ -41,6 +41,9 @@ def fori_loop(lower: int | array, upper: int | array, body: Callable[..., Any], 
         array(10, dtype=int32)
     """
     check_callable("fori_loop", body)
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if isinstance(bound, int) and not -(2**31) <= bound < 2**31:
+            raise ValueError(f"[fori_loop] {name} must fit into an int32, got {bound}.")
     if isinstance(lower, int) and isinstance(upper, int):
         start = array(lower, int32)
 

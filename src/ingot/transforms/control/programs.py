@@ -25,7 +25,7 @@ from ingot.transforms.control.body import Body
 from ingot.tuning import MAX_LOOP_PROGRAMS
 
 if TYPE_CHECKING:
-    from ingot.transforms.control.scan_op import Scan
+    from ingot.transforms.control.scan_op import ScanLoop
     from ingot.transforms.control.while_loop import While
 
 __all__ = ["run_body", "run_scan", "run_while"]
@@ -84,7 +84,7 @@ def _stored(outputs: list[Any], steps: list[Step]) -> list[Step]:
     return found
 
 
-def run_scan(scan: Scan, inputs: tuple[np.ndarray, ...]) -> Any:
+def run_scan(scan: ScanLoop, inputs: tuple[np.ndarray, ...]) -> Any:
     """The last carries and the stacked ys."""
     carries, xs, others = scan.split(inputs)
     specs = scan.infer()

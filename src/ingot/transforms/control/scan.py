@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ingot._native import Node, array
+from ingot._native import Node, array, between
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.shape import shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.transforms.control.body import body_of, like, spec_of
-from ingot.transforms.control.scan_op import Scan
+from ingot.transforms.control.scan_op import ScanLoop
 from ingot.transforms.control.traced import (
     States,
     Tree,
+    as_carried,
     check_leaves,
     check_same,
     check_spec,
@@ -86,7 +87,7 @@ def scan(
         getattr(f, "__name__", "body"),
         hoist=True,
     )
-    op = Scan(body, len(moving), len(slices), steps, reverse, min(unroll, max(steps, 1)))
+    op = ScanLoop(body, len(moving), len(slices), steps, reverse, min(unroll, max(steps, 1)))
     invariant = [start[number] for number in still]
     found = apply_multiple(
         op, *(start[number] for number in moving), *slices, *invariant, *captured
@@ -94,7 +95,7 @@ def scan(
     ends = list(start)
     for number, end in zip(moving, found, strict=False):
         ends[number] = end
-    states.assign(ends[len(carries) :])
+    states.assign(traced.end_states(steps) or ends[len(carries) :])
     return tree.filled(ends[: len(carries)]), traced.y_tree.filled(found[len(moving) :])
 
 
@@ -131,6 +132,18 @@ class _Traced:
         self.news = [*news, *self.states.updated()]
         self.carry_leaves = [*self.carry_leaves, *self.states.leaves]
 
+    def end_states(self, steps: int) -> tuple[array, ...]:
+        """The implicit states after the loop, by a loop of their own, if they depend on nothing
+        else: under vmap they are the same for all examples. Empty if there are none.
+        """
+        count = len(self.carries)
+        news, leaves = self.news[count:], self.carry_leaves[count:]
+        if not news or between(news, [*self.carry_leaves[:count], *self.x_leaves]):
+            return ()
+        body, captured = body_of(news, leaves, "states", hoist=True)
+        loop = ScanLoop(body, len(news), 0, steps, False)
+        return apply_multiple(loop, *self.states.values, *captured)
+
     def _run(
         self, f: Callable[..., Any], tree: Tree, slices: list[array], x_tree: Tree
     ) -> list[array]:
@@ -148,10 +161,7 @@ class _Traced:
         news, new_tree = flat(result[0])
         check_same("the carry", tree, new_tree, "scan")
         self.ys, self.y_tree = flat(result[1])
-        return [
-            astype(new, carry.dtype) if not isinstance(leaf, array) else new
-            for new, carry, leaf in zip(news, self.carries, new_tree.values, strict=True)
-        ]
+        return as_carried(news, self.carries, new_tree)
 
 
 def _length(slices: list[array], names: list[str], length: int | None) -> int:

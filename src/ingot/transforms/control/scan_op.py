@@ -24,11 +24,11 @@ from ingot.transforms.control.pullback import Pullback
 from ingot.transforms.control.rewrites import tangent_body, vectorised
 from ingot.transforms.vmap import repeated
 
-__all__ = ["Scan"]
+__all__ = ["ScanLoop"]
 
 
 @dataclass(frozen=True)
-class Scan(Host):
+class ScanLoop(Host):
     """The last carries and the stacked ys of a loop.
 
     Inputs are the first carries, the arrays that are cut into slices, and what the body takes in
@@ -78,7 +78,7 @@ class Scan(Host):
         ]
         starts = [x for x, has in zip(starts, steps.carried, strict=True) if has]
         sums = [zeros_of(spec_of(others[number])) for number in steps.summed]
-        backward = Scan(
+        backward = ScanLoop(
             steps.backward,
             len(starts) + len(sums),
             len(saved) + len(steps.slices) + sum(y is not None for y in ys),
@@ -170,7 +170,7 @@ class Scan(Host):
 class _Interleaved:
     """The order of inputs and outputs of a loop that carries tangents as well."""
 
-    def __init__(self, scan: Scan, flags: tuple[Any, Any, Any]) -> None:
+    def __init__(self, scan: ScanLoop, flags: tuple[Any, Any, Any]) -> None:
         self.scan = scan
         self.flags = flags
 
@@ -208,7 +208,7 @@ class _Interleaved:
 
 
 def _all_batched(
-    scan: Scan,
+    scan: ScanLoop,
     size: int,
     body: Body,
     captured: list[array],

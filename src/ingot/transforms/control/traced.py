@@ -17,12 +17,25 @@ import numpy as np
 from ingot import _native
 from ingot._native import Node, array, leaves, placeholder, replace_leaves, wrap
 from ingot.compiler.trace.reach import listed, reachable
+from ingot.graph.dtype import promote
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.reporting.source import SourceRecorder
 from ingot.graph.shape import shape_text
 from ingot.graph.state import Follower, State, followed_states
+from ingot.ops.elementwise.casting import astype
 
-__all__ = ["States", "Tree", "check_leaves", "check_same", "check_spec", "flat", "names_of", "run"]
+__all__ = [
+    "States",
+    "Tree",
+    "as_carried",
+    "check_leaves",
+    "check_same",
+    "check_spec",
+    "flat",
+    "names_of",
+    "run",
+    "structure_text",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,12 +119,13 @@ def check_same(what: str, expected: Tree, found: Tree, name: str) -> None:
     """ValueError unless two trees have their arrays in the same places."""
     if expected.skeleton != found.skeleton:
         raise ValueError(
-            f"[{name}] {what} must keep its structure, but {_structure(expected)} became "
-            f"{_structure(found)}."
+            f"[{name}] {what} must keep its structure, but {structure_text(expected)} became "
+            f"{structure_text(found)}."
         )
 
 
-def _structure(tree: Tree) -> str:
+def structure_text(tree: Tree) -> str:
+    """A tree as errors show it, with the word array for each array."""
     return repr(tree.filled([_ARRAY] * sum(tree.is_array)))
 
 
@@ -121,6 +135,16 @@ class _Mark:
 
 
 _ARRAY = _Mark()
+
+
+def as_carried(news: Sequence[array], carries: Sequence[array], tree: Tree) -> list[array]:
+    """What a body returns, with numbers in the dtypes of the carries where these can hold them."""
+    return [
+        astype(new, carry.dtype)
+        if not isinstance(leaf, array) and promote(new.dtype, carry.dtype) is carry.dtype
+        else new
+        for new, carry, leaf in zip(news, carries, tree.values, strict=True)
+    ]
 
 
 def check_spec(name: str, leaf: str, expected: array, found: array) -> None:

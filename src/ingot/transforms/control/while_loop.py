@@ -30,10 +30,11 @@ from ingot.transforms.control.body import (
 from ingot.transforms.control.branch import branched
 from ingot.transforms.control.programs import run_while
 from ingot.transforms.control.rewrites import tangent_body, vectorised
-from ingot.transforms.control.scan_op import Scan
+from ingot.transforms.control.scan_op import ScanLoop
 from ingot.transforms.control.traced import (
     States,
     Tree,
+    as_carried,
     check_leaves,
     check_same,
     check_spec,
@@ -87,12 +88,13 @@ class While(Host):
     def vjp(self, cotangents: Any, outs: Any, *inputs: array) -> tuple[Any, ...]:
         if self.max_steps is None:
             raise ValueError(
-                "[while_loop] has no gradient without max_steps=: the backward pass needs memory "
-                "for a known number of steps. Give it a bound, or use scan."
+                "[while_loop] has no gradient without max_steps=, nor has fori_loop with arrays as "
+                "bounds: the backward pass needs memory for a known number of steps. Give "
+                "while_loop a bound, fori_loop ints, or use scan."
             )
         count = self.carries
         steps, captured = self._bounded()
-        scan = Scan(steps, count + 1, 0, self.max_steps, False)
+        scan = ScanLoop(steps, count + 1, 0, self.max_steps, False)
         arguments = (*inputs[:count], ones((), bool_), *inputs[count:], *captured)
         results = apply_multiple(scan, *arguments)
         found = scan.vjp([*cotangents, None], results, *arguments)
@@ -270,7 +272,7 @@ def while_loop(
             grows with it.
 
     Returns:
-        The first value for which `cond` does not hold.
+        The first value for which `cond` does not hold, or the one after `max_steps` steps.
 
     Example:
         >>> mx.while_loop(lambda x: x < 100, lambda x: x * 2, 1)
@@ -316,10 +318,7 @@ def _traced_body(
     states.updated()
     news, new_tree = flat(run("while_loop", body, (tree.filled(values),), states))
     check_same("the value", tree, new_tree, "while_loop")
-    return [
-        new if isinstance(leaf, array) else astype(new, x.dtype)
-        for new, x, leaf in zip(news, start, new_tree.values, strict=True)
-    ], nodes
+    return as_carried(news, start, new_tree), nodes
 
 
 def _traced_condition(
