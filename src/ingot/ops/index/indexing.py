@@ -173,8 +173,8 @@ class _Updated(_Indexed, abstract=True):
         rows, given = self.rows_of(base.shape, updates, indices)
         # of its own memory, not a view: the next update may change it where it is
         table: np.ndarray = np.empty(base.shape, base.dtype)
-        matrices = (_as_matrix(each, len(self.axes)) for each in (table, base))
-        accumulate(self.mode, *matrices, rows, given)
+        out, old = (_as_matrix(each, len(self.axes)) for each in (table, base))
+        accumulate(self.mode, out, old, rows, given)
         in_order = order == tuple(range(x.ndim))
         return table if in_order else table.transpose(np.argsort(order))
 
