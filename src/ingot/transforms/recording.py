@@ -53,7 +53,7 @@ def record(
 
     Those are what the outputs depend on besides the leaves and that must not be fixed: what another
     transform follows, and what large constants are made again from. With `hoist`, as for the body
-    of a loop, everything else is taken that does not depend on the leaves, except for scalars; with
+    of a loop, everything else is taken that does not depend on the leaves, except for numbers; with
     `trace`, as for a branch, everything that was not made while that trace recorded.
     """
     if trace is not None:
@@ -95,7 +95,10 @@ def _hoisted(
 
 
 def _is_scalar_constant(node: Node) -> bool:
-    return not node.tracer and node.shape == ()
+    """Whether a node is a number that the function wrote. Arrays of one number from outside are
+    taken, because machine code for each of their values would be made anew.
+    """
+    return not node.tracer and node.shape == () and node.trace is not None
 
 
 def _recording(

@@ -282,6 +282,19 @@ def test_storing_traced_arrays_elsewhere_is_refused_by_name() -> None:
         mx.scan(step, mx.array(0.0), mx.arange(3.0))
 
 
+def test_captured_scalars_share_machine_code() -> None:
+    from ingot.transforms.control import programs
+
+    def run(rate: float) -> mx.array:
+        factor = mx.array(rate)
+        return mx.scan(lambda c, x: (c * factor + x, None), mx.array(0.0), mx.arange(3.0))[0]
+
+    assert run(0.5).item() == 2.5
+    before = programs._program.cache_info().misses
+    assert run(0.25).item() == 2.25
+    assert programs._program.cache_info().misses == before
+
+
 def test_traced_once_whatever_the_length() -> None:
     calls = []
 
