@@ -19,7 +19,7 @@ FEATURES = [{"avx512f", "avx512vl"}, {"avx2"}, set[str]()]
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 8, 16])
-@pytest.mark.parametrize("features", FEATURES, ids=str)
+@pytest.mark.parametrize("features", FEATURES, ids=lambda found: "-".join(sorted(found)))
 def test_lowest_bits_choose(
     features: set[str], lanes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
