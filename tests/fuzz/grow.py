@@ -354,7 +354,7 @@ class Grower:
                 f"{name}.sum() / ({name}.shape[0] + 1)",
                 f"{name} * 2 if {name}.shape[0] > 3 else {name} * 3",
                 f"mx.full(({name}.shape[0], 2), 0.5) * {name}.mean()",
-                f"sum(row.sum() for row in {name}) * 0.1",
+                f"sum((row.sum() for row in {name}), mx.array(0.0)) * 0.1",
                 f"{name} * len({name}) * 0.5",
                 f"{name} * mx.array({name}.shape).sum() * 0.1",
             ]

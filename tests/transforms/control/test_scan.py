@@ -1,4 +1,4 @@
-"""Loops against the same loops written out in Python, and a recurrent network against jax."""
+"""Loops against the same loops written out in Python."""
 
 from __future__ import annotations
 
@@ -325,21 +325,3 @@ def test_the_gradient_runs_the_loop_forward_once() -> None:
     finally:
         scan_op.run_scan = before
     assert sorted(lengths) == [False, True]
-
-
-def test_as_jax() -> None:
-    jax = pytest.importorskip("jax")
-    jnp = jax.numpy
-
-    def loss(w: Any, h: Any, xs: Any) -> Any:
-        def step(state: Any, x: Any) -> Any:
-            new = jnp.tanh(state @ w + x)
-            return new, jnp.sin(new) * x
-
-        end, ys = jax.lax.scan(step, h, xs)
-        return (end * end).sum() + (ys**3).sum()
-
-    expected = jax.grad(loss, (0, 1, 2))(*(np.array(x) for x in (W, H, XS)))
-    found = mx.grad(lambda *args: recurrent(mx.scan, *args), (0, 1, 2))(W, H, XS)
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(np.array(a), np.array(b), rtol=2e-4, atol=1e-5)
