@@ -559,6 +559,7 @@ WHOLE_DICT: int
 IS_THERE: int
 IN_CELL: int
 IN_GLOBALS: int
+IN_DEFAULTS: int
 OF_CLASS: int
 NOWHERE: int
 

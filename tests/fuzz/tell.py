@@ -172,7 +172,7 @@ def _check(story: Story, statistics: Statistics, with_mlx: bool) -> None:
     if others.raised is None and eager.raised is not None:
         raise Difference(f"ingot raised {eager.raised!r}, MLX nothing") from eager.raised
     for number, (found, expected) in enumerate(zip(eager.shown, others.shown, strict=False)):
-        compare(f"value {number} against MLX", found, expected, False)
+        compare(f"value {number} against MLX", found, expected, False, slack=story.slack)
     statistics.stories_told_to_mlx += 1
 
 

@@ -383,6 +383,23 @@ def test_lists_of_many_layers() -> None:
     np.testing.assert_allclose(compiled(X).item(), (layers[0](X) + layers[1](X)).sum().item(), 1e-5)
 
 
+def test_defaults_that_change() -> None:
+    factors, more = [2.0], {"k": 1.0}
+
+    def scaled(x: mx.array, f: list[float] = factors, *, m: dict[str, float] = more) -> Any:
+        return x * f[0] * m["k"]
+
+    compiled = mx.compile(scaled)
+    assert compiled(X).tolist() == [2.0, 4.0]
+    factors[0] = 3.0
+    assert compiled(X).tolist() == [3.0, 6.0]
+    more["k"] = 2.0
+    assert compiled(X).tolist() == [6.0, 12.0]
+    assert compiled.cache_info().reasons[-1].reason.startswith("`a default of scaled` ")
+    scaled.__defaults__ = ([1.0],)
+    assert compiled(X).tolist() == [2.0, 4.0]
+
+
 def test_classes_that_forbid_changes() -> None:
     class Meta(type):
         def __setattr__(cls, name: str, value: Any) -> None:

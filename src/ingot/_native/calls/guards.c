@@ -18,15 +18,25 @@ enum {
     NOWHERE,
     IS_THERE, /* no attribute: the object itself */
     /* Variables: */
-    IN_CELL,    /* of a function; the name is the number of a free variable */
-    IN_GLOBALS, /* of a function */
-    OF_CLASS,   /* of the object, which is a class */
+    IN_CELL,     /* of a function; the name is the number of a free variable */
+    IN_GLOBALS,  /* of a function */
+    IN_DEFAULTS, /* of a function; the name is a position, or that of a keyword-only parameter */
+    OF_CLASS,    /* of the object, which is a class */
 };
 
 static PyObject *mutable_mark;
 
 static PyObject *referent(PyObject *reference) { /* borrowed */
     return PyWeakref_Check(reference) ? PyWeakref_GET_OBJECT(reference) : reference;
+}
+
+static PyObject *current_default(PyObject *function, PyObject *name) {
+    PyObject *keywords = PyFunction_GET_KW_DEFAULTS(function), *defaults = PyFunction_GET_DEFAULTS(function);
+    if (PyUnicode_Check(name))
+        return keywords == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(keywords, name));
+    Py_ssize_t position = PyLong_AsSsize_t(name);
+    bool is_there = defaults != NULL && position >= 0 && position < PyTuple_GET_SIZE(defaults);
+    return is_there ? Py_NewRef(PyTuple_GET_ITEM(defaults, position)) : NULL;
 }
 
 /* What the attribute is now: a new reference; NULL, without an error, if it is gone. */
@@ -37,6 +47,8 @@ static PyObject *current_variable(PyObject *object, long source, PyObject *name)
         return NULL;
     if (source == IN_GLOBALS)
         return Py_XNewRef(PyDict_GetItemWithError(PyFunction_GET_GLOBALS(object), name));
+    if (source == IN_DEFAULTS)
+        return current_default(object, name);
     PyObject *closure = PyFunction_GET_CLOSURE(object);
     Py_ssize_t position = PyLong_AsSsize_t(name);
     if (closure == NULL || position < 0 || position >= PyTuple_GET_SIZE(closure))
@@ -191,6 +203,7 @@ int ingot_add_guards(PyObject *module) {
         PyModule_AddIntConstant(module, "WHOLE_DICT", WHOLE_DICT) < 0 ||
         PyModule_AddIntConstant(module, "IN_CELL", IN_CELL) < 0 ||
         PyModule_AddIntConstant(module, "IN_GLOBALS", IN_GLOBALS) < 0 ||
+        PyModule_AddIntConstant(module, "IN_DEFAULTS", IN_DEFAULTS) < 0 ||
         PyModule_AddIntConstant(module, "OF_CLASS", OF_CLASS) < 0 || PyModule_AddIntConstant(module, "NOWHERE", NOWHERE) < 0)
         return -1;
     return PyModule_AddFunctions(module, functions);

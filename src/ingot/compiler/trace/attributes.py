@@ -15,12 +15,14 @@ import types
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 from ingot import _native
 from ingot._native import (
     IN_CELL,
     IN_CLASS,
+    IN_DEFAULTS,
     IN_GLOBALS,
     IN_INSTANCE,
     IN_ITEMS,
@@ -103,6 +105,8 @@ def _value_text(holder: Any, source: int, name: Any) -> str:
             return "nothing"
     if source == IN_GLOBALS:
         value = holder.__globals__.get(name, _NOTHING)
+    elif source == IN_DEFAULTS:
+        value = default_of(holder, name)
     elif source == OF_CLASS:
         value = in_class(holder, name)
     elif source == IN_ITEMS:
@@ -112,6 +116,14 @@ def _value_text(holder: Any, source: int, name: Any) -> str:
     if value is _NOTHING and source in (IN_INSTANCE, IN_CLASS, IN_SLOT, IN_ITEMS):
         value = in_class(type(holder), name)
     return "nothing" if value is _NOTHING else short_text(value)
+
+
+def default_of(function: FunctionType, name: int | str) -> Any:
+    """The default of a parameter: of one with a position, or of one that is keyword-only."""
+    if isinstance(name, str):
+        return (function.__kwdefaults__ or {}).get(name, _NOTHING)
+    defaults = function.__defaults__ or ()
+    return defaults[name] if name < len(defaults) else _NOTHING
 
 
 def in_class(cls: type, name: str) -> Any:

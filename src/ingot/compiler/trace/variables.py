@@ -19,6 +19,7 @@ from typing import Any
 from ingot import _native
 from ingot._native import (
     IN_CELL,
+    IN_DEFAULTS,
     IN_GLOBALS,
     IN_INSTANCE,
     MUTABLE,
@@ -26,7 +27,7 @@ from ingot._native import (
     FastCall,
     guard_key,
 )
-from ingot.compiler.trace.attributes import AttributeReads, Guard, in_class, weakly
+from ingot.compiler.trace.attributes import AttributeReads, Guard, default_of, in_class, weakly
 from ingot.compiler.trace.structure import Kind, Name, children, kind, short_text
 from ingot.compiler.trace.users_code import is_users_class, is_users_code, is_users_module
 from ingot.graph.lazy_dataclass import dataclass
@@ -136,10 +137,19 @@ class Variables:
             self._variable(function, IN_CELL, position, name, value, is_users)
         for name in variables & function.__globals__.keys():
             self._variable(function, IN_GLOBALS, name, name, function.__globals__[name])
-        for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-            if is_users:
-                self._add(default, function.__name__)
+        if is_users:
+            self._add_defaults(function)
         self._names |= attributes
+
+    def _add_defaults(self, function: FunctionType) -> None:
+        """Lists and dicts that are defaults can change from call to call; other defaults cannot."""
+        positional = enumerate(function.__defaults__ or ())
+        for name, default in (*positional, *(function.__kwdefaults__ or {}).items()):
+            if kind(default) in _CONTAINERS:
+                text = f"a default of {function.__name__}"
+                self._variable(function, IN_DEFAULTS, name, text, default)
+            else:
+                self._add(default, function.__name__)
 
     def _add_attribute(self, holder: _Holder, name: str, text: str) -> None:
         if not isinstance(holder, type):
@@ -214,6 +224,8 @@ def _current(holder: Any, source: int, name: Any) -> Any:
             return _NOTHING  # a variable without a value
     if source == IN_GLOBALS:
         return holder.__globals__.get(name, _NOTHING)
+    if source == IN_DEFAULTS:
+        return default_of(holder, name)
     if source == OF_CLASS:
         return in_class(holder, name)
     return vars(holder).get(name, _NOTHING)
