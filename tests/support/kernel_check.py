@@ -1,22 +1,33 @@
-"""Every kernel that the tests make, run once more: as the interpreter reads its loop nest, and as
-machine code, on the same numbers.
+"""Compares every kernel that the tests generate with the NumPy interpretation of its loop nest, on
+the same numbers.
 
-`make check-kernels` does it for all of the tests; `INGOT_CHECK_KERNELS=1 pytest ...` for some. A
-test fails for a kernel that it made first. What would take the interpreter too long is checked for
-the first and last iterations of the parallel loop.
+`make check-kernels` does this for the whole suite, `INGOT_CHECK_KERNELS=1 pytest ...` for some
+tests; the test that first generated a kernel fails if the two disagree. Of kernels that would take
+the interpreter too long, only the first and the last iterations of the parallel loop are compared.
+
+What was compared is recorded in build/checked_kernels, one file per kernel, named by a digest of
+the nest, its LLVM module and the code that compares: neither workers nor later runs repeat a
+comparison that succeeded. Delete the folder to begin again.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+import llvmlite
 import numpy as np
 import pytest
+from tests.compiler.forms.nest import nest_runner
 from tests.compiler.forms.nest.nest_runner import Memory, run_nest
 
 from ingot.compiler.forms.affine import Affine, Extent, Symbol, affine
+from ingot.compiler.forms.nest import data
+from ingot.compiler.forms.nest import interpret as interpreter
 from ingot.compiler.forms.nest.data import (
     Apart,
     Apply,
@@ -32,13 +43,17 @@ from ingot.compiler.forms.nest.data import (
 from ingot.compiler.forms.nest.interpret import interpret
 from ingot.compiler.forms.nest.text import nest_text
 from ingot.compiler.forms.nest.traversal import statements
+from ingot.compiler.forms.size import hint_of
 from ingot.compiler.machine import generate
 from ingot.graph.dtype import complex64
+from ingot.graph.numerics import casts
+
+RECORDS = Path(__file__).parents[2] / "build" / "checked_kernels"
 
 MAX_STATEMENTS = 4_000  # that the interpreter runs of one kernel, unless one iteration has more
 MAX_ITERATION = 40_000
 MAX_ELEMENTS = 1 << 22  # of all buffers of a kernel
-# Words that are correctly rounded by both; of the others, some last bits differ.
+# Functions that both round correctly; the results of others may differ in the last bits.
 EXACT = frozenset(
     "absolute add bits bitwise_and bitwise_invert bitwise_or bitwise_xor cast ceil complex "
     "conjugate divide equal floor floor_divide greater greater_equal imag largest left_shift less "
@@ -47,26 +62,45 @@ EXACT = frozenset(
 )
 SMALL = 2  # the largest integer in memory, unless an index has to be less
 COUNTS: Counter[str] = Counter()
-_seen: set[str] = set()
+
+
+@cache
+def _comparison_digest() -> str:
+    """A digest of everything but the kernel that the outcome of a comparison depends on."""
+    modules = (interpreter, data, casts, nest_runner)
+    files = [Path(__file__), *(Path(str(module.__file__)) for module in modules)]
+    versions = f"{np.__version__} {llvmlite.__version__}".encode()
+    return hashlib.sha256(versions + b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def _record_of(nest: Nest, module: str) -> Path:
+    """Where the outcome of comparing a kernel is recorded."""
+    text = "\n".join((_comparison_digest(), nest_text(nest), module))
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return RECORDS / digest[:2] / digest[2:]
 
 
 @pytest.fixture(autouse=True)
 def checked_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Checks the kernels that are generated for a test, and by nothing before it."""
-    made: list[Nest] = []
+    """Checks the kernels that are generated for a test, unless they were checked before."""
+    made: dict[Path, tuple[Nest, str]] = {}
     nest_module = generate.nest_module
 
     def remember(nest: Nest, *arguments: Any) -> str:
-        text = nest_module(nest, *arguments)
-        if text not in _seen:
-            _seen.add(text)
-            made.append(nest)
-        return text
+        module = nest_module(nest, *arguments)
+        made[_record_of(nest, module)] = nest, module
+        return module
 
     monkeypatch.setattr(generate, "nest_module", remember)
     yield
-    for nest in made:
-        COUNTS[check(nest)] += 1
+    for record, (nest, module) in made.items():
+        if record.exists():
+            COUNTS["checked before"] += 1
+            continue
+        found = check(nest, module)
+        COUNTS[found] += 1
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.write_text(found)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -87,9 +121,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(f"kernels: {found or 'none'}")
 
 
-def check(nest: Nest) -> str:
-    """Compares interpreter and machine code, and says how far: "whole", "in part", or why not."""
-    symbols = {symbol: _hint(symbol) for symbol in nest.symbols}
+def check(nest: Nest, module: str | None = None) -> str:
+    """Compares the interpreter with the machine code of a nest, whose LLVM module may be given.
+    Returns how much was compared, "whole" or "in part", or why nothing was.
+    """
+    symbols = {symbol: hint_of(symbol.size) for symbol in nest.symbols}
     elements = sum(
         int(np.prod([_number(n, symbols) for n in buffer.shape])) for buffer in nest.buffers
     )
@@ -106,7 +142,7 @@ def check(nest: Nest) -> str:
     except IndexError:
         return "indices that nothing checked"
     for begin, end in chosen:
-        run_nest(nest, found.arrays, symbols, begin=begin, end=end)
+        run_nest(nest, found.arrays, symbols, begin=begin, end=end, module=module)
     exact = all(
         _is_exact(each)
         for region in nest.parallel
@@ -136,12 +172,6 @@ def _compare(expected: np.ndarray, found: np.ndarray, exact: bool, nest: Nest) -
         return
     error = {2: 2e-2, 4: 2e-5, 8: 2e-5 if wide is np.complex128 else 1e-12}[expected.itemsize]
     np.testing.assert_allclose(a, b, rtol=error, atol=error, err_msg=text)
-
-
-def _hint(symbol: Symbol) -> int:
-    """What a symbol is in the call that the kernel was made for."""
-    assert symbol.size is not None
-    return int(symbol.size.hint)
 
 
 def _number(x: Extent, symbols: dict[Symbol, int]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from itertools import count
 from math import prod
 
 import numpy as np
@@ -12,9 +11,7 @@ import numpy as np
 from ingot.compiler.forms.affine import Extent, Symbol, affine
 from ingot.compiler.forms.nest.data import Buffer, Nest
 from ingot.compiler.llvm.nests import nest_module
-from ingot.compiler.machine.jit import compile_object, load_object
-
-_names = count()
+from ingot.compiler.machine.kernels import load_kernels
 
 
 def arguments_of(nest: Nest) -> list[Buffer]:
@@ -29,13 +26,14 @@ def run_nest(
     chunk: int = 1 << 62,
     begin: int = 0,
     end: int | None = None,
+    module: str | None = None,
 ) -> None:
     """Runs the code of a nest on one array for each buffer in the memory of its arguments, `chunk`
-    iterations of its parallel loop at a time, all of them or those in begin..end.
+    iterations of its parallel loop at a time, all of them or those in begin..end. `module` is the
+    nest's LLVM module, if it was written before.
     """
     symbols = symbols or {}
-    name = f"test_nest_{next(_names)}"
-    code = load_object(compile_object(nest_module(nest).replace("KERNEL", name)), name)
+    (code,) = load_kernels([module or nest_module(nest)]).codes
     integers = [ctypes.c_int64] * 2
     function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *integers, ctypes.c_int32)(code.address)
     pointers: list[int] = []

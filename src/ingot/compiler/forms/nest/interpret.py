@@ -89,40 +89,33 @@ class _Run:
                 self.memory[buffer] = np.zeros(shape, buffer.dtype.numpy)
 
     def number(self, x: Extent) -> int:
-        found = affine(x)
-        return found.constant + sum(self.numbers[v] * c for v, c in found.terms.items())
+        found = x if type(x) is Affine else affine(x)
+        total = found.constant
+        for variable, factor in found.terms.items():
+            total += self.numbers[variable] * factor
+        return total
 
     def body(self, body: Body) -> None:
         for statement in body:
-            if isinstance(statement, Apply):
-                self.values[statement] = self.applied(statement)
-            elif isinstance(statement, Load):
-                self.values[statement] = _computed(self.loaded(statement), statement.dtype)
-            elif isinstance(statement, Store):
-                self.store(statement)
-            elif isinstance(statement, Loop):
-                self.loop(statement)
-            elif isinstance(statement, Multiple):
-                base, end = self.number(statement.base), min(map(self.number, statement.ends))
-                self.numbers[statement.index] = end - (end - base) % statement.by
-            elif isinstance(statement, Mask):
-                self.mask(statement)
-            elif isinstance(statement, Bundle):
-                self.values[statement] = _computed(self.memory[statement.buffer], statement.dtype)
-            elif isinstance(statement, (Lanes, Splat)):
-                self.values[statement] = self.lanes(statement)
-            elif isinstance(statement, Joined):
-                self.values[statement] = self.joined(statement)
-            elif isinstance(statement, Split):
-                self.split(statement)
-            elif isinstance(statement, Apart):
-                self.apart(statement)
-            elif isinstance(statement, When):
-                low, high = self.number(statement.low), self.number(statement.high)
-                if low <= self.value(statement.value) < high:
-                    self.body(statement.body)
-            else:
-                self.transpose(statement)
+            _EXECUTE[type(statement)](self, statement)
+
+    def apply(self, statement: Apply) -> None:
+        self.values[statement] = self.applied(statement)
+
+    def load(self, statement: Load) -> None:
+        self.values[statement] = _computed(self.loaded(statement), statement.dtype)
+
+    def multiple(self, statement: Multiple) -> None:
+        base, end = self.number(statement.base), min(map(self.number, statement.ends))
+        self.numbers[statement.index] = end - (end - base) % statement.by
+
+    def bundle(self, statement: Bundle) -> None:
+        self.values[statement] = _computed(self.memory[statement.buffer], statement.dtype)
+
+    def when(self, statement: When) -> None:
+        low, high = self.number(statement.low), self.number(statement.high)
+        if low <= self.value(statement.value) < high:
+            self.body(statement.body)
 
     def loaded(self, load: Load) -> Any:
         memory = self.memory[load.buffer]
@@ -151,12 +144,13 @@ class _Run:
         """How many lanes from an index on are below a limit."""
         return lanes if limit is None else min(max(self.number(limit) - first, 0), lanes)
 
-    def lanes(self, lanes: Lanes | Splat) -> Any:
-        if isinstance(lanes, Splat):
-            value = np.atleast_1d(self.value(lanes.value))
-            return np.repeat(value, lanes.lanes // len(value))
+    def splat(self, splat: Splat) -> None:
+        value = np.atleast_1d(self.value(splat.value))
+        self.values[splat] = np.repeat(value, splat.lanes // len(value))
+
+    def lanes(self, lanes: Lanes) -> None:
         some = self.value(lanes.value)[lanes.first :: lanes.stride][: lanes.lanes]
-        return some if lanes.lanes > 1 else some[0]
+        self.values[lanes] = some if lanes.lanes > 1 else some[0]
 
     def apart(self, apart: Apart) -> None:
         one, other = (self.memory[buffer] for buffer in apart.buffers)
@@ -185,9 +179,10 @@ class _Run:
             updates = [self.value(c.update) for c in loop.carried if c.update is not None]
             self.values.update(zip(loop.carried, updates, strict=True))
 
-    def transpose(self, block: CopyBlock | Prefetch) -> None:
-        if isinstance(block, Prefetch):
-            return
+    def prefetch(self, statement: Prefetch) -> None:
+        """Has no effect on values."""
+
+    def copy_block(self, block: CopyBlock) -> None:
         source, target = self.memory[block.source], self.memory[block.target]
         first = self.index(block.source, block.source_index, source)
         *above, row, column = self.index(block.target, block.index, target)
@@ -201,11 +196,11 @@ class _Run:
             _require_inside(block.target, into, target)
             target[into] = source[tuple(at)]
 
-    def joined(self, value: Joined) -> Any:
+    def join(self, value: Joined) -> None:
         found = 0
         for part, length in zip(value.parts, value.lengths, strict=True):
             found = found * self.number(length) + int(self.value(part))
-        return np.int64(found)
+        self.values[value] = np.int64(found)
 
     def index(self, buffer: Buffer, index: Indices, memory: np.ndarray) -> tuple[int, ...]:
         found = tuple(
@@ -248,7 +243,27 @@ class _Run:
             operands = [_computed(operands[0].astype(dtype.numpy), dtype)]
         function = _BOOL_WORDS.get(value.word) if dtype is bool_ else None
         found = (function or _WORDS[value.word])(*operands)
-        return np.asarray(found).astype(_kind(value.dtype))[()]
+        kind = _kind(value.dtype)
+        return found if found.dtype == kind else np.asarray(found).astype(kind)[()]
+
+
+_EXECUTE: dict[type, Callable[[_Run, Any], None]] = {
+    Apart: _Run.apart,
+    Apply: _Run.apply,
+    Bundle: _Run.bundle,
+    CopyBlock: _Run.copy_block,
+    Joined: _Run.join,
+    Lanes: _Run.lanes,
+    Load: _Run.load,
+    Loop: _Run.loop,
+    Mask: _Run.mask,
+    Multiple: _Run.multiple,
+    Prefetch: _Run.prefetch,
+    Splat: _Run.splat,
+    Split: _Run.split,
+    Store: _Run.store,
+    When: _Run.when,
+}
 
 
 def _overlap(numbers: range, chosen: range | None) -> range:
@@ -258,8 +273,11 @@ def _overlap(numbers: range, chosen: range | None) -> range:
 
 
 def _require_inside(buffer: Buffer, index: Sequence[int], memory: np.ndarray) -> None:
-    if not all(0 <= at < length for at, length in zip(index, memory.shape, strict=True)):
-        raise IndexError(f"{buffer.name} has shape {memory.shape}, and no element {tuple(index)}")
+    for at, length in zip(index, memory.shape, strict=True):
+        if not 0 <= at < length:
+            raise IndexError(
+                f"{buffer.name} has shape {memory.shape}, and no element {tuple(index)}"
+            )
 
 
 def _kind(dtype: Dtype) -> np.dtype:
@@ -268,6 +286,7 @@ def _kind(dtype: Dtype) -> np.dtype:
 
 
 def _computed(x: Any, dtype: Dtype) -> Any:
+    """A copy of elements in the dtype that they are computed in."""
     return x.astype(_kind(dtype))
 
 
