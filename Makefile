@@ -26,7 +26,7 @@ help:
 	@echo "make pytest    the tests without lint; PYTEST_ARGUMENTS='-k fuse' chooses some"
 	@echo "make fuzz      random programs, compiled against eager and MLX, and threads, for minutes"
 	@echo "make check-products  all combinations of options of products, convolutions and attention"
-	@echo "make check-kernels  the tests, with every kernel that they make compared with its loop nest in NumPy; an hour"
+	@echo "make check-kernels  the tests, with every kernel that they make compared with its loop nest in NumPy; what agreed is not compared again"
 	@echo "make bench     compare with NumPy, JAX, PyTorch and others (installs them; large)"
 	@echo "make sanitize  the tests with the C extension under the sanitizers"
 	@echo "make docs      the documentation as pages, in build/docs"

@@ -44,7 +44,7 @@ from ingot.compiler.forms.nest.interpret import interpret
 from ingot.compiler.forms.nest.text import nest_text
 from ingot.compiler.forms.nest.traversal import statements
 from ingot.compiler.forms.size import hint_of
-from ingot.compiler.machine import generate
+from ingot.compiler.machine import generate, jit, kernels
 from ingot.graph.dtype import complex64
 from ingot.graph.numerics import casts
 
@@ -88,7 +88,8 @@ def checked_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     def remember(nest: Nest, *arguments: Any) -> str:
         module = nest_module(nest, *arguments)
-        made[_record_of(nest, module)] = nest, module
+        if kernels.compile_object is jit.compile_object:  # some tests compile nothing instead
+            made[_record_of(nest, module)] = nest, module
         return module
 
     monkeypatch.setattr(generate, "nest_module", remember)

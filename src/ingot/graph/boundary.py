@@ -1,6 +1,6 @@
 """The boundary: arguments of public functions are checked by the functions' own annotations.
 
-Comes in: a public module's namespace. Goes out: the same names, those that are functions (and the
+Input: a public module's namespace. Output: the same names, those that are functions (and the
 methods of classes) wrapped in `Checked` objects of the C extension. For arguments of the usual
 kinds those cost some nanoseconds; anything else comes here, where an annotation becomes a `Kind`
 that knows which values it takes: those that only stand for what is wanted (an int of NumPy) are

@@ -1,6 +1,6 @@
 """Dtypes: the singletons of the C extension with their NumPy counterparts and categories.
 
-Comes in: nothing but NumPy and ml_dtypes (for bfloat16). Goes out: `float32` and its thirteen
+Input: nothing but NumPy and ml_dtypes (for bfloat16). Output: `float32` and its thirteen
 siblings, `DtypeCategory`, and the questions that the rest of the package asks about them.
 """
 

@@ -1,6 +1,6 @@
 """Size code: arithmetic on lengths as instructions that C runs (`_native.SizeCode`).
 
-Comes in: operations, one by one, named as Python's operators are. Goes out: code for registers, in
+Input: operations, one by one, named as Python's operators are. Output: code for registers, in
 which the inputs come first, then constants, then the result of each instruction. Each register is
 an int of 64 bits or a float; which it is, and where ints become floats, is known when the code is
 written. Where Python's numbers would be larger than that, running the code says so.

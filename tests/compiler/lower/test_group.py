@@ -1,4 +1,4 @@
-"""What nests of groups share: reads at spots, steps in order, and how many lanes loops take."""
+"""What nests of groups share: reads at points, steps in order, and how many lanes loops take."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_closure_of_a_step_is_what_it_needs() -> None:
 def test_positions_among_several_axes_are_split() -> None:
     builder = builder_of(lambda x: x.sum(axis=(0, 2)), numbers(4, 5, 6))
     with builder.parallel((24,)) as (number,):
-        spot = builder.at((affine(0),) * 3, (0, 2), affine(number))
-    assert spot[0].terms
-    assert not spot[1].terms
-    assert spot[2].terms
+        point = builder.at((affine(0),) * 3, (0, 2), affine(number))
+    assert point[0].terms
+    assert not point[1].terms
+    assert point[2].terms

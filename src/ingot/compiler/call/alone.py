@@ -1,6 +1,6 @@
 """Ops alone as programs: what has loop nests of its own runs through them without `compile`, too.
 
-Comes in: an op whose role says so, and its NumPy inputs. Goes out: a program of that one op, whose
+Input: an op whose role says so, and its NumPy inputs. Output: a program of that one op, whose
 bits are those of any larger program.
 """
 

@@ -1,6 +1,6 @@
 """Math kernels: math functions one by one through the code of fused programs.
 
-Comes in: a math function and its NumPy inputs. Goes out: what a kernel makes of them, whose bits
+Input: a math function and its NumPy inputs. Output: what a kernel makes of them, whose bits
 are those of any larger kernel. Lengths are rounded up to powers of two, so that there are few
 kernels.
 """

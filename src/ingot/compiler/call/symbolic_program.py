@@ -1,6 +1,6 @@
 """A symbolic tape as a program that makes programs.
 
-Comes in: a tape with symbolic sizes, of a trace for all shapes or of uncompiled graphs that differ
+Input: a tape with symbolic sizes, of a trace for all shapes or of uncompiled graphs that differ
 in shapes. The pipeline runs once, and machine code is made once; the program for other shapes that
 meet the conditions on sizes takes microseconds.
 """

@@ -1,7 +1,7 @@
 """Structures with symbolic sizes in them as functions of the dimensions of a trace.
 
-Comes in: `Sizes` with conditions, and a structure of tuples, lists and `Made`s with sizes in it.
-Goes out: a function that takes the dimensions' values, and gives the structure with numbers in
+Input: `Sizes` with conditions, and a structure of tuples, lists and `Made`s with sizes in it.
+Output: a function that takes the dimensions' values, and gives the structure with numbers in
 place of sizes, or None for shapes that do not meet the conditions. Native code computes the
 numbers.
 """

@@ -1,7 +1,7 @@
-"""Domains: which elements a fused group has, and where its operands have theirs in memory.
+"""Iteration domains of fused groups, and the strides of their operands along them.
 
-Comes in: a group, and the strides of what it reads and writes. Goes out: a `Domain`, the axes that
-loops go along, and `Operand`s with a stride for each of them.
+Input: a group, and the strides of what it reads and writes. Output: a `Domain`, whose axes become
+loops, and `Operand`s with one stride per axis.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ __all__ = [
 @dataclass(frozen=True)
 class Operand:
     """A value in memory that a kernel reads or writes: its position among the arguments and its
-    strides in bytes. For positions, which are not in memory, there is no argument, and the strides
-    are by how much they grow.
+    strides in bytes. An iota is not in memory: it has no argument, and its strides are the
+    increments of its value.
 
-    `strides` has an entry for each axis of the group's domain; for values with one element a row,
-    those of the reduced axes are 0. Where a reduction begins at the end of an axis, `offset` leads
-    there, and the strides lead back.
+    `strides` has an entry for each axis of the group's domain; values with one element per row have
+    stride 0 along the reduced axes. Where a reduction traverses an axis backwards, `offset` is that
+    of its last element, and the stride is negated.
     """
 
     step: Step
     argument: int | None
     dtype: Dtype
     strides: tuple[int, ...]
-    offset: int = 0  # of the element at which the loops begin
+    offset: int = 0  # of the first element that the loops read or write
 
 
 @dataclass(frozen=True)
 class Domain:
-    """The axes of a group's elements, outermost first, without those of length 1. The `inner` ones
-    of the reduced axes are what `graph/numerics/reduction_order.py` calls so. `axes` says which of
-    the group's own axes each one joins.
+    """The axes of a group's elements, outermost first, without axes of length 1. `inner` are the
+    innermost reduced axes as `graph/numerics/reduction_order.py` defines them. `axes` lists, for
+    each axis, the axes of the group that were joined into it.
     """
 
     lengths: tuple[int, ...]
@@ -74,9 +74,7 @@ class Domain:
 
 
 class Operands(NamedTuple):
-    """What a kernel reads from and writes to memory, the positions that it counts, and what it
-    reads by index.
-    """
+    """What a kernel reads from and writes to memory, its iotas, and what it gathers."""
 
     reads: list[Operand]
     gathers: dict[Step, Operand]  # by the step that reads it
@@ -90,16 +88,16 @@ def operands_of(
     boundaries: Collection[int] = (),
     apart: Collection[int] = (),
 ) -> tuple[Domain, Operands]:
-    """The collapsed domain of a group with its operands. Scalars that are constants are none. Axes
-    at `boundaries` are not joined with those before them, nor axes of the group that are in `apart`
-    with others.
+    """The collapsed domain of a group and its operands; constant scalars are immediates, not
+    operands. Axes at `boundaries` are not joined with the axis before them, and axes of the group
+    in `apart` are not joined with others.
     """
     taken = {source for step in group.steps for source in inputs_at_place(step)}
     plain = [step for step in group.inputs if step in taken and not is_immediate(step)]
     reads = [step for step in plain if not isinstance(step.op, Iota)]
     counts = [step for step in plain if isinstance(step.op, Iota)]
     gathers = [step for step in group.steps if isinstance(step.op, Gather)]
-    # the step whose memory it is, the shape that is traversed, the strides along that
+    # the step that owns the memory, the shape that is traversed, the strides along that shape
     rows: list[tuple[Step, tuple[int, ...], tuple[int, ...]]] = [
         *((step, step.shape, strides_of[step]) for step in reads),
         *((step.inputs[0], step.shape, _gathered_strides(step, strides_of)) for step in gathers),
@@ -144,19 +142,19 @@ def operands_of(
 
 
 def depends_on_order(group: Group) -> bool:
-    """Whether it shows in the results in which order a group combines elements."""
+    """Whether the order in which a group combines elements can change its results."""
     return any(isinstance(step.op, Reduce) and step.op.depends_on_order() for step in group.steps)
 
 
 def _with_sorted(order: list[int], reduced: tuple[int, ...]) -> list[int]:
-    """An order of axes in which the reduced ones take their own positions by their numbers."""
+    """An order of axes in which the reduced axes keep their slots, but are sorted by number."""
     remaining = iter(sorted(reduced))
     return [next(remaining) if axis in reduced else axis for axis in order]
 
 
 def _kind(axis: int, reduced: Sequence[int], inner: Sequence[int], apart: Collection[int]) -> int:
-    """Whether an axis is kept (0), kept and apart (3), reduced (1), or an inner one of the reduced
-    (2).
+    """The kind of an axis: kept (0), reduced (1), an inner one of the reduced (2), or kept and not
+    to be joined (3).
     """
     if axis in reduced:
         return 2 if axis in inner else 1
@@ -166,8 +164,8 @@ def _kind(axis: int, reduced: Sequence[int], inner: Sequence[int], apart: Collec
 def _domain(
     lengths: tuple[int, ...], kinds: list[int], axes: tuple[tuple[int, ...], ...]
 ) -> Domain:
-    """The domain of axes of these kinds. Where the order is free there are no inner ones; then the
-    last reduced one is.
+    """The domain of axes of these kinds. Where the order is free no axis is of the inner kind; the
+    last reduced axis then counts as inner.
     """
     reduced = tuple(axis for axis, kind in enumerate(kinds) if kind in (1, 2))
     inner = tuple(axis for axis, kind in enumerate(kinds) if kind == 2)
@@ -185,14 +183,12 @@ def _count_steps(step: Step) -> tuple[int, ...]:
 
 
 def is_immediate(step: Step) -> bool:
-    """Whether a step is one constant number, whatever its shape."""
+    """Whether a step is a single constant number, whatever its shape."""
     return immediate_value(step) is not None
 
 
 def immediate_value(step: Step) -> np.ndarray | None:
-    """The one element of a constant, also seen through views; None if there are several, or it is
-    no constant.
-    """
+    """The element of a constant that has only one, also through views; None otherwise."""
     while isinstance(step.op, View):
         step = step.inputs[0]
     if step.value is None or step.value.size != 1:
@@ -201,8 +197,8 @@ def immediate_value(step: Step) -> np.ndarray | None:
 
 
 def _over_domain(shape: tuple[int, ...], strides: tuple[int, ...], group: Group) -> tuple[int, ...]:
-    """Strides along the axes of the domain: a value of one element a row does not move along the
-    reduced ones.
+    """Strides along the axes of the domain; 0 along the reduced axes for a value with one element
+    per row.
     """
     longer = [stride for length, stride in zip(shape, strides, strict=True) if length != 1]
     if len(longer) == len(group.domain):
@@ -213,10 +209,10 @@ def _over_domain(shape: tuple[int, ...], strides: tuple[int, ...], group: Group)
 
 
 def _natural_order(group: Group, strides: list[tuple[int, ...]]) -> list[int]:
-    """The axes of a group's domain in the order of its reductions' loops: as they lie in memory,
-    the longest strides first. Where rows are traversed again with what they were reduced to, the
-    reduced axes stay last; so they do where what is kept of each is too short for vectors.
-    Maps keep their order, which is that of what they write.
+    """The axes of a group's domain in the order in which reductions traverse them: by decreasing
+    stride. The reduced axes stay innermost where rows are traversed a second time with their
+    results, and where the kept axes are too short for vectors. Maps keep their order, which is that
+    of their outputs.
     """
     axes = list(range(len(group.domain)))
     if group.reduced is None:
@@ -243,8 +239,8 @@ def _natural_order(group: Group, strides: list[tuple[int, ...]]) -> list[int]:
 def _forward(
     lengths: tuple[int, ...], strides: list[tuple[int, ...]], in_memory: int, fixed: list[bool]
 ) -> tuple[list[int], list[tuple[int, ...]]]:
-    """Turns the axes round, but for fixed ones, along which most operands in memory run backwards:
-    where each operand then begins, and its strides.
+    """Reverses the axes along which most operands in memory run backwards, except fixed ones.
+    Returns where each operand then begins, and its strides.
     """
     turned = [
         not fixed[axis]
@@ -267,7 +263,7 @@ def _forward(
 
 
 def reads_rows_again(group: Group) -> bool:
-    """Whether some element of a row needs what the row was reduced to."""
+    """Whether some element of a row depends on a reduction of that row."""
     if not group.by_rows:
         return False
     later: set[Step] = set()
@@ -283,7 +279,7 @@ def _joined(
     strides: list[tuple[int, ...]],
     boundaries: Collection[int],
 ) -> list[list[int]]:
-    """Neighbouring axes of one kind that every operand traverses as one, together."""
+    """Groups of neighbouring axes of one kind that every operand traverses as a single axis."""
     groups: list[list[int]] = []
     for axis in range(len(lengths)):
         joins = (

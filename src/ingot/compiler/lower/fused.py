@@ -1,9 +1,10 @@
-"""Which loop nest a fused group becomes.
+"""Chooses the loop nest of a fused group.
 
-A map computes every element by itself. Rows are taken one by one; where a row holds reductions it
-is gone through again for what needs their results, while it is still in the cache. Few long rows
-are reduced in parts that a second kernel combines. Reductions along other axes than the last keep a
-tile of the last axis side by side, and so do those that would read memory across.
+A map computes each element independently. Groups with reductions are processed row by row; what
+depends on the results of a row takes a second pass over it while it is still in cache. Few long
+rows are split into partial reductions that a second kernel combines. Reductions along other axes
+than the last, and those that would read memory with a long stride, process a tile of columns side
+by side.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def lower_group(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> Lowere
 
 def read_across(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> list[Step]:
     """The inputs that the reductions of a group would read with a long stride, whichever order of
-    axes they choose, and that are too large for L1: they are better copied first.
+    axes they choose, and that are too large for L1: copying them first is faster.
     """
     if not group.reduced:
         return []
@@ -52,7 +53,7 @@ def read_across(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> list[S
 
 
 def _operands_across(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> list[Step]:
-    """What rows or columns would read with a long stride, and does not fit into L1."""
+    """The operands that rows or columns read with a long stride, and that do not fit into L1."""
     domain, operands = operands_of(group, strides_of)
     inner = len(domain.lengths) - 1
     return [

@@ -1,6 +1,6 @@
 """A fused group as a loop nest under construction: its operands as buffers, its steps as values.
 
-A `Spot` is where an iteration is: one affine expression for each axis of the group's domain.
+A `Point` is a point of the iteration domain: one affine expression per axis.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from ingot.compiler.lower.domain import Operand, immediate_value, operands_of
 from ingot.compiler.lower.kernel import Kernel, kernel_of
 from ingot.graph.roles import Gather, Reduce, View
 
-__all__ = ["GroupBuilder", "Known", "Memory", "Spot"]
+__all__ = ["GroupBuilder", "Known", "Memory", "Point"]
 
 VECTOR_BYTES = 64
 
-Spot = tuple[Affine, ...]
+Point = tuple[Affine, ...]
 Known = dict[Step, Value]
 
 
 class Memory:
-    """A buffer with the axes of the domain along which it has elements, and where on each of these
-    it begins.
+    """A buffer with the axes of the domain along which it has elements, and its origin along each
+    of them.
     """
 
     __slots__ = ("axes", "buffer", "origin")
 
-    def __init__(self, buffer: Buffer, axes: tuple[int, ...], origin: Spot | None = None) -> None:
+    def __init__(self, buffer: Buffer, axes: tuple[int, ...], origin: Point | None = None) -> None:
         self.buffer = buffer
         self.axes = axes
         self.origin = origin
 
-    def index(self, spot: Spot) -> Indices:
-        """The index of the element at a spot."""
+    def index(self, point: Point) -> Indices:
+        """The index of the element at a point."""
         if self.origin is None:
-            return tuple([spot[axis] for axis in self.axes])
-        return tuple([spot[axis] - self.origin[axis] for axis in self.axes])
+            return tuple([point[axis] for axis in self.axes])
+        return tuple([point[axis] - self.origin[axis] for axis in self.axes])
 
 
 class GroupBuilder(NestBuilder):
-    """What all nests of groups share: reading operands, computing steps, writing outputs."""
+    """What all nests of groups share: loading operands, computing steps, storing outputs."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class GroupBuilder(NestBuilder):
     # Memory
 
     def _memory(self, operand: Operand) -> Memory:
-        """The buffer of an operand, which has no axes along which it does not move."""
+        """The buffer of an operand; it has no axes along which the operand's stride is 0."""
         axes = tuple(axis for axis, stride in enumerate(operand.strides) if stride)
         lengths = self.domain.lengths
         buffer = self.buffer(
@@ -93,8 +93,8 @@ class GroupBuilder(NestBuilder):
         return Memory(buffer, axes)
 
     def _gathered_memory(self, step: Step, operand: Operand) -> tuple[Memory, list[int]]:
-        """The buffer of what a step reads by index, and the order of its axes, longest strides
-        first, among those of the domain and those that are found by index.
+        """The buffer of what a step gathers from, and the order of its axes by decreasing stride,
+        among the axes of the domain and those that are indexed by values.
         """
         found = self._memory(operand)
         op = step.op
@@ -113,9 +113,9 @@ class GroupBuilder(NestBuilder):
         return found, order
 
     def lanes(self, axis: int, without: Collection[Step] = ()) -> int:
-        """How many elements a loop along an axis takes at once: the number is given where it runs
-        backwards through an operand. LLVM has two models of the cost of such loops, and builds of
-        it that check themselves end the process where the two choose differently.
+        """The vector width of a loop along an axis, which is fixed where the loop runs backwards
+        through an operand: LLVM has two cost models for such loops, and builds with assertions
+        abort where the two disagree.
         """
         in_memory = (*self.reads, *self.gathers.values(), *self.writes)
         if not any(x.strides[axis] < 0 and x.step not in without for x in in_memory):
@@ -124,31 +124,31 @@ class GroupBuilder(NestBuilder):
 
     # Values
 
-    def value(self, step: Step, known: Known, spot: Spot) -> Value:
-        """An input of a step at a spot."""
+    def value(self, step: Step, known: Known, point: Point) -> Value:
+        """The value of a step's input at a point."""
         found = known.get(step)
         if found is None:
-            found = known[step] = self._outside_value(step, spot)
+            found = known[step] = self._outside_value(step, point)
         return found
 
-    def _outside_value(self, step: Step, spot: Spot) -> Value:
+    def _outside_value(self, step: Step, point: Point) -> Value:
         memory = self.read_of.get(step)
         if memory is not None:
-            found: Value = self.load(memory.buffer, memory.index(spot))
+            found: Value = self.load(memory.buffer, memory.index(point))
             found.origin = step
             return found
         counted = self.positions.get(step)
         if counted is not None:
-            return self._position(counted, spot)
+            return self._position(counted, point)
         constant = immediate_value(step)
         assert constant is not None
         return self.words.constant_of(constant[0].item(), step.dtype)
 
-    def _position(self, counted: Operand, spot: Spot) -> Value:
-        """How far a spot is into what was counted."""
+    def _position(self, counted: Operand, point: Point) -> Value:
+        """The value of an iota at a point."""
         position = affine(counted.offset)
         symbolic: list[tuple[Affine, Number]] = []
-        for at, stride in zip(spot, counted.strides, strict=True):
+        for at, stride in zip(point, counted.strides, strict=True):
             if is_symbolic(stride):
                 symbolic.append((at, stride))
             elif stride:
@@ -160,15 +160,15 @@ class GroupBuilder(NestBuilder):
             found = self.words.add(found, self.words.multiply(here, distance))
         return found
 
-    def compute(self, steps: Sequence[Step], known: Known, spot: Spot) -> None:
-        """Adds the elements of `steps`, which are in order, to `known`."""
+    def compute(self, steps: Sequence[Step], known: Known, point: Point) -> None:
+        """Computes `steps`, which are in topological order, and adds their values to `known`."""
         for step in steps:
             if step in known:
                 continue
-            inputs = [self.value(source, known, spot) for source in inputs_at_place(step)]
+            inputs = [self.value(source, known, point) for source in inputs_at_place(step)]
             assert step.op is not None
             if isinstance(step.op, Gather):
-                found = self._gathered(step, inputs, spot)
+                found = self._gathered(step, inputs, point)
             elif isinstance(step.op, View):
                 found = inputs[0]
             else:
@@ -178,57 +178,57 @@ class GroupBuilder(NestBuilder):
             known[step] = found
 
     def rounded(self, result: Value) -> Value:
-        """The result of an op as its dtype holds it, unless more precision is wanted."""
+        """The result of an op rounded to its dtype, unless excess precision is wanted."""
         return result if self.group.excess_precision else self.words.rounded(result)
 
-    def _gathered(self, step: Step, indices: list[Value], spot: Spot) -> Value:
-        """An element of the first input of a step, at indices."""
+    def _gathered(self, step: Step, indices: list[Value], point: Point) -> Value:
+        """An element of the first input of a step, at computed indices."""
         op = step.op
         assert isinstance(op, Gather)
         memory, order = self.gather_of[step]
         shape = step.inputs[0].shape
         found = op.emit_indices(self.words, shape, *indices)
         checked = [self.checked(one, shape[axis]) for one, axis in zip(found, op.axes, strict=True)]
-        at = (*memory.index(spot), *checked)
+        at = (*memory.index(point), *checked)
         return self.load(memory.buffer, [at[slot] for slot in order])
 
-    def reduced_input(self, reduction: Step, known: Known, spot: Spot) -> Value:
-        """What a reduction combines at a spot."""
-        return self.words.cast(self.value(reduction.inputs[0], known, spot), reduction.dtype)
+    def reduced_input(self, reduction: Step, known: Known, point: Point) -> Value:
+        """The element that a reduction combines at a point."""
+        return self.words.cast(self.value(reduction.inputs[0], known, point), reduction.dtype)
 
-    def at(self, spot: Spot, axes: Sequence[int], number: Affine) -> Spot:
-        """The spot at a position among all elements of some axes, the last of which moves first."""
+    def at(self, point: Point, axes: Sequence[int], number: Affine) -> Point:
+        """The point at a linear position among the elements of some axes, in row-major order."""
         if not axes:
-            return spot
+            return point
         indices: Sequence[Affine] = (number,)
         if len(axes) > 1:
             lengths = [self.domain.lengths[axis] for axis in axes]
             indices = [affine(index) for index in self.split(number, lengths)]
-        found = list(spot)
+        found = list(point)
         for axis, index in zip(axes, indices, strict=True):
             found[axis] = index
         return tuple(found)
 
     @contextmanager
-    def rows(self, work: int) -> Iterator[Spot]:
-        """The parallel loop over the axes that are not reduced."""
+    def rows(self, work: int) -> Iterator[Point]:
+        """The parallel loop over the kept axes."""
         kept = self.domain.kept
-        spot = [affine(0)] * len(self.domain.lengths)
+        point = [affine(0)] * len(self.domain.lengths)
         with self.parallel([self.domain.lengths[axis] for axis in kept], work) as indices:
             for axis, index in zip(kept, indices, strict=True):
-                spot[axis] = affine(index)
-            yield tuple(spot)
+                point[axis] = affine(index)
+            yield tuple(point)
 
-    def store_outputs(self, steps: Sequence[Step], known: Known, spot: Spot) -> None:
-        """Writes those of `steps` that are outputs."""
+    def store_outputs(self, steps: Sequence[Step], known: Known, point: Point) -> None:
+        """Stores those of `steps` that are outputs."""
         for step in steps:
             memory = self.write_of.get(step)
             if memory is not None:
-                self.store(known[step], memory.buffer, memory.index(spot))
+                self.store(known[step], memory.buffer, memory.index(point))
 
     def closure(self, targets: Sequence[Step], stop: Callable[[Step], bool]) -> list[Step]:
-        """The maps of the group that `targets` need, in order, without going past where `stop` says
-        so.
+        """The maps of the group that `targets` depend on, in topological order, not looking past
+        steps for which `stop` is true.
         """
         needed: set[Step] = set()
         stack = list(targets)
@@ -240,8 +240,6 @@ class GroupBuilder(NestBuilder):
             stack.extend(step.inputs)
         return [step for step in self.group.steps if step in needed]
 
-    # The kernel
-
     def finish(self) -> Kernel:
-        """The kernel of the nest."""
+        """The kernel of the finished nest."""
         return kernel_of(self.nest, self.operands)

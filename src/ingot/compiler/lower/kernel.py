@@ -1,4 +1,4 @@
-"""Kernels of groups: what lowering a group gives."""
+"""The result of lowering a group: its kernels."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["Kernel", "Lowered", "kernel_of", "outputs_of"]
 
 @dataclass
 class Lowered:
-    """A group as kernels to run one after the other, with the scratch memory that they share."""
+    """Kernels to run one after the other, with the scratch memory that they share."""
 
     kernels: list[Kernel]
     scratch: int = 0
 
     def reading(self, copies: dict[Step | None, Step]) -> Lowered:
-        """The same with copies of some inputs in their stead."""
+        """The same kernels, reading copies instead of some inputs."""
         if not copies:
             return self
         kernels = [
@@ -35,15 +35,17 @@ class Lowered:
 def kernel_of(
     nest: Nest, operands: Sequence[Step | None], code_key: tuple[Hashable, ...] | None = None
 ) -> Kernel:
-    """The kernel of a nest. `operands` are its arguments, before the table of its symbols if it has
-    some; None stands for scratch memory.
+    """The kernel of a nest. `operands` are its arguments, followed by the table of its symbols if
+    it has any; None stands for scratch memory.
     """
     nest.symbols = used_symbols(nest)
     return Kernel(nest, tuple(operands), code_key)
 
 
 def outputs_of(step: Step, known: Iterable[Step]) -> list[Step]:
-    """The values that a step computes, in order: itself, or those that take each of several."""
+    """The values that a step computes, in order: the step itself, or the steps that select one of
+    its several outputs.
+    """
     if not isinstance(step.dtype, tuple):
         return [step]
     found: dict[int, Step] = {}

@@ -1,7 +1,7 @@
-"""Layouts: where the elements of a value are in memory, so that views cost nothing.
+"""Layouts of values in memory, by which views are free.
 
-A layout is an offset in bytes and a stride in bytes for each axis, relative to the memory of the
-value that a view is of.
+A layout is an offset and a stride per axis, in bytes, relative to the memory of the value that is
+viewed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Layout:
 
 def layout_of_view(step: Step, strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]] | None:
     """Offset and strides in bytes of a view of a value with the given strides; None if only a copy
-    can be viewed so. An empty view is at its source's own address: where its first element would
-    be may lie outside of the source's memory.
+    can be viewed that way. An empty view has its source's address, because the address of its first
+    element might lie outside of the source's memory.
     """
     if size_of(step.shape) == 0:
         return 0, contiguous(step.shape, step.dtype.size)

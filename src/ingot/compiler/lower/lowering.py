@@ -1,8 +1,8 @@
 """Lowering: a schedule becomes loop nests and calls, for one layout of the inputs.
 
-Comes in: a schedule. Goes out: `Nests`, the instructions in order. Fused groups become loop nests,
-views become offsets and strides in the memory of what they show, or of a copy where no strides can
-say it, and what has neither kernel nor BLAS call is left to the host.
+Input: a schedule. Output: `Nests`, the instructions in order. Fused groups become loop nests; views
+become offsets and strides in the memory of their source, or of a copy where strides cannot express
+them; steps with neither a kernel nor a BLAS call run on the host.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class _Lowering:
         self.strides = strides
         self.locations: dict[Step, Location] = {}
         self.instructions: list[Instruction] = []
-        self.copies: dict[Step, Step] = {}  # what no view can show -> its contiguous copy
+        self.copies: dict[
+            Step, Step
+        ] = {}  # values that cannot be viewed -> their contiguous copies
         self.host_results: dict[tuple[Step, int], Block] = {}
         self.kernel_results: dict[Step, list[Step]] = {}  # of a step with several outputs
         self.inputs = [self._there(step, Block("input", step.nbytes, step)) for step in tape.inputs]
@@ -86,7 +88,7 @@ class _Lowering:
         elif group.kind == "product":
             self._product_with_epilogue(group)
         elif group.kind == "iota":
-            pass  # kernels know positions
+            pass  # kernels compute iotas
         elif group.kind == "check":
             self._check(step)
         elif group.kind == "assemble":
@@ -96,19 +98,17 @@ class _Lowering:
         elif type(step.op) is Output:
             self._output(step)
         elif _passes_inputs(step):
-            pass  # its outputs are where its inputs are
+            pass  # its outputs alias its inputs
         elif not self._product(group):
             self._host(step)
 
-    # Memory
-
     def _there(self, step: Step, block: Block) -> Block:
-        """Notes that a value fills a block, element after element."""
+        """Records that a value fills a block contiguously."""
         self.locations[step] = Location(block, 0, contiguous(step.shape, step.dtype.size))
         return block
 
     def _new(self, step: Step) -> None:
-        """Memory for a value that a kernel or a product will write."""
+        """Allocates memory for a value that a kernel or a product will write."""
         self._there(step, Block("result", step.nbytes, step))
 
     def _view(self, step: Step) -> None:
@@ -123,7 +123,9 @@ class _Lowering:
         self.locations[step] = Location(block, start + offset, strides)
 
     def _output(self, step: Step) -> None:
-        """Finds one of several outputs: where the host put it, or where the input is that it is."""
+        """Locates one of several outputs: where the host stored it, or where the input is that it
+        aliases.
+        """
         passed = _passed_input(step)
         if passed is not None:
             self.locations[step] = self.locations[passed]
@@ -135,10 +137,8 @@ class _Lowering:
         else:
             self._there(step, self.host_results[whole, index])
 
-    # Kernels
-
     def _contiguous_copy(self, source: Step) -> Step:
-        """A copy of a value whose elements lie one after the other; made once."""
+        """A contiguous copy of a value, made at most once."""
         if source not in self.copies:
             copy = self.copies[source] = copy_of(source)
             self._new(copy)
@@ -153,7 +153,7 @@ class _Lowering:
         self._run(group, lower_group(group, strides))
 
     def _assemble(self, step: Step) -> None:
-        """Copies the blocks of a result to where they are in it, one after the other."""
+        """Copies the blocks of a result to their offsets in it."""
         self._new(step)
         whole = self.locations[step]
         assert isinstance(step.op, Assemble)
@@ -216,8 +216,8 @@ class _Lowering:
             )
 
     def _replaceable(self, group: Group) -> set[Step]:
-        """The inputs of which every step takes only the element that its own result replaces, and
-        that fill their memory alone among the inputs.
+        """The inputs whose memory the output may overwrite: every step reads only the element that
+        its result replaces, and no other input shares their memory.
         """
         elsewhere = {
             source
@@ -242,10 +242,8 @@ class _Lowering:
         wanted = (0, block.nbytes, *contiguous(step.shape, step.dtype.size))
         return all(map(surely_equal, (offset, step.nbytes, *strides), wanted))
 
-    # Products
-
     def _product(self, group: Group) -> bool:
-        """Lowers a product, to loop nests or to a BLAS call; False if it is neither."""
+        """Lowers a product to loop nests or a BLAS call; False if it supports neither."""
         step = group.steps[0]
         results = self._results(step)
         known = {source: self.locations[source].strides for source in step.inputs}
@@ -263,7 +261,7 @@ class _Lowering:
         return False
 
     def _results(self, step: Step) -> list[Step]:
-        """The values that a step computes; outputs that nobody takes are values, too."""
+        """The values that a step computes, including outputs that no step selects."""
         if not isinstance(step.dtype, tuple):
             return [step]
         unused = [
@@ -275,7 +273,7 @@ class _Lowering:
         return outputs_of(step, [*self.schedule.tape.steps, *unused])
 
     def _product_with_epilogue(self, group: Group) -> None:
-        """Lowers a product with what is computed of it, as one if they fit together."""
+        """Lowers a product and its epilogue, as one kernel if it supports the epilogue."""
         product, *views, epilogue = group.parts
         step = product.steps[0]
         for output in epilogue.outputs:
@@ -310,11 +308,9 @@ class _Lowering:
         left, right = ((source.shape, self.locations[source].strides) for source in sources)
         return product_of(step.dtype.numpy, left, right)
 
-    # Everything else
-
     def _check(self, step: Step) -> None:
-        """Passes the first input on, unless the flag that is the second says that an error is due,
-        which the op raises.
+        """Passes on the first input, unless the flag in the second is set: then the op raises its
+        error.
         """
         value, flag = (self.locations[source] for source in step.inputs)
         self.locations[step] = value
@@ -335,20 +331,20 @@ class _Lowering:
 
 
 def _takes_in_place(step: Step, source: Step) -> bool:
-    """Whether a step takes of a value only what its own result replaces."""
+    """Whether a step reads of a value only the element that its own result replaces."""
     if isinstance(step.op, Scatter):
         return step.inputs.index(source) == 0 and step.inputs.count(source) == 1
     return isinstance(step.op, Map)
 
 
 def _passes_inputs(step: Step) -> bool:
-    """Whether all outputs of a step with several are inputs of it."""
+    """Whether all outputs of a step with several outputs alias its inputs."""
     op = step.op
     return op is not None and op.several_outputs and op.passed_input(0) is not None
 
 
 def _passed_input(step: Step) -> Step | None:
-    """The input that one of several outputs is, if it is one."""
+    """The input that an output aliases, if any."""
     if not isinstance(step.op, Output) or not _passes_inputs(step.inputs[0]):
         return None
     whole = step.inputs[0]

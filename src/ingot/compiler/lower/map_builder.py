@@ -1,9 +1,9 @@
-"""A map under construction, in pairs if that saves work.
+"""A map under construction, in pairs of elements if that saves work.
 
-Some ops, such as ciphers that make random bits, get the elements at two spots for the work of one
-(`PairedMap`): one in the front half of their elements, the other as far into the back half. A
-map that holds one goes through the front half of its domain only. Each iteration computes the pair
-first and then all other steps at both spots. Of an odd number of elements the middle one, last of
+Some ops, such as the cipher behind random bits, compute the elements at two points at the cost of
+one (`PairedMap`): one in the front half, the other at the same offset into the back half. A map
+that contains such an op iterates over the front half of its domain only. Each iteration computes
+the pair first, then all other steps at both points. The middle element of an odd number, last of
 the front half, has no partner and is computed alone.
 """
 
@@ -13,28 +13,28 @@ from ingot.compiler.forms.affine import affine
 from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Domain, is_immediate
-from ingot.compiler.lower.group import GroupBuilder, Known, Spot
+from ingot.compiler.lower.group import GroupBuilder, Known, Point
 from ingot.graph.roles import PairedMap
 
 __all__ = ["MapBuilder"]
 
 
 class MapBuilder(GroupBuilder):
-    """A map; in pairs if that saves work."""
+    """The nest of a map."""
 
     def __init__(self, group: Group, strides_of: dict[Step, tuple[int, ...]]) -> None:
         super().__init__(group, strides_of)
         self.lengths = self.domain.lengths  # of the loops
         self.paired = [step for step in group.steps if _comes_in_pairs(step, self)]
-        self.front = 0  # how far apart the two spots of a pair are along the first axis
+        self.front = 0  # distance between the two points of a pair along the first axis
         if self.paired:
-            self.nest.independent = True  # no iteration touches what another one does in a half
+            self.nest.independent = True  # the halves are disjoint
             length, *rest = self.lengths
             self.front = (length + 1) // 2
             self.lengths = (self.front, *rest)
 
     def line(self) -> None:
-        """A map that has one axis."""
+        """Builds a map over a single axis."""
         (length,) = self.lengths
         lanes = self.lanes(0)
         pairs = self.domain.lengths[0] - self.front if self.paired else length
@@ -44,29 +44,29 @@ class MapBuilder(GroupBuilder):
             with self.parallel((1,), kind="vector", lanes=lanes) as (index,):
                 self._remaining({}, (affine(index) + pairs,))
 
-    def map_element(self, spot: Spot) -> None:
-        """Everything that a map computes in one iteration."""
+    def map_element(self, point: Point) -> None:
+        """Builds everything that one iteration computes."""
         front: Known = {}
         if not self.paired:
-            self._remaining(front, spot)
+            self._remaining(front, point)
             return
         back: Known = {}
         for step in self.paired:
-            inputs = [self.value(source, front, spot) for source in step.inputs]
+            inputs = [self.value(source, front, point) for source in step.inputs]
             assert isinstance(step.op, PairedMap)
             front[step], back[step] = map(self.rounded, step.op.emit_pair(self.words, *inputs))
-        self._remaining(front, spot)
-        self._remaining(back, (spot[0] + self.front, *spot[1:]))
+        self._remaining(front, point)
+        self._remaining(back, (point[0] + self.front, *point[1:]))
 
-    def _remaining(self, known: Known, spot: Spot) -> None:
-        """What a map computes at one spot besides what is known."""
-        self.compute(self.group.steps, known, spot)
-        self.store_outputs(self.group.steps, known, spot)
+    def _remaining(self, known: Known, point: Point) -> None:
+        """Computes and stores at one point what is not known yet."""
+        self.compute(self.group.steps, known, point)
+        self.store_outputs(self.group.steps, known, point)
 
 
 def _comes_in_pairs(step: Step, builder: GroupBuilder) -> bool:
-    """Whether the halves of a step's elements are halves of the domain, and all its inputs but the
-    position are the same everywhere.
+    """Whether the halves of a step's elements are halves of the domain, and all its inputs except
+    the iota are the same everywhere.
     """
     domain = builder.domain
     if not isinstance(step.op, PairedMap) or not domain.lengths:
@@ -84,7 +84,7 @@ def _comes_in_pairs(step: Step, builder: GroupBuilder) -> bool:
 
 
 def _row_by_row(domain: Domain) -> tuple[int, ...]:
-    """By how much the position among all elements grows along each axis."""
+    """The row-major strides of a domain, in elements."""
     axes = range(len(domain.lengths))
     return tuple(domain.size(axes[axis + 1 :]) for axis in axes)
 

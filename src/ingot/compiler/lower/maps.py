@@ -1,4 +1,4 @@
-"""Maps: kernels that compute every element of their domain by itself."""
+"""Maps: kernels that compute every element of their domain independently."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lower_map(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> Kernel:
 
 
 def _rows(builder: MapBuilder) -> None:
-    """All axes but the last, and tiles of that, in parallel."""
+    """Parallel loops over all axes but the last, and over tiles of the last."""
     *outer, length = builder.lengths
     inner = len(outer)
     lanes = builder.lanes(inner)

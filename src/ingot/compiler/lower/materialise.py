@@ -1,4 +1,4 @@
-"""Materialise: the op that stands for copies that only a plan knows of."""
+"""Materialise: the op of copies that lowering inserts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Materialise", "copy_of"]
 
 @dataclass(frozen=True)
 class Materialise(Map):
-    """The elements of a value, in memory of their own."""
+    """The elements of a value, contiguous in memory of their own."""
 
     def infer(self, x: Any) -> Any:
         return x.shape, x.dtype
@@ -33,6 +33,6 @@ class Materialise(Map):
 
 
 def copy_of(source: Step, made_for: Step | None = None) -> Step:
-    """A step that copies a value, for another step or for whoever needs it contiguous."""
+    """A step that copies a value, for one step or for all that need it contiguous."""
     line = None if made_for is None else made_for.source
     return Step(Materialise(), [source], source.shape, source.dtype, source=line)

@@ -1,9 +1,9 @@
-"""Scatters: a kernel that copies an array and combines updates into the rows that indices name.
+"""Scatters: a kernel that copies an array and combines updates into the rows selected by indices.
 
-A row is what remains of the array once its indexed axes are fixed. The rows are shared out in
-ranges: whoever has a range copies its rows, then goes through all indices in order and takes the
-updates of its own rows. So no two threads write to the same element, and the result depends neither
-on their number nor on chance.
+A row is what remains of the array when its indexed axes are fixed. Each parallel iteration owns a
+range of rows: it copies them, then scans all indices in order and applies the updates of its own
+rows. So no two threads write the same element, and the result does not depend on the number of
+threads.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Axes = list[tuple[int, list[int]]]  # lengths, and the stride of each operand
 
 
 def lower_scatter(step: Step, strides_of: dict[Step, Strides]) -> Kernel:
-    """The kernel of a step over the array, the updates and the indices, which were checked. The
-    result may be where the array is, which then is not copied.
+    """The kernel of a step over the array, the updates and the indices, which are known to be in
+    range. The result may alias the array, which then is not copied.
     """
     builder = _Scatter(step, strides_of)
     builder.build()
@@ -48,21 +48,21 @@ class _Scatter(NestBuilder):
         position, count = self.op.position, len(indices[0].shape)
         in_base, in_updates, in_out = (strides_of[each] for each in (base, updates, step))
         beside = [*in_updates[:position], *in_updates[position + count :]]
-        # what a row has elements along: base, updates, out
+        # the axes of a row, with strides of: base, updates, out
         self.row = _joined(
             [
                 (base.shape[axis], [in_base[axis], beside[number], in_out[axis]])
                 for number, axis in enumerate(kept)
             ]
         )
-        # what the indices have elements along: updates, and each of the indices
+        # the axes of the indices, with strides of: updates, and each of the indices
         self.update_axes = _joined(
             [
                 (length, [in_updates[position + axis], *(strides_of[i][axis] for i in indices)])
                 for axis, length in enumerate(indices[0].shape)
             ]
         )
-        # an operand may be passed twice, so each is an argument of its own
+        # one value may be passed for two operands, so each is an argument of its own
         rows = [
             (n, [in_base[axis], in_out[axis]])
             for n, axis in zip(self.indexed, self.op.axes, strict=True)
@@ -82,7 +82,6 @@ class _Scatter(NestBuilder):
         return self.buffer(f"a{argument}", step.dtype, lengths, strides, argument, origin=step)
 
     def build(self) -> None:
-        """Builds the nest."""
         rows, width = prod(self.indexed), prod(length for length, _ in self.row)
         updates = prod(length for length, _ in self.update_axes)
         height = _height(rows, width)
@@ -91,7 +90,7 @@ class _Scatter(NestBuilder):
             low = affine(part) * height
             with self.apart(self.base, self.out):
                 self._copy_rows(low, height, rows)
-            # in order: updates of one row follow each other
+            # serial: the updates of one row are applied in order
             self._loops(self.update_axes, (), lambda at: self._update(at, low, height), "for")
 
     def _copy_rows(self, low: Affine, height: int, rows: int) -> None:
@@ -105,7 +104,7 @@ class _Scatter(NestBuilder):
             self._loops(self.row, tuple(map(affine, along)), copy)
 
     def _update(self, update: tuple[Affine, ...], low: Affine, height: int) -> None:
-        """Combines one update into its row, if that is in the range."""
+        """Applies one update to its row, if that is in the range."""
         found = [
             self.op.emit_index(self.words, self.load(index, update), length)
             for index, length in zip(self.indices, self.indexed, strict=True)
@@ -118,7 +117,7 @@ class _Scatter(NestBuilder):
             self.store(self.op.emit_combined(self.words, old, new), self.out, target)
 
         if height >= prod(self.indexed):
-            self._loops(self.row, (), combine)  # all rows are in the one range
+            self._loops(self.row, (), combine)  # the single range holds all rows
             return
         row = along[0] if len(along) == 1 else self.joined(along, self.indexed)
         with self.when(row, low, low + height):
@@ -131,7 +130,7 @@ class _Scatter(NestBuilder):
         body: Callable[[tuple[Affine, ...]], None],
         innermost: str = "vector",
     ) -> None:
-        """Nested loops over axes, around a body that is given all indices."""
+        """Nested loops over axes, around a body that takes all indices."""
         if not axes:
             body(outer)
             return
@@ -141,8 +140,8 @@ class _Scatter(NestBuilder):
 
 
 def _height(rows: Number, width: Number) -> int:
-    """The rows of a range. Of a number that is not known, a power of two that is right for numbers
-    like it.
+    """The number of rows in a range. If the number of rows is symbolic, a power of two that suits
+    numbers of its magnitude.
     """
     ranges = smallest((rows, MAX_SCATTER_RANGES, width))
     height = -(-rows // ranges)
@@ -151,18 +150,18 @@ def _height(rows: Number, width: Number) -> int:
     found = 1
     while found < hint_of(height):
         found *= 2
-    if rows > found * (2 * MAX_SCATTER_RANGES):  # each range goes through all indices
+    if rows > found * (2 * MAX_SCATTER_RANGES):  # each range scans all indices
         raise AssertionError("a power of two that is no less than the height of a range")
     return found
 
 
 def _along(axes: Axes, operand: int) -> list[tuple[int, int]]:
-    """The lengths with the strides of one operand."""
+    """The lengths and strides of one operand."""
     return [(length, strides[operand]) for length, strides in axes]
 
 
 def _joined(axes: Axes) -> Axes:
-    """The same axes with those that are one for every operand joined, and none of length 1."""
+    """The axes with those joined that every operand traverses as one, without axes of length 1."""
     found: Axes = []
     for length, strides in axes:
         if length == 1:

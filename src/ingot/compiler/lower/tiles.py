@@ -1,9 +1,8 @@
-"""Tiled maps: maps of which some operand has its elements close together along another axis than
-the last.
+"""Tiled maps, for operands whose smallest stride is along another axis than the last.
 
-Read one by one, the elements of such an operand come from a cache line each. So the map goes
-through its domain in tiles, which it first copies, transposed, to memory on the stack that stays in
-L1: square blocks of elements are loaded as vectors in the operand's own order, transposed in
+Read in the order of the output, every element of such an operand would come from another cache
+line. So the map processes its domain in tiles, and first copies each tile, transposed, to a stack
+buffer that stays in L1: square blocks are loaded as vectors in the operand's order, transposed in
 registers, and stored in the order in which they are read.
 """
 
@@ -13,7 +12,7 @@ from ingot.compiler.forms.affine import Affine, Extent, affine
 from ingot.compiler.forms.nest.data import Buffer, CopyBlock
 from ingot.compiler.forms.size import smallest
 from ingot.compiler.lower.domain import Operand
-from ingot.compiler.lower.group import GroupBuilder, Memory, Spot
+from ingot.compiler.lower.group import GroupBuilder, Memory, Point
 from ingot.compiler.lower.map_builder import MapBuilder
 from ingot.tuning import (
     CACHE_LINE,
@@ -31,8 +30,8 @@ VECTOR_BYTES = 64
 
 
 def crossing_axis(builder: GroupBuilder) -> int | None:
-    """The axis, other than the last, along which some operand's elements are closest together
-    while they are far apart along the last one; the longest such axis.
+    """The longest axis, other than the last, along which some operand's stride is small while its
+    stride along the last is large.
     """
     lengths = builder.domain.lengths
     inner = len(lengths) - 1
@@ -46,12 +45,12 @@ def crossing_axis(builder: GroupBuilder) -> int | None:
 
 
 def crosses(operand: Operand, axis: int, inner: int) -> bool:
-    """Whether an operand's elements are close together along an axis, but not along the last."""
+    """Whether an operand's stride is small along an axis, but not along the last."""
     return abs(operand.strides[inner]) >= CACHE_LINE > abs(operand.strides[axis]) > 0
 
 
 class _Range:
-    """A tile's part of an axis: where it begins, and its length, which is the least of `ends`."""
+    """The range of an axis that a tile covers: its start, and its length, the minimum of `ends`."""
 
     def __init__(self, tile: Affine, size: int, length: int) -> None:
         self.first = tile * size if length > size else affine(0)
@@ -61,18 +60,18 @@ class _Range:
 
     @staticmethod
     def count(size: int, length: int) -> int:
-        """How many tiles there are along an axis."""
+        """The number of tiles along an axis."""
         return -(-length // size) if length > size else 1
 
     def whole(self, builder: GroupBuilder, side: int) -> Extent:
-        """How many of its elements are in whole blocks."""
+        """The number of its elements that are in whole blocks."""
         if len(self.ends) == 1 and type(self.ends[0]) is int:
             return self.ends[0] - self.ends[0] % side
         return affine(builder.multiple(0, *self.ends, by=side))
 
 
 def map_in_tiles(builder: MapBuilder, crossing: int) -> None:
-    """A map whose operands that lie along the axis `crossing` are read by way of tiles."""
+    """Builds a map that reads the operands with small strides along `crossing` through tiles."""
     lengths = builder.lengths
     inner = len(lengths) - 1
     outer = [axis for axis in range(inner) if axis != crossing]
@@ -106,9 +105,9 @@ def map_in_tiles(builder: MapBuilder, crossing: int) -> None:
             builder.loop(0, *rows.ends) as row,
             builder.loop(0, *columns.ends, kind="vector", lanes=lanes) as column,
         ):
-            spot = list(corner)
-            spot[crossing], spot[inner] = rows.first + row, columns.first + column
-            builder.map_element(tuple(spot))
+            point = list(corner)
+            point[crossing], point[inner] = rows.first + row, columns.first + column
+            builder.map_element(tuple(point))
 
 
 def _copy_tile(
@@ -116,11 +115,11 @@ def _copy_tile(
     operand: Operand,
     tile: Buffer,
     crossing: int,
-    corner: Spot,
+    corner: Point,
     rows: _Range,
     columns: _Range,
 ) -> None:
-    """Copies a tile of an operand: in blocks, and what remains one by one."""
+    """Copies a tile of an operand: whole blocks, then the remaining elements one by one."""
     source = builder.read_of[operand.step]
     size = operand.dtype.size
     side = min(MAX_REGISTER_TILE, VECTOR_BYTES // size)
@@ -132,12 +131,12 @@ def _copy_tile(
     ) -> None:
         with (
             builder.loop(*column_range, step=side) as column,
-            # no vectors: gathering and scattering their elements takes longer
+            # no vectors: gathering and scattering their elements would be slower
             builder.loop(*row_range, step=side, lanes=int(side == 1)) as row,
         ):
-            spot = list(corner)
-            spot[crossing], spot[inner] = rows.first + row, columns.first + column
-            index = source.index(tuple(spot))
+            point = list(corner)
+            point[crossing], point[inner] = rows.first + row, columns.first + column
+            index = source.index(tuple(point))
             target = (affine(row), affine(column))
             builder.body.append(CopyBlock(tile, target, source.buffer, index, axes, side))
 

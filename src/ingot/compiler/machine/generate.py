@@ -1,6 +1,6 @@
 """Generate: a plan becomes a program that runs.
 
-Comes in: a plan. Goes out: an `Executable`: the kernels in LLVM's assembly language, their machine
+Input: a plan. Output: an `Executable`: the kernels in LLVM's assembly language, their machine
 code, and the native program that runs them, with the functions that it calls back for what only the
 host can do.
 """

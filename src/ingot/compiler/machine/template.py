@@ -1,6 +1,6 @@
 """Templates: native programs for other shapes than the one at hand, without Python.
 
-Comes in: what a `NativeProgram` is made of, as a function of sizes. Goes out: a `ProgramTemplate`,
+Input: what a `NativeProgram` is made of, as a function of sizes. Output: a `ProgramTemplate`,
 which is a program for an example and a list of the numbers in it that are others for other shapes.
 Programs that call Python, for host steps, checks or views of what they wrote, have none.
 """

@@ -1,6 +1,6 @@
 """Planning: where every value of a program lives.
 
-Comes in: loop nests over blocks of memory. Goes out: a `Plan` with an address for each block.
+Input: loop nests over blocks of memory. Output: a `Plan` with an address for each block.
 Inputs, outputs and constants have memory of their own, and so has what the host computes.
 Everything between lives in one arena, in which blocks whose lifetimes do not meet share memory, and
 outputs of kernels take the memory of what ends with them.

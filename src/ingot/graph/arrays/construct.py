@@ -1,6 +1,6 @@
 """Construction: arrays from Python values, NumPy arrays and everything that exports its memory.
 
-Comes in: whatever `mx.array` is called with. Goes out: an array that holds a copy, of the dtype
+Input: whatever `mx.array` is called with. Output: an array that holds a copy, of the dtype
 that MLX would choose: int32 for ints (int64 where one needs it), float32 for floats and NumPy's
 float64, complex64, bool. Lists of numbers are read by C (`_native/objects/pack.c`); this module has
 the rest: lists that contain arrays become a lazy stack of them, through which derivatives flow.

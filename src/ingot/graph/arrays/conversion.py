@@ -1,6 +1,6 @@
 """Conversion: arrays as Python and NumPy values, and the protocols by which others ask for them.
 
-Comes in: an array, which is evaluated. Goes out: numbers, lists, bytes, NumPy arrays. These are the
+Input: an array, which is evaluated. Output: numbers, lists, bytes, NumPy arrays. These are the
 methods of `array` that need no op; core/array.py attaches them.
 """
 

@@ -1,6 +1,6 @@
 """How selection evaluates: rows rearranged around an element of given rank, or a range of that.
 
-Comes in: a NumPy array, an axis, a rank and the indices along the axis that are wanted. Goes out:
+Input: a NumPy array, an axis, a rank and the indices along the axis that are wanted. Output:
 the elements, or positions, that a partition has there.
 """
 

@@ -1,6 +1,6 @@
 """Reductions of NumPy arrays that give the bits that kernels give, too.
 
-Comes in: a NumPy array and the axes to reduce. Goes out: the results, with the axes kept as
+Input: a NumPy array and the axes to reduce. Output: the results, with the axes kept as
 length 1. NumPy's own reductions combine in an order that depends on the memory layout and the
 processor. Sums and products follow the order of `graph/numerics/reduction_order.py`; largest and
 smallest elements depend on no order.

@@ -1,6 +1,6 @@
 """Einstein summation: `einsum` written as diagonals, sums, products and products of matrices.
 
-Comes in: subscripts such as "ij,jk->ik" and arrays. Goes out: an array made of ordinary ops, so
+Input: subscripts such as "ij,jk->ik" and arrays. Output: an array made of ordinary ops, so
 that transforms and `compile` need to know nothing of it. With more than two arrays, opt_einsum
 looks for the cheapest order in which to contract them, and `einsum_path` tells it.
 

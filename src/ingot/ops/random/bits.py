@@ -1,6 +1,6 @@
 """Random bits: MLX's generator, which turns a key and a position into a word of 32 random bits.
 
-Comes in: keys, pairs of uint32. Goes out: for each key as many words as are asked for. The
+Input: keys, pairs of uint32. Output: for each key as many words as are asked for. The
 generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw: Parallel random numbers, as
 easy as 1, 2, 3; 2011): a cipher, applied to counters. One application makes two words, and MLX puts
 the first words of all of them before all of the second. So a word depends on nothing but its key,

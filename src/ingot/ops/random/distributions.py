@@ -1,7 +1,7 @@
 """Random numbers of continuous distributions: random bits, and what ordinary ops make of them.
 
-Comes in: a key, or none and then the next one of the state, and the parameters of a distribution.
-Goes out: for the same key the same numbers as MLX's. Derivatives flow to the parameters through the
+Input: a key, or none and then the next one of the state, and the parameters of a distribution.
+Output: for the same key the same numbers as MLX's. Derivatives flow to the parameters through the
 ops that apply them; the bits have none.
 """
 

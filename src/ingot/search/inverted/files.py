@@ -1,6 +1,6 @@
 """Files of indexes with codes: what they have, and whether it fits together.
 
-Comes in: an index of `index.py`, or its class and a file. Everything that a search relies
+Input: an index of `index.py`, or its class and a file. Everything that a search relies
 on is checked when a file is read, because native code reads lists and codes without bounds checks.
 """
 

@@ -1,6 +1,6 @@
 """Reverse mode of loops: the body of the loop that runs backwards, and what it needs saved.
 
-Comes in: the body of a loop. Goes out: a body that gives, besides its results, the values that the
+Input: the body of a loop. Output: a body that gives, besides its results, the values that the
 way back reads (the residuals), and the body of the way back. The cotangents of one step are built
 by the ops' rules; where what depends on cotangents reads what does not, the graph is cut. Values on
 the cut that differ from step to step are saved, except for those that the way back can compute

@@ -1,6 +1,6 @@
 """Tracing the user's functions for loops and branches.
 
-Comes in: a function and the arrays it is to be called with. Goes out: the arrays that it returned,
+Input: a function and the arrays it is to be called with. Output: the arrays that it returned,
 as a tree, and what it did to implicit states such as the random state, which become values that
 loops carry and branches give. Traced arrays that a function stores in objects would be left behind
 without values, so that is refused by name.

@@ -118,7 +118,7 @@ class Maker:
                 known.append(getattr(words, self.draw(st.sampled_from(binary)))(a, b))
         return known[-1]
 
-    def gathered(self, spot: tuple[Affine, ...], dtype: Dtype) -> Value:
+    def gathered(self, point: tuple[Affine, ...], dtype: Dtype) -> Value:
         """An element at an index that another buffer holds."""
         builder = self.builder
         size = self.draw(st.integers(1, 5))
@@ -129,7 +129,7 @@ class Maker:
         seed = self.draw(st.integers(0, 2**32 - 1))
         self.case.arrays.append(_numbers(seed, (size,), dtype))
         source = builder.buffer(f"x{number}", dtype, [size], [dtype.size], number)
-        found = builder.load(index, tuple(spot[axis] for axis in axes))
+        found = builder.load(index, tuple(point[axis] for axis in axes))
         return builder.load(source, (builder.checked(found, size),))
 
 
@@ -140,19 +140,19 @@ def _numbers(seed: int, shape: tuple[int, ...], dtype: Dtype) -> np.ndarray:
     return generator.integers(0, 100, shape).astype(dtype.numpy)
 
 
-def _element(maker: Maker, spot: tuple[Affine, ...], dtype: Dtype, reads: list[Any]) -> Value:
+def _element(maker: Maker, point: tuple[Affine, ...], dtype: Dtype, reads: list[Any]) -> Value:
     builder = maker.builder
     values: list[Value] = [
-        builder.load(buffer, tuple(spot[axis] for axis in axes)) for buffer, axes in reads
+        builder.load(buffer, tuple(point[axis] for axis in axes)) for buffer, axes in reads
     ]
     values.append(Constant(dtype, 3))
     if dtype is int32:
         position = affine(5)
-        for number, at in enumerate(spot):
+        for number, at in enumerate(point):
             position = position + at * (7 * number + 1)
         values.append(builder.position(position, dtype))
     if maker.draw(st.booleans()):
-        values.append(maker.gathered(spot, dtype))
+        values.append(maker.gathered(point, dtype))
     return maker.expression(values, dtype)
 
 
@@ -170,13 +170,13 @@ def maps(draw: Any) -> Case:
         with builder.parallel((*outer, tiles)) as (*indices, tile):
             first = affine(tile) * TILE
             with builder.loop(first, first + TILE, last, kind="vector") as inner:
-                spot = tuple(map(affine, (*indices, inner)))
-                builder.store(_element(maker, spot, dtype, reads), out, spot)
+                point = tuple(map(affine, (*indices, inner)))
+                builder.store(_element(maker, point, dtype, reads), out, point)
     else:
         with builder.parallel(outer) as indices, builder.loop(0, last, kind="vector") as inner:
-            spot = tuple(map(affine, (*indices, inner)))
-            value = _element(maker, spot, dtype, reads)
-            builder.store(value, out, spot)
+            point = tuple(map(affine, (*indices, inner)))
+            value = _element(maker, point, dtype, reads)
+            builder.store(value, out, point)
     return maker.case
 
 
@@ -198,15 +198,15 @@ def rows(draw: Any, steps: tuple[int, ...] = (1, 2, 3)) -> Case:
     with builder.parallel(outer) as indices:
         total = Carried(dtype, Constant(dtype, start))
         with builder.loop(0, last, step=step, carried=[total]) as inner:
-            spot = tuple(map(affine, (*indices, inner)))
-            value = _element(maker, spot, dtype, reads)
+            point = tuple(map(affine, (*indices, inner)))
+            value = _element(maker, point, dtype, reads)
             total.update = getattr(words, word)(total, value)
             if kept is not None:
                 builder.store(value, kept, (affine(inner),))
         with builder.loop(0, last, step=step, kind="vector") as inner:
-            spot = tuple(map(affine, (*indices, inner)))
+            point = tuple(map(affine, (*indices, inner)))
             again = total if kept is None else builder.load(kept, (affine(inner),))
-            builder.store(words.add(again, total), out, spot)
+            builder.store(words.add(again, total), out, point)
     return maker.case
 
 

@@ -293,7 +293,7 @@ class _Printer:
         if name is None:
             self.unnamed += 1
             name = f"v{self.unnamed}"
-        # a step may be computed at several spots
+        # a step may be computed at several points
         count = self.named[name] = self.named.get(name, 0) + 1
         self.expressions[value] = (name if count == 1 else f"{name}.{count}", _ATOM)
 

@@ -208,7 +208,7 @@ class ProductBuilder(GroupBuilder):
                 continue
             for row in rows:
                 for line in range(0, self.tile.columns, CACHE_LINE // operand.dtype.size):
-                    at = memory.index(self.spot(stack, row, first + line))
+                    at = memory.index(self.point(stack, row, first + line))
                     self.prefetch(memory.buffer, [x for x in at if isinstance(x, Affine)])
 
     @property
@@ -255,29 +255,29 @@ class ProductBuilder(GroupBuilder):
         # Rows that are not there are written where the last one is, which follows them.
         for (down, along), total in reversed(list(zip(self._places(), totals, strict=True))):
             value = self.words.cast(total, result.dtype)
-            at = self.spot(stack, rows[down.constant], first + along)
+            at = self.point(stack, rows[down.constant], first + along)
             self.store(value, result, at, self.n)
 
     def write(self, stack: Sequence[Affine], row: Affine, first: Affine) -> None:
         """Computes the epilogue of a tile on the stack, and writes its outputs."""
         memory = self._on_stack
         with self.loop(0, self.tile.rows, self.m - row) as down:
-            above = self.spot(stack, row + down, first)[:-1]
+            above = self.point(stack, row + down, first)[:-1]
             with self.loop(0, self.tile.columns, self.n - first, kind="vector") as along:
                 total = self.load(memory, (affine(down), affine(along)))
                 self.element((*above, first + along), total)
 
-    def element(self, spot: tuple[Affine, ...], total: Value) -> None:
+    def element(self, point: tuple[Affine, ...], total: Value) -> None:
         """What is computed of one element of the product, and written."""
         value = self.words.cast(total, self.step.dtype)
         known: Known = {self.step: value}
         for view in self.group.inputs:
             if _shows(view, self.step):
                 known[view] = value
-        self.compute(self.group.steps, known, spot)
-        self.store_outputs([self.step, *self.group.steps], known, spot)
+        self.compute(self.group.steps, known, point)
+        self.store_outputs([self.step, *self.group.steps], known, point)
 
-    def spot(self, stack: Sequence[Affine], row: Affine, column: Affine) -> tuple[Affine, ...]:
+    def point(self, stack: Sequence[Affine], row: Affine, column: Affine) -> tuple[Affine, ...]:
         """Where an element of the product is in the domain of its epilogue."""
         *lengths, _ = self.domain.lengths
         axes = [*zip(stack, self.product.stack, strict=True), (row, self.product.m)]

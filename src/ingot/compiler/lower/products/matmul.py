@@ -320,8 +320,8 @@ def _dots(product: Product, group: Group, strides_of: Strides) -> Kernel:
         )
         for one, totals in zip(rows, found.sums, strict=True):
             for other, total in zip(columns, totals, strict=True):
-                spot = builder.spot(stack, one, other)
-                builder.element(spot, _sum_of_lanes(builder, total))
+                point = builder.point(stack, one, other)
+                builder.element(point, _sum_of_lanes(builder, total))
 
     builder.tiles(body)
     return builder.kernel()

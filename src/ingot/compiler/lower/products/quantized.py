@@ -1,6 +1,6 @@
 """Products with quantised matrices: codes are unpacked and scaled in registers.
 
-Comes in: a `QuantizedProduct` with few rows and the strides of its operands. Goes out: two kernels.
+Input: a `QuantizedProduct` with few rows and the strides of its operands. Output: two kernels.
 The first brings the rows into the order in which codes come out of words (`codes.py`), as float32.
 The second multiplies: one iteration takes some rows of the matrix, reads each word once, makes
 numbers of its codes and adds their products with all rows, each to a sum of its own

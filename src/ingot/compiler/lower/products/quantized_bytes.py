@@ -1,6 +1,6 @@
 """Products of rows of int8 and quantised matrices: four products to an instruction for a word.
 
-Comes in: a `QuantizedProduct` whose rows are to be int8 in blocks (`graph/numerics/activations.py`)
+Input: a `QuantizedProduct` whose rows are to be int8 in blocks (`graph/numerics/activations.py`)
 and whose codes lie whole in the bytes of words. The first kernel makes bytes of the rows, in the
 order in which codes come: a word has 8 / bits codes in each of its bytes, so shifting it by
 multiples of `bits` brings each of them to the lower end of its byte, and word j of a row has the

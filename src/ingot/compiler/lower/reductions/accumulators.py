@@ -1,6 +1,6 @@
 """Reductions: how a nest combines many elements, in the order of `reduction_order.py`.
 
-Comes in: a builder, the spot of a row, and what computes the elements at a spot. Goes out: loops
+Input: a builder, the point of a row, and what computes the elements at a point. Output: loops
 that leave the row's results as values. The lanes of that order are those of bundles: a loop over
 lanes computes the elements, and bundles are combined as wholes.
 """
@@ -16,7 +16,7 @@ from ingot.compiler.forms.nest.data import Carried, Chosen, Constant, Repeated, 
 from ingot.compiler.forms.size import Number, hint_of, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Operand
-from ingot.compiler.lower.group import GroupBuilder, Memory, Spot
+from ingot.compiler.lower.group import GroupBuilder, Memory, Point
 from ingot.graph.dtype import bfloat16, complex64, float16, float32, float64
 from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART
 from ingot.graph.roles import Reduce
@@ -32,9 +32,9 @@ __all__ = ["Accumulator", "Elements", "Rows", "is_written_out", "is_zero_anyway"
 
 HALF_VECTOR = 8  # elements
 
-# What is reduced at a spot, one element for each reduction; also told is the position along the
+# What is reduced at a point, one element for each reduction; also told is the position along the
 # inner axes.
-Elements = Callable[[Spot, Affine], list[Value]]
+Elements = Callable[[Point, Affine], list[Value]]
 
 
 def is_written_out(length: int) -> bool:
@@ -120,7 +120,7 @@ class Accumulator:
 
 
 class Rows:
-    """Reduces rows: all elements of the reduced axes at one spot of the others."""
+    """Reduces rows: all elements of the reduced axes at one point of the others."""
 
     def __init__(
         self, builder: GroupBuilder, accumulators: Sequence[Accumulator], elements: Elements
@@ -154,19 +154,19 @@ class Rows:
         """The groups of blocks whose totals are combined in the end."""
         return -(-self.blocks // self.in_part)
 
-    def row(self, spot: Spot) -> list[Value]:
+    def row(self, point: Point) -> list[Value]:
         """The totals of a whole row."""
         if self.blocks <= self.in_part:
-            return self._range(spot, affine(0), (affine(self.blocks),))
+            return self._range(point, affine(0), (affine(self.blocks),))
         totals = self._carried()
         with self.builder.loop(0, self.parts, carried=totals) as part:
-            self._join(totals, self.part(spot, affine(part)))
+            self._join(totals, self.part(point, affine(part)))
         return list(totals)
 
-    def part(self, spot: Spot, part: Affine) -> list[Value]:
+    def part(self, point: Point, part: Affine) -> list[Value]:
         """The totals of a group of blocks."""
         first = part * self.in_part
-        return self._range(spot, first, (first + self.in_part, affine(self.blocks)))
+        return self._range(point, first, (first + self.in_part, affine(self.blocks)))
 
     def _carried(self) -> list[Carried]:
         return [Carried(x.total, x.start(x.total)) for x in self.accumulators]
@@ -175,13 +175,13 @@ class Rows:
         for x, total, each in zip(self.accumulators, totals, more, strict=True):
             total.update = x.combine(self.builder, total, each)
 
-    def _range(self, spot: Spot, first: Affine, ends: tuple[Affine, ...]) -> list[Value]:
+    def _range(self, point: Point, first: Affine, ends: tuple[Affine, ...]) -> list[Value]:
         """The totals of blocks one after the other."""
         if self.blocks == 1:  # no sum of blocks, so no dtype of totals either
-            return self._block(spot, affine(0))
+            return self._block(point, affine(0))
         totals = self._carried()
         with self.builder.loop(first, *ends, carried=totals, copies=1) as number:
-            found = self._block(spot, affine(number))
+            found = self._block(point, affine(number))
             widened = [
                 x.widened(self.builder, each)
                 for x, each in zip(self.accumulators, found, strict=True)
@@ -189,7 +189,7 @@ class Rows:
             self._join(totals, widened)
         return list(totals)
 
-    def _block(self, spot: Spot, number: Affine) -> list[Value]:
+    def _block(self, point: Point, number: Affine) -> list[Value]:
         """The results of one block."""
         builder = self.builder
         if self.outer:
@@ -197,28 +197,28 @@ class Rows:
             if self.is_long:
                 *above, inside = builder.split(number, [*lengths, self.in_row])
                 number = affine(inside)
-                moved = list(spot)
+                moved = list(point)
                 for axis, index in zip(self.outer, above, strict=True):
                     moved[axis] = affine(index)
-                spot = tuple(moved)
+                point = tuple(moved)
             else:
-                spot, number = builder.at(spot, self.outer, number), affine(0)
+                point, number = builder.at(point, self.outer, number), affine(0)
         if self.is_short:
-            return self._written_out(spot)
+            return self._written_out(point)
         if not self.in_lanes:
-            return self._in_order(spot, number)
-        with self._packed(spot, number):
-            return self._by_lanes(spot, number)
+            return self._in_order(point, number)
+        with self._packed(point, number):
+            return self._by_lanes(point, number)
 
     @contextmanager
-    def _packed(self, spot: Spot, number: Affine) -> Iterator[None]:
+    def _packed(self, point: Point, number: Affine) -> Iterator[None]:
         """Has elements of a block that have gaps between them in memory copied to the stack first:
         lanes are too few for LLVM to load what is in the gaps along with them.
         """
         builder, read_of = self.builder, self.builder.read_of
         if len(self.inner) == 1:
             builder.read_of = {
-                operand.step: self._copied(operand, spot, number)
+                operand.step: self._copied(operand, point, number)
                 if self._has_gaps(operand)
                 else read_of[operand.step]
                 for operand in builder.reads
@@ -233,7 +233,7 @@ class Rows:
         nbytes = min(self.block, self.length) * operand.dtype.size
         return abs(stride) not in (0, operand.dtype.size) and nbytes <= MAX_PACKED_BYTES
 
-    def _copied(self, operand: Operand, spot: Spot, number: Affine) -> Memory:
+    def _copied(self, operand: Operand, point: Point, number: Affine) -> Memory:
         builder, (last,) = self.builder, self.inner
         source = builder.read_of[operand.step]
         name = f"packed{len(builder.nest.buffers)}"
@@ -241,29 +241,29 @@ class Rows:
         first = number * self.block
         ends = [first + self.block, affine(self.length)] if self.is_long else [affine(self.length)]
         with builder.loop(first, *ends, kind="vector") as index:
-            here = (*spot[:last], affine(index), *spot[last + 1 :])
+            here = (*point[:last], affine(index), *point[last + 1 :])
             value = builder.load(source.buffer, source.index(here))
             builder.store(value, buffer, (affine(index) - first,))
-        return Memory(buffer, (last,), (*spot[:last], first, *spot[last + 1 :]))
+        return Memory(buffer, (last,), (*point[:last], first, *point[last + 1 :]))
 
-    def _in_order(self, spot: Spot, number: Affine) -> list[Value]:
+    def _in_order(self, point: Point, number: Affine) -> list[Value]:
         """A block whose elements are combined one by one."""
         builder, first = self.builder, number * self.block
         running = [Carried(x.dtype, x.start(x.dtype)) for x in self.accumulators]
         ends = (first + self.block, affine(self.length))
         with builder.loop(first, *ends, carried=running) as index:
-            found = self.elements(builder.at(spot, self.inner, affine(index)), affine(index))
+            found = self.elements(builder.at(point, self.inner, affine(index)), affine(index))
             for x, total, each in zip(self.accumulators, running, found, strict=True):
                 total.update = x.combine(builder, total, x.added(builder, each))
         return list(running)
 
-    def _written_out(self, spot: Spot) -> list[Value]:
+    def _written_out(self, point: Point) -> list[Value]:
         """A short row: each element is a lane, and lanes that have none take no part. Starting from
         zero shows only in the sign of a sum that is zero, so once for all lanes is enough.
         """
         builder = self.builder
         rows = [
-            self.elements(builder.at(spot, self.inner, affine(at)), affine(at))
+            self.elements(builder.at(point, self.inner, affine(at)), affine(at))
             for at in range(self.length)
         ]
         found = []
@@ -278,7 +278,7 @@ class Rows:
             found.append(x.combine(builder, x.start(x.dtype), values[0]))
         return found
 
-    def _by_lanes(self, spot: Spot, number: Affine) -> list[Value]:
+    def _by_lanes(self, point: Point, number: Affine) -> list[Value]:
         """A block by lanes: whole bundles, and what is left at the end of the last block."""
         builder = self.builder
         running: list[Value] = [
@@ -294,41 +294,41 @@ class Rows:
             # for short code, the costs of the loop itself count
             copies = 1 if len(builder.members) > MAX_UNROLLED_STEPS else UNROLLED_COPIES
             with builder.loop(0, *ends, carried=carried, copies=copies) as step:
-                self._fill(spot, number * in_block + step)
+                self._fill(point, number * in_block + step)
                 self._take(carried)
             running = list(carried)
         in_last = self.length - (self.in_row - 1) * self.block
         inside = in_last // self.count
         rest = in_last - inside * self.count
         if not is_zero_anyway(rest):
-            self._fill_rest(spot, number, inside, rest)
+            self._fill_rest(point, number, inside, rest)
             running = [
                 x.combine(builder, each, builder.bundle(lanes))
                 for x, each, lanes in zip(self.accumulators, running, self.lanes, strict=True)
             ]
         return [self._folded(x, each) for x, each in zip(self.accumulators, running, strict=True)]
 
-    def _fill(self, spot: Spot, bundle: Affine) -> None:
+    def _fill(self, point: Point, bundle: Affine) -> None:
         """Computes the elements of a whole bundle, counted along the inner axes."""
         builder, last = self.builder, self.inner[-1]
         lengths = [builder.domain.lengths[axis] for axis in self.inner]
         aligned = len(self.inner) > 1 and lengths[-1] % self.count == 0
         if aligned:  # the lanes are neighbours along the last axis
             *above, inside = builder.split(bundle, [*lengths[:-1], lengths[-1] // self.count])
-            moved = list(spot)
+            moved = list(point)
             for axis, index in zip(self.inner, above, strict=False):
                 moved[axis] = affine(index)
-            spot = tuple(moved)
+            point = tuple(moved)
         with builder.loop(0, self.count, kind="lanes", lanes=builder.lanes(last)) as lane:
             at = bundle * self.count + lane
             if aligned:
-                moved = list(spot)
+                moved = list(point)
                 moved[last] = affine(inside) * self.count + lane
                 self._put(tuple(moved), at, affine(lane))
             else:
-                self._put(builder.at(spot, self.inner, at), at, affine(lane))
+                self._put(builder.at(point, self.inner, at), at, affine(lane))
 
-    def _fill_rest(self, spot: Spot, number: Affine, whole: Number, rest: Number) -> None:
+    def _fill_rest(self, point: Point, number: Affine, whole: Number, rest: Number) -> None:
         """Computes what is left in the last block behind its whole bundles; other lanes get what
         has no effect, which for other blocks are all.
         """
@@ -341,7 +341,7 @@ class Rows:
         with builder.loop(0, self.count, kind="lanes", lanes=width) as lane:
             with builder.mask(lane, *ends) as mask:
                 at = first + lane
-                found = self.elements(builder.at(spot, self.inner, at), at)
+                found = self.elements(builder.at(point, self.inner, at), at)
                 mask.results = [
                     Chosen(x.dtype, x.added(builder, each), x.start(x.dtype))
                     for x, each in zip(self.accumulators, found, strict=True)
@@ -349,8 +349,8 @@ class Rows:
             for lanes, each in zip(self.lanes, mask.results, strict=True):
                 builder.store(each, lanes, (affine(lane),))
 
-    def _put(self, spot: Spot, at: Affine, lane: Affine) -> None:
-        found = self.elements(spot, at)
+    def _put(self, point: Point, at: Affine, lane: Affine) -> None:
+        found = self.elements(point, at)
         for x, lanes, each in zip(self.accumulators, self.lanes, found, strict=True):
             self.builder.store(x.added(self.builder, each), lanes, (lane,))
 

@@ -15,7 +15,7 @@ from ingot.compiler.forms.affine import Affine, Extent, Index, affine
 from ingot.compiler.forms.nest.data import Buffer, Value
 from ingot.compiler.forms.size import Number, hint_of, is_symbolic
 from ingot.compiler.forms.tape import Step
-from ingot.compiler.lower.group import GroupBuilder, Known, Spot
+from ingot.compiler.lower.group import GroupBuilder, Known, Point
 from ingot.compiler.lower.reductions.accumulators import Accumulator, is_zero_anyway, lane_count
 from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART
 from ingot.tuning import (
@@ -107,9 +107,9 @@ class Columns:
 
     def begin_tile(self, kept: Sequence[Index], tile: Index) -> None:
         """Which tile the loops that follow are for."""
-        spot = [affine(0)] * (self.last + 1)
+        point = [affine(0)] * (self.last + 1)
         for axis, index in zip(self.kept, kept, strict=True):
-            spot[axis] = affine(index)
+            point[axis] = affine(index)
         self.left = affine(0)
         self.ends: tuple[Extent, ...] = (self.columns_in_all,)
         if self.several:
@@ -117,7 +117,7 @@ class Columns:
             self.ends = (self.width,)
             if not is_zero_anyway(self.columns_in_all % self.width):
                 self.ends = (self.width, affine(self.columns_in_all) - self.left)
-        self.spot = tuple(spot)
+        self.point = tuple(point)
 
     @contextmanager
     def _loop(self) -> Iterator[Affine]:
@@ -128,9 +128,9 @@ class Columns:
         with self.builder.loop(0, *self.ends, kind=kind, lanes=lanes) as column:
             yield affine(column)
 
-    def spot_of(self, column: Affine) -> Spot:
+    def point_of(self, column: Affine) -> Point:
         """Where a column of the tile is."""
-        return (*self.spot[: self.last], self.left + column)
+        return (*self.point[: self.last], self.left + column)
 
     def _start(self, memories: list[Buffer]) -> None:
         with self._loop() as column:
@@ -196,22 +196,22 @@ class Columns:
 
     def reduce_block(self, number: Affine, sink: Sink) -> None:
         """Hands on what a block is reduced to, in the dtype of totals."""
-        builder, spot = self.builder, self.spot
+        builder, point = self.builder, self.point
         if self.outer and not self.is_long:
-            spot, number = builder.at(spot, self.outer, number), affine(0)
+            point, number = builder.at(point, self.outer, number), affine(0)
         elif self.outer:
             lengths = [builder.domain.lengths[axis] for axis in self.outer]
             *above, inside = builder.split(number, [*lengths, self.blocks_in_row])
-            moved, number = list(spot), affine(inside)
+            moved, number = list(point), affine(inside)
             for axis, index in zip(self.outer, above, strict=True):
                 moved[axis] = affine(index)
-            spot = tuple(moved)
+            point = tuple(moved)
         if self.is_short:
-            self._reduce_short(spot, sink)
+            self._reduce_short(point, sink)
         else:
-            self._reduce_lanes(spot, number * BLOCK, sink)
+            self._reduce_lanes(point, number * BLOCK, sink)
 
-    def _reduce_lanes(self, spot: Spot, start: Affine, sink: Sink) -> None:
+    def _reduce_lanes(self, point: Point, start: Affine, sink: Sink) -> None:
         """The rows of a block from `start` on: lanes that are combined first side by side, those
         that they are combined to, and these.
         """
@@ -221,7 +221,7 @@ class Columns:
         with builder.loop(0, groups, copies=1) as group:
             with builder.loop(0, count, copies=1) as lane:
                 number = affine(group) + affine(lane) * groups
-                self._reduce_lane(spot, start, number, affine(lane))
+                self._reduce_lane(point, start, number, affine(lane))
             if groups > 1:
                 with self._loop() as column:
                     folded = self._fold(self.lanes, count, column)
@@ -243,7 +243,7 @@ class Columns:
         pairs = zip(self.accumulators, found, strict=True)
         sink(column, [x.widened(self.builder, each) for x, each in pairs])
 
-    def _reduce_lane(self, spot: Spot, start: Affine, number: Affine, lane: Affine) -> None:
+    def _reduce_lane(self, point: Point, start: Affine, number: Affine, lane: Affine) -> None:
         """The rows of a block that belong to a lane, some at once, so that what is in memory of the
         lane is loaded and stored once for all of them. All but the last may be known to be there.
         """
@@ -251,16 +251,16 @@ class Columns:
         sure, most = self._rows_of_lanes()
         begin = start + number
         done = min(self.together, sure)
-        self._add_rows(spot, lane, begin, done, is_first=True)
+        self._add_rows(point, lane, begin, done, is_first=True)
         chunks, rest = divmod(sure - done, self.together)
         first = begin + done * apart
         if chunks:
             by = apart * self.together
             with builder.loop(first, first + chunks * by, step=by, copies=1) as row:
-                self._add_rows(spot, lane, affine(row), self.together)
+                self._add_rows(point, lane, affine(row), self.together)
             first = first + chunks * by
         if rest:
-            self._add_rows(spot, lane, first, rest)
+            self._add_rows(point, lane, first, rest)
             first = first + rest * apart
         ends: tuple[Affine, ...] = (affine(self.length),)
         if self.is_long:
@@ -270,11 +270,11 @@ class Columns:
                 by = apart * together
                 whole = affine(builder.multiple(first, *(end + (apart - 1) for end in ends), by=by))
                 with builder.loop(first, whole, step=by, copies=1) as row:
-                    self._add_rows(spot, lane, affine(row), together)
+                    self._add_rows(point, lane, affine(row), together)
                 first = whole
         if most > sure:
             with builder.loop(first, *ends, step=apart, copies=1) as row:
-                self._add_rows(spot, lane, affine(row), 1)
+                self._add_rows(point, lane, affine(row), 1)
 
     def _rows_of_lanes(self) -> tuple[int, int]:
         """How many rows lanes have in a block, at least and at most."""
@@ -284,9 +284,9 @@ class Columns:
         longest = BLOCK if self.is_long else in_last
         return in_last // self.apart, -(-longest // self.apart)
 
-    def _reduce_short(self, spot: Spot, sink: Sink) -> None:
+    def _reduce_short(self, point: Point, sink: Sink) -> None:
         """A block of which each row is a lane, in registers."""
-        rows = [self.builder.at(spot, self.inner, affine(row)) for row in range(self.length)]
+        rows = [self.builder.at(point, self.inner, affine(row)) for row in range(self.length)]
         with self._loop() as column:
             lanes = [self._elements_at(row, column) for row in rows]
             found = [
@@ -307,8 +307,8 @@ class Columns:
             ]
         return lanes[0]
 
-    def _elements_at(self, row: Spot, column: Affine) -> list[Value]:
-        """What is reduced at a spot; outputs are written on the way."""
+    def _elements_at(self, row: Point, column: Affine) -> list[Value]:
+        """What is reduced at a point; outputs are written on the way."""
         builder = self.builder
         here = (*row[: self.last], self.left + column)
         known: Known = {}
@@ -319,14 +319,14 @@ class Columns:
         ]
 
     def _add_rows(
-        self, spot: Spot, lane: Affine, first: Affine, together: int, is_first: bool = False
+        self, point: Point, lane: Affine, first: Affine, together: int, is_first: bool = False
     ) -> None:
         """Combines some rows of a lane, one after the other, into its memory, which holds nothing
         before the first ones. Totals start from zero, so lanes need not if they have rows.
         """
         builder = self.builder
         rows = [
-            builder.at(spot, self.inner, first + self.apart * number) for number in range(together)
+            builder.at(point, self.inner, first + self.apart * number) for number in range(together)
         ]
         with self._loop() as column:
             running: list[Value] = []

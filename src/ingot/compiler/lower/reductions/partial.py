@@ -16,7 +16,7 @@ from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.size import is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import depends_on_order
-from ingot.compiler.lower.group import GroupBuilder, Known, Spot
+from ingot.compiler.lower.group import GroupBuilder, Known, Point
 from ingot.compiler.lower.kernel import Kernel, Lowered
 from ingot.compiler.lower.reductions.accumulators import Accumulator, Rows
 from ingot.compiler.lower.reductions.columns import Columns
@@ -39,18 +39,18 @@ def split(builder: GroupBuilder, strides_of: Strides) -> Lowered:
     domain = builder.domain
     maps, outputs = elements_of(builder), outputs_of(builder, whole=True)
 
-    def elements(spot: Spot, at: Affine) -> list[Value]:
+    def elements(point: Point, at: Affine) -> list[Value]:
         known: Known = {}
-        builder.compute(maps, known, spot)
-        builder.store_outputs(outputs, known, spot)
-        return [builder.reduced_input(step, known, spot) for step in builder.reductions]
+        builder.compute(maps, known, point)
+        builder.store_outputs(outputs, known, point)
+        return [builder.reduced_input(step, known, point) for step in builder.reductions]
 
     accumulators = [Accumulator(step) for step in builder.reductions]
     reduced = Rows(builder, accumulators, elements)
     parts = reduced.parts
     if reduced.blocks <= reduced.in_part:
-        with builder.rows(domain.size(domain.reduced)) as spot:
-            _store_results(builder, accumulators, reduced.row(spot), spot)
+        with builder.rows(domain.size(domain.reduced)) as point:
+            _store_results(builder, accumulators, reduced.row(point), point)
         return Lowered([builder.finish()])
     partials = _partials(builder, accumulators, parts, by_part=False)
     lengths = [domain.lengths[axis] for axis in domain.kept]
@@ -68,27 +68,30 @@ def split(builder: GroupBuilder, strides_of: Strides) -> Lowered:
 
 
 def outputs_of(builder: GroupBuilder, whole: bool) -> list[Step]:
-    """The outputs with an element at each spot of the domain, or those with one a row."""
+    """The outputs with an element at each point of the domain, or those with one a row."""
     size = size_of(builder.group.domain)
     return [step for step in builder.group.outputs if (size_of(step.shape) == size) is whole]
 
 
 def elements_of(builder: GroupBuilder) -> list[Step]:
-    """What is computed at each spot of the domain."""
+    """What is computed at each point of the domain."""
     reduced = [step.inputs[0] for step in builder.reductions]
     return builder.closure([*reduced, *outputs_of(builder, whole=True)], lambda step: False)
 
 
 def _store_results(
-    builder: GroupBuilder, accumulators: Sequence[Accumulator], totals: Sequence[Value], spot: Spot
+    builder: GroupBuilder,
+    accumulators: Sequence[Accumulator],
+    totals: Sequence[Value],
+    point: Point,
 ) -> None:
     """Writes what a row was reduced to, and what follows from that."""
     known = {
         x.step: x.result(builder, total) for x, total in zip(accumulators, totals, strict=True)
     }
     outputs = outputs_of(builder, whole=False)
-    builder.compute(builder.closure(outputs, lambda step: step in known), known, spot)
-    builder.store_outputs(outputs, known, spot)
+    builder.compute(builder.closure(outputs, lambda step: step in known), known, point)
+    builder.store_outputs(outputs, known, point)
 
 
 def _partials(
@@ -136,8 +139,8 @@ def _combine_partials(
                 total.update = x.combine(builder, total, builder.load(buffer, index))
         return totals
 
-    with builder.rows(parts) as spot:
-        kept = [spot[axis] for axis in builder.domain.kept]
+    with builder.rows(parts) as point:
+        kept = [point[axis] for axis in builder.domain.kept]
         if not are_blocks or parts <= PART:
             totals = combine(kept, affine(0), affine(parts))
         else:
@@ -147,7 +150,7 @@ def _combine_partials(
                 found = combine(kept, first, first + PART, affine(parts))
                 for x, total, each in zip(accumulators, totals, found, strict=True):
                     total.update = x.combine(builder, total, each)
-        _store_results(builder, accumulators, totals, spot)
+        _store_results(builder, accumulators, totals, point)
     return builder.finish()
 
 
@@ -168,7 +171,7 @@ def columns(builder: GroupBuilder, strides_of: Strides) -> Lowered:
             tiles.begin_tile(kept, tile)
             tiles.reduce_all(
                 lambda column, totals: _store_results(
-                    builder, accumulators, totals, tiles.spot_of(column)
+                    builder, accumulators, totals, tiles.point_of(column)
                 )
             )
         return Lowered([builder.finish()])
@@ -178,8 +181,8 @@ def columns(builder: GroupBuilder, strides_of: Strides) -> Lowered:
     with builder.parallel((*lengths, parts, tiles.in_row), work) as (*kept, part, tile):
 
         def store(column: Affine, totals: list[Value]) -> None:
-            spot = tiles.spot_of(column)
-            index = [affine(part), *(spot[axis] for axis in domain.kept)]
+            point = tiles.point_of(column)
+            index = [affine(part), *(point[axis] for axis in domain.kept)]
             for buffer, total in zip(partials, totals, strict=True):
                 builder.store(total, buffer, index)
 
@@ -257,8 +260,8 @@ class Across:
         with builder.parallel(shared, work) as (*kept, block, tile):
 
             def store(column: Affine, totals: list[Value]) -> None:
-                spot = tiles.spot_of(column)
-                index = [*(spot[axis] for axis in domain.kept), affine(block)]
+                point = tiles.point_of(column)
+                index = [*(point[axis] for axis in domain.kept), affine(block)]
                 for buffer, total in zip(partials, totals, strict=True):
                     builder.store(total, buffer, index)
 

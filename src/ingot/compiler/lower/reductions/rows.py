@@ -12,7 +12,7 @@ from ingot.compiler.forms.nest.data import Apply, Constant, Value
 from ingot.compiler.forms.nest.words import instructions
 from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
-from ingot.compiler.lower.group import GroupBuilder, Known, Memory, Spot
+from ingot.compiler.lower.group import GroupBuilder, Known, Memory, Point
 from ingot.compiler.lower.kernel import Kernel
 from ingot.compiler.lower.reductions.accumulators import Accumulator, Rows, is_written_out
 from ingot.graph.roles import Gather, Reduce, View
@@ -27,14 +27,14 @@ def lower_rows(builder: GroupBuilder) -> Kernel:
     domain = builder.domain
     passes = _Passes(builder)
     kept = _memory_for_kept(builder, passes)
-    with builder.rows(domain.size(domain.reduced)) as spot:
+    with builder.rows(domain.size(domain.reduced)) as point:
         row_values: Known = {}
         for number in range(len(passes.targets)):
-            builder.compute(passes.rows_known_before(number), row_values, spot)
-            _pass(builder, passes, number, spot, row_values, kept)
-        builder.compute(passes.rows_known_before(len(passes.targets)), row_values, spot)
+            builder.compute(passes.rows_known_before(number), row_values, point)
+            _pass(builder, passes, number, point, row_values, kept)
+        builder.compute(passes.rows_known_before(len(passes.targets)), row_values, point)
         row_outputs = [step for step in builder.group.outputs if passes.is_row[step]]
-        builder.store_outputs(row_outputs, row_values, spot)
+        builder.store_outputs(row_outputs, row_values, point)
     return builder.finish()
 
 
@@ -174,7 +174,7 @@ def _pass(
     builder: GroupBuilder,
     passes: _Passes,
     number: int,
-    spot: Spot,
+    point: Point,
     row_values: Known,
     kept: dict[Step, Memory],
 ) -> None:
@@ -191,7 +191,7 @@ def _pass(
     keeps = [step for step in passes.kept if passes.stage[step] == number]
     earlier = {step for step in passes.kept if passes.stage[step] < number}
 
-    def elements(here: Spot, at: Affine) -> list[Value]:
+    def elements(here: Point, at: Affine) -> list[Value]:
         def load(step: Step) -> Value:
             memory = kept[step]
             return builder.load(memory.buffer, memory.index(here))
@@ -205,15 +205,15 @@ def _pass(
         return [builder.reduced_input(step, known, here) for step in reductions]
 
     if not reductions:
-        _every(builder, builder.domain.reduced, spot, lambda here: elements(here, affine(0)))
+        _every(builder, builder.domain.reduced, point, lambda here: elements(here, affine(0)))
         return
     rows = Rows(builder, [Accumulator(step) for step in reductions], elements)
-    for accumulator, total in zip(rows.accumulators, rows.row(spot), strict=True):
+    for accumulator, total in zip(rows.accumulators, rows.row(point), strict=True):
         row_values[accumulator.step] = accumulator.result(builder, total)
 
 
 def _every(
-    builder: GroupBuilder, axes: tuple[int, ...], spot: Spot, body: Callable[[Spot], object]
+    builder: GroupBuilder, axes: tuple[int, ...], point: Point, body: Callable[[Point], object]
 ) -> None:
     """Nested loops over axes."""
     axis, rest = axes[0], axes[1:]
@@ -221,7 +221,7 @@ def _every(
     kind = "unroll" if is_short else "for" if rest else "vector"
     lanes = 0 if rest or is_short else builder.lanes(axis)
     with builder.loop(0, builder.domain.lengths[axis], kind=kind, lanes=lanes) as index:
-        here = (*spot[:axis], affine(index), *spot[axis + 1 :])
+        here = (*point[:axis], affine(index), *point[axis + 1 :])
         if rest:
             _every(builder, rest, here, body)
         else:
@@ -229,7 +229,7 @@ def _every(
 
 
 class _Known(dict[Step, Value]):
-    """The values known at one spot of a row.
+    """The values known at one point of a row.
 
     Those of the row, and those that earlier passes kept, which are loaded when asked for.
     """

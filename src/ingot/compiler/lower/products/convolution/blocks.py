@@ -17,7 +17,7 @@ from ingot.compiler.lower.products.convolution.plain import Axis
 
 __all__ = ["Block", "Blocks", "choose_blocks"]
 
-Spot = tuple[Affine, ...]
+Point = tuple[Affine, ...]
 
 
 class Blocks(NamedTuple):
@@ -82,7 +82,7 @@ class Block:
     def __init__(self, builder: NestBuilder, blocks: Blocks, indices: Sequence[Index]) -> None:
         self.builder = builder
         self.blocks = blocks
-        self.starts: Spot = tuple(
+        self.starts: Point = tuple(
             affine(index) * length for index, length in zip(indices, blocks.lengths, strict=True)
         )
         axis, length = blocks.axes[blocks.partial], blocks.lengths[blocks.partial]
@@ -95,7 +95,7 @@ class Block:
         self.here = here  # results along the axis that is cut
         self.pixels = here * self.inner
 
-    def pixel(self, number: Affine) -> Spot:
+    def pixel(self, number: Affine) -> Point:
         """The indices within the block of one of its pixels."""
         return self._spot(number, len(self.blocks.lengths))
 
@@ -107,11 +107,11 @@ class Block:
             return affine(1)
         return self.here * (self.inner // self.blocks.lengths[last])
 
-    def row(self, number: Affine) -> Spot:
+    def row(self, number: Affine) -> Point:
         """The indices within the block of one of its rows, without the last one."""
         return self._spot(number, len(self.blocks.lengths) - 1)
 
-    def _spot(self, number: Affine, axes: int) -> Spot:
+    def _spot(self, number: Affine, axes: int) -> Point:
         blocks, builder = self.blocks, self.builder
         outside = (affine(0),) * min(blocks.partial, axes)
         lengths = blocks.lengths[blocks.partial : axes]

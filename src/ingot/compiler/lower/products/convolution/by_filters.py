@@ -138,8 +138,8 @@ def _sums_kernel(
         _clear(builder, target, at, rows)
         first = affine(part) * each
         with builder.loop(first, first + each, affine(total)) as number:
-            spots = builder.split(number, blocks.counts)
-            block = Block(builder, blocks, spots)
+            points = builder.split(number, blocks.counts)
+            block = Block(builder, blocks, points)
             slack = _slack(plain, shape)
             pitch = plain.channels if _is_run(plain) else None
             field = box_of(builder, plain, source, block, affine(group), pitch, slack)
@@ -249,8 +249,8 @@ class _Task:
             return tuple(found)
 
         def left(number: int, indices: tuple[Index, ...]) -> Value:
-            spot = [a + b for a, b in zip(block.starts, pixel(indices), strict=True)]
-            found = builder.load(self.outputs, (*spot, self.at[1], rows[number]))
+            point = [a + b for a, b in zip(block.starts, pixel(indices), strict=True)]
+            found = builder.load(self.outputs, (*point, self.at[1], rows[number]))
             return builder.splat(builder.words.cast(found, self.plain.dtype), shape.lanes)
 
         def right(number: int, indices: tuple[Index, ...]) -> Value:

@@ -14,7 +14,7 @@ from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Value
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, kernel_of
-from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Spot, choose_blocks
+from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Point, choose_blocks
 from ingot.compiler.lower.products.convolution.filters import packed_filters
 from ingot.compiler.lower.products.convolution.plain import Plain
 from ingot.compiler.lower.products.convolution.windows import (
@@ -55,8 +55,8 @@ def convolve(plain: Plain, steps: tuple[Step, Step], offset: int) -> Kernel | No
     splits = -(-count // each)
     work = blocks.pixels * plain.depth * min(each * shape.columns, plain.outputs)
     with builder.parallel((*blocks.counts, plain.groups, splits), work) as indices:
-        *spots, group, split = indices
-        block = Block(builder, blocks, spots)
+        *points, group, split = indices
+        block = Block(builder, blocks, points)
         field = box_of(builder, plain, source, block, affine(group))
         first = affine(split) * each
         with builder.loop(first, first + each, affine(count)) as panel:
@@ -139,7 +139,7 @@ def window_sums(
     shape: TileShape,
     field: Field,
     panels: Buffer,
-    pixels: Sequence[Spot],
+    pixels: Sequence[Point],
     at: tuple[Index, Index] | tuple[Affine, Affine],
 ) -> Tile:
     """The sums of some pixels of a block and a panel of packed filters, tap by tap."""
@@ -186,7 +186,7 @@ def _write(
     tile: Tile,
     block: Block,
     results: Buffer,
-    pixels: Sequence[Spot],
+    pixels: Sequence[Point],
     at: tuple[Index, Index],
 ) -> None:
     """Puts the sums of a tile into the results."""
@@ -194,8 +194,8 @@ def _write(
     group, panel = at
     limit = plain.outputs if plain.outputs % shape.columns else None
     for sums, pixel in zip(tile.sums, pixels, strict=True):
-        spot = [start + place for start, place in zip(block.starts, pixel, strict=True)]
+        point = [start + place for start, place in zip(block.starts, pixel, strict=True)]
         for number, total in enumerate(sums):
             column = affine(panel) * shape.columns + number * shape.lanes
             value = builder.words.cast(total, plain.results.dtype)
-            builder.store(value, results, (*spot, affine(group), column), limit)
+            builder.store(value, results, (*point, affine(group), column), limit)

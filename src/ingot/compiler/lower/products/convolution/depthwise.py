@@ -16,7 +16,7 @@ from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Constant, Value
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, Lowered, kernel_of
-from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Spot, choose_blocks
+from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Point, choose_blocks
 from ingot.compiler.lower.products.convolution.plain import Layout, Plain, given_lanes
 from ingot.compiler.lower.products.convolution.windows import (
     Field,
@@ -88,8 +88,8 @@ def convolve_depthwise(plain: Plain, steps: tuple[Step, Step, Step], offset: int
     taps = prod(axis.taps for axis in plain.axes)
     work = blocks.pixels * plain.channels * taps
     lanes = lanes_of(plain.dtype)
-    with builder.parallel((*blocks.counts, plain.groups), work) as (*spots, chunk):
-        block = Block(builder, blocks, spots)
+    with builder.parallel((*blocks.counts, plain.groups), work) as (*points, chunk):
+        block = Block(builder, blocks, points)
         pitch = None if pitch_of(plain) == plain.channels else pitch_of(plain)
         field = box_of(builder, plain, source, block, affine(chunk), pitch)
         with (
@@ -123,7 +123,7 @@ def _tile_rows(length: int) -> int:
 
 
 @contextmanager
-def row_tiles(builder: NestBuilder, block: Block) -> Iterator[list[Spot]]:
+def row_tiles(builder: NestBuilder, block: Block) -> Iterator[list[Point]]:
     """A loop over all pixels of a block, some that follow each other along the last axis at a time.
     The last ones of a row may be some that were there before.
     """
@@ -141,12 +141,12 @@ def row_tiles(builder: NestBuilder, block: Block) -> Iterator[list[Spot]]:
             yield [(*outside, affine(number)) for number in numbers]
         return
     with builder.loop(0, block.rows) as row:
-        spot = block.row(affine(row))
+        point = block.row(affine(row))
         with builder.loop(0, length, step=rows) as first:
             start = affine(first)
             if length % rows:
                 start = affine(builder.multiple(0, start, length - rows, by=1))
-            yield [(*spot, start + number) for number in range(rows)]
+            yield [(*point, start + number) for number in range(rows)]
 
 
 def _sums(
@@ -154,7 +154,7 @@ def _sums(
     plain: Plain,
     field: Field,
     weights: Buffer,
-    pixels: Sequence[Spot],
+    pixels: Sequence[Point],
     at: tuple[Affine, Affine],
 ) -> Tile:
     axes = plain.axes
@@ -186,15 +186,15 @@ def _write(
     tile: Tile,
     block: Block,
     results: Buffer,
-    pixels: Sequence[Spot],
+    pixels: Sequence[Point],
     at: tuple[Affine, Affine],
 ) -> None:
     """Puts the sums of a tile into the results."""
     limit = plain.channels if pitch_of(plain) != plain.channels else None
     for (total,), pixel in zip(tile.sums, pixels, strict=True):
-        spot = [start + place for start, place in zip(block.starts, pixel, strict=True)]
+        point = [start + place for start, place in zip(block.starts, pixel, strict=True)]
         value = builder.words.cast(total, plain.results.dtype)
-        builder.store(value, results, (*spot, *at), limit)
+        builder.store(value, results, (*point, *at), limit)
 
 
 def _weights(builder: NestBuilder, plain: Plain, argument: int, offset: int) -> Buffer:

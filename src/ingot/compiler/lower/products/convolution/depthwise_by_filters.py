@@ -15,7 +15,7 @@ from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Constant, Value
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, Lowered, kernel_of
-from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Spot
+from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Point
 from ingot.compiler.lower.products.convolution.by_filters import PartialSums
 from ingot.compiler.lower.products.convolution.depthwise import (
     depthwise_blocks,
@@ -88,11 +88,11 @@ def _sums_kernel(
     return kernel_of(builder.nest, (steps[0], steps[1], None))
 
 
-def _clear(builder: NestBuilder, target: Buffer, at: Spot) -> None:
+def _clear(builder: NestBuilder, target: Buffer, at: Point) -> None:
     """Sets the sums of a chunk to 0."""
     zero = Constant(target.dtype, 0)
 
-    def level(index: Spot) -> None:
+    def level(index: Point) -> None:
         length = target.shape[len(index)]
         is_last = len(index) + 1 == len(target.shape)
         with builder.loop(0, length, kind="vector" if is_last else "for") as place:
@@ -115,7 +115,7 @@ class _Task:
         field: Field,
         outputs: Buffer,
         target: Buffer,
-        at: Spot,
+        at: Point,
     ) -> None:
         self.builder = builder
         self.plain = plain
@@ -125,7 +125,7 @@ class _Task:
         self.target = target
         self.at = at
 
-    def taps(self, outer: Spot, channel: Affine) -> None:
+    def taps(self, outer: Point, channel: Affine) -> None:
         """Adds to the sums of all taps that begin with `outer`."""
         axes, builder = self.plain.axes, self.builder
         if len(outer) < _looped_axes(self.plain):
@@ -135,14 +135,14 @@ class _Task:
         inner = product(*(range(axis.taps) for axis in axes[len(outer) :]))
         self._tile([(*outer, *map(affine, taps)) for taps in inner], channel)
 
-    def _tile(self, rows: list[Spot], channel: Affine) -> None:
+    def _tile(self, rows: list[Point], channel: Affine) -> None:
         builder, plain, block = self.builder, self.plain, self.block
         shape = TileShape(len(rows), 1, lanes_of(plain.dtype))
         lengths = block.blocks.lengths
         limit = plain.channels if pitch_of(plain) != plain.channels else None
         looped = [n for n, length in enumerate(lengths) if length > 1] or [len(lengths) - 1]
 
-        def pixel(indices: tuple[Index, ...]) -> Spot:
+        def pixel(indices: tuple[Index, ...]) -> Point:
             found = [affine(0)] * len(lengths)
             for number, index in zip(looped, indices, strict=True):
                 found[number] = affine(index)
@@ -153,8 +153,8 @@ class _Task:
             return builder.load_lanes(self.field.buffer, index, shape.lanes)
 
         def right(_: int, indices: tuple[Index, ...]) -> Value:
-            spot = [a + b for a, b in zip(block.starts, pixel(indices), strict=True)]
-            index = (*spot, self.at[1], channel)
+            point = [a + b for a, b in zip(block.starts, pixel(indices), strict=True)]
+            index = (*point, self.at[1], channel)
             found = builder.load_lanes(self.outputs, index, shape.lanes, limit)
             return builder.words.cast(found, plain.dtype)
 

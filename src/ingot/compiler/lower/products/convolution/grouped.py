@@ -16,7 +16,7 @@ from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Constant, Value
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, Lowered, kernel_of
-from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Spot, choose_blocks
+from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Point, choose_blocks
 from ingot.compiler.lower.products.convolution.depthwise import row_tiles
 from ingot.compiler.lower.products.convolution.plain import Layout, Plain
 from ingot.compiler.lower.products.convolution.windows import Field, box_of, input_buffer
@@ -63,8 +63,8 @@ def convolve_grouped(plain: Plain, steps: tuple[Step, Step, Step], offset: int) 
     weights = _weights(builder, plain, 1, offset)
     results = chunks.results.buffer(builder, 2)
     work = blocks.pixels * plain.depth * lanes
-    with builder.parallel((*blocks.counts, chunks.groups), work) as (*spots, chunk):
-        block = Block(builder, blocks, spots)
+    with builder.parallel((*blocks.counts, chunks.groups), work) as (*points, chunk):
+        block = Block(builder, blocks, points)
         box = box_of(builder, chunks, source, block, affine(chunk))
         field = _spread(builder, plain, chunks, box, block)
         with row_tiles(builder, block) as pixels:
@@ -117,27 +117,27 @@ def _spread(builder: NestBuilder, plain: Plain, chunks: Plain, box: Field, block
     together, outputs = groups_together(plain), plain.outputs
     zeros = (affine(0),) * len(plain.axes)
 
-    def element(spot: Spot, channel: Affine) -> None:
-        first = spot[-1] * pitch + channel * lanes
+    def element(point: Point, channel: Affine) -> None:
+        first = point[-1] * pitch + channel * lanes
         for group in range(together):
-            index = elements.at(spot, zeros, channel + group * plain.channels)
+            index = elements.at(point, zeros, channel + group * plain.channels)
             value = builder.splat(builder.load(box.buffer, index), outputs)
-            builder.store(value, copy, (*spot[:-1], first + group * outputs))
+            builder.store(value, copy, (*point[:-1], first + group * outputs))
         for lane in range(together * outputs, lanes):
-            builder.store(Constant(plain.dtype, 0), copy, (*spot[:-1], first + lane))
+            builder.store(Constant(plain.dtype, 0), copy, (*point[:-1], first + lane))
 
-    def level(spot: Spot) -> None:
-        if len(spot) == len(plain.axes):
+    def level(point: Point) -> None:
+        if len(point) == len(plain.axes):
             with builder.loop(0, plain.channels) as channel:
-                element(spot, affine(channel))
+                element(point, affine(channel))
             return
-        number = len(spot)
+        number = len(point)
         ends = [affine(block.blocks.extents[number])]
         if box.buffer.argument is not None and number == block.blocks.partial:
             # the last block may be smaller, and what is behind it is not there
             ends.append(affine(plain.axes[number].available) - box.origin[number])
         with builder.loop(0, *ends) as index:
-            level((*spot, affine(index)))
+            level((*point, affine(index)))
 
     level(())
     return Field(copy, zeros, plain.axes, pitch, affine(0))
@@ -148,7 +148,7 @@ def _sums(
     plain: Plain,
     field: Field,
     weights: Buffer,
-    pixels: Sequence[Spot],
+    pixels: Sequence[Point],
     chunk: Affine,
 ) -> Tile:
     axes = plain.axes
@@ -179,15 +179,15 @@ def _write(
     tile: Tile,
     block: Block,
     results: Buffer,
-    pixels: Sequence[Spot],
+    pixels: Sequence[Point],
     chunk: Affine,
 ) -> None:
     """Puts the sums of a tile into the results."""
     limit = chunks.outputs if chunks.outputs < tile.shape.lanes else None
     for (total,), pixel in zip(tile.sums, pixels, strict=True):
-        spot = [start + place for start, place in zip(block.starts, pixel, strict=True)]
+        point = [start + place for start, place in zip(block.starts, pixel, strict=True)]
         value = builder.words.cast(total, chunks.results.dtype)
-        builder.store(value, results, (*spot, chunk, affine(0)), limit)
+        builder.store(value, results, (*point, chunk, affine(0)), limit)
 
 
 def _weights(builder: NestBuilder, plain: Plain, argument: int, offset: int) -> Buffer:

@@ -15,7 +15,7 @@ from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Value
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, Lowered, kernel_of
-from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Spot, choose_blocks
+from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Point, choose_blocks
 from ingot.compiler.lower.products.convolution.plain import Plain, given_lanes
 from ingot.compiler.lower.products.convolution.windows import (
     Field,
@@ -52,8 +52,8 @@ def convolve_narrow(plain: Plain, steps: tuple[Step, Step, Step], offset: int) -
     work = blocks.pixels * plain.depth * plain.outputs
     rows = min(blocks.pixels, 8, MAX_SUMS // plain.outputs)
     shape = TileShape(rows, plain.outputs, lanes_of(plain.dtype))
-    with builder.parallel((*blocks.counts, plain.groups), work) as (*spots, group):
-        block = Block(builder, blocks, spots)
+    with builder.parallel((*blocks.counts, plain.groups), work) as (*points, group):
+        block = Block(builder, blocks, points)
         field = box_of(builder, plain, source, block, affine(group))
         with builder.loop(0, block.pixels, step=rows) as first:
             last = block.pixels - 1
@@ -83,7 +83,7 @@ def _sums(
     shape: TileShape,
     field: Field,
     weights: Buffer,
-    pixels: Sequence[Spot],
+    pixels: Sequence[Point],
     group: Affine,
 ) -> Tile:
     axes = plain.axes
@@ -115,12 +115,12 @@ def _write(
     tile: Tile,
     block: Block,
     results: Buffer,
-    pixels: Sequence[Spot],
+    pixels: Sequence[Point],
     group: Affine,
 ) -> None:
     """Adds the lanes of all sums, and puts these into the results."""
     for sums, pixel in zip(tile.sums, pixels, strict=True):
-        spot = [start + place for start, place in zip(block.starts, pixel, strict=True)]
+        point = [start + place for start, place in zip(block.starts, pixel, strict=True)]
         for number, total in enumerate(sums):
             found: Value = total
             while found.lanes > 1:
@@ -128,7 +128,7 @@ def _write(
                 low, high = (builder.some_lanes(found, first, half) for first in (0, half))
                 found = builder.words.add(low, high)
             value = builder.words.cast(found, plain.results.dtype)
-            builder.store(value, results, (*spot, group, affine(number)))
+            builder.store(value, results, (*point, group, affine(number)))
 
 
 def _weights(builder: NestBuilder, plain: Plain, argument: int, offset: int) -> Buffer:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Constant, Value
-from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Spot
+from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Point
 from ingot.compiler.lower.products.convolution.plain import Axis, Plain, given_lanes
 from ingot.compiler.lower.products.register_tile import lanes_of
 from ingot.tuning import MAX_WINDOW_BYTES
@@ -29,12 +29,12 @@ class Field(NamedTuple):
     """
 
     buffer: Buffer
-    origin: Spot
+    origin: Point
     axes: tuple[Axis, ...]
     pitch: int  # elements from one pixel to the next
     first: Affine  # channel
 
-    def at(self, pixel: Spot, taps: Sequence[Affine], channel: Affine) -> Spot:
+    def at(self, pixel: Point, taps: Sequence[Affine], channel: Affine) -> Point:
         """The index of what a tap meets."""
         *outer, last = [
             begin + place * axis.stride + tap * axis.step
@@ -125,7 +125,7 @@ class _Copy:
     def copy(self) -> None:
         self._axis(0, (), ())
 
-    def _axis(self, number: int, at: Spot, from_: Spot) -> None:
+    def _axis(self, number: int, at: Point, from_: Point) -> None:
         """Copies along an axis what is there, and fills the rest."""
         builder, plain, blocks = self.builder, self.plain, self.block.blocks
         axis, extent = plain.axes[number], blocks.extents[number]
@@ -147,7 +147,7 @@ class _Copy:
             self._zeros(number, at, tail, (affine(extent),))
 
     def _elements(
-        self, number: int, at: Spot, from_: Spot, begin: Affine, head: Affine, ends: list[Affine]
+        self, number: int, at: Point, from_: Point, begin: Affine, head: Affine, ends: list[Affine]
     ) -> None:
         """Copies elements head..ends of the window, of which the first is `begin` in the input."""
         builder, channels = self.builder, self.plain.channels
@@ -184,18 +184,18 @@ class _Copy:
             and channels > 1
         )
 
-    def _from(self, outer: Spot, pixel: Affine, channel: Affine) -> Spot:
+    def _from(self, outer: Point, pixel: Affine, channel: Affine) -> Point:
         channels = self.plain.channels
         if self.is_flat:
             row = pixel * (channels * self.plain.groups)
             return (*outer, row + self.group * channels + channel)
         return (*outer, pixel, self.group, channel)
 
-    def _store(self, value: Value, index: Spot) -> None:
+    def _store(self, value: Value, index: Point) -> None:
         words = self.builder.words
         self.builder.store(words.cast(value, self.plain.dtype), self.window, index)
 
-    def _zeros(self, number: int, at: Spot, begin: Affine, ends: tuple[Affine, ...]) -> None:
+    def _zeros(self, number: int, at: Point, begin: Affine, ends: tuple[Affine, ...]) -> None:
         """Fills elements begin..ends along an axis with zeros, whatever is along the inner ones."""
         builder, pitch = self.builder, self.pitch
         zero = Constant(self.plain.dtype, 0)

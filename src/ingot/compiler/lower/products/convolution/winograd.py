@@ -18,7 +18,7 @@ from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Carried, Constant, Repeated, Value
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, Lowered, kernel_of
-from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Spot, choose_blocks
+from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Point, choose_blocks
 from ingot.compiler.lower.products.convolution.dense import (
     convolution_columns,
     tile_shape,
@@ -178,8 +178,8 @@ def _multiply(
     splits = -(-count // each)
     work = blocks.pixels * PRODUCTS * plain.channels * min(each * shape.columns, plain.outputs)
     with builder.parallel((*blocks.counts, plain.groups, splits), work) as indices:
-        *spots, group, split = indices
-        block = Block(builder, blocks, spots)
+        *points, group, split = indices
+        block = Block(builder, blocks, points)
         field = box_of(builder, _in_tiles(plain), source, block, affine(group))
         task = _Task(builder, plain, shape, block, field, results)
         task.transform_windows()
@@ -290,7 +290,7 @@ class _Task:
         zero = Repeated(dtype, Constant(dtype, 0), shape.lanes)
         total = Carried(dtype, zero)
         with builder.loop(0, self.block.pixels, carried=[total]) as tile:
-            spots = self._spots(affine(tile))
+            points = self._spots(affine(tile))
             sums: Value = total
             for vector in range(shape.vectors):
                 column = affine(tile) * shape.columns + vector * shape.lanes
@@ -307,11 +307,11 @@ class _Task:
                 found = _flat(of_products(builder, products))
                 for value in found:
                     sums = builder.words.add(sums, value)
-                self._store(spots, found, vector, at)
+                self._store(points, found, vector, at)
             total.update = sums
         return total
 
-    def _spots(self, tile: Affine) -> list[Spot]:
+    def _spots(self, tile: Affine) -> list[Point]:
         """The results of a tile. Those that are not there are others of it, which come before
         them.
         """
@@ -341,7 +341,7 @@ class _Task:
 
     def _store(
         self,
-        spots: Sequence[Spot],
+        points: Sequence[Point],
         values: Sequence[Value],
         vector: int,
         at: tuple[Affine, Affine],
@@ -351,9 +351,9 @@ class _Task:
         group, panel = at
         column = panel * shape.columns + vector * shape.lanes
         limit = plain.outputs if plain.outputs % shape.columns else None
-        for spot, value in zip(reversed(spots), reversed(values), strict=True):
+        for point, value in zip(reversed(points), reversed(values), strict=True):
             found = builder.words.cast(value, plain.results.dtype)
-            builder.store(found, self.results, (*spot, group, column), limit)
+            builder.store(found, self.results, (*point, group, column), limit)
 
     def repeat_directly(self, total: Value, packed: Buffer, at: tuple[Affine, Affine]) -> None:
         """Computes the block again, tap by tap, if a result is not finite."""
@@ -384,6 +384,6 @@ class _Task:
                 for along in range(OUTPUTS)
             ]
             sums = window_sums(builder, plain, shape, field, packed, pixels, at).sums
-            spots = self._spots(affine(tile))
+            points = self._spots(affine(tile))
             for vector in range(shape.vectors):
-                self._store(spots, [row[vector] for row in sums], vector, at)
+                self._store(points, [row[vector] for row in sums], vector, at)
