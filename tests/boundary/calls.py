@@ -135,6 +135,7 @@ mx.result_type(floats, mx.int32)
 mx.roll(floats, 1, 0)
 mx.round(floats, 1)
 mx.save("a.npy", floats)
+mx.save_gguf("a.gguf", {"a": floats}, {"b": "c"})
 mx.save_safetensors("a.safetensors", {"a": floats}, {"b": "c"})
 mx.savez("a.npz", floats, b=floats)
 mx.savez_compressed("a.npz", floats, b=floats)
@@ -350,7 +351,6 @@ mx.distributed.sum_scatter(floats)
 
 # These have no valid call here: they raise whatever they are given.
 WITHOUT = """
-mx.save_gguf("a.gguf", {"a": floats})
 mx.fast.cuda_kernel("k", ["a"], ["b"], "source")
 mx.fast.precompiled_cuda_kernel(name="k")
 mx.distributed.recv((2,), mx.float32, 0)

@@ -1,1 +1,1 @@
-"""Files of arrays: .npy, .npz and .safetensors, and how files are opened and replaced."""
+"""Files of arrays: .npy, .npz, .safetensors and .gguf, and how files are opened and replaced."""

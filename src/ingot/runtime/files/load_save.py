@@ -1,4 +1,4 @@
-"""Files: arrays to and from .npy, .npz and .safetensors, as MLX stores them.
+"""Files: arrays to and from .npy, .npz, .safetensors and .gguf, as MLX stores them.
 
 Nothing in a file is ever executed: there is no pickle. `access.py` says how files are opened and
 written, the modules of the formats what is in them.
@@ -11,12 +11,20 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 from ingot._native import array, evaluate
 from ingot.graph.device import StreamLike
 from ingot.graph.errors import ConversionError, value_text
 from ingot.runtime.files.access import File, FileError, opened, path_of, write_file
+from ingot.runtime.files.content import Content
+from ingot.runtime.files.gguf_format import (
+    MAX_AXES,
+    METADATA_DTYPES,
+    WRITABLE,
+    read_gguf,
+    write_gguf,
+)
 from ingot.runtime.files.npy_format import read_npy, write_npy
 from ingot.runtime.files.safetensors_format import METADATA, read_safetensors, write_safetensors
 
@@ -35,9 +43,7 @@ _DAMAGED_ARCHIVE = (
     LookupError,
     OverflowError,
 )
-_NO_GGUF = (
-    "does not know the .gguf format: use .safetensors, which keeps names, dtypes and metadata."
-)
+_KINDS = ("npy", "npz", "safetensors", "gguf")
 
 
 def save(file: File, arr: array) -> None:
@@ -148,12 +154,20 @@ def load(
     *,
     stream: StreamLike = None,
 ) -> Any:
-    """Load arrays from a .npy, .npz or .safetensors file.
+    """Load arrays from a .npy, .npz, .safetensors or .gguf file.
+
+    Arrays of large .safetensors files are mapped: their elements are read when they are used, and
+    take no memory that cannot be given back. The file may be replaced or deleted meanwhile, and
+    changing an array does not change it; a file that is written over in place must not be one that
+    arrays were loaded from.
+
+    Quantised matrices of .gguf files (Q4_0, Q4_1, Q8_0) are three arrays, as `quantize` makes them
+    in groups of 32: `x.weight`, `x.scales` and `x.biases`. Other quantised types become float16.
 
     Args:
         file: A path or an open file.
-        format: "npy", "npz" or "safetensors"; by default what the file's name ends with.
-        return_metadata: Whether to return the metadata of a .safetensors file, too.
+        format: "npy", "npz", "safetensors" or "gguf"; by default what the file's name ends with.
+        return_metadata: Whether to return the metadata of a .safetensors or .gguf file, too.
         stream: Where the work belongs.
 
     Returns:
@@ -165,21 +179,22 @@ def load(
     kind = format or Path(where).suffix.removeprefix(".")
     if not kind:
         raise ValueError(
-            f"[load] the name of {where} does not say its format: give format='npy', 'npz' or "
-            "'safetensors'."
+            f"[load] the name of {where} does not say its format: give format='npy', 'npz', "
+            "'safetensors' or 'gguf'."
         )
-    if kind == "gguf":
-        raise ValueError(f"[load] {_NO_GGUF}")
-    if kind not in ("npy", "npz", "safetensors"):
-        raise ValueError(f"[load] {kind} is no known format: npy, npz and safetensors are.")
-    if return_metadata and kind != "safetensors":
-        raise ValueError(f"[load] .{kind} files have no metadata; .safetensors files have.")
+    if kind not in _KINDS:
+        raise ValueError(f"[load] {kind} is no known format: npy, npz, safetensors and gguf are.")
+    if return_metadata and kind in ("npy", "npz"):
+        raise ValueError(
+            f"[load] .{kind} files have no metadata; .safetensors and .gguf files have."
+        )
     with opened(file, where) as (content, available):
         if kind == "npy":
             return read_npy(content, where, available)
         if kind == "npz":
             return _load_archive(content, where)
-        arrays, metadata = read_safetensors(content, where, available)
+        read: Any = read_gguf if kind == "gguf" else read_safetensors
+        arrays, metadata = read(Content(content, where, available))
     return (arrays, metadata) if return_metadata else arrays
 
 
@@ -200,6 +215,50 @@ def _load_archive(stream: IO[bytes], where: str) -> dict[str, array]:
     return arrays
 
 
-def save_gguf(file: File, arrays: dict[Any, Any], metadata: Any = None) -> NoReturn:
-    """Raise ValueError: the .gguf format is not written by ingot."""
-    raise ValueError(f"[save_gguf] {_NO_GGUF}")
+def save_gguf(file: File, arrays: dict[Any, Any], metadata: Any = None) -> None:
+    """Save arrays by name in the .gguf format.
+
+    Args:
+        file: A path, to which .gguf is added if it is missing, or an open file.
+        arrays: The arrays by name: float32, float16, int8, int16 or int32, and none of them empty.
+        metadata: By name, strings, lists of strings, and arrays of numbers with at most one axis.
+    """
+    name = "save_gguf"
+    if not isinstance(arrays, dict):
+        raise TypeError(f"[{name}] arrays is a dict of arrays, got {type(arrays).__name__}.")
+    _check_arrays(name, arrays)
+    for key, value in arrays.items():
+        if value.dtype not in WRITABLE:
+            known = ", ".join(dtype.name for dtype in WRITABLE)
+            raise FileError(
+                f"[{name}] {key!r} is {value.dtype.name}; .gguf files have {known}: use astype."
+            )
+        if value.size == 0:
+            raise FileError(f"[{name}] {key!r} is empty; .gguf files have no empty arrays.")
+        if value.ndim > MAX_AXES:
+            raise FileError(f"[{name}] {key!r} has {value.ndim} axes, more than {MAX_AXES}.")
+    texts = {} if metadata is None else metadata
+    if not isinstance(texts, dict) or not all(isinstance(key, str) for key in texts):
+        raise ValueError(f"[{name}] metadata is a dict by name, got {value_text(metadata)}.")
+    for key, value in texts.items():
+        _check_metadata(name, key, value)
+    evaluate([value for value in texts.values() if isinstance(value, array)])
+    write_file(name, file, ".gguf", lambda stream: write_gguf(stream, arrays, texts))
+
+
+def _check_metadata(name: str, key: str, value: Any) -> None:
+    if isinstance(value, str):
+        return
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return
+    if not isinstance(value, array):
+        raise ConversionError(
+            f"[{name}] the metadata {key!r} must be a string, a list of strings or an array, got "
+            f"{value_text(value)}."
+        )
+    if value.ndim > 1:
+        raise FileError(
+            f"[{name}] the metadata {key!r} has {value.ndim} axes: an array there has at most one."
+        )
+    if value.dtype not in METADATA_DTYPES:
+        raise ValueError(f"[{name}] the metadata {key!r} cannot be {value.dtype.name}.")

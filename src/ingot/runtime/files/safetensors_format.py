@@ -2,7 +2,9 @@
 
 A file begins with the length of the header, 8 bytes, the lowest first. For each name the header has
 the dtype, the shape, and where the elements begin and end behind the header. Nothing is taken on
-trust: lengths must fit the file and each other, and no two arrays may share bytes.
+trust: lengths must fit the file and each other, and no two arrays may share bytes. Arrays are the
+pages of a mapped file (`content.py`). Floats of 8 bits are read as uint8, as in MLX, whose
+`from_fp8` makes numbers of them.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ import struct
 from typing import IO, Any, NamedTuple
 
 from ingot._native import Dtype, array
-from ingot.graph.dtype import ALL_DTYPES
+from ingot.graph.dtype import ALL_DTYPES, uint8
 from ingot.graph.shape import Shape, size_of
-from ingot.runtime.files.access import FileError, as_bytes, read_elements
+from ingot.runtime.files.access import FileError, as_bytes
+from ingot.runtime.files.content import Content
 
 __all__ = ["METADATA", "read_safetensors", "write_safetensors"]
 
@@ -36,7 +39,7 @@ def _name_of(dtype: Dtype) -> str:
     return _NAMES.get(dtype.name) or dtype.name.replace("uint", "U").replace("int", "I")
 
 
-_DTYPES = {_name_of(dtype): dtype for dtype in ALL_DTYPES}
+_DTYPES = {_name_of(dtype): dtype for dtype in ALL_DTYPES} | {"F8_E4M3": uint8, "F8_E8M0": uint8}
 
 
 def write_safetensors(
@@ -71,40 +74,39 @@ class Entry(NamedTuple):
     end: int
 
 
-def read_safetensors(
-    stream: IO[bytes], where: str, available: int
-) -> tuple[dict[str, array], dict[str, str]]:
-    """Reads arrays and metadata by name from `available` bytes."""
-    start = stream.tell()
-    header, length = _header(stream, where, available)
+def read_safetensors(content: Content) -> tuple[dict[str, array], dict[str, str]]:
+    """Reads arrays and metadata by name."""
+    where = content.where
+    header, length = _header(content)
     metadata = header.pop(METADATA, None) or {}
     if not isinstance(metadata, dict) or not all(isinstance(x, str) for x in metadata.values()):
         raise FileError(f"[load] the metadata of {where} are no strings by name.")
-    first = start + _LENGTH.size + length
-    body = available - _LENGTH.size - length
-    entries = [_entry(name, value, body, where) for name, value in header.items()]
+    first = _LENGTH.size + length
+    entries = [_entry(name, value, content.size - first, where) for name, value in header.items()]
     _refuse_overlaps(entries, where)
-    arrays = {}
-    for entry in entries:
-        stream.seek(first + entry.begin)
-        arrays[entry.name] = read_elements(
-            stream, entry.dtype, entry.shape, f"{entry.name!r} in {where}"
+    arrays = {
+        entry.name: content.elements_at(
+            first + entry.begin, entry.dtype, entry.shape, f"{entry.name!r} in {where}"
         )
+        for entry in entries
+    }
     return arrays, metadata
 
 
-def _header(stream: IO[bytes], where: str, available: int) -> tuple[dict[str, Any], int]:
+def _header(content: Content) -> tuple[dict[str, Any], int]:
     """The table of arrays and how many bytes it takes."""
+    where, available = content.where, content.size
     if available < _LENGTH.size:
         raise FileError(f"[load] {where} has {available} bytes, fewer than a header takes.")
-    (length,) = _LENGTH.unpack(stream.read(_LENGTH.size))
+    (length,) = _LENGTH.unpack(content.bytes_at(0, _LENGTH.size).tobytes())
     if length > min(available - _LENGTH.size, _LONGEST_HEADER):
         raise FileError(
             f"[load] {where} is damaged or incomplete: its header should have {length} bytes, but "
             f"the file has {available}."
         )
+    text = content.bytes_at(_LENGTH.size, length).tobytes()
     try:
-        header = json.loads(stream.read(length), object_pairs_hook=_without_duplicates)
+        header = json.loads(text, object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
         raise FileError(f"[load] the header of {where} is damaged: {error}.") from error
     if not isinstance(header, dict):

@@ -1,0 +1,89 @@
+"""What is in a file, by offset: mapped into memory if it can be, read otherwise.
+
+Arrays of a mapped file are its pages: loading a model takes the time of the page faults, and its
+weights are in memory once, however many processes use them. Pages are private, so writing to such
+an array changes a copy of a page and never the file. A file that is replaced or deleted lives on in
+the mapping. One that is cut short by somebody else while it is mapped is lost, as with every
+program that maps files.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from typing import IO, Any
+
+import numpy as np
+
+from ingot import _native
+from ingot._native import Dtype, array
+from ingot.graph.shape import Shape, size_of
+from ingot.runtime.files.access import FileError, read_elements
+from ingot.tuning import MIN_MAPPED_BYTES
+
+__all__ = ["Content"]
+
+# Without it the kernel counts a private mapping as memory that may be asked for, and refuses to map
+# a file that is larger than memory.
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0)
+
+
+class Content:
+    """The bytes from where a stream is to its end.
+
+    Args:
+        stream: The open file.
+        where: What error sentences call it.
+        available: How many bytes it has from here on.
+    """
+
+    def __init__(self, stream: IO[bytes], where: str, available: int) -> None:
+        self.where = where
+        self.size = available
+        self._stream = stream
+        self._start = stream.tell()
+        self._pages = _pages_of(stream, self._start + available)
+
+    def bytes_at(self, offset: int, count: int) -> np.ndarray:
+        """So many bytes from an offset on, which are there; not a copy if the file is mapped."""
+        if self._pages is not None:
+            first = self._start + offset
+            return self._pages[first : first + count]
+        self._stream.seek(self._start + offset)
+        found: Any = np.frombuffer(self._stream.read(count), np.uint8)
+        if len(found) != count:
+            raise FileError(f"[load] {self.where} ends after {offset + len(found)} bytes.")
+        return found
+
+    def elements_at(self, offset: int, dtype: Dtype, shape: Shape, what: str) -> array:
+        """The array whose elements begin at an offset, and which are all there."""
+        if self._pages is not None and (self._start + offset) % dtype.size == 0:
+            try:
+                data = self.bytes_at(offset, size_of(shape) * dtype.size).view(dtype.numpy)
+                return _native.constant(data.reshape(shape), dtype)
+            except (ValueError, OverflowError) as error:
+                raise FileError(
+                    f"[load] {what} has the impossible shape {shape}: {error}."
+                ) from error
+        self._stream.seek(self._start + offset)
+        return read_elements(self._stream, dtype, shape, what)
+
+
+def _pages_of(stream: IO[bytes], size: int) -> np.ndarray | None:
+    """A regular file as an array of bytes; None for what is better read."""
+    if size < MIN_MAPPED_BYTES:
+        return None
+    try:
+        handle = stream.fileno()
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return None
+        pages = mmap.mmap(
+            handle,
+            size,
+            flags=mmap.MAP_PRIVATE | _NO_RESERVE,
+            prot=mmap.PROT_READ | mmap.PROT_WRITE,
+        )
+    except (OSError, ValueError):  # no file behind it, or a file system that cannot map
+        return None
+    return np.frombuffer(pages, np.uint8)
