@@ -43,12 +43,20 @@ class Measure(enum.Enum):
     SELF_TIMED = "the seconds that the function returns"
     FIRST_CALL_COLD = "the time of the first call in a new process, with empty caches on disk"
     FIRST_CALL_WARM = "the time of the first call in a new process, with caches an earlier one left"
+    COMPILE_COLD = (
+        "what the first call in a new process takes longer than the next, with empty caches on disk"
+    )
     PEAK_MEMORY = "the most resident memory while it runs, less what there was after the import"
 
     @property
     def unit(self) -> str:
         """What the numbers are."""
         return "bytes" if self is Measure.PEAK_MEMORY else "seconds"
+
+    @property
+    def has_empty_caches(self) -> bool:
+        """Whether each process finds caches on disk as if none had run before."""
+        return self in (Measure.FIRST_CALL_COLD, Measure.COMPILE_COLD)
 
     @property
     def in_new_processes(self) -> bool:

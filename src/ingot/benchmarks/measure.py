@@ -15,10 +15,11 @@ from typing import Any
 from ingot.benchmarks.benchmark import Setup
 from ingot.benchmarks.libraries import load
 
-__all__ = ["Stopwatch", "first_call", "peak_memory"]
+__all__ = ["Stopwatch", "compile_time", "first_call", "peak_memory"]
 
 # Enough for buffers that are reused to be made and reused.
 CALLS_FOR_MEMORY = 3
+CALLS_FOR_COMPILING = 3
 
 
 class Stopwatch:
@@ -53,6 +54,19 @@ def first_call(setup: Setup) -> float:
     start = perf_counter()
     function()
     return perf_counter() - start
+
+
+def compile_time(setup: Setup) -> float:
+    """The seconds that the first call takes longer than a later one, in a process that did nothing
+    before. The second call may still be slow, because memory is touched for the first time.
+    """
+    function = setup()
+    seconds = []
+    for _ in range(CALLS_FOR_COMPILING):
+        start = perf_counter()
+        function()
+        seconds.append(perf_counter() - start)
+    return seconds[0] - min(seconds[1:])
 
 
 def peak_memory(library: str, setup: Setup) -> float:

@@ -23,7 +23,7 @@ from typing import Any
 
 from ingot.benchmarks.benchmark import Benchmark, Measure, library_of, named
 from ingot.benchmarks.libraries import NotInstalledError
-from ingot.benchmarks.measure import Stopwatch, first_call, peak_memory
+from ingot.benchmarks.measure import Stopwatch, compile_time, first_call, peak_memory
 
 __all__ = ["Answer", "Worker"]
 
@@ -148,6 +148,8 @@ def _answer(stopwatches: dict[str, Stopwatch], command: str, arguments: list[Any
             return Answer()
         if benchmark.measure is Measure.PEAK_MEMORY:
             return Answer(peak_memory(library_of(contender), setup))
+        if benchmark.measure is Measure.COMPILE_COLD:
+            return Answer(compile_time(setup))
         return Answer(first_call(setup))
     except NotInstalledError:
         return Answer(missing="not installed")

@@ -16,7 +16,6 @@ from ingot._native import Node, array
 from ingot.compiler.call.cache_info import CacheInfo
 from ingot.compiler.call.describe import Description
 from ingot.compiler.call.symbolic_program import SymbolicProgram
-from ingot.compiler.forms.nest.text import nest_text
 from ingot.compiler.forms.nests import step_namer
 from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step
@@ -164,7 +163,7 @@ class Explanation:
     def loops(self, work: Work) -> str:
         """The loop nest of a kernel, with the names of the groups."""
         assert work.kernel is not None
-        return nest_text(work.kernel.nest, names=step_namer(self.stages.schedule))
+        return work.kernel.text("kernel", step_namer(self.stages.schedule))
 
     def reason(self, work: Work) -> str:
         """Why something is no kernel."""

@@ -61,12 +61,19 @@ class Location(NamedTuple):
 @dataclass(frozen=True)
 class Kernel:
     """A loop nest and its arguments, in order; None stands for the scratch memory of its group.
-    Kernels with equal `code_key`s have equal code.
+    Kernels with equal `code_key`s have equal code. Groups that repeat share a nest, which was made
+    for the first of them: `renamed` says what its steps are here.
     """
 
     nest: Nest
     operands: tuple[Step | None, ...]
     code_key: tuple[Hashable, ...] | None = None
+    renamed: dict[Step | None, Step] | None = None
+
+    def text(self, title: str, name: Callable[[Step | None], str | None]) -> str:
+        """The nest as text, with these names for steps."""
+        renamed = self.renamed or {}
+        return nest_text(self.nest, title, lambda step: name(renamed.get(step, step)))
 
 
 @dataclass(eq=False)
@@ -196,7 +203,7 @@ class Nests:
         kernels = 0
         for each in self.instructions:
             if isinstance(each, RunKernel):
-                yield nest_text(each.kernel.nest, f"kernel {kernels}", name)
+                yield each.kernel.text(f"kernel {kernels}", name)
                 kernels += 1
             elif each.steps[0] in numbers:
                 yield f"{each.kind} {tape.line(each.steps[0], numbers)}"
@@ -224,8 +231,8 @@ class Nests:
 
     def verify_kernels(self) -> None:
         """NestError unless every nest is right, for all sizes if they are symbolic."""
-        for kernel in self.kernels:
-            verify(kernel.nest)
+        for nest in {id(kernel.nest): kernel.nest for kernel in self.kernels}.values():
+            verify(nest)
 
 
 def _verify_inside(step: Step, location: Location) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field, fields, is_dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,8 @@ class Step:
 
     def with_inputs(self, inputs: Sequence[Step]) -> Step:
         """The same step over other inputs; itself if they are the same."""
-        if all(new is old for new, old in zip(inputs, self.inputs, strict=True)):
+        inputs = tuple(inputs)
+        if inputs == self.inputs:  # steps are equal to themselves only
             return self
         made = Step(self.op, inputs, self.shape, self.dtype, self.stream, self.source, self.value)
         made.expanded_from = self.expanded_from
@@ -177,9 +179,12 @@ def _value_text(value: Any) -> str:
 
 def parameters(op: Op | None) -> dict[str, Any]:
     """The fields of an op by name."""
-    if not is_dataclass(op):
-        return {}
-    return {field.name: getattr(op, field.name) for field in fields(op)}
+    return {name: getattr(op, name) for name in _field_names(type(op))}
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple([field.name for field in fields(kind)]) if is_dataclass(kind) else ()
 
 
 def _op_text(op: Op, inputs: list[str]) -> str:

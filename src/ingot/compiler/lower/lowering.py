@@ -7,7 +7,7 @@ them; steps with neither a kernel nor a BLAS call run on the host.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ingot.compiler.forms.nests import (
     Block,
@@ -23,12 +23,13 @@ from ingot.compiler.forms.schedule import Group, Schedule
 from ingot.compiler.forms.size import surely_equal
 from ingot.compiler.forms.tape import LengthStep, Step
 from ingot.compiler.lower.fused import lower_group, read_across
-from ingot.compiler.lower.kernel import Lowered, outputs_of
+from ingot.compiler.lower.kernel import Lowered
 from ingot.compiler.lower.layout import layout_of_view
 from ingot.compiler.lower.materialise import copy_of
 from ingot.compiler.lower.products.choose import lower_product
+from ingot.compiler.lower.repeats import Repeats
 from ingot.compiler.lower.scatter import lower_scatter
-from ingot.compiler.options import Options, Strides
+from ingot.compiler.options import Options
 from ingot.graph.numerics.blas import has_gemm, product_of
 from ingot.graph.outputs import Output, output_ops
 from ingot.graph.roles import Assemble, Map, Product, Scatter
@@ -37,17 +38,25 @@ from ingot.runtime.progress import working
 
 __all__ = ["lower"]
 
+StridesOf = dict[Step, tuple[int, ...]]
+
 
 def lower(schedule: Schedule, options: Options) -> Nests:
     """The loop nests of a schedule, for inputs of the layout in `options`."""
-    return _Lowering(schedule, options.strides).run()
+    return _Lowering(schedule, options).run()
 
 
 class _Lowering:
-    def __init__(self, schedule: Schedule, strides: Strides | None) -> None:
-        tape = schedule.tape
+    def __init__(self, schedule: Schedule, options: Options) -> None:
+        tape, strides = schedule.tape, options.strides
         self.schedule = schedule
         self.strides = strides
+        # comparing symbolic sizes would add conditions on shapes
+        self.repeats = Repeats() if options.sizes is None else None
+        self.outputs: dict[Step, dict[int, Step]] = {}  # of a step with several, by their numbers
+        for step in tape.steps:
+            if isinstance(step.op, Output):
+                self.outputs.setdefault(step.inputs[0], {}).setdefault(step.op.index, step)
         self.locations: dict[Step, Location] = {}
         self.instructions: list[Instruction] = []
         self.copies: dict[
@@ -150,7 +159,7 @@ class _Lowering:
         domain = tuple(length for length in copy.shape if length != 1)
         group = Group("fused", [copy], list(copy.inputs), [copy], domain)
         strides = {step: self.locations[step].strides for step in (*group.inputs, copy)}
-        self._run(group, lower_group(group, strides))
+        self._run(group, self._of_group(group, strides))
 
     def _assemble(self, step: Step) -> None:
         """Copies the blocks of a result to their offsets in it."""
@@ -174,19 +183,41 @@ class _Lowering:
         steps = (*group.inputs, *group.outputs)
         strides = {step: self.locations[step].strides for step in steps if step in self.locations}
         copies: dict[Step | None, Step] = {}
-        for source in read_across(group, strides):
+        for source in self._read_across(group, strides):
             copy = copies[source] = copy_of(source)
             self._new(copy)
             self._copy(copy)
             strides[source] = self.locations[copy].strides
-        lowered = lower_group(group, strides).reading(copies)
+        lowered = self._of_group(group, strides).reading(copies)
         self._run(group, lowered, () if group.reduced else self._replaceable(group))
+
+    def _read_across(self, group: Group, strides: StridesOf) -> list[Step]:
+        """The inputs that are better copied first."""
+        if not group.reduced or self.repeats is None:
+            return read_across(group, strides)
+        signature = self.repeats.signature(group, strides)
+        return self.repeats.chosen(signature, lambda: read_across(group, strides))
+
+    def _of_group(self, group: Group, strides: StridesOf) -> Lowered:
+        """The kernels of a fused group."""
+        found = self._once(group, strides, lambda: lower_group(group, strides))
+        assert found is not None
+        return found
+
+    def _once(
+        self, group: Group, strides: StridesOf, build: Callable[[], Lowered | None]
+    ) -> Lowered | None:
+        """The kernels of a group, built unless an equal group was lowered before."""
+        if self.repeats is None:
+            return build()
+        return self.repeats.lowered(self.repeats.signature(group, strides), build)
 
     def _scatter(self, group: Group) -> None:
         step = group.steps[0]
         self._new(step)
         strides = {each: self.locations[each].strides for each in (*step.inputs, step)}
-        lowered = Lowered([lower_scatter(step, strides)])
+        lowered = self._once(group, strides, lambda: Lowered([lower_scatter(step, strides)]))
+        assert lowered is not None
         self._run(group, lowered, self._replaceable(group))
 
     def _run(
@@ -248,7 +279,7 @@ class _Lowering:
         results = self._results(step)
         known = {source: self.locations[source].strides for source in step.inputs}
         known.update({each: contiguous(each.shape, each.dtype.size) for each in results})
-        lowered = lower_product(step, known)
+        lowered = self._once(group, known, lambda: lower_product(step, known))
         if lowered is not None:
             for each in results:
                 self._new(each)
@@ -264,13 +295,13 @@ class _Lowering:
         """The values that a step computes, including outputs that no step selects."""
         if not isinstance(step.dtype, tuple):
             return [step]
-        unused = [
-            Step(op, (step,), shape, dtype, step.stream, step.source)
+        taken = self.outputs.get(step, {})
+        return [
+            taken.get(op.index) or Step(op, (step,), shape, dtype, step.stream, step.source)
             for op, shape, dtype in zip(
                 output_ops(len(step.dtype)), step.shape, step.dtype, strict=True
             )
         ]
-        return outputs_of(step, [*self.schedule.tape.steps, *unused])
 
     def _product_with_epilogue(self, group: Group) -> None:
         """Lowers a product and its epilogue, as one kernel if it supports the epilogue."""
@@ -285,7 +316,7 @@ class _Lowering:
         }
         for each in (step, *(view.steps[0] for view in views)):
             known[each] = contiguous(each.shape, each.dtype.size)
-        lowered = lower_product(step, known, epilogue)
+        lowered = self._once(group, known, lambda: lower_product(step, known, epilogue))
         if lowered is not None:
             self._run(group, lowered)
             return

@@ -87,7 +87,8 @@ class Executable:
 
 def generate(plan: Plan, options: Options) -> Executable:
     """The native program of a plan."""
-    work = [_work(each, plan) for each in plan.nests.instructions]
+    codes_of_plan = _Codes(plan)
+    work = [_work(each, codes_of_plan) for each in plan.nests.instructions]
     loaded = load_kernels([each.code.text for each in work if each.code is not None])
     codes = iter(loaded.codes)
     instructions: list[tuple[Any, ...]] = []
@@ -184,12 +185,11 @@ def _remade(op: Any) -> Any:
 # What instructions are
 
 
-def _work(each: Instruction, plan: Plan) -> Work:
+def _work(each: Instruction, codes: _Codes) -> Work:
     """What an instruction is, with the code of a kernel."""
     if isinstance(each, RunKernel):
         scratch = sum(block.nbytes for block in each.reads if block.kind == "scratch")
-        code = _kernel_code(each, plan)
-        return Work("kernel", each.steps, each.kernel, code, scratch, _flops(each))
+        return Work("kernel", each.steps, each.kernel, codes.of(each), scratch, _flops(each))
     return Work(each.kind, each.steps, flops=_flops(each))
 
 
@@ -203,9 +203,27 @@ def _flops(each: Instruction) -> int:
     return sum(2 * size_of(step.shape) * step.inputs[0].shape[-1] for step in products)
 
 
-def _kernel_code(each: RunKernel, plan: Plan) -> KernelCode:
-    nest = each.kernel.nest
-    text = _text(each.kernel, plan.shared.get(each, frozenset()))
+class _Codes:
+    """The code of the kernels of a plan: that of a nest that several kernels share is written once
+    for each set of arguments that share memory.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._shared = plan.shared
+        self._known: dict[tuple[int, frozenset[int]], KernelCode] = {}
+
+    def of(self, each: RunKernel) -> KernelCode:
+        """The code of a kernel."""
+        nest, shared = each.kernel.nest, self._shared.get(each, frozenset())
+        key = (id(nest), shared)
+        if key not in self._known:
+            self._known[key] = _kernel_code(each.kernel, shared)
+        return self._known[key]
+
+
+def _kernel_code(kernel: Kernel, shared: frozenset[int]) -> KernelCode:
+    nest = kernel.nest
+    text = _text(kernel, shared)
     parts: Number = 0
     for region in nest.parallel:
         iterations: Number = 1

@@ -10,13 +10,12 @@ steps. What no output needs is dropped.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 import numpy as np
 
-from ingot.compiler.forms.tape import Step, Tape, parameters
+from ingot.compiler.forms.identity import OpIdentities
+from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.options import Options, SimplifyReport
-from ingot.graph.op import Op
 from ingot.graph.roles import Map, View
 from ingot.graph.roles.elementwise import is_approximate
 from ingot.runtime.progress import working
@@ -37,7 +36,7 @@ class _Simplifier:
         self.replaced: dict[Step, Step] = {}
         self.first_of: dict[Hashable, Step] = {}
         self.origin: dict[Step, Step] = {}  # what a step that stays was on the tape that came in
-        self.op_identities: dict[int, Any] = {}
+        self.ops = OpIdentities()
         self.underlying: dict[Step, Step] = {}  # what is below a view and the views below it
 
     def run(self) -> Tape:
@@ -109,21 +108,7 @@ class _Simplifier:
             return id(step.value)
         if step.op is None:
             return None
-        return (self._op_identity(step.op), *map(id, step.inputs), step.stream)
-
-    def _op_identity(self, op: Op) -> Any:
-        """What makes two ops equal. Numbers in them count by type and sign: 0.0 is not -0.0."""
-        found = self.op_identities.get(id(op))
-        if found is None:
-            found = (type(op), op, *map(_exact, parameters(op).values()))
-            self.op_identities[id(op)] = found
-        return found
-
-
-def _exact(value: Any) -> Any:
-    if type(value) is tuple:
-        return tuple(map(_exact, value))
-    return value.hex() if type(value) is float else type(value)
+        return (self.ops.of(step.op), *map(id, step.inputs), step.stream)
 
 
 def _is_scalar_constant(step: Step) -> bool:

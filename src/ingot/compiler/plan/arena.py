@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect
+
 __all__ = ["ALIGNMENT", "Arena"]
 
 ALIGNMENT = 64
@@ -38,12 +40,13 @@ class Arena:
         self._add(offset, max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT))
 
     def _add(self, offset: int, size: int) -> None:
-        self._free.append((offset, size))
-        self._free.sort()
-        merged: list[tuple[int, int]] = []
-        for start, length in self._free:
-            if merged and merged[-1][0] + merged[-1][1] == start:
-                merged[-1] = (merged[-1][0], merged[-1][1] + length)
-            else:
-                merged.append((start, length))
-        self._free = merged
+        """Joins a free block with its free neighbours."""
+        free = self._free
+        position = bisect(free, (offset, size))
+        if position < len(free) and offset + size == free[position][0]:
+            size += free.pop(position)[1]
+        if position > 0 and sum(free[position - 1]) == offset:
+            position -= 1
+            before, length = free.pop(position)
+            offset, size = before, size + length
+        free.insert(position, (offset, size))

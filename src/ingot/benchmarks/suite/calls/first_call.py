@@ -59,3 +59,17 @@ def first_step_blocks() -> Contenders:
         "ingot 4 blocks": partial(lazy, "ingot", 4),
         "jax jit": partial(jax, 8),
     }
+
+
+# Layers that are alike are compiled once.
+@benchmark(
+    "compiling a training step of 24 transformer blocks, cold cache",
+    targets={"ingot 2 blocks": 1.5, "jax jit": 0.3},
+    measure=Measure.COMPILE_COLD,
+)
+def compile_blocks() -> Contenders:
+    return {
+        "ingot": partial(lazy, "ingot", 24),
+        "ingot 2 blocks": partial(lazy, "ingot", 2),
+        "jax jit": partial(jax, 24),
+    }

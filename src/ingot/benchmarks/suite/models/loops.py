@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ingot.benchmarks.benchmark import Contenders, benchmark
+from ingot.benchmarks.benchmark import Contenders, Measure, benchmark
 from ingot.benchmarks.libraries import load
 from ingot.benchmarks.suite.contenders import numbers
 
@@ -78,6 +78,47 @@ def _lstm_arrays(steps: int, batch: int, width: int) -> list[Any]:
 @benchmark("LSTM of 512, 300 steps of 16 rows, gradients, by scan", targets={"jax jit": 0.6})
 def loop_lstm() -> Contenders:
     return _both(_lstm, partial(_lstm_arrays, 300, 16, 512), True)
+
+
+class _Unrolled:
+    """`scan` as a Python loop, which is unrolled."""
+
+    def __init__(self, m: Any) -> None:
+        self.m = m
+
+    def scan(self, body: Any, carry: Any, xs: Any) -> Any:
+        found = []
+        for number in range(xs.shape[0]):
+            carry, result = body(carry, xs[number])
+            found.append(result)
+        return carry, self.m.stack(found)
+
+
+def _unrolled_lstm(m: Any, loops: Any, *arrays: Any) -> Any:
+    return _lstm(m, _Unrolled(m), *arrays)
+
+
+@benchmark(
+    "compiling the gradients of an LSTM of 512, 300 steps in a Python loop, cold cache",
+    targets={"jax jit": 0.2},
+    measure=Measure.COMPILE_COLD,
+)
+def compile_unrolled_lstm() -> Contenders:
+    return _both(_unrolled_lstm, partial(_lstm_arrays, 300, 4, 512), True)
+
+
+@benchmark(
+    "compiling the gradients of an LSTM by a scan of 10,000 steps, cold cache",
+    targets={"ingot 10 steps": 1.05},
+    measure=Measure.COMPILE_COLD,
+)
+def compile_long_loop() -> Contenders:
+    long, short = (partial(_lstm_arrays, steps, 1, 8) for steps in (10_000, 10))
+    return {
+        "ingot": partial(_of_ingot, _lstm, long, True),
+        "ingot 10 steps": partial(_of_ingot, _lstm, short, True),
+        "jax jit": partial(_of_jax, _lstm, long, True),
+    }
 
 
 @benchmark("LSTM of 100, 77 steps of 3 rows, gradients, by scan", targets={"jax jit": 0.6})

@@ -1,0 +1,129 @@
+"""Repeats: groups that are equal but for which values they are given, lowered once.
+
+The layers of a network and the steps of an unrolled recurrence become many groups with the same
+ops, shapes and layouts. Comes in: a group and the strides of what it reads and writes. Goes out:
+what lowering made of the first such group, with the steps of this one in place of the first one's.
+Loop nests are shared, and so is everything that is made of them: text, machine code, and proofs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+from ingot.compiler.forms.identity import OpIdentities
+from ingot.compiler.forms.schedule import Group
+from ingot.compiler.forms.tape import Step
+from ingot.compiler.lower.domain import immediate_value
+from ingot.compiler.lower.kernel import Kernel, Lowered
+from ingot.graph.outputs import Output
+from ingot.graph.roles import Iota
+
+__all__ = ["Repeats", "Signature"]
+
+Strides = dict[Step, tuple[int, ...]]
+
+
+class Signature:
+    """A group in canonical form: its steps and those around it by number, in the order in which
+    they are met, and a key that is equal for groups that only differ in who is behind a number.
+    """
+
+    __slots__ = ("key", "steps")
+
+    def __init__(self, group: Group, strides_of: Strides, ops: OpIdentities) -> None:
+        numbers: dict[Step, int] = {}
+        described: list[Hashable] = []
+        for step in group.steps:
+            for source in step.inputs:
+                if source not in numbers:
+                    numbers[source] = len(numbers)
+                    described.append(_outside(source, numbers, strides_of, ops))
+            numbers[step] = len(numbers)
+            described.append(_inside(step, numbers, strides_of, ops))
+        for step in strides_of:
+            if step not in numbers:
+                numbers[step] = len(numbers)
+                described.append(_outside(step, numbers, strides_of, ops))
+        self.key = (_layout(group, numbers), tuple(described))
+        self.steps = list(numbers)
+
+
+def _inside(step: Step, numbers: dict[Step, int], strides_of: Strides, ops: OpIdentities) -> Any:
+    """A step of the group."""
+    inputs = tuple([numbers[source] for source in step.inputs])
+    return (ops.of(step.op), inputs, step.shape, step.dtype, strides_of.get(step))  # type: ignore[arg-type]
+
+
+def _outside(step: Step, numbers: dict[Step, int], strides_of: Strides, ops: OpIdentities) -> Any:
+    """A value that the group is given, or one of several that it computes: nests hold constants of
+    one element and know what positions are; of everything else they see memory.
+    """
+    what: Hashable = None
+    if step.op is None or not isinstance(step.op, (Iota, Output)):
+        constant = immediate_value(step)
+        what = None if constant is None else constant.tobytes()
+    elif isinstance(step.op, Iota):
+        what = ops.of(step.op)
+    elif step.inputs[0] in numbers:
+        what = (ops.of(step.op), numbers[step.inputs[0]])
+    return (what, step.shape, step.dtype, strides_of.get(step))
+
+
+def _layout(group: Group, numbers: dict[Step, int]) -> Hashable:
+    """What a group is besides its steps."""
+    return (
+        group.kind,
+        group.domain,
+        group.reduced,
+        group.by_rows,
+        group.excess_precision,
+        tuple([numbers[step] for step in group.inputs if step in numbers]),
+        tuple([numbers[step] for step in group.outputs if step in numbers]),
+        tuple([(len(part.steps), _layout(part, numbers)) for part in group.parts]),
+    )
+
+
+class Repeats:
+    """What was made of the groups of one schedule, by their signatures."""
+
+    def __init__(self) -> None:
+        self._ops = OpIdentities()
+        self._made: dict[Hashable, tuple[list[Step], Any]] = {}
+
+    def signature(self, group: Group, strides_of: Strides) -> Signature:
+        """The canonical form of a group."""
+        return Signature(group, strides_of, self._ops)
+
+    def lowered(self, signature: Signature, build: Callable[[], Lowered | None]) -> Lowered | None:
+        """The kernels of a group, which are built if no equal group was lowered before."""
+        known = self._made.get(signature.key)
+        if known is None:
+            found = build()
+            self._made[signature.key] = (signature.steps, found)
+            return found
+        steps, made = known
+        if made is None:
+            return None
+        here: dict[Step | None, Step] = dict(zip(steps, signature.steps, strict=True))
+        return Lowered([_with_steps(each, here) for each in made.kernels], made.scratch)
+
+    def chosen(self, signature: Signature, choose: Callable[[], Iterable[Step]]) -> list[Step]:
+        """Some of the steps of a group, which are chosen if no equal group was looked at before."""
+        key = ("chosen", signature.key)
+        known = self._made.get(key)
+        if known is None:
+            found = list(choose())
+            self._made[key] = (signature.steps, found)
+            return found
+        steps, made = known
+        if not made:
+            return []
+        here = dict(zip(steps, signature.steps, strict=True))
+        return [here[step] for step in made]
+
+
+def _with_steps(kernel: Kernel, here: dict[Step | None, Step]) -> Kernel:
+    """A kernel with other steps as its operands. What its nest says about steps stays behind."""
+    operands = tuple([None if step is None else here[step] for step in kernel.operands])
+    return Kernel(kernel.nest, operands, kernel.code_key, here)
