@@ -179,7 +179,8 @@ def _value_text(value: Any) -> str:
 
 def parameters(op: Op | None) -> dict[str, Any]:
     """The fields of an op by name."""
-    return {name: getattr(op, name) for name in _field_names(type(op))}
+    kind: Any = type(op)
+    return {name: getattr(op, name) for name in _field_names(kind)}
 
 
 @cache
