@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import ingot.core as mx
 from ingot import _native
 from ingot.runtime import memory
 
@@ -323,3 +324,25 @@ CGROUP_CASES = {
 def test_limits_of_control_groups_are_read(case: str, tmp_path: Path) -> None:
     files, expected = CGROUP_CASES[case]
     assert _native.cgroup_limits(write(tmp_path, files)) == expected
+
+
+def test_the_memory_limit_can_be_read() -> None:
+    before = mx.get_memory_limit()
+    assert mx.set_memory_limit(10**9) == before
+    try:
+        assert mx.get_memory_limit() == 10**9
+    finally:
+        mx.set_memory_limit(before)
+
+
+def test_buffers_of_arrays_count_once() -> None:
+    x = mx.arange(1000) + 1
+    with pytest.raises(ValueError, match=r"shape \(1000,\) has no buffer before it is evaluated"):
+        mx.get_array_buffer_size(x)
+    view = x[10:20]
+    mx.eval(x, view)
+    assert mx.get_array_buffer_size(view) == mx.get_array_buffer_size(x) >= 4000
+    other = mx.ones((3,)) * 2
+    mx.eval(other)
+    both = mx.get_array_buffer_size(x, [{"a": view}, 5], other)
+    assert both == mx.get_array_buffer_size(x) + mx.get_array_buffer_size(other)

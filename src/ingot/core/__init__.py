@@ -47,6 +47,7 @@ from ingot.ops.products.masked_products import *
 from ingot.ops.quantized.products import *
 from ingot.ops.quantized.quantization import *
 from ingot.ops.reduce.extremes import *
+from ingot.ops.reduce.norms import norm as matrix_norm
 from ingot.ops.reduce.reduction import *
 from ingot.ops.reduce.scan import *
 from ingot.ops.reduce.sorting import *

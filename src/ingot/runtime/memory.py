@@ -9,14 +9,19 @@ system.
 from __future__ import annotations
 
 import operator
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
+
+import numpy as np
 
 from ingot import _native
+from ingot.graph.tree import arrays_in
 
 __all__ = [
     "clear_cache",
     "get_active_memory",
+    "get_array_buffer_size",
     "get_cache_memory",
+    "get_memory_limit",
     "get_peak_memory",
     "reset_peak_memory",
     "set_cache_limit",
@@ -45,6 +50,30 @@ def get_cache_memory() -> int:
     return _native.get_cache_memory()
 
 
+def get_array_buffer_size(*args: Any) -> int:
+    """The bytes of the buffers behind evaluated arrays, each buffer counted once.
+
+    Args:
+        args: Arrays, or trees with arrays; other leaves do not count.
+
+    Views share the buffer that they are views of. A buffer counts whole, also where its arrays
+    cover a part of it.
+    """
+    sizes: dict[int, int] = {}
+    for x in arrays_in(args):
+        if not x._node.evaluated:
+            raise ValueError(
+                f"[get_array_buffer_size] an array of shape {x.shape} has no buffer before it is "
+                "evaluated: call mx.eval first."
+            )
+        data = x._data
+        while isinstance(data.base, np.ndarray):
+            data = data.base
+        owner = data.base if isinstance(data.base, _native.Buffer) else data
+        sizes[id(owner)] = owner.nbytes
+    return sum(sizes.values())
+
+
 def clear_cache() -> None:
     """Give the memory that is kept for reuse back to the system."""
     _native.clear_cache()
@@ -67,6 +96,11 @@ def set_memory_limit(limit: SupportsIndex) -> int:
     default is 80 % of that.
     """
     return _native.set_memory_limit(_number_of_bytes(limit, "set_memory_limit"))
+
+
+def get_memory_limit() -> int:
+    """The bytes that arrays and cache should stay within, see `set_memory_limit`."""
+    return _native.get_memory_limit()
 
 
 def set_wired_limit(limit: SupportsIndex) -> int:

@@ -200,3 +200,14 @@ def test_starts_for_the_code_generator() -> None:
     assert ops["Max"]((0,)).start(mx.float16) == -np.inf
     assert ops["Min"]((0,)).start(mx.bool_) is True
     assert ops["All"]((0,)).start(mx.bool_) is True
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool_"])
+@pytest.mark.parametrize("axis", [None, 0, (0, 2), -1])
+def test_minmax_is_mlxs(dtype: str, axis: int | tuple[int, int] | None) -> None:
+    numbers = np.random.default_rng(0).integers(-100, 100, (3, 4, 5)).astype(np.float32)
+    for keepdims in (False, True):
+        ours = mx.minmax(mx.array(numbers).astype(getattr(mx, dtype)), axis, keepdims)
+        theirs = oracle.minmax(oracle.array(numbers).astype(getattr(oracle, dtype)), axis, keepdims)
+        assert [x.shape for x in ours] == [x.shape for x in theirs]
+        assert [x.tolist() for x in ours] == [x.tolist() for x in theirs]

@@ -48,6 +48,10 @@ static PyObject *set_memory_limit(PyObject *Py_UNUSED(module), PyObject *number)
     return bytes < 0 ? NULL : PyLong_FromSize_t(ingot_set_memory_limit((size_t)bytes));
 }
 
+static PyObject *get_memory_limit(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
+    return PyLong_FromSize_t(ingot_memory_limit());
+}
+
 static PyObject *set_memory_poison(PyObject *Py_UNUSED(module), PyObject *argument) {
     int poisons = PyObject_IsTrue(argument);
     return poisons < 0 ? NULL : PyBool_FromLong(ingot_set_memory_poison(poisons));
@@ -72,6 +76,7 @@ static PyMethodDef functions[] = {
     {"get_cache_memory", get_cache_memory, METH_NOARGS, "get_cache_memory(): bytes kept for reuse"},
     {"clear_cache", clear_cache, METH_NOARGS, "clear_cache(): gives the cache back to the system"},
     {"set_cache_limit", set_cache_limit, METH_O, "set_cache_limit(bytes): returns the old limit"},
+    {"get_memory_limit", get_memory_limit, METH_NOARGS, "get_memory_limit() -> bytes"},
     {"set_memory_limit", set_memory_limit, METH_O, "set_memory_limit(bytes): returns the old limit"},
     {"set_memory_poison", set_memory_poison, METH_O,
      "set_memory_poison(on): whether new blocks are filled with 0xFF, for tests; returns the old setting"},

@@ -25,7 +25,7 @@ from ingot.ops.internal.summation import extreme, without_bfloat16
 from ingot.ops.reduce.axes import Axis, as_int, flattened, joined_axes, reduced_axes, without_axes
 from ingot.ops.shape.movement import require_array, reshape
 
-__all__ = ["argmax", "argmin", "max", "min"]
+__all__ = ["argmax", "argmin", "max", "min", "minmax"]
 
 
 class _Extreme(Reduction, abstract=True):
@@ -149,6 +149,14 @@ def min(
 ) -> array:
     """Smallest element along the given axes; NaN where there is one."""
     return _extreme("min", Min, a, axis, keepdims, stream)
+
+
+def minmax(
+    a: array, /, axis: Axis = None, keepdims: bool = False, *, stream: StreamLike = None
+) -> tuple[array, array]:
+    """Smallest and largest element along the given axes: `min` and `max`, read in one pass."""
+    smallest = _extreme("minmax", Min, a, axis, keepdims, stream)
+    return smallest, _extreme("minmax", Max, a, axis, keepdims, stream)
 
 
 def _extreme(
