@@ -54,17 +54,47 @@ def test_maxima_have_one_lane() -> None:
     assert "local lanes0: float32[1, 9]" in text
 
 
-@pytest.mark.parametrize("rows", [*range(30, 38), *range(250, 262), 447, 500, 519, 770, 1000])
-def test_sums_have_their_order_at_all_heights(rows: int) -> None:
+def sums_in_order(x: np.ndarray) -> np.ndarray:
     """A lane has the rows that are 32 apart, and lanes are combined in halves."""
-    x = numbers(rows, 18)
-    total = np.zeros(18)
-    for start in range(0, rows, BLOCK):
-        lanes = np.zeros((LANES, 18), np.float32)
-        for row, values in enumerate(np.array(x)[start : start + BLOCK]):
+    total = np.zeros(x.shape[1])
+    for start in range(0, len(x), BLOCK):
+        lanes = np.zeros((LANES, x.shape[1]), np.float32)
+        for row, values in enumerate(x[start : start + BLOCK]):
             lanes[row % LANES] += values
         while len(lanes) > 1:
             lanes = lanes[: len(lanes) // 2] + lanes[len(lanes) // 2 :]
         total += lanes[0]
+    return total.astype(np.float32)
+
+
+@pytest.mark.parametrize("rows", [*range(30, 38), *range(250, 262), 447, 500, 519, 770, 1000])
+def test_sums_have_their_order_at_all_heights(rows: int) -> None:
+    x = numbers(rows, 18)
     found = np.array(mx.compile(lambda x: x.sum(axis=0))(x))
-    np.testing.assert_array_equal(found, total.astype(np.float32))
+    np.testing.assert_array_equal(found, sums_in_order(np.array(x)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [(33, 16), (95, 16), (288, 48), (511, 33), (512, 16), (1061, 9), (1600, 48), (9001, 32)],
+)
+def test_narrow_columns_are_summed_in_the_order_of_memory(rows: int, columns: int) -> None:
+    """All lanes are in L1; the sums are those of lanes one after the other, bit by bit."""
+    x, scale = numbers(rows, columns), numbers(columns)
+
+    def squares(x: mx.array, scale: mx.array) -> tuple[mx.array, mx.array, mx.array]:
+        scaled = x * scale
+        return scaled, scaled.sum(axis=0), (scaled * x).sum(axis=0)
+
+    text = texts_of(squares, x, scale)[0]
+    assert f"local lanes0: float32[32, {columns}]" in text
+    scaled = np.array(x) * np.array(scale)
+    found = [np.array(each) for each in mx.compile(squares)(x, scale)]
+    np.testing.assert_array_equal(found[0], scaled)
+    np.testing.assert_array_equal(found[1], sums_in_order(scaled))
+    np.testing.assert_array_equal(found[2], sums_in_order(scaled * np.array(x)))
+
+
+def test_wide_columns_have_some_lanes_at_a_time() -> None:
+    (text,) = texts_of(lambda x: (x * 2).sum(axis=0), numbers(500, 400))
+    assert "local lanes0: float32[8, " in text

@@ -2,8 +2,8 @@
 
 A lane of the order (`graph/numerics/reduction_order.py`) is a row of memory as wide as the tile.
 Lanes are made and combined a few at a time, those that the order combines first: so few of them are
-in memory at once that they stay in L1, and tiles can be wide, which prefetching needs. Where the
-order is free there is one lane.
+in memory at once that they stay in L1, and tiles can be wide, which prefetching needs. Narrow tiles
+have all lanes in L1 and take rows as they come. Where the order is free there is one lane.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ingot.compiler.lower.reductions.accumulators import Accumulator, is_zero_an
 from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART
 from ingot.tuning import (
     LANES_TOGETHER,
+    MAX_LANES_BYTES,
     MAX_TILE_COLUMNS,
     MAX_UNROLLED_COLUMN_STEPS,
     MIN_COLUMN_TILES,
@@ -85,8 +86,19 @@ class Columns:
         )
         self.lanes: list[Buffer] = []
         self.folded: list[Buffer] = []  # lanes that some were combined to, if there are several
+        nbytes = self.lane_count * self.width * sum(x.dtype.size for x in self.accumulators)
+        # masked vectors of a plain sum would take longer than reading it does
+        is_worth_it = self.width % VECTOR == 0 or bool(maps)
+        self.is_narrow = (
+            is_worth_it
+            and self.lane_count > LANES_TOGETHER
+            and not is_symbolic(self.columns_in_all)
+            and not self.several
+            and nbytes < MAX_LANES_BYTES
+        )
         if not self.is_short:
-            self.lanes = self._memory("lanes", min(LANES_TOGETHER, self.lane_count))
+            rows = self.lane_count if self.is_narrow else min(LANES_TOGETHER, self.lane_count)
+            self.lanes = self._memory("lanes", rows)
             if self.lane_count > LANES_TOGETHER:
                 self.folded = self._memory("folded", self.lane_count // LANES_TOGETHER)
 
@@ -208,6 +220,8 @@ class Columns:
             point = tuple(moved)
         if self.is_short:
             self._reduce_short(point, sink)
+        elif self.is_narrow:
+            self._reduce_in_order(point, number * BLOCK, sink)
         else:
             self._reduce_lanes(point, number * BLOCK, sink)
 
@@ -231,13 +245,63 @@ class Columns:
         with self._loop() as column:
             self._hand_on_widened(self._fold(lanes, left, column), column, sink)
 
-    def _fold(self, memories: list[Buffer], count: int, column: Affine) -> list[Value]:
+    def _fold(
+        self,
+        memories: list[Buffer],
+        count: int,
+        column: Affine,
+        first: Affine | None = None,
+        apart: int = 1,
+    ) -> list[Value]:
+        """What lanes in memory are combined to: `count` of them, from one on and so far apart."""
+        begin = affine(0) if first is None else first
         return [
             self._combined(
-                x, [self.builder.load(memory, (affine(lane), column)) for lane in range(count)]
+                x,
+                [
+                    self.builder.load(memory, (begin + lane * apart, column))
+                    for lane in range(count)
+                ],
             )
             for x, memory in zip(self.accumulators, memories, strict=True)
         ]
+
+    def _reduce_in_order(self, point: Point, start: Affine, sink: Sink) -> None:
+        """The rows of a block from `start` on in the order of memory, each added to its lane. Rows
+        are short, so all lanes stay in L1; those of one lane would be short runs far apart, which
+        prefetching does not see and which share sets of L1.
+        """
+        builder, lanes = self.builder, self.lane_count
+        sure, most = self._rows_of_lanes()
+        together = self.together
+        done = min(together, sure)
+        with builder.loop(0, lanes, copies=1) as lane:
+            self._add_rows(point, affine(lane), start + lane, done, is_first=True)
+        chunks, rest = divmod(sure - done, together)
+        first = start + done * lanes
+        for count, times in ((together, chunks), (rest, 1)):
+            if count and times:
+                by = count * lanes
+                with (
+                    builder.loop(first, first + times * by, step=by, copies=1) as row,
+                    builder.loop(0, lanes, copies=1) as lane,
+                ):
+                    self._add_rows(point, affine(lane), affine(row) + lane, count)
+                first = first + times * by
+        if most > sure:
+            ends = (start + BLOCK, affine(self.length)) if self.is_long else (affine(self.length),)
+            with (
+                builder.loop(first, *ends, step=lanes, copies=1) as row,
+                builder.loop(affine(row), affine(row) + lanes, *ends, copies=1) as each,
+            ):
+                self._add_rows(point, affine(each) - row, affine(each), 1)
+        groups = lanes // LANES_TOGETHER
+        with builder.loop(0, groups, copies=1) as group, self._loop() as column:
+            folded = self._fold(self.lanes, LANES_TOGETHER, column, affine(group), groups)
+            for value, memory in zip(folded, self.folded, strict=True):
+                builder.store(value, memory, (affine(group), column))
+        with self._loop() as column:
+            self._hand_on_widened(self._fold(self.folded, groups, column), column, sink)
 
     def _hand_on_widened(self, found: list[Value], column: Affine, sink: Sink) -> None:
         pairs = zip(self.accumulators, found, strict=True)
