@@ -379,14 +379,20 @@ MIN_BLOCKED_SCORES = 1 << 22
 MAX_QUERIES_AT_ONCE = 8
 SCORE_BLOCK = 1 << 20
 # Rows up to which their product with a quantised matrix unpacks codes in registers, again for each
-# block of rows; with more, the matrix is unpacked to memory once. Measured on a busy machine, of
-# (1536, 576) and (4096, 4096), compiled: with 48 rows 1 and 1.3 times as fast as unpacking to
-# memory, with 128 as fast, with 512 slower. Uncompiled, unpacking takes a dozen calls of NumPy.
+# block of rows; with more, the matrix is unpacked to panels once. Measured, one thread, of (1536,
+# 576), (576, 1536) and (4096, 4096) with 4 bits, time of registers over that of panels: 16 rows
+# 0.86, 0.89, 0.65; 32 rows 1.04, 1.08, 0.98; 48 rows 1.22, 1.16, 1.17; 128 rows 1.46, 1.23, 1.23.
 # quantized_rows, quantized_many_rows.
-MAX_QUANTIZED_ROWS = 128
+MAX_QUANTIZED_ROWS = 32
 # Bytes of rows, as float32, that stay in L2 while all columns are computed from them: half of the
 # smallest L2 that processors have. quantized_many_rows.
 QUANTIZED_ROWS_BYTES = 1 << 17
+# Codes of a column that are unpacked at a time where a matrix becomes panels: those of the 64
+# columns of a panel take 32 KB as float32, which stay near. quantized_many_rows.
+MAX_UNPACKED_CODES = 128
+# Bytes that a quantised matrix may take as float32 panels: larger ones are multiplied in parts, so
+# that what a product takes beside its operands and result is bounded. quantized_many_rows.
+MAX_QUANTIZED_PANELS = 1 << 26
 # Of these, rows that are multiplied by codes while they are in registers: each has sums of its own
 # for every column. quantized_rows.
 QUANTIZED_TILE_ROWS = 8

@@ -12,7 +12,7 @@ from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import float64, is_floating, promote
 from ingot.graph.op import apply
-from ingot.graph.shape import shape_text
+from ingot.graph.shape import shape_text, size_of
 from ingot.ops.elementwise.casting import astype, stop_gradient
 from ingot.ops.products.contraction import matmul
 from ingot.ops.products.gathered_products import gather_mm
@@ -25,8 +25,9 @@ from ingot.ops.quantized.quantization import (
     scheme_of,
 )
 from ingot.ops.quantized.rows import QuantizedMatmul
+from ingot.ops.shape.joining import concatenate
 from ingot.ops.shape.movement import expand_dims, require_array, reshape, swapaxes
-from ingot.tuning import MAX_QUANTIZED_ROWS
+from ingot.tuning import MAX_QUANTIZED_PANELS, MAX_QUANTIZED_ROWS
 
 __all__ = ["gather_qmm", "gather_qqmm", "qqmm", "quantized_matmul"]
 
@@ -61,18 +62,41 @@ def quantized_matmul(
     scheme = scheme_of(name, mode, group_size, bits)
     check_quantized(name, scheme, w, scales, biases)
     dtype = _product_dtype(name, x, scales, biases)
-    if transpose and w.ndim == 2 and _are_few_rows(scheme, x, scales) and dtype is not float64:
+    if transpose and w.ndim == 2 and _are_rows_of(scheme, x, scales) and dtype is not float64:
         op = QuantizedMatmul(scheme.mode, scheme.group_size, scheme.bits, dtype)
-        return apply(op, x, w, scales, *([] if biases is None else [biases]), stream=stream)
+        matrix = (w, scales) if biases is None else (w, scales, biases)
+        if x.size <= MAX_QUANTIZED_ROWS * x.shape[-1]:
+            return apply(op, x, *matrix, stream=stream)
+        if type(x.size) is int:  # kernels that unpack matrices have lengths in their code
+            return _product_of_many(op, x, matrix, stream)
     numbers = _oriented(name, x, numbers_of(scheme, w, scales, biases), transpose)
     return matmul(astype(x, dtype), astype(numbers, dtype), stream=stream)
 
 
-def _are_few_rows(scheme: Scheme, x: array, scales: array) -> bool:
-    """Whether rows fit a matrix and are so few that unpacking it is most of the work."""
-    if x.ndim == 0 or x.shape[-1] != scales.shape[-1] * scheme.group_size:
-        return False
-    return bool(x.size <= MAX_QUANTIZED_ROWS * x.shape[-1])
+def _are_rows_of(scheme: Scheme, x: array, scales: array) -> bool:
+    """Whether rows have as many elements as those of a matrix."""
+    return x.ndim > 0 and bool(x.shape[-1] == scales.shape[-1] * scheme.group_size)
+
+
+def _product_of_many(
+    op: QuantizedMatmul, x: array, matrix: tuple[array, ...], stream: StreamLike
+) -> array:
+    """The product of many rows, for which the matrix is unpacked to memory, in parts of bounded
+    size.
+    """
+    *leading, length = x.shape
+    columns = matrix[0].shape[0]
+    rows = reshape(x, (size_of(tuple(leading)), length))
+    height = max(1, MAX_QUANTIZED_PANELS // (4 * length))  # float32
+    if columns <= height:
+        product = apply(op, rows, *matrix, stream=stream)
+    else:
+        products = [
+            apply(op, rows, *[part[first : first + height] for part in matrix], stream=stream)
+            for first in range(0, columns, height)
+        ]
+        product = concatenate(products, -1, stream=stream)
+    return reshape(product, (*leading, columns))
 
 
 def _product_dtype(name: str, x: Any, scales: array, biases: array | None) -> Dtype:

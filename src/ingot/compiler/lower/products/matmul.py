@@ -56,7 +56,7 @@ from ingot.tuning import (
     SCRATCH_ALIGNMENT,
 )
 
-__all__ = ["lower_matmul"]
+__all__ = ["Scratch", "lower_matmul", "multiply_panels"]
 
 Strides = dict[Step, tuple[int, ...]]
 _SUMS = {float32: float32, float64: float64, bfloat16: float32, float16: float32}
@@ -90,7 +90,7 @@ def lower_matmul(step: Step, strides_of: Strides, epilogue: Group | None = None)
     return _lower_wide(product, group, strides_of)
 
 
-class _Scratch:
+class Scratch:
     """Kernels that make operands of others in scratch memory, and how much of it they fill."""
 
     def __init__(self) -> None:
@@ -129,10 +129,10 @@ class _Scratch:
 
 
 def _lower_wide(
-    product: Product, group: Group, strides_of: Strides, scratch: _Scratch | None = None
+    product: Product, group: Group, strides_of: Strides, scratch: Scratch | None = None
 ) -> Lowered:
     """Kernels of a product whose operands have the dtype of sums; `scratch` makes some of them."""
-    scratch = scratch or _Scratch()
+    scratch = scratch or Scratch()
     right, size = product.right, product.dtype.size
     tile = tile_shape(product.dtype, product.n, product.m)
     as_it_lies = right.column_stride == size and (
@@ -147,7 +147,7 @@ def _lower_wide(
         last = _rows(product, tile, group, strides_of, left)
     else:
         panels = scratch.panels(right, tile)
-        last = _panels(product, panels, group, strides_of, left)
+        last = multiply_panels(product, panels, group, strides_of, left)
     return Lowered([*scratch.kernels, last], scratch.nbytes)
 
 
@@ -177,7 +177,7 @@ def _lower_halves(product: Product, group: Group, strides_of: Strides, by_rows: 
         return Lowered([_rows(product, tile, group, strides_of)])
     if _multiplies_pairs(product):
         return _lower_pairs(product, group, strides_of)
-    scratch = _Scratch()
+    scratch = Scratch()
     left = scratch.converted(product.left, product.dtype)
     right = scratch.converted(product.right, product.dtype)
     wide = product._replace(left=left, right=right)
@@ -203,7 +203,7 @@ def _multiplies_pairs(product: Product) -> bool:
 def _lower_pairs(product: Product, group: Group, strides_of: Strides) -> Lowered:
     """Kernels of a product of bfloat16 in pairs along the sums."""
     tile = tile_shape(product.dtype, product.n, product.m)
-    scratch = _Scratch()
+    scratch = Scratch()
     left, size = product.left, product.left.dtype.size
     packed = None
     if left.row_stride == size and left.column_stride != size:
@@ -219,11 +219,11 @@ def _lower_pairs(product: Product, group: Group, strides_of: Strides) -> Lowered
         pairs = across.in_pairs() or scratch.padded(across).pairs()
         panels = scratch.panels(pairs.transposed(), tile)
     product = product._replace(left=words, right=panels.source)
-    last = _panels(product, panels, group, strides_of, packed)
+    last = multiply_panels(product, panels, group, strides_of, packed)
     return Lowered([*scratch.kernels, last], scratch.nbytes)
 
 
-def _panels(
+def multiply_panels(
     product: Product,
     panels: Panels,
     group: Group,

@@ -1,6 +1,7 @@
 """Products with quantised matrices: codes are unpacked and scaled in registers.
 
-Input: a `QuantizedProduct` with few rows and the strides of its operands. Output: two kernels.
+Input: a `QuantizedProduct` with few rows and the strides of its operands (`quantized_panels.py` has
+those with many). Output: two kernels.
 The first brings the rows into the order in which codes come out of words (`codes.py`), as float32.
 The second multiplies: one iteration takes some rows of the matrix, reads each word once, makes
 numbers of its codes and adds their products with all rows, each to a sum of its own
@@ -22,6 +23,7 @@ from ingot.compiler.lower.products.quantized_bytes import (
     has_bytes,
     quantise_rows,
 )
+from ingot.compiler.lower.products.quantized_panels import lower_quantized_panels
 from ingot.compiler.lower.products.quantized_tile import QuantizedTile
 from ingot.compiler.lower.products.register_tile import lanes_of
 from ingot.graph.dtype import float32, int64
@@ -49,10 +51,11 @@ def lower_quantized(step: Step, strides_of: Strides) -> Lowered | None:
     known = (*lengths, *(s for source in step.inputs for s in strides_of[source]))
     if not all(type(number) is int for number in known) or 0 in lengths:
         return None
-    if size_of(step.shape[:-1]) > MAX_QUANTIZED_ROWS:
-        return None
     if any(strides_of[part][-1] != part.dtype.size for part in step.inputs[1:]):
         return None
+    if size_of(step.shape[:-1]) > MAX_QUANTIZED_ROWS:
+        scheme = Scheme(step.op.mode, step.op.group_size, step.op.bits)
+        return lower_quantized_panels(step, scheme, strides_of)
     return _Lowering(step, step.op, strides_of).lowered()
 
 

@@ -161,7 +161,7 @@ class BytesTile(QuantizedTile):
         k, lanes = self.builder.words, unpacker.lanes
         zero = _repeated(int32, 0, lanes)
         totals: Sums = [[zero] * len(rows) for _ in self.columns]
-        packed = self._words(unpacker, number, limit)
+        packed = self.words(unpacker, number, limit)
         for vector in range(self.vectors):
             factors = self._bundles(self.bytes, unpacker, rows, number, vector, limit)
             for column, (word,) in enumerate(packed):

@@ -63,7 +63,7 @@ class QuantizedTile:
             carried = [[Carried(float32, _zero(lanes)) for _ in rows] for _ in self.columns]
             flat = [each for sums in carried for each in sums]
             with self.builder.loop(0, blocks, carried=flat, copies=1) as number:
-                scales = self._scales(lanes, affine(number) * block, None)
+                scales = self.scales(lanes, affine(number) * block, None)
                 found: Sums = [list(each) for each in carried]
                 for part in range(block // lanes):
                     at = affine(number) * (block // lanes) + part
@@ -89,7 +89,7 @@ class QuantizedTile:
         zeros: Sums = [[_zero(lanes)] * len(rows) for _ in self.columns]
         number = affine(first // self.codes.lanes)
         limit = None if lanes == rest else self.units
-        scales = self._scales(lanes, affine(first), limit)
+        scales = self.scales(lanes, affine(first), limit)
         sums = chunk(unpacker, number, rows, zeros, limit, scales)
         return [[self._total(each) for each in row] for row in sums]
 
@@ -106,7 +106,7 @@ class QuantizedTile:
     ) -> Sums:
         """Sums with the products of the codes in a chunk."""
         k = self.builder.words
-        words = self._words(unpacker, number, limit)
+        words = self.words(unpacker, number, limit)
         found = [list(each) for each in sums]
         for vector in range(self.codes.vectors):
             factors = self._bundles(self.ordered, unpacker, rows, number, vector, limit)
@@ -133,7 +133,7 @@ class QuantizedTile:
     ) -> Sums:
         """Sums with the products of the codes in a chunk, which are scaled when they are added."""
         k = self.builder.words
-        words = self._words(unpacker, number, limit)
+        words = self.words(unpacker, number, limit)
         found = [[_zero(unpacker.lanes)] * len(rows) for _ in words]
         for vector in range(self.codes.vectors):
             factors = self._bundles(self.ordered, unpacker, rows, number, vector, limit)
@@ -160,7 +160,7 @@ class QuantizedTile:
 
     # What chunks are made of
 
-    def _words(self, unpacker: Unpacker, number: Affine, limit: int | None) -> list[list[Value]]:
+    def words(self, unpacker: Unpacker, number: Affine, limit: int | None) -> list[list[Value]]:
         first = number * self.codes.lanes
         ahead = self._ahead(self.packed)
         return [unpacker.words(self.packed, column, first, limit, ahead) for column in self.columns]
@@ -192,7 +192,7 @@ class QuantizedTile:
                 found.append(self.builder.load_lanes(buffer, index, lanes, below))
         return [*found]
 
-    def _scales(self, lanes: int, first: Affine, limit: int | None) -> Sums:
+    def scales(self, lanes: int, first: Affine, limit: int | None) -> Sums:
         """For each column the scales, and the biases, of the groups from a unit on, in lanes."""
         builder, group = self.builder, self.scheme.group_units
         count = max(1, lanes // group)

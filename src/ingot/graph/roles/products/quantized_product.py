@@ -11,8 +11,8 @@ class QuantizedProduct(Tiled, role=True):
     """The product of rows and a transposed matrix of codes: (..., k) and (n, words) give (..., n).
 
     The inputs are the rows, the packed codes, their scales and, in mode "affine", their biases, as
-    `mx.quantize` makes them. Write the fields. Compiled programs unpack codes in registers, where
-    rows are few; else it is a host step.
+    `mx.quantize` makes them. Write the fields. Programs unpack codes in registers where rows are
+    few, and to panels where they are many.
     """
 
     mode: str  # "affine", "mxfp4", "mxfp8" or "nvfp4"

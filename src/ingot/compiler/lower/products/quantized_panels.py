@@ -1,0 +1,192 @@
+"""Products of many rows with quantised matrices: codes are unpacked into panels, once for all rows.
+
+Input: a `QuantizedProduct` with so many rows that unpacking codes again for each block of them
+would cost more than the products. Output: a kernel that writes the numbers which codes stand for
+into panels of the right operand (`panels.py`), and the kernel of any product of float matrices.
+The matrix is never in memory in any other form. Codes come out of words with a stride
+(`codes.py`), for some columns of the result at a time; they are collected on the stack and
+transposed from there, in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from ingot.compiler.forms.affine import Affine, Extent, affine
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import Buffer, Constant, CopyBlock, Repeated, Value
+from ingot.compiler.forms.nests import Kernel
+from ingot.compiler.forms.tape import Step
+from ingot.compiler.lower.kernel import Lowered, kernel_of
+from ingot.compiler.lower.products.builder import epilogue_of
+from ingot.compiler.lower.products.codes import Codes, Scheme, Unpacker
+from ingot.compiler.lower.products.matmul import Scratch, multiply_panels
+from ingot.compiler.lower.products.operands import Matrices, Product
+from ingot.compiler.lower.products.panels import Panels
+from ingot.compiler.lower.products.quantized_tile import QuantizedTile
+from ingot.compiler.lower.products.register_tile import lanes_of, tile_shape
+from ingot.graph.dtype import float32
+from ingot.graph.shape import contiguous, size_of
+from ingot.tuning import MAX_REGISTER_TILE, MAX_UNPACKED_CODES
+
+__all__ = ["lower_quantized_panels"]
+
+Strides = dict[Step, tuple[int, ...]]
+
+
+def lower_quantized_panels(step: Step, scheme: Scheme, strides_of: Strides) -> Lowered | None:
+    """The kernels of a product of many rows; None if the rows do not lie like those of a matrix, or
+    if results have a single column.
+    """
+    x, packed = step.inputs[:2]
+    left, columns = _rows_of(x, strides_of[x]), packed.shape[0]
+    if left is None or columns == 1:
+        return None
+    scratch = Scratch()
+    if left.dtype is not float32:
+        left = scratch.converted(left, float32)
+    unpacking = _Unpacking(step, scheme, strides_of)
+    right = unpacking.matrix
+    tile = tile_shape(float32, columns, left.rows)
+    panels = Panels(right, tile, scratch.nbytes)
+    scratch.take(panels.nbytes, unpacking.kernel(panels))
+    strides = contiguous((left.rows, columns), step.dtype.size)
+    result = Matrices(step, step.dtype, (), left.rows, columns, strides)
+    product = Product(left, right, result, float32)
+    last = multiply_panels(product, panels, epilogue_of(step), strides_of)
+    return Lowered([*scratch.kernels, last], scratch.nbytes)
+
+
+def _rows_of(x: Step, strides: tuple[int, ...]) -> Matrices | None:
+    """All rows as one matrix; None if their distances differ."""
+    axes = [axis for axis, length in enumerate(x.shape[:-1]) if length != 1]
+    for outer, inner in pairwise(axes):
+        if strides[outer] != strides[inner] * x.shape[inner]:
+            return None
+    if not axes:
+        return None
+    both = (strides[axes[-1]], strides[-1])
+    return Matrices(x, x.dtype, (), size_of(x.shape[:-1]), x.shape[-1], both)
+
+
+class _Unpacking:
+    """The kernel that makes panels of a quantised matrix. One iteration of its parallel loop makes
+    the rows of a panel that some chunks of codes stand for.
+    """
+
+    def __init__(self, step: Step, scheme: Scheme, strides_of: Strides) -> None:
+        self.sources = step.inputs[1:]
+        self.strides_of = strides_of
+        self.scheme = scheme
+        # as many codes of a column at a time as leave room in L1 for those of all columns
+        lanes = min(lanes_of(float32), max(4, MAX_UNPACKED_CODES // scheme.unit_codes))
+        self.codes = Codes(scheme, lanes)
+        self.columns, words = step.inputs[1].shape
+        self.units = words // scheme.unit_words
+        self.chunks = max(1, scheme.group_units // lanes)  # that share scales
+        self.blocks = -(-self.units // (self.chunks * lanes))
+        # the last block of a panel is as long as the others
+        length = self.blocks * self.chunks * lanes * scheme.unit_codes
+        strides = (float32.size, length * float32.size)
+        self.matrix = Matrices(None, float32, (), length, self.columns, strides)
+
+    def kernel(self, panels: Panels) -> Kernel:
+        """The kernel."""
+        builder, tile, codes = NestBuilder(), panels.tile, self.codes
+        names = ("codes", "scales", "biases")
+        matrix = [
+            builder.buffer(name, part.dtype, part.shape, self.strides_of[part], number, origin=part)
+            for number, (name, part) in enumerate(zip(names, self.sources, strict=False))
+        ]
+        target = self._target(builder, panels, len(matrix))
+        unpacked = builder.stack("unpacked", float32, (tile.columns, codes.vectors, codes.lanes))
+        work = self.chunks * codes.vectors * codes.lanes * tile.columns
+        with builder.parallel((panels.count, self.blocks), work) as (panel, block):
+            first = affine(panel) * tile.columns
+            inside = (tile.columns, affine(self.columns) - first)
+            for part in range(self.chunks):
+                number = affine(block) * self.chunks + part
+                with builder.loop(0, *inside) as place:
+                    self._unpack(builder, matrix, unpacked, (first + place, affine(place)), number)
+                self._transpose(builder, unpacked, target, (affine(panel), number), inside)
+        return kernel_of(builder.nest, [*self.sources, None])
+
+    def _target(self, builder: NestBuilder, panels: Panels, argument: int) -> Buffer:
+        """Panels with the rows that codes at the same place of their units stand for together."""
+        codes, row = self.codes, panels.tile.columns * float32.size
+        chunk = codes.lanes * codes.vectors * row
+        count = self.blocks * self.chunks
+        shape = (panels.count, count, codes.vectors, codes.lanes, panels.tile.columns)
+        strides = (count * chunk, chunk, row, codes.vectors * row, float32.size)
+        offset = panels.offset
+        return builder.buffer("panels", float32, shape, strides, argument, offset)
+
+    def _unpack(
+        self,
+        builder: NestBuilder,
+        matrix: list[Buffer],
+        unpacked: Buffer,
+        column: tuple[Affine, Affine],
+        number: Affine,
+    ) -> None:
+        """Puts the numbers of a chunk of a column on the stack."""
+        codes, k = self.codes, builder.words
+        of_matrix, of_panel = column
+        limit = self.units if self.units % codes.lanes else None
+        tile = QuantizedTile(builder, codes, self.units, unpacked, matrix, [of_matrix])
+        unpacker = Unpacker(builder, codes)
+        ((scale, *bias),) = tile.scales(codes.lanes, self._group(number), limit)
+        (words,) = tile.words(unpacker, number, limit)
+        for vector in range(codes.vectors):
+            value = unpacker.number(unpacker.code(words, vector))
+            exponent = self.scheme.exponent(vector)
+            factor: Value = scale
+            if exponent:
+                factor = k.multiply(scale, _repeated(0.5**exponent, codes.lanes))
+            if bias:
+                value = k.fused_multiply_add(value, factor, bias[0])
+            else:
+                value = k.multiply(value, factor)
+            builder.store(value, unpacked, (of_panel, affine(vector), affine(0)))
+
+    def _group(self, number: Affine) -> Affine:
+        """The first unit of the block that a chunk belongs to."""
+        part = number.constant % self.chunks
+        return (number - part) * self.codes.lanes
+
+    def _transpose(
+        self,
+        builder: NestBuilder,
+        unpacked: Buffer,
+        target: Buffer,
+        place: tuple[Affine, Affine],
+        inside: Sequence[Extent],
+    ) -> None:
+        """Moves numbers from the stack to a panel."""
+        lanes = self.codes.lanes
+        side = min(MAX_REGISTER_TILE, lanes)
+        there = (lanes, affine(self.units) - place[1] * lanes)  # lanes that have a unit
+        whole_lanes = affine(builder.multiple(0, *there, by=side))
+        whole_columns = affine(builder.multiple(0, *inside, by=side))
+
+        def move(of_lanes: Sequence[Extent], of_columns: Sequence[Extent], side: int) -> None:
+            with (
+                builder.loop(0, self.codes.vectors) as vector,
+                builder.loop(*of_columns, step=side) as column,
+                builder.loop(*of_lanes, step=side) as lane,
+            ):
+                source = (affine(column), affine(vector), affine(lane))
+                into = (*place, affine(vector), affine(lane), affine(column))
+                builder.body.append(CopyBlock(target, into, unpacked, source, (2, 0), side))
+
+        move((0, whole_lanes), (0, whole_columns), side)
+        if self.units % side:
+            move((whole_lanes, *there), (0, whole_columns), 1)
+        if self.columns % side:
+            move((0, *there), (whole_columns, *inside), 1)
+
+
+def _repeated(value: float, lanes: int) -> Value:
+    number = Constant(float32, value)
+    return number if lanes == 1 else Repeated(float32, number, lanes)
