@@ -257,6 +257,10 @@ def test_errors_name_the_leaf_and_both_sides() -> None:
         mx.scan(lambda c, x: (c + 0.5, x), mx.array(1), XS)
     with pytest.raises(ValueError, match="keep its structure"):
         mx.scan(lambda c, x: ((c, c), x), W, XS)
+    with pytest.raises(ValueError, match=r"the carry\['h'\]\[1\] is array before and None after"):
+        mx.scan(lambda c, x: ({"h": [c["h"][0], None]}, x), {"h": [W, W]}, XS)
+    with pytest.raises(ValueError, match=r"the carry is \{'h': array\} before and \{'g': array\}"):
+        mx.scan(lambda c, x: ({"g": c["h"]}, x), {"h": W}, XS)
     with pytest.raises(ValueError, match="return the carry and y"):
         mx.scan(lambda c, x: c, W, XS)
     with pytest.raises(ValueError, match=r"xs\[1\] of shape \(3\) has 3 slices"):
@@ -280,6 +284,74 @@ def test_storing_traced_arrays_elsewhere_is_refused_by_name() -> None:
 
     with pytest.raises(ValueError, match=r"stores arrays in seen\['last'\]"):
         mx.scan(step, mx.array(0.0), mx.arange(3.0))
+
+
+class Holder:
+    """An object that bodies store to."""
+
+    def __init__(self) -> None:
+        self.kept = mx.array(7.0)
+        self.calls = 0
+        self.list = [mx.array(1.0)]
+
+
+@pytest.mark.parametrize("what", ["computed", "bare carry", "slice", "what is returned"])
+@pytest.mark.parametrize("where", ["object", "list", "dict", "variable", "in place", "in a tree"])
+def test_what_refused_bodies_stored_to_is_put_back(what: str, where: str) -> None:
+    holder, seen, variable = Holder(), {"last": mx.array(5.0), "n": 0}, mx.array(3.0)
+
+    def store(x: mx.array) -> None:
+        nonlocal variable
+        if where == "object":
+            holder.kept = x
+        elif where == "list":
+            holder.list.append(x)
+        elif where == "dict":
+            seen["last"] = seen["new"] = x
+        elif where == "variable":
+            variable = x
+        elif where == "in place":
+            variable[...] = x
+        else:
+            seen["new"] = {"a": [1, x]}
+
+    def step(c: mx.array, x: mx.array) -> Any:
+        new = c + x
+        holder.calls += 1
+        seen["n"] = 1
+        store({"computed": c * x, "bare carry": c, "slice": x, "what is returned": new}[what])
+        return new, None
+
+    with pytest.raises(ValueError, match="stores arrays in"):
+        mx.scan(step, mx.array(0.0), mx.arange(3.0))
+    assert holder.calls == 1
+    assert seen.keys() == {"last", "n"}
+    assert (seen["n"], len(holder.list)) == (1, 1)
+    values = [holder.kept, *holder.list, seen["last"], variable]
+    assert [x.item() for x in values] == [7.0, 1.0, 5.0, 3.0]  # type: ignore[union-attr]
+
+
+def test_what_a_body_that_raises_stored_to_is_put_back() -> None:
+    holder = Holder()
+
+    def step(c: mx.array, x: mx.array) -> Any:
+        holder.kept = c + x
+        raise RuntimeError("the user's")
+
+    with pytest.raises(RuntimeError, match="the user's"):
+        mx.scan(step, mx.array(0.0), mx.arange(3.0))
+    assert holder.kept.item() == 7.0
+
+
+def test_bodies_may_keep_what_has_values() -> None:
+    kept: dict[str, Any] = {}
+
+    def step(c: mx.array, x: mx.array) -> Any:
+        kept.setdefault("mask", mx.array([1.0, 0.0]))
+        return c + x * kept["mask"][0], None
+
+    assert mx.scan(step, mx.array(0.0), mx.arange(3.0))[0].item() == 3.0
+    assert kept["mask"].tolist() == [1.0, 0.0]
 
 
 def test_captured_scalars_share_machine_code() -> None:

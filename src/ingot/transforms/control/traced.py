@@ -23,6 +23,7 @@ from ingot.graph.reporting.source import SourceRecorder
 from ingot.graph.shape import shape_text
 from ingot.graph.state import Follower, State, followed_states
 from ingot.ops.elementwise.casting import astype
+from ingot.transforms.control.stored import Outside
 
 __all__ = [
     "States",
@@ -118,15 +119,34 @@ def _paths(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
 def check_same(what: str, expected: Tree, found: Tree, name: str) -> None:
     """ValueError unless two trees have their arrays in the same places."""
     if expected.skeleton != found.skeleton:
+        path, before, after = _difference(_shown(expected), _shown(found), what)
         raise ValueError(
-            f"[{name}] {what} must keep its structure, but {structure_text(expected)} became "
-            f"{structure_text(found)}."
+            f"[{name}] {what} must keep its structure, but {path} is {before!r} before and "
+            f"{after!r} after."
         )
+
+
+def _difference(before: Any, after: Any, path: str) -> tuple[str, Any, Any]:
+    """The innermost parts of two trees in which they differ, and what leads there."""
+    children: list[tuple[Any, str]] = []
+    if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
+        children = [(key, f"{path}[{key!r}]") for key in before]
+    elif isinstance(before, (list, tuple)) and type(before) is type(after):
+        same = len(before) == len(after)
+        children = [(n, f"{path}[{n}]") for n in range(len(before))] if same else []
+    for key, inner in children:
+        if repr(before[key]) != repr(after[key]):
+            return _difference(before[key], after[key], inner)
+    return path, before, after
+
+
+def _shown(tree: Tree) -> Any:
+    return tree.filled([_ARRAY] * sum(tree.is_array))
 
 
 def structure_text(tree: Tree) -> str:
     """A tree as errors show it, with the word array for each array."""
-    return repr(tree.filled([_ARRAY] * sum(tree.is_array)))
+    return repr(_shown(tree))
 
 
 class _Mark:
@@ -210,32 +230,45 @@ def run(
 ) -> Any:
     """What a function returns for arguments that hold placeholders; its nodes have `recorder`."""
     recorder = recorder or SourceRecorder()
+    outside = Outside(function)
+    given = {x._node for x in leaves(list(arguments)) if isinstance(x, array)}
+
+    def is_traced(node: Node) -> bool:
+        return node in given or (node.trace is recorder and node.tracer)
+
     before = _native.set_source_recorder(recorder)
     try:
-        with _native.tracing, followed_states(states) as outside:
-            states.outside = outside
+        with _native.tracing, followed_states(states) as follower:
+            states.outside = follower
             result = function(*arguments)
+    except BaseException:
+        outside.put_back(is_traced)
+        raise
     finally:
         _native.set_source_recorder(before)
-    if sys.getrefcount(recorder) > 3:
-        _refuse_escapes(name, function, recorder, result, arguments)
+    own = {id(x) for x in leaves([result, list(arguments)])}
+    if sys.getrefcount(recorder) > 3 or outside.holds(is_traced):
+        _refuse_escapes(name, function, own, is_traced, outside)
     return result
 
 
 def _refuse_escapes(
     name: str,
     function: Callable[..., Any],
-    recorder: SourceRecorder,
-    result: Any,
-    arguments: Sequence[Any],
+    own: set[int],
+    is_traced: Callable[[Node], bool],
+    outside: Outside,
 ) -> None:
-    """ValueError if objects that the function reaches hold traced arrays."""
-    own = {id(x) for x in leaves([result, list(arguments)])}
+    """ValueError if objects that the function reaches hold traced arrays; they get back what they
+    held.
+    """
+    is_stored = outside.holds(is_traced)
     places = [
         place.path
         for place, x in reachable(function, {})
-        if x._node.trace is recorder and x._node.tracer and id(x) not in own
+        if is_traced(x._node) and (is_stored or id(x) not in own)
     ]
+    outside.put_back(is_traced)
     if places:
         raise ValueError(
             f"[{name}] the function stores arrays in {listed(places)}, which have no values outside"

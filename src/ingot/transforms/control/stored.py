@@ -1,0 +1,123 @@
+"""What a function that is traced changes outside of itself: noticed, refused and put back.
+
+A body runs once, on placeholders. What it stores of them in objects, containers and variables
+outside would stay there without values. Before the call a shallow copy is kept of every container
+that the function reaches through its variables; afterwards they are compared, and where traced
+arrays were stored the containers get back what they held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import CellType, FunctionType, MethodType
+from typing import Any
+
+from ingot._native import Node, array, leaves
+
+__all__ = ["Outside"]
+
+MAX_CONTAINERS = 20_000  # that are watched; a loop over more of them is not worth the time
+
+IsTraced = Callable[[Node], bool]
+
+
+class Outside:
+    """The containers, variables and arrays that a function can change, as they were."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._containers: list[tuple[Any, Any]] = []  # dicts and lists with copies of them
+        self._cells: list[tuple[CellType, Any]] = []
+        self._arrays: list[tuple[array, Node]] = []
+        self._seen: set[int] = set()
+        waiting = [function]
+        while waiting and len(self._seen) < MAX_CONTAINERS:
+            waiting.extend(self._noted(waiting.pop()))
+
+    def _noted(self, item: Any) -> Iterator[Any]:
+        """Keeps what an object is now, and gives what it holds."""
+        if isinstance(item, array):
+            self._arrays.append((item, item._node))
+            return
+        if item is None or isinstance(item, (int, float, str, bytes)) or id(item) in self._seen:
+            return
+        self._seen.add(id(item))
+        if isinstance(item, (dict, list)):
+            copy: Any = dict(item) if isinstance(item, dict) else list(item)
+            self._containers.append((item, copy))
+            yield from copy.values() if isinstance(copy, dict) else copy
+        if isinstance(item, tuple):
+            yield from item
+        elif isinstance(item, FunctionType):
+            yield from self._of_function(item)
+        elif isinstance(item, MethodType):
+            yield from (item.__self__, item.__func__)
+        elif isinstance(item, partial):
+            yield from (item.func, item.args, item.keywords)
+        elif not isinstance(item, type) and isinstance(getattr(item, "__dict__", None), dict):
+            yield item.__dict__
+
+    def _of_function(self, function: FunctionType) -> Iterator[Any]:
+        for cell in function.__closure__ or ():
+            try:
+                self._cells.append((cell, cell.cell_contents))
+            except ValueError:
+                continue  # a variable without a value
+            yield cell.cell_contents
+        for name in function.__code__.co_names:
+            found = function.__globals__.get(name)
+            if isinstance(found, (array, dict, list)) or hasattr(found, "parameters"):
+                yield found
+
+    def holds(self, is_traced: IsTraced) -> bool:
+        """Whether traced arrays are now where something else was."""
+        return (
+            any(is_traced(x._node) for x, node in self._arrays if x._node is not node)
+            or any(
+                now is not before and _holds(now, is_traced)
+                for cell, before in self._cells
+                for now in (cell.cell_contents,)
+            )
+            or any(
+                _holds(value, is_traced)
+                for container, before in self._containers
+                for value in _new_values(container, before)
+            )
+        )
+
+    def put_back(self, is_traced: IsTraced) -> None:
+        """Lets everything that holds traced arrays hold what it held before."""
+        for x, node in self._arrays:
+            if x._node is not node and is_traced(x._node):
+                x._node = node
+        for cell, before in self._cells:
+            if cell.cell_contents is not before and _holds(cell.cell_contents, is_traced):
+                cell.cell_contents = before
+        for container, before in self._containers:
+            if not any(_holds(value, is_traced) for value in _new_values(container, before)):
+                continue
+            if isinstance(container, list):
+                list.__setitem__(container, slice(None), before)
+                continue
+            for key, value in list(container.items()):
+                if key not in before and _holds(value, is_traced):
+                    dict.__delitem__(container, key)
+                elif before.get(key) is not value and _holds(value, is_traced):
+                    dict.__setitem__(container, key, before[key])
+
+
+def _new_values(container: Any, before: Any) -> list[Any]:
+    """What a container holds that it did not hold in the same place."""
+    if isinstance(container, list):
+        kept = len(before)
+        return [
+            value
+            for number, value in enumerate(container)
+            if number >= kept or before[number] is not value
+        ]
+    missing = object()
+    return [value for key, value in container.items() if before.get(key, missing) is not value]
+
+
+def _holds(value: Any, is_traced: IsTraced) -> bool:
+    return any(isinstance(x, array) and is_traced(x._node) for x in leaves(value))
