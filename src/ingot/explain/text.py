@@ -6,8 +6,9 @@ import linecache
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ingot.compiler.forms.tape import Step
+from ingot.compiler.forms.tape import Step, program_lines
 from ingot.compiler.machine.work import Work
+from ingot.compiler.run.program import Program
 from ingot.graph.reporting.source import Source
 
 if TYPE_CHECKING:
@@ -85,17 +86,9 @@ def _remarks(explanation: Explanation) -> list[str]:
 def _program(explanation: Explanation) -> Iterator[str]:
     """What runs, in order, with what it reads and writes, the user's lines, and why it is so."""
     numbers = explanation.stages.schedule.tape.numbers()
-
-    def names(steps: list[Step], work: Work) -> str:
-        nothing = "partial results" if work.uses_scratch else "nothing"
-        return ", ".join(f"%{numbers[s]}" if s in numbers else "a copy" for s in steps) or nothing
-
     for position, work in enumerate(explanation.work):
         reason = explanation.reason(work)
-        yield (
-            f"{position}: {work.kind} {work.name}: reads {names(work.reads, work)}; "
-            f"writes {names(work.writes, work)}; {_bytes_text(work.nbytes)}{_parts(work)}"
-        )
+        yield f"{position}: {_work_text(work, numbers)}"
         if work.kind == "host":
             yield f"     on the host: {reason}"
         sources = source_lines(work.steps)
@@ -103,6 +96,30 @@ def _program(explanation: Explanation) -> Iterator[str]:
             yield f"     {source.short}  {_line_text(source)}".rstrip()
         if len(sources) > MAX_LINES:
             yield f"     and {len(sources) - MAX_LINES} more lines"
+        yield from program_lines(work.steps[0].op, _body)
+
+
+def _work_text(work: Work, numbers: dict[Step, int]) -> str:
+    """What an entry of a program reads and writes."""
+
+    def names(steps: list[Step]) -> str:
+        nothing = "partial results" if work.uses_scratch else "nothing"
+        return ", ".join(f"%{numbers[s]}" if s in numbers else "a copy" for s in steps) or nothing
+
+    return (
+        f"{work.kind} {work.name}: reads {names(work.reads)}; "
+        f"writes {names(work.writes)}; {_bytes_text(work.nbytes)}{_parts(work)}"
+    )
+
+
+def _body(program: Program) -> str:
+    """What the body of a loop or a branch runs, in order."""
+    numbers = program.schedule.tape.numbers()
+    lines: list[str] = []
+    for position, work in enumerate(program.executable.work):
+        lines.append(f"{position}: {_work_text(work, numbers)}")
+        lines += program_lines(work.steps[0].op, _body)
+    return "\n".join(lines) or "nothing"
 
 
 def _parts(work: Work) -> str:

@@ -133,6 +133,10 @@ class Op:
     # (inputs, check) -> results: for ops that run others; `check` is called for each of these
     step_by_step: ClassVar[Callable[..., Any] | None] = None
 
+    def programs(self) -> tuple[tuple[str, Any], ...]:
+        """The programs that the op runs, such as the body of a loop, and what each is."""
+        return ()
+
     only_calls: ClassVar[bool] = False  # for profiles: its work is counted where it is done
 
     @property

@@ -14,7 +14,7 @@ from ingot.compiler.forms.nest.data import Nest
 from ingot.compiler.forms.nest.text import nest_text
 from ingot.compiler.forms.nest.verify import verify
 from ingot.compiler.forms.schedule import Schedule
-from ingot.compiler.forms.tape import Step
+from ingot.compiler.forms.tape import Step, program_lines
 from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = [
@@ -207,6 +207,7 @@ class Nests:
                 kernels += 1
             elif each.steps[0] in numbers:
                 yield f"{each.kind} {tape.line(each.steps[0], numbers)}"
+                yield from program_lines(each.steps[0].op, lambda made: made.form("lower").text())
 
     def verify(self) -> None:
         """AssertionError or NestError unless nests are right, values are inside their blocks, and

@@ -21,7 +21,7 @@ from ingot.compiler.forms.nests import (
     step_namer,
 )
 from ingot.compiler.forms.size import Number
-from ingot.compiler.forms.tape import Step
+from ingot.compiler.forms.tape import Step, program_lines
 from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = ["Address", "Plan", "operands_of"]
@@ -100,6 +100,8 @@ class Plan:
             writes = ", ".join(at(block) for block in dict.fromkeys(each.writes))
             arrow = f" -> {writes}" if writes else ""
             yield f"{number}: {each.kind} {reads}{arrow}".replace("  ", " ")
+            if isinstance(each, CallHost):
+                yield from program_lines(each.steps[0].op, lambda made: made.form("plan").text())
         outputs = [name(step) for step in self.nests.schedule.tape.outputs]
         yield f"return {', '.join(map(str, outputs))}"
 

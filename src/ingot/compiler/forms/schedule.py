@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from ingot.compiler.forms.tape import Step, Tape
+from ingot.compiler.forms.tape import Step, Tape, program_lines
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.roles import Gather, Reduce, View
 
@@ -64,7 +64,9 @@ class Schedule:
                 )
                 lines += ["    " + self.tape.line(step, numbers) for step in group.steps]
             else:
-                lines.append(f"{group.kind} {self.tape.line(group.steps[0], numbers)}")
+                step = group.steps[0]
+                lines.append(f"{group.kind} {self.tape.line(step, numbers)}")
+                lines += program_lines(step.op, lambda program: program.schedule.text())
         lines.append("return " + ", ".join(f"%{numbers[step]}" for step in self.tape.outputs))
         return "\n".join(lines)
 

@@ -6,7 +6,7 @@ printed. Every stage takes a tape and makes a new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, fields, is_dataclass
 from functools import cache
 from typing import Any
@@ -26,8 +26,11 @@ __all__ = [
     "only_carries_rules",
     "parameters",
     "passed_input",
+    "program_lines",
     "tape_of",
 ]
+
+_INDENT = "    "
 
 
 class Step:
@@ -146,7 +149,10 @@ class Tape:
     def text(self) -> str:
         """One line for each step."""
         numbers = self.numbers()
-        lines = [self.line(step, numbers) for step in self.steps]
+        lines = []
+        for step in self.steps:
+            lines.append(self.line(step, numbers))
+            lines += program_lines(step.op, lambda program: program.traced.text())
         lines.append("return " + ", ".join(f"%{numbers[step]}" for step in self.outputs))
         return "\n".join(lines)
 
@@ -161,6 +167,15 @@ class Tape:
         else:
             what = _op_text(step.op, [f"%{numbers[source]}" for source in step.inputs])
         return f"%{numbers[step]} = {what} : {_type_text(step)}"
+
+
+def program_lines(op: Op | None, text: Callable[[Any], str]) -> list[str]:
+    """The programs that an op runs as `text` has them, indented below the line of the op."""
+    lines: list[str] = []
+    for title, program in () if op is None else op.programs():
+        lines.append(f"{_INDENT}{title}:")
+        lines += [_INDENT + _INDENT + line for line in text(program).splitlines()]
+    return lines
 
 
 def _type_text(step: Step) -> str:

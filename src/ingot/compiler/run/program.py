@@ -109,6 +109,10 @@ class Program:
                     self.native = self._contiguous.executable.native
         return self._contiguous
 
+    def form(self, name: str) -> Any:
+        """What a pass that waits for an evaluation made for contiguous inputs."""
+        return self.contiguous.forms[name]
+
     @property
     def executable(self) -> Executable:
         """The machine code for contiguous inputs; made when it is first needed."""

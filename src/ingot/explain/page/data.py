@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ingot import __version__
 from ingot.compiler.forms.schedule import Group
-from ingot.compiler.forms.tape import Step, Tape, parameters
+from ingot.compiler.forms.tape import Step, Tape, parameters, program_lines
 from ingot.compiler.lower.domain import immediate_value, is_immediate
 from ingot.compiler.machine.jit import assembly, machine_description
+from ingot.compiler.machine.work import Work
 from ingot.compiler.pipeline import Stages
 from ingot.explain.page.layout import layered
 from ingot.explain.text import source_lines
@@ -73,13 +74,21 @@ def kernel_texts(explanation: Explanation) -> list[dict[str, str]]:
     texts: list[dict[str, str]] = []
     for work in explanation.work:
         if work.code is None:
-            texts.append({})
+            texts.append(_body_texts(work))
             continue
         code = work.code.text
         if code not in made:
             made[code] = assembly(code)
         texts.append({"loops": explanation.loops(work), "llvm": code, "assembly": made[code]})
     return texts
+
+
+def _body_texts(work: Work) -> dict[str, str]:
+    """The loops and the LLVM code of the programs that a host step runs; empty if it runs none."""
+    op = work.steps[0].op
+    loops = program_lines(op, lambda program: program.form("lower").text())
+    code = program_lines(op, lambda program: program.form("generate").text())
+    return {"loops": "\n".join(loops), "llvm": "\n".join(code)} if loops else {}
 
 
 # Graphs of tapes
@@ -284,7 +293,8 @@ def _work(explanation: Explanation, group_of: dict[Step, int]) -> list[dict[str,
     seconds = explanation.seconds_by_work
     found = []
     for position, work in enumerate(explanation.work):
-        code = work.code
+        code, op = work.code, work.steps[0].op
+        programs = () if op is None else op.programs()
         found.append(
             {
                 "kind": work.kind,
@@ -293,6 +303,7 @@ def _work(explanation: Explanation, group_of: dict[Step, int]) -> list[dict[str,
                 "flops": work.flops,
                 "seconds": None if seconds is None else seconds[position],
                 "reason": explanation.reason(work),
+                "programs": [title for title, _ in programs],
                 "reads": [_name(step, numbers) for step in work.reads],
                 "writes": [_name(step, numbers) for step in work.writes],
                 "parts": 0 if code is None else code.parts,

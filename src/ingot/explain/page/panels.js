@@ -163,6 +163,7 @@ function workDetails(data, index, tab, choose) {
   const work = data.work[index];
   const names = [["Source"]];
   if (work.kind === "kernel") names.push(["Loops"], ["LLVM"], ["Assembly"]);
+  else if (work.programs.length) names.push(["Loops"], ["LLVM"]);
   const body = make("div", { id: "code" });
   const chosen = Math.min(tab, names.length - 1);
   if (chosen === 0) body.append(snippets(work));
@@ -174,6 +175,7 @@ function workDetails(data, index, tab, choose) {
   const nothing = work.scratch ? "partial results" : "nothing";
   const facts = [["reads", work.reads.join(", ") || nothing], ["writes", work.writes.join(", ") || nothing]];
   if (work.reason) facts.push([work.kind === "BLAS" ? "by BLAS" : "on the host", work.reason]);
+  if (work.programs.length) facts.push(["runs", work.programs.join("; ")]);
   if (work.kind === "kernel") {
     facts.push(["threads", work.parts > work.grain ? `${plural(work.parts, "part")}, ${work.grain} or more a thread` : "one: more would cost more than they bring"]);
   }

@@ -25,7 +25,7 @@ from ingot.transforms.control.body import (
     like,
     spec_of,
 )
-from ingot.transforms.control.programs import run_body
+from ingot.transforms.control.programs import program_of, run_body
 from ingot.transforms.control.rewrites import tangent_body, vectorised
 from ingot.transforms.control.traced import States, Tree, flat, names_of, run, structure_text
 from ingot.transforms.tracing import check_callable, follow
@@ -47,6 +47,12 @@ class Branch(Host):
     @property
     def title(self) -> str:
         return f"switch of {len(self.bodies)} branches"
+
+    def programs(self) -> tuple[tuple[str, Any], ...]:
+        return tuple(
+            (f"branch {number}, {body.name}", program_of(body))
+            for number, body in enumerate(self.bodies)
+        )
 
     def infer(self, index: array, *inputs: array) -> tuple[Spec, ...]:
         return self.bodies[0].outputs

@@ -28,7 +28,12 @@ if TYPE_CHECKING:
     from ingot.transforms.control.scan_op import ScanLoop
     from ingot.transforms.control.while_loop import While
 
-__all__ = ["run_body", "run_scan", "run_while"]
+__all__ = ["program_of", "run_body", "run_scan", "run_while"]
+
+
+def program_of(body: Body) -> Program:
+    """The program that runs a body."""
+    return _program(body, numerics_key())
 
 
 def run_body(body: Body, inputs: Sequence[np.ndarray]) -> Any:

@@ -19,7 +19,7 @@ from ingot.transforms.control.body import (
     spec_of,
     zeros_of,
 )
-from ingot.transforms.control.programs import run_scan
+from ingot.transforms.control.programs import program_of, run_scan
 from ingot.transforms.control.pullback import Pullback
 from ingot.transforms.control.rewrites import tangent_body, vectorised
 from ingot.transforms.vmap import repeated
@@ -48,6 +48,9 @@ class ScanLoop(Host):
     @property
     def title(self) -> str:
         return f"scan of {self.body.name}, {self.length} steps"
+
+    def programs(self) -> tuple[tuple[str, Any], ...]:
+        return ((f"in each of {self.length:,} iterations", program_of(self.body)),)
 
     def split(self, inputs: Any) -> tuple[Any, Any, Any]:
         """The carries, the slices and the others of what belongs to inputs."""

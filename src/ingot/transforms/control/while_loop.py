@@ -28,7 +28,7 @@ from ingot.transforms.control.body import (
     zeros_of,
 )
 from ingot.transforms.control.branch import branched
-from ingot.transforms.control.programs import run_while
+from ingot.transforms.control.programs import program_of, run_while
 from ingot.transforms.control.rewrites import tangent_body, vectorised
 from ingot.transforms.control.scan_op import ScanLoop
 from ingot.transforms.control.traced import (
@@ -66,6 +66,13 @@ class While(Host):
     @property
     def title(self) -> str:
         return f"while loop of {self.body.name}"
+
+    def programs(self) -> tuple[tuple[str, Any], ...]:
+        most = "" if self.max_steps is None else f", at most {self.max_steps:,}"
+        return (
+            ("whether to begin", program_of(self.condition)),
+            (f"in each iteration{most}", program_of(self.step)),
+        )
 
     @cached_property
     def step(self) -> Body:
