@@ -7,6 +7,7 @@ import time
 
 from tests.fuzz.check import Difference, Statistics, check
 from tests.fuzz.grow import grow
+from tests.fuzz.loops import LoopStatistics, check_loop, grow_loop
 from tests.fuzz.stories import KINDS, tell_story
 from tests.fuzz.tell import check_story
 
@@ -22,7 +23,10 @@ def main() -> int:
     parser.add_argument("--show", type=int, help="print the program of a seed and leave")
     parser.add_argument("--story", type=int, help="print the story of a seed and leave")
     parser.add_argument(
-        "--kinds", nargs="*", choices=["programs", *KINDS], help="what to check; all by default"
+        "--kinds",
+        nargs="*",
+        choices=["programs", "loops", *KINDS],
+        help="what to check; all by default",
     )
     options = parser.parse_args()
     if options.show is not None:
@@ -32,8 +36,8 @@ def main() -> int:
         kind = options.kinds[0] if options.kinds else None
         print(tell_story(options.story, kind).source())
         return 0
-    kinds = options.kinds or ["programs", *KINDS]
-    statistics, failures = Statistics(), 0
+    kinds = options.kinds or ["programs", "loops", *KINDS]
+    statistics, loops, failures = Statistics(), LoopStatistics(), 0
     end = time.monotonic() + options.seconds
     for seed in range(options.seed, options.seed + options.programs):
         if time.monotonic() > end:
@@ -43,12 +47,14 @@ def main() -> int:
                 if kind == "programs":
                     number = seed - options.seed
                     check(grow(seed), statistics, with_mlx_compile=number % options.every == 0)
+                elif kind == "loops":
+                    check_loop(grow_loop(seed), loops)
                 else:
                     check_story(tell_story(seed, kind), statistics)
             except Difference as difference:
                 failures += 1
                 print(f"seed {seed}, {kind}: {difference}\n", flush=True)
-    print(f"ingot: fuzz: {statistics}; {failures} failures")
+    print(f"ingot: fuzz: {statistics}; {loops}; {failures} failures")
     return 1 if failures else 0
 
 

@@ -331,6 +331,20 @@ def test_what_refused_bodies_stored_to_is_put_back(what: str, where: str) -> Non
     assert [x.item() for x in values] == [7.0, 1.0, 5.0, 3.0]  # type: ignore[union-attr]
 
 
+KEPT = Holder()
+
+
+def test_globals_are_put_back() -> None:
+    def step(c: mx.array, x: mx.array) -> Any:
+        KEPT.list[0] = c
+        KEPT.kept = x
+        return c + x, None
+
+    with pytest.raises(ValueError, match=r"KEPT\.list\[0\]|KEPT\.kept"):
+        mx.scan(step, mx.array(0.0), mx.arange(3.0))
+    assert [KEPT.kept.item(), KEPT.list[0].item()] == [7.0, 1.0]
+
+
 def test_what_a_body_that_raises_stored_to_is_put_back() -> None:
     holder = Holder()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import CellType, FunctionType, MethodType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ingot._native import Node, array, leaves
@@ -54,10 +54,11 @@ class Outside:
             yield from (item.__self__, item.__func__)
         elif isinstance(item, partial):
             yield from (item.func, item.args, item.keywords)
-        elif not isinstance(item, type) and isinstance(getattr(item, "__dict__", None), dict):
+        elif not isinstance(item, (type, ModuleType)) and type(item).__dictoffset__:
             yield item.__dict__
 
     def _of_function(self, function: FunctionType) -> Iterator[Any]:
+        module = function.__module__
         for cell in function.__closure__ or ():
             try:
                 self._cells.append((cell, cell.cell_contents))
@@ -66,7 +67,8 @@ class Outside:
             yield cell.cell_contents
         for name in function.__code__.co_names:
             found = function.__globals__.get(name)
-            if isinstance(found, (array, dict, list)) or hasattr(found, "parameters"):
+            # other globals are functions, modules and the state of libraries
+            if isinstance(found, (array, dict, list)) or type(found).__module__ == module:
                 yield found
 
     def holds(self, is_traced: IsTraced) -> bool:
