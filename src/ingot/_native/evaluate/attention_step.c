@@ -6,14 +6,23 @@
  * number of splits depends on lengths alone, so results do not depend on the number of threads. */
 #include "evaluate/attention_step.h"
 
-#include "search/vectors.h"
+#include "threads/machine.h"
 #include "threads/pool.h"
 #include "tuning.h"
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("fp-contract=fast") /* x * y + z is one instruction where there is one */
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
 
 #define KEY_BLOCK 32 /* rows of keys and values that are converted, and whose scores are kept, at a time */
+#define DOTS 4       /* products of a row that are summed together: enough that additions do not wait for each other */
+#define SUM_VECTORS 4
 
 bool attention_step_is_long(const AttentionStep *step) {
     double products = (double)step->examples * (double)step->heads * (double)step->queries * (double)step->keys;
@@ -52,25 +61,28 @@ INLINE const float *row_of(const AttentionOperand *operand, int element, int64_t
     return room;
 }
 
-INLINE float dot(const float *a, const float *b, int64_t width) {
-    Lanes sum = {0}, x, y;
-    int64_t i = 0;
-    for (; i + LANES <= width; i += LANES) {
-        load(&x, a + i);
-        load(&y, b + i);
-        sum += x * y;
+/* Vectors that all machines have, for sums across lanes. */
+typedef float Four __attribute__((vector_size(16)));
+
+/* The sum of a multiple of four numbers, four lanes at a time. */
+INLINE float total_of(const float *parts, const int count) {
+    Four sum, more;
+    memcpy(&sum, parts, sizeof sum);
+#pragma GCC unroll 8
+    for (int i = 4; i < count; i += 4) {
+        memcpy(&more, parts + i, sizeof more);
+        sum += more;
     }
-    float result = total(&sum);
-    for (; i < width; i++)
-        result += a[i] * b[i];
-    return result;
+    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
-/* exp of numbers that are not above 0, to about one unit in the last place; below -87 it is 0. */
-INLINE void exponentials(float *values, int count) {
+/* exp of numbers that are not above 0, to about one unit in the last place; below -87 it is 0. Without conditions that a
+ * compiler would have to keep, so that it takes a vector at a time. */
+INLINE void exponentials(float *values, const int count) {
+    const float rounder = 0x1.8p23f; /* a number of this size has no fraction, and the integer in its lowest bits */
     for (int i = 0; i < count; i++) {
         float x = values[i], clamped = x < -87.0f ? -87.0f : x;
-        float whole = __builtin_floorf(clamped * 1.44269504f + 0.5f);
+        float shifted = clamped * 1.44269504f + rounder, whole = shifted - rounder;
         float rest = (clamped - whole * 0.693359375f) + whole * 2.12194440e-4f;
         float power = 1.0f / 5040.0f;
         power = power * rest + 1.0f / 720.0f;
@@ -80,7 +92,9 @@ INLINE void exponentials(float *values, int count) {
         power = power * rest + 0.5f;
         power = power * rest + 1.0f;
         power = power * rest + 1.0f;
-        int32_t bits = ((whole >= -126.0f ? (int32_t)whole : 0) + 127) << 23; /* NaN is in `power` */
+        uint32_t bits;
+        memcpy(&bits, &shifted, sizeof bits);
+        bits = (bits - 0x4b400000u + 127u) << 23; /* of a NaN it is any number, and the product is NaN */
         float scale;
         memcpy(&scale, &bits, sizeof scale);
         values[i] = x < -87.0f ? 0.0f : power * scale;
@@ -110,31 +124,16 @@ INLINE void apply_mask(const AttentionStep *step, float *scores, int64_t example
     }
 }
 
-/* Adds a block of keys to what one query has so far: its maximum, its total, and its sums of values. */
-INLINE void add_block(float *state, float *scores, const float *const *values, int count, int64_t width) {
-    float largest = state[0];
-    for (int i = 0; i < count; i++)
-        largest = scores[i] > largest ? scores[i] : largest;
-    float origin = largest == -INFINITY ? 0.0f : largest; /* all hidden so far: nothing to scale by */
-    for (int i = 0; i < count; i++)
-        scores[i] -= origin;
-    exponentials(scores, count);
-    float shrink = state[0] - origin;
-    exponentials(&shrink, 1);
-    float *sums = state + 2, added = 0;
-    if (shrink != 1.0f) {
-        for (int64_t e = 0; e < width; e++)
-            sums[e] *= shrink;
+/* The largest of a block of scores. NaN is not: it is found in the sum. */
+INLINE float largest_of(const float *scores) {
+    float tops[KEY_BLOCK / 2];
+    for (int i = 0; i < KEY_BLOCK / 2; i++)
+        tops[i] = scores[i] > scores[i + KEY_BLOCK / 2] ? scores[i] : scores[i + KEY_BLOCK / 2];
+    for (int half = KEY_BLOCK / 4; half > 0; half /= 2) {
+        for (int i = 0; i < half; i++)
+            tops[i] = tops[i] > tops[i + half] ? tops[i] : tops[i + half];
     }
-    for (int i = 0; i < count; i++) {
-        const float *row = values[i];
-        float share = scores[i];
-        added += share;
-        for (int64_t e = 0; e < width; e++)
-            sums[e] += share * row[e];
-    }
-    state[0] = largest;
-    state[1] = state[1] * shrink + added;
+    return tops[0];
 }
 
 static int64_t state_index(const AttentionStep *step, int64_t split, int64_t example, int64_t head, int64_t query) {
@@ -142,36 +141,38 @@ static int64_t state_index(const AttentionStep *step, int64_t split, int64_t exa
     return row * (step->value_width + 2);
 }
 
-/* All queries that share a head of keys, on the keys of one split. */
-FOR_EACH_MACHINE static void attend_split(const AttentionStep *step, int64_t example, int64_t key_head, int64_t split,
-                                          float *room) {
-    int64_t width = step->width, value_width = step->value_width, sharing = step->heads / step->key_heads;
-    int64_t begin = split * ATTENTION_SPLIT, end = begin + ATTENTION_SPLIT < step->keys ? begin + ATTENTION_SPLIT : step->keys;
-    float *key_room = room + width, *value_room = key_room + KEY_BLOCK * width;
-    for (int64_t row = 0; row < sharing * step->queries; row++) {
-        float *state =
-            step->partial + state_index(step, split, example, key_head * sharing + row / step->queries, row % step->queries);
-        memset(state, 0, sizeof *state * (size_t)(value_width + 2));
-        state[0] = -INFINITY;
+#if defined(__x86_64__) && defined(__GNUC__)
+#define SEVERAL_MACHINES 1
+
+#define MACHINE avx512
+#define TARGET __attribute__((target("avx512f")))
+#define LANES 16
+#include "evaluate/attention_loop.h"
+
+#define MACHINE avx2
+#define TARGET __attribute__((target("avx2,fma")))
+#define LANES 8
+#include "evaluate/attention_loop.h"
+#endif
+
+#define MACHINE any
+#define TARGET
+#define LANES 4
+#include "evaluate/attention_loop.h"
+
+static void attend_split(const AttentionStep *step, int64_t example, int64_t key_head, int64_t split, float *room) {
+#ifdef SEVERAL_MACHINES
+    int vectors = ingot_machine_vectors();
+    if (vectors == INGOT_AVX512) {
+        attend_split_avx512(step, example, key_head, split, room);
+        return;
     }
-    for (int64_t first = begin; first < end; first += KEY_BLOCK) {
-        int count = (int)(end - first < KEY_BLOCK ? end - first : KEY_BLOCK);
-        const float *keys[KEY_BLOCK], *values[KEY_BLOCK];
-        for (int i = 0; i < count; i++) {
-            keys[i] = row_of(&step->k, step->element, example, key_head, first + i, width, key_room + i * width);
-            values[i] =
-                row_of(&step->v, step->element, example, key_head, first + i, value_width, value_room + i * value_width);
-        }
-        for (int64_t row = 0; row < sharing * step->queries; row++) {
-            int64_t head = key_head * sharing + row / step->queries, query = row % step->queries;
-            const float *q = row_of(&step->q, step->element, example, head, query, width, room);
-            float scores[KEY_BLOCK];
-            for (int i = 0; i < count; i++)
-                scores[i] = dot(q, keys[i], width) * step->scale;
-            apply_mask(step, scores, example, head, query, first, count);
-            add_block(step->partial + state_index(step, split, example, head, query), scores, values, count, value_width);
-        }
+    if (vectors == INGOT_AVX2) {
+        attend_split_avx2(step, example, key_head, split, room);
+        return;
     }
+#endif
+    attend_split_any(step, example, key_head, split, room);
 }
 
 /* Floats that a thread needs to convert rows of half precision. */
