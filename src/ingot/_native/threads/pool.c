@@ -15,6 +15,7 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -174,11 +175,22 @@ static void join_loop(int thread) {
     }
 }
 
+/* A thread that wakes up may take the core of the one that woke it. With a core to spare it is given that one; with none, a
+ * short loop takes ten times as long, because the caller has to wait for the core that it just worked on. Batch threads are
+ * scheduled like others but take nobody's core when they wake up. */
+static void leave_callers_their_cores(void) {
+#ifdef SCHED_BATCH
+    struct sched_param no_priority = {0};
+    pthread_setschedparam(pthread_self(), SCHED_BATCH, &no_priority); /* where it is refused, nothing is lost but time */
+#endif
+}
+
 static void *worker_main(void *argument) {
     Worker *self = argument;
     int thread = (int)(self - workers);
     unsigned seen = 0;
     inside_loop = true; /* whatever a worker runs is inside a loop */
+    leave_callers_their_cores();
     while (!atomic_load(&stopping)) {
         if (!spin(&self->calls, differs, seen)) {
             /* In this order: the caller adds to `calls` before it asks whether this thread sleeps. */
