@@ -51,5 +51,12 @@ def test_no_internal_names_leak() -> None:
 def test_heavy_libraries_are_not_imported() -> None:
     code = "import sys, ingot.core; print(*sys.modules)"
     loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
-    for heavy in ("scipy", "llvmlite", "opt_einsum", "threadpoolctl", "rich"):
+    for heavy in (
+        "scipy",
+        "llvmlite",
+        "opt_einsum",
+        "threadpoolctl",
+        "rich",
+        "ingot.compiler.llvm",
+    ):
         assert heavy not in loaded

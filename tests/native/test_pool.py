@@ -283,3 +283,39 @@ def test_the_address_can_be_called_from_generated_code() -> None:
     assert seen[0][0] == 0
     assert seen[-1][1] == 100
     assert len(seen) == 8
+
+
+CORES_OF_WORKERS = """
+import os
+from ingot import _native
+from ingot.runtime import threads
+
+def of_workers(cores):
+    before = set(os.listdir("/proc/self/task"))
+    os.sched_setaffinity(0, cores)
+    threads.set_num_threads(threads.get_num_threads() + 1)
+    _native.parallel_for_probe(100, 1, False)  # makes a worker
+    new = set(os.listdir("/proc/self/task")) - before
+    return [os.sched_getaffinity(int(thread)) for thread in new]
+
+threads.set_num_threads(1)
+cores = sorted(os.sched_getaffinity(0))[:2]
+print(of_workers({cores[0]}) == [{cores[0]}])  # rather there than where it may not be
+shared = of_workers(set(cores))
+print({len(each) for each in shared} >= {1})  # BLAS may have made a thread, too
+child = os.fork()  # whose workers are new ones
+if child == 0:
+    _native.parallel_for_probe(100, 1, False)
+    found = [os.sched_getaffinity(int(each)) for each in os.listdir("/proc/self/task")]
+    os._exit(0 if sum(len(each) == 1 for each in found) >= 2 else 1)
+print(os.waitpid(child, 0)[1] == 0)
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="needs two cores whose threads can be told apart",
+)
+def test_workers_leave_the_core_of_the_caller_alone_and_stay_on_its_others() -> None:
+    """A worker that wakes up on the caller's core would run before it."""
+    assert run(CORES_OF_WORKERS).stdout.split() == ["True", "True", "True"]

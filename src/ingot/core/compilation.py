@@ -23,7 +23,8 @@ __all__ = ["compile", "eager_fusion_info", "set_deterministic", "set_eager_fusio
 @cache
 def _function() -> Any:
     found = importlib.import_module("ingot.compiler.call.function")
-    complete("ingot.compiler")  # compiling needs them at the first call
+    complete("ingot.compiler")  # compiling needs these at the first call
+    complete("ingot.graph")
     return found
 
 

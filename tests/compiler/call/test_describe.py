@@ -23,7 +23,8 @@ def input_names(*args: Any, **options: Any) -> list[str]:
 
 
 def described(*args: Any) -> Any:
-    return describe(call_of(function, *args), {})
+    call = call_of(function, *args)
+    return describe(call, contents_of(call), {})
 
 
 def test_names_of_inputs() -> None:
@@ -42,7 +43,7 @@ def test_names_of_inputs() -> None:
 
 def test_descriptions() -> None:
     call = call_of(function, A, [1, "text", {}], outputs=[B, 3])
-    found = describe(call, {"the mode": "enabled"})
+    found = describe(call, contents_of(call), {"the mode": "enabled"})
     assert found == {
         "argument `x`": ArrayLeaf("float32", (2, 3)),
         "argument `y`[0]": "1",

@@ -59,7 +59,8 @@ static _Alignas(CACHE_LINE) atomic_uint door;
 static _Alignas(CACHE_LINE) atomic_bool taken; /* a loop is being spread */
 static atomic_int wanted_threads;
 static atomic_bool stopping;
-static int started = 1; /* threads there are, the caller included; changed only by who has `taken` */
+static int started = 1;       /* threads there are, the caller included; changed only by who has `taken` */
+static int callers_core = -1; /* that workers leave alone; changed only by who has `taken` */
 static atomic_long spin_nanoseconds;
 static long wanted_spin;
 static int machine_cpus;
@@ -175,22 +176,11 @@ static void join_loop(int thread) {
     }
 }
 
-/* A thread that wakes up may take the core of the one that woke it. With a core to spare it is given that one; with none, a
- * short loop takes ten times as long, because the caller has to wait for the core that it just worked on. Batch threads are
- * scheduled like others but take nobody's core when they wake up. */
-static void leave_callers_their_cores(void) {
-#ifdef SCHED_BATCH
-    struct sched_param no_priority = {0};
-    pthread_setschedparam(pthread_self(), SCHED_BATCH, &no_priority); /* where it is refused, nothing is lost but time */
-#endif
-}
-
 static void *worker_main(void *argument) {
     Worker *self = argument;
     int thread = (int)(self - workers);
     unsigned seen = 0;
     inside_loop = true; /* whatever a worker runs is inside a loop */
-    leave_callers_their_cores();
     while (!atomic_load(&stopping)) {
         if (!spin(&self->calls, differs, seen)) {
             /* In this order: the caller adds to `calls` before it asks whether this thread sleeps. */
@@ -207,6 +197,28 @@ static void *worker_main(void *argument) {
 }
 
 /* ---- threads ---- */
+
+#ifdef __linux__
+/* Lets workers run on all cores that the caller may use but the one on which it runs. The system likes to start a thread where
+ * the one is that wakes it, and to let it go first. With an idle core nearby it takes that one; with none, the caller of a
+ * short loop would wait for its own core, ten times as long as the loop takes. */
+static void leave_the_core(void) {
+    int core = sched_getcpu();
+    if (core < 0 || core == callers_core)
+        return;
+    cpu_set_t cores;
+    if (core >= CPU_SETSIZE || sched_getaffinity(0, sizeof cores, &cores) != 0)
+        return; /* a machine with more cores than the set has room for */
+    if (CPU_COUNT(&cores) > 1)
+        CPU_CLR(core, &cores);
+    for (int i = 1; i < started; i++)
+        pthread_setaffinity_np(workers[i].thread, sizeof cores, &cores);
+    callers_core = core;
+}
+#else
+static void leave_the_core(void) {
+}
+#endif
 
 static void call_worker(Worker *worker) {
     atomic_fetch_add(&worker->calls, 1);
@@ -228,6 +240,7 @@ static void start_workers(int threads) {
             break;
         }
         started++;
+        callers_core = -1; /* this one has to be told */
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -330,6 +343,7 @@ void ingot_parallel_range(ingot_loop_body body, void *context, int64_t begin, in
     loop.chunks = chunks < most_chunks ? chunks : most_chunks;
     loop.threads = threads;
     prepare_runs();
+    leave_the_core();
     atomic_store(&door, OPEN);
     for (int i = 1; i < threads; i++) {
         call_worker(&workers[i]);

@@ -109,9 +109,8 @@ def foreign_argument(call: Call) -> ValueError:
     )
 
 
-def describe(call: Call, circumstances: dict[str, str]) -> Description:
+def describe(call: Call, contents: Contents, circumstances: dict[str, str]) -> Description:
     """What a signature is made of: shapes and dtypes or values of leaves, and `circumstances`."""
-    contents = contents_of(call)
     described: Description = {}
     for name, leaf, _ in contents.arrays:
         described[str(name)] = _described(leaf)

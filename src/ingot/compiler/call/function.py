@@ -185,7 +185,7 @@ class CompiledFunction(FastCall):
         with capture_lock:
             started = time.perf_counter()
             _, arrays, _ = self._signature(call)
-            traced = self._trace(call)
+            traced = self._trace(call, contents_of(call))
             seconds = time.perf_counter() - started
             if traced is None:
                 raise ValueError(
@@ -365,10 +365,11 @@ class CompiledFunction(FastCall):
                     return made
                 problems.append(f"{SIZES_CHANGED}{size}")
             call = call.with_arrays()
-            described = self._describe(call, mode)
+            contents = contents_of(call)
+            described = self._describe(call, contents, mode)
             account.reason = _joined(problems) or difference(cache.described(), described)
             self._complain(account.reason)
-            traced = self._trace(call)
+            traced = self._trace(call, contents)
             if traced is None:
                 return None
             variant = Variant(traced)
@@ -417,8 +418,7 @@ class CompiledFunction(FastCall):
     def _log(self, account: Account) -> None:
         log.info("compiled %s in %.1f ms: %s", self._name, account.seconds * 1e3, account.reason)
 
-    def _trace(self, call: Call) -> Trace | None:
-        contents = contents_of(call)
+    def _trace(self, call: Call, contents: Contents) -> Trace | None:
         working("tracing")
         with profiled("compile", f"{self._name}: trace"):
             traced, escapes = self._traced(call, contents, False)
@@ -441,14 +441,14 @@ class CompiledFunction(FastCall):
             self._cache.has_warned = True
             warnings.warn(message, UndeclaredStateWarning, stacklevel=depth_of_user())
 
-    def _describe(self, call: Call, mode: CompileMode) -> Any:
+    def _describe(self, call: Call, contents: Contents, mode: CompileMode) -> Any:
         circumstances = {
             "the stream": str(_native.current_stream()),
             "the mode": mode.value,
             "excess precision": str(excess_precision()),
             "product engine": product_engine(),
         }
-        return describe(call, circumstances)
+        return describe(call, contents, circumstances)
 
     def _complain(self, reason: str) -> None:
         if self._cache.counts.misses == 0:

@@ -6,9 +6,10 @@ without it where `object_file.py` can load it.
 from __future__ import annotations
 
 import importlib.util
+import os
 import threading
 from functools import cache, lru_cache
-from pathlib import Path
+from itertools import takewhile
 from typing import Any
 
 from ingot._native import MachineCode
@@ -87,15 +88,22 @@ def code_version() -> str:
     """
     found = importlib.util.find_spec("llvmlite")
     folders = [] if found is None else list(found.submodule_search_locations or ())
-    libraries = [path for folder in folders for path in Path(folder, "binding").glob("*llvmlite.*")]
-    files = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in libraries]
+    files = [found for folder in folders for found in _libraries(folder)]
     try:
-        described = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
+        with open("/proc/cpuinfo") as stream:
+            described = list(takewhile(str.strip, stream))  # the first of the processors
     except OSError:
         return f"{files} {machine_description()}"
     # Not how fast it runs at the moment.
     kept = [line for line in described if "MHz" not in line and "bogomips" not in line.lower()]
     return f"{files} {kept}"
+
+
+def _libraries(folder: str) -> list[tuple[str, int, int]]:
+    """The files in a package's folder that hold LLVM, with their sizes and times."""
+    with os.scandir(os.path.join(folder, "binding")) as entries:
+        found = [entry for entry in entries if "llvmlite." in entry.name]
+    return sorted((x.path, x.stat().st_size, x.stat().st_mtime_ns) for x in found)
 
 
 def compile_object(code: str) -> bytes:

@@ -81,6 +81,8 @@ class _ShortRepr(Repr):
             return f"{x.dtype.name}{shape_text(x.shape)}"
         if _native.has_attributes(x):
             return type(x).__name__
+        if isinstance(x, types.ModuleType):
+            return f"the module {x.__name__}"
         return super().repr1(x, level)
 
 

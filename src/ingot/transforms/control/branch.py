@@ -25,7 +25,7 @@ from ingot.transforms.control.body import (
     like,
     spec_of,
 )
-from ingot.transforms.control.programs import program_of, run_body
+from ingot.transforms.control.evaluation import program_of, run_body
 from ingot.transforms.control.rewrites import tangent_body, vectorised
 from ingot.transforms.control.traced import States, Tree, flat, names_of, run, structure_text
 from ingot.transforms.tracing import check_callable, follow

@@ -19,7 +19,7 @@ from ingot.transforms.control.body import (
     spec_of,
     zeros_of,
 )
-from ingot.transforms.control.programs import program_of, run_scan
+from ingot.transforms.control.evaluation import program_of, run_scan
 from ingot.transforms.control.pullback import Pullback
 from ingot.transforms.control.rewrites import tangent_body, vectorised
 from ingot.transforms.vmap import repeated

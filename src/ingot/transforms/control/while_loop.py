@@ -28,7 +28,7 @@ from ingot.transforms.control.body import (
     zeros_of,
 )
 from ingot.transforms.control.branch import branched
-from ingot.transforms.control.programs import program_of, run_while
+from ingot.transforms.control.evaluation import program_of, run_while
 from ingot.transforms.control.rewrites import tangent_body, vectorised
 from ingot.transforms.control.scan_op import ScanLoop
 from ingot.transforms.control.traced import (
