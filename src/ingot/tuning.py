@@ -103,12 +103,21 @@ MIN_MAPPED_BYTES = 1 << 20
 
 # ---- Fusion of uncompiled graphs (compiler/call/fusion_policy.py) --------------------------------
 
-# Looking at a graph as a whole takes about 1 us for each node (measured), before anything is won.
-# One result must have MIN_FUSED_ELEMENTS, and results of at least MIN_FUSED_NODE_ELEMENTS must have
-# as many for each op. Measured: a product of 4096 numbers with a scalar takes 7 us, mostly the call
-# that fusion saves; of 32768 numbers 21 us, and exp of them 62 us. gelu_eager, gradient_evaluated.
-MIN_FUSED_ELEMENTS = 1 << 15
+# Finding the program of a graph takes about 40 ns for each node where C knows the graph, and 1 to 2
+# us where only Python does (measured). One result must have MIN_FUSED_ELEMENTS, and results of at
+# least MIN_FUSED_NODE_ELEMENTS must have as many for each op, for a graph to have a program from
+# its second evaluation on. Measured: a product of 4096 numbers with a scalar takes 7 us, mostly the
+# call that fusion saves; of 32768 numbers 21 us, and exp of them 62 us. middle_chain, gelu_eager.
+MIN_FUSED_ELEMENTS = 1 << 13
 MIN_FUSED_NODE_ELEMENTS = 1 << 12
+# Evaluations after which a smaller graph is compiled, too. An op of a few elements takes about 2 us
+# by itself and a tenth of that in a program; compiling takes 7 ms for each node, or 1 ms for all if
+# the disk cache has it. So what a loop lost before it had a program is about what that costs.
+# small_chain.
+MIN_SMALL_GRAPH_RUNS = 2000
+# Nodes of such a graph at most. Larger ones are seldom the same again, and asking takes time.
+# decoding.
+MAX_SMALL_GRAPH_NODES = 128
 # Nodes beyond which a graph is not compiled: it is unrolled Python rather than a function. Measured
 # without the disk cache: chains of 90 ops compile in 0.6 s, of 300 in 3.4 s. first_step_blocks.
 MAX_FUSED_NODES = 2000
@@ -479,6 +488,9 @@ NATIVE = (
     "MIN_DONATED_BYTES",
     "MIN_FUSED_ELEMENTS",
     "MIN_FUSED_NODE_ELEMENTS",
+    "MIN_SMALL_GRAPH_RUNS",
+    "MAX_SMALL_GRAPH_NODES",
+    "MAX_FUSED_NODES",
     "ORDERED_SUM_COLUMNS",
     "SCAN_CHUNK",
     "SCAN_GRAIN",

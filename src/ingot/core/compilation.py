@@ -124,11 +124,11 @@ def eager_fusion_info() -> dict[str, int]:
     return found
 
 
-def _evaluate_whole(nodes: list[Any], wanted: list[int]) -> bool:
+def _evaluate_whole(nodes: list[Any], wanted: list[int], is_frequent: bool) -> Any:
     """Loads the compiler and hands it the graph, and from now on every graph."""
-    whole: Callable[..., bool] = _eager().evaluate_whole
+    whole: Callable[..., Any] = _eager().evaluate_whole
     _native.set_callbacks(fuse=whole)
-    return whole(nodes, wanted)
+    return whole(nodes, wanted, is_frequent)
 
 
 _ON = ("1", "on", "true", "yes")

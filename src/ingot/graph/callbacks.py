@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 if TYPE_CHECKING:
     import numpy as np
 
-    from ingot._native import Checked, Dtype, Node, array
+    from ingot._native import Checked, Dtype, NativeProgram, Node, UseCounter, array
     from ingot.graph.device import Stream
     from ingot.graph.op import Op
     from ingot.graph.reporting.source import Source
@@ -58,7 +58,9 @@ class Callbacks(TypedDict, total=False):
     # Evaluation
     evaluate_large: Callable[..., Any]  # (op, *ndarrays) -> what op.evaluate returns, in blocks
     make_context: Callable[[], Context]  # the context in which NumPy is called
-    fuse: Callable[[list[Node], list[int]], bool] | None  # evaluates a graph as a whole, or not
+    # (nodes, positions of live-out ones, whether it is small and comes often): evaluates a graph as
+    # a whole, or does not; the program to run graphs like it by, and the counter of its runs
+    fuse: Callable[[list[Node], list[int], bool], bool | tuple[NativeProgram, UseCounter]] | None
     run_checked: Callable[[Node, Op, tuple[np.ndarray, ...]], Any] | None  # mx.debug_nans
     run_kernel: Callable[[Node, Op, tuple[np.ndarray, ...]], Any] | None  # mx.set_deterministic
     compiled_type: type[Any]  # `Compiled`

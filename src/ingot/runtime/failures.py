@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -21,26 +18,9 @@ from ingot._native import Dtype, Node
 from ingot.graph.errors import operation_text
 from ingot.graph.shape import size_of
 
-__all__ = ["evaluating", "install", "named"]
+__all__ = ["install", "named"]
 
 ADVICE = "Compute in smaller chunks, or drop arrays that are not needed any more."
-
-
-class _Thread(threading.local):
-    nodes: Sequence[Node] = ()  # of the graph that is evaluated as a whole
-
-
-_thread = _Thread()
-
-
-@contextmanager
-def evaluating(nodes: Sequence[Node]) -> Iterator[None]:
-    """While a graph is evaluated as a whole: steps of its program name nodes by their positions."""
-    before, _thread.nodes = _thread.nodes, nodes
-    try:
-        yield
-    finally:
-        _thread.nodes = before
 
 
 # What failed
@@ -79,7 +59,8 @@ def _step_text(step: Any) -> str:
     step = step.expanded_from or step
     source = step.source
     if isinstance(source, int):  # the position of a node in a graph that was not traced
-        source = _thread.nodes[source].origin if source < len(_thread.nodes) else None
+        nodes = _native.evaluated_nodes()
+        source = nodes[source].origin if source < len(nodes) else None
     return operation_text(step.op, step.inputs, source)
 
 

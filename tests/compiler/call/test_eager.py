@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import ingot.core as mx
+from ingot import _native
 from ingot.compiler.call import eager, fusion_policy
 from ingot.tuning import MAX_TRIAL_PROGRAMS, MIN_RUNS_PER_PROGRAM
 
@@ -20,6 +21,7 @@ ROWS = 64  # enough numbers for a graph to be offered as a whole
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eager, "_structures", eager._Structures())
+    _native.forget_programs()
 
 
 @pytest.fixture

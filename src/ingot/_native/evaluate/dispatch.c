@@ -4,6 +4,7 @@
  * shapes, strides and dtypes of its inputs to what was done for them the last time: the program of an op that is computed by
  * one, or the shape, strides and offset of a view. */
 #include "evaluate/dispatch.h"
+#include "evaluate/whole_graph.h"
 #include "numpy_api.h"
 
 #define SET_COUNT 512 /* sets of two entries; the older goes. A model of 30 layers has about 30 kinds of ops and layouts */
@@ -139,11 +140,12 @@ static PyObject *forget_programs(PyObject *Py_UNUSED(module), PyObject *Py_UNUSE
             release_entry(entry);
         }
     }
+    forget_graphs();
     Py_RETURN_NONE;
 }
 
 static PyMethodDef functions[] = {
-    {"forget_programs", forget_programs, METH_NOARGS, "Forgets which programs compute which ops."},
+    {"forget_programs", forget_programs, METH_NOARGS, "Forgets which programs compute which ops and graphs."},
     {NULL, NULL, 0, NULL},
 };
 

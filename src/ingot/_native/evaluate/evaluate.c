@@ -1,9 +1,7 @@
 /* Evaluation: orders the unevaluated part of a graph without recursion and runs each op's `evaluate` rule. */
-#include "native.h"
+#include "evaluate/whole_graph.h"
 #include "objects/depth_first.h"
-
 #include "threads/interrupt.h"
-#include "tuning.h"
 
 /* How many transforms are running on this thread: while there are any, tracers keep their graphs. */
 static _Thread_local int tracing_depth;
@@ -58,118 +56,6 @@ static void leave_context(void) {
     PyErr_Restore(type, value, traceback);
 }
 
-/* The elements of a node's result, which may be more than memory holds and an integer counts; -1 for several results. */
-static double count_elements(Node *node) {
-    if (!Py_IS_TYPE(node->dtype, Dtype_Type))
-        return -1;
-    double elements = 1;
-    for (Py_ssize_t axis = 0; axis < PyTuple_GET_SIZE(node->shape); axis++)
-        elements *= PyLong_AsDouble(PyTuple_GET_ITEM(node->shape, axis));
-    return elements;
-}
-
-/* Views cost nothing, however large they are. */
-static bool is_view(Node *node) {
-    return PyObject_TypeCheck(node->op, (PyTypeObject *)callbacks.view_type);
-}
-
-/* The first half of the policy that compiler/call/fusion_policy.py states, here because every evaluation asks. */
-static bool is_offered(NodeList *order) {
-    if (callbacks.fuse == NULL || callbacks.run_checked != NULL || order->count < 2)
-        return false;
-    bool large = false;
-    double total = 0;
-    int others = 0; /* than compiled functions, which run as a whole by themselves */
-    for (Py_ssize_t i = 0; i < order->count; i++) {
-        Node *node = order->items[i];
-        if (node->op == NULL || (node->pending != NULL && !computes_pending) || (node->tracer && tracing_depth > 0))
-            return false;
-        others += !Py_IS_TYPE(node->op, (PyTypeObject *)callbacks.compiled_type) &&
-                  !Py_IS_TYPE(node->op, (PyTypeObject *)callbacks.output_type);
-        double elements = count_elements(node);
-        if (elements >= MIN_FUSED_NODE_ELEMENTS && !is_view(node)) {
-            total += elements;
-            large |= elements >= MIN_FUSED_ELEMENTS;
-        }
-        if (PyErr_Occurred()) {
-            PyErr_Clear();
-            return false; /* the op itself says what is wrong with such a length */
-        }
-    }
-    return large && others >= 2 && total >= (double)others * MIN_FUSED_NODE_ELEMENTS;
-}
-
-/* Counts the references to each node that the order and its nodes hold; -1 for outputs, which are live-out in any case.
- * False if a node lost its inputs: allocating may have let another thread evaluate it. */
-static bool count_references(NodeList *order, Node **outputs, Py_ssize_t count, Py_ssize_t *references) {
-    uint64_t base = next_mark() + (uint64_t)order->count; /* marks become positions in the order */
-    bool whole = true;
-    for (Py_ssize_t i = 0; i < order->count; i++) {
-        order->items[i]->mark = base + (uint64_t)i;
-        references[i] = 1; /* the order's own */
-    }
-    for (Py_ssize_t i = 0; i < order->count; i++) {
-        PyObject *inputs = order->items[i]->inputs;
-        if (inputs == NULL) {
-            whole = false;
-            continue;
-        }
-        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(inputs); k++) {
-            uint64_t position = ((Node *)PyTuple_GET_ITEM(inputs, k))->mark - base;
-            if (position < (uint64_t)order->count && (Node *)PyTuple_GET_ITEM(inputs, k) == order->items[position])
-                references[position]++;
-        }
-    }
-    for (Py_ssize_t i = 0; i < count; i++) {
-        uint64_t position = outputs[i]->mark - base;
-        if (position < (uint64_t)order->count && outputs[i] == order->items[position])
-            references[position] = -1;
-    }
-    advance_marks((uint64_t)order->count * 2);
-    return whole;
-}
-
-/* Appends to `wanted` the positions of nodes that something outside of the graph refers to: 1 done, -1 error. 0 if such a node
- * has several outputs: the others will be asked for, so that its value must stay. */
-static int list_live_out(NodeList *order, const Py_ssize_t *references, PyObject *wanted) {
-    for (Py_ssize_t i = 0; i < order->count; i++) {
-        Node *node = order->items[i];
-        if (Py_REFCNT(node) <= references[i])
-            continue;
-        if (!Py_IS_TYPE(node->dtype, Dtype_Type))
-            return 0;
-        PyObject *position = PyLong_FromSsize_t(i);
-        int status = position == NULL ? -1 : PyList_Append(wanted, position);
-        Py_XDECREF(position);
-        if (status < 0)
-            return -1;
-    }
-    return 1;
-}
-
-/* Evaluates the graph as a whole if the compiler takes it: 1 done, 0 declined, -1 error.
- * Nodes that something outside of the graph refers to get values too, as if each had been evaluated by itself. */
-static int evaluate_fused(NodeList *order, Node **outputs, Py_ssize_t count) {
-    PyObject *nodes = PyList_New(order->count), *wanted = PyList_New(0);
-    Py_ssize_t *references = PyMem_Calloc((size_t)order->count, sizeof *references);
-    int status = -1;
-    if (references == NULL)
-        PyErr_NoMemory();
-    else if (nodes != NULL && wanted != NULL)
-        status = count_references(order, outputs, count, references) ? list_live_out(order, references, wanted) : 0;
-    if (status == 1) {
-        for (Py_ssize_t i = 0; i < order->count; i++)
-            PyList_SET_ITEM(nodes, i, Py_NewRef(order->items[i]));
-        PyObject *done = PyObject_CallFunctionObjArgs(callbacks.fuse, nodes, wanted, NULL);
-        status = done == NULL ? -1 : PyObject_IsTrue(done);
-        Py_XDECREF(done);
-    }
-    PyMem_Free(references);
-    Py_XDECREF(nodes);
-    Py_XDECREF(wanted);
-    return status;
-}
-
 /* Lets go of what an evaluated node was computed from, unless a running transform may need it. */
 static void forget_graph(Node *node) {
     if (node->op != NULL && node->data != NULL && !(node->tracer && tracing_depth > 0))
@@ -185,8 +71,8 @@ int evaluate_nodes(Node **outputs, Py_ssize_t count) {
         entered = status == 0;
         ingot_start_polling();
     }
-    if (status == 0 && is_offered(&order)) {
-        int fused = evaluate_fused(&order, outputs, count);
+    if (status == 0) {
+        int fused = evaluate_whole_graph(&order, outputs, count, computes_pending, tracing_depth > 0);
         if (fused < 0)
             status = -1;
         for (Py_ssize_t i = 0; fused == 1 && i < order.count; i++) {

@@ -109,10 +109,36 @@ static Node *cast_node(Node *input, Dtype *dtype, PyObject *stream) {
     return unary_node(casts[dtype->number], input, input->shape, (PyObject *)dtype, stream);
 }
 
+#define BROADCAST_COUNT 256
+
+/* The op that broadcasts to a shape: a new reference. Shapes come again and again, and graphs of the same ops are
+ * recognised faster than graphs of equal ones (evaluate/whole_graph.c), so the latest ones are kept. */
+static PyObject *broadcast_op(PyObject *shape) {
+    static struct {
+        PyObject *shape, *op;
+    } known[BROADCAST_COUNT];
+    if (REQUIRED(broadcast) == NULL)
+        return NULL;
+    size_t hash = 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); i++) {
+        PyObject *length = PyTuple_GET_ITEM(shape, i);
+        if (!PyLong_CheckExact(length)) /* a dimension: comparing it has consequences */
+            return PyObject_CallOneArg(callbacks.broadcast, shape);
+        hash = hash * 1000003u + (size_t)PyLong_AsSsize_t(length); /* as in every shape, it fits */
+    }
+    size_t slot = (hash ^ hash >> 16) % BROADCAST_COUNT;
+    if (known[slot].shape != NULL && PyObject_RichCompareBool(known[slot].shape, shape, Py_EQ) == 1)
+        return Py_NewRef(known[slot].op);
+    PyObject *op = PyObject_CallOneArg(callbacks.broadcast, shape);
+    if (op != NULL) {
+        Py_XSETREF(known[slot].shape, Py_NewRef(shape));
+        Py_XSETREF(known[slot].op, Py_NewRef(op));
+    }
+    return op;
+}
+
 static Node *broadcast_node(Node *input, PyObject *shape, PyObject *stream) {
-    PyObject *op = NULL;
-    if (REQUIRED(broadcast) != NULL)
-        op = PyObject_CallOneArg(callbacks.broadcast, shape);
+    PyObject *op = broadcast_op(shape);
     Node *node = unary_node(op, input, shape, input->dtype, stream);
     Py_XDECREF(op);
     return node;

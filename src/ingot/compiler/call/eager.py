@@ -15,7 +15,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from ingot import _native
-from ingot._native import Dtype, Node
+from ingot._native import Dtype, NativeProgram, Node, UseCounter
 from ingot.compiler.call.examples import Dimensions, Numbers, generalised, skeleton
 from ingot.compiler.call.fusion_policy import Family, may_fuse, pays
 from ingot.compiler.call.symbolic_program import SymbolicProgram
@@ -26,7 +26,6 @@ from ingot.compiler.run.shaped_program import ShapedProgram
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.roles import View
 from ingot.runtime.compile_mode import CompileMode
-from ingot.runtime.failures import evaluating
 from ingot.runtime.numerics import numerics_key
 from ingot.runtime.profile.profiler import is_profiling, profiled, set_graph_origins
 from ingot.runtime.progress import compiling
@@ -87,23 +86,26 @@ class _Structures:
         self.found: OrderedDict[Hashable, _Compiled | int] = OrderedDict()
         self.families: OrderedDict[Hashable, Family] = OrderedDict()
         self.kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
-        self.runs = 0
+        self.runs = 0  # those that came to Python
+        self.runs_before = _native.graph_runs()
 
-    def get(self, key: Hashable) -> Program | ShapedProgram | None:
+    def get(self, key: Hashable) -> _Compiled | None:
         """The program of a structure, which is run now."""
         with self.lock:
             entry = self.found.get(key)
             if not isinstance(entry, _Compiled):
                 return None
             self.found.move_to_end(key)
-            entry.family.runs += 1
-            return entry.program
+            entry.family.runs.used()
+            return entry
 
-    def family_if_due(self, key: Hashable, nodes: list[Node], nbytes: int) -> Family | None:
+    def family_if_due(
+        self, key: Hashable, nodes: list[Node], nbytes: int, is_frequent: bool
+    ) -> Family | None:
         """Notes that a structure without a program has come; its family if one should be made."""
         with self.lock:
             entry = self.found.get(key)
-            seen = entry if isinstance(entry, int) else 0
+            seen = entry if isinstance(entry, int) else int(is_frequent)
             self.found[key] = seen + 1
             _keep_latest(self.found, key)
             kind = tuple([type(node.op) for node in nodes])
@@ -118,11 +120,12 @@ class _Structures:
             _keep_latest(self.kinds, skeleton)
             return found
 
-    def put(self, key: Hashable, program: Program | ShapedProgram, family: Family) -> None:
+    def put(self, key: Hashable, program: Program | ShapedProgram, family: Family) -> _Compiled:
         """Keeps a program."""
         with self.lock:
-            self.found[key] = _Compiled(program, family)
+            made = self.found[key] = _Compiled(program, family)
             _keep_latest(self.found, key)
+            return made
 
 
 def _keep_latest(entries: OrderedDict[Hashable, Any], key: Hashable) -> None:
@@ -141,29 +144,33 @@ def eager_fusion_info() -> dict[str, int]:
     return {
         "structures": len(entries),
         "programs": sum(isinstance(entry, _Compiled) for entry in entries),
-        "runs": _structures.runs,
+        "runs": _structures.runs + _native.graph_runs() - _structures.runs_before,
     }
 
 
-def evaluate_whole(nodes: list[Node], wanted: list[int]) -> bool:
+def evaluate_whole(
+    nodes: list[Node], wanted: list[int], is_frequent: bool = False
+) -> bool | tuple[NativeProgram, UseCounter]:
     """Evaluates a graph, whose nodes come inputs first, as a whole; False leaves it to the ops one
-    by one.
+    by one. Returns what C runs graphs like this one by from now on, and the counter of its runs.
+
+    A graph that `is_frequent` is small and has come often enough to be compiled at once.
     """
     if not may_fuse(nodes):
         return False
     try:
-        found = _program(nodes, wanted)
+        found = _program(nodes, wanted, is_frequent)
     except (AttributeError, IndexError, KeyError):
         if _overtaken(nodes):
             return False
         raise
     if found is None:
         return False
-    program, leaves = found
+    compiled, leaves = found
     if is_profiling():
         set_graph_origins(nodes)
-    with evaluating(nodes):
-        results = program.run(tuple([leaf.data for leaf in leaves]))
+    inputs = tuple([leaf.data for leaf in leaves])
+    results = compiled.program.run(inputs)
     for position, result in zip(wanted, results, strict=True):
         try:
             _native.set_data(nodes[position], result)
@@ -171,12 +178,13 @@ def evaluate_whole(nodes: list[Node], wanted: list[int]) -> bool:
             if nodes[position].op is not None:  # else another thread was faster
                 raise
     _structures.runs += 1
-    return True
+    native = compiled.program.native_if_known(inputs)
+    return True if native is None else (native, compiled.family.runs)
 
 
 def _program(
-    nodes: list[Node], wanted: list[int]
-) -> tuple[Program | ShapedProgram, list[Node]] | None:
+    nodes: list[Node], wanted: list[int], is_frequent: bool
+) -> tuple[_Compiled, list[Node]] | None:
     """What computes the graph, if that is compiled or should be now, and the values it starts from.
 
     Other threads may evaluate nodes of the graph meanwhile, so what was read of them is used only
@@ -185,9 +193,9 @@ def _program(
     key, leaves, nbytes = _structure(nodes, wanted)
     if key is None or _overtaken(nodes):
         return None
-    program = _structures.get(key) or _symbolic(key, nodes, wanted, leaves)
-    if program is None:
-        family = _structures.family_if_due(key, nodes, nbytes)
+    compiled = _structures.get(key) or _symbolic(key, nodes, wanted, leaves)
+    if compiled is None:
+        family = _structures.family_if_due(key, nodes, nbytes, is_frequent)
         if family is None:
             return None
         tape = _tape(nodes, wanted, leaves)
@@ -196,13 +204,13 @@ def _program(
         with compiling("graph"), profiled("compile", "graph: simplify, fuse"):
             program = run_pipeline(tape, CompileMode.enabled).program
         family.programs += 1
-        _structures.put(key, program, family)
-    return program, leaves
+        compiled = _structures.put(key, program, family)
+    return compiled, leaves
 
 
 def _symbolic(
     key: Hashable, nodes: list[Node], wanted: list[int], leaves: list[Node]
-) -> ShapedProgram | None:
+) -> _Compiled | None:
     """A program for the graph that shares its machine code with those of graphs like it, if there
     were enough of them.
     """
@@ -226,9 +234,8 @@ def _symbolic(
         with _structures.lock:
             kind.add(dimensions_of, made)
         program = made.first(values)
-    kind.family.runs += 1
-    _structures.put(key, program, kind.family)
-    return program
+    kind.family.runs.used()
+    return _structures.put(key, program, kind.family)
 
 
 def _overtaken(nodes: list[Node]) -> bool:

@@ -18,23 +18,25 @@ The policy, in the order in which it is asked; a graph that fails a rule runs op
 5.  **Otherwise it is compiled if that pays** (`pays`): at once where its ops read and write at
     least MIN_BYTES_TO_FUSE_AT_ONCE, and MIN_BYTES_TO_FUSE_AT_ONCE_PER_NODE for each node; else
     when it comes the second time, unless its family says no.
+6.  A graph too small for rule 2, of at most MAX_SMALL_GRAPH_NODES nodes, is looked at once it has
+    come MIN_SMALL_GRAPH_RUNS times, and as often again after each time that it was declined.
 
 A `Family` is all structures of the same ops in the same order. Where shapes change all the time, as
 they do with a cache that grows by a token at each step, programs are seldom run again: after
 MAX_TRIAL_PROGRAMS, a family gets one more only while its programs were run
 MIN_RUNS_PER_PROGRAM times each, on average.
 
-Rules 1 and 2 are asked at every evaluation, so they are in C (`is_offered` in
-`_native/evaluate/evaluate.c`); the others are here. The numbers and their reasons are in
-`tuning.py`.
+Rules 1, 2 and 6 are asked at every evaluation, so they are in C (`size_of_graph` and `comes_often`
+in `_native/evaluate/whole_graph.c`); the others are here. C also remembers the programs that were
+run, so that a graph like one before is not even offered again. The numbers and their reasons
+are in `tuning.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ingot._native import Node
-from ingot.graph.lazy_dataclass import dataclass
+from ingot._native import Node, UseCounter
 from ingot.graph.roles import Map, Reduce, Tiled
 from ingot.tuning import (
     MAX_FUSED_NODES,
@@ -47,18 +49,21 @@ from ingot.tuning import (
 __all__ = ["Family", "may_fuse", "pays"]
 
 
-@dataclass(slots=True)
 class Family:
     """What came of compiling the structures that have these ops in this order."""
 
-    programs: int = 0
-    runs: int = 0
+    __slots__ = ("programs", "runs")
+
+    def __init__(self, programs: int = 0, runs: int = 0) -> None:
+        self.programs = programs
+        self.runs = UseCounter()  # C counts the runs that do not come to Python
+        self.runs.count = runs
 
     def may_have_more(self) -> bool:
         """Whether its programs are run often enough for one more."""
         if self.programs < MAX_TRIAL_PROGRAMS:
             return True
-        return self.runs >= MIN_RUNS_PER_PROGRAM * self.programs
+        return self.runs.count >= MIN_RUNS_PER_PROGRAM * self.programs
 
 
 def may_fuse(nodes: Sequence[Node]) -> bool:

@@ -159,6 +159,12 @@ class Program:
             return self.native_for_layout(inputs, is_first).run(inputs)
         return native.run(tuple(np.asarray(x, order="C") for x in inputs))
 
+    def native_if_known(self, inputs: tuple[np.ndarray, ...]) -> NativeProgram | None:
+        """What ran for inputs of this layout, unless they were copied."""
+        if all(x.flags.c_contiguous for x in inputs):
+            return self.native
+        return self._by_strides.get(tuple(x.strides for x in inputs))
+
     def native_for_layout(self, inputs: tuple[np.ndarray, ...], is_first: bool) -> NativeProgram:
         """What runs for a layout of the inputs, which may have to be made first.
 

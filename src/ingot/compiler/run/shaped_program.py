@@ -93,6 +93,12 @@ class ShapedProgram(ShapedBase):
             return native.run(inputs)
         return self.native.run(tuple(np.asarray(x, order="C") for x in inputs))
 
+    def native_if_known(self, inputs: tuple[np.ndarray, ...]) -> NativeProgram | None:
+        """What ran for inputs of this layout, unless they were copied."""
+        if all(x.flags.c_contiguous for x in inputs):
+            return self.native
+        return (self._by_strides or {}).get(tuple([x.strides for x in inputs]))
+
     def _for_layout(self, inputs: tuple[np.ndarray, ...]) -> NativeProgram | None:
         if self._by_strides is None:
             self._by_strides = {}

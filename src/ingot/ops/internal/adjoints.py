@@ -34,6 +34,7 @@ __all__ = [
     "Sum",
     "Transpose",
     "cached_op",
+    "op_for_shape",
     "reshaped",
     "sum_kept",
 ]
@@ -81,7 +82,7 @@ class Broadcast(Linear, View):
         missing = len(self.shape) - (x.ndim - 1)
         aligned = reshaped(x, (size, *(1,) * missing, *x.shape[1:]), None) if missing else x
         shape = (size, *self.shape)
-        return make(Broadcast(shape), (aligned,), shape, x.dtype)
+        return make(op_for_shape(Broadcast, shape), (aligned,), shape, x.dtype)
 
 
 def _repeated_axes(old: Shape, new: Shape) -> tuple[int, ...]:
@@ -161,7 +162,7 @@ def reshaped(a: array, shape: Shape, stream: StreamLike) -> array:
     """`a` under a shape that must have as many elements."""
     if same_shape(a.shape, shape):
         return wrap(a)
-    return make(Reshape(shape), (a,), shape, a.dtype, stream)
+    return make(op_for_shape(Reshape, shape), (a,), shape, a.dtype, stream)
 
 
 class Reduction(Reduce, abstract=True):
@@ -197,7 +198,9 @@ class Sum(Reduction):
         if not is_inexact(x.dtype):
             return (None,)
         shape = x.shape
-        return (make(Broadcast(shape), (astype(cotangent, x.dtype),), shape, x.dtype),)
+        return (
+            make(op_for_shape(Broadcast, shape), (astype(cotangent, x.dtype),), shape, x.dtype),
+        )
 
     def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
         return None if tangents[0] is None else apply(self, tangents[0])
@@ -210,6 +213,13 @@ class Sum(Reduction):
 def cached_op(kind: Callable[..., Op], *parameters: Hashable) -> Op:
     """An op by class and parameters: programs reduce the same axes again and again."""
     return kind(*parameters)
+
+
+def op_for_shape(kind: Callable[..., Op], shape: Shape) -> Op:
+    """The op that gives a result this shape: of numbers, the one it was before."""
+    if all(type(length) is int for length in shape):
+        return cached_op(kind, shape)
+    return kind(shape)  # comparing dimensions has consequences
 
 
 def sum_kept(a: array, axes: tuple[int, ...]) -> array:

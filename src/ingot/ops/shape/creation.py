@@ -33,7 +33,7 @@ from ingot.graph.op import apply, no_rule
 from ingot.graph.roles import Host, Map
 from ingot.graph.shape import Shape, as_shape
 from ingot.ops.elementwise.casting import astype
-from ingot.ops.internal.adjoints import Broadcast
+from ingot.ops.internal.adjoints import Broadcast, op_for_shape
 from ingot.ops.internal.positions import IN_PROGRAMS, Positions
 from ingot.ops.shape.movement import as_array, broadcast_to, require_array
 
@@ -175,7 +175,7 @@ def _filled(shape: Shape, value: int, dtype: Dtype, stream: StreamLike) -> array
         return constant(
             number._data, dtype
         )  # a node of its own: `compile` tells inputs by their nodes
-    return make(Broadcast(shape), (number,), shape, dtype, stream)
+    return make(op_for_shape(Broadcast, shape), (number,), shape, dtype, stream)
 
 
 def zeros(

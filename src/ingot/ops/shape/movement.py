@@ -25,7 +25,7 @@ from ingot.graph.shape import (
     same_shape,
     shape_text,
 )
-from ingot.ops.internal.adjoints import Broadcast, Transpose, reshaped
+from ingot.ops.internal.adjoints import Broadcast, Transpose, op_for_shape, reshaped
 
 __all__ = [
     "atleast_1d",
@@ -299,7 +299,7 @@ def broadcast_to(a: Any, /, shape: Sequence[int], *, stream: StreamLike = None) 
         raise ValueError(
             f"[broadcast_to] cannot broadcast shape {shape_text(old)} to {shape_text(target)}."
         )
-    return make(Broadcast(target), (source,), target, source.dtype, stream)
+    return make(op_for_shape(Broadcast, target), (source,), target, source.dtype, stream)
 
 
 def broadcast_arrays(*arrays: array, stream: StreamLike = None) -> list[array]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ingot.benchmarks.benchmark import Contenders, benchmark
 from ingot.benchmarks.libraries import load
+from ingot.benchmarks.suite.contenders import numbers
 
 
 def _chain(x: Any) -> Any:
@@ -44,6 +45,54 @@ def scalar_chain() -> Contenders:
         "jax": _jax_chain,
         "torch": _torch_chain,
     }
+
+
+def _long_chain(m: Any, x: Any) -> Any:
+    return m.exp(-(x * 2.0 + 1.0) * x) / (1.0 + m.abs(x)) * x - 0.5
+
+
+def _chains(length: int) -> Contenders:
+    def lazy(library: str) -> Callable[[], None]:
+        mx = load(library)
+        x = mx.array(numbers((length,)))
+
+        def run() -> None:
+            mx.eval(_long_chain(mx, x))
+
+        for _ in range(WARM_UP):
+            run()
+        return run
+
+    def jax() -> Callable[[], Any]:
+        jax = load("jax")
+        x = jax.numpy.array(numbers((length,)))
+        return lambda: _long_chain(jax.numpy, x).block_until_ready()
+
+    def torch() -> Callable[[], Any]:
+        torch = load("torch")
+        x = torch.from_numpy(numbers((length,)))
+        return lambda: _long_chain(torch, x)
+
+    return {
+        "ingot": lambda: lazy("ingot"),
+        "mlx": lambda: lazy("mlx"),
+        "jax": jax,
+        "torch": torch,
+    }
+
+
+WARM_UP = 2100  # evaluations, after which small graphs have a program, too
+HALF = {"mlx": 0.5, "jax": 0.5, "torch": 0.5}
+
+
+@benchmark("nine ops on 90,000 elements without compile", targets=HALF)
+def middle_chain() -> Contenders:
+    return _chains(90_000)
+
+
+@benchmark("nine ops on 10 elements without compile, in a long loop", targets=HALF)
+def small_chain() -> Contenders:
+    return _chains(10)
 
 
 MANY = 100

@@ -1,0 +1,456 @@
+/* Uncompiled graphs as one program: the compiler in Python is asked once, and what it made is found here from then on.
+ *
+ * The key of a graph is its ops, who takes what, which values something else refers to, and the shapes, strides and dtypes of
+ * the values that it starts from. All else follows from these. Graphs that are not found are offered to Python
+ * (compiler/call/eager.py); small ones only when they have come often, because that takes longer than what a few of their ops
+ * save. */
+#include "evaluate/whole_graph.h"
+#include "numpy_api.h"
+#include "tuning.h"
+
+#define SET_COUNT 256     /* sets of two programs; the older goes */
+#define COUNTER_COUNT 512 /* of small graphs that have no program */
+
+typedef struct {
+    uint64_t hash;
+    size_t word_count;
+    uint64_t *words;
+    PyObject *ops; /* a tuple */
+    PyObject *program;
+    PyObject *counter; /* of the runs */
+} Entry;
+
+static Entry *table[SET_COUNT][2];
+/* How often small graphs were seen, by the hash of their key: no more than that is kept of them. */
+static struct {
+    uint64_t hash;
+    long seen;
+} counters[COUNTER_COUNT];
+static long long run_count;                     /* of programs that were found here */
+static _Thread_local const NodeList *evaluated; /* the graph that this thread evaluates as a whole */
+
+/* ---- the policy: the first half of what compiler/call/fusion_policy.py states ---- */
+
+/* The elements of a node's result, which may be more than memory holds and an integer counts; -1 for several results. */
+static double count_elements(Node *node) {
+    if (!Py_IS_TYPE(node->dtype, Dtype_Type))
+        return -1;
+    double elements = 1;
+    for (Py_ssize_t axis = 0; axis < PyTuple_GET_SIZE(node->shape); axis++)
+        elements *= PyLong_AsDouble(PyTuple_GET_ITEM(node->shape, axis));
+    return elements;
+}
+
+/* Views cost nothing, however large they are. */
+static bool is_view(Node *node) {
+    return PyObject_TypeCheck(node->op, (PyTypeObject *)callbacks.view_type);
+}
+
+typedef enum { DECLINED, SMALL, LARGE } Size;
+
+static Size size_of_graph(const NodeList *order, bool computes_pending, bool tracing) {
+    if (callbacks.fuse == NULL || callbacks.run_checked != NULL || order->count < 2 || order->count > MAX_FUSED_NODES)
+        return DECLINED;
+    bool large = false;
+    double total = 0;
+    int others = 0; /* than compiled functions, which run as a whole by themselves */
+    for (Py_ssize_t i = 0; i < order->count; i++) {
+        Node *node = order->items[i];
+        if (node->op == NULL || (node->pending != NULL && !computes_pending) || (node->tracer && tracing))
+            return DECLINED;
+        others += !Py_IS_TYPE(node->op, (PyTypeObject *)callbacks.compiled_type) &&
+                  !Py_IS_TYPE(node->op, (PyTypeObject *)callbacks.output_type);
+        double elements = count_elements(node);
+        if (elements >= MIN_FUSED_NODE_ELEMENTS && !is_view(node)) {
+            total += elements;
+            large |= elements >= MIN_FUSED_ELEMENTS;
+        }
+        if (PyErr_Occurred()) {
+            PyErr_Clear();
+            return DECLINED; /* the op itself says what is wrong with such a length */
+        }
+    }
+    if (others < 2)
+        return DECLINED;
+    if (large && total >= (double)others * MIN_FUSED_NODE_ELEMENTS)
+        return LARGE;
+    return order->count <= MAX_SMALL_GRAPH_NODES ? SMALL : DECLINED;
+}
+
+/* ---- keys ---- */
+
+typedef struct {
+    size_t word_count, capacity;
+    uint64_t *words;
+    Node **leaves; /* borrowed: what the graph starts from */
+    Py_ssize_t leaf_count;
+    Py_ssize_t *references; /* to each node, by the order and the nodes in it; -1 for outputs */
+    Py_ssize_t *live_out;   /* positions */
+    Py_ssize_t live_count;
+    uint64_t hash;
+    bool has_program_key; /* else only Python knows programs for it */
+} Key;
+
+static void release_key(Key *key) {
+    PyMem_Free(key->words);
+    PyMem_Free(key->leaves);
+    PyMem_Free(key->references);
+    PyMem_Free(key->live_out);
+}
+
+/* Of how many inputs the nodes have in all; -1 if a node lost them: another thread has evaluated it. */
+static Py_ssize_t count_inputs(const NodeList *order) {
+    Py_ssize_t count = 0;
+    for (Py_ssize_t i = 0; i < order->count; i++) {
+        if (order->items[i]->inputs == NULL)
+            return -1;
+        count += PyTuple_GET_SIZE(order->items[i]->inputs);
+    }
+    return count;
+}
+
+/* How a leaf lies in memory; false for what is no ndarray. */
+static bool add_layout(Key *key, Node *leaf) {
+    if (leaf->data == NULL || !PyArray_CheckExact(leaf->data) || !Py_IS_TYPE(leaf->dtype, Dtype_Type))
+        return false;
+    PyArrayObject *array = as_ndarray(leaf->data);
+    int axes = PyArray_NDIM(array);
+    if (key->word_count + 2 * (size_t)axes + 2 > key->capacity) {
+        size_t capacity = 2 * key->capacity + 2 * (size_t)axes + 2;
+        uint64_t *words = PyMem_Realloc(key->words, capacity * sizeof *words);
+        if (words == NULL)
+            return false;
+        key->words = words;
+        key->capacity = capacity;
+    }
+    key->words[key->word_count++] = (uint64_t)(uintptr_t)leaf->dtype;
+    key->words[key->word_count++] = (uint64_t)axes;
+    for (int axis = 0; axis < axes; axis++) {
+        key->words[key->word_count++] = (uint64_t)PyArray_DIM(array, axis);
+        key->words[key->word_count++] = (uint64_t)PyArray_STRIDE(array, axis);
+    }
+    return true;
+}
+
+/* Finds the leaves and counts the references to each node that the order and its nodes hold. */
+static void add_nodes(Key *key, const NodeList *order, Py_ssize_t input_count) {
+    uint64_t base = next_mark(); /* marks become positions in the order, and then numbers of leaves */
+    advance_marks((uint64_t)(order->count + input_count));
+    for (Py_ssize_t i = 0; i < order->count; i++) {
+        order->items[i]->mark = base + (uint64_t)i;
+        key->references[i] = 1; /* the order's own */
+    }
+    for (Py_ssize_t i = 0; i < order->count; i++) {
+        Node *node = order->items[i];
+        key->words[key->word_count++] = (uint64_t)(uintptr_t)Py_TYPE(node->op);
+        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(node->inputs); k++) {
+            Node *input = (Node *)PyTuple_GET_ITEM(node->inputs, k);
+            uint64_t number = input->mark - base;
+            if (number >= (uint64_t)(order->count + key->leaf_count)) {
+                number = (uint64_t)(order->count + key->leaf_count);
+                input->mark = base + number;
+                key->leaves[key->leaf_count++] = input;
+            } else if (number < (uint64_t)order->count) {
+                key->references[number]++;
+            }
+            key->words[key->word_count++] = number;
+        }
+    }
+}
+
+/* The positions of nodes that something outside of the graph refers to. False if such a node has several outputs: the others
+ * will be asked for, so that its value must stay. */
+static bool add_live_out(Key *key, const NodeList *order, Node **outputs, Py_ssize_t count) {
+    uint64_t base = order->items[0]->mark;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        uint64_t position = outputs[i]->mark - base;
+        if (position < (uint64_t)order->count && outputs[i] == order->items[position])
+            key->references[position] = -1;
+    }
+    for (Py_ssize_t i = 0; i < order->count; i++) {
+        if (Py_REFCNT(order->items[i]) <= key->references[i])
+            continue;
+        if (!Py_IS_TYPE(order->items[i]->dtype, Dtype_Type))
+            return false;
+        key->live_out[key->live_count++] = i;
+        key->words[key->word_count++] = (uint64_t)i;
+    }
+    return true;
+}
+
+static uint64_t hash_of(const uint64_t *words, size_t count) {
+    uint64_t hash = 0x9e3779b97f4a7c15u;
+    for (size_t i = 0; i < count; i++) {
+        hash = (hash ^ words[i]) * 0xff51afd7ed558ccdu;
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+/* 1, 0 for a graph that cannot be evaluated as a whole, -1 on error. Runs no Python, not even the garbage collector: other
+ * threads evaluate none of the nodes meanwhile. */
+static int make_key(Key *key, const NodeList *order, Node **outputs, Py_ssize_t count) {
+    Py_ssize_t input_count = count_inputs(order);
+    if (input_count < 0)
+        return 0;
+    size_t nodes = (size_t)order->count, inputs = (size_t)input_count;
+    key->capacity = 2 * nodes + inputs + 2 + 6 * (inputs + 1);
+    key->words = PyMem_Malloc(key->capacity * sizeof *key->words);
+    key->leaves = PyMem_Malloc((inputs + 1) * sizeof *key->leaves);
+    key->references = PyMem_Malloc(nodes * sizeof *key->references);
+    key->live_out = PyMem_Malloc(nodes * sizeof *key->live_out);
+    if (key->words == NULL || key->leaves == NULL || key->references == NULL || key->live_out == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    key->words[key->word_count++] = (uint64_t)order->count;
+    add_nodes(key, order, input_count);
+    if (!add_live_out(key, order, outputs, count))
+        return 0;
+    key->words[key->word_count++] = UINT64_MAX; /* ends the positions */
+    key->has_program_key = true;
+    for (Py_ssize_t i = 0; i < key->leaf_count && key->has_program_key; i++)
+        key->has_program_key = add_layout(key, key->leaves[i]);
+    key->hash = hash_of(key->words, key->word_count);
+    return 1;
+}
+
+/* ---- programs ---- */
+
+/* Whether nodes have the ops of an entry. Functions that build the same graph again mostly share their ops, see
+ * objects/call_memo.c; others are compared by Python, which may let other threads evaluate the nodes. */
+static bool has_ops(const Entry *entry, const NodeList *order) {
+    PyObject *ops = Py_NewRef(entry->ops);
+    bool same = true;
+    for (Py_ssize_t i = 0; same && i < order->count; i++) {
+        PyObject *op = order->items[i]->op, *other = PyTuple_GET_ITEM(ops, i);
+        if (op == other)
+            continue;
+        if (op == NULL) {
+            same = false;
+            continue;
+        }
+        Py_INCREF(op);
+        same = PyObject_RichCompareBool(op, other, Py_EQ) == 1;
+        Py_DECREF(op);
+    }
+    PyErr_Clear(); /* of a comparison: then the ops are not known to be the same */
+    Py_DECREF(ops);
+    return same && count_inputs(order) >= 0;
+}
+
+static Entry *find(const Key *key, const NodeList *order) {
+    Entry **set = table[key->hash % SET_COUNT];
+    for (int way = 0; way < 2; way++) {
+        Entry *entry = set[way];
+        if (entry == NULL || entry->hash != key->hash || entry->word_count != key->word_count ||
+            memcmp(entry->words, key->words, sizeof *key->words * key->word_count) != 0)
+            continue;
+        if (!has_ops(entry, order) || set[way] != entry)
+            continue;
+        set[way] = set[0]; /* the first is the one that was used last */
+        set[0] = entry;
+        return entry;
+    }
+    return NULL;
+}
+
+static void release_entry(Entry *entry) {
+    if (entry == NULL)
+        return;
+    Py_XDECREF(entry->ops);
+    Py_XDECREF(entry->program);
+    Py_XDECREF(entry->counter);
+    PyMem_Free(entry->words);
+    PyMem_Free(entry);
+}
+
+/* Keeps a program, with the ops that are in the key. Takes over the words, and the reference to the ops. */
+static void keep(Key *key, PyObject *ops, PyObject *program, PyObject *counter) {
+    Entry *entry = PyMem_Calloc(1, sizeof *entry);
+    if (entry == NULL) { /* then it is not remembered */
+        Py_DECREF(ops);
+        return;
+    }
+    *entry = (Entry){key->hash, key->word_count, key->words, ops, Py_NewRef(program), Py_NewRef(counter)};
+    key->words = NULL;
+    Entry **set = table[key->hash % SET_COUNT], *oldest = set[1];
+    set[1] = set[0];
+    set[0] = entry;
+    release_entry(oldest);
+}
+
+/* Whether a result is what a node is to have. */
+static bool fits(PyObject *result, Node *node) {
+    PyArrayObject *array = as_ndarray(result);
+    if (PyArray_NDIM(array) != PyTuple_GET_SIZE(node->shape))
+        return false;
+    for (int axis = 0; axis < PyArray_NDIM(array); axis++) {
+        if (PyLong_AsSsize_t(PyTuple_GET_ITEM(node->shape, axis)) != PyArray_DIM(array, axis))
+            return false;
+    }
+    return PyArray_DESCR(array) == (PyArray_Descr *)((Dtype *)node->dtype)->numpy;
+}
+
+/* Gives the nodes their values: 1, or 0 if these are not what was inferred, which the slower way reports. */
+static int set_results(const Key *key, const NodeList *order, PyObject *results) {
+    for (Py_ssize_t i = 0; i < key->live_count; i++) {
+        if (!fits(PyTuple_GET_ITEM(results, i), order->items[key->live_out[i]])) {
+            PyErr_Clear();
+            return 0;
+        }
+    }
+    for (Py_ssize_t i = 0; i < key->live_count; i++) {
+        Node *node = order->items[key->live_out[i]];
+        if (node->data == NULL) /* else another thread was faster */
+            node->data = Py_NewRef(PyTuple_GET_ITEM(results, i));
+    }
+    return 1;
+}
+
+/* Runs a program on the leaves: 1 done, 0 not for these, -1 error. */
+static int run_entry(Entry *entry, const Key *key, const NodeList *order) {
+    PyObject *fast[16], **values = fast;
+    if (key->leaf_count > 16 && (values = PyMem_Malloc((size_t)key->leaf_count * sizeof *values)) == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < key->leaf_count; i++)
+        values[i] = Py_NewRef(key->leaves[i]->data); /* other threads may let go of the leaves meanwhile */
+    PyObject *program = Py_NewRef(entry->program), *counter = Py_NewRef(entry->counter), *suspended = NULL;
+    PyObject *results = ingot_program_run(program, values, key->leaf_count, NULL, &suspended);
+    int status = results == NULL ? -1 : 0;
+    if (results != NULL && results != Py_NotImplemented)
+        status = set_results(key, order, results);
+    if (status == 1) {
+        ingot_count_use(counter);
+        run_count++;
+    }
+    Py_XDECREF(results);
+    Py_DECREF(program);
+    Py_DECREF(counter);
+    for (Py_ssize_t i = 0; i < key->leaf_count; i++)
+        Py_DECREF(values[i]);
+    if (values != fast)
+        PyMem_Free(values);
+    return status;
+}
+
+/* ---- offering graphs to the compiler ---- */
+
+static PyObject *list_of_nodes(const NodeList *order) {
+    PyObject *list = PyList_New(order->count);
+    for (Py_ssize_t i = 0; list != NULL && i < order->count; i++)
+        PyList_SET_ITEM(list, i, Py_NewRef(order->items[i]));
+    return list;
+}
+
+static PyObject *list_of_positions(const Key *key) {
+    PyObject *list = PyList_New(key->live_count);
+    for (Py_ssize_t i = 0; list != NULL && i < key->live_count; i++) {
+        PyObject *position = PyLong_FromSsize_t(key->live_out[i]);
+        if (position == NULL)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, i, position);
+    }
+    return list;
+}
+
+/* The ops of the graph, a tuple; NULL without an error if there is none: memory is short, or another thread was faster. */
+static PyObject *tuple_of_ops(const NodeList *order) {
+    PyObject *ops = PyTuple_New(order->count);
+    for (Py_ssize_t i = 0; ops != NULL && i < order->count; i++) {
+        if (order->items[i]->op == NULL)
+            Py_CLEAR(ops);
+        else
+            PyTuple_SET_ITEM(ops, i, Py_NewRef(order->items[i]->op));
+    }
+    PyErr_Clear();
+    return ops;
+}
+
+/* Whether the callback returned a program to run graphs like this one by, and the counter of its runs. */
+static bool is_program_and_counter(PyObject *done) {
+    return PyTuple_Check(done) && PyTuple_GET_SIZE(done) == 2 && ingot_is_program(PyTuple_GET_ITEM(done, 0)) &&
+           Py_IS_TYPE(PyTuple_GET_ITEM(done, 1), UseCounter_Type);
+}
+
+static int offer(Key *key, const NodeList *order, bool is_frequent) {
+    PyObject *ops = key->has_program_key ? tuple_of_ops(order) : NULL;
+    PyObject *nodes = list_of_nodes(order), *wanted = list_of_positions(key), *done = NULL;
+    if (nodes != NULL && wanted != NULL)
+        done = PyObject_CallFunctionObjArgs(callbacks.fuse, nodes, wanted, is_frequent ? Py_True : Py_False, NULL);
+    int status = done == NULL ? -1 : PyObject_IsTrue(done);
+    if (status == 1 && ops != NULL && is_program_and_counter(done))
+        keep(key, Py_NewRef(ops), PyTuple_GET_ITEM(done, 0), PyTuple_GET_ITEM(done, 1));
+    Py_XDECREF(done);
+    Py_XDECREF(nodes);
+    Py_XDECREF(wanted);
+    Py_XDECREF(ops);
+    return status;
+}
+
+/* Whether a small graph has come so often that a program would have paid. Counts it; begins anew when it has. */
+static bool comes_often(const Key *key) {
+    if (!key->has_program_key)
+        return false;
+    if (counters[key->hash % COUNTER_COUNT].hash != key->hash) {
+        counters[key->hash % COUNTER_COUNT].hash = key->hash;
+        counters[key->hash % COUNTER_COUNT].seen = 0;
+    }
+    if (++counters[key->hash % COUNTER_COUNT].seen < MIN_SMALL_GRAPH_RUNS)
+        return false;
+    counters[key->hash % COUNTER_COUNT].seen = 0;
+    return true;
+}
+
+int evaluate_whole_graph(NodeList *order, Node **outputs, Py_ssize_t count, bool computes_pending, bool tracing) {
+    Size size = size_of_graph(order, computes_pending, tracing);
+    if (size == DECLINED)
+        return 0;
+    Key key = {0};
+    int status = make_key(&key, order, outputs, count);
+    const NodeList *outer = evaluated;
+    evaluated = order;
+    if (status == 1) {
+        /* A profile is told of the nodes by Python. */
+        Entry *entry = key.has_program_key && callbacks.ran_node == NULL ? find(&key, order) : NULL;
+        status = entry == NULL ? 0 : run_entry(entry, &key, order);
+        if (status == 0 && (size == LARGE || entry != NULL || comes_often(&key)))
+            status = offer(&key, order, size == SMALL);
+    }
+    evaluated = outer;
+    release_key(&key);
+    return status;
+}
+
+void forget_graphs(void) {
+    for (int set = 0; set < SET_COUNT; set++) {
+        for (int way = 0; way < 2; way++) {
+            Entry *entry = table[set][way];
+            table[set][way] = NULL;
+            release_entry(entry);
+        }
+    }
+    memset(counters, 0, sizeof counters);
+}
+
+/* evaluated_nodes() -> the nodes of the graph that this thread evaluates as a whole; none if it does not */
+static PyObject *evaluated_nodes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    return evaluated == NULL ? PyList_New(0) : list_of_nodes(evaluated);
+}
+
+static PyObject *graph_runs(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    return PyLong_FromLongLong(run_count);
+}
+
+static PyMethodDef functions[] = {
+    {"evaluated_nodes", evaluated_nodes, METH_NOARGS, "The nodes of the graph that this thread evaluates as a whole."},
+    {"graph_runs", graph_runs, METH_NOARGS, "How often graphs ran by programs that were found without Python."},
+    {NULL, NULL, 0, NULL},
+};
+
+int ingot_add_whole_graph(PyObject *module) {
+    return PyModule_AddFunctions(module, functions);
+}
