@@ -1,4 +1,4 @@
-"""Options: what the passes of one compilation take besides their input form."""
+"""Options: what the passes of a compilation take besides their input form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Strides = tuple[tuple[int, ...], ...]  # of each input, in bytes
 
 @dataclass
 class SimplifyReport:
-    """What simplification did, for `explain`: steps of the tape that came in."""
+    """What simplification did, for `explain`, in terms of steps of its input."""
 
     merged: list[tuple[Step, Step]] = field(default_factory=list)  # (gone, stays)
     folded: list[Step] = field(default_factory=list)  # into constants
@@ -26,9 +26,9 @@ class SimplifyReport:
 
 @dataclass(frozen=True)
 class Options:
-    """The mode, the numerics, and, for the passes that run at an evaluation, the layout of the
-    inputs: None if they are contiguous. With `sizes`, lengths are symbolic, and what is made serves
-    all shapes that satisfy their conditions. Simplification reports here what it did.
+    """The mode, the numerics, and, for passes that run at an evaluation, the layout of the inputs:
+    None if they are contiguous. With `sizes`, lengths are symbolic, and the program serves all
+    shapes that satisfy their conditions. Simplification reports here what it did.
     """
 
     mode: CompileMode = CompileMode.enabled

@@ -1,11 +1,10 @@
-"""The pipeline: the ordered passes that make a program of a tape.
+"""The pipeline: the ordered passes from a tape to a program.
 
-`PASSES` is the table of contents of the compiler. Each pass takes one form and gives one form; each
-form has `text()` and `verify()`. Passes run in two goes. Those before `lower` run when a function
-is called with a signature that it has not seen, or when evaluation finds a graph worth fusing.
-`FIRST_AT_EVALUATION` and those after it wait until a result is evaluated: loop nests are made for
-strides, and how the inputs lie in memory is known only then. For inputs that lie in another way
-they run again (`Program`).
+`PASSES` is the table of contents of the compiler. Each pass maps one form to another; each form has
+`text()` and `verify()`. The passes before `lower` run when a function is called with a new
+signature, or when evaluation finds a graph worth fusing. `FIRST_AT_EVALUATION` and the passes after
+it wait until a result is evaluated: loop nests are specialised to strides, and the layout of the
+inputs is known only then. They run again for inputs with another layout (`Program`).
 """
 
 from __future__ import annotations
@@ -41,20 +40,19 @@ __all__ = ["FIRST_AT_EVALUATION", "PASSES", "Form", "Pass", "Stages", "run_pipel
 
 
 class Form(Protocol):
-    """What passes take and give."""
+    """The interface of all forms."""
 
     def text(self) -> str:
-        """The form for people, and for goldens."""
+        """The form as text, for people and for goldens."""
 
     def verify(self) -> None:
-        """Raises unless the form is right."""
+        """Raises unless the form is valid."""
 
 
 @dataclass(frozen=True)
 class Pass:
-    """A step of the compiler: a name, the form that comes in, the form that goes out, and the
-    function; `off_in` are the modes in which the form is handed on as it is, `phase` is what
-    `cache_info()` charges the time to.
+    """A pass: its name, input form, output form and function; `off_in` are the modes in which it is
+    skipped, `phase` is the entry of `cache_info()` that its time is added to.
     """
 
     name: str
@@ -82,9 +80,8 @@ FIRST_AT_EVALUATION = "lower"
 
 @dataclass
 class Stages:
-    """Every form that a tape went through, by the name of the pass that made it, and the seconds
-    that each pass took. The forms of passes that wait for an evaluation are made when they are
-    asked for.
+    """Every form of a compilation, by the name of the pass that produced it, and the seconds that
+    each pass took. The forms of passes that wait for an evaluation are computed on demand.
     """
 
     program: Program
@@ -99,12 +96,12 @@ class Stages:
 
     @property
     def simplified(self) -> Tape:
-        """The tape with fewer steps."""
+        """The tape after simplification."""
         return self.form("simplify")
 
     @property
     def schedule(self) -> Schedule:
-        """The groups of steps that run together."""
+        """The fused groups, in order."""
         return self.program.schedule
 
     @property
@@ -114,7 +111,7 @@ class Stages:
 
     @property
     def plan(self) -> Plan:
-        """Where everything is in memory."""
+        """The assignment of memory."""
         return self.form("plan")
 
     @property
@@ -123,7 +120,7 @@ class Stages:
         return self.program.executable
 
     def form(self, name: str) -> Any:
-        """What a pass made; "trace" is what came in."""
+        """The output of a pass; "trace" is the input of the first."""
         if name not in self.forms:
             names = [each.name for each in PASSES]
             if name not in names:
@@ -142,9 +139,9 @@ def run_pipeline(
     account: Account | None = None,
     sizes: Sizes | None = None,
 ) -> Stages:
-    """The passes after the trace that need no layouts; the program runs the others. `name` is what
-    profiles call the program, and `account` is charged with the time of all passes. With `sizes`
-    the lengths on the tape are symbolic.
+    """Runs the passes that do not depend on layouts; the program runs the others. `name` is the
+    program's name in profiles; `account` is charged with the time of all passes. With `sizes`, the
+    lengths on the tape are symbolic.
     """
     account = account or Account()
     options = Options(mode, excess_precision(), sizes=sizes)
@@ -167,7 +164,7 @@ def run_pipeline(
 def _run(
     passes: tuple[Pass, ...], form: Any, options: Options
 ) -> tuple[dict[str, Any], dict[str, float]]:
-    """What each of some passes made, by name, and the seconds that it took."""
+    """The output of each of some passes, by name, and the seconds that it took."""
     forms: dict[str, Any] = {}
     seconds: dict[str, float] = {}
     for each in passes:

@@ -1,1 +1,1 @@
-"""Calls of compiled functions, and graphs that are compiled without being asked to be."""
+"""Calls of compiled functions, and the implicit compilation of uncompiled graphs."""

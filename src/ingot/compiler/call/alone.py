@@ -1,7 +1,7 @@
-"""Ops alone as programs: what has loop nests of its own runs through them without `compile`, too.
+"""Single-op programs: ops with loop nests of their own use them without `compile`, too.
 
-Input: an op whose role says so, and its NumPy inputs. Output: a program of that one op, whose
-bits are those of any larger program.
+Input: an op whose role says so, and its NumPy inputs. Output: a program of that op alone, with the
+same bits as in any larger program.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ __all__ = ["program_alone"]
 
 
 def program_alone(node: Node, op: Tiled, values: tuple[np.ndarray, ...]) -> NativeProgram | None:
-    """The program of an op with one output, for inputs that lie like these; None if its own rule is
-    to compute it. Asked for when `_native/evaluate/dispatch.c` does not know it.
+    """The program of an op with one output, for inputs of this layout; None if its `evaluate` rule
+    is to compute it. Called when `_native/evaluate/dispatch.c` has no program for it.
     """
     if not op.runs_alone(*[value.shape for value in values]):
         return None
@@ -51,14 +51,14 @@ def _program(op: Tiled, numerics: Hashable, *layouts: tuple[Any, ...]) -> Native
     program = run_pipeline(tape, CompileMode.enabled, name).program
     strides = tuple(strides for _, strides, _ in layouts)
     is_contiguous = strides == tuple(contiguous(x.shape, x.dtype.size) for x in inputs)
-    # for these strides at once: bits may depend on them
+    # for exactly these strides: bits may depend on them
     executable = program.finish(None if is_contiguous else strides).executable
     executable.native.about = About(name, executable.work)
     return executable.native
 
 
 def _tape(inputs: list[array], result: array) -> Tape:
-    """The steps from inputs to a result; what else has no op is a constant."""
+    """The steps from inputs to a result; other values without an op are constants."""
     made = {x._node: Step(None, (), x.shape, x.dtype) for x in inputs}
     starts = list(made.values())
     for node in _native.topological([result]):

@@ -1,8 +1,8 @@
-"""Binding: what kinds of callables there are to compile, and methods of objects.
+"""Binding: the kinds of callables that can be compiled, and methods of objects.
 
-A compiled method is the function of the class, with the object as its first argument: one cache for
+A compiled method is the class's function with the object as its first argument, with one cache for
 all objects. Bound methods, partials and callable objects are functions of what they are bound to,
-which is an input like captured containers are.
+which is an input, as captured containers are.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ __all__ = ["CompiledMethod", "Target", "name_of", "takes_any_keywords", "target_
 
 @dataclass(frozen=True)
 class Target:
-    """What is to be compiled."""
+    """A callable to compile."""
 
     function: Callable[..., Any]
     bound: Any  # the function itself if it holds an object or arguments; None otherwise
-    owner: Any  # whom the cache belongs to
-    has_receiver: bool  # whether it is defined in a class, so that its first argument is an object
+    owner: Any  # the object that the cache belongs to
+    has_receiver: (
+        bool  # whether it is defined in a class, so that its first argument is the receiver
+    )
 
     def is_method_of(self, cls: type) -> bool:
         """Whether the function is defined in the class or in a base of it."""
@@ -39,7 +41,7 @@ class Target:
 
 
 def target_of(function: Any) -> Target:
-    """Takes a callable apart; TypeError if it is none."""
+    """Takes a callable apart; TypeError if it is not callable."""
     if isinstance(function, staticmethod):
         return Target(function.__func__, None, function.__func__, False)
     if isinstance(function, classmethod):
@@ -69,18 +71,18 @@ def _is_in_class(function: Any) -> bool:
 
 
 def name_of(function: Any) -> str:
-    """What a callable is called."""
+    """The display name of a callable."""
     if isinstance(function, partial):
         return f"partial({name_of(function.func)})"
     return getattr(function, "__qualname__", None) or type(function).__qualname__
 
 
 class CompiledMethod:
-    """A compiled method of an object: calling it passes the object."""
+    """A compiled method bound to an object."""
 
     __slots__ = ("__func__", "__self__", "__weakref__")
 
-    _is_tree = True  # as an argument, it is its object
+    _is_tree = True  # as an argument, it stands for its object
 
     def __init__(self, function: Any, instance: Any) -> None:
         self.__func__ = function
@@ -104,12 +106,12 @@ class CompiledMethod:
         return f"<compiled method {name_of(self.__func__)} of {type(self.__self__).__name__}>"
 
     def explain(self, *args: Any, **kwargs: Any) -> Any:
-        """What compilation makes of the method for these arguments."""
+        """Explains what compilation does to the method for these arguments."""
         return self.__func__.explain(self.__self__, *args, **kwargs)
 
 
 def takes_any_keywords(function: Callable[..., Any]) -> bool:
-    """Whether the order of keyword arguments can show: in a function's **kwargs it does."""
+    """Whether the order of keyword arguments is observable, as it is in a function's **kwargs."""
     try:
         parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
     except (TypeError, ValueError):

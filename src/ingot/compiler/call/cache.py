@@ -1,8 +1,8 @@
-"""The cache of a compiled function: bounded, thread-safe, and able to say why it missed.
+"""The cache of a compiled function: bounded, thread-safe, and able to explain its misses.
 
 Entries belong to the function, not to the object that `compile` returned: compiling a function
-twice with the same options shares them, and they die with it. Whoever misses compiles while others
-that miss wait, so equal signatures compile once.
+twice with the same options shares them, and they die with it. A thread that misses compiles while
+other threads that miss wait, so equal signatures compile once.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ __all__ = [
 
 MAX_ENTRIES = 256
 MAX_INSTANCES = 256  # of one trace for all shapes
-MAX_PROGRAMS = 32  # of one trace for all shapes, by conditions on these
+MAX_PROGRAMS = 32  # of one trace for all shapes, by conditions on them
 MAX_FAST_ENTRIES = 512
-MAX_GUARDED_ENTRIES = 8  # for one signature, by what attributes were
+MAX_GUARDED_ENTRIES = 8  # for one signature, by the values of attributes
 
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -57,16 +57,17 @@ class Known:
 
 
 class Variant:
-    """One trace and its instances: one, or with shapeless one for each combination of shapes."""
+    """A trace and its instances: one, or with shapeless one per combination of shapes."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        # weak: machine code goes with the last reference to its function, without a collection
+        # weak, so that machine code is freed with the last reference to its function, not by the
+        # collector
         self.reference = ref(self)
         self.instances = ShapeTable(self.reference, trace, MAX_INSTANCES)
-        self.programs: list[SymbolicProgram] = []  # for all shapes, the latest first
-        self.fast_keys: set[Hashable] = set()  # under which the fast path knows it
-        self.is_gone = False  # from the cache
+        self.programs: list[SymbolicProgram] = []  # for all shapes, most recent first
+        self.fast_keys: set[Hashable] = set()  # of its entries in the fast path
+        self.is_gone = False  # evicted
 
     def add_program(self, program: SymbolicProgram) -> None:
         """Adds a program for all shapes that satisfy its conditions; may evict the oldest."""
@@ -75,21 +76,21 @@ class Variant:
 
     @property
     def last_used(self) -> int:
-        """When one of its instances was used last."""
+        """When one of its instances was last used."""
         return max((x.uses.last_used for x in self.instances.values()), default=0)
 
 
 @dataclass
 class Entry:
-    """What a signature leads to: several variants if sizes, attributes of objects or implicit
-    states that the function depends on changed.
+    """The variants of a signature: several if sizes, attributes of objects or implicit states that
+    the function depends on changed.
     """
 
     described: Description
     variants: list[Variant] = field(default_factory=list)
 
     def add(self, variant: Variant) -> list[Variant]:
-        """Adds a variant; the oldest may go, and are returned."""
+        """Adds a variant; returns the oldest ones if they are evicted."""
         self.variants.insert(0, variant)
         dropped = self.variants[MAX_INSTANCES:]
         del self.variants[MAX_INSTANCES:]
@@ -97,12 +98,12 @@ class Entry:
 
     @property
     def last_used(self) -> int:
-        """When one of its instances was used last."""
+        """When one of its instances was last used."""
         return max((variant.last_used for variant in tuple(self.variants)), default=0)
 
 
 def _drop_oldest(kept: dict[Any, Any], most: int) -> list[Any]:
-    """Leaves the `most` that were used last; what went."""
+    """Keeps the `most` most recently used ones; returns the others."""
     if len(kept) <= most:
         return []
     oldest = nsmallest(len(kept) - most, kept, key=lambda key: kept[key].last_used)
@@ -110,7 +111,7 @@ def _drop_oldest(kept: dict[Any, Any], most: int) -> list[Any]:
 
 
 def _shortened(entry: tuple[Any, ...], count: int) -> tuple[Any, ...] | None:
-    """A chain of entries for the fast path, with at most `count` of them."""
+    """A chain of at most `count` entries for the fast path."""
     if count == 0:
         return None
     *rest, older = entry
@@ -118,29 +119,29 @@ def _shortened(entry: tuple[Any, ...], count: int) -> tuple[Any, ...] | None:
 
 
 class FunctionCache:
-    """All that is compiled of one function with the same captured containers.
+    """All programs of a function with the same captured containers.
 
-    Lookups take no lock: a dict's are atomic. Changes require `lock`.
+    Lookups take no lock, because those of dicts are atomic. Changes require `lock`.
     """
 
     def __init__(self, captured: Any = None) -> None:
         self.lock = threading.RLock()
         self._fast_lock = threading.RLock()  # never held while something compiles
-        self.captured = captured  # kept, so that their identities stay theirs
+        self.captured = captured  # kept alive, so that their ids stay unique
         self.entries: dict[Hashable, Entry] = {}
         self.fast_entries: dict[Hashable, tuple[Any, ...]] = {}
         self.fast_hits = UseCounter()  # counted by the native fast path
-        self.keeps_keyword_order: bool | None = None  # asked at the first call with several
+        self.keeps_keyword_order: bool | None = None  # determined at the first call with several
         self.counts = Counts(self.fast_hits)
-        self.has_warned = False  # of state that was not declared
+        self.has_warned = False  # about undeclared state
 
     def get(self, known: Known) -> Instance | None:
-        """What to run for a signature and shapes; None if that has to be made first."""
+        """The program for a signature and shapes; None if there is none yet."""
         entry = self.entries.get(known.key)
         return None if entry is None else self.get_of(entry, known)
 
     def get_of(self, entry: Entry, known: Known) -> Instance | None:
-        """The same, of the entry of the signature."""
+        """The same, given the entry of the signature."""
         for variant in tuple(entry.variants):
             instance = variant.instances.get(known.shapes)
             if instance is not None and variant.trace.fits(known.arrays, known.objects):
@@ -149,13 +150,13 @@ class FunctionCache:
         return None
 
     def add_instance(self, shapes: Shapes, instance: Instance) -> None:
-        """Adds an instance of a trace; those used longest ago may go."""
+        """Adds an instance of a trace; may evict the least recently used."""
         variant = instance.variant()
         if variant is not None:
             self.counts.evictions += len(variant.instances.add(shapes, instance))
 
     def add_variant(self, key: Hashable, variant: Variant, described: Description) -> None:
-        """Adds a trace under a signature; the entry used longest ago may go."""
+        """Adds a trace under a signature; may evict the least recently used entry."""
         entry = self.entries.get(key)
         if entry is None:
             entry = self.entries[key] = Entry(described)
@@ -164,7 +165,7 @@ class FunctionCache:
             self._forget(dropped.variants)
 
     def _forget(self, variants: list[Variant]) -> None:
-        """Notes that traces are gone, which the fast path must not keep."""
+        """Removes evicted traces from the fast path."""
         with self._fast_lock:
             for variant in variants:
                 self.counts.evictions += len(variant.instances)
@@ -173,7 +174,7 @@ class FunctionCache:
                     self.fast_entries.pop(key, None)
 
     def remember(self, fast_key: Hashable, instance: Instance, call: tuple[Any, ...]) -> None:
-        """Lets the fast path answer equal calls from now on."""
+        """Makes the fast path handle equal calls from now on."""
         guards = instance.trace.attributes.guards or None
         with self._fast_lock:
             older = None if guards is None else self.fast_entries.get(fast_key)
@@ -184,8 +185,8 @@ class FunctionCache:
     def remember_shapeless(
         self, fast_key: Hashable, instance: Instance, call: tuple[Any, ...]
     ) -> None:
-        """Lets the fast path answer calls that differ in shapes alone from now on, also with shapes
-        for which nothing has to be compiled.
+        """Makes the fast path handle calls that differ only in shapes from now on, including new
+        shapes for which nothing has to be compiled.
         """
         variant = instance.variant()
         if variant is None:
@@ -199,7 +200,7 @@ class FunctionCache:
             if table in tables[:1]:
                 return
             _, _, *rest = call
-            # What holds lengths is another result for each shape, which Python makes.
+            # Results that hold lengths differ for each shape, and are built in Python.
             is_same = trace.result is not None and not trace.result.has_lengths
             code, registers = (trace.guards.code if is_same else None) or (None, ())
             answer = (instance.result, *rest)
@@ -220,7 +221,7 @@ class FunctionCache:
         variant.fast_keys.add(fast_key)
 
     def described(self) -> list[Description]:
-        """What is there, the most recently used first."""
+        """All instances, the most recently used first."""
         entries = sorted(self.entries.values(), key=lambda entry: -entry.last_used)
         return [entry.described for entry in entries]
 
@@ -232,29 +233,29 @@ class FunctionCache:
             self.counts = Counts(self.fast_hits)
 
     def info(self) -> CacheInfo:
-        """The counts as they are now."""
+        """A snapshot of the counts."""
         with self.lock:
             variants = [x for entry in self.entries.values() for x in entry.variants]
             return self.counts.info(sum(len(variant.instances) for variant in variants))
 
 
 class _Caches:
-    """All caches of one function: without captured state, and by what is captured."""
+    """All caches of a function: without captured state, and by captured containers."""
 
     def __init__(self) -> None:
         self.plain = {False: FunctionCache(), True: FunctionCache()}  # True: shapeless
         # These live as long as a compiled function that uses them: if they belonged to the
-        # function, they could keep it, by way of the captured containers.
+        # function, they could keep it alive through the captured containers.
         self.captured: WeakValueDictionary[Hashable, FunctionCache] = WeakValueDictionary()
 
 
 def cache_of(
     owner: Any, inputs: Any = None, outputs: Any = None, shapeless: bool = False
 ) -> FunctionCache:
-    """The cache of a function with these captured containers, which is gone with the function; that
-    of traces for all shapes is another.
+    """The cache of a function with these captured containers, which dies with the function; traces
+    for all shapes have one of their own.
 
-    An owner that cannot be weakly referenced gets a cache of its own each time.
+    An owner that cannot be weakly referenced gets a new cache each time.
     """
     try:
         caches = per_owner_cache.of(owner, _Caches)

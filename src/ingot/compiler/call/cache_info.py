@@ -1,9 +1,8 @@
-"""What the calls of a compiled function were, and what compiling cost: `cache_info()`.
+"""`cache_info()`: the calls of a compiled function, and the cost of compiling it.
 
 Every call is a hit, a miss, or compiled something for arguments that its trace covers: a program
-for new shapes, or one for inputs that are laid out in another way. A compilation has an `Account`,
-which is charged while the time is spent: at the call, and at the evaluation that makes machine
-code.
+for new shapes, or for inputs with another layout. A compilation has an `Account`, which is charged
+as time is spent: at the call, and at the evaluation that generates machine code.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from ingot.graph.reporting.tables import html_table, text_table, time_text
 __all__ = ["PHASES", "Account", "CacheInfo", "Compilation", "Counts", "new_shapes_text"]
 
 PHASES = ("trace", "simplify", "fuse", "machine code")
-MAX_KEPT = 100  # of the records of compilations of each kind, the latest
+MAX_KEPT = 100  # records of compilations of each kind
 MAX_SHAPES_NAMED = 6
-MAX_SHOWN = 12  # of them when they are printed
+MAX_SHOWN = 12  # of them are printed
 
 _HEADINGS = ("compiling", *PHASES, "", "reason")
 _MISS, _SHAPES, _LAYOUT = "miss", "new shapes", "new layout"
@@ -32,7 +31,7 @@ KINDS = (_MISS, _SHAPES, _LAYOUT)
 
 @dataclass(frozen=True)
 class Compilation:
-    """A call that had to compile: what for, why, and the seconds that each phase took."""
+    """A call that compiled: its kind, the reason, and the seconds spent in each phase."""
 
     kind: str  # "miss", "new shapes" or "new layout"
     reason: str
@@ -131,8 +130,8 @@ def new_shapes_text(shapes: Sequence[Sequence[int]]) -> str:
 
 @dataclass(eq=False)
 class Account:
-    """What one compilation cost until now. It is charged alone at first, and then also to the
-    counts of the function that it belongs to, if it belongs to one.
+    """The cost of one compilation so far. It is charged by itself at first, and then also to the
+    counts of its function, if it has one.
     """
 
     kind: str = _MISS
@@ -147,15 +146,15 @@ class Account:
         return sum(self.phases.values())
 
     def spend(self, phase: str, seconds: float) -> None:
-        """Charges time that was spent on a phase."""
+        """Adds time spent in a phase."""
         if self.counts is None:
             self.phases[phase] = self.phases.get(phase, 0.0) + seconds
         else:
             self.counts.spend(self, phase, seconds)
 
     def for_layout(self, reason: str) -> Account:
-        """The account of the call that compiles this program for another layout of its inputs; that
-        call was taken for a hit before.
+        """The account of a call that compiles this program for another layout of its inputs; that
+        call was counted as a hit before.
         """
         account = Account(_LAYOUT, reason)
         if self.counts is None or not self.counts.add_layout(account):
@@ -177,22 +176,24 @@ class _Reshaped:
 
     @property
     def reason(self) -> str:
-        """Why there was a program to make."""
+        """Why a program had to be made."""
         return new_shapes_text(self._shapes)
 
 
 class Counts:
-    """The counts of one function since the cache was cleared. Its lock is held for no other."""
+    """The counts of one function since the cache was cleared. No other lock is taken under its
+    lock.
+    """
 
     def __init__(self, fast_hits: UseCounter) -> None:
         self.fast_hits = fast_hits  # counted by the native fast path
-        # Noted by native code: instances that it made for new shapes, and those that made room.
+        # Recorded by native code: instances created for new shapes, and those evicted for them.
         self.reshaped, self.evicted = UseCounter(), UseCounter()
         self.reshapings: deque[tuple[int, Sequence[Sequence[int]]]] = deque(maxlen=MAX_KEPT)
-        self.evictions = 0  # others
+        self.evictions = 0  # of other instances
         self._fast_hits_before = fast_hits.count
         self._slow_hits = 0
-        self._lock = threading.RLock()  # garbage collection may run code of users
+        self._lock = threading.RLock()  # reentrant: garbage collection may run users' code
         self._number = dict.fromkeys(KINDS, 0)
         self._kept: dict[str, deque[Account]] = {kind: deque(maxlen=MAX_KEPT) for kind in KINDS}
         self._phases = dict.fromkeys(PHASES, 0.0)
@@ -211,35 +212,35 @@ class Counts:
 
     @property
     def next_in_a_row(self) -> int:
-        """How many misses in a row there are if the next call misses."""
+        """The number of consecutive misses, including the next call if it misses."""
         return self._misses_in_a_row + 1 if self.hits == self._hits_at_miss else 1
 
     def add_hit(self, number: int = 1) -> None:
-        """Notes a call that compiled nothing; -1 takes one back that is counted otherwise."""
+        """Counts a call that compiled nothing; -1 takes back one that is counted otherwise."""
         with self._lock:
             self._slow_hits += number
 
     def add_miss(self, account: Account) -> None:
-        """Notes a call that traced the function."""
+        """Counts a call that traced the function."""
         with self._lock:
             self._misses_in_a_row = self.next_in_a_row
             self._hits_at_miss = self.hits
             self._add(account)
 
     def add_shapes(self, account: Account) -> None:
-        """Notes a call that made a program for new shapes of a trace."""
+        """Counts a call that made a program for new shapes of a trace."""
         account.kind = _SHAPES
         with self._lock:
             self._add(account)
 
     def add_reshaped(self, shapes: Sequence[Sequence[int]]) -> None:
-        """Notes a call with new shapes of a trace for which nothing had to be compiled."""
+        """Counts a call with new shapes of a trace for which nothing had to be compiled."""
         self.reshaped.used()
         self.reshapings.append((self.reshaped.last_used, shapes))
 
     def add_layout(self, account: Account) -> bool:
-        """Notes that a hit made a program for a new layout; False if there was none, because an
-        evaluation that failed is repeated.
+        """Counts a hit that made a program for a new layout; False if there was no such hit,
+        because a failed evaluation is repeated.
         """
         with self._lock:
             if self.hits <= 0:
@@ -257,13 +258,13 @@ class Counts:
             self._phases[phase] += seconds
 
     def spend(self, account: Account, phase: str, seconds: float) -> None:
-        """Charges time to a compilation and to the total."""
+        """Adds time to a compilation and to the total."""
         with self._lock:
             account.phases[phase] = account.phases.get(phase, 0.0) + seconds
             self._phases[phase] += seconds
 
     def info(self, entries: int) -> CacheInfo:
-        """The counts as they are now."""
+        """A snapshot of the counts."""
         with self._lock:
             new_shapes: list[Account | _Reshaped] = [*self._kept[_SHAPES]]
             new_shapes += [_Reshaped(*each) for each in self.reshapings]

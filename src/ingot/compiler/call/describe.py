@@ -1,6 +1,6 @@
-"""Descriptions: the arguments of a call in words, and what changed between two calls.
+"""Descriptions: the arguments of a call as text, and what changed between two calls.
 
-Only calls that miss the cache need words, so nothing here has to be fast.
+Only calls that miss the cache need them, so nothing here has to be fast.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ __all__ = [
     "foreign_argument",
 ]
 
-CAPTURED_PREFIX = "captured "  # what the names of captured arrays begin with
+CAPTURED_PREFIX = "captured "  # of the names of captured arrays
 MAX_CHANGES_NAMED = 4  # in one reason; the others are counted
 
 
 @dataclass(frozen=True)
 class ArrayLeaf:
-    """What matters of an array that is an input."""
+    """The properties of an input array that belong to a signature."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -50,11 +50,13 @@ class ArrayLeaf:
         return f"{self.dtype}{shape_text(self.shape)}"
 
 
-Description = dict[str, ArrayLeaf | str]  # what each part of a signature is called, and what it is
+Description = dict[str, ArrayLeaf | str]  # parts of a signature by name
 
 
 def contents_of(call: Call) -> Contents:
-    """What is in the arguments, the captured inputs and what the function is bound to, by name."""
+    """The leaves of the arguments, of captured inputs and of what the function is bound to, by
+    name.
+    """
     contents = Contents()
     names = _parameter_names(call.function)
     for position, value in enumerate(call.args):
@@ -79,7 +81,7 @@ def _add_bound(contents: Contents, bound: Any) -> None:
 
 
 def _parameter_names(function: Callable[..., Any]) -> list[str]:
-    """The names of the parameters that positions reach."""
+    """The names of the positional parameters."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -89,7 +91,7 @@ def _parameter_names(function: Callable[..., Any]) -> list[str]:
 
 
 def foreign_argument(call: Call) -> ValueError:
-    """What to raise for arguments that are no trees of arrays and constants."""
+    """The error for arguments that are not trees of arrays and constants."""
     refused = contents_of(call).refused
     if not refused:
         return ValueError("[compile] an argument changed while it was read.")
@@ -131,13 +133,15 @@ def _described(leaf: array) -> ArrayLeaf:
 
 
 def difference(before: Sequence[Description], now: Description) -> str:
-    """How `now` differs from the nearest signature `before`, the first of equally near ones."""
+    """How `now` differs from the most similar signature in `before`, the first if there are
+    several.
+    """
     if not before:
         return "the first call"
     nearest = min((_changes(old, now) for old in before), key=len)
     if len(nearest) > MAX_CHANGES_NAMED + 1:
         # The first step of an optimizer adds state for each parameter of a model. What the caller
-        # passed is told before that.
+        # passed is listed before that.
         nearest.sort(key=lambda change: change.startswith(CAPTURED_PREFIX))
         left_out = len(nearest) - MAX_CHANGES_NAMED
         nearest[MAX_CHANGES_NAMED:] = [f"and {left_out} more changes"]

@@ -1,9 +1,9 @@
 """Fusion without `compile`: evaluation runs large graphs as one program.
 
 The native evaluation loop offers every unevaluated graph with enough elements. The graph's
-structure (ops, shapes, dtypes, who takes what) is the key to a program; values that are there
-already are its inputs. `fusion_policy.py` says when one is compiled; until then the ops run one by
-one. Structures that differ in numbers alone are of one kind, which one symbolic program serves
+structure (ops, shapes, dtypes and connections) is the key of a program; values that are already
+computed are its inputs. `fusion_policy.py` decides when one is compiled; until then the ops run one
+by one. Structures that differ only in numbers are of one kind, which one symbolic program serves
 (`examples.py`).
 """
 
@@ -36,24 +36,24 @@ __all__ = ["eager_fusion_info", "evaluate_whole"]
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A program and whom its runs are credited to."""
+    """A program, and the family that its runs are credited to."""
 
     program: Program | ShapedProgram
     family: Family
 
 
 class _Kind:
-    """Structures that differ in numbers alone."""
+    """Structures that differ only in numbers."""
 
     __slots__ = ("examples", "family", "programs")
 
     def __init__(self) -> None:
-        self.examples: list[Numbers] = []  # the latest, each other than all others
+        self.examples: list[Numbers] = []  # the latest, all different
         self.family = Family()  # of symbolic programs
-        self.programs: list[tuple[Dimensions, SymbolicProgram]] = []  # the latest first
+        self.programs: list[tuple[Dimensions, SymbolicProgram]] = []  # most recent first
 
     def shaped(self, numbers: Numbers) -> ShapedProgram | None:
-        """A program for these numbers, if one of the symbolic ones is for them, too."""
+        """A program for these numbers, if one of the symbolic ones covers them."""
         for dimensions_of, symbolic in tuple(self.programs):
             values = dimensions_of(numbers)
             found = None if values is None else symbolic.program(values)
@@ -62,7 +62,7 @@ class _Kind:
         return None
 
     def is_due(self, numbers: Numbers) -> bool:
-        """Notes numbers without a program; whether a symbolic one should be made."""
+        """Records numbers without a program; whether a symbolic one should be made."""
         if numbers in self.examples:
             return False
         self.examples.append(numbers)
@@ -70,14 +70,14 @@ class _Kind:
         return len(self.examples) == MIN_SYMBOLIC_EXAMPLES and self.family.may_have_more()
 
     def add(self, dimensions_of: Dimensions, program: SymbolicProgram) -> None:
-        """Adds a symbolic program; the oldest may go."""
+        """Adds a symbolic program; may evict the oldest."""
         self.programs.insert(0, (dimensions_of, program))
         del self.programs[MAX_SYMBOLIC_PROGRAMS:]
         self.family.programs += 1
 
 
 class _Structures:
-    """Programs by structure; a number stands for how often a structure was seen before it was
+    """Programs by structure; a number counts how often a structure was seen before it is
     compiled.
     """
 
@@ -129,7 +129,7 @@ class _Structures:
 
 
 def _keep_latest(entries: OrderedDict[Hashable, Any], key: Hashable) -> None:
-    """Makes `key` the latest and drops what is too old."""
+    """Makes `key` the most recent and evicts the oldest."""
     entries.move_to_end(key)
     while len(entries) > MAX_FUSED_STRUCTURES:
         entries.popitem(last=False)
@@ -139,7 +139,7 @@ _structures = _Structures()
 
 
 def eager_fusion_info() -> dict[str, int]:
-    """How many structures are known, how many of them are compiled, and how often those ran."""
+    """The number of known structures, how many of them are compiled, and how often those ran."""
     entries = list(_structures.found.values())
     return {
         "structures": len(entries),
@@ -187,8 +187,8 @@ def _program(
 ) -> tuple[_Compiled, list[Node]] | None:
     """What computes the graph, if that is compiled or should be now, and the values it starts from.
 
-    Other threads may evaluate nodes of the graph meanwhile, so what was read of them is used only
-    once it is clear that none did.
+    Other threads may evaluate nodes of the graph at the same time, so what was read of them is used
+    only once it is clear that none did.
     """
     key, leaves, nbytes = _structure(nodes, wanted)
     if key is None or _overtaken(nodes):
@@ -239,14 +239,12 @@ def _symbolic(
 
 
 def _overtaken(nodes: list[Node]) -> bool:
-    """Whether another thread evaluated a node, which then forgot its op and its inputs."""
+    """Whether another thread evaluated a node, which dropped its op and its inputs."""
     return any(node.op is None for node in nodes)
 
 
 def _structure(nodes: list[Node], wanted: list[int]) -> tuple[Hashable | None, list[Node], int]:
-    """A key for the graph, the values that it starts from, and the bytes that its ops read and
-    write.
-    """
+    """The key of the graph, its input values, and the bytes that its ops read and write."""
     number: dict[Node, int] = {}
     leaves: list[Node] = []
     parts: list[Any] = []

@@ -1,11 +1,11 @@
-"""Graphs that differ in numbers alone, as one symbolic tape.
+"""Graphs that differ only in numbers, as one symbolic tape.
 
 An uncompiled graph has numbers where a trace for all shapes has dimensions: lengths of axes, and
-ints in the parameters of ops. Graphs of the same skeleton (ops, connections, dtypes, everything but
-the ints) are examples of one function of some lengths. Which of their numbers vary, and how they
-depend on each other, is read off the examples: a number that was the same in all of them is a
-constant; one that was always an earlier one plus, or times, a constant is that; any other is a
-dimension. A graph for which that does not hold is one more example.
+ints in the parameters of ops. Graphs with the same skeleton (everything but the ints: ops,
+connections, dtypes) are examples of one function of some lengths. Which numbers vary, and how they
+depend on each other, is inferred from the examples: a number that was equal in all of them is a
+constant; one that was always an earlier one plus, or times, a constant is expressed by that; any
+other is a dimension. A graph that contradicts this becomes one more example.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NUMBER = object()  # stands for an int in a skeleton
 def skeleton(
     nodes: Sequence[Node], wanted: Sequence[int], leaves: Sequence[Node]
 ) -> tuple[Hashable, Numbers]:
-    """What graphs of one kind share, and the numbers in which they differ."""
+    """The skeleton that graphs of one kind share, and the numbers in which they differ."""
     numbers: list[int] = []
     number_of = {leaf: -1 - index for index, leaf in enumerate(leaves)}
     parts: list[Any] = [tuple(wanted)]
@@ -74,8 +74,8 @@ class _Relations:
     """How the numbers of some examples depend on each other."""
 
     def __init__(self, examples: Sequence[Numbers]) -> None:
-        self.dimensions: list[int] = []  # the numbers that others are in terms of
-        # for each number: which dimension it is a multiple of, by how much, and what is added
+        self.dimensions: list[int] = []  # the independent numbers
+        # for each number: the dimension it is a multiple of, the factor, and the constant term
         self.terms: list[tuple[int | None, int, int]] = []
         self._known: dict[Numbers, tuple[int | None, int, int]] = {}
         self._columns: list[Numbers] = []
@@ -100,8 +100,8 @@ class _Relations:
         return len(self.dimensions) - 1, 1, 0
 
     def dimensions_of(self) -> Dimensions:
-        """A function that gives the dimensions of a graph with some numbers; None if those depend
-        on each other in another way.
+        """A function from the numbers of a graph to its dimensions; None for numbers that violate
+        the relations.
         """
         lines = ["def found(n):"]
         lines += [f" d{number} = n[{index}]" for number, index in enumerate(self.dimensions)]
@@ -124,7 +124,7 @@ class _Relations:
         dimensions: list[Any] = []
         for number, hint in enumerate(values):
             size: Any = sizes.dimension(number, hint)
-            if hint < 2:  # an axis that kernels have no loop for, or no length at all
+            if hint < 2:  # an axis without a loop, or not a length at all
                 sizes.is_zero(size - hint)
                 size = hint
             else:
@@ -142,8 +142,8 @@ def generalised(
     wanted: Sequence[int],
     leaves: Sequence[Node],
 ) -> tuple[Dimensions, Sizes, Tape]:
-    """The function of a graph's numbers that gives its dimensions, and the symbolic tape of all
-    graphs like some examples, of which the last one is at hand.
+    """The function from a graph's numbers to its dimensions, and the symbolic tape of all graphs
+    like the examples, of which the last one is at hand.
     """
     relations = _Relations(examples)
     dimensions_of = relations.dimensions_of()

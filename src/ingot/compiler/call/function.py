@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CompiledFunction", "compile"]
 
-WARN_AFTER_MISSES = 16  # in a row: recompiling on every call is worth a warning
+WARN_AFTER_MISSES = 16  # in a row: recompiling on every call deserves a warning
 
 Signature = tuple[tuple[Any, ...], list[array], list[Any]]  # key, arrays, objects
 
@@ -96,7 +96,7 @@ def compile(
 
 @dataclass(frozen=True)
 class _Options:
-    """What `compile` was told besides the function."""
+    """The options of `compile`."""
 
     inputs: Any
     outputs: Any
@@ -219,9 +219,9 @@ class CompiledFunction(FastCall):
         captures = call.inputs is not None or call.outputs is not None
         if known is not None and known[1] is not None and not captures:
             return self._call(call, known, mode, fast_key)
-        # Objects and captured containers are read, replaced by placeholders or updated by one
-        # thread at a time. Whoever traces counts who holds the placeholders, so nobody may read
-        # them meanwhile, not even to find out whether there are objects.
+        # One thread at a time reads objects and captured containers, replaces them by placeholders,
+        # or updates them. Tracing counts references to the placeholders, so no other thread may
+        # read them meanwhile, not even to find out whether there are objects.
         with capture_lock:
             signature = self._signature(call)
             if captures or signature[-1]:
@@ -263,7 +263,7 @@ class CompiledFunction(FastCall):
         return kwargs if self._cache.keeps_keyword_order else dict(sorted(kwargs.items()))
 
     def _circumstances(self) -> Hashable:
-        """What an entry is for besides arguments: the stream, and containers to update."""
+        """What an entry depends on besides arguments: the stream, and containers to update."""
         options = self._options
         stream: Hashable = (_native.current_stream(), numerics_key())
         if options.outputs is None or options.outputs is options.inputs:
@@ -294,8 +294,8 @@ class CompiledFunction(FastCall):
                     if fast_key is not None and traced.recipe is None and traced.tape.outputs:
                         self._remember(fast_key, instance)
                     return self._run_with_state(call, instance, known.arrays)
-            # Another thread changed a state in the meantime: what fits it now has to be found. The
-            # call is counted once.
+            # Another thread changed a state in the meantime: find what fits it now. The call is
+            # counted once.
             if is_hit:
                 counts.add_hit(-1)
             return self._run(call, known, fast_key)
@@ -310,7 +310,7 @@ class CompiledFunction(FastCall):
         return tuple([x.shape for x in arrays]) if self._options.shapeless else ()
 
     def _remember(self, fast_key: Hashable, instance: Instance) -> None:
-        """Lets the fast path answer equal calls from now on."""
+        """Makes the fast path handle equal calls from now on."""
         op = instance.op
         shapes, dtypes = zip(*op.program.results, strict=True)
         assert instance.result is not None
@@ -339,7 +339,9 @@ class CompiledFunction(FastCall):
         return instance.result.filled(results[: traced.result_count])
 
     def _compile(self, call: Call, known: Known) -> Instance | None:
-        """What to run for a signature, made now; None if only a transform around can follow it."""
+        """The program for a signature, made now; None if only an enclosing transform can trace
+        it.
+        """
         cache = self._cache
         mode = known.key[-1]
         with cache.lock, compiling(self._name):
@@ -404,7 +406,7 @@ class CompiledFunction(FastCall):
     def _shaped(
         self, variant: Variant, mode: CompileMode, values: list[Any], account: Account
     ) -> ShapedProgram:
-        """The program of a trace for all shapes, for some."""
+        """The program of a trace for all shapes, instantiated for some."""
         for symbolic in variant.programs:
             found = symbolic.program(values)
             if found is not None:
@@ -433,7 +435,7 @@ class CompiledFunction(FastCall):
         return trace(call, contents, self._options.shapeless, shared, escapes.recorder), escapes
 
     def _warn_of(self, escapes: Escapes, traced: Trace, call: Call) -> None:
-        """Tells the user, once for each function, of traced arrays that it left somewhere."""
+        """Warns once per function about traced arrays that it stored somewhere."""
         constants = traced.result.constants if traced.result is not None else None
         others = {"the arguments": (call.args, call.kwargs), "the result": constants}
         message = escapes.warning(self._name, call.function, others, traced.returned)
@@ -469,7 +471,9 @@ class CompiledFunction(FastCall):
             )
 
     def _verified(self, call: Call, known: Known) -> Any:
-        """Runs uncompiled and compiled from the same state and compares what comes out."""
+        """Runs the function uncompiled and compiled from the same state and compares the
+        results.
+        """
         states = [*implicit_states(), self._options.inputs, self._options.outputs]
         snapshot = Snapshot([states, *call.roots])
         with uninterrupted() as ctrl_c:

@@ -50,7 +50,7 @@ __all__ = ["Family", "may_fuse", "pays"]
 
 
 class Family:
-    """What came of compiling the structures that have these ops in this order."""
+    """The record of compiling structures that have these ops in this order."""
 
     __slots__ = ("programs", "runs")
 
@@ -67,7 +67,7 @@ class Family:
 
 
 def may_fuse(nodes: Sequence[Node]) -> bool:
-    """Rule 3: whether fusion has anything to win, and an end."""
+    """Rule 3: whether fusion can win anything, in bounded time."""
     if len(nodes) > MAX_FUSED_NODES:
         return False
     fused = sum(isinstance(node.op, (Map, Reduce)) for node in nodes)

@@ -1,8 +1,7 @@
-"""Math kernels: math functions one by one through the code of fused programs.
+"""Math kernels: single math functions, computed by the code of fused programs.
 
-Input: a math function and its NumPy inputs. Output: what a kernel makes of them, whose bits
-are those of any larger kernel. Lengths are rounded up to powers of two, so that there are few
-kernels.
+Input: a math function and its NumPy inputs. Output: the result, with the same bits as in any larger
+kernel. Lengths are rounded up to powers of two, so that there are few kernels.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Calls of shapeless functions with shapes that are new, and for which nothing has to be compiled.
+"""Calls of shapeless functions with new shapes for which nothing has to be compiled.
 
-Everything is there but the numbers: a trace whose guards hold, and a symbolic program whose
-conditions the shapes meet. Most of these calls never come here, because native code makes the
-instance (`_native/calls/shape_table.c`); the others are of functions with side effects, of results
-that hold lengths, of programs that call Python, and calls with keyword arguments.
+Only the numbers are missing: there is a trace whose guards hold, and a symbolic program whose
+conditions the shapes satisfy. Most of these calls are handled in C, which creates the instance
+(`_native/calls/shape_table.c`); the others have side effects, results that hold lengths, programs
+that call Python, or keyword arguments.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["reshaped"]
 
 
 def reshaped(cache: FunctionCache, entry: Entry, known: Known) -> Instance | None:
-    """The instance of a trace for shapes that it has not run for, if nothing has to be compiled."""
+    """The instance of a trace for new shapes, if nothing has to be compiled."""
     for variant in tuple(entry.variants):
         trace = variant.trace
         if not variant.programs or not trace.fits(known.arrays, known.objects):

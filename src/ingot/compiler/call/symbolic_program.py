@@ -1,8 +1,8 @@
-"""A symbolic tape as a program that makes programs.
+"""Symbolic programs: a symbolic tape from which programs for shapes are instantiated.
 
-Input: a tape with symbolic sizes, of a trace for all shapes or of uncompiled graphs that differ
-in shapes. The pipeline runs once, and machine code is made once; the program for other shapes that
-meet the conditions on sizes takes microseconds.
+Input: a tape with symbolic sizes, of a trace for all shapes or of uncompiled graphs that differ in
+shapes. The pipeline runs once and generates machine code once; instantiating the program for other
+shapes that satisfy the conditions on sizes takes microseconds.
 """
 
 from __future__ import annotations
@@ -58,23 +58,21 @@ class SymbolicProgram:
         self.example = example
         self.mode = mode
         self.name = name
-        self.account = account  # charged with machine code
+        self.account = account  # charged with the time of generating machine code
         self._symbolic = run_pipeline(tape, mode, name, account, sizes).program
         results = self._symbolic.results
         self.dtypes = tuple([dtype for _, dtype in results])
         self._shapes = compiled(sizes, tuple([shape for shape, _ in results]), example)
         self._programs: _Programs | None = None  # once there is machine code
-        # what makes native programs without Python; None, too, if they call Python
+        # the template of native programs; None also if they call Python
         self.template: ProgramTemplate | None = None
         self._layouts = Layouts()
-        # for non-contiguous inputs, the latest first
+        # for non-contiguous inputs, most recent first
         self._for_layouts: list[_Programs] = []
-        self._lock = threading.RLock()  # waits for machine code that another thread is making
+        self._lock = threading.RLock()  # held while machine code is generated
 
     def first(self, values: Sequence[Any]) -> ShapedProgram:
-        """The program for the shapes that this one was made for; its machine code is made when it
-        is first needed.
-        """
+        """The program for the example's shapes; its machine code is generated on first use."""
         return ShapedProgram(self, values, self._shapes(values), self.dtypes, None)
 
     def program(self, values: Sequence[Any]) -> ShapedProgram | None:
@@ -83,7 +81,7 @@ class SymbolicProgram:
         return self.program_if_ready(values)
 
     def program_if_ready(self, values: Sequence[Any]) -> ShapedProgram | None:
-        """The same; None, too, if its machine code is not there yet."""
+        """The same; None also if there is no machine code yet."""
         native = None if self._programs is None else self._programs.native(values)
         if native is None:
             return None
@@ -102,7 +100,7 @@ class SymbolicProgram:
         return native
 
     def _finished(self) -> _Programs:
-        """Makes machine code, and what makes programs of it."""
+        """Generates machine code, and what instantiates programs of it."""
         with self._lock:
             if self._programs is not None:
                 return self._programs
@@ -130,7 +128,7 @@ class SymbolicProgram:
             return self._programs
 
     def tape_for(self, values: Sequence[Any]) -> Tape:
-        """What the user wrote, op by op, for some shapes."""
+        """The traced tape for some shapes."""
         return with_numbers(self.tape, self.sizes, values)
 
     # Non-contiguous inputs
@@ -138,8 +136,8 @@ class SymbolicProgram:
     def native_for_layout(
         self, values: Sequence[Any], inputs: tuple[np.ndarray, ...]
     ) -> NativeProgram | None:
-        """The native program for inputs as they lie in memory; None if these are better copied,
-        because nothing like them came before.
+        """The native program for the layout of some inputs; None if copying them is better, because
+        nothing like them came before.
         """
         numbers = [*values, *(stride for x in inputs for stride in x.strides)]
         with self._lock:
@@ -157,7 +155,7 @@ class SymbolicProgram:
     def _made_for_layout(
         self, values: Sequence[Any], numbers: Sequence[Any], inputs: tuple[np.ndarray, ...]
     ) -> _Programs:
-        """Machine code that takes strides as arguments; these are dimensions behind the others."""
+        """Machine code that takes strides as arguments, which are dimensions after the others."""
         account = self.account.for_layout(layout_text(self.tape, inputs))
         started = time.perf_counter()
         try:
@@ -187,7 +185,7 @@ class _Programs:
             try:
                 return self.template.make(values)
             except OverflowError:
-                pass  # Python's numbers have no end
+                pass  # Python's integers are unbounded
         parts = self._parts(values)
         if parts is None:
             return None
@@ -197,8 +195,8 @@ class _Programs:
 
 
 def _strides(sizes: Sizes, tape: Tape, first: int, inputs: tuple[np.ndarray, ...]) -> Strides:
-    """The strides of the inputs as sizes, the dimensions from `first` on: what is as in contiguous
-    inputs stays so; of others, 0, the distance of neighbours and what leads back are numbers.
+    """The strides of the inputs as sizes, dimensions from `first` on: strides as in contiguous
+    inputs are expressed by lengths, and those of at most one element are constants.
     """
     found: list[tuple[int, ...]] = []
     for step, x in zip(tape.inputs, inputs, strict=True):
@@ -223,7 +221,7 @@ def _strides(sizes: Sizes, tape: Tape, first: int, inputs: tuple[np.ndarray, ...
 
 
 def _kind_of_layout(x: np.ndarray) -> tuple[int, ...]:
-    """The layout of an array, whatever its lengths: the order of its axes by their strides."""
+    """The layout of an array regardless of its lengths: the order of its axes by stride."""
     if x.flags.c_contiguous:
         return ()
     signs = [

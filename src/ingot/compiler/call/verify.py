@@ -1,4 +1,4 @@
-"""Verification: what a compiled call computed against what the uncompiled function did."""
+"""Verification: compares a compiled call with the uncompiled function."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ __all__ = ["VerificationError", "compare", "flat_values"]
 
 
 class VerificationError(RuntimeError):
-    """A compiled function did not compute what the function does."""
+    """A compiled function did not compute what the function computes."""
 
 
 def flat_values(tree: Any) -> list[Any]:
-    """The leaves of a tree with arrays evaluated: later changes of their handles do not matter."""
+    """The leaves of a tree with arrays evaluated, so that later changes of their handles do not
+    matter.
+    """
     return [
         (leaf.dtype, leaf._data) if isinstance(leaf, array) else leaf for leaf in tree_leaves(tree)
     ]

@@ -1,7 +1,8 @@
-"""Bundles of elements side by side, as LLVM vectors.
+"""Bundles: the lanes of a nest's vectors, as LLVM vectors.
 
-They are filled element by element in memory, by a loop that LLVM vectorises and writes out, after
-which nothing is left of the memory. Bool is a byte there, and complex numbers are two bundles.
+A bundle is filled element by element in stack memory, by a loop that LLVM vectorises and fully
+unrolls, after which the memory is optimised away. Bools are bytes there, and complex numbers are
+two bundles.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def _lane_type(dtype: Dtype) -> str:
 
 
 class BundleMemory:
-    """Where a bundle is filled."""
+    """The stack memory in which a bundle is filled."""
 
     def __init__(self, code: Code, dtype: Dtype, lanes: int) -> None:
         self.dtype = dtype
@@ -52,21 +53,21 @@ class BundleMemory:
             self.planes.append(Register(name, "ptr"))
 
     def store(self, code: Code, x: Element, lane: Register) -> None:
-        """Puts an element into a lane."""
+        """Stores an element into a lane."""
         real = code.convert("zext", x.register, "i8") if self.dtype is bool_ else x.register
         for plane, register in zip(self.planes, (real, x.imaginary), strict=False):
             assert register is not None
             code.store(register, code.element(self.type, plane, lane))
 
     def load(self, code: Code) -> Element:
-        """All lanes."""
+        """Loads all lanes."""
         type = f"<{self.lanes} x {self.type}>"
         real, *imaginary = [code.load(type, plane, f", align {ALIGNMENT}") for plane in self.planes]
         return Element(real, self.dtype, imaginary[0] if imaginary else None)
 
 
 def repeated(x: Element, lanes: int) -> Element:
-    """A constant in all lanes."""
+    """A constant repeated in all lanes."""
     if x.dtype is bool_:
         x = Element(literal("i8", int(x.register.name == "true")), bool_)
     imaginary = None if x.imaginary is None else splat(x.imaginary, lanes)
@@ -74,7 +75,7 @@ def repeated(x: Element, lanes: int) -> Element:
 
 
 def some_lanes(code: Code, x: Element, first: int, lanes: int, stride: int = 1) -> Element:
-    """Some lanes of a bundle, every `stride`-th; one is an element."""
+    """Every `stride`-th lane of a bundle, `lanes` of them; a scalar if that is 1."""
     imaginary = None if x.imaginary is None else _some(code, x.imaginary, first, lanes, stride)
     real = _some(code, x.register, first, lanes, stride)
     if x.dtype is bool_ and lanes == 1:
@@ -93,13 +94,13 @@ def _some(code: Code, x: Register, first: int, lanes: int, stride: int) -> Regis
     )
 
 
-# Bundles in memory. `below` is how many lanes there are, if not all.
+# Bundles in memory. `below` is the number of valid lanes, if not all are.
 
 
 def load_lanes(
     k: LLVMKernel, dtype: Dtype, lanes: int, address: Register, below: Register | None
 ) -> Element:
-    """Adjacent elements of a real dtype; 0 where there are none."""
+    """Loads adjacent elements of a real dtype; invalid lanes are 0."""
     code, type = k.code, f"<{lanes} x {memory_type(dtype)}>"
     if below is None:
         return k.from_memory(code.load(type, address, f", align {dtype.size}"), dtype)
@@ -110,7 +111,7 @@ def load_lanes(
 
 
 def prefetch(code: Code, address: Register, ahead: int, nbytes: int) -> None:
-    """Fetches the lines of so many bytes into L2, from some bytes behind an address on."""
+    """Prefetches `nbytes` bytes into L2, starting `ahead` bytes after an address."""
     name = "llvm.prefetch.p0"
     code.declarations[name] = f"declare void @{name}(ptr, i32, i32, i32)"
     for line in range(0, nbytes, LINE):
@@ -119,7 +120,7 @@ def prefetch(code: Code, address: Register, ahead: int, nbytes: int) -> None:
 
 
 def store_lanes(k: LLVMKernel, x: Element, address: Register, below: Register | None) -> None:
-    """Puts the lanes of a real bundle next to each other."""
+    """Stores the lanes of a real bundle to adjacent elements."""
     code, value = k.code, k.in_memory(x)
     if below is None:
         code.store(value, address, f", align {x.dtype.size}")
@@ -128,22 +129,22 @@ def store_lanes(k: LLVMKernel, x: Element, address: Register, below: Register | 
     name = f"llvm.masked.store.{type_suffix(value.type)}.p0"
     code.declarations[name] = f"declare void @{name}({value.type}, ptr, i32, <{lanes} x i1>)"
     if x.dtype.size == 2:
-        # Elements that were truncated from four bytes, and a mask that is known to have one lane:
-        # LLVM then writes four bytes. So it must not know.
+        # LLVM miscompiles the masked store of elements truncated from four bytes under a mask that
+        # is known to have one lane: it writes four bytes. Hide the mask from it.
         below = code.assign("i64", f'call i64 asm "", "=r,0"({below})')
     size, mask = literal("i32", x.dtype.size), _mask(code, lanes, below)
     code.do(f"call void @{name}({value}, {address}, {size}, {mask})")
 
 
 def _mask(code: Code, lanes: int, below: Register) -> Register:
-    """Which lanes have a number that is below a limit."""
+    """The mask of the lanes whose number is below a limit."""
     numbers = ", ".join(f"i64 {lane}" for lane in range(lanes))
     limit = _splatted(code, below, lanes)
     return code.compare("icmp slt", Register(f"<{numbers}>", limit.type), limit)
 
 
 def in_all_lanes(code: Code, x: Element, lanes: int) -> Element:
-    """An element in all lanes of a bundle, or each lane of a bundle in adjacent ones."""
+    """An element broadcast to all lanes, or each lane of a bundle repeated in adjacent lanes."""
     return Element(
         _splatted(code, x.register, lanes),
         x.dtype,

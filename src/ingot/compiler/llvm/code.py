@@ -1,8 +1,7 @@
 """Code: LLVM instructions written as text, one function at a time.
 
-LLVM's own assembly language is the shortest way from Python to LLVM: what is written here is parsed
-by `jit.py` as it stands, and shown by `explain` as it stands. A `Register` is the name of a value
-with its LLVM type.
+LLVM's assembly language is the shortest way from Python to LLVM: `jit.py` parses this text as it
+is, and `explain` prints it as it is. A `Register` is the name of a value with its LLVM type.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ __all__ = [
 ]
 
 
-# Loops of so many iterations LLVM would write out, though they are better vectorised.
+# LLVM would fully unroll loops of this many iterations, although they are better vectorised.
 _SHORT_LOOPS = range(9, 65)
 
 
 # Hints for loops
-# what fills no vector as one more vector, of which lanes are masked
+# the remainder as one more vector, with masked lanes
 MASKED = '!"llvm.loop.vectorize.predicate.enable", i1 true'
 NO_UNROLLING = '!"llvm.loop.unroll.disable"'
-# as one vector, or a few, once it is vectorised
+# fully unrolled after vectorisation
 WRITTEN_OUT = (
     NO_UNROLLING,
     '!"llvm.loop.vectorize.followup_vectorized", !{!"llvm.loop.unroll.enable"}',
@@ -94,17 +93,17 @@ def lane_count(type: str) -> int:
 
 
 def like_lanes(type: str, other: str) -> str:
-    """A scalar type with as many lanes as another type has; a vector type as it is."""
+    """A scalar type widened to as many lanes as another type has; vector types stay as they are."""
     return f"<{lane_count(other)} x {type}>" if other[0] == "<" and type[0] != "<" else type
 
 
 def splat(x: Register, lanes: int) -> Register:
-    """A literal in all lanes of a vector."""
+    """A literal repeated in all lanes of a vector."""
     return Register(f"<{', '.join([str(x)] * lanes)}>", f"<{lanes} x {x.type}>")
 
 
 def type_suffix(type: str) -> str:
-    """A type as the names of intrinsics have it: "v16f32"."""
+    """A type in the notation of intrinsics: "v16f32"."""
     scalar = lane_type(type)
     suffix = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}.get(scalar, scalar)
     return f"v{lane_count(type)}{suffix}" if type[0] == "<" else suffix
@@ -116,31 +115,31 @@ class Code:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}  # intrinsics and functions that the code calls
-        # whether each iteration of a loop touches elements of its own: LLVM need not prove that
+        # whether iterations of a loop access disjoint elements, which LLVM then need not prove
         self.parallel = False
         self._access_group = ""
         self._count = 0
         self.block = "entry"  # the label of the block that is being written
-        # how many elements the loop being written should take at once; 0: as LLVM chooses, which
-        # warns on standard error of loops that cannot be vectorised if it is given a number
+        # the vector width of the loop being written; 0 leaves it to LLVM, which otherwise warns on
+        # standard error about loops that it cannot vectorise
         self.lanes = 0
-        self._loops = 0  # how many are written
-        self.metadata: list[str] = []  # what stands behind the functions
+        self._loops = 0  # number of loops written
+        self.metadata: list[str] = []  # appended after the functions
 
     def fresh(self, hint: str = "v") -> str:
-        """A name that is not taken."""
+        """A name that is not in use."""
         self._count += 1
         return f"%{hint}{self._count}"
 
     def assign(self, type: str, text: str) -> Register:
-        """The result of an instruction."""
+        """Appends an instruction that has a result."""
         self._count += 1
         name = f"%v{self._count}"
         self.lines.append(f"  {name} = {text}")
         return Register(name, type)
 
     def do(self, text: str) -> None:
-        """An instruction without a result."""
+        """Appends an instruction without a result."""
         self.lines.append(f"  {text}")
 
     # Arithmetic: `operation` is LLVM's, with flags, such as "fadd reassoc" or "add nsw"
@@ -150,7 +149,7 @@ class Code:
         return self.assign(a.type, f"{operation} {a.type} {a.name}, {b.name}")
 
     def fneg(self, x: Register) -> Register:
-        """A floating-point value with the other sign."""
+        """The negation of a floating-point value."""
         return self.assign(x.type, f"fneg {x.type} {x.name}")
 
     def compare(self, operation: str, a: Register, b: Register) -> Register:
@@ -162,8 +161,8 @@ class Code:
         return self.assign(a.type, f"select {condition}, {a.type} {a.name}, {b.type} {b.name}")
 
     def convert(self, operation: str, x: Register, type: str) -> Register:
-        """A conversion such as "sitofp", "zext", "bitcast", of all lanes of a vector; the value
-        itself if it has the type.
+        """A conversion such as "sitofp", "zext" or "bitcast", lane by lane; the value itself if it
+        already has the type.
         """
         type = like_lanes(type, x.type)
         if x.type == type:
@@ -185,17 +184,15 @@ class Code:
         return self.call(type, f"llvm.{name}.{type_suffix(type)}", *arguments)
 
     def constant(self, value: complex, like: Register) -> Register:
-        """A constant of the type of another value, in all of its lanes."""
+        """A constant of the type of another value, in all lanes."""
         return literal(like.type, value)
 
-    # Memory
-
     def load(self, type: str, address: Register, metadata: str = "") -> Register:
-        """What is at an address."""
+        """Loads from an address."""
         return self.assign(type, f"load {type}, ptr {address.name}{metadata}{self._access()}")
 
     def store(self, value: Register, address: Register, metadata: str = "") -> None:
-        """Puts a value at an address."""
+        """Stores to an address."""
         self.do(f"store {value}, ptr {address.name}{metadata}{self._access()}")
 
     def _access(self) -> str:
@@ -204,14 +201,14 @@ class Code:
         return f", !llvm.access.group {self._accesses()}"
 
     def _accesses(self) -> str:
-        """The group of all accesses of a kernel whose loops are parallel."""
+        """The access group of all accesses in a kernel whose loops are parallel."""
         if not self._access_group:
             self._access_group = f"!{len(self.metadata)}"
             self.metadata.append(f"{self._access_group} = distinct !{{}}")
         return self._access_group
 
     def offset(self, address: Register, nbytes: Register) -> Register:
-        """An address so many bytes further."""
+        """The address `nbytes` after another."""
         return self.assign("ptr", f"getelementptr inbounds i8, ptr {address.name}, {nbytes}")
 
     def element(self, type: str, address: Register, index: Register) -> Register:
@@ -221,16 +218,16 @@ class Code:
     # Control flow
 
     def label(self, name: str) -> None:
-        """Begins a block; `name` is what `fresh` gave."""
+        """Begins a block named by `fresh`."""
         self.block = name.lstrip("%")
         self.lines.append(f"{self.block}:")
 
     def branch(self, target: str) -> None:
-        """Ends a block."""
+        """Ends a block with an unconditional branch."""
         self.do(f"br label {target}")
 
     def branch_if(self, condition: Register, then: str, otherwise: str) -> None:
-        """Ends a block in two ways."""
+        """Ends a block with a conditional branch."""
         self.do(f"br i1 {condition.name}, label {then}, label {otherwise}")
 
     @contextmanager
@@ -243,8 +240,8 @@ class Code:
         step: int = 1,
         hints: Sequence[str] = (),
     ) -> Iterator[Loop]:
-        """A loop over begin <= index < end. `carried` are the initial values of what it hands on
-        (see `Loop`); `hints` tell LLVM what to do with it.
+        """A loop over begin <= index < end. `carried` are the initial values of its carried values
+        (see `Loop`); `hints` are loop metadata for LLVM.
         """
         head, body, latch, done = (self.fresh(hint) for hint in ("head", "body", "latch", "done"))
         entry = self.block
@@ -253,7 +250,7 @@ class Code:
         self.branch(head)
         self.label(head)
         position = len(self.lines)
-        self.lines.append("")  # the phis, once it is known what they merge
+        self.lines.append("")  # the phis, to be filled in when the latch is known
         inside = self.compare("icmp slt", Register(index, "i64"), end)
         self.branch_if(inside, body, done)
         self.label(body)
@@ -277,9 +274,9 @@ class Code:
         self.label(done)
 
     def _hints(self, begin: Register, end: Register, step: int, asked: Sequence[str]) -> str:
-        """What LLVM is told about a loop: that its iterations may overlap, the width that it asked
-        for, which is the innermost around it, and not to write out a short loop of known length
-        before it looks for vectors: then there would be no loop left to vectorise.
+        """Loop metadata: that iterations are independent, the requested vector width, which applies
+        to the innermost loop, and not to unroll short loops of known length before vectorisation,
+        after which there would be no loop left to vectorise.
         """
         hints: list[str] = []
         if self.parallel:
@@ -302,11 +299,9 @@ class Code:
 
 
 class Loop:
-    """A loop while its body is written: `index`, and the values that it carries from one iteration
-    to the next.
-    """
+    """A loop whose body is being written: its index and its carried values."""
 
     def __init__(self, index: Register, carried: list[Register]) -> None:
         self.index = index
-        self.carried = carried  # as the iteration finds them; after the loop, its results
-        self.updated = list(carried)  # as the iteration leaves them: to be replaced by the body
+        self.carried = carried  # on entry to the iteration; after the loop, its results
+        self.updated = list(carried)  # at the end of the iteration: replaced by the body

@@ -105,7 +105,7 @@ def _quotient(a: Pair, b: Pair) -> Pair:
 
 
 def power(code: Code, a: Element, b: Element) -> Element:
-    """a to the power of b: exp(b log(a)); of 0, 1 to the power of 0 and 0 if b is positive."""
+    """a to the power of b: exp(b log(a)). For a = 0: 1 if b is 0, and 0 if b is positive."""
     base, exponent = _parts(code, a), _parts(code, b)
     logarithm = _logarithm(base)
     product = _product(exponent, logarithm)
@@ -160,7 +160,7 @@ def compare(code: Code, predicate: str, a: Element, b: Element) -> Element:
 
 
 def extreme(kernel: Any, is_maximum: bool, a: Element, b: Element) -> Element:
-    """The larger or the smaller in the order of `compare`; the one with a NaN if there is any."""
+    """The larger or the smaller in the order of `compare`; an operand with a NaN wins."""
     code = kernel.code
     is_nan = code.compare("fcmp uno", a.register, a.imaginary)
     other_nan = code.compare("fcmp uno", b.register, b.imaginary)
@@ -252,7 +252,7 @@ def _tangent(z: Pair) -> Pair:
 
 
 def _turned(z: Pair) -> Pair:
-    """i z: circular functions are hyperbolic ones of it."""
+    """i z, which relates circular functions to hyperbolic ones."""
     return Pair(-z.imaginary, z.real)
 
 
@@ -296,7 +296,7 @@ def _hyperbolic_tangent(z: Pair) -> Pair:
 
 
 def _square_roots_around(z: Pair) -> tuple[Pair, Pair]:
-    """sqrt(1 - z) and sqrt(1 + z), in which Kahan wrote the inverse functions."""
+    """sqrt(1 - z) and sqrt(1 + z), the terms of Kahan's formulas for the inverse functions."""
     below = Pair(1.0 - z.real, -z.imaginary)
     above = Pair(1.0 + z.real, z.imaginary)
     return _square_root(below), _square_root(above)

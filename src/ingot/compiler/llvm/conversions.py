@@ -1,8 +1,8 @@
 """Conversions: elements between memory and registers, and from one dtype to another, in LLVM.
 
-An `Element` is one element of an array in registers. Half types are floats in registers: the words
-of one rule compute in float32, and `rounded` makes of its result what the dtype can hold. Bool is
-an i1 in registers and a byte in memory; complex numbers are two floats.
+An `Element` is one array element in registers. Half types are floats in registers: the words of one
+rule compute in float32, and `rounded` rounds the result to the dtype. Bool is an i1 in registers
+and a byte in memory; complex numbers are two floats.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ __all__ = ["Conversions", "Element", "is_unsigned", "memory_type", "register_typ
 
 @dataclass(frozen=True)
 class Element:
-    """One element: its register, the imaginary part's for complex numbers, and the dtype it stands
-    for.
+    """One array element: its register, that of the imaginary part if it is complex, and its
+    dtype.
     """
 
     register: Register
     dtype: Dtype
     imaginary: Register | None = None
-    rounded: bool = False  # of half types: whether the float in the register is one of theirs
-    # Of bfloat16: whether a NaN in the register has no bits in its low half, from which rounding
-    # could carry into the exponent. Arithmetic hands the NaNs of its operands on.
+    rounded: bool = False  # for half types: whether the float is representable in the dtype
+    # For bfloat16: whether the low half of a NaN is zero, so that rounding cannot carry into the
+    # exponent. Arithmetic propagates the NaNs of its operands.
     short_nan: bool = False
 
     @property
     def is_half(self) -> bool:
-        """Whether it is of a half type."""
+        """Whether the dtype is a half type."""
         return self.dtype is float16 or self.dtype is bfloat16
 
 
@@ -73,7 +73,7 @@ def is_unsigned(dtype: Dtype) -> bool:
 
 
 class Conversions:
-    """What the kernel vocabulary says of memory, constants and dtypes."""
+    """The part of the kernel vocabulary that concerns memory, constants and dtypes."""
 
     def __init__(self, code: Code) -> None:
         self.code = code
@@ -81,8 +81,6 @@ class Conversions:
     def not_equal(self, a: Element, b: Element) -> Element:
         """Whether two elements differ."""
         raise NotImplementedError
-
-    # Memory
 
     def load(self, dtype: Dtype, address: Register, metadata: str = "") -> Element:
         """The element at an address."""
@@ -100,7 +98,7 @@ class Conversions:
         return Element(number, bfloat16, rounded=True, short_nan=True)
 
     def in_memory(self, x: Element) -> Register:
-        """A real element as memory holds it."""
+        """A real element in its memory representation."""
         code, register = self.code, x.register
         if x.dtype is bool_:
             return code.convert("zext", register, "i8")
@@ -112,7 +110,7 @@ class Conversions:
         return register
 
     def from_memory(self, register: Register, dtype: Dtype) -> Element:
-        """A real element of what memory holds."""
+        """A real element from its memory representation."""
         code = self.code
         if dtype is bool_:
             return Element(code.compare("icmp ne", register, code.constant(0, register)), dtype)
@@ -123,7 +121,7 @@ class Conversions:
         return Element(register, dtype)
 
     def store(self, x: Element, address: Register, metadata: str = "") -> None:
-        """Puts an element at an address."""
+        """Stores an element at an address."""
         code = self.code
         if x.imaginary is not None:
             code.store(x.register, address, metadata)
@@ -134,7 +132,7 @@ class Conversions:
     # Half types
 
     def rounded(self, x: Element) -> Element:
-        """An element as its dtype holds it: the result of an op of a half type is rounded."""
+        """An element rounded to its dtype, as the result of every op of a half type is."""
         if not x.is_half or x.rounded:
             return x
         if x.dtype is float16:
@@ -146,14 +144,14 @@ class Conversions:
         return Element(self.code.convert("fpext", half, "float"), float16, rounded=True)
 
     def _rounded_bfloat16(self, x: Register, short_nan: bool = False) -> Element:
-        """A float rounded to nearest, ties to even; a NaN stays one."""
+        """A float rounded to nearest, ties to even; NaN stays NaN."""
         code = self.code
         bits = code.convert("bitcast", x, "i32")
         up = code.binary("add", bits, code.constant(0x8000, bits))
         if not short_nan:
             quiet = code.binary("or", bits, code.constant(0x400001, bits))
             up = code.select(code.compare("fcmp uno", x, x), quiet, up)
-        # Ties went up, too: where nothing is left below, the last bit is taken back.
+        # Ties were rounded up as well: if the discarded bits are zero now, clear the last bit.
         rest = code.binary("and", up, code.constant(0xFFFF, bits))
         tie = code.compare("icmp eq", rest, code.constant(0, rest))
         kept = code.select(tie, code.constant(-0x20000, bits), code.constant(-0x10000, bits))
@@ -161,8 +159,8 @@ class Conversions:
         return Element(number, bfloat16, rounded=True, short_nan=True)
 
     def _rounded_to_odd(self, x: Register) -> Register:
-        """A double as a float whose last bit tells that something was lost: rounding it again
-        rounds the double right.
+        """A double rounded to odd as a float: rounding that again gives the correctly rounded
+        double.
         """
         code = self.code
         single = code.convert("fptrunc", x, "float")
@@ -214,8 +212,8 @@ class Conversions:
         return Element(converted, dtype)
 
     def _converted(self, x: Element, dtype: Dtype) -> Register:
-        """A real element in the register type of another dtype; for half types, a float that is
-        still to be rounded.
+        """A real element in the register type of another dtype; for half types, a float that is not
+        rounded yet.
         """
         code = self.code
         type = register_type(dtype)
@@ -246,7 +244,7 @@ class Conversions:
         return code.select(high, code.binary("xor", near, literal("i64", -(2**63))), near)
 
     def _signed(self, x: Register, way: str) -> Register:
-        """A float rounded toward zero; the lowest integer for what is out of range, and for NaN."""
+        """A float truncated to an integer; the lowest integer if it is out of range or NaN."""
         code = self.code
         lowest = -(2.0 ** (int(way[1:]) - 1))
         above = code.compare("fcmp oge", x, code.constant(lowest, x))

@@ -19,9 +19,8 @@ def copy_block(
     source: Register,
     number_of: Callable[[Affine], Register],
 ) -> None:
-    """Copies the block whose first element in each of the two memories is at an address. A vector
-    holds one column of it, whose elements lie next to each other in the source. `number_of` gives
-    the register of a distance.
+    """Copies the block that starts at an address in each of the two buffers. A vector holds one
+    column, whose elements are adjacent in the source. `number_of` gives the register of a distance.
     """
     side, size = block.side, block.source.dtype.size
     down, right = (block.source.strides[axis] for axis in block.axes)
@@ -39,7 +38,7 @@ def copy_block(
         is_zero = not distance.terms and distance.constant == 0
         return address if is_zero else code.offset(address, number_of(distance))
 
-    # a vector begins where the addresses are lowest
+    # with negative strides, a vector starts at the last element
     lowest = 0 if down > 0 else (side - 1) * down
     vectors = [
         code.load(type, moved(source, affine(right) * number + lowest), ", align 1")
@@ -48,12 +47,14 @@ def copy_block(
     for number, vector in enumerate(_transposed(code, vectors)):
         distance = number if down > 0 else side - 1 - number
         address = moved(target, affine(distance * row))
-        # on the stack, rows begin at multiples of vectors
+        # on the stack, rows are aligned to whole vectors
         code.store(vector, address, f", align {side * size if on_stack else size}")
 
 
 def _transposed(code: Code, vectors: list[Register]) -> list[Register]:
-    """The rows of a square whose columns are given: halves of halves change places."""
+    """The rows of a square matrix given by its columns, by recursively swapping off-diagonal
+    blocks.
+    """
     side = len(vectors)
     distance = side // 2
     while distance:
@@ -69,7 +70,7 @@ def _transposed(code: Code, vectors: list[Register]) -> list[Register]:
 def _shuffled(
     code: Code, pair: tuple[Register, Register], side: int, distance: int, shift: int
 ) -> Register:
-    """Runs of `distance` elements of two vectors by turns, from the element `shift` on."""
+    """Alternating runs of `distance` elements of two vectors, starting at element `shift`."""
     first, second = pair
     return code.assign(
         first.type, f"shufflevector {first}, {second}, {_mask(side, distance, shift)}"

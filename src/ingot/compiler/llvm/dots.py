@@ -1,5 +1,5 @@
-"""Products of packed numbers that are added to sums, lane by lane: one instruction where the
-processor has it, else what it stands for.
+"""Dot products of packed numbers, accumulated lane by lane: one instruction where the processor has
+it, else an equivalent sequence.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from ingot.runtime.processor import processor_features
 
 __all__ = ["bfloat16", "bytes"]
 
-_BITS = {16: 512, 8: 256, 4: 128}  # of vectors of so many words
+_BITS = {16: 512, 8: 256, 4: 128}  # vector bits by number of words
 
 
 def bfloat16(code: Code, total: Register, a: Register, b: Register) -> Register:
@@ -45,7 +45,7 @@ def bytes(code: Code, total: Register, a: Register, b: Register) -> Register:
 
 
 def _bytes_of_halves(code: Code, total: Register, a: Register, b: Register) -> Register:
-    """The same by products of 16 bits: those of the even bytes and those of the odd ones."""
+    """The same by 16-bit products, of even and of odd bytes."""
     halves = "<16 x i16>"
     unsigned, signed = (code.convert("bitcast", x, halves) for x in (a, b))
     eight = code.constant(8, unsigned)

@@ -1,7 +1,7 @@
 """Emit: the kernel vocabulary of `graph/kernel.py` in LLVM instructions.
 
-No instruction here lets LLVM contract a product and a sum: an op gives the same bits whatever it is
-fused with.
+No instruction here allows LLVM to contract a product and a sum: an op gives the same bits whatever
+it is fused with.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class LLVMKernel(Conversions):
         return Element(dots.bytes(self.code, total.register, a.register, b.register), int32)
 
     def _safe_divisor(self, a: Element, b: Element) -> tuple[Register, Register]:
-        """Whether dividing would trap (b is 0, or the lowest one / -1), and a divisor that does
-        not.
+        """Whether dividing would trap (b is 0, or the lowest integer / -1), and a divisor that is
+        safe.
         """
         code = self.code
         zero, one = code.constant(0, b.register), code.constant(1, b.register)
@@ -153,14 +153,14 @@ class LLVMKernel(Conversions):
             return Element(code.intrinsic(prefix + name, a.register, b.register), a.dtype)
         if orders_zeros:
             return self._either(extreme(code, is_maximum, a.register, b.register), a, b)
-        # LLVM makes one instruction of a comparison and the choice by it
+        # LLVM combines the comparison and the select into one instruction
         is_first = code.compare(f"fcmp {'ogt' if is_maximum else 'olt'}", a.register, b.register)
         found = code.select(is_first, a.register, b.register)
         is_nan = code.compare("fcmp uno", a.register, a.register)
         return self._either(code.select(is_nan, a.register, found), a, b)
 
     def _either(self, register: Register, a: Element, b: Element) -> Element:
-        """A register that holds one of two real elements."""
+        """A register that holds either of two real elements."""
         return Element(
             register,
             a.dtype,
@@ -244,8 +244,8 @@ class LLVMKernel(Conversions):
         return Element(self.code.binary("xor", x.register, ones), x.dtype)
 
     def _shift_amount(self, a: Element, b: Element) -> tuple[Register, Register]:
-        """Whether b is a number of bits that a has (as unsigned, a negative one is too large), and
-        b, or 0 if not.
+        """Whether b is a valid shift amount for a (as unsigned, a negative one is too large), and
+        b, or 0 if it is not.
         """
         code = self.code
         width = code.constant(8 * a.dtype.size, b.register)
@@ -273,7 +273,7 @@ class LLVMKernel(Conversions):
     # Rounding
 
     def _whole(self, intrinsic: str, x: Element) -> Element:
-        # Whole numbers below a number of a half type are numbers of that type.
+        # Rounding a half-type value to an integer gives a value of that type.
         x = self.rounded(x)
         return replace(x, register=self.code.intrinsic(intrinsic, x.register))
 
@@ -325,7 +325,7 @@ def _function_word(name: str) -> Any:
     return word
 
 
-# The functions of one value; those of others are methods above.
+# Functions of one operand; the others are methods above.
 for _name in mathlib.FUNCTIONS:
     if _name not in vars(LLVMKernel):
         setattr(LLVMKernel, _name, _function_word(_name))

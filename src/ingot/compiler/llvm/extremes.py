@@ -1,7 +1,7 @@
-"""The greater and the lesser of two floating-point numbers, where the order of zeros counts.
+"""The maximum and minimum of two floating-point numbers with -0 < +0.
 
-LLVM makes six instructions of its own operation on AVX-512. One of the processor's instructions
-orders zeros, but takes numbers for greater and lesser than NaN, so NaN needs two more.
+On AVX-512, LLVM expands its own intrinsic to six instructions. The `range` instruction orders
+zeros, but prefers numbers to NaN, which takes two more instructions.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from ingot.runtime.processor import processor_features
 
 __all__ = ["extreme"]
 
-_MAXIMUM, _MINIMUM = 5, 4  # with the sign of the operand that is chosen
+_MAXIMUM, _MINIMUM = 5, 4  # with the sign of the chosen operand
 _NO_EXCEPTIONS = 4
 
 
 def extreme(code: Code, is_maximum: bool, a: Register, b: Register) -> Register:
-    """The maximum or minimum of two numbers, or of all lanes of two vectors: -0 is less than +0,
-    and NaN is the result if it is among them.
+    """The maximum or minimum of two numbers, or lane by lane of two vectors: -0 is less than +0,
+    and NaN propagates.
     """
     lanes, type = lane_count(a.type), lane_type(a.type)
     whole = {"float": 16, "double": 8}[type]

@@ -1,5 +1,5 @@
-"""Tables of sixteen float32 that are indexed lane by lane: one permutation where the processor has
-it, else a tree of choices.
+"""Lookups in tables of sixteen float32, lane by lane: one permutation where the processor has it,
+else a tree of selects.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _WIDTH = 16
 
 
 def lookup(code: Code, index: Register, table: Sequence[float]) -> Register:
-    """The elements of a table that the lowest four bits of indices say."""
+    """The table entries selected by the lowest four bits of each index."""
     assert len(table) == _WIDTH
     features = processor_features()
     lanes = lane_count(index.type)

@@ -1,4 +1,4 @@
-"""What loops of nests tell LLVM, and hand from one iteration to the next."""
+"""Loop metadata and loop-carried values of nests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def writes_stack(body: Body) -> bool:
 
 
 def flat(elements: Sequence[Element]) -> list[Register]:
-    """All registers of some elements, for loops to carry."""
+    """All registers of some elements, as loop-carried values."""
     registers = []
     for element in elements:
         registers.append(element.register)
@@ -33,7 +33,7 @@ def flat(elements: Sequence[Element]) -> list[Register]:
 
 
 def unflat(registers: Sequence[Register], like: Sequence[Element]) -> list[Element]:
-    """The opposite of `flat`."""
+    """The inverse of `flat`."""
     remaining = iter(registers)
     return [
         Element(next(remaining), x.dtype, None if x.imaginary is None else next(remaining))
@@ -42,7 +42,7 @@ def unflat(registers: Sequence[Register], like: Sequence[Element]) -> list[Eleme
 
 
 def loop_hints(loop: Loop) -> Sequence[str]:
-    """What LLVM is told about a loop."""
+    """The metadata of a loop."""
     if loop.kind == "lanes":
         return WRITTEN_OUT
     if loop.kind == "masked":

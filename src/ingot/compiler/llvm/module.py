@@ -1,4 +1,4 @@
-"""The text of a module with one kernel, and how much work one of its iterations is."""
+"""The text of a module with one kernel, and the grain of its parallel loop."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["module_text", "work_grain"]
 
 
 def work_grain(code: Code, elements_per_part: Number) -> Number:
-    """How many parts of a kernel make enough work for a thread."""
+    """How many iterations of the parallel loop are enough work for a thread."""
     work = max(1, len(code.lines)) * largest((1, elements_per_part))
     return largest((1, MIN_THREAD_WORK // work))
 
 
 def module_text(code: Code, alone: list[bool]) -> str:
-    """The text of a module. `KERNEL` stands for the kernel's name, which depends on the rest of the
-    text; `alone` says of each operand whether it overlaps no other.
+    """The text of a module. `KERNEL` stands for the kernel's name, which is a digest of this text;
+    `alone` tells for each operand whether it overlaps no other.
     """
     operands = len(alone)
     parameters = ", ".join(f"ptr{' noalias' * alone[i]} %a{i}" for i in range(operands))

@@ -1,8 +1,8 @@
 """Loop nests as LLVM code.
 
-Addresses are worked out loop by loop: a loop moves the pointers of what is read and written inside
-it along its own index, so that the innermost loop adds one product to each, and LLVM sees plain
-strides. The symbols of a nest are read from one more argument, a table of int64.
+Addresses are computed loop by loop: a loop advances the pointers of the accesses inside it along
+its index, so that the innermost loop adds one product to each, and LLVM sees plain strides. The
+symbols of a nest are read from one more argument, a table of int64.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from ingot.compiler.forms.nest.data import (
     When,
 )
 from ingot.compiler.forms.nest.traversal import statements
+from ingot.compiler.llvm.addresses import Address, Addresses, Factor
 from ingot.compiler.llvm.bundles import (
     BundleMemory,
     in_all_lanes,
@@ -62,7 +63,6 @@ from ingot.compiler.llvm.copies import copy_block
 from ingot.compiler.llvm.emit import Element, LLVMKernel, register_type
 from ingot.compiler.llvm.loops import flat, loop_hints, unflat, writes_stack
 from ingot.compiler.llvm.module import module_text, work_grain
-from ingot.compiler.llvm.places import Factor, Place, Places
 
 __all__ = ["nest_code", "nest_module"]
 
@@ -72,15 +72,15 @@ _ZERO = literal("i64", 0)
 
 
 def nest_code(nest: Nest, is_sharing: bool = False) -> Code:
-    """The body of the function of a nest, with arguments %a0, %a1 ... and the range %begin, %end of
-    the parallel loop.
+    """The body of a nest's function, with arguments %a0, %a1 ... and the range %begin, %end of the
+    parallel loop.
     """
     return _Writer(nest, is_sharing).code
 
 
 def nest_module(nest: Nest, shared: Collection[int] = ()) -> str:
-    """The text of a module with the kernel of a nest. Arguments that are `shared` may be at the
-    same address. Sets the grain of its parallel loops.
+    """The text of a module with the kernel of a nest. Arguments in `shared` may alias. Sets the
+    grain of the parallel loops.
     """
     code = nest_code(nest, bool(shared))
     for region in nest.parallel:
@@ -101,11 +101,11 @@ class _Writer:
         self.elements: dict[Value, Element] = {}
         self.numbers: dict[Variable, Register] = {}
         self.memory: dict[Buffer, Register] = {}
-        self.places: dict[Value | Store | Prefetch, tuple[Place, int]] = {}
-        self.corners: dict[CopyBlock, tuple[tuple[Place, int], tuple[Place, int]]] = {}
-        self.table = Places()
-        self._inside: dict[Loop | Parallel | Split | Multiple, list[Place]] = {}
-        self.pointers: dict[Place, Register] = {}
+        self.addresses: dict[Value | Store | Prefetch, tuple[Address, int]] = {}
+        self.corners: dict[CopyBlock, tuple[tuple[Address, int], tuple[Address, int]]] = {}
+        self.table = Addresses()
+        self._inside: dict[Loop | Parallel | Split | Multiple, list[Address]] = {}
+        self.pointers: dict[Address, Register] = {}
         for number, symbol in enumerate(nest.symbols):
             table = Register(f"%a{nest.arguments}", "ptr")
             entry = self.code.element("i64", table, literal("i64", number))
@@ -120,11 +120,11 @@ class _Writer:
             if buffer not in self.bundles:
                 self.memory[buffer] = self._address(buffer)
         for parallel in nest.parallel:
-            places: dict[Place, None] = {}
-            self._collect(parallel.body, places)
-            self._inside[parallel] = list(places)
-        for place in self.table.known.values():
-            self.pointers[place] = self._first(place)
+            addresses: dict[Address, None] = {}
+            self._collect(parallel.body, addresses)
+            self._inside[parallel] = list(addresses)
+        for address in self.table.known.values():
+            self.pointers[address] = self._first(address)
         self._regions()
 
     # Addresses
@@ -140,8 +140,8 @@ class _Writer:
         self.code.do(f"{name} = alloca [{nbytes} x i8], align {STACK_ALIGNMENT}")
         return Register(name, "ptr")
 
-    def _collect(self, body: Body, places: dict[Place, None]) -> None:
-        """Finds the places of all that a body reads and writes, for the loops around it."""
+    def _collect(self, body: Body, addresses: dict[Address, None]) -> None:
+        """Collects the addresses of all accesses in a body, for the loops around it."""
         named: list[Split | Multiple] = []
         for statement in body:
             kind = type(statement)
@@ -150,56 +150,56 @@ class _Writer:
             if isinstance(statement, (Load, Store, Prefetch)):
                 if statement.buffer in self.bundles:
                     continue
-                place = self.table.place(statement.buffer, statement.index)
-                self.places[statement] = place
-                places[place[0]] = None
+                address = self.table.address_of(statement.buffer, statement.index)
+                self.addresses[statement] = address
+                addresses[address[0]] = None
             elif isinstance(statement, Loop):
-                inside: dict[Place, None] = {}
+                inside: dict[Address, None] = {}
                 self._collect(statement.body, inside)
                 self._inside[statement] = list(inside)
-                places.update(inside)
+                addresses.update(inside)
             elif isinstance(statement, (When, Mask, Apart)):
-                self._collect(statement.body, places)
+                self._collect(statement.body, addresses)
             elif isinstance(statement, CopyBlock):
                 pair = (
-                    self.table.place(statement.target, statement.index),
-                    self.table.place(statement.source, statement.source_index),
+                    self.table.address_of(statement.target, statement.index),
+                    self.table.address_of(statement.source, statement.source_index),
                 )
                 self.corners[statement] = pair
-                places.update(dict.fromkeys([place for place, _ in pair]))
+                addresses.update(dict.fromkeys([address for address, _ in pair]))
             elif isinstance(statement, (Split, Multiple)):
                 named.append(statement)
         for each in named:
-            self._inside[each] = list(places)
+            self._inside[each] = list(addresses)
 
-    def _first(self, place: Place) -> Register:
-        memory = self.memory[place.buffer]
-        if type(place.constant) is int and place.constant == 0:
+    def _first(self, address: Address) -> Register:
+        memory = self.memory[address.buffer]
+        if type(address.constant) is int and address.constant == 0:
             return memory
-        return self.code.offset(memory, self._number(place.constant))
+        return self.code.offset(memory, self._number(address.constant))
 
-    def _move(self, places: Sequence[Place], index: Index) -> None:
-        """Moves pointers along the index of a loop that was just entered."""
+    def _move(self, addresses: Sequence[Address], index: Index) -> None:
+        """Advances pointers along the index of the loop that was just entered."""
         products: dict[Factor, Register] = {}
         at = self.numbers[index]
-        for place in places:
-            factor = place.terms.get(index)
+        for address in addresses:
+            factor = address.terms.get(index)
             if factor is None:
                 continue
             distance = products.get(factor)
             if distance is None:
                 distance = self.code.binary("mul nsw", at, self._number(factor))
                 products[factor] = distance
-            self.pointers[place] = self.code.offset(self.pointers[place], distance)
+            self.pointers[address] = self.code.offset(self.pointers[address], distance)
 
-    def _pointer(self, place: tuple[Place, int]) -> Register:
-        shared, distance = place
+    def _pointer(self, address: tuple[Address, int]) -> Register:
+        shared, distance = address
         pointer = self.pointers[shared]
         return self.code.offset(pointer, literal("i64", distance)) if distance else pointer
 
-    def _at(self, buffer: Buffer, place: tuple[Place, int], index: Indices) -> Register:
-        """The address of an element, computed indices included."""
-        pointer = self._pointer(place)
+    def _at(self, buffer: Buffer, address: tuple[Address, int], index: Indices) -> Register:
+        """The address of an element, including computed indices."""
+        pointer = self._pointer(address)
         for stride, at in zip(buffer.strides, index, strict=True):
             if isinstance(at, Affine):
                 continue
@@ -234,7 +234,7 @@ class _Writer:
     # Loops
 
     def _regions(self) -> None:
-        """The parallel loops, whose ranges follow each other."""
+        """The parallel loops, which share one range of iterations, one after the other."""
         begin, end = Register("%begin", "i64"), Register("%end", "i64")
         if len(self.nest.parallel) == 1:
             self._parallel(self.nest.parallel[0], begin, end)
@@ -275,7 +275,7 @@ class _Writer:
                     self.numbers[index] = self.code.binary("urem", at, count)
                     at = self.code.binary("udiv", at, count)
                 self._move(self._inside[region], index)
-            self.code.lanes = region.lanes  # functions may ask for fewer
+            self.code.lanes = region.lanes  # some functions ask for fewer lanes
             self._body(region.body)
         self.pointers = outside
 
@@ -287,7 +287,9 @@ class _Writer:
         begin, end = self._number(loop.begin), self._least(loop.ends)
         outside, is_parallel = self.pointers, self.code.parallel
         if is_parallel and writes_stack(loop.body):
-            self.code.parallel = False  # all iterations of the parallel loop use that memory
+            self.code.parallel = (
+                False  # stack memory is shared by all iterations of the parallel loop
+            )
         with self.code.loop(
             begin, end, flat(starts), step=loop.step, hints=loop_hints(loop)
         ) as written:
@@ -311,7 +313,7 @@ class _Writer:
         return self._element(carried.update)
 
     def _unrolled(self, loop: Loop) -> None:
-        """A loop of known bounds, written out."""
+        """Unrolls a loop of known bounds."""
         begin = loop.begin.constant
         end = min(end.constant for end in loop.ends)
         for carried in loop.carried:
@@ -334,7 +336,7 @@ class _Writer:
         self._branch(inside, when.body)
 
     def _branch(self, condition: Register, body: Body) -> None:
-        """What is done where a condition holds."""
+        """Runs a body if a condition holds."""
         code = self.code
         then, done = code.fresh("then"), code.fresh("done")
         code.branch_if(condition, then, done)
@@ -400,7 +402,7 @@ class _Writer:
             _WRITE[type(statement)](self, statement)
 
     def _load(self, load: Load) -> None:
-        address = self._at(load.buffer, self.places[load], load.index)
+        address = self._at(load.buffer, self.addresses[load], load.index)
         if load.ahead:
             prefetch(self.code, address, load.ahead, load.lanes * load.dtype.size)
         if load.lanes == 1:
@@ -410,7 +412,7 @@ class _Writer:
         self.elements[load] = load_lanes(self.k, load.dtype, load.lanes, address, below)
 
     def _below(self, limit: Affine | None, index: Indices) -> Register | None:
-        """How many lanes from an index on are below a limit."""
+        """How many lanes, starting at an index, are below a limit."""
         if limit is None:
             return None
         first = index[-1]
@@ -424,7 +426,7 @@ class _Writer:
             assert isinstance(index, Affine)
             self.bundles[store.buffer].store(self.code, value, self._number(index))
             return
-        address = self._at(store.buffer, self.places[store], store.index)
+        address = self._at(store.buffer, self.addresses[store], store.index)
         if store.value.lanes == 1:
             self.k.store(value, address)
         else:
@@ -446,7 +448,7 @@ class _Writer:
         copy_block(self.code, block, *pointers, self._number)
 
     def _prefetch(self, fetch: Prefetch) -> None:
-        address = self._pointer(self.places[fetch])
+        address = self._pointer(self.addresses[fetch])
         self.code.do(f"call void @{PREFETCH}({address}, i32 0, i32 3, i32 1)")
         self.code.declarations[PREFETCH] = f"declare void @{PREFETCH}(ptr, i32, i32, i32)"
 

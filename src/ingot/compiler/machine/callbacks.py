@@ -1,6 +1,6 @@
-"""What a native program calls in Python: views of what it wrote, host steps, checks.
+"""The Python functions that a native program calls: views of its results, host steps, checks.
 
-Each is made of numbers alone, so that a plan with symbolic sizes can make them for each shape.
+Each is built from numbers alone, so that a plan with symbolic sizes can build them for each shape.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def viewer(
     dtype: np.dtype[Any],
     strides: tuple[int, ...],
 ) -> View:
-    """A function that finds a value among the slots of a running program."""
+    """A function that returns a value from the slots of a running program."""
     plain = strides == contiguous(shape, dtype.itemsize)
 
     def view(owners: list[Any]) -> np.ndarray:
@@ -48,7 +48,7 @@ def viewer(
 
 
 def host(op: Op, views: Sequence[View], several: bool) -> Callable[[list[Any]], list[Any]]:
-    """A host step: an op that only its `evaluate` rule can do, or several outputs of one."""
+    """A host step: runs the `evaluate` rule of an op that has no kernel."""
     evaluate = op.evaluate
 
     def run(owners: list[Any]) -> list[Any]:
@@ -60,7 +60,7 @@ def host(op: Op, views: Sequence[View], several: bool) -> Callable[[list[Any]], 
 
 
 def checking(op: Op, views: Sequence[View]) -> Callable[[list[Any]], Any]:
-    """What raises the error of a check."""
+    """Raises the error of a failed check."""
     evaluate = op.evaluate
 
     def run(owners: list[Any]) -> Any:
@@ -70,7 +70,7 @@ def checking(op: Op, views: Sequence[View]) -> Callable[[list[Any]], Any]:
 
 
 def finishing(views: Sequence[View]) -> Callable[[list[Any]], tuple[np.ndarray, ...]]:
-    """What finds the outputs of a program."""
+    """Collects the outputs of a program."""
 
     def finish(owners: list[Any]) -> tuple[np.ndarray, ...]:
         return tuple([view(owners) for view in views])
@@ -79,18 +79,18 @@ def finishing(views: Sequence[View]) -> Callable[[list[Any]], tuple[np.ndarray, 
 
 
 def _owned(result: Any, inputs: list[np.ndarray]) -> np.ndarray:
-    """What a host step returned; a copy if it is an input, whose memory will be used again."""
+    """The result of a host step; a copy if it is one of the inputs, whose memory will be reused."""
     array = np.asarray(result, order="C")
     return array.copy() if any(np.may_share_memory(array, x) for x in inputs) else array
 
 
 def number_table(*numbers: int) -> np.ndarray:
-    """The lengths and strides that kernels are given; not in memory that counts as arrays'."""
+    """The table of lengths and strides that kernels read; not counted as array memory."""
     return np.frombuffer(array("q", numbers), np.int64)
 
 
 def length_value(length: float, dtype: np.dtype[Any]) -> np.ndarray:
     """A length as an array."""
-    if dtype is _FLOAT32:  # lengths are exact on the way
+    if dtype is _FLOAT32:  # every length of interest is exact in between
         return np.array(length, dtype)
     return np.array(length).astype(dtype)

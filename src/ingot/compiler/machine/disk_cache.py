@@ -1,10 +1,9 @@
-"""The disk cache: object files by the hash of what they were made from.
+"""The disk cache: object files by a digest of what they were made from.
 
 Entries are written to a temporary file and renamed, carry a checksum, and are bounded in total
-size: where there is more, those that were used longest ago go. Several processes may use a folder
-at once: files that another one removed meanwhile are no error, and each process looks at the size
-when it first writes and again after every sixteenth of the limit. A damaged, foreign or unwritable
-cache only costs time.
+size: the least recently used ones are evicted. Several processes may share a folder: a file that
+another process removed is not an error, and each process measures the folder at its first write and
+again after every sixteenth of the limit. A damaged or unwritable cache only costs time.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["DiskCache", "cache_folder"]
 
 _MAGIC = b"ingot-object-1\n"
 MAX_MEGABYTES = 256  # unless INGOT_CACHE_SIZE says otherwise
-MAX_PARTIAL_AGE = 3600.0  # seconds after which the writer of a temporary file is assumed dead
+MAX_PARTIAL_AGE = 3600.0  # seconds after which the writer of a temporary file is presumed dead
 _OFF = {"0", "off", "false", "no", ""}
 
 
@@ -38,7 +37,7 @@ def cache_folder() -> Path | None:
 
 
 def _limit() -> int:
-    """The most bytes that entries may take."""
+    """The limit on the total size of the entries, in bytes."""
     wanted = os.environ.get("INGOT_CACHE_SIZE", "")
     try:
         megabytes = float(wanted or MAX_MEGABYTES)
@@ -58,15 +57,15 @@ def _is_left_over(status: os.stat_result) -> bool:
 
 
 class DiskCache:
-    """Object files in a folder; without one, nothing is read and written."""
+    """Object files in a folder; without a folder, nothing is read or written."""
 
     def __init__(self, folder: Path | None, limit: int | None = None) -> None:
         self.folder = folder
         self._limit = _limit() if limit is None else limit
-        self._written = self._limit  # bytes since this process looked at the size of the folder
+        self._written = self._limit  # bytes since this process last measured the folder
 
     def read(self, key: str) -> bytes | None:
-        """The entry for a key; None if there is none, or it is not what was written."""
+        """The entry for a key; None if there is none or it is damaged."""
         if self.folder is None:
             return None
         path = self.folder / f"{key}.o"
@@ -74,7 +73,7 @@ class DiskCache:
             content = path.read_bytes()
         except OSError:
             return None
-        with suppress(OSError):  # a folder that is only read has no use for it
+        with suppress(OSError):  # a read-only folder keeps no access times
             os.utime(path)  # recently used entries are evicted last
         head = len(_MAGIC)
         digest, data = content[head : head + 32], content[head + 32 :]
@@ -84,7 +83,7 @@ class DiskCache:
         return data
 
     def write(self, key: str, data: bytes) -> None:
-        """Adds an entry, as a whole or not at all."""
+        """Adds an entry atomically."""
         if self.folder is None:
             return
         try:
@@ -105,8 +104,8 @@ class DiskCache:
             log.info("the disk cache cannot be written: %s", error)
 
     def _evict(self, folder: Path) -> None:
-        """Removes what was used longest ago, to an eighth below the limit, so that it is a while
-        until the next time; and what processes that were killed left behind.
+        """Evicts least recently used entries down to an eighth below the limit, so that the next
+        eviction is some time away, and removes temporary files of killed processes.
         """
         entries = []
         total = 0

@@ -1,8 +1,7 @@
 """Generate: a plan becomes a program that runs.
 
-Input: a plan. Output: an `Executable`: the kernels in LLVM's assembly language, their machine
-code, and the native program that runs them, with the functions that it calls back for what only the
-host can do.
+Input: a plan. Output: an `Executable`: the kernels in LLVM's assembly language, their machine code,
+and the native program that runs them, with the Python functions that it calls for host steps.
 """
 
 from __future__ import annotations
@@ -48,24 +47,24 @@ from ingot.graph.shape import size_of
 
 __all__ = ["Executable", "generate"]
 
-MAX_KNOWN_TEXTS = 256  # of kernels whose code is good for all sizes
-WORTH_RELEASING = 1 << 14  # bytes that a program touches before other threads should run meanwhile
+MAX_KNOWN_TEXTS = 256  # of kernels that serve all sizes
+WORTH_RELEASING = 1 << 14  # bytes that a program touches for which releasing the GIL pays off
 
 
 @dataclass
 class Executable:
-    """A native program, with what explanations and profiles tell about it. `parts` are what it is
-    made of, of which some may depend on shapes.
+    """A native program, and what `explain` and profiles report about it. `parts` are the arguments
+    of `NativeProgram`, some of which may depend on shapes.
     """
 
     plan: Plan
     parts: tuple[Any, ...]
-    work: list[Work] = field(default_factory=list)  # what each instruction is
+    work: list[Work] = field(default_factory=list)  # a description of each instruction
     loaded: LoadedKernels = field(default_factory=LoadedKernels)
 
     @cached_property
     def native(self) -> NativeProgram:
-        """The program, if its parts depend on no shapes."""
+        """The program, if no part depends on shapes."""
         return NativeProgram(*made(self.parts))
 
     @property
@@ -110,7 +109,7 @@ def generate(plan: Plan, options: Options) -> Executable:
 
 
 def _parts(plan: Plan, instructions: list[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """What a `NativeProgram` is made of."""
+    """The arguments of `NativeProgram`."""
     nests, donations = plan.nests, plan.donations
     schedule = nests.schedule
     owned = [block.step for block in plan.owned if block.step is not None]
@@ -153,13 +152,13 @@ def _constants(plan: Plan) -> tuple[Any, ...]:
 
 
 def _finish(plan: Plan) -> Made:
-    """What finds the outputs, some of which are no arrays that the program made."""
+    """What collects the outputs, if some are not arrays that the program allocates."""
     outputs = zip(plan.nests.schedule.tape.outputs, plan.nests.outputs, strict=True)
     return Made(finishing, ([_viewer(*output, plan) for output in outputs],))
 
 
 def _viewer(step: Step, location: Location, plan: Plan) -> Made:
-    """What finds a value among the slots of a running program."""
+    """What returns a value from the slots of a running program."""
     slot, offset = plan.address(location)
     return Made(viewer, (slot, offset, step.shape, step.dtype.numpy, location.strides))
 
@@ -177,16 +176,16 @@ def _check_call(each: RaiseIf, plan: Plan) -> Made:
 
 
 def _remade(op: Any) -> Any:
-    """An op as it is made for each shape, if its fields depend on that."""
+    """An op that is constructed for each shape, if its fields depend on shapes."""
     values = tuple(parameters(op).values())
     return Made(type(op), values) if any(map(depends_on_shapes, values)) else op
 
 
-# What instructions are
+# Descriptions of instructions
 
 
 def _work(each: Instruction, codes: _Codes) -> Work:
-    """What an instruction is, with the code of a kernel."""
+    """The description of an instruction, with the code of a kernel."""
     if isinstance(each, RunKernel):
         scratch = sum(block.nbytes for block in each.reads if block.kind == "scratch")
         return Work("kernel", each.steps, each.kernel, codes.of(each), scratch, _flops(each))
@@ -194,8 +193,8 @@ def _work(each: Instruction, codes: _Codes) -> Work:
 
 
 def _flops(each: Instruction) -> int:
-    """The multiplications and additions of products of matrices, which the kernel that writes their
-    results does.
+    """The floating-point operations of matrix products, attributed to the kernel that writes their
+    results.
     """
     if isinstance(each, RunKernel) and each.written.isdisjoint(x.block for x in each.operands):
         return 0
@@ -237,7 +236,7 @@ _texts: OrderedDict[tuple[Hashable, ...], str] = OrderedDict()  # by code keys
 
 
 def _text(kernel: Kernel, shared: frozenset[int]) -> str:
-    """The code of a kernel, which is not written again where its key says that it is known."""
+    """The code of a kernel, which is generated once for all kernels with the same key."""
     if kernel.code_key is None or shared:
         return nest_module(kernel.nest, shared)
     found = _texts.get(kernel.code_key)

@@ -1,6 +1,6 @@
-"""The JIT: LLVM code into machine code, in this process. The only module that touches
-`llvmlite.binding`, which is loaded when the first kernel is compiled: code from the disk cache runs
-without it where `object_file.py` can load it.
+"""The JIT: from LLVM code to machine code, in this process. The only module that uses
+`llvmlite.binding`, which is imported when the first kernel is compiled: code from the disk cache
+runs without it where `object_file.py` can load it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from ingot.graph.libraries import llvm_binding
 
 __all__ = ["assembly", "code_version", "compile_object", "load_object", "machine_description"]
 
-# LLVM is not for several threads; garbage collection may run code of users that compiles.
+# LLVM is not thread-safe here; reentrant, because garbage collection may run users' code that
+# compiles.
 _lock = threading.RLock()
 
 
@@ -43,7 +44,9 @@ class _Machine:
         )
 
     def new_engine(self) -> Any:
-        """What loads one object file and frees its code when it goes. It owns its target."""
+        """An engine that loads one object file and frees its code when it is deleted. It owns its
+        target.
+        """
         llvm = llvm_binding()
         empty = llvm.parse_assembly("", llvm.create_context())
         return llvm.create_mcjit_compiler(empty, self._new_target())
@@ -51,19 +54,20 @@ class _Machine:
     def optimised(self, code: str) -> Any:
         """A module after LLVM's passes."""
         llvm = llvm_binding()
-        # A context of its own: types and constants live as long as that.
+        # A context of its own, because types and constants live as long as their context.
         module = llvm.parse_assembly(code, llvm.create_context())
         module.verify()
         options = llvm.create_pipeline_tuning_options(speed_level=3)
         options.loop_vectorization = True
         options.loop_interleaving = True
         options.loop_unrolling = True
-        # the loops are vectorised; trees of scalars are not worth the time
+        # loops are vectorised; SLP vectorisation of scalar code is not worth its compile time
         options.slp_vectorization = False
         builder = llvm.create_pass_builder(self.target, options)
         passes = builder.getModulePassManager()
         passes.run(module, builder)
-        # llvmlite frees no pass manager by itself: another base class hides the method that does.
+        # llvmlite does not free pass managers by itself: another base class hides the method that
+        # does.
         llvm.newpassmanagers.NewPassManager._dispose(passes)
         passes.detach()
         return module
@@ -83,8 +87,8 @@ def machine_description() -> str:
 
 @cache
 def code_version() -> str:
-    """What machine code depends on besides the LLVM code, found out without loading LLVM: the
-    processor as the system describes it, and the file that LLVM is.
+    """What machine code depends on besides the LLVM code, without loading LLVM: the processor as
+    the system describes it, and the file of the LLVM library.
     """
     found = importlib.util.find_spec("llvmlite")
     folders = [] if found is None else list(found.submodule_search_locations or ())
@@ -94,7 +98,7 @@ def code_version() -> str:
             described = list(takewhile(str.strip, stream))  # the first of the processors
     except OSError:
         return f"{files} {machine_description()}"
-    # Not how fast it runs at the moment.
+    # All but the current clock frequency.
     kept = [line for line in described if "MHz" not in line and "bogomips" not in line.lower()]
     return f"{files} {kept}"
 
@@ -123,7 +127,7 @@ def load_object(data: bytes, function: str) -> MachineCode:
         for name in undefined_symbols(data):
             if llvm_binding().address_of_symbol(name) is None:
                 raise RuntimeError(
-                    f"machine code calls {name}, which is nowhere; this is a bug in ingot."
+                    f"machine code calls {name}, which no library defines; this is a bug in ingot."
                 )
         engine = _machine().new_engine()
         engine.add_object_file(llvm_binding().ObjectFileRef.from_data(data))

@@ -1,5 +1,5 @@
-"""Kernels in this process: equal code is compiled once and is there as long as a program holds it;
-the object files are kept on disk for later processes.
+"""The kernels of this process: equal code is compiled once and lives as long as a program uses it;
+object files are cached on disk for later processes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["LoadedKernels", "load_kernels"]
 
 @dataclass
 class LoadedKernels:
-    """The machine code of the kernels of a program, in their order, and where it came from."""
+    """The machine code of the kernels of a program, in order, and where it came from."""
 
     codes: list[MachineCode] = field(default_factory=list)
     compiled: int = 0  # by LLVM
@@ -31,15 +31,17 @@ class LoadedKernels:
 
 
 class _Kernels:
-    """The machine code that programs hold, by the text that it was made of."""
+    """The machine code that programs use, by its LLVM text."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # garbage collection may run code of users that compiles
+        self.lock = (
+            threading.RLock()
+        )  # reentrant: garbage collection may run users' code that compiles
         self.loaded: WeakValueDictionary[str, MachineCode] = WeakValueDictionary()
         self._disk = DiskCache(None)
 
     def add(self, text: str, to: LoadedKernels) -> MachineCode:
-        """The code of a kernel, whose text calls itself KERNEL."""
+        """The code of a kernel, which is called KERNEL in its text."""
         with self.lock:
             found = self.loaded.get(text)
             if found is None:
@@ -74,7 +76,7 @@ _kernels = _Kernels()
 
 
 def load_kernels(texts: Sequence[str]) -> LoadedKernels:
-    """The machine code of each of the kernels of a program, which keeps it."""
+    """The machine code of each kernel of a program, which keeps it alive."""
     loaded = LoadedKernels()
     distinct: dict[str, MachineCode] = {}
     total = len(set(texts))

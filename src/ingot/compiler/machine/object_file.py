@@ -1,9 +1,9 @@
 """Object files: machine code as LLVM writes it, made ready to run.
 
-Loading code that was compiled before takes LLVM, whose library alone takes longer to load than all
-the rest of a first call. For the common case, ELF files for x86-64, the little that loading means
-is done here: sections laid out in one image, references between them filled in, and a table of the
-addresses of functions from elsewhere behind it. Files that hold anything else are left to LLVM.
+Loading compiled code with LLVM takes longer than all the rest of a first call, because its library
+must be loaded. So the common case, ELF files for x86-64, is handled here: sections are laid out in
+one image, relocations between them applied, and a table of the addresses of external functions
+appended. LLVM loads files with anything else.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _X86_64 = 62
 _SYMBOL_TABLE, _RELOCATIONS, _NO_BITS = 2, 4, 8
 _ALLOCATED, _WRITTEN, _THREAD_LOCAL = 2, 1, 0x400
 
-# How a reference is computed, by its number: the address, or the distance to it, or to the position
-# in a table that holds it; calls may go through a jump instead.
+# How a relocation is computed, by its number: the address, the distance to it, or the distance to a
+# table entry that holds it; calls may go through a jump.
 _ADDRESS, _DISTANCE, _CALL, _THROUGH_TABLE = (1,), (2,), (4,), (9, 41, 42)
 _JUMP = b"\xff\x25\x00\x00\x00\x00"  # jmp [rip]: to the address that follows
 
@@ -35,18 +35,18 @@ class _Section(NamedTuple):
     flags: int
     data: bytes
     alignment: int
-    target: int  # for relocations: the section that they belong to
-    table: int  # for relocations: their symbols
+    target: int  # of relocations: the section that they apply to
+    table: int  # of relocations: their symbol table
 
 
 class _Symbol(NamedTuple):
     name: str
-    section: int  # 0: from elsewhere
+    section: int  # 0: external
     value: int
 
 
 class Image(NamedTuple):
-    """What `_native.MachineCode` takes, and where the functions are in it."""
+    """The arguments of `_native.MachineCode`, and the offsets of the functions."""
 
     data: bytes
     places: tuple[int, ...]
@@ -54,7 +54,7 @@ class Image(NamedTuple):
 
 
 class _UnsupportedError(Exception):
-    """The file holds something that only LLVM loads."""
+    """The file has something that only LLVM can load."""
 
 
 class _File:
@@ -97,9 +97,7 @@ def _is_elf(data: bytes) -> bool:
 
 
 def undefined_symbols(data: bytes) -> list[str]:
-    """The names of the functions that an ELF object file needs from elsewhere; none for other
-    formats.
-    """
+    """The external functions that an ELF object file needs; none for other formats."""
     if not _is_elf(data):
         return []
     return [symbol.name for symbol in _File(data).symbols if symbol.section == 0 and symbol.name]
@@ -119,7 +117,7 @@ class _Linker:
         self.file = file
         self.resolve = resolve
         self.image = bytearray()
-        self.start: dict[int, int] = {}  # of sections in the image
+        self.start: dict[int, int] = {}  # offsets of sections in the image
         self.places: list[int] = []
         self.jumps: dict[str, int] = {}
         self.table: dict[_Symbol, int] = {}
@@ -128,7 +126,8 @@ class _Linker:
         for number, section in enumerate(self.file.sections):
             if not section.flags & _ALLOCATED or section.name == ".eh_frame":
                 continue
-            # Constants that hold addresses are relocated by the loader, then read-only.
+            # Constants that hold addresses are relocated when the image is loaded, then made
+            # read-only.
             is_constant = section.name.startswith(".data.rel.ro")
             if section.flags & _THREAD_LOCAL or (section.flags & _WRITTEN and not is_constant):
                 raise _UnsupportedError(section.name)
@@ -161,7 +160,7 @@ class _Linker:
         elif kind in _THROUGH_TABLE:
             struct.pack_into("<i", self.image, where, self._entry(symbol) + addend - where)
         else:
-            raise _UnsupportedError(f"a reference of kind {kind}")
+            raise _UnsupportedError(f"a relocation of type {kind}")
 
     def _inside(self, symbol: _Symbol) -> int:
         if symbol.section not in self.start:
@@ -182,7 +181,7 @@ class _Linker:
             self.places.append(where)
 
     def _jump(self, symbol: _Symbol) -> int:
-        """A jump to a function from elsewhere: it may be too far away for a call."""
+        """A jump to an external function, which may be out of range of a call."""
         if symbol.name not in self.jumps:
             self._align(16)
             self.jumps[symbol.name] = len(self.image)

@@ -1,8 +1,8 @@
-"""Templates: native programs for other shapes than the one at hand, without Python.
+"""Templates: native programs for new shapes, instantiated without Python.
 
-Input: what a `NativeProgram` is made of, as a function of sizes. Output: a `ProgramTemplate`,
-which is a program for an example and a list of the numbers in it that are others for other shapes.
-Programs that call Python, for host steps, checks or views of what they wrote, have none.
+Input: the arguments of a `NativeProgram`, as functions of sizes. Output: a `ProgramTemplate`: a
+program for an example, and a list of the numbers in it that depend on shapes. Programs that call
+Python, for host steps, checks or views of their results, have none.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ingot.compiler.machine.callbacks import length_value, number_table
 
 __all__ = ["program_template"]
 
-Patch = tuple[str, int, int, int]  # what, where in that, and the register of the number
+Patch = tuple[str, int, int, int]  # kind, index, and the register of the number
 _MAX_STACK_AXES = 6  # as in product.h
 
 
 def program_template(
     function: SizeFunction, example: Sequence[Any], about: Callable[[Sequence[Any]], Any]
 ) -> ProgramTemplate | None:
-    """What makes native programs of the parts that are a function of sizes; None if the programs
-    call Python, or if 64 bits are too few. `about` says what the instructions are.
+    """The template of parts that are functions of sizes; None if the programs call Python, or if 64
+    bits do not suffice. `about` describes the instructions.
     """
     parts: tuple[Any, ...] = function.structure
     (_, _, _, _, constants, _, _, _, instructions, finish, *_) = parts
@@ -88,7 +88,7 @@ def _in_instructions(
 
 
 def _in_product(product: tuple[Any, ...]) -> Iterator[tuple[int, Any]]:
-    """The numbers of a product, and which of its fields they are, in the order of product.h."""
+    """The shape-dependent numbers of a product, with the index of their field in product.h."""
     _, _, *scalars, lengths, strides = product
     yield from enumerate(scalars)
     for number, axes in enumerate((lengths, *strides)):

@@ -1,6 +1,6 @@
-"""Work: what the instructions of a native program are, for explanations and profiles.
+"""Descriptions of the instructions of a native program, for `explain` and profiles.
 
-Everything is worked out when it is asked for: making a program must not take longer for it.
+Everything is computed on demand, so that generating a program takes no longer.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ MAX_NAMES = 4  # ops that the name of a kernel lists
 
 @dataclass(frozen=True)
 class KernelCode:
-    """The LLVM text of a kernel: `parts` is how many iterations its parallel loop has, `grain` how
-    many of them are worth a thread.
+    """The LLVM text of a kernel: `parts` is the trip count of its parallel loop, `grain` how many
+    iterations are worth a thread.
     """
 
     text: str
@@ -62,12 +62,12 @@ class Work:
 
     @cached_property
     def nbytes(self) -> int:
-        """What is read and written."""
+        """The bytes read and written."""
         total = sum(map(self._read_bytes, self.reads)) + sum(step.nbytes for step in self.writes)
         return total + (self.scratch if self.uses_scratch else 0)
 
     def _read_bytes(self, step: Step) -> int:
-        """What is read of a value: of one that is only read by index, no more than is taken."""
+        """The bytes read of a value; of one that is only gathered from, no more than is taken."""
         readers: list[Any] = [each for each in self.steps if step in each.inputs]
         if readers and all(_takes_by_index(each, step) for each in readers):
             return smallest((bytes_in_memory(step), sum(each.nbytes for each in readers)))
@@ -75,19 +75,21 @@ class Work:
 
     @cached_property
     def uses_scratch(self) -> bool:
-        """Whether partial results are written, or read."""
+        """Whether partial results are written or read."""
         return self.kernel is not None and touched_steps(self.kernel)[2]
 
     @cached_property
     def origins(self) -> tuple[Source | int, ...]:
-        """The user's lines, or the positions of nodes in a graph that was not traced."""
+        """The user's lines, or the positions of nodes in an untraced graph."""
         found = dict.fromkeys(step.source for step in self.steps if step.source is not None)
         return tuple(found)
 
 
 @dataclass(eq=False)
 class About:
-    """What a native program is: the name of the function, and its instructions in order."""
+    """A description of a native program: the name of the function, and its instructions in
+    order.
+    """
 
     name: str
     work: list[Work]
@@ -108,12 +110,12 @@ def touched_steps(kernel: Kernel) -> tuple[list[Step], list[Step], bool]:
                     steps[step] = None
         found.append(steps)
     reads, writes = found
-    # an output's row may serve as memory between passes: that is read while it is in the cache
+    # an output's row may hold values between passes: those are read while they are in cache
     return [step for step in reads if step not in writes], list(writes), scratch
 
 
 def group_name(steps: list[Step]) -> str:
-    """The ops of a group in a few words: "Max Subtract Exp Sum +1"."""
+    """A short name for a group: "Max Subtract Exp Sum +1"."""
     ops = [step.op for step in steps if step.op is not None]
     names = [type(op).__name__ for op in ops if not isinstance(op, View)]
     names = list(dict.fromkeys(names or [type(op).__name__ for op in ops]))
@@ -126,7 +128,7 @@ def _takes_by_index(step: Step, source: Step) -> bool:
 
 
 def bytes_in_memory(step: Step) -> int:
-    """What reading all of a step touches: a view repeats or leaves out elements of another."""
+    """The bytes that reading all of a step touches: a view may repeat or skip elements."""
     nbytes = step.nbytes
     while isinstance(step.op, View):
         step = step.inputs[0]

@@ -1,1 +1,1 @@
-"""From loop nests to instructions: where every value lives, and for how long."""
+"""Planning: the address and lifetime of every value."""

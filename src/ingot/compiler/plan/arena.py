@@ -1,4 +1,4 @@
-"""Arena: offsets in one block of memory for the values between a program's inputs and outputs."""
+"""The arena: offsets in one block of memory for a program's intermediate values."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ ALIGNMENT = 64
 
 
 class Arena:
-    """Places in one block of memory, given and taken back."""
+    """A best-fit allocator of offsets in one block of memory."""
 
     def __init__(self) -> None:
         self.size = 0
         self._free: list[tuple[int, int]] = []  # (offset, size), by offset
 
     def take(self, nbytes: int) -> int:
-        """The offset of a free block: the smallest that fits."""
+        """Allocates the smallest free block that fits, and returns its offset."""
         wanted = max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT)
         fitting = [(size, offset) for offset, size in self._free if size >= wanted]
         if fitting:
@@ -36,7 +36,7 @@ class Arena:
         return offset
 
     def give_back(self, offset: int, nbytes: int) -> None:
-        """Makes a block free again."""
+        """Frees a block."""
         self._add(offset, max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT))
 
     def _add(self, offset: int, size: int) -> None:

@@ -1,4 +1,4 @@
-"""Lifetimes: which blocks outlive a program, and which instruction is the last to touch another."""
+"""Lifetimes: which blocks outlive a program, and the last use of the others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["ends_of", "owned_results"]
 
 
 def ends_of(nests: Nests) -> dict[int, list[Block]]:
-    """For each instruction, by number, the blocks that it is the last to touch."""
+    """For each instruction, by number, the blocks of which it is the last use."""
     last: dict[Block, int] = {}
     for number, each in enumerate(nests.instructions):
         for block in (*each.reads, *each.writes):
@@ -20,8 +20,8 @@ def ends_of(nests: Nests) -> dict[int, list[Block]]:
 
 
 def owned_results(nests: Nests) -> list[Block]:
-    """The results of kernels and products that outlive the program, because an output is in them,
-    in the order of the outputs.
+    """The results of kernels and products that outlive the program because they hold an output, in
+    the order of the outputs.
     """
     found = dict.fromkeys(location.block for location in nests.outputs)
     return [block for block in found if block.kind == "result"]

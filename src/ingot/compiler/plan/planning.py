@@ -1,9 +1,9 @@
-"""Planning: where every value of a program lives.
+"""Planning: assigns memory to every value of a program.
 
-Input: loop nests over blocks of memory. Output: a `Plan` with an address for each block.
-Inputs, outputs and constants have memory of their own, and so has what the host computes.
-Everything between lives in one arena, in which blocks whose lifetimes do not meet share memory, and
-outputs of kernels take the memory of what ends with them.
+Input: loop nests over blocks of memory. Output: a `Plan` with an address for each block. Inputs,
+outputs, constants and the results of host steps have memory of their own. All other values live in
+one arena, in which blocks with disjoint lifetimes share memory, and outputs of kernels may reuse
+the memory of operands that die there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ingot.compiler.plan.symbolic_arena import SymbolicArena
 
 __all__ = ["plan"]
 
-NUMBER_BYTES = 8  # of a length that kernels are given
+NUMBER_BYTES = 8  # of an entry in the table of lengths and strides
 
 
 def plan(nests: Nests, options: Options) -> Plan:
@@ -38,15 +38,15 @@ class _Planner:
         self.addresses: dict[Block, Address] = {}
         for block in (*nests.inputs, *self.owned, *nests.constants):
             self.addresses[block] = Address(len(self.addresses), 0)
-        # the lengths and strides that kernels are given, behind the other constants
+        # the table of lengths and strides that kernels read, after the other constants
         has_numbers = sizes is not None or any(kernel.nest.symbols for kernel in nests.kernels)
         self.numbers: list[Number] | None = [] if has_numbers else None
         self.number_slot = len(self.addresses)
         self.arena_slot = len(self.addresses) + has_numbers
         self.slots = self.arena_slot + 1
-        self.taken_over: set[Block] = set()  # blocks whose memory in the arena others have now
+        self.taken_over: set[Block] = set()  # blocks whose arena memory has been reused
         self.shared: dict[RunKernel, frozenset[int]] = {}
-        # an owned result -> the input whose memory it may take, and the instruction that does
+        # an owned result -> the input whose memory it may reuse, and the instruction that writes it
         self.donors: dict[Block, tuple[Block, int]] = {}
 
     def run(self) -> Plan:
@@ -60,7 +60,7 @@ class _Planner:
                 if block not in self.taken_over and self.addresses[block].slot == self.arena_slot:
                     self.arena.give_back(self.addresses[block].offset, block.nbytes)
         for block in self.live_out:
-            if block not in self.addresses:  # an output without elements, which nothing writes
+            if block not in self.addresses:  # an empty output, which nothing writes
                 self._give_address(block)
         return Plan(
             self.nests,
@@ -76,7 +76,7 @@ class _Planner:
         )
 
     def _tables(self) -> dict[RunKernel, Address]:
-        """Where each kernel that has symbols finds their numbers."""
+        """The address of each kernel's table of symbols, if it has symbols."""
         known: dict[tuple[Symbol, ...], Address] = {}
         found: dict[RunKernel, Address] = {}
         for each in self.nests.instructions:
@@ -98,8 +98,8 @@ class _Planner:
             self.addresses[block] = Address(self.arena_slot, self.arena.take(block.nbytes))
 
     def _share(self, each: RunKernel, number: int) -> None:
-        """Lets outputs of a kernel take the memory of inputs that nobody needs afterwards: in the
-        arena always, inputs of the program if the caller gives them away.
+        """Lets outputs of a kernel reuse the memory of operands that die there: always in the
+        arena; inputs of the program if the caller donates them.
         """
         ending = [
             position
@@ -127,7 +127,7 @@ class _Planner:
             self.shared[each] = frozenset(shared)
 
     def _fits(self, each: RunKernel, donor: int, output: int) -> bool:
-        """Whether an output has the layout of an operand, and memory of the same kind."""
+        """Whether an output has the layout of an operand, and the same kind of memory."""
         given, result = each.operands[donor].block, each.operands[output].block
         old, new = each.kernel.operands[donor], each.kernel.operands[output]
         assert old is not None
@@ -138,12 +138,12 @@ class _Planner:
             return False
         if result not in self.addresses:
             return self.addresses[given].slot == self.arena_slot
-        # the array itself becomes the output, so a view of it is not enough
+        # the array itself becomes the output, so it must not be a view
         return given.kind == "input" and given.step is old
 
     def _donations(self) -> dict[Block, Block]:
-        """Results and the inputs whose memory they may take. Host steps and checks may fail, and
-        the inputs must be as they were then: what happens before that changes none.
+        """Results and the inputs whose memory they may reuse. Host steps and checks may fail, and
+        must then find the inputs unchanged: no instruction before them may overwrite one.
         """
         instructions: list[Instruction] = self.nests.instructions
         failing = [number for number, each in enumerate(instructions) if each.can_fail]

@@ -1,7 +1,7 @@
-"""The arena of a plan whose sizes are symbolic: blocks that values share one after the other.
+"""The arena of a plan with symbolic sizes: blocks that several values share, one after the other.
 
-Which values share a block is decided by the example at hand. A block is as large as the largest of
-them for each shape, so that no shape is too large for what was decided.
+The example at hand decides which values share a block. For each shape a block is as large as the
+largest of its values, so the decision is valid for all shapes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ __all__ = ["SymbolicArena"]
 class _Block:
     def __init__(self, offset: Size) -> None:
         self.offset = offset
-        self.sizes: list[Number] = []  # of the values that were or are in it
+        self.sizes: list[Number] = []  # of all values that ever share it
         self.hint = 0
 
     def add(self, size: Number) -> None:
-        """Makes room for a value."""
+        """Adds a value to the block."""
         self.sizes.append(size)
         self.hint = max(self.hint, hint_of(size))
 
 
 class SymbolicArena:
-    """Blocks of one memory, given and taken back. Offsets are sizes that `finish` defines."""
+    """An allocator of blocks with symbolic sizes. Their offsets are sizes that `finish` defines."""
 
     def __init__(self, sizes: Sizes) -> None:
         self._sizes = sizes
@@ -34,8 +34,8 @@ class SymbolicArena:
         self._free: list[_Block] = []
 
     def take(self, nbytes: Number) -> Number:
-        """The offset of a free block: the smallest that is large enough, or else the largest, which
-        grows; or a new one.
+        """The offset of a free block: the smallest that is large enough, else the largest, which
+        grows, else a new one.
         """
         wanted = -(-nbytes // ALIGNMENT) * ALIGNMENT
         hint = hint_of(wanted)
@@ -53,12 +53,12 @@ class SymbolicArena:
         return block.offset
 
     def give_back(self, offset: Number, nbytes: Number) -> None:
-        """Makes the block of a value free again."""
+        """Frees the block of a value."""
         self._free.append(next(block for block in self._blocks if block.offset is offset))
 
     @property
     def size(self) -> Number:
-        """The bytes of all blocks; defines where they are."""
+        """The total size of the blocks; defines their offsets."""
         total: Number = 0
         for block in self._blocks:
             self._sizes.define(block.offset, total)

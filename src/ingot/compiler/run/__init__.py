@@ -1,1 +1,1 @@
-"""Programs: what evaluation runs of a compiled function."""
+"""Programs: what evaluating the result of a compiled function runs."""

@@ -1,4 +1,4 @@
-"""Programs: a schedule made runnable, and the op that stands for it in a graph."""
+"""Programs: an executable schedule, and the op that represents it in a graph."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ MAX_LAYOUTS_NAMED = 3
 
 
 class ForLayout:
-    """What the passes that wait for an evaluation made for one layout of the inputs: every form by
-    the name of its pass, and the seconds that each took.
+    """The forms from the passes that wait for an evaluation, for one layout of the inputs, by the
+    name of the pass, and the seconds that each took.
     """
 
     def __init__(self, forms: dict[str, Any], seconds: dict[str, float]) -> None:
@@ -50,14 +50,14 @@ class ForLayout:
 
 
 class Layouts:
-    """The layouts in which the inputs of a program came."""
+    """The layouts of the inputs that a program has been called with."""
 
     def __init__(self) -> None:
-        self._seen: set[Strides] = set()  # once
+        self._seen: set[Strides] = set()  # seen once
         self._due: set[Strides] = set()
 
     def is_due(self, strides: Strides, inputs: tuple[np.ndarray, ...]) -> bool:
-        """Whether a layout is worth code of its own: it comes again, or copying takes as long."""
+        """Whether a layout deserves code of its own: it recurs, or copying would take as long."""
         if strides in self._due:
             return True
         if len(self._due) >= MAX_LAYOUTS:
@@ -71,10 +71,10 @@ class Layouts:
 
 
 class Program:
-    """A schedule that runs: on native code, made for the layout of the inputs it is given.
+    """A schedule that runs as native code, specialised to the layout of its inputs.
 
-    `finish` runs the passes that wait for an evaluation; it is told the strides of the inputs, or
-    None for contiguous ones.
+    `finish` runs the passes that wait for an evaluation, given the strides of the inputs, or None
+    if they are contiguous.
     """
 
     def __init__(
@@ -89,19 +89,19 @@ class Program:
         self.finish = finish
         self.traced = traced or schedule.tape  # what the user wrote, op by op
         self.name = name
-        self.account = account or Account()  # charged with plans and machine code
+        self.account = account or Account()  # charged with the time of planning and code generation
         tape = schedule.tape
         self.results = tuple((step.shape, step.dtype) for step in tape.outputs)
-        # that of `contiguous` once it is there: evaluation runs it without coming here
+        # that of `contiguous`, once it exists: evaluation runs it without entering Python
         self.native: NativeProgram | None = None
         self._contiguous: ForLayout | None = None
         self._by_strides: dict[Strides, NativeProgram] = {}
         self._layouts = Layouts()
-        self._lock = threading.RLock()  # waits for what another thread is making
+        self._lock = threading.RLock()  # held while machine code is generated
 
     @property
     def contiguous(self) -> ForLayout:
-        """What is run for contiguous inputs; made when it is first needed."""
+        """The code for contiguous inputs, generated on first use."""
         if self._contiguous is None:
             with self._lock:
                 if self._contiguous is None:
@@ -115,7 +115,7 @@ class Program:
 
     @property
     def executable(self) -> Executable:
-        """The machine code for contiguous inputs; made when it is first needed."""
+        """The executable for contiguous inputs, generated on first use."""
         return self.contiguous.executable
 
     def _made(self, account: Account, strides: Strides | None = None) -> ForLayout:
@@ -149,7 +149,7 @@ class Program:
         return found
 
     def run(self, inputs: tuple[np.ndarray, ...]) -> Any:
-        """The outputs for inputs of the shapes and dtypes that were compiled for."""
+        """The outputs for inputs of the compiled shapes and dtypes."""
         is_first = self.native is None
         native = self.native or self.executable.native
         found = native.run(inputs)
@@ -166,9 +166,9 @@ class Program:
         return self._by_strides.get(tuple(x.strides for x in inputs))
 
     def native_for_layout(self, inputs: tuple[np.ndarray, ...], is_first: bool) -> NativeProgram:
-        """What runs for a layout of the inputs, which may have to be made first.
+        """The native program for a layout of the inputs, generated if necessary.
 
-        The call that `is_first` compiled anyway: what it makes is charged to that.
+        If the call `is_first`, it compiled anyway, and this time is charged to it.
         """
         strides = tuple(x.strides for x in inputs)
         found = self._by_strides.get(strides)
@@ -186,7 +186,7 @@ class Program:
 
 
 def layout_text(tape: Tape, inputs: tuple[np.ndarray, ...]) -> str:
-    """Which inputs are not contiguous."""
+    """Describes which inputs are not contiguous."""
     named = [
         f"{tape.names.get(step, f'input {number}')} of shape {x.shape} has strides "
         f"{tuple(stride // x.itemsize for stride in x.strides)}"
@@ -200,7 +200,7 @@ def layout_text(tape: Tape, inputs: tuple[np.ndarray, ...]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Compiled(Host):
-    """The results of a compiled function, all at once."""
+    """The results of a compiled function as a node with several outputs."""
 
     several_outputs = True
     only_calls = True
@@ -220,7 +220,7 @@ class Compiled(Host):
         return self.program.run(inputs)
 
     def step_by_step(self, inputs: tuple[np.ndarray, ...], check: Check) -> Any:
-        """The results, by the ops that were traced; `check` is told of each."""
+        """The results, computed op by op from the traced tape; `check` is called after each op."""
         return run_step_by_step(self.program.traced, inputs, check)
 
     vjp = no_rule(_TRACED_THROUGH)

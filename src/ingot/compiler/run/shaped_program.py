@@ -19,25 +19,25 @@ __all__ = ["AboutShapes", "ShapedProgram"]
 
 
 class Source(Protocol):
-    """What programs for shapes are made of."""
+    """What instantiates programs for shapes."""
 
     name: str
 
     def native(self, values: Sequence[Any]) -> NativeProgram:
-        """The native program for values of the dimensions."""
+        """The native program for some values of the dimensions."""
 
     def native_for_layout(
         self, values: Sequence[Any], inputs: tuple[np.ndarray, ...]
     ) -> NativeProgram | None:
-        """The same for inputs as they lie in memory; None if these are better copied."""
+        """The same for the layout of some inputs; None if copying them is better."""
 
     def tape_for(self, values: Sequence[Any]) -> Tape:
-        """What the user wrote, op by op."""
+        """The traced tape for some values of the dimensions."""
 
 
 class ShapedProgram(ShapedBase):
-    """A program that shares its machine code with those for other shapes. Native code makes them,
-    too, without `__init__`.
+    """A program that shares its machine code with those for other shapes. The C extension also
+    creates them, bypassing `__init__`.
     """
 
     __slots__ = ()
@@ -54,17 +54,17 @@ class ShapedProgram(ShapedBase):
         self._given = values
         self.shapes = shapes
         self.dtypes = dtypes
-        self.native = native  # None until the first evaluation if machine code is not there yet
+        self.native = native  # None until the first evaluation, if there is no machine code yet
         self._by_strides = None
 
     @property
     def results(self) -> tuple[tuple[Shape, Dtype], ...]:
-        """The shapes and dtypes of what it computes."""
+        """The shapes and dtypes of the outputs."""
         return tuple(zip(self.shapes, self.dtypes, strict=True))
 
     @property
     def _values(self) -> Sequence[Any]:
-        """Of the dimensions."""
+        """The values of the dimensions."""
         if self._given is None:
             assert self.native is not None
             self._given = self.native.values
@@ -73,12 +73,12 @@ class ShapedProgram(ShapedBase):
 
     @property
     def name(self) -> str:
-        """What profiles call it."""
+        """The name in profiles."""
         return self._source.name
 
     @property
     def traced(self) -> Tape:
-        """What the user wrote, op by op."""
+        """The traced tape, op by op."""
         return self._source.tape_for(self._values)
 
     def run(self, inputs: tuple[np.ndarray, ...]) -> Any:
@@ -131,7 +131,7 @@ class AboutShapes:
 
 
 class _ShapedWork(Work):
-    """An instruction with numbers in place of sizes."""
+    """A description of an instruction with numbers for symbolic sizes."""
 
     def __init__(self, work: Work, sizes: Sizes, values: Sequence[Any]) -> None:
         def number(x: Any) -> int:
@@ -147,7 +147,7 @@ class _ShapedWork(Work):
 
 
 def _numbered(step: Step, number: Callable[[Any], int]) -> Step:
-    """A step whose lengths are numbers, and those of its inputs, which error texts name."""
+    """A step with numeric lengths, as are those of its inputs, which error messages quote."""
 
     def numbers(shape: Any) -> Any:
         if type(shape) is tuple:

@@ -1,7 +1,7 @@
-"""Step by step: a tape run op by op by the ops' `evaluate` rules, so that each can be checked.
+"""Runs a tape op by op with the ops' `evaluate` rules, so that each result can be checked.
 
-In: a tape and values for its inputs. Out: the values of its outputs. It is slow and needs memory
-for each value until its last use; programs are what normally runs.
+Input: a tape and values for its inputs. Output: the values of its outputs. It is slow and keeps
+each value until its last use; normally the compiled program runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Check = Callable[[Op, Any, Sequence[Any], Any], None]
 def run_step_by_step(
     tape: Tape, inputs: Sequence[np.ndarray], check: Check
 ) -> tuple[np.ndarray, ...]:
-    """The outputs of a tape; `check` is called after each op, and may raise."""
+    """The outputs of a tape; `check` is called after each op and may raise."""
     values: dict[Step, Any] = dict(zip(tape.inputs, inputs, strict=True))
     last_use = {source: step for step in tape.steps for source in step.inputs}
     kept = {*tape.inputs, *tape.outputs}

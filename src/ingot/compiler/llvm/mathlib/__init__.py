@@ -28,7 +28,7 @@ from ingot.graph.kernel import WORDS
 
 
 def _exported(function: Callable[..., Number]) -> Callable[..., Register]:
-    """A function of numbers as one of code and registers."""
+    """Wraps a function of numbers as a function of code and registers."""
 
     def exported(code: Code, *arguments: Register) -> Register:
         return function(*(Number(code, argument) for argument in arguments)).register
@@ -38,7 +38,7 @@ def _exported(function: Callable[..., Number]) -> Callable[..., Register]:
     return exported
 
 
-# What the modules offer under the name of a word of the kernel vocabulary.
+# Functions exported under the names of the kernel vocabulary.
 FUNCTIONS: dict[str, Callable[..., Register]] = {
     name: _exported(getattr(module, name))
     for module in (

@@ -10,26 +10,28 @@ Pair = tuple[Number, Number]
 
 
 def fast_sum(large: Number, small: Number) -> Pair:
-    """a + b and what its rounding lost, where |a| >= |b|."""
+    """a + b and its rounding error, for |a| >= |b|."""
     total = large + small
     return total, small - (total - large)
 
 
 def exact_sum(a: Number, b: Number) -> Pair:
-    """a + b and what its rounding lost, in whatever order."""
+    """a + b and its rounding error."""
     total = a + b
     other = total - a
     return total, (a - (total - other)) + (b - other)
 
 
 def exact_product(a: Number, b: Number) -> Pair:
-    """a * b and what its rounding lost."""
+    """a * b and its rounding error."""
     product = a * b
     return product, fma(a, b, -product)
 
 
 def divided(above: Number, above_low: Number, below: Number, below_low: Number) -> Number:
-    """The quotient of two pairs, rounded: one division, and one step that corrects its rounding."""
+    """The quotient of two pairs, rounded: one division, and one Newton correction of its
+    rounding.
+    """
     inverse = 1.0 / below
     quotient = above * inverse
     rest = fma(-quotient, below, above) + fma(-quotient, below_low, above_low)

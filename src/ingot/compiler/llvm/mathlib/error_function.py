@@ -18,11 +18,11 @@ __all__ = ["erf", "erfinv"]
 
 
 def erf(x: Number) -> Number:
-    """Two polynomials, neither exponential nor division: gelu over large arrays waits for memory.
+    """Two polynomials, without exponential or division: gelu over large arrays is memory-bound.
 
-    Near 0 it is x times a polynomial in x^2. Beyond, 1 - erf(x) is the fourth (in double, eighth)
-    power of a polynomial of low degree: the root of a function that falls so quickly is nearly
-    straight.
+    Near 0, erf(x) is x times a polynomial in x^2. Beyond that, 1 - erf(x) is the fourth (in double,
+    eighth) power of a polynomial of low degree, because the root of a function that falls so
+    quickly is nearly linear.
     """
     modulus = absolute(x)
     square = x * x
@@ -39,8 +39,8 @@ def erf(x: Number) -> Number:
 def erfinv(x: Number) -> Number:
     """x (c + P) with polynomials in w = -log(1 - x^2).
 
-    c is a power of two near the middle of what is needed, so that x c is exact and the rounding of
-    P counts little.
+    c is a power of two near the middle of the range, so that x c is exact and the rounding error of
+    P matters little.
     """
     modulus = absolute(x)
     w = -log(fma(-x, x, 1.0))

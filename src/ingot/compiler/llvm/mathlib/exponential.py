@@ -40,10 +40,10 @@ class Reduced(NamedTuple):
 
 
 def reduced(x: Number) -> Reduced:
-    """Takes multiples of log(2) off.
+    """Subtracts multiples of log(2).
 
-    n is rounded by adding a number so large that no fraction is left in the sum, whose last bits
-    are then n: without conversions, which are undefined for NaN and slow for doubles.
+    n is rounded by adding a constant so large that the sum has no fraction bits; its lowest bits
+    are then n. Conversions would be undefined for NaN and slow for doubles.
     """
     constants = format_of(x)
     shifted = fma(x, LOG2_E, constants.rounding)
@@ -62,13 +62,13 @@ def power_of_two(exponent: Bits, like: Number) -> Number:
 
 
 def scaled(x: Number, exponent: Bits) -> Number:
-    """x times 2^exponent, in two steps, so that results may be infinite or denormal."""
+    """x times 2^exponent, in two steps, so that the result may overflow or be denormal."""
     half = exponent.shift_signed(1)
     return x * power_of_two(half, x) * power_of_two(exponent - half, x)
 
 
 def exp(x: Number) -> Number:
-    """e^x. Error: 0.5 ulp for the last sum and about 0.4 before it."""
+    """e^x. Error: 0.5 ulp of the last addition, and about 0.4 ulp before it."""
     constants = format_of(x)
     x = clamped(x, constants.lowest_exponential, constants.highest_exponential)
     parts = reduced(x)
@@ -85,9 +85,10 @@ def exponential_of_pair(high: Number, low: Number) -> Number:
 
 
 def expm1(x: Number) -> Number:
-    """e^x - 1 = 2^n (expm1(r) + 1) - 1, where only the last sum can lose anything.
+    """e^x - 1 = 2^n (expm1(r) + 1) - 1, where only the last addition loses accuracy.
 
-    Half of it is computed, because 2^n may be too large. Where x^2 / 2 does not count, it is x.
+    Half of it is computed, because 2^n may overflow. Where x^2 / 2 is below the precision, the
+    result is x.
     """
     constants = format_of(x)
     parts = reduced(clamped(x, -40.0, constants.highest_exponential))
@@ -99,7 +100,7 @@ def expm1(x: Number) -> Number:
 
 
 def _half_exponential(x: Number) -> Number:
-    """e^x / 2 for x >= 0: infinite only where that is."""
+    """e^x / 2 for x >= 0, which overflows only where the result does."""
     constants = format_of(x)
     parts = reduced(clamped(x, 0.0, constants.highest_exponential + 1.0))
     r = parts.rest

@@ -115,11 +115,11 @@ class Number:
         return self._compare("oge", other)
 
     def equals(self, other: Number | float) -> Condition:
-        """Whether both are the same number."""
+        """Whether both are equal."""
         return self._compare("oeq", other)
 
     def differs(self, other: Number | float) -> Condition:
-        """Whether they are not the same number; true for NaN."""
+        """Whether they differ; true for NaN."""
         return self._compare("une", other)
 
     def is_negative(self) -> Condition:
@@ -127,7 +127,7 @@ class Number:
         return self.bits().less(0)
 
     def is_nan(self) -> Condition:
-        """Whether it is no number."""
+        """Whether it is NaN."""
         return self._compare("uno", self)
 
     def bits(self) -> Bits:
@@ -174,12 +174,12 @@ class Bits:
         return Bits(self.code, self.code.binary("sub", left, self.register))
 
     def minimum(self, other: int) -> Bits:
-        """The lesser, both taken with sign."""
+        """The lesser as signed integers."""
         found = self.code.intrinsic("smin", self.register, self._operand(other))
         return Bits(self.code, found)
 
     def maximum(self, other: int) -> Bits:
-        """The greater, both taken with sign."""
+        """The greater as signed integers."""
         found = self.code.intrinsic("smax", self.register, self._operand(other))
         return Bits(self.code, found)
 
@@ -218,11 +218,11 @@ class Bits:
         return self._compare("ne", other)
 
     def below(self, other: Bits | int) -> Condition:
-        """Whether it is less, both taken without sign."""
+        """Whether it is less as unsigned integers."""
         return self._compare("ult", other)
 
     def less(self, other: Bits | int) -> Condition:
-        """Whether it is less, both taken with sign."""
+        """Whether it is less as signed integers."""
         return self._compare("slt", other)
 
     def number(self) -> Number:
@@ -257,7 +257,7 @@ def fma(a: Number, b: Number | float, c: Number | float) -> Number:
 
 
 def absolute(x: Number) -> Number:
-    """Without its sign."""
+    """The absolute value."""
     return _intrinsic("fabs", x)
 
 

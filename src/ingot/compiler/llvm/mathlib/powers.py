@@ -34,7 +34,7 @@ __all__ = ["integer_power", "power", "rsqrt"]
 
 LOG_2 = 0.6931471805599453
 LOG2_E = 1.4426950408889634
-# What is good for floats is enough of a polynomial in double, too, for a result that is a float.
+# Polynomials that are accurate enough for floats serve in double, too, if the result is a float.
 SHORT_EXPONENTIAL = Polynomial(double=EXPONENTIAL.single)
 TWO_THIRDS = 0.6666666666666666
 TWO_THIRDS_REST = 3.700743415417188e-17
@@ -52,7 +52,7 @@ def power(a: Number, b: Number) -> Number:
     half = b * 0.5
     odd = whole & floor(half).differs(half)
     found = select(odd & a.is_negative(), -found, found)
-    # Infinite bases have all powers, and infinite exponents count as even.
+    # An infinite base has powers of either sign; infinite exponents count as even integers.
     found = select((a < 0.0) & (a > -inf) & ~whole, a.constant(nan), found)
     found = select(a.is_nan() | b.is_nan(), a.constant(nan), found)
     one = a.equals(1.0) | b.equals(0.0) | (a.equals(-1.0) & absolute(b).equals(inf))
@@ -60,7 +60,7 @@ def power(a: Number, b: Number) -> Number:
 
 
 def _single_power(modulus: Number, b: Number) -> Number:
-    """2^(b log2(a)) in double, where floats have no denormal and results do not overflow."""
+    """2^(b log2(a)) in double, where no float is denormal and results do not overflow."""
     exponent, f = decomposed(modulus.double())
     s = f / (f + 2.0)
     square = s * s
@@ -79,7 +79,7 @@ def _double_power(modulus: Number, b: Number) -> Number:
     high, low = _logarithm(modulus)
     product, rest = exact_product(high, b)
     rest = fma(low, b, rest)
-    # Of an exponent that is infinite or nearly so, the rest may be NaN.
+    # The low part may be NaN if the exponent is infinite or nearly so.
     return exponential_of_pair(product, select(absolute(product) < 1000.0, rest, 0.0))
 
 
@@ -87,7 +87,7 @@ def _logarithm(x: Number) -> Pair:
     """log(x) as a sum of two, with an error of about 2^-64.
 
     With s = f / (2 + f): log(1 + f) = 2 s + s^3 (2/3 + s^2 P). 2 s is at least 100 times the rest,
-    and 2/3 at least 50 times s^2 P: the further behind, the less precision is needed.
+    and 2/3 at least 50 times s^2 P, so later terms need less precision.
     """
     constants = format_of(x)
     denormal = x < constants.smallest
@@ -121,8 +121,7 @@ def integer_power(code: Code, a: Register, b: Register, unsigned: bool) -> Regis
     """a to the power of b modulo the width, by squaring; 0 for negative b.
 
     One step for each bit of b that can matter: odd numbers to the power of 2^(width - 2) are 1, and
-    those of even ones with an exponent of at least the width are 0, which the squares say by
-    themselves.
+    even numbers to a power of at least the width are 0, which repeated squaring gives anyway.
     """
     width = int(a.type[1:])
     one, zero = literal(a.type, 1), literal(a.type, 0)

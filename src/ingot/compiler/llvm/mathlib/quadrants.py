@@ -80,12 +80,12 @@ def _single_angle(modulus: Number) -> Angle:
     below = middle * mantissa + carried
     above = high * mantissa + _upper_half(middle, mantissa)
     above = select_bits(below.below(carried), above + 1, above)
-    # Adding a half makes cutting off rounding.
+    # Add half, so that truncation rounds.
     above = above + (1 << 29)
     quadrant = above >> 30
     fraction = (above & 0x3FFFFFFF) - (1 << 29)
-    # As the sum of two floats: the nearest one of 24 digits, and what is left, of either sign, so
-    # that next to a multiple of pi / 2 the first is 0 and the second has all digits there are.
+    # As the sum of two floats: the nearest of 24 bits, and the signed rest, so that next to a
+    # multiple of pi / 2 the first is 0 and the second keeps all the significant bits.
     first_part = (fraction + 32).shift_signed(6).converted()
     second_part = _funnel(fraction, below, fraction.constant(26)).converted()
     constants = format_of(modulus)

@@ -27,7 +27,7 @@ __all__ = ["remainder"]
 
 
 def remainder(a: Number, b: Number) -> Number:
-    """a - floor(a / b) b: b's sign, or zero; NaN for b = 0. Infinite b leave a or come out."""
+    """a - floor(a / b) b, with b's sign; NaN for b = 0. If b is infinite, a or b."""
     above, below = absolute(a), absolute(b)
     rest = _double_rest(above, below) if a.is_double else _single_rest(above, below)
     rest = select(above < below, above, rest)

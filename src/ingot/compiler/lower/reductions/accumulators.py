@@ -1,8 +1,8 @@
-"""Reductions: how a nest combines many elements, in the order of `reduction_order.py`.
+"""How a nest combines the elements of a reduction, in the order of `reduction_order.py`.
 
-Input: a builder, the point of a row, and what computes the elements at a point. Output: loops
-that leave the row's results as values. The lanes of that order are those of bundles: a loop over
-lanes computes the elements, and bundles are combined as wholes.
+Input: a builder, the point of a row, and a function that computes the elements at a point. Output:
+loops that leave the row's results as values. The lanes of that order are vector lanes: an inner
+loop computes the elements of a bundle, and whole bundles are combined.
 """
 
 from __future__ import annotations
@@ -32,15 +32,14 @@ __all__ = ["Accumulator", "Elements", "Rows", "is_written_out", "is_zero_anyway"
 
 HALF_VECTOR = 8  # elements
 
-# What is reduced at a point, one element for each reduction; also told is the position along the
+# Computes what is reduced at a point, one element per reduction, given also the position along the
 # inner axes.
 Elements = Callable[[Point, Affine], list[Value]]
 
 
 def is_written_out(length: int) -> bool:
-    """Whether rows are so short that their elements are better computed one by one: LLVM then takes
-    several rows at once. Rows that fill vectors are faster by lanes, and rows of unknown length
-    cannot be written out.
+    """Whether rows are so short that full unrolling is better: LLVM then vectorises across rows.
+    Rows that fill vectors are faster by lanes, and rows of unknown length cannot be unrolled.
     """
     if is_symbolic(length):
         return False
@@ -48,8 +47,8 @@ def is_written_out(length: int) -> bool:
 
 
 def lane_count(length: int, most: int = LANES) -> int:
-    """How many lanes have elements: a power of two. Of a length that is not known, some lanes may
-    have none, which has no effect.
+    """The number of lanes that have elements, a power of two. If the length is symbolic, some lanes
+    may have none, which has no effect.
     """
     if is_symbolic(length):
         return LANES if hint_of(length) > HALF_VECTOR or length > HALF_VECTOR else HALF_VECTOR
@@ -60,8 +59,8 @@ def lane_count(length: int, most: int = LANES) -> int:
 
 
 def _orderless_lanes(length: Number) -> int:
-    """How many lanes there are at most where the order is free: so many that combining one with an
-    element need not wait for the one before, if each has some elements.
+    """The maximum number of lanes where the order is free: enough to hide the latency of combining,
+    if each lane has some elements.
     """
     if is_symbolic(length):
         return LANES
@@ -72,13 +71,13 @@ def _orderless_lanes(length: Number) -> int:
 
 
 def is_zero_anyway(x: Number) -> bool:
-    """Whether a number is 0 whatever the shapes are."""
+    """Whether a number is 0 for all shapes."""
     return type(x) is int and x == 0
 
 
 class Accumulator:
-    """A reduction's running result. Half types are float32 until the result is rounded, and sums of
-    those and of float32 are totalled in float64.
+    """A reduction's accumulator. Half types accumulate in float32 until the result is rounded; the
+    sums of blocks of these and of float32 are added up in float64.
     """
 
     def __init__(self, step: Step) -> None:
@@ -91,20 +90,22 @@ class Accumulator:
 
     @property
     def in_lanes(self) -> bool:
-        """Whether bundles can be combined: of complex numbers not their order."""
+        """Whether bundles can be combined as vectors, which the order of complex numbers does not
+        allow.
+        """
         return self.dtype is not complex64 or self.op.depends_on_order()
 
     def start(self, dtype: Dtype) -> Constant:
-        """The element to begin with."""
+        """The initial value."""
         return Constant(dtype, self.op.start(self.step.dtype))
 
     def combine(self, builder: GroupBuilder, a: Value, b: Value) -> Value:
-        """Two partial results as one."""
+        """Combines two partial results."""
         found: Value = self.op.combine(builder.words, a, b)
         return found
 
     def added(self, builder: GroupBuilder, x: Value) -> Value:
-        """An element as it is combined."""
+        """An element in the dtype of the accumulator."""
         return builder.words.taken_for(x, self.dtype)
 
     def widened(self, builder: GroupBuilder, x: Value) -> Value:
@@ -112,7 +113,7 @@ class Accumulator:
         return builder.words.cast(x, self.total)
 
     def result(self, builder: GroupBuilder, x: Value) -> Value:
-        """A total as the result of the reduction."""
+        """The result of the reduction from its total."""
         x = builder.words.cast(x, self.dtype)
         found = builder.rounded(builder.words.taken_for(x, self.step.dtype))
         found.origin = self.step
@@ -132,7 +133,7 @@ class Rows:
         self.inner = domain.inner
         self.outer = tuple(axis for axis in domain.reduced if axis not in domain.inner)
         self.length = domain.size(self.inner)
-        # where the order is free, the fewer blocks the better
+        # where the order is free, few large blocks are best
         in_order = any(x.op.depends_on_order() for x in self.accumulators)
         self.block, self.in_part = (BLOCK, PART) if in_order else (BLOCK * PART, 1)
         self.is_long = self.length > self.block
@@ -151,7 +152,7 @@ class Rows:
 
     @property
     def parts(self) -> int:
-        """The groups of blocks whose totals are combined in the end."""
+        """The number of groups of blocks whose totals are combined at the end."""
         return -(-self.blocks // self.in_part)
 
     def row(self, point: Point) -> list[Value]:
@@ -176,8 +177,8 @@ class Rows:
             total.update = x.combine(self.builder, total, each)
 
     def _range(self, point: Point, first: Affine, ends: tuple[Affine, ...]) -> list[Value]:
-        """The totals of blocks one after the other."""
-        if self.blocks == 1:  # no sum of blocks, so no dtype of totals either
+        """The totals of a range of blocks."""
+        if self.blocks == 1:  # the total of a single block needs no dtype of totals
             return self._block(point, affine(0))
         totals = self._carried()
         with self.builder.loop(first, *ends, carried=totals, copies=1) as number:
@@ -212,8 +213,8 @@ class Rows:
 
     @contextmanager
     def _packed(self, point: Point, number: Affine) -> Iterator[None]:
-        """Has elements of a block that have gaps between them in memory copied to the stack first:
-        lanes are too few for LLVM to load what is in the gaps along with them.
+        """Copies elements of a block to the stack if there are gaps between them in memory: lanes
+        are too few for LLVM to load the gaps along with the elements.
         """
         builder, read_of = self.builder, self.builder.read_of
         if len(self.inner) == 1:
@@ -247,7 +248,7 @@ class Rows:
         return Memory(buffer, (last,), (*point[:last], first, *point[last + 1 :]))
 
     def _in_order(self, point: Point, number: Affine) -> list[Value]:
-        """A block whose elements are combined one by one."""
+        """A block whose elements are combined sequentially."""
         builder, first = self.builder, number * self.block
         running = [Carried(x.dtype, x.start(x.dtype)) for x in self.accumulators]
         ends = (first + self.block, affine(self.length))
@@ -258,8 +259,8 @@ class Rows:
         return list(running)
 
     def _written_out(self, point: Point) -> list[Value]:
-        """A short row: each element is a lane, and lanes that have none take no part. Starting from
-        zero shows only in the sign of a sum that is zero, so once for all lanes is enough.
+        """A short row, unrolled: each element is a lane, and missing lanes are skipped. Starting
+        from zero matters only for the sign of a zero sum, so once for all lanes is enough.
         """
         builder = self.builder
         rows = [
@@ -279,7 +280,7 @@ class Rows:
         return found
 
     def _by_lanes(self, point: Point, number: Affine) -> list[Value]:
-        """A block by lanes: whole bundles, and what is left at the end of the last block."""
+        """A block by lanes: whole bundles, then the remainder of the last block."""
         builder = self.builder
         running: list[Value] = [
             Repeated(x.dtype, x.start(x.dtype), self.count) for x in self.accumulators
@@ -291,7 +292,7 @@ class Rows:
             if self.is_long and not is_zero_anyway(self.length % self.block):
                 ends = (affine(in_block), affine(whole) - number * in_block)
             carried = [Carried(each.dtype, each) for each in running]
-            # for short code, the costs of the loop itself count
+            # for short bodies, loop overhead matters
             copies = 1 if len(builder.members) > MAX_UNROLLED_STEPS else UNROLLED_COPIES
             with builder.loop(0, *ends, carried=carried, copies=copies) as step:
                 self._fill(point, number * in_block + step)
@@ -309,11 +310,11 @@ class Rows:
         return [self._folded(x, each) for x, each in zip(self.accumulators, running, strict=True)]
 
     def _fill(self, point: Point, bundle: Affine) -> None:
-        """Computes the elements of a whole bundle, counted along the inner axes."""
+        """Computes the elements of a whole bundle, numbered along the inner axes."""
         builder, last = self.builder, self.inner[-1]
         lengths = [builder.domain.lengths[axis] for axis in self.inner]
         aligned = len(self.inner) > 1 and lengths[-1] % self.count == 0
-        if aligned:  # the lanes are neighbours along the last axis
+        if aligned:  # the lanes are adjacent along the last axis
             *above, inside = builder.split(bundle, [*lengths[:-1], lengths[-1] // self.count])
             moved = list(point)
             for axis, index in zip(self.inner, above, strict=False):
@@ -329,12 +330,12 @@ class Rows:
                 self._put(builder.at(point, self.inner, at), at, affine(lane))
 
     def _fill_rest(self, point: Point, number: Affine, whole: Number, rest: Number) -> None:
-        """Computes what is left in the last block behind its whole bundles; other lanes get what
-        has no effect, which for other blocks are all.
+        """Computes the remainder of the last block after its whole bundles; unused lanes, which are
+        all lanes in other blocks, get the neutral element.
         """
         builder = self.builder
         ends = [affine(rest)]
-        if self.is_long:  # `rest` for the last block, and no more than 0 for others
+        if self.is_long:  # `rest` in the last block, and at most 0 in the others
             ends.append((number - (self.in_row - 1)) * self.count + rest)
         first = number * self.block + whole * self.count
         width = builder.lanes(self.inner[-1])
@@ -359,7 +360,7 @@ class Rows:
             total.update = x.combine(self.builder, total, self.builder.bundle(lanes))
 
     def _folded(self, x: Accumulator, bundle: Value) -> Value:
-        """The lanes of a bundle combined: upper halves with lower ones."""
+        """The lanes of a bundle combined, upper halves with lower halves."""
         count = self.count
         while count > 1:
             count //= 2

@@ -1,9 +1,9 @@
 """Columns: reductions along other axes than the last, in tiles of the last axis.
 
-A lane of the order (`graph/numerics/reduction_order.py`) is a row of memory as wide as the tile.
-Lanes are made and combined a few at a time, those that the order combines first: so few of them are
-in memory at once that they stay in L1, and tiles can be wide, which prefetching needs. Narrow tiles
-have all lanes in L1 and take rows as they come. Where the order is free there is one lane.
+A lane of the order (`graph/numerics/reduction_order.py`) is a row of stack memory as wide as the
+tile. Lanes are computed and combined a few at a time, in the order of combining, so that they stay
+in L1 and tiles can be wide, which hardware prefetching needs. Narrow tiles keep all lanes in L1 and
+read rows in the order of memory. Where the order is free there is one lane.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = ["Columns", "Sink"]
 
 VECTOR = 16  # elements
 
-# Takes what a block was reduced to in one column of the tile, one value for each reduction.
+# Consumes the results of a block in one column of the tile, one value per reduction.
 Sink = Callable[[Affine, list[Value]], None]
 
 
 def _width(columns: Number, others: Number) -> int:
-    """How many columns a tile has, where there are `others` besides the tiles of a row that threads
-    can share. Of a number that is not known, a class decides.
+    """The width of a tile, given how many independent units (`others`) threads can share besides
+    tiles. If a number is symbolic, its size class decides.
     """
     if is_symbolic(columns):
         return (
@@ -50,7 +50,7 @@ def _width(columns: Number, others: Number) -> int:
 
 
 class Columns:
-    """Tiles of columns: what is built for one, which `begin_tile` chooses."""
+    """Builds the reduction of one tile of columns, which `begin_tile` selects."""
 
     def __init__(self, builder: GroupBuilder, maps: list[Step], outputs: list[Step]) -> None:
         self.builder = builder
@@ -76,7 +76,7 @@ class Columns:
         self.parts = -(-self.blocks // PART) if self.in_parts else 1
         in_order = any(x.op.depends_on_order() for x in self.accumulators)
         self.lane_count = lane_count(self.length) if in_order else 1
-        self.apart = LANES if in_order else 1  # rows from one of a lane to the next
+        self.apart = LANES if in_order else 1  # distance between the rows of a lane
         self.maps, self.outputs = maps, outputs
         self.together = max(1, ROWS_TOGETHER // max(1, len(self.maps)))
         self.is_short = (
@@ -85,7 +85,7 @@ class Columns:
             and self.length * (len(self.maps) + 1) <= MAX_UNROLLED_COLUMN_STEPS
         )
         self.lanes: list[Buffer] = []
-        self.folded: list[Buffer] = []  # lanes that some were combined to, if there are several
+        self.folded: list[Buffer] = []  # combined lanes, if there is more than one level
         nbytes = self.lane_count * self.width * sum(x.dtype.size for x in self.accumulators)
         # masked vectors of a plain sum would take longer than reading it does
         is_worth_it = self.width % VECTOR == 0 or bool(maps)
@@ -109,7 +109,7 @@ class Columns:
         ]
 
     def _totals(self, name: str) -> list[Buffer]:
-        """Memory for totals, which begin with what has no effect."""
+        """Stack buffers for totals, initialised to the neutral element."""
         found = [
             self.builder.stack(f"{name}{number}", x.total, (self.width,))
             for number, x in enumerate(self.accumulators)
@@ -118,7 +118,7 @@ class Columns:
         return found
 
     def begin_tile(self, kept: Sequence[Index], tile: Index) -> None:
-        """Which tile the loops that follow are for."""
+        """Selects the tile that the following loops process."""
         point = [affine(0)] * (self.last + 1)
         for axis, index in zip(self.kept, kept, strict=True):
             point[axis] = affine(index)
@@ -133,7 +133,7 @@ class Columns:
 
     @contextmanager
     def _loop(self) -> Iterator[Affine]:
-        """A loop along the tile."""
+        """A loop over the columns of the tile."""
         lanes = self.builder.lanes(self.last)
         fills_vectors = type(self.ends[-1]) is int and self.ends[-1] % VECTOR == 0
         kind = "vector" if fills_vectors else "masked"
@@ -141,7 +141,7 @@ class Columns:
             yield affine(column)
 
     def point_of(self, column: Affine) -> Point:
-        """Where a column of the tile is."""
+        """The point of a column of the tile."""
         return (*self.point[: self.last], self.left + column)
 
     def _start(self, memories: list[Buffer]) -> None:
@@ -149,10 +149,8 @@ class Columns:
             for x, memory in zip(self.accumulators, memories, strict=True):
                 self.builder.store(x.start(x.total), memory, (column,))
 
-    # The order
-
     def reduce_all(self, sink: Sink) -> None:
-        """Hands on the totals of all rows of the tile."""
+        """Passes the totals over all rows of the tile to `sink`."""
         if self.is_one_block:
             self.reduce_block(affine(0), self._from_start(sink))
             return
@@ -170,7 +168,7 @@ class Columns:
         self._hand_on(totals, sink)
 
     def reduce_part(self, part: Affine, sink: Sink) -> None:
-        """Hands on the totals of one group of blocks."""
+        """Passes the totals of one group of blocks to `sink`."""
         totals = self._totals("totals")
         self._reduce_group(totals, part)
         self._hand_on(totals, sink)
@@ -188,7 +186,7 @@ class Columns:
             self.reduce_block(affine(block), self._added_to(totals))
 
     def _from_start(self, sink: Sink) -> Sink:
-        """Combines what is handed on with what totals begin with."""
+        """A sink that combines with the initial value first."""
 
         def combine(column: Affine, found: list[Value]) -> None:
             pairs = zip(self.accumulators, found, strict=True)
@@ -207,7 +205,7 @@ class Columns:
         return add
 
     def reduce_block(self, number: Affine, sink: Sink) -> None:
-        """Hands on what a block is reduced to, in the dtype of totals."""
+        """Passes the results of a block to `sink`, in the dtype of totals."""
         builder, point = self.builder, self.point
         if self.outer and not self.is_long:
             point, number = builder.at(point, self.outer, number), affine(0)
@@ -226,8 +224,8 @@ class Columns:
             self._reduce_lanes(point, number * BLOCK, sink)
 
     def _reduce_lanes(self, point: Point, start: Affine, sink: Sink) -> None:
-        """The rows of a block from `start` on: lanes that are combined first side by side, those
-        that they are combined to, and these.
+        """The rows of a block from `start` on: first the lanes that are combined first, side by
+        side, then their combinations.
         """
         builder = self.builder
         count = min(LANES_TOGETHER, self.lane_count)
@@ -308,8 +306,8 @@ class Columns:
         sink(column, [x.widened(self.builder, each) for x, each in pairs])
 
     def _reduce_lane(self, point: Point, start: Affine, number: Affine, lane: Affine) -> None:
-        """The rows of a block that belong to a lane, some at once, so that what is in memory of the
-        lane is loaded and stored once for all of them. All but the last may be known to be there.
+        """The rows of a block that belong to a lane, several at a time, so that the lane is loaded
+        and stored once for all of them. All but the last may be known to exist.
         """
         builder, apart = self.builder, self.apart
         sure, most = self._rows_of_lanes()
@@ -341,7 +339,7 @@ class Columns:
                 self._add_rows(point, lane, affine(row), 1)
 
     def _rows_of_lanes(self) -> tuple[int, int]:
-        """How many rows lanes have in a block, at least and at most."""
+        """The minimum and maximum number of rows per lane in a block."""
         if is_symbolic(self.length):
             return 0, BLOCK // self.apart
         in_last = self.length - (self.blocks_in_row - 1) * BLOCK
@@ -349,7 +347,7 @@ class Columns:
         return in_last // self.apart, -(-longest // self.apart)
 
     def _reduce_short(self, point: Point, sink: Sink) -> None:
-        """A block of which each row is a lane, in registers."""
+        """A block in which each row is a lane, kept in registers."""
         rows = [self.builder.at(point, self.inner, affine(row)) for row in range(self.length)]
         with self._loop() as column:
             lanes = [self._elements_at(row, column) for row in rows]
@@ -360,7 +358,7 @@ class Columns:
             self._hand_on_widened(found, column, sink)
 
     def _combined(self, x: Accumulator, lanes: Sequence[Value]) -> Value:
-        """Combines lanes, upper halves with lower ones. Of the upper half some may be missing."""
+        """Combines lanes, upper halves with lower halves; the upper half may be incomplete."""
         half = lane_count(len(lanes))
         while half > 1:
             half //= 2
@@ -372,7 +370,7 @@ class Columns:
         return lanes[0]
 
     def _elements_at(self, row: Point, column: Affine) -> list[Value]:
-        """What is reduced at a point; outputs are written on the way."""
+        """The elements that are reduced at a point; outputs are stored along the way."""
         builder = self.builder
         here = (*row[: self.last], self.left + column)
         known: Known = {}
@@ -385,8 +383,8 @@ class Columns:
     def _add_rows(
         self, point: Point, lane: Affine, first: Affine, together: int, is_first: bool = False
     ) -> None:
-        """Combines some rows of a lane, one after the other, into its memory, which holds nothing
-        before the first ones. Totals start from zero, so lanes need not if they have rows.
+        """Combines some rows of a lane sequentially into its memory, which is uninitialised before
+        the first. Totals start from the initial value, so lanes need not if they have rows.
         """
         builder = self.builder
         rows = [

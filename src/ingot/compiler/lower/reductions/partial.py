@@ -1,8 +1,8 @@
-"""Reductions in parts: of few long rows, along other axes than the last, and across memory.
+"""Split reductions: of few long rows, along other axes than the last, and with long strides.
 
-Blocks, or groups of them (`graph/numerics/reduction_order.py`), are reduced by themselves, which
-spreads over threads; their results go to scratch memory, and a second kernel combines them. The
-groups do not depend on the number of threads, so neither do the results.
+Blocks, or groups of them (`graph/numerics/reduction_order.py`), are reduced independently on
+several threads; their results go to scratch memory, and a second kernel combines them. The groups
+do not depend on the number of threads, so neither do the results.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ def split(builder: GroupBuilder, strides_of: Strides) -> Lowered:
 
 
 def outputs_of(builder: GroupBuilder, whole: bool) -> list[Step]:
-    """The outputs with an element at each point of the domain, or those with one a row."""
+    """The outputs with an element at each point of the domain, or those with one per row."""
     size = size_of(builder.group.domain)
     return [step for step in builder.group.outputs if (size_of(step.shape) == size) is whole]
 
 
 def elements_of(builder: GroupBuilder) -> list[Step]:
-    """What is computed at each point of the domain."""
+    """The steps with an element at each point of the domain."""
     reduced = [step.inputs[0] for step in builder.reductions]
     return builder.closure([*reduced, *outputs_of(builder, whole=True)], lambda step: False)
 
@@ -85,7 +85,7 @@ def _store_results(
     totals: Sequence[Value],
     point: Point,
 ) -> None:
-    """Writes what a row was reduced to, and what follows from that."""
+    """Computes and stores the outputs that depend on the totals of a row."""
     known = {
         x.step: x.result(builder, total) for x, total in zip(accumulators, totals, strict=True)
     }
@@ -97,8 +97,8 @@ def _store_results(
 def _partials(
     builder: GroupBuilder, accumulators: Sequence[Accumulator], parts: int, by_part: bool
 ) -> list[Buffer]:
-    """Scratch memory for partial results: row by row, or (`by_part`) part by part; all of one
-    reduction together.
+    """Scratch memory for partial results, by row or (`by_part`) by part; each reduction's are
+    contiguous.
     """
     kept = [builder.domain.lengths[axis] for axis in builder.domain.kept]
     lengths = [parts, *kept] if by_part else [*kept, parts]
@@ -111,7 +111,7 @@ def _scratch(
     lengths: Sequence[int],
     strides: Sequence[int],
 ) -> list[Buffer]:
-    """Scratch memory of each reduction, as one more argument of the kernel."""
+    """A scratch buffer for each reduction, as one more argument of the kernel."""
     distance = PARTIAL_BYTES * size_of(lengths)
     argument = len(builder.operands)
     builder.operands.append(None)
@@ -124,11 +124,13 @@ def _scratch(
 def _combine_partials(
     group: Group, strides_of: Strides, parts: int, by_part: bool, are_blocks: bool = False
 ) -> Kernel:
-    """The second kernel of a split reduction. Parts that are blocks are combined in groups."""
+    """The second kernel of a split reduction. Parts that are single blocks are combined in
+    groups.
+    """
     builder = GroupBuilder(group, strides_of)
     accumulators = [Accumulator(step) for step in builder.reductions]
     partials = _partials(builder, accumulators, parts, by_part)
-    # written out, so that LLVM takes several rows at once
+    # unrolled, so that LLVM vectorises across rows
     kind = "unroll" if type(parts) is int and parts <= PART else "for"
 
     def combine(kept: list[Affine], begin: Affine, *ends: Affine) -> list[Carried]:
@@ -155,15 +157,15 @@ def _combine_partials(
 
 
 def columns(builder: GroupBuilder, strides_of: Strides) -> Lowered:
-    """Reductions along other axes than the last: tiles of the last axis, side by side. What one
-    thread does at once anyway, or is enough tiles for many threads, needs no parts.
+    """Reductions along other axes than the last, in tiles of columns. They are not split if the
+    work is too small for several threads, or if there are enough tiles for all of them.
     """
     domain = builder.domain
     tiles = Columns(builder, elements_of(builder), outputs_of(builder, whole=True))
     accumulators = tiles.accumulators
     is_small = size_of(domain.lengths) <= MAX_UNSPLIT_ELEMENTS
     is_split = not is_small and tiles.blocks > 1 and tiles.count < MIN_UNSPLIT_TILES
-    are_blocks = bool(tiles.is_long)  # of many rows, so that there are few
+    are_blocks = bool(tiles.is_long)  # few, because each has many rows
     lengths = [domain.lengths[axis] for axis in tiles.kept]
     if not is_split or not (are_blocks or tiles.in_parts):
         work = tiles.width * domain.size(domain.reduced)
@@ -197,9 +199,9 @@ def columns(builder: GroupBuilder, strides_of: Strides) -> Lowered:
 
 
 class Across:
-    """Reductions whose inner axes have long strides, while elements are adjacent along an outer
-    axis: blocks of many columns of that axis are reduced side by side, and a second kernel combines
-    them in order.
+    """Reductions whose inner axes have long strides, while an outer axis has a small one: blocks of
+    many columns along that axis are reduced side by side, and a second kernel combines them in
+    order.
     """
 
     def __init__(self, group: Group, strides_of: Strides) -> None:
@@ -208,7 +210,7 @@ class Across:
         reduced = tuple(group.reduced or ())
         inner = inner_axes(group.domain, reduced)
         self.outer = tuple(axis for axis in reduced if axis not in inner)
-        domain = self.whole.domain  # whose order the second kernel has
+        domain = self.whole.domain  # its order is that of the second kernel
         self.kept = tuple(axis for kept in domain.kept for axis in domain.axes[kept])
         self.blocks = replace(
             group,
@@ -218,7 +220,7 @@ class Across:
         )
 
     def builder(self) -> GroupBuilder | None:
-        """The kernel that reduces blocks, if it reads nothing across memory either."""
+        """The kernel that reduces blocks, unless it too would read with long strides."""
         if not self.outer or self.group.by_rows or not depends_on_order(self.group):
             return None
         if is_symbolic(size_of(self.group.domain)):
@@ -234,7 +236,7 @@ class Across:
         return builder if fits else None
 
     def _is_in_order(self, axes: tuple[int, ...]) -> bool:
-        """Whether axes that are joined are neighbours in scratch memory, too."""
+        """Whether joined axes are also adjacent in scratch memory."""
         for kind in (self.kept, self.outer):
             if axes[0] in kind:
                 first = kind.index(axes[0])

@@ -23,7 +23,7 @@ __all__ = ["lower_rows"]
 
 
 def lower_rows(builder: GroupBuilder) -> Kernel:
-    """The kernel of a group by rows."""
+    """The kernel of a group that is processed by rows."""
     domain = builder.domain
     passes = _Passes(builder)
     kept = _memory_for_kept(builder, passes)
@@ -39,12 +39,13 @@ def lower_rows(builder: GroupBuilder) -> Kernel:
 
 
 class _Passes:
-    """Which steps of a group by rows are computed in which pass over the row."""
+    """Assigns the steps of a group to passes over the row."""
 
     def __init__(self, builder: GroupBuilder) -> None:
         self.builder = builder
-        self.is_row: dict[Step, bool] = {}  # one element a row, or one for each element
-        # the pass that can compute it; for rows, the pass before which it is known
+        self.is_row: dict[Step, bool] = {}  # one element per row, or one per element
+        # the pass that can compute it; for steps with one element per row, the pass before which it
+        # is known
         self.stage: dict[Step, int] = {}
         group = builder.group
         for step in group.steps:
@@ -77,7 +78,7 @@ class _Passes:
             self._keep_for(number)
 
     def _keep_for(self, number: int) -> None:
-        """Finds what pass `number` needs of earlier ones that is better kept than made again."""
+        """Finds which values of earlier passes pass `number` should load rather than recompute."""
         for step in self.steps(number):
             for source in step.inputs:
                 if (
@@ -91,7 +92,7 @@ class _Passes:
                     self.targets[self.stage[source]].append(source)
 
     def _is_costly(self, step: Step) -> bool:
-        """Whether computing a step from what is in memory takes many instructions."""
+        """Whether recomputing a step from memory takes many instructions."""
         scratch = NestBuilder()
         known: dict[Step, Value] = {}
         for needed in self.builder.closure([step], lambda s: self.is_row.get(s, False)):
@@ -106,8 +107,8 @@ class _Passes:
         return sum(map(instructions, words)) > MAX_RECOMPUTED_INSTRUCTIONS
 
     def steps(self, number: int) -> list[Step]:
-        """What pass `number` computes, in order: not what is kept from earlier passes, and nothing
-        of rows.
+        """The elementwise steps that pass `number` computes, in order, without those kept from
+        earlier passes.
         """
         return self.builder.closure(
             self.targets[number],
@@ -115,7 +116,7 @@ class _Passes:
         )
 
     def rows_known_before(self, number: int) -> list[Step]:
-        """The steps of one element a row, reductions excluded, that can be computed before pass
+        """The steps with one element per row, except reductions, that can be computed before pass
         `number`.
         """
         return [
@@ -126,8 +127,8 @@ class _Passes:
 
 
 def _memory_for_kept(builder: GroupBuilder, passes: _Passes) -> dict[Step, Memory]:
-    """Where values that later passes need are kept: in the row of an output that is written later,
-    or on the stack.
+    """Where values are kept for later passes: in the row of an output that is written later, or on
+    the stack.
     """
     found: dict[Step, Memory] = {}
     free = [step for step in builder.group.outputs if not passes.is_row[step]]
@@ -159,8 +160,8 @@ def _memory_for_kept(builder: GroupBuilder, passes: _Passes) -> dict[Step, Memor
 
 
 def _capacity(length: Number) -> int:
-    """How many elements of a row there is memory for: of a length that is not known, those of the
-    next power of two, and rows that are longer are another program's.
+    """The capacity of a row buffer. For a symbolic length, the next power of two; longer rows need
+    another program.
     """
     if not is_symbolic(length):
         return int(length)
@@ -178,7 +179,7 @@ def _pass(
     row_values: Known,
     kept: dict[Step, Memory],
 ) -> None:
-    """One loop along a row: reductions whose inputs are known now, outputs, and what is kept for
+    """One loop over a row: reductions whose inputs are known, outputs, and values kept for
     later.
     """
     reductions = [step for step in builder.reductions if passes.stage[step] == number + 1]
@@ -231,7 +232,7 @@ def _every(
 class _Known(dict[Step, Value]):
     """The values known at one point of a row.
 
-    Those of the row, and those that earlier passes kept, which are loaded when asked for.
+    These are the values of the row, and those kept by earlier passes, which are loaded on demand.
     """
 
     def __init__(self, row_values: Known, kept: set[Step], load: Callable[[Step], Value]) -> None:

@@ -12,13 +12,13 @@ from ingot.compiler.forms.affine import (
 )
 from ingot.compiler.forms.nest.data import Buffer, Indices
 
-__all__ = ["Factor", "Place", "Places"]
+__all__ = ["Address", "Addresses", "Factor"]
 
 Factor = int | Affine  # of symbols
 
 
-class Place:
-    """An address: how far it moves with each index, in bytes, from where on."""
+class Address:
+    """An address that is linear in the loop indices: strides in bytes, and a constant."""
 
     __slots__ = ("buffer", "constant", "terms")
 
@@ -28,17 +28,17 @@ class Place:
         self.constant = constant
 
 
-class Places:
-    """The addresses of a nest. Those that differ by a number of bytes share their pointers: the
-    number is a part of the instruction that reads or writes, and takes no register.
+class Addresses:
+    """The addresses of a nest. Addresses that differ by a constant share a pointer: the difference
+    is an immediate of the instruction and takes no register.
     """
 
     def __init__(self) -> None:
-        self.known: dict[tuple[object, ...], Place] = {}
+        self.known: dict[tuple[object, ...], Address] = {}
 
-    def place(self, buffer: Buffer, index: Indices) -> tuple[Place, int]:
-        """The address of an element of a buffer, computed indices left out: how many bytes it is
-        behind one that is shared.
+    def address_of(self, buffer: Buffer, index: Indices) -> tuple[Address, int]:
+        """The shared address of an element of a buffer, without computed indices, and the distance
+        in bytes from it.
         """
         terms: dict[Index, Factor] = {}
         constant: Factor = buffer.offset if type(buffer.offset) is int else affine(buffer.offset)
@@ -57,12 +57,12 @@ class Places:
         key = (buffer, _key(constant), *((index, _key(factor)) for index, factor in terms.items()))
         found = self.known.get(key)
         if found is None:
-            found = self.known[key] = Place(buffer, terms, constant)
+            found = self.known[key] = Address(buffer, terms, constant)
         return found, distance
 
 
 def _apart(constant: Factor) -> tuple[Factor, int]:
-    """What depends on symbols, and the number beside it."""
+    """The symbolic part of an offset, and its constant."""
     if isinstance(constant, int):
         return 0, constant
     return Affine(constant.terms) if constant.terms else 0, constant.constant
@@ -77,7 +77,7 @@ def _product(stride: Extent, factor: int) -> Factor:
 
 
 def _product_of_extents(stride: Extent, symbol: Symbol) -> Affine:
-    """A product of symbols, which is one of the kernel's symbols, too."""
+    """A product of symbols, which is itself a symbol of the kernel."""
     if isinstance(stride, int):
         return affine(symbol) * stride
     return affine(size_of_extent(stride) * size_of_extent(symbol))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ingot.compiler.forms.affine import Index, Symbol, affine
 from ingot.compiler.forms.nest.data import Buffer, Constant
-from ingot.compiler.llvm.places import Places
+from ingot.compiler.llvm.addresses import Addresses
 from ingot.graph.dtype import float32, int64
 
 ROW, COLUMN = Index(), Index()
@@ -12,41 +12,41 @@ X = Buffer("x", float32, (4, 5), (20, 4), 0, 64)
 
 
 def test_addresses_are_sums_of_strides() -> None:
-    found, distance = Places().place(X, (affine(ROW) + 2, affine(COLUMN) * 3))
+    found, distance = Addresses().address_of(X, (affine(ROW) + 2, affine(COLUMN) * 3))
     assert (found.constant, distance) == (0, 64 + 40)
     assert found.terms == {ROW: 20, COLUMN: 12}
 
 
 def test_one_index_along_two_axes() -> None:
-    found, _ = Places().place(X, (affine(ROW), affine(ROW)))
+    found, _ = Addresses().address_of(X, (affine(ROW), affine(ROW)))
     assert found.terms == {ROW: 24}
 
 
 def test_addresses_that_differ_by_a_number_share_a_pointer() -> None:
-    places = Places()
-    first, distance = places.place(X, (affine(ROW), affine(COLUMN) + 1))
-    other, further = places.place(X, (affine(ROW) + 1, affine(COLUMN)))
+    addresses = Addresses()
+    first, distance = addresses.address_of(X, (affine(ROW), affine(COLUMN) + 1))
+    other, further = addresses.address_of(X, (affine(ROW) + 1, affine(COLUMN)))
     assert other is first
     assert further - distance == 20 - 4
-    assert places.place(X, (affine(ROW), affine(COLUMN) * 2))[0] is not first
+    assert addresses.address_of(X, (affine(ROW), affine(COLUMN) * 2))[0] is not first
 
 
 def test_computed_indices_are_left_out() -> None:
-    found, _ = Places().place(X, (Constant(int64, 3), affine(COLUMN)))
+    found, _ = Addresses().address_of(X, (Constant(int64, 3), affine(COLUMN)))
     assert found.terms == {COLUMN: 4}
 
 
 def test_symbolic_strides() -> None:
     n = Symbol("n")
     x = Buffer("x", float32, (4, 5), (affine(n) * 4, 4), 0)
-    found, _ = Places().place(x, (affine(ROW), affine(COLUMN)))
+    found, _ = Addresses().address_of(x, (affine(ROW), affine(COLUMN)))
     assert affine(found.terms[ROW]).terms == {n: 4}  # type: ignore[arg-type]
 
 
 def test_numbers_beside_symbols() -> None:
     n = Symbol("n")
     x = Buffer("x", float32, (4, 5), (affine(n) * 4, 4), 0, affine(n) * 8 + 16)
-    found, distance = Places().place(x, (affine(1), affine(COLUMN) + 3))
+    found, distance = Addresses().address_of(x, (affine(1), affine(COLUMN) + 3))
     assert affine(found.constant).terms == {n: 12}
     assert affine(found.constant).constant == 0
     assert distance == 16 + 12
