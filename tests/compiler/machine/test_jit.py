@@ -30,7 +30,7 @@ define void @stranger(ptr %a) {
 def test_unknown_functions_are_an_error() -> None:
     data = jit.compile_object(CALLS_A_STRANGER)
     assert undefined_symbols(data) == ["no_such_function"]
-    with pytest.raises(RuntimeError, match="machine code calls no_such_function, which no library defines"):
+    with pytest.raises(RuntimeError, match="calls no_such_function, which no library defines"):
         jit.load_object(data, "stranger")
 
 

@@ -1,17 +1,17 @@
-/* FastCall: the base of compiled functions. A call whose signature was seen builds its lazy results here; all others go to the
- * subclass's `slow_call`. */
+/* FastCall: the base class of compiled functions. Calls with a known signature build their lazy results here; all others
+ * go to the subclass's `slow_call`. */
 #include "calls/shape_table.h"
 #include "calls/structure.h"
 #include <structmember.h>
 
 typedef struct {
     PyObject_HEAD
-    /* dict: key -> entry, or, if the key is without shapes, a tuple of ShapeTables; NULL if no call may be answered here */
+    /* dict: key -> entry, or, if the key has no shapes, a tuple of ShapeTables; NULL if no call may be handled here */
     PyObject *entries;
     PyObject *captured; /* the captured inputs, part of the signature; None without */
     PyObject *bound;    /* the method, partial or callable object that is called, part of the signature; None for a function */
     PyObject *partial_parts; /* (func, args) of a `bound` partial of constants: while it has these, the key need not */
-    PyObject *counter;       /* the UseCounter of calls that are answered here */
+    PyObject *counter;       /* the UseCounter of calls that are handled here */
     PyObject *weak_references;
     PyObject *dictionary;
     bool has_receiver, shapeless;
@@ -20,7 +20,8 @@ typedef struct {
 static PyTypeObject *FastCall_Type;
 static bool fast_calls_enabled = true;
 
-/* Where functools.partial keeps its parts, read off its member descriptors; 0 if it has none, and then no partial is known. */
+/* The offsets of functools.partial's fields, from its member descriptors; 0 if there are none, and then partials are not
+ * recognised. */
 static Py_ssize_t func_offset, args_offset, keywords_offset;
 
 static Py_ssize_t member_offset(PyObject *type, const char *name) {
@@ -53,7 +54,7 @@ static int add_bound(FastCall *self, Signature *signature) {
     return status;
 }
 
-/* (func, args) of a partial that binds constants only; NULL of anything else, or with an error. */
+/* (func, args) of a partial that binds constants only; NULL for anything else, or with an error. */
 static PyObject *parts_of_partial(PyObject *bound) {
     if ((PyObject *)Py_TYPE(bound) != callbacks.partial_type)
         return NULL;
@@ -69,7 +70,7 @@ static PyObject *parts_of_partial(PyObject *bound) {
     return is_fixed ? PyTuple_Pack(2, function, arguments) : NULL;
 }
 
-/* Both ways of a call make its key here, so that what one has found out the other need not. */
+/* The key of a call, for the fast and the slow path. */
 static int call_signature(FastCall *self, PyObject *arguments, PyObject *keywords, bool shapes, Signature *signature) {
     if (!begin_signature(signature, shapes, true) || add_arguments(signature, arguments, self->has_receiver) < 0)
         return -1;
@@ -79,7 +80,7 @@ static int call_signature(FastCall *self, PyObject *arguments, PyObject *keyword
         return -1;
     if (self->bound != Py_None && add_bound(self, signature) < 0)
         return -1;
-    /* By identity, because hashing it is Python's: streams that were made default stay, and so do their addresses. */
+    /* By identity, because hashing it would run Python: default streams are never freed, so their addresses are unique. */
     PyObject *stream = PyLong_FromVoidPtr(resolve_stream(NULL));
     int status = stream == NULL ? -1 : PyList_Append(signature->key, stream);
     Py_XDECREF(stream);
@@ -155,7 +156,7 @@ static bool has_layout(PyObject *array, PyObject *layout) {
     return PyObject_RichCompareBool(((Array *)array)->node->shape, PyTuple_GET_ITEM(layout, 0), Py_EQ) == 1;
 }
 
-/* Whether the states, pairs of a list and the layouts of its arrays, are as they were traced. */
+/* Whether the states, pairs of a list and the layouts of its arrays, match the trace. */
 static bool states_fit(PyObject *states) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(states); i++) {
         PyObject *state = PyTuple_GET_ITEM(PyTuple_GET_ITEM(states, i), 0);
@@ -181,7 +182,7 @@ static int add_states(PyObject *arrays, PyObject *places) {
     return 0;
 }
 
-/* Puts outputs into the states; `updates` are triples of a list, an index and the number of an output. */
+/* Stores outputs into the states; `updates` are triples of a list, an index and the number of an output. */
 static int update_states(PyObject *updates, PyObject *outputs) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(updates); i++) {
         PyObject *update = PyTuple_GET_ITEM(updates, i);
@@ -193,7 +194,7 @@ static int update_states(PyObject *updates, PyObject *outputs) {
     return 0;
 }
 
-/* Takes the lock of the states if nobody else has it; -1 on error. */
+/* Tries to acquire the lock of the states; -1 on error. */
 static int lock_states(void) {
     PyObject *lock = REQUIRED(state_lock);
     PyObject *taken = lock == NULL ? NULL : PyObject_CallMethodOneArg(lock, attribute_names.acquire, Py_False);
@@ -202,7 +203,7 @@ static int lock_states(void) {
     return is_taken;
 }
 
-/* Gives it back, with an exception left as it is; -1 if there is one. */
+/* Releases it, preserving the current exception; -1 if there is one. */
 static int unlock_states(void) {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -213,9 +214,9 @@ static int unlock_states(void) {
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* The outputs that belong to the result, of an entry that reads or updates implicit states; None if this is not the time, or
- * the states have changed, and the slow way has to look. `entry[STATES]` is (states, places to read, updates, how many outputs
- * belong to the result). */
+/* The outputs that belong to the result, of an entry that reads or updates implicit states; None if the lock is taken or
+ * the states have changed, and the slow path has to decide. `entry[STATES]` is (states, elements to read, updates, number
+ * of outputs that belong to the result). */
 static PyObject *apply_with_states(PyObject *entry, PyObject *arrays) {
     PyObject *states = PyTuple_GET_ITEM(entry, STATES);
     int is_locked = lock_states();
@@ -252,14 +253,14 @@ static PyObject *slow_call(FastCall *self, PyObject *arguments, PyObject *keywor
     return result;
 }
 
-/* A call, and what is known of it. */
+/* A call and its lookup. */
 typedef struct {
-    PyObject *entry;     /* what answers it, or NULL */
-    PyObject *new_table; /* the table that made the entry for this call, or NULL */
+    PyObject *entry;     /* the entry that handles it, or NULL */
+    PyObject *new_table; /* the table that created the entry for this call, or NULL */
 } Answer;
 
-/* The entry of the first trace whose guards hold for all that the call has, and which has or makes a program for its shapes:
- * NULL if there is none, or with an error. */
+/* The entry of the first trace whose guards hold for the call and which has or creates a program for its shapes: NULL if
+ * there is none, or with an error. */
 static Answer shaped_entry(FastCall *self, PyObject *key, const Signature *signature) {
     Answer answer = {NULL, NULL};
     PyObject *tables = Py_XNewRef(PyDict_GetItemWithError(self->entries, key));
@@ -289,7 +290,7 @@ static PyObject *fitting_entry(FastCall *self, PyObject *key, PyObject *objects)
     return entry;
 }
 
-/* The result of a call; NotImplemented if only the slow way can tell. */
+/* The result of a call; NotImplemented if it needs the slow path. */
 static PyObject *run_entry(FastCall *self, Answer answer, PyObject *arrays) {
     PyObject *entry = answer.entry;
     Py_ssize_t count = PyList_GET_SIZE(arrays); /* states are added */
@@ -311,7 +312,7 @@ static PyObject *run_entry(FastCall *self, Answer answer, PyObject *arrays) {
     return result;
 }
 
-/* The result of a call with this signature; NotImplemented, or NULL with an error, if only the slow way can tell. */
+/* The result of a call with this signature; NotImplemented, or NULL with an error, if it needs the slow path. */
 static PyObject *answered(FastCall *self, PyObject *key, const Signature *signature) {
     Answer answer = {NULL, NULL};
     if (self->shapeless)
@@ -336,8 +337,8 @@ static PyObject *fast_call(FastCall *self, PyObject *arguments, PyObject *keywor
     if (key != NULL && !follows_transform(signature.arrays))
         Py_SETREF(result, answered(self, key, &signature));
     bool is_known = result != Py_NotImplemented;
-    /* What captured containers and objects hold has to be read again, by one thread at a time. Until then nobody may hold it:
-     * whoever traces counts who does. */
+    /* The contents of captured containers and objects have to be read again, by one thread at a time. Until then no
+     * reference may be held, because tracing counts references. */
     bool is_plain = self->captured == Py_None && signature.objects == NULL && signature.inside == 0;
     if (!is_known && key != NULL && !PyErr_Occurred())
         packed = is_plain ? packed_signature(key, &signature) : PyTuple_Pack(3, key, Py_None, Py_None);
@@ -347,7 +348,7 @@ static PyObject *fast_call(FastCall *self, PyObject *arguments, PyObject *keywor
         return result;
     Py_DECREF(result);
     if (PyErr_Occurred() && PyErr_ExceptionMatches(ForeignArgument))
-        PyErr_Clear(); /* the slow way raises it again, and knows what the argument is called */
+        PyErr_Clear(); /* the slow path raises it again, and knows the name of the argument */
     result = PyErr_Occurred() ? NULL : slow_call(self, arguments, keywords, packed);
     Py_XDECREF(packed);
     return result;

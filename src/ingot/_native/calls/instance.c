@@ -1,4 +1,4 @@
-/* Instance: a trace made ready to run for given shapes; and what programs for shapes hold. */
+/* Instance: a trace instantiated for given shapes. */
 #include "calls/instance.h"
 
 #include <structmember.h>

@@ -1,4 +1,4 @@
-/* What is ready to run for some shapes. */
+/* A trace instantiated for given shapes. */
 #ifndef INGOT_INSTANCE_H
 #define INGOT_INSTANCE_H
 #include "programs/program.h"
@@ -16,9 +16,9 @@ typedef struct {
 
 extern PyTypeObject *Instance_Type;
 
-/* A new reference; it counts as used now. */
+/* A new reference; counts as a use. */
 Instance *instance_create(PyObject *variant, PyObject *trace, PyObject *op, PyObject *result, PyObject *values);
-/* The op of a program that a template of `source` made: a new reference. */
+/* The op of a program that a template of `source` created: a new reference. */
 PyObject *instance_op(PyObject *source, Program *program, PyObject *dtypes);
 
 #endif

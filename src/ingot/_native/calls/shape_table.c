@@ -1,7 +1,7 @@
-/* ShapeTable: the instances of one trace by the shapes of its inputs, and Instance, which is one of them.
+/* ShapeTable: the instances of one trace by the shapes of its inputs.
  *
- * For shapes that it has not seen, the table makes an instance by itself where nothing has to be compiled: size code computes
- * the trace's dimensions and checks its guards, and a ProgramTemplate makes the program. No Python runs. */
+ * For new shapes the table creates an instance by itself if nothing has to be compiled: size code computes the trace's
+ * dimensions and checks its guards, and a ProgramTemplate creates the program, without Python. */
 #include "calls/shape_table.h"
 #include "calls/instance.h"
 #include "calls/lengths.h"
@@ -11,7 +11,7 @@
 typedef struct {
     PyObject_HEAD
     PyObject *variant, *trace;
-    /* What native code needs to make instances; NULL while it may not: */
+    /* What native code needs to create instances; NULL if it may not: */
     PyObject *guards;                   /* of attributes, or None */
     PyObject *code;                     /* from lengths of axes to dimensions; None if it cannot be written */
     PyObject *programs;                 /* list of symbolic programs, whose attribute `template` is one, or None */
@@ -92,11 +92,11 @@ static int compare_uses(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* Takes those that were used longest ago out, several at once: shapes that are new at each call should not pay for it each
- * time. A new list of them; NULL with an error. */
+/* Evicts least recently used instances, several at once, so that a stream of new shapes does not pay for it at each call.
+ * A new list of them; NULL with an error. */
 static PyObject *evict(ShapeTable *self) {
     Py_ssize_t kept = self->limit - self->limit / 4, dropped = self->count - kept;
-    PyObject *gone = PyList_New(dropped); /* may run other code, by garbage collection */
+    PyObject *gone = PyList_New(dropped); /* may run other code through garbage collection */
     long long *uses = PyMem_Malloc((size_t)self->count * sizeof *uses);
     if (gone == NULL || uses == NULL || self->count - kept != dropped) {
         if (uses == NULL)
@@ -108,7 +108,7 @@ static PyObject *evict(ShapeTable *self) {
     for (Py_ssize_t row = 0; row < self->count; row++)
         uses[row] = ingot_last_use(self->instances[row]->uses);
     qsort(uses, (size_t)self->count, sizeof *uses, compare_uses);
-    long long oldest = uses[dropped]; /* of those that stay: no two uses are at the same time */
+    long long oldest = uses[dropped]; /* of those that stay: use times are unique */
     PyMem_Free(uses);
     Py_ssize_t to = 0, out = 0;
     size_t row_bytes = (size_t)self->length_count * sizeof *self->rows;
@@ -125,7 +125,7 @@ static PyObject *evict(ShapeTable *self) {
     return gone;
 }
 
-/* Adds an instance for lengths; what had to make room, a new list or NULL with an error. */
+/* Adds an instance for lengths; returns those evicted, a new list, or NULL with an error. */
 static PyObject *add(ShapeTable *self, const int64_t *lengths, Py_ssize_t count, Instance *instance) {
     if (self->count == 0)
         self->length_count = count;
@@ -134,7 +134,7 @@ static PyObject *add(ShapeTable *self, const int64_t *lengths, Py_ssize_t count,
         return NULL;
     }
     Instance *there = find(self, lengths, count);
-    if (there != NULL) { /* another thread was faster: the later one stays, as in a dict */
+    if (there != NULL) { /* another thread was faster: the later one wins, as in a dict */
         for (Py_ssize_t row = 0; row < self->count; row++) {
             if (self->instances[row] == there)
                 self->instances[row] = (Instance *)Py_NewRef((PyObject *)instance);
@@ -183,7 +183,8 @@ static Instance *instance_of(const ShapeTable *self, PyObject *source, Program *
     return made;
 }
 
-/* The instance of the first symbolic program whose conditions the dimensions meet; NULL if there is none, or with an error. */
+/* The instance of the first symbolic program whose conditions the dimensions satisfy; NULL if there is none, or with an
+ * error. */
 static Instance *make_of_programs(const ShapeTable *self, const Number *values) {
     Instance *made = NULL;
     for (Py_ssize_t i = 0; made == NULL && i < PyList_GET_SIZE(self->programs); i++) {

@@ -1,7 +1,7 @@
 /* signature: the arrays in the arguments of a compiled call, and a key for the rest.
  *
- * Objects are looked into: their arrays, containers and other objects belong to the key, their other attributes do not, because
- * those that matter are found while the function is traced, and compared by guards (guards.c). */
+ * Objects are traversed: their arrays, containers and other objects belong to the key. Their other attributes do not,
+ * because those that matter are found during tracing and compared by guards (guards.c). */
 #include "calls/structure.h"
 
 PyObject *ForeignArgument;
@@ -49,7 +49,7 @@ static int add_foreign(Signature *self, PyObject *object) {
 
 /* ---- arrays ---- */
 
-/* Inside of objects the function may change handles for good, so which places share one is part of the key. */
+/* Inside of objects the function may reassign handles, so the sharing of handles is part of the key. */
 static int note_inside(Signature *self, PyObject *array, bool *is_known) {
     Seen *seen = seen_find(&self->seen, array);
     *is_known = seen != NULL;
@@ -78,7 +78,7 @@ static int add_array(Signature *self, PyObject *array) {
     return status < 0 ? -1 : add_borrowed(self, node->dtype);
 }
 
-/* NumPy's arrays are inputs as arguments; elsewhere their contents count. */
+/* NumPy arrays are inputs if they are arguments; elsewhere their contents are part of the key. */
 static int add_ndarray(Signature *self, PyObject *ndarray) {
     if (self->values && !self->in_place) {
         PyObject *made = PyObject_CallOneArg((PyObject *)Array_Type, ndarray);
@@ -127,7 +127,7 @@ static int add_enum(Signature *self, PyObject *member) {
     if (name != NULL && PyUnicode_CheckExact(name))
         return add(self, name);
     Py_XDECREF(name);
-    return name == NULL ? -1 : add(self, PyLong_FromVoidPtr(member)); /* members are never made twice */
+    return name == NULL ? -1 : add(self, PyLong_FromVoidPtr(member)); /* enum members are singletons */
 }
 
 static int add_constant(Signature *self, PyObject *object) {
@@ -156,7 +156,7 @@ static int add_constant(Signature *self, PyObject *object) {
         return add_members(self, object, of_slices);
     if (PyFrozenSet_Check(object))
         return add_elements(self, object);
-    return add_borrowed(self, object); /* types, functions, dtypes: what they are compared by is not the user's */
+    return add_borrowed(self, object); /* types, functions, dtypes: their equality is not user-defined */
 }
 
 /* ---- containers and objects ---- */
@@ -425,7 +425,7 @@ int add_captured(Signature *self, PyObject *tree, bool any_object) {
     return explained(status);
 }
 
-/* Which arrays are the same where arguments are in objects at the same time: what updates one updates the other. */
+/* Which arrays of arguments are also in objects: updating one updates the other. */
 static int add_sharing(Signature *self) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(self->arrays); i++) {
         PyObject *array = PyList_GET_ITEM(self->arrays, i);
@@ -445,7 +445,7 @@ PyObject *finished_key(Signature *self) {
     return may_share && add_sharing(self) < 0 ? NULL : PyList_AsTuple(self->key);
 }
 
-/* structure(tree) -> key of a tree in which arrays are only places */
+/* structure(tree) -> key of a tree regardless of its arrays */
 static PyObject *structure(PyObject *Py_UNUSED(module), PyObject *tree) {
     Signature self;
     PyObject *key = NULL;

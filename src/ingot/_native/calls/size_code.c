@@ -1,8 +1,8 @@
-/* SizeCode: arithmetic on lengths, checked for overflow, as a list of instructions for registers.
+/* SizeCode: overflow-checked arithmetic on lengths, as a list of register instructions.
  *
- * Registers hold the inputs, then constants, then the result of each instruction. Whether a register is an int or a float is
- * known when the code is written (graph/size_writer.py), and so are conversions between them. Results are those of Python's
- * operators: code that cannot promise that for some numbers says that they are too large, and Python computes them. */
+ * Registers hold the inputs, then constants, then the result of each instruction. The code fixes which registers are ints
+ * and which floats (graph/size_writer.py), and converts between them. Results equal those of Python's operators: for
+ * numbers where it cannot guarantee that, the code reports an overflow, and Python computes them. */
 #include "calls/size_code.h"
 
 #include <math.h>
@@ -40,7 +40,7 @@ typedef enum {
     CEIL,
     ROUND,
     TRUNC,
-    /* What must hold, or must not, which is the next one in each case. */
+    /* Conditions that must, or must not, hold; the second of each pair is the negation. */
     EQ,
     NOT_EQ,
     LT,

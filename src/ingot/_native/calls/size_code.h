@@ -1,9 +1,9 @@
-/* Code that computes numbers from the lengths of arrays, and says whether they meet conditions. */
+/* Code that computes numbers from the lengths of arrays, and checks conditions on them. */
 #ifndef INGOT_SIZE_CODE_H
 #define INGOT_SIZE_CODE_H
 #include "native.h"
 
-#define FAST_REGISTERS 64 /* that fit on the stack of who runs code */
+#define FAST_REGISTERS 64 /* that fit on the caller's stack */
 
 typedef union {
     int64_t i;
@@ -20,10 +20,10 @@ extern PyTypeObject *SizeCode_Type;
 
 Py_ssize_t size_code_inputs(PyObject *code);
 Py_ssize_t size_code_registers(PyObject *code);
-/* Computes all registers, of which the inputs come first and are there already. Needs no GIL, and calls no Python. */
+/* Computes all registers, given those of the inputs. Needs no GIL, and runs no Python. */
 SizeOutcome size_code_run(PyObject *code, Number *registers);
-/* Puts Python's numbers into the registers of the inputs; SIZES_BREAK_A_CONDITION if one is a float where the code is for an
- * int, or the other way round. Anything but numbers is an error, which is then set. */
+/* Stores Python numbers into the registers of the inputs; SIZES_BREAK_A_CONDITION if one is a float where the code expects
+ * an int, or vice versa. Anything but numbers is an error, which is then set. */
 SizeOutcome size_code_read(PyObject *code, PyObject *values, Number *registers);
 /* None for sizes that do not fit, OverflowError for those that are too large. */
 PyObject *size_code_refusal(SizeOutcome outcome);

@@ -31,7 +31,7 @@ typedef struct {
     void *pointer;
     Py_ssize_t number;
     Py_ssize_t position; /* of an array among the arrays; -1 for others */
-    bool is_open;        /* being looked into: finding it again is a cycle */
+    bool is_open;        /* being traversed: finding it again is a cycle */
     bool in_place;       /* found inside of an object or a captured container */
 } Seen;
 
@@ -58,11 +58,11 @@ typedef struct {
     PyObject *objects; /* list of instances with attributes, or NULL while there are none */
     SeenSet seen;
     bool shapes;                /* whether the key holds shapes, or only numbers of axes */
-    bool values;                /* whether arrays are inputs, or only places in a structure */
+    bool values;                /* whether arrays are inputs, or only positions in a structure */
     bool in_place;              /* inside of objects and captured containers: arrays are found again by identity */
     bool lenient;               /* inside of objects: what is foreign is an error only where it is read */
-    bool any_object;            /* what a method or partial is bound to: objects of all classes are looked into */
-    bool by_identity;           /* objects count by identity and are not looked into: for guards */
+    bool any_object;            /* what a method or partial is bound to: objects of all classes are traversed */
+    bool by_identity;           /* objects are compared by identity and not traversed: for guards */
     bool nodes;                 /* what arrays point at is part of the key: for guards */
     bool shares_containers;     /* a list or dict of the arguments is inside of an object, too */
     Py_ssize_t outside, inside; /* how many arrays are outside of objects and captured containers, and inside */

@@ -1,4 +1,4 @@
-/* attention_step: what Python calls for attention of few queries. */
+/* attention_step: the Python entry point for attention of few queries. */
 #include "native.h"
 #include "evaluate/attention_step.h"
 

@@ -1,4 +1,4 @@
-/* Attention of few queries over many keys: a step of a decoder (attention_step.c). */
+/* Attention of few queries over many keys, as in a decoding step (attention_step.c). */
 #ifndef INGOT_ATTENTION_STEP_H
 #define INGOT_ATTENTION_STEP_H
 
@@ -24,16 +24,16 @@ typedef struct {
     int64_t sink_strides[2];
     float scale;
     float *result;  /* (examples, heads, queries, value_width) */
-    float *partial; /* memory as planned: what splits found, for each and each row a maximum, a total and sums */
-    float *room;    /* in it, rows of float32 for each thread */
+    float *partial; /* work space: for each split and row a maximum, a total and weighted sums */
+    float *room;    /* part of it: converted rows of each thread */
     int64_t splits;
 } AttentionStep;
 
-/* How many floats `partial` needs with the threads of now; sets `splits`. */
+/* The number of floats in `partial` for the current number of threads; sets `splits`. */
 int64_t attention_step_plan(AttentionStep *step);
-/* Whether it takes long enough for others to have the GIL, and for threads. */
+/* Whether it takes long enough to release the GIL and to use threads. */
 bool attention_step_is_long(const AttentionStep *step);
-/* Computes it, without the GIL or with it. */
+/* Computes it; needs no GIL. */
 void attention_step_run(AttentionStep *step);
 
 #endif

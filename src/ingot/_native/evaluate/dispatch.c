@@ -1,8 +1,8 @@
-/* What ops do to inputs of one layout, so that nodes like those before run without a line of Python.
+/* A cache of what ops do to inputs of a known layout, so that repeated nodes run without Python.
  *
- * A table from an op (by identity: functions that build the same graph again share their ops, see objects/call_memo.c) and the
- * shapes, strides and dtypes of its inputs to what was done for them the last time: the program of an op that is computed by
- * one, or the shape, strides and offset of a view. */
+ * A table from an op (by identity: functions that rebuild the same graph share their ops, see objects/call_memo.c) and the
+ * shapes, strides and dtypes of its inputs to what was done for them the last time: the op's program, or the shape,
+ * strides and offset of a view. */
 #include "evaluate/dispatch.h"
 #include "evaluate/whole_graph.h"
 #include "numpy_api.h"
@@ -13,7 +13,7 @@ typedef struct {
     uint64_t hash;
     int word_count;
     uint64_t words[MAX_LAYOUT_WORDS];
-    PyObject *op;      /* kept, because its address is in the key */
+    PyObject *op;      /* keeps it alive, because its address is in the key */
     PyObject *program; /* NULL for views */
     int axes;
     npy_intp offset, lengths[NPY_MAXDIMS], strides[NPY_MAXDIMS];
@@ -34,7 +34,7 @@ bool dispatch_key(LayoutKey *key, PyObject *op, PyObject *const *values, Py_ssiz
         int axes = PyArray_NDIM(array);
         if (key->word_count + 2 * axes + 2 > MAX_LAYOUT_WORDS || PyArray_SIZE(array) == 0)
             return false;
-        /* by number: the few that arrays of this package have are unique */
+        /* by type number: the dtypes of this package have unique ones */
         key->words[key->word_count++] = (uint64_t)PyArray_TYPE(array);
         key->words[key->word_count++] = (uint64_t)axes;
         for (int axis = 0; axis < axes; axis++) {
@@ -58,7 +58,7 @@ static Entry *find(const LayoutKey *key) {
         if (entry == NULL || entry->hash != key->hash || entry->word_count != key->word_count ||
             memcmp(entry->words, key->words, sizeof *key->words * (size_t)key->word_count) != 0)
             continue;
-        set[way] = set[0]; /* the first is the one that was used last */
+        set[way] = set[0]; /* the first is the most recently used */
         set[0] = entry;
         return entry;
     }
@@ -76,7 +76,7 @@ static void release_entry(Entry *entry) {
 static Entry *add(const LayoutKey *key, PyObject *program) {
     Entry *entry = PyMem_Calloc(1, sizeof *entry);
     if (entry == NULL)
-        return NULL; /* then it is not remembered */
+        return NULL; /* not cached then */
     entry->hash = key->hash;
     entry->word_count = key->word_count;
     memcpy(entry->words, key->words, sizeof *key->words * (size_t)key->word_count);
@@ -131,7 +131,7 @@ void dispatch_keep_view(const LayoutKey *key, PyObject *result) {
     }
 }
 
-/* forget_programs(): for settings that programs depend on */
+/* forget_programs(): called when settings change that programs depend on */
 static PyObject *forget_programs(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
     for (int set = 0; set < SET_COUNT; set++) {
         for (int way = 0; way < 2; way++) {

@@ -1,4 +1,4 @@
-/* What an op does to inputs of one layout, known from before (dispatch.c). */
+/* The cached program or view of an op for inputs of a known layout (dispatch.c). */
 #ifndef INGOT_DISPATCH_H
 #define INGOT_DISPATCH_H
 
@@ -6,7 +6,7 @@
 
 #define MAX_LAYOUT_WORDS 96
 
-/* An op and how its inputs lie in memory. Everything is borrowed. */
+/* An op and the layout of its inputs. All references are borrowed. */
 typedef struct {
     uint64_t hash;
     int word_count;
@@ -16,14 +16,14 @@ typedef struct {
     Py_ssize_t count;
 } LayoutKey;
 
-/* False if it has none. Never fails. */
+/* False if the inputs cannot be a key. Never fails. */
 bool dispatch_key(LayoutKey *key, PyObject *op, PyObject *const *values, Py_ssize_t count);
-/* The program that computes the op, or None if its own rule does: borrowed; NULL if that is not known. */
+/* The program of the op, or None if its `evaluate` rule computes it: borrowed; NULL if it is not in the cache. */
 PyObject *dispatch_program(const LayoutKey *key);
 void dispatch_keep_program(const LayoutKey *key, PyObject *program);
-/* The first input as the op shows it, a new reference, if it is known how; NULL without an error if not. */
+/* The op's view of its first input, a new reference, if it is in the cache; NULL without an error if it is not. */
 PyObject *dispatch_view(const LayoutKey *key);
-/* Remembers how `result` shows the memory of the first input, if it does. */
+/* Caches how `result` views the memory of the first input, if it does. */
 void dispatch_keep_view(const LayoutKey *key, PyObject *result);
 
 #endif

@@ -3,7 +3,7 @@
 #include "objects/depth_first.h"
 #include "threads/interrupt.h"
 
-/* How many transforms are running on this thread: while there are any, tracers keep their graphs. */
+/* The number of transforms running on this thread: while there are any, tracers keep their graphs. */
 static _Thread_local int tracing_depth;
 /* The context (NumPy's error state and allocator) in which this thread evaluates; entered once at a time. */
 static _Thread_local PyObject *thread_context;
@@ -28,7 +28,7 @@ static bool always(Node *Py_UNUSED(node), const void *Py_UNUSED(context)) {
     return true;
 }
 
-/* The nodes that the outputs need, inputs first, but for those that `skip` excludes. */
+/* The nodes that the outputs depend on, in topological order, except those that `skip` excludes. */
 static int order_nodes(Node **outputs, Py_ssize_t count, bool (*skip)(Node *, const void *), NodeList *order) {
     return depth_first(outputs, count, (Traversal){skip, is_computed_here, always}, NULL, order);
 }
@@ -85,7 +85,7 @@ int evaluate_nodes(Node **outputs, Py_ssize_t count) {
     }
     for (Py_ssize_t i = 0; i < order.count; i++) {
         Node *node = order.items[i];
-        if (status == 0 && i % 16 == 15 && ingot_should_stop()) /* ops in Python notice signals by themselves */
+        if (status == 0 && i % 16 == 15 && ingot_should_stop()) /* ops in Python check for signals by themselves */
             status = -1;
         if (status == 0)
             status = run_node(node, outputs[0], computes_pending, tracing_depth > 0);
@@ -135,8 +135,8 @@ static PyObject *evaluate_pending(PyObject *module, PyObject *arrays) {
     return result;
 }
 
-/* mark_pending(arrays, wait) -> bool: whoever evaluates a node that the arrays still need calls `wait` from now on.
- * Nodes that are pending already keep their own. False if there is nothing to compute. */
+/* mark_pending(arrays, wait) -> bool: from now on, evaluating a node that the arrays still need calls `wait`. Nodes that
+ * are already pending keep their own. False if there is nothing to compute. */
 static PyObject *mark_pending(PyObject *Py_UNUSED(module), PyObject *arguments) {
     PyObject *arrays, *wait;
     if (!PyArg_ParseTuple(arguments, "OO:mark_pending", &arrays, &wait))
@@ -177,7 +177,7 @@ static PyObject *topological(PyObject *Py_UNUSED(module), PyObject *arrays) {
     return list;
 }
 
-/* set_data(node, ndarray): the value of a node that was computed as part of a whole */
+/* set_data(node, ndarray): sets the value of a node that was computed as part of a graph */
 static PyObject *set_data(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
     Node *node = count == 2 ? as_node(arguments[0]) : NULL;
     if (node == NULL || node->op == NULL) {
@@ -192,8 +192,8 @@ static PyObject *set_data(PyObject *Py_UNUSED(module), PyObject *const *argument
     Py_RETURN_NONE;
 }
 
-/* `with tracing:` a transform runs: tracers keep their graphs. In C, so that no handler of a signal comes between the count
- * and the block that counts down again. */
+/* `with tracing:` a transform runs, and tracers keep their graphs. In C, so that no signal handler runs between the
+ * increment and the block that decrements again. */
 static PyObject *begin_tracing(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored)) {
     tracing_depth++;
     Py_RETURN_NONE;

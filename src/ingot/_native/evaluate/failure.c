@@ -1,9 +1,9 @@
-/* Exceptions that leave an evaluation: Python adds what failed and for which line (runtime/failures.py), and takes our own
- * frames out of the traceback. Only reached when something has failed. */
+/* Exceptions that leave an evaluation: Python adds what failed and for which line (runtime/failures.py), and removes
+ * ingot's frames from the traceback. */
 #include "native.h"
 
-/* Calls a callback with the exception that is set and two more arguments, or fewer where they are NULL; the exception that it
- * returns is set instead, if it returns one. If the callback itself fails, that is only printed. */
+/* Calls a callback with the current exception and up to two more arguments; the exception that it returns replaces the
+ * current one. A failure of the callback itself is only printed. */
 static void transform_error(PyObject *callback, PyObject *first, PyObject *second) {
     PyObject *type, *error, *traceback;
     PyErr_Fetch(&type, &error, &traceback);
@@ -34,7 +34,7 @@ void ingot_explain_instruction(PyObject *about, Py_ssize_t number) {
     PyErr_Fetch(&type, &error, &traceback);
     PyObject *boxed = PyLong_FromSsize_t(number);
     if (boxed == NULL)
-        PyErr_Clear(); /* the error itself matters more than where it is from */
+        PyErr_Clear(); /* the error itself matters more than its location */
     PyErr_Restore(type, error, traceback);
     if (boxed != NULL)
         transform_error(callbacks.explain_instruction, about, boxed);

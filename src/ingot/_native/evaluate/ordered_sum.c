@@ -1,9 +1,9 @@
-/* Sums and products of floats and doubles in the order of graph/numerics/reduction_order.py, which the numbers below are from:
- * for ops that are evaluated by themselves. Kernels follow the same order, and so must give the same bits.
+/* Sums and products of floats and doubles in the order of graph/numerics/reduction_order.py, which also defines the
+ * constants below, for ops that are evaluated by themselves. Kernels follow the same order, and give the same bits.
  *
- * The order says which elements are combined, not in which order they are read: whichever axis lies element after element in
- * memory is the one along which vectors go. That is the inner reduced axis (rows), one that is kept (columns), or the outer
- * reduced one (spread), where the sums of all blocks are made first and are then added in order. */
+ * The order fixes which elements are combined, not in which order they are read, so vectors run along whichever axis is
+ * contiguous in memory: the inner reduced axis (rows), a kept one (columns), or the outer reduced one (spread), where the
+ * sums of all blocks are computed first and then added in order. */
 #include "numpy_api.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ typedef struct {
     Axis before, outer, inner, behind; /* outer and inner are reduced */
     bool multiplies;
     enum { ROWS, COLUMNS_BEHIND, SPREAD } way;
-    void *block_sums; /* for SPREAD: one for each block, in the order in which they are added */
+    void *block_sums; /* for SPREAD: one per block, in the order of addition */
 } Shape;
 
 static Py_ssize_t blocks_of(const Shape *shape) {
@@ -37,7 +37,7 @@ static inline Py_ssize_t block_length(const Shape *shape, Py_ssize_t first) {
     return left < ORDER_BLOCK ? left : ORDER_BLOCK;
 }
 
-/* For each type of elements and of totals: blocks, the three ways, everything. */
+/* For each element type and total type: blocks, the three strategies, and the dispatch. */
 #define DEFINE_REDUCTION(NAME, TYPE, TOTAL)                                                                        \
     INLINE TYPE NAME##_block(const TYPE *x, Py_ssize_t count, bool multiplies) {                                   \
         TYPE lanes[ORDER_LANES];                                                                                   \
@@ -170,7 +170,7 @@ static bool is_dense(const Axis *axis) {
     return axis->length > 1 && axis->stride == 1;
 }
 
-/* Chooses the way; false if there is none, because nothing lies element after element. */
+/* Chooses the strategy; false if no axis is contiguous. */
 static bool choose_way(Shape *shape) {
     if (shape->inner.stride == 1 || shape->inner.length == 1) {
         bool has_columns = shape->inner.length == 1 && (is_dense(&shape->behind) || is_dense(&shape->before));
@@ -179,7 +179,7 @@ static bool choose_way(Shape *shape) {
             return true;
     }
     if (!is_dense(&shape->behind) && is_dense(&shape->before)) {
-        Axis before = shape->before; /* both are kept: it does not matter which is which */
+        Axis before = shape->before; /* both are kept: they are interchangeable */
         shape->before = shape->behind;
         shape->behind = before;
     }
@@ -222,9 +222,9 @@ static int run(Shape *shape, PyArrayObject *x, PyArrayObject *out) {
     return 0;
 }
 
-/* reduce_in_order(elements, totals, product) -> whether it was done: of an array (before, outer, inner, behind) of float or
- * double the middle axes are reduced; totals is (before, behind), and for floats may be of doubles. Elements that lie apart
- * along all axes have to be copied first. */
+/* reduce_in_order(elements, totals, product) -> whether it was done. Reduces the middle axes of an array (before, outer,
+ * inner, behind) of float or double; totals is (before, behind), which for floats may be double. Elements without any
+ * contiguous axis have to be copied first. */
 static PyObject *reduce_in_order(PyObject *Py_UNUSED(module), PyObject *arguments) {
     PyArrayObject *x, *out;
     Shape shape;

@@ -1,8 +1,8 @@
-/* Products of matrices.
+/* Matrix products by BLAS.
  *
- * BLAS libraries spread one product over threads of their own, which spin when there is nothing to do and wait for each
- * other at the end: between our own loops, and above all on a busy machine, that costs more than the product. So BLAS
- * is kept on the thread that calls it while a product runs, and the pool's threads each multiply a part of the result. */
+ * BLAS libraries spread one product over threads of their own, which spin while idle and wait for each other at the end:
+ * between ingot's own loops, and above all on a busy machine, that costs more than the product. So BLAS stays on the
+ * calling thread during a product, and each thread of the pool computes some tiles of the result. */
 #include "evaluate/product.h"
 
 #include <pthread.h>
@@ -12,8 +12,8 @@
 #include "threads/pool.h"
 #include "tuning.h"
 
-/* Fortran's interface. Integers are passed as 64 bits: a library that takes 32 reads their low half, which comes first
- * on the little-endian machines that this runs on, and lengths beyond are refused where products are planned. */
+/* The Fortran interface. Integers are passed as 64 bits: a library that takes 32 reads their low half, which comes first
+ * on little-endian machines; planning rejects lengths that do not fit. */
 typedef void (*Gemm)(const char *, const char *, const int64_t *, const int64_t *, const int64_t *, const void *, const void *,
                      const int64_t *, const void *, const int64_t *, const void *, void *, const int64_t *);
 
@@ -23,11 +23,11 @@ typedef void (*Gemv)(const char *, const int64_t *, const int64_t *, const void 
 static struct {
     Gemm single, twice, of_complex;
     Gemv single_vector, twice_vector, complex_vector;
-    int (*get_threads)(void); /* NULL if the library's threads cannot be set: it then spreads products itself */
+    int (*get_threads)(void); /* NULL if the library's thread count cannot be set: it then parallelises products itself */
     void (*set_threads)(int);
 } blas;
 
-#define TILE_ALIGNMENT 16 /* a tile begins at a multiple of what vector registers hold */
+#define TILE_ALIGNMENT 16 /* tiles start at multiples of the vector width */
 
 /* ---- keeping BLAS on the calling thread ---- */
 
@@ -57,7 +57,7 @@ void ingot_release_blas_threads(void) {
 
 static void after_fork_in_child(void) {
     pthread_mutex_init(&holding, NULL);
-    if (holders > 0 && threads_before != 1) /* whoever held them does not run in the child */
+    if (holders > 0 && threads_before != 1) /* their holders do not run in the child */
         blas.set_threads(threads_before);
     holders = 0;
 }
@@ -67,15 +67,15 @@ static void after_fork_in_child(void) {
 typedef struct {
     const Product *product;
     char *operands[3];
-    int64_t across, along; /* how many tiles each result is cut into: of its m rows and of its n columns */
-    bool adds;             /* to what is there: a later block of the sums */
+    int64_t across, along; /* the number of tiles of each result, along m and along n */
+    bool adds;             /* accumulate: a later block along k */
 } Sharing;
 
 static int64_t tile_begin(int64_t tile, int64_t tiles, int64_t length) {
     return tile == tiles ? length : tile * length / tiles / TILE_ALIGNMENT * TILE_ALIGNMENT;
 }
 
-/* Finds the three matrices at a position of the stack. */
+/* The addresses of the three matrices at a position of the stack. */
 static void find_matrices(const Sharing *sharing, int64_t position, char *pointers[3]) {
     const Product *product = sharing->product;
     for (int operand = 0; operand < 3; operand++) {
@@ -106,12 +106,12 @@ static void multiply_tile(const Sharing *sharing, int64_t position, int64_t row,
     pointers[1] += size * left * (product->transpose[1] == 'N' ? product->ldb : 1);
     pointers[2] += size * (top + left * product->ldc);
     const void *one = wide ? (const void *)&one_double : one_float;
-    const void *zero = sharing->adds ? one : wide ? (const void *)&zero_double : zero_float; /* what c is multiplied with */
+    const void *zero = sharing->adds ? one : wide ? (const void *)&zero_double : zero_float; /* beta */
     Gemv gemv = wide ? blas.twice_vector : product->element == 's' ? blas.single_vector : blas.complex_vector;
     const char *transpose = product->transpose;
     const int64_t next = 1;
-    /* A row or a column of results: what multiplies whole matrices would copy the other one into blocks first. Sums of
-     * nothing are left to it, because the other routine leaves them as they are. */
+    /* A result of one row or column: gemm would pack the other matrix into blocks first. Empty sums are left to gemm,
+     * because gemv does not write them. */
     if (m == 1 && product->k > 0) {
         const int64_t *step = transpose[0] == 'N' ? &product->lda : &next;
         bool stored_by_result = transpose[1] == 'N';
@@ -138,7 +138,7 @@ static void multiply_pieces(void *context, int64_t begin, int64_t end, int Py_UN
         multiply_tile(sharing, i / tiles, i % tiles / sharing->along, i % sharing->along);
 }
 
-/* Cuts a result into `tiles` that are as square as possible: each reads the fewest numbers of a and b then. */
+/* Divides a result into `tiles` that are as square as possible, which minimises the reads of a and b. */
 static void cut(Sharing *sharing, int64_t tiles) {
     double best = 0;
     for (int64_t across = 1; across <= tiles; across++) {
@@ -165,12 +165,12 @@ static double work_of(const Product *product) {
     return (double)product->m * (double)product->n * (double)product->k;
 }
 
-/* BLAS chooses how to multiply by the sizes of tiles, which shows in the last bits. Where results must not depend on the
- * number of threads, there are always tiles for so many. */
+/* BLAS chooses its algorithm by the sizes of tiles, which affects the last bits. Where results must not depend on the
+ * number of threads, the number of tiles is fixed. */
 static bool deterministic;
 #define DETERMINISTIC_PIECES 8
 
-/* How each result is cut, so that all threads have a tile of it. */
+/* Divides each result so that all threads have a tile of it. */
 static Sharing share(const Product *product, char *const operands[3], int64_t stack) {
     Sharing sharing = {product, {operands[0], operands[1], operands[2]}, 1, 1, false};
     int64_t threads = blas.set_threads == NULL ? 1 : deterministic ? DETERMINISTIC_PIECES : ingot_num_threads();
@@ -182,11 +182,11 @@ static Sharing share(const Product *product, char *const operands[3], int64_t st
     return sharing;
 }
 
-/* Matrices each of which is quickly multiplied, if perhaps not all of them. */
+/* Stacks of small matrices, possibly many. */
 static bool multiply_stack(const Product *product, char *const operands[3], Progress *progress) {
     int64_t stack = stack_size(product);
     Sharing sharing = share(product, operands, stack);
-    if (progress->across > 0) { /* it was interrupted: the number of threads may have changed meanwhile */
+    if (progress->across > 0) { /* resumed after an interruption: the number of threads may have changed */
         sharing.across = progress->across;
         sharing.along = progress->along;
     }
@@ -208,8 +208,8 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Lengths of blocks of at most as much work as may go on without a look for signals. They depend on the product alone, so
- * that sums have one order whatever the number of threads. */
+/* Lengths of blocks whose work may go on without checking for signals. They depend on the product alone, so that the order
+ * of summation does not depend on the number of threads. */
 static void choose_block(const Product *product, int64_t block[3]) {
     bool vector = product->m == 1 || product->n == 1;
     double most = vector                    ? (double)MAX_GEMV_BLOCK_WORK
@@ -223,7 +223,7 @@ static void choose_block(const Product *product, int64_t block[3]) {
     }
 }
 
-/* Large matrices, block by block: of each result, and of the sums that it is made of. */
+/* Large matrices, block by block, along all of m, n and k. */
 static bool multiply_in_blocks(const Product *whole, char *const operands[3], const int64_t block[3], Progress *progress) {
     int64_t size = whole->element == 's' ? 4 : 8;
     int64_t rows = (whole->m + block[0] - 1) / block[0], columns = (whole->n + block[1] - 1) / block[1];

@@ -1,4 +1,4 @@
-/* Products of stacks of matrices by BLAS, shared out among the pool's threads. */
+/* Stacks of matrix products by BLAS, shared among the threads of the pool. */
 #ifndef INGOT_PRODUCT_H
 #define INGOT_PRODUCT_H
 
@@ -6,7 +6,7 @@
 
 #define MAXIMUM_STACK_AXES 6
 
-/* c = a b for each place of a stack. Matrices are counted by columns, as BLAS does; strides of the stack are bytes. */
+/* c = a b for each position of a stack. Matrices are column-major, as in BLAS; strides of the stack are in bytes. */
 typedef struct {
     int element;       /* 's', 'd' or 'c' */
     char transpose[2]; /* of a and b: 'N' or 'T' */
@@ -18,17 +18,17 @@ typedef struct {
 
 /* From (element, transposes, m, n, k, lda, ldb, ldc, lengths, (strides of a, of b, of c)); -1 with an error set. */
 int ingot_read_product(PyObject *tuple, Product *product);
-/* How much of a product is done; all zeros at its beginning. */
+/* The progress of a product; all zeros at the start. */
 typedef struct {
     int64_t done;          /* blocks, or chunks of all the stack */
-    int64_t across, along; /* into how many chunks each result is cut, of its m rows and of its n columns */
+    int64_t across, along; /* the number of tiles of each result, along m and along n */
 } Progress;
 
-/* Needs no GIL. `use_blas` must have been called before. False, with an exception, if it was interrupted: called again with
- * the same progress it goes on where it stopped. */
+/* Needs no GIL. `use_blas` must have been called before. False, with an exception, if it was interrupted: calling it again
+ * with the same progress resumes it. */
 bool ingot_multiply(const Product *product, char *a, char *b, char *c, Progress *progress);
 
-/* Between the two, BLAS stays on the thread that calls it. */
+/* Between the two calls, BLAS stays on the calling thread. */
 void ingot_hold_blas_threads(void);
 void ingot_release_blas_threads(void);
 

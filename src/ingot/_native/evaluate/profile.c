@@ -1,4 +1,4 @@
-/* Profiles: the clock, and telling Python what ran and how long. Only reached while a profile runs. */
+/* Profiles: the clock, and reporting to Python what ran and how long it took, while a profile is active. */
 #include "native.h"
 #include <time.h>
 
@@ -8,7 +8,7 @@ int64_t ingot_now(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Calls a callback, which another thread may remove meanwhile, and keeps the exception that may be on its way. */
+/* Calls a callback, which another thread may remove meanwhile, and preserves the current exception. */
 static void report(PyObject *callback, PyObject *arguments) {
     PyObject *result = arguments == NULL ? NULL : PyObject_CallObject(callback, arguments);
     if (result == NULL)

@@ -1,8 +1,8 @@
-/* One node: its op's `evaluate` rule on the values of its inputs, or the program of a compiled function.
+/* Runs one node: its op's `evaluate` rule on the values of its inputs, or the program of a compiled function.
  *
- * Where nobody but the node holds an input's memory, the result may take it: compiled programs and ops that change a part
- * of an array work in place then. While they do, the node has neither op nor inputs, so that no other thread starts
- * from memory that is being written; it waits for the value instead. */
+ * If only the node refers to an input's memory, the result may reuse it: compiled programs and ops that update a part of
+ * an array then work in place. Meanwhile the node has neither op nor inputs, so that no other thread starts from memory
+ * that is being written; it waits for the value instead. */
 #include "evaluate/dispatch.h"
 #include "numpy_api.h"
 #include "tuning.h"
@@ -37,9 +37,9 @@ static void report_wrong_result(PyObject *op, PyArrayObject *array, PyObject *sh
     Py_DECREF(found);
 }
 
-/* What a rule returned, as an ndarray of exactly the inferred shape and dtype: a new reference. */
+/* The result of a rule, as an ndarray of exactly the inferred shape and dtype: a new reference. */
 static PyObject *checked_result(PyObject *op, PyObject *result, PyObject *shape, Dtype *dtype) {
-    PyObject *ndarray = PyArray_EnsureArray(Py_NewRef(result)); /* of NumPy's scalars, mostly; takes the reference */
+    PyObject *ndarray = PyArray_EnsureArray(Py_NewRef(result)); /* NumPy scalars, mostly; steals the reference */
     if (ndarray == NULL)
         return NULL;
     PyArrayObject *array = as_ndarray(ndarray);
@@ -79,12 +79,12 @@ PyObject *checked_results(PyObject *op, PyObject *results, Node *node) {
     return checked;
 }
 
-/* What an op computes with: owned by this call. */
+/* The operands of an op, owned by this call. */
 typedef struct {
     PyObject *op, *inputs;
     Py_ssize_t count;
-    PyObject **values; /* the op itself, then ndarrays, as a method takes them */
-    bool *donated;     /* which inputs nobody else has */
+    PyObject **values; /* the op itself, then ndarrays, in the calling convention of methods */
+    bool *donated;     /* which inputs have no other owner */
     bool any_donated;
     PyObject *fast_values[MAX_FAST_INPUTS + 1];
     bool fast_donated[MAX_FAST_INPUTS];
@@ -110,7 +110,7 @@ static void end_call(Call *call) {
 
 static int begin_call(Call *call, Node *node, bool may_donate) {
     may_donate = may_donate && Py_REFCNT(node->inputs) == 1;
-    /* Another thread may evaluate and detach the same node meanwhile, so hold what is used. */
+    /* Another thread may evaluate and detach the same node meanwhile, so hold references. */
     call->op = Py_NewRef(node->op);
     call->inputs = Py_NewRef(node->inputs);
     call->count = PyTuple_GET_SIZE(call->inputs);
@@ -142,7 +142,7 @@ static int begin_call(Call *call, Node *node, bool may_donate) {
     return 0;
 }
 
-static int process = 1; /* counts forks: what another process was computing is never done in this one */
+static int process = 1; /* counts forks: computations of the parent process never finish in the child */
 
 static void after_fork_in_child(void) {
     process++;
@@ -155,7 +155,7 @@ static void take_out(Node *node) {
     Py_CLEAR(node->inputs);
 }
 
-/* For what failed: it did so before it changed anything. */
+/* Restores the node after a failure, which happens before anything is changed. */
 static void put_back(Node *node, const Call *call) {
     if (node->running) {
         node->running = 0;
@@ -164,7 +164,7 @@ static void put_back(Node *node, const Call *call) {
     }
 }
 
-/* The native program of a compiled function: a new reference, or NULL, perhaps with an error. */
+/* The native program of a compiled function: a new reference, or NULL, possibly with an error. */
 static PyObject *native_program(PyObject *op) {
     PyObject *program = PyObject_GetAttr(op, attribute_names.program);
     PyObject *native = program == NULL ? NULL : PyObject_GetAttr(program, attribute_names.native);
@@ -190,7 +190,7 @@ static PyObject *run_program(Node *node, Call *call) {
     PyObject *result = ingot_program_run(native, call->values + 1, call->count, any ? call->donated : NULL, &suspended);
     Py_DECREF(native);
     if (suspended != NULL) {
-        node->suspended = suspended; /* the inputs are not what they were: the node goes on with it, not with its op */
+        node->suspended = suspended; /* the inputs have been overwritten: the node resumes the run instead of its op */
         node->running = 0;
     } else if (result == NULL || result == Py_NotImplemented) {
         put_back(node, call);
@@ -202,8 +202,8 @@ static Py_ssize_t size_in_bytes(PyObject *ndarray) {
     return is_contiguous(ndarray) ? PyArray_NBYTES(as_ndarray(ndarray)) : 0;
 }
 
-/* The first input turned into the result by the call that the rule `change` gives. That is of a function in C, which no
- * signal interrupts between changing the memory and returning. */
+/* Updates the first input in place by the call that the rule `change` returns. That calls a C function, which no signal
+ * interrupts between changing the memory and returning. */
 static PyObject *change_input(Node *node, Call *call) {
     take_out(node);
     PyObject *done = NULL;
@@ -225,7 +225,7 @@ static bool is_large(const Call *call) {
     return call->count > 0 && is_ndarray(call->values[1]) && PyArray_SIZE(as_ndarray(call->values[1])) >= MIN_BLOCKED_ELEMENTS;
 }
 
-/* The op's rule `evaluate`, or `change`, for ops that have it, if the first input's memory may be changed. */
+/* Calls the op's rule `evaluate`, or `change` if it has one and the first input's memory may be changed. */
 static PyObject *run_rule(Node *node, Call *call) {
     if (call->count > 0 && call->donated[0] && size_in_bytes(call->values[1]) >= MIN_DONATED_BYTES) {
         PyObject *change = PyObject_GetAttr(call->op, attribute_names.change);
@@ -243,8 +243,7 @@ static PyObject *run_rule(Node *node, Call *call) {
     return result;
 }
 
-/* What a callback in Python says of a node: its value instead of what its op's rule gives, which NotImplemented stands for, or
- * something else. */
+/* The result of a Python callback for a node: its value, or NotImplemented if the op's rule is to compute it. */
 static PyObject *run_callback(PyObject *callback, Node *node, const Call *call, bool gives_value) {
     Py_INCREF(callback); /* another thread may remove it */
     PyObject *values = PyTuple_New(call->count), *result = NULL;
@@ -331,7 +330,7 @@ static PyObject *compute(Node *node, bool may_donate) {
     return result;
 }
 
-/* Waits until the thread that has taken the node's inputs is done: rare, so looking now and then is enough. */
+/* Waits for the thread that has taken the node's inputs: rare, so polling is good enough. */
 static int wait_while_running(Node *node) {
     while (node->running && node->data == NULL) {
         if (node->running != process) {
@@ -353,7 +352,7 @@ static int wait_while_running(Node *node) {
     return 0;
 }
 
-/* Takes over the reference to the result. */
+/* Steals the reference to the result. */
 static void set_result(Node *node, PyObject *result) {
     node->running = 0;
     if (node->data == NULL)
@@ -362,7 +361,7 @@ static void set_result(Node *node, PyObject *result) {
         Py_DECREF(result);
 }
 
-/* Goes on with a program that was interrupted. */
+/* Resumes an interrupted program. */
 static int resume(Node *node) {
     PyObject *suspended = node->suspended;
     node->suspended = NULL;
@@ -379,10 +378,10 @@ static int resume(Node *node) {
     return 0;
 }
 
-/* Waits for whoever computes the node: 1 if the value is there, 0 if it is to be computed, -1 on error. */
+/* Waits for the thread that computes the node: 1 if the value is there, 0 if it is to be computed, -1 on error. */
 static int wait_for_others(Node *node, bool computes_pending) {
     if (node->pending != NULL && node->data == NULL && !computes_pending) {
-        PyObject *wait = Py_NewRef(node->pending); /* whoever computes the node drops its reference */
+        PyObject *wait = Py_NewRef(node->pending); /* the computing thread drops its reference */
         PyObject *waited = PyObject_CallNoArgs(wait);
         Py_DECREF(wait);
         Py_XDECREF(waited);

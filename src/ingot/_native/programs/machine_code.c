@@ -1,5 +1,4 @@
-/* MachineCode: a compiled kernel in memory that may be run and not written. Whoever runs it holds a reference; with the last
- * one the memory goes back to the system. */
+/* MachineCode: a compiled kernel in executable, read-only memory, which is unmapped with the last reference. */
 #include "native.h"
 
 #include <structmember.h>
@@ -8,24 +7,24 @@
 
 typedef struct {
     PyObject_HEAD
-    char *memory; /* mapped for this code alone; NULL if `keeper` has it */
+    char *memory; /* mapped for this code alone; NULL if `keeper` owns it */
     size_t mapped;
-    PyObject *keeper;  /* what loaded the code and frees it when it goes; NULL if it is mapped here */
-    long long address; /* of the function */
+    PyObject *keeper;  /* the object that loaded the code and frees it; NULL if it is mapped here */
+    long long address; /* entry point */
     Py_ssize_t nbytes;
     PyObject *weak_references;
 } MachineCode;
 
 PyTypeObject *MachineCode_Type;
 
-/* What is in memory now; changed only by who has the GIL. */
+/* Totals of what is mapped now; guarded by the GIL. */
 static long long live_count, live_bytes;
 
 void *ingot_code_address(PyObject *code) {
     return (void *)(uintptr_t)((MachineCode *)code)->address;
 }
 
-/* Adds the image's address to its 64-bit numbers at `places`. */
+/* Relocates: adds the image's address to its 64-bit words at `places`. */
 static int relocate(char *memory, Py_ssize_t length, PyObject *places) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(places); i++) {
         Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(places, i));
@@ -33,7 +32,7 @@ static int relocate(char *memory, Py_ssize_t length, PyObject *places) {
         if (place == -1 && PyErr_Occurred())
             return -1;
         if (place < 0 || place > length - (Py_ssize_t)sizeof number) {
-            PyErr_SetString(PyExc_ValueError, "a place to be adjusted is outside of the image.");
+            PyErr_SetString(PyExc_ValueError, "a relocation is outside of the image.");
             return -1;
         }
         memcpy(&number, memory + place, sizeof number);
@@ -72,8 +71,8 @@ static void count_code(const MachineCode *self, int sign) {
     live_bytes += sign * (long long)(self->memory == NULL ? (size_t)self->nbytes : self->mapped);
 }
 
-/* MachineCode(image, places, function): a copy of the image, to whose 64-bit numbers at `places` its address is added;
- * `function` is the offset of what is to be run. */
+/* MachineCode(image, places, function): a copy of the image, relocated by adding its address to the 64-bit words at
+ * `places`; `function` is the offset of the entry point. */
 static PyObject *code_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords)) {
     Py_buffer image;
     PyObject *places;
@@ -91,7 +90,7 @@ static PyObject *code_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_
     return (PyObject *)self;
 }
 
-/* kept_by(keeper, address, nbytes): code that something else loaded, which lives as long as this. */
+/* kept_by(keeper, address, nbytes): code that another object loaded and keeps alive. */
 static PyObject *kept_by(PyObject *type, PyObject *arguments) {
     PyObject *keeper;
     unsigned long long address;

@@ -1,4 +1,4 @@
-/* NativeProgram: kernels, BLAS calls and host steps with the memory they work on, as read from what plan.py hands over. */
+/* NativeProgram: kernels, BLAS calls and host steps with the memory they work on, built from what generate.py passes. */
 #include "programs/program.h"
 
 #include "numpy_api.h"

@@ -1,4 +1,4 @@
-/* A compiled program as it is in memory: what program.c reads and run_program.c runs. */
+/* The in-memory representation of a compiled program, built by program.c and run by run_program.c. */
 #ifndef INGOT_PROGRAM_H
 #define INGOT_PROGRAM_H
 
@@ -34,19 +34,19 @@ typedef struct {
     PyObject_HEAD
     Py_ssize_t input_count, output_count, constant_count, slot_count, arena_slot, instruction_count;
     PyObject *output_shapes, *output_dtypes; /* tuples; dtypes are NumPy's */
-    int *donors;                             /* for each output the input whose memory it may take, or -1 */
-    bool *takes;                             /* for each input whether some output may */
+    int *donors;                             /* for each output the input whose memory it may reuse, or -1 */
+    bool *takes;                             /* for each input whether some output may reuse it */
     PyObject *constants;                     /* tuple of ndarrays */
     PyObject *finish;                        /* None, or called with the list of slots to make the results */
     PyObject *empty;                         /* numpy.empty */
     PyObject *about;                         /* describes the instructions, for profiles */
     size_t arena;
-    Py_ssize_t argument_count; /* the most that a kernel has */
+    Py_ssize_t argument_count; /* the maximum of a kernel */
     Py_ssize_t host_count;     /* instructions up to the last host step */
-    Py_ssize_t *first_use;     /* for each output the first instruction that has its memory as an argument */
+    Py_ssize_t *first_use;     /* for each output the first instruction that uses its memory */
     bool has_host, releases_gil, any_layout;
     Instruction *instructions;
-    /* Of programs that a ProgramTemplate made. All but what depends on shapes is the prototype's: */
+    /* Of programs instantiated from a ProgramTemplate. Everything that does not depend on shapes is the prototype's: */
     PyObject *template; /* NULL for others */
     void *block;        /* the memory of `instructions`, and of what follows */
     Number *values;     /* the inputs of the template's size code */
@@ -57,21 +57,21 @@ typedef struct {
 extern PyTypeObject *Program_Type;
 /* A program whose fields are all zero: a new reference. */
 Program *ingot_program_new(void);
-/* What profiles and errors are told the instructions are: a new reference. */
+/* The description of the instructions, for profiles and errors: a new reference. */
 PyObject *ingot_program_about(Program *self);
-/* The same of a program that a template made, which is worked out when somebody asks. */
+/* The same for an instantiated program, computed on demand. */
 PyObject *ingot_template_about(Program *self);
-/* The program of a ProgramTemplate for the values of its inputs: a new reference; NULL, without an error unless there is no
- * memory, if they do not meet the conditions or are too large, which `outcome` tells. */
+/* The program of a ProgramTemplate for the values of its inputs: a new reference; NULL, without an error unless memory is
+ * exhausted, if they violate the conditions or are too large, as `outcome` tells. */
 Program *ingot_template_make(PyObject *template, const Number *values, SizeOutcome *outcome);
 PyObject *ingot_template_values(Program *self); /* a new list */
 bool ingot_is_template(PyObject *object);
 Py_ssize_t ingot_template_inputs(PyObject *template);
 /* Runs a kernel or a product from begin to end; false, with an exception, if it was interrupted. `slots` has room for the
- * arguments of a kernel behind the addresses. */
+ * arguments of a kernel after the addresses. */
 bool ingot_run_instruction(Program *program, const Instruction *instruction, char **slots);
 
-/* Whether `loop` may run it: all instructions are native, and each output is an array of its own. */
+/* Whether `loop` may run it: all instructions are native, and no output is a view. */
 bool ingot_program_can_loop(const Program *self);
 
 /* loop(inputs, first, second, carries, slices, length, reverse, has_flag) -> the number of steps */

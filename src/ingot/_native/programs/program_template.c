@@ -1,7 +1,7 @@
-/* ProgramTemplate: a program for some shapes, and what of it is another for other shapes.
+/* ProgramTemplate: a program for some shapes, and the numbers in it that depend on shapes.
  *
- * The program for other shapes is a copy into which the numbers that size code computes are written. Nothing of that is
- * Python's: it takes a fraction of a microsecond. */
+ * Instantiating it copies the program and patches in the numbers that size code computes, in a fraction of a microsecond
+ * and without Python. */
 #include "programs/program.h"
 
 #include "numpy_api.h"
@@ -11,8 +11,8 @@ enum { ARENA, RELEASES_GIL, PARTS, GRAIN, OFFSET, PRODUCT, SHAPE, NUMBER, LENGTH
 static const char *const kinds[PATCH_KINDS] = {"arena",   "releases gil", "parts",  "grain", "offset",
                                                "product", "shape",        "number", "length"};
 
-/* Where the number of a register belongs: instruction `a` and argument or field `b`, output `a` and axis `b`, entry `a` of the
- * table of numbers, or constant `a`. */
+/* Where the number of a register is patched in: instruction `a` and argument or field `b`, output `a` and axis `b`, entry
+ * `a` of the table of numbers, or constant `a`. */
 typedef struct {
     int kind, a, b, source;
 } Patch;
@@ -39,7 +39,7 @@ Py_ssize_t ingot_template_inputs(PyObject *template) {
 
 /* ---- making programs ---- */
 
-/* A block for all that is the copy's own, with the instructions in it. */
+/* One block for everything that the copy owns, with the instructions in it. */
 static int copy_instructions(const Template *self, Program *made) {
     const Program *from = self->prototype;
     size_t instructions = (size_t)from->instruction_count * sizeof(Instruction);
@@ -91,7 +91,7 @@ static int write_length(const Template *self, Program *made, int constant, Numbe
     own->data = (char *)(made->values + size_code_inputs(self->code)) +
                 (size_t)(self->number_count + 2 * (made->own_count - (self->number_slot >= 0))) * sizeof(int64_t);
     made->own_count++;
-    if (dtype->type_num == NPY_FLOAT && !is_float) { /* lengths are exact on the way */
+    if (dtype->type_num == NPY_FLOAT && !is_float) { /* every length of interest is exact in between */
         float single = (float)(double)value.i;
         memcpy(own->data, &single, sizeof single);
         return 0;
@@ -110,7 +110,7 @@ static int write_length(const Template *self, Program *made, int constant, Numbe
     return 0;
 }
 
-/* The shapes of the outputs, which may be changed until somebody else has them. */
+/* The shapes of the outputs, which are mutable until they are published. */
 static PyObject *copy_shapes(PyObject *shapes) {
     PyObject *made = PyTuple_New(PyTuple_GET_SIZE(shapes));
     for (Py_ssize_t i = 0; made != NULL && i < PyTuple_GET_SIZE(shapes); i++) {
@@ -175,7 +175,7 @@ static Program *make_program(const Template *self, const Number *registers) {
     if (made == NULL)
         return NULL;
     PyObject head = made->ob_base;
-    *made = *from; /* all of it the prototype's, until it is replaced */
+    *made = *from; /* everything is the prototype's until it is replaced */
     made->ob_base = head;
     made->about = NULL;
     made->block = NULL;
@@ -232,7 +232,7 @@ PyObject *ingot_template_about(Program *program) {
     return about;
 }
 
-/* make(values) -> NativeProgram, or None if the values do not meet the conditions */
+/* make(values) -> NativeProgram, or None if the values violate the conditions */
 static PyObject *template_make(Template *self, PyObject *values) {
     Number *inputs = PyMem_Malloc(((size_t)size_code_inputs(self->code) + 1) * sizeof *inputs);
     if (inputs == NULL)
@@ -283,7 +283,7 @@ static int read_patch(Template *self, PyObject *tuple, Patch *patch) {
             break;
     }
     if (patch->kind == PATCH_KINDS || !is_inside(self, patch)) {
-        PyErr_Format(PyExc_ValueError, "a program has no place for %R.", tuple);
+        PyErr_Format(PyExc_ValueError, "a program has nothing to patch for %R.", tuple);
         return -1;
     }
     self->length_count += patch->kind == LENGTH;
@@ -293,7 +293,7 @@ static int read_patch(Template *self, PyObject *tuple, Patch *patch) {
 static int read_template(Template *self, PyObject *patches) {
     const Program *program = self->prototype;
     if (program->has_host || program->finish != Py_None || program->template != NULL) {
-        PyErr_SetString(PyExc_ValueError, "a program that calls Python is no template.");
+        PyErr_SetString(PyExc_ValueError, "a program that calls Python cannot be a template.");
         return -1;
     }
     for (Py_ssize_t i = 0; i < program->instruction_count; i++) {

@@ -1,4 +1,4 @@
-/* Loops around programs: the instructions of a body again and again, with other addresses from step to step. */
+/* Loops around programs: the instructions of a body, repeated with addresses that change from step to step. */
 #include "programs/program.h"
 
 #include "memory/allocator.h"
@@ -10,17 +10,17 @@ bool ingot_program_can_loop(const Program *self) {
     return !self->has_host && self->finish == Py_None && !self->any_layout && self->template == NULL;
 }
 
-/* A slot whose address changes from step to step: by the bytes of a slice, which may be negative. */
+/* A slot whose address advances by a slice per step, forwards or backwards. */
 typedef struct {
     Py_ssize_t slot, bytes;
 } Moving;
 
-/* A loop around a program. Carries go to `first` and `second` in turn; what they are read from, and where they are written. */
+/* A loop around a program. Carried values alternate between the buffers `first` and `second`. */
 typedef struct {
     Program *program;
     PyObject *inputs, *first, *second; /* tuples of ndarrays */
     Py_ssize_t carries, slices;
-    Py_ssize_t length; /* -1: until the flag says so */
+    Py_ssize_t length; /* -1: until the flag is clear */
     bool reverse, has_flag;
     Py_ssize_t moving_count;
     Moving *moving;
@@ -30,7 +30,7 @@ static char *data_of(PyObject *tuple, Py_ssize_t i) {
     return ndarray_data(PyTuple_GET_ITEM(tuple, i));
 }
 
-/* Points a slot at the first slice of a stacked array that the loop comes to. */
+/* Points a slot at the slice of a stacked array that the first step uses. */
 static void begin_slices(Loop *loop, char **slots, Py_ssize_t slot, PyObject *tuple, Py_ssize_t i) {
     Py_ssize_t bytes = PyArray_NBYTES((PyArrayObject *)PyTuple_GET_ITEM(tuple, i)) / loop->length;
     slots[slot] = data_of(tuple, i) + (loop->reverse ? (loop->length - 1) * bytes : 0);
@@ -48,7 +48,7 @@ static void move_slots(const Loop *loop, char **slots, Py_ssize_t step) {
         slots[loop->moving[i].slot] += loop->moving[i].bytes;
 }
 
-/* The number of steps done; -1 with an exception if the loop was interrupted. */
+/* The number of steps that ran; -1 with an exception if the loop was interrupted. */
 static Py_ssize_t run_steps(const Loop *loop, char **slots) {
     Program *self = loop->program;
     Py_ssize_t step = 0;

@@ -9,18 +9,18 @@
 
 typedef void (*KernelFunction)(void *arguments, int64_t begin, int64_t end, int thread);
 
-/* One run of a program, and how far it is. */
+/* One run of a program and its progress. */
 typedef struct {
     Program *program;
     char **slots; /* addresses of all values, then room for the arguments of a kernel */
     char *fast_slots[96];
     PyObject *outputs, *owners, *arena, *result;
-    void *memory;           /* of the arena, unless that is a Python object */
+    void *memory;           /* of the arena, unless it is a Python object */
     PyObject *profile;      /* bytes that hold `times`, only while a profile runs */
     int64_t *times;         /* begin and end of the program, then of each instruction */
     Py_ssize_t instruction; /* the next one */
-    int64_t done;           /* how much of its loop, if it is a kernel */
-    Progress progress;      /* how much of it, if it is a product */
+    int64_t done;           /* progress of a kernel's parallel loop */
+    Progress progress;      /* progress of a product */
 } Run;
 
 /* False, with an exception, if it was interrupted. */
@@ -59,7 +59,7 @@ static bool run_native(Run *run, const Instruction *instruction) {
 }
 
 bool ingot_run_instruction(Program *program, const Instruction *instruction, char **slots) {
-    Run run; /* what follows is all that native instructions look at */
+    Run run; /* native instructions use only what follows */
     run.program = program;
     run.slots = slots;
     run.done = 0;
@@ -67,7 +67,7 @@ bool ingot_run_instruction(Program *program, const Instruction *instruction, cha
     return run_native(&run, instruction);
 }
 
-/* Runs a host step: its results, ndarrays, take their slots. */
+/* Runs a host step, whose results, ndarrays, are stored in their slots. */
 static int run_host(const Instruction *instruction, PyObject *owners, char **slots) {
     PyObject *results = PyObject_CallOneArg(instruction->host, owners);
     PyObject *fast = results == NULL ? NULL : PySequence_Fast(results, "a host step returns a sequence.");
@@ -94,7 +94,7 @@ static int run_host(const Instruction *instruction, PyObject *owners, char **slo
     return status;
 }
 
-/* Lets a check whose flag is set raise its error. */
+/* Calls a check whose flag is set, which raises its error. */
 static int raise_check(const Instruction *instruction, PyObject *owners) {
     PyObject *result = PyObject_CallOneArg(instruction->host, owners);
     if (result != NULL) {
@@ -104,7 +104,7 @@ static int raise_check(const Instruction *instruction, PyObject *owners) {
     return -1;
 }
 
-/* Runs instructions until before `end`; -1 if one fails or is interrupted, which `run` then says. */
+/* Runs instructions up to `end`; -1 if one fails or is interrupted, which `run` records. */
 static int run_instructions(Run *run, Py_ssize_t end) {
     Program *self = run->program;
     int64_t *times = run->times == NULL ? NULL : run->times + 2;
@@ -140,7 +140,7 @@ static int run_instructions(Run *run, Py_ssize_t end) {
     return status;
 }
 
-/* The inputs' addresses; 0 if one is not laid out as compiled for, -1 on error. */
+/* The inputs' addresses; 0 if one does not have the compiled layout, -1 on error. */
 static int take_inputs(Program *self, PyObject *const *inputs, Py_ssize_t count, char **slots) {
     if (count != self->input_count) {
         PyErr_Format(PyExc_RuntimeError, "a program takes %zd arrays, not %zd.", self->input_count, count);
@@ -201,7 +201,7 @@ static PyObject *list_owners(Program *self, PyObject *const *inputs, PyObject *o
     return owners;
 }
 
-/* Finds all memory that the program needs; 0 if an input is not laid out as compiled for, -1 on error. */
+/* Allocates all memory that the program needs; 0 if an input does not have the compiled layout, -1 on error. */
 static int begin_run(Run *run, PyObject *const *inputs, Py_ssize_t count, const bool *donated) {
     Program *self = run->program;
     char **slots = run->slots;
@@ -242,7 +242,7 @@ static void end_run(Run *run) {
         PyMem_Free(run->slots);
 }
 
-/* ---- runs that were interrupted when they had written to memory that was given to them ---- */
+/* ---- runs that were interrupted after they had written to donated memory ---- */
 
 typedef struct {
     PyObject_HEAD
@@ -252,7 +252,7 @@ typedef struct {
 
 static PyTypeObject *Suspended_Type;
 
-/* Whether an output has taken the memory of an input and something may have been written there. */
+/* Whether an output has reused the memory of an input and something may have been written there. */
 static bool has_overwritten(const Run *run, const bool *donated) {
     const Program *self = run->program;
     bool begun = run->done > 0 || run->progress.done > 0;
@@ -264,7 +264,7 @@ static bool has_overwritten(const Run *run, const bool *donated) {
     return false;
 }
 
-/* Moves a run, with all it holds, to an object; NULL without an exception of its own if there is no memory for it. */
+/* Moves a run and everything it owns into an object; NULL without a new exception if memory is exhausted. */
 static PyObject *suspend(Run *run, PyObject *const *inputs, Py_ssize_t count) {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -321,7 +321,7 @@ static PyType_Spec suspended_spec = {
 
 /* ---- what others call ---- */
 
-/* Adds to the exception that is set which instruction failed. */
+/* Adds to the current exception which instruction failed. */
 static void explain(Program *self, Py_ssize_t instruction) {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -364,8 +364,8 @@ PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize
     int status = begin_run(&run, inputs, count, donated);
     if (status == 0)
         result = Py_NewRef(Py_NotImplemented);
-    /* Results are made as soon as all memory is there: what can fail, if only by a signal that arrives in Python code,
-     * comes before donated inputs are overwritten. */
+    /* Results are created as soon as all memory is allocated: everything that can fail, if only by a signal that arrives
+     * in Python code, happens before donated inputs are overwritten. */
     if (status < 0)
         explain(self, -1);
     if (status != 1)

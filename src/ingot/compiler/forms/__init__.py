@@ -1,1 +1,1 @@
-"""The forms that a program takes between a trace and machine code."""
+"""The forms of a program between trace and machine code."""

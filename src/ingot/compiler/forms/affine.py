@@ -1,4 +1,4 @@
-"""Affine expressions of loop variables and of numbers that a kernel is given when it is called."""
+"""Affine expressions of loop indices and of numbers that a kernel takes as arguments."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["Affine", "Extent", "Index", "Symbol", "Variable", "affine", "extent"
 
 
 class Index:
-    """The variable of a loop."""
+    """The index variable of a loop."""
 
     __slots__ = ()
 
 
 class Symbol:
-    """A number that is known when the kernel is called and is not negative: a product of lengths.
-    `size` is what the program knows it as: a size for all its shapes, or a number.
+    """A non-negative number that the kernel takes as an argument: a product of lengths. `size` is
+    its value for the program: a symbolic size, or a number.
     """
 
     __slots__ = ("name", "size")
@@ -70,11 +70,11 @@ class Affine:
         return (frozenset(self.terms.items()), self.constant)
 
 
-Extent = int | Symbol | Affine  # a length, or where a loop begins or ends
+Extent = int | Symbol | Affine  # a length, or a bound of a loop
 
 
 def affine(x: Extent | Index | Size) -> Affine:
-    """A number, a variable or an affine expression as the latter."""
+    """A number, variable or affine expression as an affine expression."""
     if isinstance(x, Affine):
         return x
     if is_symbolic(x):
@@ -86,12 +86,12 @@ def affine(x: Extent | Index | Size) -> Affine:
 
 
 def extent(x: Any) -> Extent:
-    """A number that may be symbolic as nests have it."""
+    """A number or symbolic size as an extent."""
     return affine(x) if is_symbolic(x) else x
 
 
 def _symbol(x: Size, monomial: tuple[int, ...]) -> Symbol:
-    """The symbol of a product of atoms: always the same one."""
+    """The symbol of a product of atoms, the same each time."""
     found: Symbol | None = x.sizes.symbols.get(monomial)
     if found is None:
         size = x.sizes.product(monomial)
@@ -100,7 +100,7 @@ def _symbol(x: Size, monomial: tuple[int, ...]) -> Symbol:
 
 
 def size_of_extent(x: Extent) -> Number:
-    """An extent as the program knows it: the opposite of `extent`."""
+    """An extent as a number or symbolic size: the inverse of `extent`."""
     if type(x) is int:
         return x
     found = affine(x)

@@ -1,7 +1,7 @@
-"""What affine expressions are at least and at most, given the loops around them.
+"""Bounds of affine expressions, given the loops around them.
 
-Variables are replaced by their bounds, the innermost first, so that what cancels cancels before it
-is bounded. Symbols are lengths, which are not negative.
+Variables are replaced by their bounds, innermost first, so that terms cancel before they are
+bounded. Symbols are lengths, which are not negative.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Bounds:
         self._order: dict[Index, int] = {}
 
     def define(self, index: Index, least: list[Affine], most: list[Affine]) -> None:
-        """A variable that is no less than any of `least` and no more than any of `most`."""
+        """Adds a variable that is at least each of `least` and at most each of `most`."""
         self._ranges[index] = (least, most)
         self._order[index] = len(self._order)
 
     @contextmanager
     def narrowed(self, index: Index, most: list[Affine]) -> Iterator[None]:
-        """While a variable is known to be no more than `most` too."""
+        """In this context, a variable is also known to be at most `most`."""
         before = self._ranges[index]
         self._ranges[index] = (before[0], [*before[1], *most])
         yield
@@ -40,7 +40,7 @@ class Bounds:
         return isinstance(variable, Symbol) or variable in self._ranges
 
     def least(self, x: Affine, keep: Collection[Variable] = ()) -> Iterator[Affine]:
-        """Expressions of symbols and the variables to keep that x is no less than."""
+        """Lower bounds of x, in terms of symbols and the variables to keep."""
         inner = [v for v in x.terms if isinstance(v, Index) and v not in keep]
         if not inner:
             yield x
@@ -53,12 +53,12 @@ class Bounds:
             yield from self.least(rest + bound * factor, keep)
 
     def most(self, x: Affine, keep: Collection[Variable] = ()) -> Iterator[Affine]:
-        """Expressions of symbols and the variables to keep that x is no more than."""
+        """Upper bounds of x, in terms of symbols and the variables to keep."""
         for found in self.least(x * -1, keep):
             yield found * -1
 
     def is_not_negative(self, x: Affine) -> bool:
-        """Whether x >= 0 can be shown."""
+        """Whether x >= 0 can be proven."""
         return any(map(_is_not_negative, self.least(x)))
 
     def range_of(self, index: Index) -> tuple[list[Affine], list[Affine]]:
@@ -67,8 +67,8 @@ class Bounds:
 
 
 def _is_not_negative(x: Affine) -> bool:
-    """Whether an expression of symbols is not negative: because none of its terms is, or because of
-    what the program knows of its sizes.
+    """Whether an expression of symbols is not negative: because none of its terms is, or by what
+    the program knows of its sizes.
     """
     if x.constant >= 0 and all(factor >= 0 for factor in x.terms.values()):
         return True
@@ -77,6 +77,6 @@ def _is_not_negative(x: Affine) -> bool:
         return False
     total = size_of_extent(x)
     if not is_symbolic(total):
-        return total >= 0  # of the numbers that the kernel is given in this program
+        return total >= 0  # for the numbers that this program passes to the kernel
     found: bool = total.sizes.proves(total)
     return found

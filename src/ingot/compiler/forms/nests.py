@@ -1,7 +1,7 @@
 """Nests: a schedule as loop nests and calls in order; its printer and verifier.
 
-What lowering makes, and what plans are made of. Every value is somewhere in a `Block` of memory,
-and the layouts of views are settled; where the blocks are is the plan's affair.
+The output of lowering and the input of planning. Every value is in a `Block` of memory, and the
+layouts of views are fixed; the plan assigns the addresses of blocks.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ __all__ = [
 
 
 class Block:
-    """Memory for a value, or for what the kernels of one group hand each other ("scratch"). Inputs
-    and constants are there before the program runs; a "result" is written by kernels and products;
-    what the "host" computes is an array that NumPy made.
+    """Memory for a value, or for data that the kernels of one group pass to each other ("scratch").
+    Inputs and constants exist before the program runs; a "result" is written by kernels and
+    products; a "host" block is an array that NumPy allocates.
     """
 
     __slots__ = ("kind", "nbytes", "step")
@@ -47,11 +47,11 @@ class Block:
     ) -> None:
         self.kind = kind
         self.nbytes = nbytes
-        self.step = step  # whose value it is for; None for scratch
+        self.step = step  # whose value it holds; None for scratch
 
 
 class Location(NamedTuple):
-    """Where the elements of a value are: in a block, at an offset and with strides in bytes."""
+    """The location of a value: a block, and an offset and strides in bytes."""
 
     block: Block
     offset: int
@@ -78,12 +78,12 @@ class Kernel:
 
 @dataclass(eq=False)
 class RunKernel:
-    """Runs a kernel. `replaceable` are the operands that are read only at the element that is
-    written, so that an output may be where they are.
+    """Runs a kernel. `replaceable` are the operands that are read only at the element being
+    written, so that an output may share their memory.
     """
 
     kernel: Kernel
-    steps: list[Step]  # of the group that it computes, or a part of
+    steps: list[Step]  # that it computes, or computes a part of
     operands: tuple[Location, ...]
     written: frozenset[Block]
     replaceable: tuple[int, ...] = ()
@@ -92,7 +92,7 @@ class RunKernel:
 
     @property
     def reads(self) -> list[Block]:
-        """Scratch memory counts as read by all kernels that share it."""
+        """The inputs; scratch memory counts as read by all kernels that share it."""
         return [each.block for each in self.operands if each.block not in self.written]
 
     @property
@@ -107,7 +107,7 @@ class RunKernel:
 
 @dataclass(eq=False)
 class Multiply:
-    """Multiplies matrices by BLAS: `product` says how, for the strides of the operands."""
+    """A BLAS matrix product: `product` describes it for the strides of the operands."""
 
     steps: list[Step]
     product: Any
@@ -129,7 +129,7 @@ class Multiply:
 
 @dataclass(eq=False)
 class CallHost:
-    """Runs an op by its `evaluate` rule, which gives one array for each of `results`."""
+    """Runs an op by its `evaluate` rule, which returns one array for each of `results`."""
 
     steps: list[Step]
     sources: tuple[Location, ...]
@@ -150,7 +150,7 @@ class CallHost:
 
 @dataclass(eq=False)
 class RaiseIf:
-    """Runs an op that raises, if a flag was set; the value that it guards stays where it is."""
+    """Runs an op that raises if a flag is set; the value that it guards stays where it is."""
 
     steps: list[Step]
     value: Location
@@ -160,12 +160,12 @@ class RaiseIf:
 
     @property
     def reads(self) -> list[Block]:
-        """The value is shown to the op."""
+        """The flag, and the value, which the error may quote."""
         return [self.value.block, self.flag.block]
 
     @property
     def writes(self) -> list[Block]:
-        """Nothing."""
+        """None."""
         return []
 
 
@@ -174,14 +174,14 @@ Instruction = RunKernel | Multiply | CallHost | RaiseIf
 
 @dataclass
 class Nests:
-    """The instructions of a program in order, and where every value is that is in memory."""
+    """The instructions of a program in order, and the location of every value in memory."""
 
     schedule: Schedule
     inputs: list[Block]
     constants: list[Block]
     locations: dict[Step, Location]
     instructions: list[Instruction]
-    any_layout: bool = False  # whether inputs are read with the strides that they were seen with
+    any_layout: bool = False  # whether inputs are read with the strides they had at compilation
 
     @property
     def kernels(self) -> list[Kernel]:
@@ -190,11 +190,11 @@ class Nests:
 
     @property
     def outputs(self) -> list[Location]:
-        """Where the results of the program are."""
+        """The locations of the outputs."""
         return [self.locations[step] for step in self.schedule.tape.outputs]
 
     def text(self) -> str:
-        """The nests, and calls between them, with the names that the schedule has for values."""
+        """The nests, and calls between them, with the schedule's names of values."""
         name = step_namer(self.schedule)
         return "\n".join(self._lines(name))
 
@@ -210,9 +210,9 @@ class Nests:
                 yield from program_lines(each.steps[0].op, lambda made: made.form("lower").text())
 
     def verify(self) -> None:
-        """AssertionError or NestError unless nests are right, values are inside their blocks, and
-        everything is written before it is read. Of parallel loops it is not proven here that no two
-        iterations meet, because blocks that are found by splitting a number defy the proof.
+        """AssertionError or NestError unless nests are valid, values are inside their blocks, and
+        everything is written before it is read. That parallel iterations are disjoint is not proven
+        here, because blocks found by splitting a number are beyond the prover.
         """
         self.verify_kernels()
         written = {*self.inputs, *self.constants}
@@ -231,14 +231,14 @@ class Nests:
             assert block in written or not block.nbytes, f"{_op_name(block)} is never written"
 
     def verify_kernels(self) -> None:
-        """NestError unless every nest is right, for all sizes if they are symbolic."""
+        """NestError unless every nest is valid, for all sizes if they are symbolic."""
         for nest in {id(kernel.nest): kernel.nest for kernel in self.kernels}.values():
             verify(nest)
 
 
 def _verify_inside(step: Step, location: Location) -> None:
-    """AssertionError unless every element of a value is inside of its block. How large the memory
-    of an input is, which may be a view itself, only its owner knows.
+    """AssertionError unless every element of a value is inside its block. The memory of an input,
+    which may itself be a view, has unknown size.
     """
     if step.nbytes == 0 or location.block.kind == "input":
         return
@@ -250,8 +250,8 @@ def _verify_inside(step: Step, location: Location) -> None:
 
 
 def _verify_buffers(each: RunKernel) -> None:
-    """AssertionError unless every buffer of a nest, in which all its indices are proven to be, is
-    inside of the value or the scratch memory that the kernel is given for it.
+    """AssertionError unless every buffer of a nest, within which its indices are proven to be, is
+    inside the value or the scratch memory that the kernel gets for it.
     """
     for buffer in each.kernel.nest.buffers:
         if buffer.argument is None or 0 in buffer.shape:
@@ -268,7 +268,7 @@ def _verify_buffers(each: RunKernel) -> None:
 
 
 def _reach(offset: Any, shape: Any, strides: Any, size: int) -> tuple[int, int]:
-    """The bytes that elements with these strides are in, from the first to behind the last."""
+    """The range of bytes that elements with these strides occupy."""
     first = last = offset
     for length, stride in zip(shape, strides, strict=True):
         distance = (length - 1) * stride
@@ -282,7 +282,7 @@ def _op_name(block: Block) -> str:
 
 
 def step_namer(schedule: Schedule) -> Callable[[Step | None], str | None]:
-    """What values are called in texts: by their numbers in a schedule's tape, or copies."""
+    """The names of values in texts: their numbers in the tape of a schedule, or "copy"."""
     numbers = schedule.tape.numbers()
 
     def name(step: Step | None) -> str | None:

@@ -1,7 +1,7 @@
-"""Plan: where every block of a program's memory is, and who takes whose; its printer and verifier.
+"""Plan: the address of every block of a program's memory; its printer and verifier.
 
-What planning makes, and what machine code is generated from. A program has slots: arrays that it is
-given, makes, or gets from the host, and one arena for everything in between.
+The output of planning, from which machine code is generated. A program has slots: arrays that it
+takes, allocates, or gets from the host, and one arena for all other values.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ class Address(NamedTuple):
 
 @dataclass
 class Plan:
-    """Addresses for the blocks of a program. Slots are those of inputs, owned results, constants,
-    with symbolic sizes a table of numbers, the arena, and then one for each array that the host
-    makes.
+    """Addresses for the blocks of a program. The slots are, in order: inputs, owned results,
+    constants, a table of numbers if sizes are symbolic, the arena, and one for each array from the
+    host.
     """
 
     nests: Nests
     addresses: dict[Block, Address]
-    owned: list[Block]  # results that outlive the program, because its outputs are in them
+    owned: list[Block]  # results that outlive the program, because they hold outputs
     arena_slot: int
     arena: int  # bytes
     slots: int
-    # arguments of a kernel that are at the same address, or may be
+    # arguments of a kernel that are or may be at the same address
     shared: dict[RunKernel, frozenset[int]] = field(default_factory=dict)
     donations: dict[Block, Block] = field(default_factory=dict)  # owned result -> input
-    # the lengths and strides that kernels are given, and where those of a kernel are
+    # the table of lengths and strides that kernels read, and the address of each kernel's part
     numbers: list[Number] | None = None
     tables: dict[RunKernel, Address] = field(default_factory=dict)
 
@@ -61,7 +61,7 @@ class Plan:
 
     @property
     def donated_steps(self) -> dict[Step, Step]:
-        """Outputs that take the memory of an input if the caller gives it away, and which."""
+        """Outputs that reuse the memory of an input if the caller donates it, and which input."""
         found = {}
         for result, given in self.donations.items():
             assert result.step is not None
@@ -70,12 +70,12 @@ class Plan:
         return found
 
     def address(self, location: Location) -> Address:
-        """Where a value begins."""
+        """The address of a value's first element."""
         slot, offset = self.addresses[location.block]
         return Address(slot, offset + location.offset)
 
     def text(self) -> str:
-        """The slots, and for each instruction what it reads and writes where."""
+        """The slots, and what each instruction reads and writes, and where."""
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
@@ -106,9 +106,9 @@ class Plan:
         yield f"return {', '.join(map(str, outputs))}"
 
     def verify(self) -> None:
-        """AssertionError unless every instruction finds in memory what was put there for it, and
-        the program may be run again until nothing can fail any more. Memory is followed instruction
-        by instruction, without the lifetimes that the plan was made with.
+        """AssertionError unless every instruction finds in memory what was stored for it, and the
+        program can be rerun until nothing can fail any more. Memory is simulated instruction by
+        instruction, independently of the lifetimes that the plan was based on.
         """
         memory = _Memory(self)
         for block in (*self.nests.inputs, *self.nests.constants):
@@ -128,7 +128,7 @@ class Plan:
         self._verify_donations()
 
     def _verify_apart(self, each: Instruction) -> None:
-        """AssertionError if an instruction writes over what it reads without knowing it."""
+        """AssertionError if an instruction overwrites what it reads without declaring it."""
         shared = self.shared.get(each, frozenset()) if isinstance(each, RunKernel) else frozenset()
         known = (
             {each.operands[number].block for number in shared}
@@ -148,8 +148,8 @@ class Plan:
         return begin < other_begin + b.nbytes and other_begin < begin + a.nbytes
 
     def _verify_donations(self) -> None:
-        """AssertionError if an input that is given away is needed after it was written over: by an
-        instruction, by an output, or by whoever runs the program again because something failed.
+        """AssertionError if a donated input is needed after it was overwritten: by an instruction,
+        by an output, or by rerunning the program after a failure.
         """
         instructions = self.nests.instructions
         for result, given in self.donations.items():
@@ -164,7 +164,7 @@ class Plan:
 
 
 class _Memory:
-    """Which block is where, for the verifier."""
+    """The contents of memory, for the verifier."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -194,7 +194,7 @@ class _Memory:
 
 
 def operands_of(each: Instruction) -> tuple[Location, ...]:
-    """What a native instruction is given addresses of, in its order."""
+    """The locations whose addresses a native instruction takes, in order."""
     if isinstance(each, RunKernel):
         return each.operands
     if isinstance(each, Multiply):

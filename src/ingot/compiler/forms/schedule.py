@@ -1,6 +1,6 @@
 """Schedule: the groups of steps that run together, in order; their printer and verifier.
 
-What the fuser makes, and what plans are made of.
+The output of the fuser, and the input of lowering.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class Group:
     inputs: list[Step] = field(default_factory=list)
     outputs: list[Step] = field(default_factory=list)
     domain: tuple[int, ...] = ()
-    reduced: tuple[int, ...] | None = None  # positions in `domain`; None without reductions
+    reduced: tuple[int, ...] | None = None  # axes of `domain`; None without reductions
     by_rows: bool = False
     reason: str = ""  # why a single step was not fused
     parts: tuple[Group, ...] = ()  # of "product": the product, views of it, and its epilogue
-    # whether ops of half types hand each other float32 instead of rounding their results
+    # whether ops of half types pass on float32 instead of rounding their results
     excess_precision: bool = False
 
     @property
     def nbytes(self) -> int:
-        """What the group reads and writes."""
+        """The bytes that the group reads and writes."""
         if self.kind in ("view", "iota", "check"):
             return 0
         return sum(step.nbytes for step in (*self.inputs, *self.outputs))
@@ -95,7 +95,7 @@ class Schedule:
 
 
 def _verify_shapes(group: Group) -> None:
-    """AssertionError unless every step has the domain's shape or one element a row."""
+    """AssertionError unless every step has the domain's shape or one element per row."""
     rows = None
     if group.reduced is not None:
         rows = tuple(n for axis, n in enumerate(group.domain) if axis not in group.reduced)
@@ -112,12 +112,12 @@ def gathers(step: Step) -> bool:
 
 
 def inputs_at_place(step: Step) -> tuple[Step, ...]:
-    """The inputs of which a step takes the element at its own position; a gather reads the first
-    anywhere, so that must be in memory.
+    """The inputs of which a step reads the element at its own position; a gather reads its first
+    input anywhere, so that must be in memory.
     """
     return step.inputs[1:] if gathers(step) else step.inputs
 
 
 def without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The lengths that make a difference: the domain of what has the shape."""
+    """A shape without axes of length 1: the domain of values with that shape."""
     return tuple(length for length in shape if length != 1)

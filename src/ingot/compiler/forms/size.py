@@ -1,15 +1,15 @@
-"""Sizes: lengths, strides and numbers of bytes that stay symbolic while a program is made.
+"""Sizes: lengths, strides and byte counts that stay symbolic during compilation.
 
-A program for shapes that are not known yet is made as any other, with a `Size` in place of each
-number that depends on them: a polynomial with integer coefficients of atoms, which are dimensions
-of a trace, quotients, remainders and the like. Arithmetic gives sizes again. A comparison whose
-outcome is the same for all shapes that are allowed so far is answered by proof; any other is
-answered for the example at hand, the `hint`, and noted (`sizes.py`) as a condition that shapes have
-to meet, so that what was made is right for all shapes that do. Where only a number will do, the
-size becomes one, which is a condition, too.
+A program for unknown shapes is compiled like any other, with a `Size` for each number that depends
+on shapes: a polynomial with integer coefficients in atoms, which are dimensions of a trace,
+quotients, remainders and the like. Arithmetic on sizes gives sizes. A comparison whose outcome is
+the same for all admissible shapes is decided by proof; any other is decided for the example at
+hand, the `hint`, and recorded (`sizes.py`) as a condition on shapes, so that the program is valid
+for all shapes that satisfy the conditions. Where a number is required, the size becomes one, which
+is a condition, too.
 
-Like `graph/dimension.py`'s dimensions, sizes say that they are ints. Dimensions remember what a
-user's function did with lengths; sizes are for the compiler, and reason about them.
+Like the dimensions of `graph/dimension.py`, sizes claim to be ints. Dimensions record what a user's
+function did with lengths; sizes serve the compiler, which reasons about them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
     "surely_equal",
 ]
 
-Monomial = tuple[int, ...]  # numbers of atoms, sorted; one that is in it twice is squared
+Monomial = tuple[int, ...]  # numbers of atoms, sorted; squared if twice in it
 Number = Any  # an int or a `Size`
 Form = tuple[tuple[Monomial, int], ...]  # a sum of monomials with coefficients, sorted
 
@@ -42,7 +42,7 @@ class Size:
 
     __slots__ = ("_key", "constant", "hint", "sizes", "terms")
 
-    __array_ufunc__ = None  # NumPy's numbers leave operators to us
+    __array_ufunc__ = None  # NumPy numbers defer to the operators here
 
     def __init__(self, sizes: Any, terms: Mapping[Monomial, int], constant: int, hint: int) -> None:
         self.sizes = sizes
@@ -53,7 +53,7 @@ class Size:
 
     @property
     def key(self) -> Form:
-        """Equal for equal polynomials."""
+        """A key that is equal for equal polynomials."""
         if self._key is None:
             self._key = (*sorted(self.terms.items()), ((), self.constant))
         return self._key
@@ -181,7 +181,7 @@ class Size:
         return not self.sizes.is_zero(self)
 
     def __hash__(self) -> int:
-        # In dicts and sets, sizes with other expressions are other sizes, without a condition.
+        # As keys of dicts and sets, different expressions are different sizes, without a condition.
         return hash(self.key)
 
     # The number itself
@@ -230,8 +230,8 @@ class Size:
 
 
 def largest(sizes: Iterable[int]) -> Any:
-    """The largest of some sizes, of which some may be symbolic. Unlike `max`, it is no condition
-    which one that is.
+    """The largest of some sizes, some of which may be symbolic. Unlike `max`, it adds no condition
+    on which one that is.
     """
     found = list(sizes)
     symbolic: Any = next((x for x in found if is_symbolic(x)), None)
@@ -249,9 +249,7 @@ def is_symbolic(x: object) -> TypeGuard[Size]:
 
 
 def surely_equal(a: Number, b: Number) -> bool:
-    """Whether two numbers are equal for all shapes, without a condition: others are taken for
-    different ones.
-    """
+    """Whether two numbers are equal for all shapes; adds no condition. False if unknown."""
     difference = a - b
     if not is_symbolic(difference):
         return bool(difference == 0)

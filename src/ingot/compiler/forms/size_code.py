@@ -1,9 +1,8 @@
-"""Structures with symbolic sizes in them as functions of the dimensions of a trace.
+"""Structures that contain symbolic sizes, as functions of the dimensions of a trace.
 
-Input: `Sizes` with conditions, and a structure of tuples, lists and `Made`s with sizes in it.
-Output: a function that takes the dimensions' values, and gives the structure with numbers in
-place of sizes, or None for shapes that do not meet the conditions. Native code computes the
-numbers.
+Input: `Sizes` with conditions, and a structure of tuples, lists and `Made`s that contains sizes.
+Output: a function from the values of dimensions to the structure with numbers for sizes, or None
+for shapes that violate the conditions. Native code computes the numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["Given", "Made", "SizeFunction", "compiled", "depends_on_shapes", "ma
 
 @dataclass(frozen=True)
 class Made:
-    """What `function` makes of arguments, which may hold sizes: made for each shape."""
+    """A call of `function` whose arguments may contain sizes, evaluated for each shape."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -36,7 +35,7 @@ class Given:
 
 
 def made(structure: Any) -> Any:
-    """A structure without sizes, everything in it made."""
+    """A structure without sizes, with every `Made` evaluated."""
     if type(structure) is Made:
         return structure.function(*map(made, structure.arguments))
     if type(structure) in (tuple, list):
@@ -47,15 +46,15 @@ def made(structure: Any) -> Any:
 def compiled(
     sizes: Sizes, structure: Any, example: Sequence[Any] = ()
 ) -> Callable[[Sequence[Any]], Any]:
-    """The function of the dimensions' values that makes the structure, or gives None. Values are
-    ints, or of the types of those in the `example`.
+    """The function from the values of dimensions to the structure, or None. Values are ints, or of
+    the types of those in the `example`.
     """
     return SizeFunction(sizes, structure, example)
 
 
 class SizeFunction:
     """A structure as a function of the values of dimensions. `code` computes its numbers and checks
-    the conditions; `registers` says where each size is among them.
+    the conditions; `registers` locates each size among them.
     """
 
     def __init__(self, sizes: Sizes, structure: Any, example: Sequence[Any] = ()) -> None:
@@ -68,12 +67,12 @@ class SizeFunction:
         self._fill = _filler(structure, self._number)
 
     def __call__(self, values: Sequence[Any]) -> Any:
-        """The structure, or None if the values do not meet the conditions."""
+        """The structure, or None if the values violate the conditions."""
         if self.code is not None:
             try:
                 found = self.code.run(values[: self.inputs])
             except OverflowError:
-                pass  # Python's numbers have no end
+                pass  # Python's integers are unbounded
             else:
                 return None if found is None else self._fill(found)
         if not self.sizes.allow(values):
@@ -85,11 +84,11 @@ class SizeFunction:
         return number
 
 
-Filler = Callable[[Sequence[Any]], Any]  # registers, of which values of dimensions are the first
+Filler = Callable[[Sequence[Any]], Any]  # registers, the values of dimensions first
 
 
 def _filler(structure: Any, number: Callable[[Size, Sequence[Any]], int]) -> Filler:
-    """What makes a structure of registers; `number` finds sizes among them."""
+    """What builds a structure from registers; `number` locates sizes among them."""
     if type(structure) is Size:
         return lambda found: number(structure, found)
     if type(structure) is Given:
@@ -121,7 +120,7 @@ class _Writer:
         self.registers: dict[Form, int] = {}  # of sizes, by their keys
 
     def write(self, structure: Any) -> None:
-        """Conditions come first, so that nothing is computed for shapes that do not meet them."""
+        """Conditions come first, so that nothing is computed for shapes that violate them."""
         for number, value in self.sizes.numbers.items():
             self.code.require("eq", number, self.code.constant(value))
         for form, known in list(self.sizes.ranges.items()):
@@ -130,7 +129,7 @@ class _Writer:
         self._sizes_in(structure)
 
     def finished(self) -> tuple[SizeCode | None, dict[Form, int]]:
-        """The code, if 64 bits are enough for its constants, and the registers of sizes."""
+        """The code, if its constants fit into 64 bits, and the registers of sizes."""
         try:
             code, final = self.code.code()
         except OverflowError:
@@ -192,7 +191,7 @@ class _Writer:
 
 
 def depends_on_shapes(value: Any) -> bool:
-    """Whether something is another for each shape."""
+    """Whether a value contains sizes."""
     if type(value) in (tuple, list):
         return any(map(depends_on_shapes, value))
     if type(value) is Made:

@@ -1,4 +1,4 @@
-"""Sizes and the conditions on them in words."""
+"""Sizes and the conditions on them, as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["condition_lines"]
 
 
 def condition_lines(sizes: Sizes, name_of: Callable[[int], str]) -> list[str]:
-    """Every condition on shapes. `name_of` says what the dimension with a number is called."""
+    """Every condition on shapes. `name_of` names the dimension with a number."""
     lines = [
         f"{name_of(number)} == {value}: an op needs the number"
         for number, value in sizes.numbers.items()

@@ -1,7 +1,7 @@
 """Facts about symbolic sizes, and the conditions on shapes under which a program is valid.
 
-Of each sum of monomials that was compared with a number, the range is kept in which the outcomes
-of all comparisons so far are what they were; so the conditions on shapes are few and short.
+For each sum of monomials that was compared with a number, the range is kept in which all
+comparisons so far have the same outcome; so the conditions on shapes are few and short.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Atom:
 
 
 class Range:
-    """What is known of a sum of monomials, and whether shapes have to be asked for it."""
+    """What is known of a sum of monomials, and whether it is a condition on shapes."""
 
     __slots__ = ("excluded", "high", "is_condition", "low", "why")
 
@@ -48,16 +48,16 @@ class Range:
         self.high: int | None = None
         self.excluded: set[int] = set()
         self.is_condition = False
-        self.why = ""  # who needed the number itself
+        self.why = ""  # what needed the number itself
 
     def allows(self, number: int) -> bool:
-        """Whether a number is in it."""
+        """Whether the range contains a number."""
         if self.low is not None and number < self.low:
             return False
         return number not in self.excluded and (self.high is None or number <= self.high)
 
     def copy(self) -> Range:
-        """The same, to be changed apart."""
+        """An independent copy."""
         made = Range()
         made.low, made.high, made.excluded = self.low, self.high, set(self.excluded)
         made.is_condition, made.why = self.is_condition, self.why
@@ -65,15 +65,15 @@ class Range:
 
 
 class Sizes:
-    """The atoms of one symbolic program, what is known of them, and the conditions on shapes."""
+    """The atoms of one symbolic program, the facts about them, and the conditions on shapes."""
 
     def __init__(self) -> None:
         self.atoms: list[Atom] = []
         self.ranges: dict[Form, Range] = {}
-        self.numbers: dict[int, Any] = {}  # dimensions that have to have a value
-        self.symbols: dict[Monomial, Any] = {}  # what nests call products of atoms
+        self.numbers: dict[int, Any] = {}  # dimensions that must have a value
+        self.symbols: dict[Monomial, Any] = {}  # the nests' symbols for products of atoms
         self._numbers: dict[tuple[Any, ...], int] = {}
-        self._least: dict[Form, int | None] = {}  # bounds by what is known now
+        self._least: dict[Form, int | None] = {}  # bounds from the current facts
 
     # Making sizes
 
@@ -97,11 +97,11 @@ class Sizes:
         return Size(self, {(number,): 1}, 0, hint)
 
     def later(self, hint: int) -> Size:
-        """A number that is not negative, and that `define` tells later."""
+        """A non-negative number that `define` sets later."""
         return self._atom("later", (len(self.atoms),), hint, 0)
 
     def define(self, later: Size, value: Number) -> None:
-        """Tells what a number is that was to be told."""
+        """Sets the value of a number from `later`."""
         ((number,),) = later.terms
         self.atoms[number].operands = (value,)
 
@@ -156,7 +156,7 @@ class Sizes:
             self.is_zero(b)
 
     def largest(self, sizes: Sequence[Number]) -> Any:
-        """The largest of some sizes, which is a condition of nothing."""
+        """The largest of some sizes; adds no condition."""
         kept: list[Any] = []
         for size in sizes:
             if any(self.proves(other - size) for other in kept):
@@ -170,13 +170,13 @@ class Sizes:
         return self._atom("max", tuple(kept), max(map(hint_of, kept)), max(lows, default=None))
 
     def number(self, x: Number, values: Sequence[Any]) -> int:
-        """What x is for these values of the dimensions."""
+        """The value of x for these values of the dimensions."""
         if type(x) is not Size:
             return int(x)
         return _value({n: self._atom_number(n, values) for m in x.terms for n in m}, x)
 
     def allow(self, values: Sequence[Any]) -> bool:
-        """Whether these values of the dimensions meet the conditions."""
+        """Whether these values of the dimensions satisfy the conditions."""
         if any(values[number] != value for number, value in self.numbers.items()):
             return False
         conditions = [(form, x) for form, x in self.ranges.items() if x.is_condition]
@@ -200,7 +200,7 @@ class Sizes:
     # What is known
 
     def least(self, x: Number) -> int | None:
-        """A number that x is no less than, for all shapes; None if there is no telling."""
+        """A lower bound of x for all shapes; None if there is none."""
         if type(x) is int:
             return x
         if x.key not in self._least:
@@ -219,8 +219,8 @@ class Sizes:
         return least
 
     def _least_by_atoms(self, x: Size) -> int | None:
-        """The least value by the lower bounds of atoms: each is its bound and something that is not
-        negative, of which no term may have a negative coefficient then.
+        """The lower bound that follows from the lower bounds of atoms: each atom is its bound plus
+        something non-negative, whose terms must have no negative coefficients.
         """
         shifted: dict[Monomial, int] = {}
         for monomial, factor in x.terms.items():
@@ -253,7 +253,7 @@ class Sizes:
         return None if found is None else found.low
 
     def _high(self, monomial: Monomial) -> int | None:
-        """How much a single atom can be above its lower bound."""
+        """How far a single atom can be above its lower bound."""
         if len(monomial) != 1:
             return None
         found = self.ranges.get(((monomial, 1),))
@@ -262,14 +262,17 @@ class Sizes:
         return found.high - found.low
 
     def proves(self, x: Number) -> bool:
-        """Whether x >= 0 for all shapes that are allowed."""
+        """Whether x >= 0 for all admissible shapes."""
         least = self.least(x)
         if least is None or least < 0:
             least = self._least_without_quotients(x)
         return least is not None and least >= 0
 
     def _least_without_quotients(self, x: Number) -> int | None:
-        """A lower bound, by what q = a // c tells of q: that c * q is in a - c + 1 .. a."""
+        """A lower bound by way of q = a
+
+        c, for which c * q is in a - c + 1 .. a.
+        """
         if type(x) is not Size:
             return None
         for monomial, factor in x.terms.items():
@@ -279,7 +282,7 @@ class Sizes:
             if atom.kind != "floordiv" or type(atom.operands[1]) is not int:
                 continue
             a, c = atom.operands
-            # the same inequality times c, in which c * q gives way to its bound
+            # the inequality times c, with c * q replaced by its bound
             rest = (x - Size(self, {monomial: factor}, 0, factor * atom.hint)) * c
             bound = a if factor < 0 else a - (c - 1)
             without = rest + bound * factor
@@ -335,7 +338,7 @@ class Sizes:
         return outcome
 
     def assume(self, x: Size) -> Range:
-        """Notes that x >= 0 for all shapes that come here."""
+        """Records that x >= 0 for all shapes."""
         form, factor, constant = _form(x)
         found = self._range(form)
         self._least.clear()
@@ -348,12 +351,12 @@ class Sizes:
         return found
 
     def assume_zero(self, x: Size) -> None:
-        """Notes that x == 0 for all shapes that come here."""
+        """Records that x == 0 for all shapes."""
         self.assume(x)
         self.assume(-x)
 
     def pinned(self, x: Size) -> int:
-        """The number that a size is for the hint, which is a condition from now on."""
+        """The value of a size for the hint, which becomes a condition."""
         form, _, _ = _form(x)
         if not self.is_zero(x - x.hint):
             raise AssertionError("a size is its own hint")
@@ -363,8 +366,8 @@ class Sizes:
         return x.hint
 
     def with_hints(self, values: Sequence[Any]) -> Sizes:
-        """The same atoms and all that is known of them, with these values of the dimensions as
-        hints; they have to satisfy the conditions.
+        """The same atoms and facts, with these values of the dimensions as hints; they have to
+        satisfy the conditions.
         """
         made = Sizes()
         for atom in self.atoms:
@@ -377,7 +380,7 @@ class Sizes:
         return made
 
     def moved(self, x: Number, to: Sizes, values: Sequence[Any]) -> Number:
-        """A size as one of those that `with_hints` made."""
+        """A size in terms of the atoms that `with_hints` created."""
         if type(x) is not Size:
             return x
         return Size(to, x.terms, x.constant, self.number(x, values))
@@ -400,7 +403,7 @@ def _value(atoms: Mapping[int, int], x: Size) -> int:
 
 
 def _form(x: Size) -> tuple[Form, int, int]:
-    """x as factor * form + constant: equal forms for all multiples of a sum of monomials."""
+    """x as factor * form + constant, with equal forms for all multiples of a sum of monomials."""
     items = sorted(x.terms.items())
     factor = gcd(*x.terms.values())
     if items[0][1] < 0:
@@ -409,7 +412,7 @@ def _form(x: Size) -> tuple[Form, int, int]:
 
 
 def _falls(x: Size) -> bool:
-    """Whether no term grows."""
+    """Whether no term has a positive coefficient."""
     return all(factor < 0 for factor in x.terms.values())
 
 

@@ -1,7 +1,7 @@
-"""The tape: a traced function as a list of steps, inputs before users; its printer and verifier.
+"""The tape: a traced function as a list of steps in topological order; its printer and verifier.
 
 A `Step` mirrors a graph node but holds no arrays, so that a tape can be stored, rewritten and
-printed. Every stage takes a tape and makes a new one.
+printed. Each pass over tapes builds a new one.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class Step:
         self.shape = shape
         self.dtype = dtype
         self.stream = stream
-        # the user's line; in graphs that were not traced, the position of the node it is for
+        # the user's line; in untraced graphs, the position of the node
         self.source = source
         self.value = value
-        self.expanded_from: Step | None = None  # what the user's program has instead
+        self.expanded_from: Step | None = None  # the step of the user's program that it replaces
 
     @property
     def is_constant(self) -> bool:
@@ -65,7 +65,7 @@ class Step:
 
     @property
     def is_input(self) -> bool:
-        """Whether a call gives the value."""
+        """Whether the value is an argument of the call."""
         return self.op is None and self.value is None
 
     @property
@@ -75,13 +75,13 @@ class Step:
 
     @property
     def nbytes(self) -> int:
-        """The size of the value in bytes; of all values for an op with several outputs."""
+        """The size of the value in bytes; the total for an op with several outputs."""
         if isinstance(self.dtype, Dtype):
             return _bytes(self.shape, self.dtype)
         return sum(map(_bytes, self.shape, self.dtype))
 
     def with_inputs(self, inputs: Sequence[Step]) -> Step:
-        """The same step over other inputs; itself if they are the same."""
+        """The same step with other inputs; itself if they are the same."""
         inputs = tuple(inputs)
         if inputs == self.inputs:  # steps are equal to themselves only
             return self
@@ -91,9 +91,7 @@ class Step:
 
 
 class LengthStep(Step):
-    """A length that is a number for each shape, as an array. `number` is that of the trace's
-    dimension.
-    """
+    """A length as an array, computed for each shape. `number` is that of the trace's dimension."""
 
     __slots__ = ("number",)
 
@@ -116,10 +114,10 @@ class Tape:
     inputs: list[Step]
     outputs: list[Step]
     steps: list[Step]
-    names: dict[Step, str] = field(default_factory=dict)  # what the inputs are, in the user's words
+    names: dict[Step, str] = field(default_factory=dict)  # names of the inputs in the user's terms
 
     def users(self) -> dict[Step, list[Step]]:
-        """For each step, the steps that take it, in order; twice if they take it twice."""
+        """For each step, its users in order; twice if they use it twice."""
         found: dict[Step, list[Step]] = {step: [] for step in self.steps}
         for step in self.steps:
             for source in step.inputs:
@@ -127,11 +125,11 @@ class Tape:
         return found
 
     def numbers(self) -> dict[Step, int]:
-        """The names of the steps in texts: their positions."""
+        """The number of each step in texts: its position."""
         return {step: position for position, step in enumerate(self.steps)}
 
     def verify(self) -> None:
-        """AssertionError unless the order, the inputs, the shapes and the dtypes are right."""
+        """AssertionError unless the order, the inputs, the shapes and the dtypes are consistent."""
         seen: set[Step] = set()
         for step in self.steps:
             assert step not in seen, f"{step.op} stands on the tape twice"
@@ -157,7 +155,7 @@ class Tape:
         return "\n".join(lines)
 
     def line(self, step: Step, numbers: dict[Step, int]) -> str:
-        """One step as texts show it: `%2 = Add(%0, %1) : float32[3]`."""
+        """A step as text: `%2 = Add(%0, %1) : float32[3]`."""
         if step.is_constant:
             what = f"constant {_value_text(step.value)}"
         elif isinstance(step, LengthStep):
@@ -248,7 +246,7 @@ def tape_of(inputs: Sequence[Node], outputs: Sequence[array], names: Sequence[st
 
 
 def only_carries_rules(node: Node) -> bool:
-    """Whether the node is a function with rules of its own, which hands its outputs on."""
+    """Whether the node is a custom function, which passes its outputs on."""
     op = node.op
     return (
         op is not None and op.several_outputs and not op.orders and op.passed_input(0) is not None
@@ -256,7 +254,7 @@ def only_carries_rules(node: Node) -> bool:
 
 
 def passed_input(node: Node) -> Node | None:
-    """The node that an output of a function with rules of its own is."""
+    """The node that an output of a custom function stands for."""
     if type(node.op) is not Output or not only_carries_rules(node.inputs[0]):
         return None
     whole = node.inputs[0]
@@ -269,7 +267,7 @@ def _is_constant(node: Node) -> bool:
 
 
 def _between(inputs: Sequence[Node], outputs: Sequence[array]) -> list[Node]:
-    """The nodes that outputs need, inputs first, up to the inputs and constants."""
+    """The nodes that outputs depend on, in topological order, up to the inputs and constants."""
     needed = {output._node for output in outputs}
     ends = set(inputs)
     order = topological(outputs)

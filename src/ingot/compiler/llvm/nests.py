@@ -287,9 +287,7 @@ class _Writer:
         begin, end = self._number(loop.begin), self._least(loop.ends)
         outside, is_parallel = self.pointers, self.code.parallel
         if is_parallel and writes_stack(loop.body):
-            self.code.parallel = (
-                False  # stack memory is shared by all iterations of the parallel loop
-            )
+            self.code.parallel = False  # the parallel iterations share stack memory
         with self.code.loop(
             begin, end, flat(starts), step=loop.step, hints=loop_hints(loop)
         ) as written:

@@ -1,1 +1,1 @@
-"""From tape to schedule: one module a pass."""
+"""From tape to schedule: one module per pass."""

@@ -1,8 +1,8 @@
-"""Expand: ops that kernels cannot hold give way to ops that they can.
+"""Expand: replaces ops that kernels cannot contain by ops that they can.
 
-What comes in is a simplified tape; what goes out is one with the same results in which the ops that
-say how (`Op.expanded`) are replaced by others: random bits by a function of positions, the position
-of a maximum by the maximum of ranks. Steps that several ops expand to in the same way are shared.
+Ops that define `Op.expanded` are replaced by what it returns: random bits by a function of
+positions, the position of a maximum by the maximum of ranks. Equal steps from several expansions
+are shared.
 """
 
 from __future__ import annotations

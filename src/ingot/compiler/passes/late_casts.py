@@ -1,10 +1,9 @@
-"""Late casts: an upcast is done where it is read.
+"""Late casts: moves upcasts to where they are read.
 
-What comes in is an expanded tape; what goes out is one with the same results in which every kernel
-that takes such a cast has one of its own, which the fuser puts beside it. So what is in memory
-between kernels is the smaller value: the mask of a relu or of dropout takes a byte an element, not
-four, on its way to the backward pass. Where something else than a kernel takes the cast as well, it
-is in memory anyway, and all take it from there.
+Every kernel that reads an upcast gets one of its own, which the fuser puts into the same group. So
+the smaller value is what is in memory between kernels: the mask of a relu or of dropout takes a
+byte per element, not four, on its way to the backward pass. If something other than a kernel reads
+the cast as well, it is in memory anyway, and everything reads it from there.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ __all__ = ["late_casts", "single_reader"]
 
 
 def late_casts(tape: Tape, options: Options) -> Tape:
-    """The tape with a cast for each kernel's step that takes one."""
+    """The tape with a separate cast for each step of a kernel that reads one."""
     users = tape.users()
     live_out = set(tape.outputs)
     replaced: dict[Step, Step] = {}
-    given: set[Step] = set()  # casts that a first reader took; the next ones get copies
+    given: set[Step] = set()  # casts that have a first reader; further readers get copies
     steps: list[Step] = []
     for step in tape.steps:
         inputs: dict[Step, Step] = {}
@@ -39,7 +38,7 @@ def late_casts(tape: Tape, options: Options) -> Tape:
 
 
 def single_reader(step: Step, users: list[Step]) -> bool:
-    """Whether a step is a cast that one step of a kernel takes, which is where it belongs."""
+    """Whether a step is an upcast that some step of a kernel reads."""
     return len(set(users)) == 1 and _is_late(step, users)
 
 
@@ -47,6 +46,6 @@ def _is_late(step: Step, users: list[Step]) -> bool:
     return (
         isinstance(step.op, Map)
         and step.op.upcasts(*step.inputs)
-        # those take their inputs element by element, inside of kernels
+        # those read their inputs element by element inside of kernels
         and all(isinstance(user.op, (Map, Reduce)) for user in users)
     )

@@ -1,10 +1,9 @@
-"""Narrow: ops of which only a part is read compute just that part.
+"""Narrow: replaces ops of which only a part is read by ops that compute just that part.
 
-What comes in is a simplified tape; what goes out is one with the same results in which an op whose
-only reader is a view gives way to one that computes what the view shows, if the op has such a form
-(`Op.narrowed`): the positions of the largest elements without those of all others. An op with
-several outputs of which one is read gives way to one that computes that alone (`Op.only_output`):
-singular values without vectors.
+An op whose only reader is a view gives way to one that computes only the viewed part, if it has
+such a form (`Op.narrowed`): the positions of the largest elements without those of all others. An
+op with several outputs of which one is read gives way to one that computes it alone
+(`Op.only_output`): singular values without vectors.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def narrow(tape: Tape, options: Options) -> Tape:
 
 
 def _part(reader: Step, whole: Step, users: list[Step]) -> Step | None:
-    """What the only reader of a step takes of it, as a step of its own."""
+    """What the only reader of a step reads of it, as a step of its own."""
     if whole.op is None or any(user is not reader for user in users):
         return None
     if isinstance(reader.op, Output):

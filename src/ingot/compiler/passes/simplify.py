@@ -1,10 +1,9 @@
-"""Simplify: a tape with the same results and fewer steps.
+"""Simplify: an equivalent tape with fewer steps.
 
-In one pass over the tape, inputs first: scalars of equal value become one, what is computed element
-by element from constants of one element, also repeated ones, is such a constant, no-ops give way to
-their inputs, and steps with equal ops over the same inputs become one. Since a step's inputs are
-final before it is looked at, one pass reaches the fixed point, in time linear in the number of
-steps. What no output needs is dropped.
+In one pass in topological order: equal scalar constants are merged, elementwise ops of constants
+with a single (or repeated) element are folded, no-ops are replaced by their inputs, and equal ops
+over the same inputs are merged. Since a step's inputs are final when it is visited, one pass
+reaches the fixed point in linear time. Steps that no output depends on are dropped.
 """
 
 from __future__ import annotations

@@ -1,1 +1,3 @@
-"""From a Python function to a tape: placeholders, what they are found in, and what was read."""
+"""From a Python function to a tape: placeholders, the structure of arguments, and guards on what
+was read.
+"""

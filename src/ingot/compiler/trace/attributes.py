@@ -2,9 +2,9 @@
 
 Arrays, containers and objects in attributes of arguments belong to the signature of a call. All
 other attributes (numbers, flags, strings, functions) belong to it only if the function reads them,
-which the trace notices; of objects that the function merely closes over, the same holds for all
-attributes but arrays, which stay constants. A guard says what an attribute was. Later calls compare
-(`_native/calls/guards.c`), and a guard that no longer holds leads to another trace.
+which the trace observes. The same holds for all attributes of objects that the function closes
+over, except arrays, which are constants. A guard records the value of an attribute. Later calls
+compare (`_native/calls/guards.c`), and a guard that no longer holds leads to another trace.
 """
 
 from __future__ import annotations
@@ -57,16 +57,17 @@ Guard = tuple[Any, int, str, Any, Any]
 
 _NOTHING = object()
 
-# Where the attributes of arguments are that belong to the signature, if they have structure.
+# Where those attributes of arguments are stored that belong to the signature if they have
+# structure.
 IN_SIGNATURE = (IN_INSTANCE, IN_SLOT, IN_ITEMS)
 
 
 @dataclass
 class AttributeGuards:
-    """What a traced function read of objects."""
+    """The guards on what a traced function read of objects."""
 
     guards: tuple[Guard, ...]
-    texts: tuple[str, ...]  # what each attribute is called, and what it was
+    texts: tuple[str, ...]  # the name of each attribute, and its value
 
     def and_also(self, more: list[tuple[Guard, str]]) -> AttributeGuards:
         """These guards and others, with their texts."""
@@ -76,11 +77,11 @@ class AttributeGuards:
         )
 
     def hold(self, objects: list[Any]) -> bool:
-        """Whether the attributes are what they were. `objects` are those of a signature."""
+        """Whether the attributes are unchanged. `objects` are those of a signature."""
         return not self.guards or _native.broken_guard(self.guards, objects) is None
 
     def broken(self, objects: list[Any]) -> str:
-        """What changed, in words; empty if nothing did."""
+        """What changed, as text; empty if nothing did."""
         broken = _native.broken_guard(self.guards, objects) if self.guards else None
         if broken is None:
             return ""
@@ -119,7 +120,7 @@ def _value_text(holder: Any, source: int, name: Any) -> str:
 
 
 def default_of(function: FunctionType, name: int | str) -> Any:
-    """The default of a parameter: of one with a position, or of one that is keyword-only."""
+    """The default of a positional or keyword-only parameter."""
     if isinstance(name, str):
         return (function.__kwdefaults__ or {}).get(name, _NOTHING)
     defaults = function.__defaults__ or ()
@@ -127,7 +128,7 @@ def default_of(function: FunctionType, name: int | str) -> Any:
 
 
 def in_class(cls: type, name: str) -> Any:
-    """What a class or a base of it has under a name."""
+    """What a class or one of its bases defines under a name."""
     for base in cls.__mro__:
         if name in base.__dict__:
             return base.__dict__[name]
@@ -140,21 +141,21 @@ class AttributeReads:
     def __init__(self, objects: Sequence[tuple[Name, Any]]) -> None:
         self._names: dict[int, Name] = {id(item): name for name, item in objects}
         self._numbers = {id(item): number for number, (_, item) in enumerate(objects)}
-        self._new: dict[int, Any] = {}  # objects that the function itself makes
+        self._new: dict[int, Any] = {}  # objects that the function itself creates
         self._guards: dict[tuple[int, str], tuple[Any, Guard | None, str]] = {}
         self._held: dict[int, tuple[Guard, str]] = {}  # objects that guards compare by identity
-        self._kept: list[Any] = []  # their identities stay their own
+        self._kept: list[Any] = []  # keeps them alive, so that their ids stay unique
         self._lenient: set[int] = set()  # objects that may hold values that cannot be inspected
         self.watch: Callable[[type], None] = lambda _: None
 
     def watch_classes(self, objects: Sequence[tuple[Name, Any]]) -> None:
-        """Watches the classes of the objects in the arguments."""
+        """Observes the classes of the objects in the arguments."""
         for _, item in objects:
             self.watch(type(item))
 
     def watch_variable(self, item: Any, name: Name) -> None:
-        """Watches an object that the function knows by a name. What compile cannot look into may
-        be in it and is a constant, unless it is a module or an optimizer.
+        """Observes an object that the function knows by a name. Values in it that compile cannot
+        inspect are constants, unless it is a module or an optimizer.
         """
         self._be_lenient(item)
         self._names.setdefault(id(item), name)
@@ -162,11 +163,11 @@ class AttributeReads:
             self.watch(type(item))
 
     def __call__(self, instance: Any, name: str, changes: bool) -> None:
-        """Notes that an attribute is about to be read or changed."""
+        """Called when an attribute is about to be read or changed."""
         if id(instance) in self._new:
             return
         if name in _WHOLE_STATE:
-            name = "__dict__"  # all of it is copied; slots are read by their names
+            name = "__dict__"  # all of it is copied; slots are read by name
         self._note(instance, name, changes)
         if not changes and _looks_up_itself(type(instance)):
             for each in ("__dict__", *copyreg._slotnames(type(instance))):  # type: ignore[attr-defined]
@@ -182,10 +183,10 @@ class AttributeReads:
             return
         if id(instance) not in self._numbers:
             if changes and not attributes_of(instance) and not _items(instance):
-                self._new[id(instance)] = instance  # kept, so that its identity stays its own
+                self._new[id(instance)] = instance  # kept alive, so that its id stays unique
                 return
             if changes:
-                return  # what functions do to objects that they only close over is not followed
+                return  # changes to objects that functions only close over are not traced
             self._names.setdefault(id(instance), Name(type(instance).__name__, is_inside=True))
         guard, was = self._guard(instance, name)
         self._guards[id(instance), name] = (instance, guard, was)
@@ -218,7 +219,7 @@ class AttributeReads:
         found = kind(value)
         where = self._names[id(instance)].then(instance, Attribute(name))
         if found is Kind.ARRAY and source != IN_CLASS:
-            return None  # a constant, as all arrays that a function closes over
+            return None  # a constant, as are all arrays that a function closes over
         if source == IN_CLASS and (found is Kind.FOREIGN or callable(value)):
             return value, None  # descriptors and the like: they belong to the code
         if found is Kind.OBJECT or _native.has_attributes(value):
@@ -243,7 +244,7 @@ class AttributeReads:
         return False
 
     def watch_inside(self, value: Any, name: Name, lenient: bool = True) -> None:
-        """Objects in containers count by identity, so what is read of them is watched."""
+        """Objects in containers are compared by identity, so reads of them are observed."""
         contents = Contents()
         for step, child in children(value):
             contents.add(child, name.then(value, step), INSIDE)
@@ -269,7 +270,7 @@ class AttributeReads:
             )
 
     def guards(self) -> AttributeGuards:
-        """What has to hold for the trace to be right, asked when it is over."""
+        """The guards of the trace, collected when it has ended."""
         made = [
             (guard, text)
             for instance, guard, text in self._guards.values()
@@ -278,7 +279,7 @@ class AttributeReads:
         made += self._held.values()
         self._guards.clear()
         self._new.clear()
-        # Objects that are gone by now, or that only guards hold, were made by the function.
+        # Objects that are gone by now, or that only guards refer to, were created by the function.
         held = Counter(id(guard[0]) for guard, _ in made)
         alive = [
             found
@@ -289,18 +290,18 @@ class AttributeReads:
         return AttributeGuards(tuple(guard for guard, _ in alive), tuple(text for _, text in alive))
 
     def _was_changed(self, instance: Any, guard: Guard) -> bool:
-        """Whether the function changed an attribute of an object that nobody follows: it counts
-        its calls, say, and would be traced each time.
+        """Whether the function changed an attribute of an untraced object: a call counter, say,
+        which would cause a new trace each time.
         """
         return id(instance) in self._lenient and _native.broken_guard((guard,), []) is not None
 
 
-# What copies and pickles of an object ask for.
+# Attributes that copying and pickling look up.
 _WHOLE_STATE = ("__getstate__", "__reduce__", "__reduce_ex__")
 
 
 def _looks_up_itself(cls: type) -> bool:
-    """Whether a class has a `__getattribute__` of its own, which may read what it likes."""
+    """Whether a class has a `__getattribute__` of its own, which may read anything."""
     return not isinstance(usual_method(cls, "__getattribute__"), types.WrapperDescriptorType)
 
 
@@ -313,12 +314,12 @@ def _is_weak(position: Any) -> bool:
 
 
 def _references(item: Any) -> int:
-    """How many references there are to an object, besides those of the call and the caller."""
+    """The number of references to an object, besides those of the call and the caller."""
     return sys.getrefcount(item) - 2
 
 
 def weakly(instance: Any) -> Any:
-    """A weak reference, if there can be one."""
+    """A weak reference, if the object supports it."""
     try:
         return weakref.ref(instance)
     except TypeError:
@@ -326,7 +327,7 @@ def weakly(instance: Any) -> Any:
 
 
 def _found(instance: Any, name: str) -> tuple[int | None, Any]:
-    """Where an attribute is, and what; None if it is computed."""
+    """Where an attribute is stored, and its value; None if it is computed."""
     if name == "__dict__":
         own = _native.instance_dict(instance)
         return (NOWHERE, None) if own is None else (WHOLE_DICT, own)
@@ -347,8 +348,8 @@ def _found(instance: Any, name: str) -> tuple[int | None, Any]:
 
 
 def _first_foreign(value: Any, name: Name, seen: set[int]) -> tuple[Name, str, Any] | None:
-    """What is foreign in a value: where it is, "is" or "holds", and what. Objects inside are
-    watched themselves, but not as keys or elements of sets.
+    """The first foreign value in a value: where it is, "is" or "holds", and what. Objects inside
+    are observed themselves, but not as keys or elements of sets.
     """
     found = kind(value)
     if found is Kind.FOREIGN or (found is Kind.NDARRAY and value.dtype.hasobject):

@@ -1,4 +1,4 @@
-"""A call of a compiled function: what it computes with, besides what it closes over."""
+"""A call of a compiled function: everything it computes with, besides what it closes over."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Call:
     kwargs: dict[str, Any]
     inputs: Any  # captured containers
     outputs: Any
-    bound: Any  # the method, partial or callable object that the function is; None if it is none
-    has_receiver: bool  # whether the first argument is the object of a method
+    bound: Any  # the method, partial or callable object that was compiled, or None
+    has_receiver: bool  # whether the first argument is the receiver of a method
 
     @property
     def roots(self) -> list[Any]:
-        """All that the call may change: captured containers first, then arguments."""
+        """Everything that the call may change: captured containers first, then arguments."""
         return [self.inputs, self.outputs, self.bound, self.args, self.kwargs]
 
     def run(self) -> Any:
@@ -36,7 +36,7 @@ class Call:
         return self.function(*self.args, **self.kwargs)
 
     def with_arrays(self) -> Call:
-        """The call with arrays in place of NumPy's, if there are any: they are inputs as well."""
+        """The call with arrays for NumPy arrays, if there are any: they are inputs as well."""
         found: list[np.ndarray] = []
 
         def replace(leaf: Any) -> Any:

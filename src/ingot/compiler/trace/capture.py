@@ -1,10 +1,10 @@
-"""Containers and objects that a compiled function changes: captured state, and its arguments.
+"""Mutation: containers and objects that a compiled function changes, captured or passed to it.
 
-While a function is traced, the handles of the arrays in captured containers and in objects are
-pointed at placeholders, so that they are followed however the function reaches them; containers
-that are arguments are copies. Afterwards everything is put back, and what the function changed is
-kept as a recipe: which items and attributes get which outputs. Replaying the recipe on later calls
-does to their containers and objects what the function would have done.
+During tracing, the handles of the arrays in captured containers and in objects refer to
+placeholders, so that the arrays are traced however the function reaches them; containers that are
+arguments are copied. Afterwards everything is restored, and the changes are recorded as a recipe:
+which items and attributes get which outputs. Replaying the recipe on later calls changes their
+containers and objects as the function would have.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["Recipe", "Snapshot", "is_plain"]
 
 
 class Snapshot:
-    """Containers and objects as they were: their contents, and the node of every array in them."""
+    """A record of containers and objects: their contents, and the node of every array in them."""
 
     def __init__(self, roots: list[Any], values: Sequence[int] = ()) -> None:
         """Looks at the trees `roots`.
@@ -47,18 +47,18 @@ class Snapshot:
                 change.
         """
         self._paths: dict[int, Path] = {}
-        self._kept: list[Any] = []  # identities stay theirs as long as this lives
+        self._kept: list[Any] = []  # keeps them alive, so that their ids stay unique
         self.items: list[tuple[Any, Any, Path]] = []
         self.attributes: list[tuple[Any, dict[str, Any], Path]] = []
         self.nodes: list[tuple[array, Node, Path]] = []
-        self.own: set[int] = set()  # the arrays of the caller
+        self.own: set[int] = set()  # arrays that belong to the caller
         for number, root in enumerate(roots):
             self._remember(root, (number,), number in values)
 
     def _remember(self, item: Any, path: Path, is_own: bool) -> None:
         found = kind(item)
         if not is_own:
-            self.own.discard(id(item))  # it is somewhere where changes show, too
+            self.own.discard(id(item))  # it is also where changes are visible
         if id(item) in self._paths or found is Kind.CONSTANT:
             return
         self._paths[id(item)] = path
@@ -80,7 +80,7 @@ class Snapshot:
             self._remember(child, (*path, step), is_own)
 
     def path_of(self, item: Any) -> Path | None:
-        """Where an array, container or object was; None if it was not there."""
+        """The path of an array, container or object; None if it is not in the snapshot."""
         return self._paths.get(id(item))
 
     def holds(self, container: Any, root: int) -> bool:
@@ -89,7 +89,7 @@ class Snapshot:
         return path is not None and path[0] == root
 
     def restore(self) -> None:
-        """Puts everything back."""
+        """Restores everything."""
         for handle, node, _ in self.nodes:
             if handle._node is not node:
                 handle._node = node
@@ -102,7 +102,7 @@ class Snapshot:
 
 
 def _items(container: Any) -> Any:
-    """The items as a dict, list or set of Python's own."""
+    """The items as a built-in dict, list or set."""
     if isinstance(container, dict):
         return dict(items_of(container))
     return set(container) if isinstance(container, set) else list(container)
@@ -147,7 +147,7 @@ def _changed_attributes(item: Any, before: dict[str, Any]) -> list[str]:
 
 
 def _set_attributes(item: Any, values: dict[str, Any]) -> None:
-    """Sets attributes without the class's own `__setattr__`, and deletes those that are gone."""
+    """Sets attributes bypassing the class's `__setattr__`, and deletes those that are gone."""
     own = _native.instance_dict(item)
     for name, value in values.items():
         is_slot = own is None or hasattr(getattr(type(item), name, None), "__set__")
@@ -162,7 +162,7 @@ def _set_attributes(item: Any, values: dict[str, Any]) -> None:
             own[name] = value  # type: ignore[index]
 
 
-# What there is after the call, in terms of what was there before and of outputs.
+# The state after the call, in terms of the state before it and of outputs.
 
 
 @dataclass(frozen=True)
@@ -181,16 +181,16 @@ class _Output:
 
 @dataclass(frozen=True)
 class _Constant:
-    """Neither array nor container nor object; or an attribute that is gone."""
+    """Neither array nor container nor object; or a deleted attribute."""
 
     value: Any
 
 
 @dataclass(eq=False)
 class _New:
-    """A new container or object, which may be in several positions."""
+    """A new container or object, which may occur at several positions."""
 
-    model: Any  # like an empty one of the kind; the type of what has attributes
+    model: Any  # an empty one of its kind; the type of what has attributes
     items: Any = None
     attributes: dict[str, Any] | None = None
 
@@ -207,7 +207,9 @@ def is_plain(tree: Any, snapshot: Snapshot) -> bool:
 
 
 class Recipe:
-    """What a function does to containers and objects, and its result if that holds any of them."""
+    """The changes that a function makes to containers and objects, and its result if that holds
+    any.
+    """
 
     def __init__(
         self,
@@ -226,10 +228,10 @@ class Recipe:
         """
         self._snapshot: Snapshot | None = snapshot
         self._outputs = outputs
-        self._new: dict[int, Any] = {}  # recipes of what is new, by identity
+        self._new: dict[int, Any] = {}  # recipes of what is new, by id
         self._used: set[Path] = set()
         self.result = self._read(result)
-        # (path of the handle, output that it is pointed at)
+        # (path of the handle, output that it refers to)
         self._updated: list[tuple[Path, int]] = []
         for handle, node, path in snapshot.nodes:
             if id(handle) in snapshot.own or handle._node is placeholders.get(id(handle), node):
@@ -264,7 +266,7 @@ class Recipe:
         if id(item) in self._new:
             return self._new[id(item)][1]
         if isinstance(item, array):
-            self._outputs.append(wrap(item))  # the handle itself is about to be put back
+            self._outputs.append(wrap(item))  # the handle itself is about to be restored
             made: Any = _Output(len(self._outputs) - 1)
             self._new[id(item)] = item, made
             return made
@@ -308,7 +310,7 @@ class Recipe:
             outputs: The outputs of this call.
             values: What the trace's dimensions are for this call.
         """
-        # What was where is looked up first: containers change under way.
+        # Look everything up first, because containers change during the replay.
         builder = _Builder({path: item_at(roots, path) for path in self._used}, outputs, values)
         result = builder.built(self.result)
         changed = [(path, builder.built_items(items)) for path, items in self._changed]
@@ -326,7 +328,7 @@ _NEW_KINDS = (Kind.SEQUENCE, Kind.DICT, Kind.OBJECT, Kind.SET, Kind.METHOD, Kind
 
 
 def _empty(item: Any) -> Any:
-    """What a new one is made of: a copy without contents."""
+    """The model for new ones: a copy without contents."""
     if _native.has_attributes(item):
         return type(item)
     empty = copy.copy(item)
@@ -337,7 +339,7 @@ def _empty(item: Any) -> Any:
 
 @dataclass
 class _Builder:
-    """Makes what recipes say, for one call."""
+    """Executes recipes for one call."""
 
     before: dict[Path, Any]
     outputs: Sequence[array]

@@ -1,8 +1,8 @@
-"""Captures: whether what a traced function captured as constants is still there.
+"""Captured constants: checks whether a traced function's constants have been replaced.
 
-Arrays that a function reads from its closure, from globals or from objects are constants of what is
-compiled; replacing them later changes nothing, which is documented and easily forgotten. With
-INGOT_CHECK_CAPTURES=1 every call looks whether one was replaced, and says so.
+Arrays that a function reads from its closure, from globals or from objects are constants of the
+compiled program; replacing them later changes nothing, which is documented and easily forgotten.
+With INGOT_CHECK_CAPTURES=1 every call checks whether one was replaced, and warns.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ __all__ = ["Captures", "constants_of"]
 
 
 def constants_of(nodes: Iterable[Node], outputs: Iterable[array], recorder: Any) -> set[Node]:
-    """Those of the nodes behind the outputs of a trace that were there before and that it used.
-
-    What they in turn were made from is not among them.
+    """The nodes that existed before a trace and that its outputs use directly, without what those
+    in turn were computed from.
     """
     found = {x._node for x in outputs if x._node.trace is not recorder}
     for node in nodes:
@@ -29,7 +28,7 @@ def constants_of(nodes: Iterable[Node], outputs: Iterable[array], recorder: Any)
 
 
 class Captures:
-    """The places where a function found constants, and the nodes that were there."""
+    """The locations where a function found constants, and the nodes that were there."""
 
     def __init__(self, function: Callable[..., Any], constants: set[Node]) -> None:
         self._function = function
@@ -38,14 +37,16 @@ class Captures:
         }
 
     def warning(self, name: str) -> str | None:
-        """What to tell the author of the function; None if nothing was replaced since last time."""
+        """A warning for the author of the function; None if nothing was replaced since the last
+        check.
+        """
         if not self._nodes:
             return None
         now = {place: x._node for place, x in reachable(self._function)}
         still_there = set(now.values())
         replaced = []
         for place, node in self._nodes.items():
-            # A place may have a shorter name by now.
+            # The path of a location may have become shorter.
             if now.get(place) is not node and (place in now or node not in still_there):
                 replaced.append(place)
         if not replaced:

@@ -1,11 +1,10 @@
-"""Escapes: arrays of a trace that outlive it, in undeclared places.
+"""Escapes: arrays of a trace that outlive it in undeclared locations.
 
 A function that stores traced arrays in a model or a list which is not among its `outputs=` leaves
-placeholders there, and calls that follow do not update it. Every node that a trace makes holds the
-trace's recorder, so a count of references tells for next to nothing whether some are left. Only
-then are they looked for, and the author of the function hears where they are. Arrays that were made
-while tracing but neither depend on a placeholder nor replace another array, such as a mask that is
-kept for later, are fine.
+placeholders there, and later calls do not update it. Every node that a trace creates refers to the
+trace's recorder, so its reference count shows cheaply whether any are left. Only then are they
+searched for, and a warning names where they are. Arrays that were created during tracing but
+neither depend on a placeholder nor replace another array, such as a cached mask, are fine.
 """
 
 from __future__ import annotations
@@ -34,7 +33,9 @@ class Escapes:
 
     @property
     def count(self) -> int:
-        """How many nodes of the trace are left, once the trace has dropped its own references."""
+        """The number of nodes of the trace that are left, once the trace has dropped its own
+        references.
+        """
         return sys.getrefcount(self.recorder) - 2  # this object's, and the one of the call
 
     def warning(
@@ -81,7 +82,7 @@ class Escapes:
         )
 
     def _explained(self, arrays: list[array]) -> int:
-        """How many nodes of the trace these arrays hold."""
+        """The number of nodes of the trace that these arrays refer to."""
         return sum(node.trace is self.recorder for node in topological(arrays))
 
     def _held(self) -> Iterator[tuple[Any, array]]:
@@ -93,22 +94,22 @@ class Escapes:
 
 
 def _is_stranded(arrays: list[array]) -> bool:
-    """Whether some of these arrays have no values and will get none."""
+    """Whether some of these arrays have no values and never will."""
     return any(node.op is None and not node.evaluated for node in topological(arrays))
 
 
 def _replace_others(arrays: list[array]) -> bool:
-    """Whether some of these arrays were made of older ones that nobody else has any more: a number
-    of steps, say, that was counted up.
+    """Whether some of these arrays were computed from older ones that are no longer referenced: a
+    step counter that was incremented, say.
     """
     nodes = topological(arrays)
     uses = Counter(id(source) for node in nodes for source in node.inputs)
-    # The list, the variable and the call hold a node as well.
+    # The list, the variable and the call refer to the node as well.
     return any(node.trace is None and sys.getrefcount(node) == uses[id(node)] + 3 for node in nodes)
 
 
 def _referents(holder: Any) -> Iterator[Any]:
-    """What an object holds, also in containers that the garbage collector need not know."""
+    """What an object holds, also in containers that are not tracked by the garbage collector."""
     for item in gc.get_referents(holder):
         yield item
         if isinstance(item, (dict, tuple)) and not gc.is_tracked(item):
@@ -125,7 +126,7 @@ def _description(holder: Any) -> str:
 
 
 def _by_turns(places: list[Place]) -> list[Place]:
-    """The places in an order in which those of each container come early."""
+    """The locations ordered so that the first of each container come early."""
     before: Counter[str | None] = Counter()
     ranks = []
     for place in places:
@@ -138,7 +139,7 @@ def _way_out(function: Callable[..., Any], places: list[Place]) -> str:
     declared = dict.fromkeys(place.container for place in places if place.container)
     containers = [
         text for text in declared if f"vars({text.rpartition('.')[0]})" not in declared
-    ]  # without those that are in another
+    ]  # without those that are inside another
     if not containers:
         return "Return them from the function, or keep them in a list or dict and declare that."
     state = ", ".join(containers)

@@ -1,8 +1,9 @@
-"""Reach: the arrays that a function can get at, by the names under which its author knows them.
+"""Reach: the arrays that a function can access, by the expressions that its author would write.
 
-The search starts at the function's closure, the globals that it names, its defaults and its object,
-and goes through containers, modules, optimizers, other objects and functions, breadth first: of
-several names the shortest is found. It runs for warnings only and need not be fast.
+The search starts at the function's closure, the globals that it names, its defaults and its
+receiver, and traverses containers, modules, optimizers, other objects and functions breadth first,
+so that it finds the shortest of several expressions. It runs for warnings only and need not be
+fast.
 """
 
 from __future__ import annotations
@@ -21,29 +22,29 @@ from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = ["Place", "listed", "reachable"]
 
-MAX_OBJECTS = 50_000  # looked at in one search
+MAX_OBJECTS = 50_000  # visited in one search
 MAX_DEPTH = 24
-MAX_NAMED = 6  # places in one warning; the others are counted
+MAX_NAMED = 6  # locations in one warning; the others are counted
 
-# Objects of these hold no state of the user.
+# Objects of these modules hold no user state.
 _OWN_MODULES = tuple(
     f"ingot.{name}" for name in ("_native", "compiler", "core", "graph", "ops", "runtime")
 )
 
 
-# What these hold has names of its own.
+# Traversed under names of their own.
 _FUNCTIONS = (FunctionType, MethodType, partial)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an array is.
+    """The location of an array.
 
     Attributes:
         path: The author's expression for it, such as `model.layers[0].weight`.
-        container: The outermost container on the way, as `inputs=` and `outputs=` take it, such as
+        container: The outermost container on the path, as `inputs=` and `outputs=` take it, such as
             `model.state`; None if a variable holds the array, or no variable leads there.
-        holder: The identity of the object that holds it.
+        holder: The id of the object that holds it.
     """
 
     path: str
@@ -64,10 +65,12 @@ class _Found:
 def reachable(
     function: Callable[..., Any], others: dict[str, Any] | None = None
 ) -> Iterator[tuple[Place, array]]:
-    """The arrays within the function's reach and in `others`, each once, and their places."""
+    """The arrays that the function can access and those in `others`, each once, with their
+    locations.
+    """
     seen: set[int] = set()
     waiting: deque[_Found] = deque()
-    kept: list[Any] = []  # what was made on the way, so that no other object gets its identity
+    kept: list[Any] = []  # keeps temporaries alive, so that ids stay unique
 
     def add(found: _Found) -> None:
         if id(found.item) not in seen and len(seen) < MAX_OBJECTS and found.depth <= MAX_DEPTH:
@@ -94,25 +97,25 @@ def reachable(
 
 
 def listed(texts: list[str]) -> str:
-    """The first of some texts, and how many there are besides."""
+    """The first of some texts, and the number of the others."""
     left_out = len(texts) - MAX_NAMED
     return ", ".join(texts[:MAX_NAMED]) + (f" and {left_out} more" if left_out > 0 else "")
 
 
 def _declared(found: _Found) -> str | None:
-    """How `inputs=` takes a container; None if it is none."""
+    """The expression by which `inputs=` takes a container; None if it is not one."""
     if not found.is_variable or not isinstance(found.item, (dict, list)):
         return None
     return f"{found.path}.state" if _attribute(found.item, "state") is found.item else found.path
 
 
 def _declared_around(found: _Found) -> str | None:
-    """How `inputs=` takes the attributes of an object."""
+    """The expression by which `inputs=` takes the attributes of an object."""
     return f"vars({found.path})" if found.is_variable and hasattr(found.item, "__dict__") else None
 
 
 def _of_function(function: Any) -> Iterator[tuple[str, Any]]:
-    """What a function holds and names, under the names of its author."""
+    """What a function holds and names, by the expressions of its author."""
     code = function.__code__
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -147,7 +150,7 @@ def _names_in(code: CodeType) -> set[str]:
 
 
 def _children(item: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """What an object holds, with the names under which the author of the program has it."""
+    """What an object holds, by the expressions of its author."""
     if isinstance(item, FunctionType):
         yield from _of_function(item)
     elif isinstance(item, MethodType):
@@ -182,7 +185,7 @@ def _in_dict(item: dict[Any, Any], path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _attributes(item: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """What the attributes of an object hold; for our own objects only what they wrap."""
+    """What the attributes of an object hold; of ingot's own objects only what they wrap."""
     wrapped = getattr(item, "__wrapped__", None)
     if wrapped is not None:
         yield path, wrapped
@@ -195,12 +198,12 @@ def _attributes(item: Any, path: str) -> Iterator[tuple[str, Any]]:
     for name in names:
         value = _attribute(item, name)
         if value is not None:
-            public = name.lstrip("_")  # a property may show what an underscore hides
+            public = name.lstrip("_")  # a property may expose a private attribute
             yield f"{path}.{public if _attribute(item, public) is value else name}", value
 
 
 def _attribute(item: Any, name: str) -> Any:
-    """An attribute, None if it has no value; properties of the user may fail in any way."""
+    """An attribute, or None if it has no value; users' properties may raise anything."""
     try:
         return getattr(item, name, None)
     except Exception:

@@ -1,11 +1,11 @@
-"""Structure: what compiled functions see in Python objects, and what it is called.
+"""Structure: what compiled functions see in Python objects, and its names.
 
-Arguments are trees: containers, modules, dataclasses, bound methods, partials, and the object of a
-method, whatever its class. This follows `_native/calls/signature.c` step by step, with names and
-paths; only calls that miss the cache need them.
+Arguments are trees: containers, modules, dataclasses, bound methods, partials, and the receiver of
+a method, whatever its class. This mirrors `_native/calls/signature.c` with names and paths; only
+calls that miss the cache need them.
 
-Containers of arguments are values: a trace works on copies. Objects are not: a trace works on the
-objects themselves, whose arrays point at placeholders meanwhile, because a function may reach them
+Containers in arguments are values: a trace works on copies. Objects are not: a trace works on the
+objects themselves, whose arrays refer to placeholders meanwhile, because a function may reach them
 in other ways too.
 """
 
@@ -58,7 +58,9 @@ __all__ = [
 
 
 class Kind(enum.IntEnum):
-    """What an object is to compiled functions; numbers are those of `_native/calls/structure.h`."""
+    """What an object is to compiled functions; the values are those of
+    `_native/calls/structure.h`.
+    """
 
     ARRAY = 0
     SEQUENCE = 1
@@ -66,7 +68,7 @@ class Kind(enum.IntEnum):
     OBJECT = 3  # an instance of a class written in Python, with attributes
     METHOD = 4
     PARTIAL = 5
-    CONSTANT = 6  # equal values have equal keys, and it cannot change
+    CONSTANT = 6  # immutable, and equal values have equal keys
     SET = 7
     NDARRAY = 8
     FOREIGN = 9  # cannot be inspected
@@ -104,7 +106,7 @@ _native.set_callbacks(enum_metatype=enum.EnumMeta, partial_type=functools.partia
 
 @dataclass(frozen=True)
 class Attribute:
-    """A step of a path: an attribute. Other steps are keys of dicts and positions."""
+    """A step of a path that is an attribute. Other steps are keys of dicts and positions."""
 
     name: str
 
@@ -114,7 +116,9 @@ Path = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Name:
-    """What something is called: `params`["w"][0], or `self.layers[0].weight` inside of objects."""
+    """The display name of a value: `params`["w"][0], or `self.layers[0].weight` inside of
+    objects.
+    """
 
     base: str
     steps: str = ""
@@ -131,11 +135,11 @@ class Name:
 
     @property
     def short(self) -> str:
-        """The name without the word argument."""
+        """The name without the word "argument"."""
         return str(self).removeprefix("argument ")
 
     def then(self, holder: Any, step: Any) -> Name:
-        """The name of what is one step further, in `holder`."""
+        """The name one step further down the path, in `holder`."""
         is_inside = self.is_inside or _native.has_attributes(holder)
         if isinstance(step, Attribute):
             text = f".{step.name}"
@@ -148,7 +152,7 @@ class Name:
 
 
 def kind(item: Any) -> Kind:
-    """What an object is to compiled functions."""
+    """The kind of an object."""
     return Kind(_native.kind(item))
 
 
@@ -159,14 +163,12 @@ def attributes_of(item: Any) -> dict[str, Any]:
         try:
             found[name] = object.__getattribute__(item, name)
         except AttributeError:
-            continue  # a slot that holds nothing
+            continue  # an empty slot
     return found
 
 
 def items_of(item: dict[Any, Any]) -> list[tuple[Any, Any]]:
-    """The items of a dict, whatever its class makes of them; ordered dicts have an order of their
-    own.
-    """
+    """The items of a dict, bypassing overrides of its class; ordered dicts keep their order."""
     base: type[dict[Any, Any]] = OrderedDict if isinstance(item, OrderedDict) else dict
     return list(base.items(item))
 
@@ -195,7 +197,7 @@ STRUCTURAL = (Kind.ARRAY, Kind.SEQUENCE, Kind.DICT, Kind.OBJECT, Kind.METHOD, Ki
 
 
 def children(item: Any) -> Iterator[tuple[Any, Any]]:
-    """Steps and what they lead to: items, then those attributes that can hold arrays."""
+    """Steps and what they lead to: items, then attributes that can hold arrays."""
     if isinstance(item, dict):
         yield from items_of(item)
     elif isinstance(item, (list, tuple)):
@@ -214,11 +216,11 @@ def children(item: Any) -> Iterator[tuple[Any, Any]]:
 
 @dataclass(frozen=True)
 class Mode:
-    """What is a tree where; as in `_native/calls/structure.h`."""
+    """What counts as a tree in which position; as in `_native/calls/structure.h`."""
 
     in_place: bool = False  # inside of objects and captured containers
-    lenient: bool = False  # what is foreign is an error only where it is read
-    any_object: bool = False  # objects of all classes are looked into
+    lenient: bool = False  # foreign values are an error only where they are read
+    any_object: bool = False  # objects of all classes are traversed
 
 
 ARGUMENT = Mode()
@@ -230,9 +232,11 @@ INSIDE = Mode(in_place=True, lenient=True)
 
 @dataclass
 class Contents:
-    """What is in the arguments of a call, in the order of its signature."""
+    """The contents of the arguments of a call, in the order of its signature."""
 
-    arrays: list[tuple[Name, array, bool]] = field(default_factory=list)  # True: inside of objects
+    arrays: list[tuple[Name, array, bool]] = field(
+        default_factory=list
+    )  # True: inside of an object
     objects: list[tuple[Name, Any]] = field(default_factory=list)
     constants: list[tuple[Name, Any]] = field(default_factory=list)
     refused: list[tuple[Name, str, Any]] = field(default_factory=list)  # it "is" or "holds" what
@@ -299,7 +303,9 @@ class Contents:
             self.add(child, name.then(item, step), mode)
 
     def _keep(self, item: Any) -> None:
-        """Notes that a container of the arguments is inside of an object, too, with all in it."""
+        """Records that a container of the arguments is also inside of an object, with all its
+        contents.
+        """
         if isinstance(item, array):
             self.arrays = [
                 (name, value, is_inside or value is item) for name, value, is_inside in self.arrays
@@ -312,7 +318,7 @@ class Contents:
 
 
 def is_constant_key(key: Any) -> bool:
-    """Whether a key of a dict or an element of a set is a constant with all that is in it."""
+    """Whether a key of a dict or an element of a set is a constant throughout."""
     if isinstance(key, (tuple, frozenset)):
         return all(map(is_constant_key, key))
     return kind(key) is Kind.CONSTANT

@@ -1,8 +1,8 @@
 """A trace for all shapes as a tape of symbolic sizes.
 
-Every dimension of the trace becomes a size. What the trace found out about dimensions, which each
-call checks before anything else, is told to the sizes as known. A length of 0 or 1 is a number from
-the start: kernels have no loops for such axes, so that other programs are made for them.
+Every dimension of the trace becomes a size. The guards of the trace, which each call checks before
+anything else, are known facts about these sizes. A length of 0 or 1 is a number from the start:
+kernels have no loops for such axes, so they get programs of their own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _POLYNOMIAL = ("add", "sub", "mul", "floordiv", "mod", "neg")
 
 
 def symbolic_tape(trace: Trace, values: Sequence[Any]) -> tuple[Sizes, Tape]:
-    """The tape of a trace with sizes in place of dimensions, whose hints are `values`."""
+    """The tape of a trace with sizes for dimensions, whose hints are `values`."""
     found = _Dimensions(trace.guards, values)
     made: dict[Step, Step] = {}
     lengths: dict[tuple[int, Dtype], Step] = {}
@@ -69,10 +69,10 @@ class _Dimensions:
             self._learn(name, left, right, outcome)
 
     def resolved(self, value: Any) -> Any:
-        """A value with a size for each dimension in it; itself if there is none."""
+        """A value with a size for each dimension in it; the value itself if there is none."""
         if type(value) is Dimension:
             found = self.found[value.number]
-            if type(found) is Dimension:  # no int: a number, and only that
+            if type(found) is Dimension:  # only a plain dimension, not an int
                 self.sizes.numbers[value.number] = self.values[value.number]
                 return self.values[value.number]
             return found
@@ -106,7 +106,7 @@ class _Dimensions:
         return self.found[operand.number] if type(operand) is Dimension else operand
 
     def _learn(self, name: str, left: Any, right: Any, outcome: bool) -> None:
-        """What a guard of the trace tells."""
+        """Adds the fact that a guard of the trace states."""
         a, b = self._operand(left), self._operand(right)
         if not all(type(x) is int or is_symbolic(x) for x in (a, b)):
             return
@@ -115,7 +115,7 @@ class _Dimensions:
                 self._assume(a - b)
                 self._assume(b - a)
             return
-        if name in ("lt", "gt"):  # the opposite of the other two
+        if name in ("lt", "gt"):  # the negations of the other two
             name, outcome = {"lt": "ge", "gt": "le"}[name], not outcome
         difference = a - b if name == "ge" else b - a
         self._assume(difference if outcome else -difference - 1)
@@ -126,7 +126,7 @@ class _Dimensions:
 
 
 def _equal_axes(guards: Guards) -> dict[int, Any]:
-    """Of dimensions that are found equal to an earlier one, or to a number: which."""
+    """For dimensions that are known to equal an earlier one, or a number: which."""
     found: dict[int, Any] = {}
 
     def final(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Templates: trees with positions for arrays, such as what a function returned."""
+"""Templates: trees with holes for arrays, such as the result of a function."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Template:
 
     @classmethod
     def of(cls, tree: Any) -> Template:
-        """The template of a tree: it does not keep the arrays alive."""
+        """The template of a tree; it does not keep the arrays alive."""
         leaves = tree_leaves(tree)
         positions = [position for position, leaf in enumerate(leaves) if isinstance(leaf, array)]
         for position in positions:
@@ -34,16 +34,16 @@ class Template:
 
     @property
     def constants(self) -> list[Any]:
-        """The leaves that are no arrays."""
+        """The leaves that are not arrays."""
         return [leaf for leaf in self._leaves if leaf is not None]
 
     @property
     def is_array(self) -> bool:
-        """Whether the tree is one array and nothing else."""
+        """Whether the tree is a single array."""
         return self._tree is None and len(self._places) == 1
 
     def filled(self, arrays: Sequence[array]) -> Any:
-        """The tree with these arrays, of which there may be more than positions."""
+        """The tree with these arrays, of which there may be more than holes."""
         if self.is_array:
             return arrays[0]
         leaves = self._leaves.copy()
@@ -52,14 +52,14 @@ class Template:
         return replace_leaves(self._tree, leaves, False)
 
     def resolved(self, values: Sequence[Any]) -> Template:
-        """The template with lengths in place of dimensions."""
+        """The template with lengths for dimensions."""
         if not self.has_lengths:
             return self
         return Template(self._tree, [resolve(leaf, values) for leaf in self._leaves], self._places)
 
 
 def _with_plain_keys(tree: Any) -> Any:
-    """The tree with numbers in place of dimensions that are keys of dicts, which are guarded."""
+    """The tree with numbers for dimensions that are keys of dicts, which are guarded."""
     if isinstance(tree, dict):
         if any(type(key) is Dimension for key in tree):
             items = {

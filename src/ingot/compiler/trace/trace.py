@@ -1,4 +1,4 @@
-"""Trace: a function run once on placeholders, and what it did, as a tape."""
+"""Tracing: runs a function once on placeholders, and records what it did as a tape."""
 
 from __future__ import annotations
 
@@ -30,23 +30,25 @@ from ingot.runtime.watched import observed_attributes
 
 __all__ = ["SIZES_CHANGED", "Trace", "sharing", "trace"]
 
-SIZES_CHANGED = "the function depends on sizes that changed: "  # how such reasons begin
+SIZES_CHANGED = "the function depends on sizes that changed: "  # prefix of such reasons
 
 
 Layout = tuple[tuple[Any, Dtype], ...]  # shapes and dtypes
 
 
 class _States:
-    """The implicit states that a function reads while it is traced, and what stands for them."""
+    """The implicit states that a function reads during tracing, and their placeholders."""
 
     def __init__(self, snapshot: Snapshot, recorder: SourceRecorder) -> None:
         self.snapshot = snapshot
         self.recorder = recorder
         self.found: dict[int, tuple[State, State, str]] = {}
-        self.nodes: dict[int, list[Node]] = {}  # of the stand-ins, which may be re-pointed
+        self.nodes: dict[
+            int, list[Node]
+        ] = {}  # of the placeholders, whose handles the function may reassign
 
     def __call__(self, state: State, name: str) -> State:
-        """What stands for a state; a captured one is followed as such."""
+        """The placeholders of a state; captured states are traced as containers."""
         if self.snapshot.holds(state, 0):
             return state
         if id(state) not in self.found:
@@ -56,7 +58,7 @@ class _States:
         return self.found[id(state)][1]
 
     def places(self) -> Iterator[tuple[State, int, Node, array, str]]:
-        """Each position of each state: its placeholder, and what it holds after the trace."""
+        """Each element of each state: its placeholder, and what it holds after the trace."""
         for state, stand_ins, name in self.found.values():
             for place, node in enumerate(self.nodes[id(state)]):
                 yield state, place, node, stand_ins[place], name
@@ -73,32 +75,32 @@ class _States:
 class Trace:
     """A traced function: its tape, how to build its result, and what it does to captured state."""
 
-    tape: Tape  # inputs: arrays in arguments and captured inputs, then positions of implicit states
+    tape: Tape  # inputs: arrays in arguments and captured inputs, then elements of implicit states
     result: Template | None  # None if the recipe builds it
-    result_count: int  # how many outputs of the tape belong to the result; the others are for state
-    recipe: Recipe | None  # what happens to containers and objects; None: nothing
+    result_count: int  # the number of outputs that belong to the result; the others are state
+    recipe: Recipe | None  # changes to containers and objects, or None
     states: list[tuple[State, Layout]]  # the implicit states that the function reads
-    followed: list[tuple[State, int]]  # the positions of them that are inputs
-    updates: list[tuple[State, int, int]]  # which positions of them get which outputs
+    followed: list[tuple[State, int]]  # the elements of states that are inputs
+    updates: list[tuple[State, int, int]]  # which elements of states get which outputs
     guards: Guards
-    attributes: AttributeGuards  # what the function read of objects
+    attributes: AttributeGuards  # guards on what the function read of objects
     sharing: tuple[int, ...] | None  # which arrays have to be the same, if that matters
-    returned: frozenset[int]  # the identities of what holds the arrays in the result
-    captures: Captures | None = None  # what calls check while INGOT_CHECK_CAPTURES is set
+    returned: frozenset[int]  # the ids of the containers in the result
+    captures: Captures | None = None  # checked by calls if INGOT_CHECK_CAPTURES is set
 
     @property
     def is_pure(self) -> bool:
-        """Whether calls touch nothing but their arguments and results."""
+        """Whether calls have no effects besides their results."""
         return self.recipe is None and not self.states
 
     def fits(self, arrays: list[array], objects: list[Any]) -> bool:
-        """Whether attributes, implicit states and shared arrays are as they were traced."""
+        """Whether attributes, implicit states and shared arrays match the trace."""
         if self.sharing is not None and self.sharing != sharing(arrays):
             return False
         return self.attributes.hold(objects) and self.fits_states()
 
     def problem(self, arrays: list[array], objects: list[Any]) -> str | None:
-        """Why the trace does not fit, in words; None if it does."""
+        """Why the trace does not fit, as text; None if it does."""
         if self.sharing is not None and self.sharing != sharing(arrays):
             return "arrays among the arguments are shared in another way"
         if not self.fits_states():
@@ -107,11 +109,13 @@ class Trace:
 
     @property
     def depends_on_sharing(self) -> bool:
-        """Whether arrays that were traced apart are the same, and the function changes some."""
+        """Whether arrays that were distinct in the trace are the same, and the function changes
+        some.
+        """
         return self.sharing is not None and self.sharing != tuple(range(len(self.sharing)))
 
     def fits_states(self) -> bool:
-        """Whether the implicit states still have the shapes and dtypes that were traced."""
+        """Whether the implicit states still have the traced shapes and dtypes."""
         for state, layout in self.states:
             if len(state) != len(layout):
                 return False
@@ -121,13 +125,13 @@ class Trace:
         return True
 
     def states_for_calls(self) -> tuple[Any, ...] | None:
-        """The states as the native fast path reads and updates them; None if there are none."""
+        """The states in the format of the native fast path; None if there are none."""
         if not self.states:
             return None
         return tuple(self.states), tuple(self.followed), tuple(self.updates), self.result_count
 
     def for_values(self, values: Sequence[Any]) -> Tape:
-        """The tape with every dimension replaced by its number among `values`."""
+        """The tape with every dimension replaced by its value in `values`."""
         made: dict[Step, Step] = {}
         for step in self.tape.steps:
             op: Any = step.op
@@ -135,7 +139,7 @@ class Trace:
             if op is not None and _is_symbolic(op):
                 op = _resolved(op, values)
                 if not step.inputs and step.shape == ():
-                    op, value = None, op.evaluate()  # a length: it is a number now
+                    op, value = None, op.evaluate()  # a length, which is a number now
             made[step] = Step(
                 op,
                 [made[source] for source in step.inputs],
@@ -188,7 +192,7 @@ def trace(
         recorder: What placeholders and the nodes that are made hold.
     """
     _refuse_numpy(call.inputs)
-    with uninterrupted() as ctrl_c:  # meanwhile there are placeholders in the user's objects
+    with uninterrupted() as ctrl_c:  # placeholders are in the user's objects during the trace
         return _traced(call, contents, shapeless, shared, recorder or SourceRecorder(), ctrl_c)
 
 
@@ -207,7 +211,7 @@ def _traced(
         _stand_in(position, value, names[position], guards if shapeless else None, recorder)
         for position, value in enumerate(values)
     ]
-    input_nodes = [x._node for x in stand_ins]  # the function may re-point the handles
+    input_nodes = [x._node for x in stand_ins]  # the function may reassign the handles
     inside = {
         id(handle): (handle, node)
         for (_, handle, is_inside), node in zip(contents.arrays, input_nodes, strict=True)
@@ -228,7 +232,7 @@ def _traced(
             result = ctrl_c.let_through(call.function, *args, **kwargs)
         returned = frozenset(_holders(result, set()))
         plain = is_plain(result, snapshot)
-        # The handles themselves are about to be put back.
+        # The handles themselves are about to be restored.
         outputs = [wrap(x) for x in arrays_in(result)] if plain else []
         result_count = len(outputs)
         template = Template.of(result) if plain else None
@@ -272,7 +276,7 @@ def _traced(
 
 
 def _holders(tree: Any, found: set[int]) -> set[int]:
-    """The identities of the containers and objects of a tree."""
+    """The ids of the containers and objects of a tree."""
     if id(tree) not in found and kind(tree) in STRUCTURAL and not isinstance(tree, array):
         found.add(id(tree))
         for _, child in children(tree):
@@ -281,7 +285,7 @@ def _holders(tree: Any, found: set[int]) -> set[int]:
 
 
 def sharing(arrays: Sequence[array]) -> tuple[int, ...]:
-    """Which arrays are the same: for each the position of the first."""
+    """Which arrays are the same: for each the position of its first occurrence."""
     first: dict[int, int] = {}
     return tuple(first.setdefault(id(value), position) for position, value in enumerate(arrays))
 
@@ -289,7 +293,7 @@ def sharing(arrays: Sequence[array]) -> tuple[int, ...]:
 def _with_stand_ins(
     call: Call, contents: Contents, stand_ins: list[array], shared: bool
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with placeholders for arrays; objects, and what is in them, stay."""
+    """The arguments with placeholders for arrays; objects and their contents stay."""
     inside = {id(handle): handle for _, handle, is_inside in contents.arrays if is_inside}
     outside = iter(
         stand_in
@@ -299,7 +303,8 @@ def _with_stand_ins(
     known: dict[int, array] = {}
 
     def placed(leaf: Any) -> Any:
-        # An argument that is in an object as well stays that very array: updates show in both.
+        # An argument that is also in an object stays the same array, so that updates are visible in
+        # both.
         if id(leaf) in inside:
             return inside[id(leaf)]
         stand_in = next(outside)
@@ -333,12 +338,12 @@ def _placeholder(shape: Any, dtype: Dtype, name: str, recorder: SourceRecorder) 
 
 
 def _reaches_outside(nodes: list[Node]) -> bool:
-    """Whether some node belongs to a transform around this trace: followed, but not made here."""
+    """Whether some node belongs to an enclosing transform: traced, but not created here."""
     return any(node.tracer and node.source is None for node in nodes)
 
 
 def _refuse_uncaptured(constants: set[Node], inputs: list[array], names: Sequence[str]) -> None:
-    """ValueError if the function used an input not through its placeholder but by itself."""
+    """ValueError if the function used an input directly instead of its placeholder."""
     for position, value in enumerate(inputs):
         if value._node in constants:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Which code is the user's: neither Python's, nor ingot's, nor that of an installed package."""
+"""Which code is the user's rather than Python's, ingot's or an installed package's."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ingot import _native
 __all__ = ["is_users_class", "is_users_code", "is_users_module"]
 
 
-_HEAP_TYPE = 1 << 9  # of `type.__flags__`: made by Python code
+_HEAP_TYPE = 1 << 9  # of `type.__flags__`: created by Python code
 
 
 @cache
 def _libraries() -> tuple[str, ...]:
-    # not by sysconfig, which takes as long to load as all the rest of a first call
+    # not by sysconfig, whose import takes as long as all the rest of a first call
     folders = {os.path.dirname(os.__file__), *site.getsitepackages(), site.getusersitepackages()}
     return tuple(folder + os.sep for folder in folders)
 
 
 def _is_users_file(file: str | None) -> bool:
-    """Whether a file, if it is one, is outside of the folders for packages."""
+    """Whether a file, if it is one, is outside of the package folders."""
     return file is None or not file.startswith(("<frozen", *_libraries()))
 
 
@@ -34,7 +34,7 @@ def is_users_code(code: CodeType) -> bool:
 
 
 def is_users_module(module: ModuleType) -> bool:
-    """Whether a module is the user's; it need not be in a file."""
+    """Whether a module is the user's; it need not come from a file."""
     top = module.__name__.partition(".")[0]
     file = getattr(module, "__file__", None)
     if top == "ingot" or (file is None and top in sys.stdlib_module_names):
@@ -45,7 +45,7 @@ def is_users_module(module: ModuleType) -> bool:
 def is_users_class(cls: type) -> bool:
     """Whether a class is the user's, or holds the options of a command."""
     name = cls.__module__
-    if name == "builtins":  # or code that was executed without a name
+    if name == "builtins":  # or code executed without a name
         return bool(cls.__flags__ & _HEAP_TYPE)
     module = sys.modules.get(name)
     return name == "argparse" or module is None or is_users_module(module)

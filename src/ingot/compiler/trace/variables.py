@@ -1,10 +1,10 @@
-"""Variables: what a function reads by name, and the guards made of it.
+"""Variables: what a function reads by name, and the guards on it.
 
-The search begins at the function and the classes of the objects in its arguments, and goes through
-the functions and methods that the code names. Numbers, strings and small containers in closures,
+The search starts at the function and the classes of the objects in its arguments, and follows the
+functions and methods that the code names. Numbers, strings and small containers in closures,
 globals, modules, classes and attributes of functions are compared on later calls, as attributes of
-objects are; functions, classes and objects count by identity, and what is read of the latter is
-watched. Arrays are constants, and so is whatever belongs to installed packages.
+objects are; functions, classes and objects are compared by identity, and reads of the latter are
+observed. Arrays are constants, and so is everything that belongs to installed packages.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Variable:
     value: Any  # keeps it, until the trace is over
 
     def is_unchanged(self) -> bool:
-        """Whether the function itself left the variable alone."""
+        """Whether the function itself did not assign the variable."""
         holder, source, name, expected, key = self.guard
         held = holder() if isinstance(holder, weakref.ref) else holder
         value = _current(held, source, name)
@@ -95,7 +95,7 @@ class Variables:
         return [(variable.guard, variable.text) for variable in kept]
 
     def _add(self, value: Any, text: str) -> None:
-        """Looks for functions, classes and objects in the value of a variable."""
+        """Finds functions, classes and objects in the value of a variable."""
         if id(value) in self._seen:
             return
         self._seen[id(value)] = value
@@ -157,7 +157,7 @@ class Variables:
             return
         own = in_class(holder, name)
         bases = [base for base in _users_classes(holder) if name in vars(base)]
-        # What a base has under the name as well is for `super()`.
+        # The definition of a base class matters for `super()`.
         found = [(base, vars(base)[name]) for base in bases if vars(base)[name] is not own]
         for of, value in [(holder, own), *found]:
             self._add_functions(value)
