@@ -1,4 +1,5 @@
-"""The shape of the source tree: short files, small folders, simple functions.
+"""The shape of the source tree: short files, small folders, simple functions, a test file for each
+module of the compiler.
 
 What is too long to be read at once hides mistakes, so these limits fail a build instead of being
 advice. Complexity is McCabe's number as ruff counts it (C901), for C as well.
@@ -19,6 +20,36 @@ SUFFIXES = {".py", ".c", ".h", ".js", ".css", ".html"}
 MAX_LINES = 500
 MAX_FILES = 15  # of a folder, besides its __init__.py
 MAX_COMPLEXITY = 15
+
+# Modules of the product engine that compute something only together: the tests of whole products
+# that exercise each.
+TESTED_WITHIN = {
+    "lower/products/test_matmul.py": ("lower/products/builder.py",),
+    "lower/products/test_quantized.py": (
+        "lower/products/codes.py",
+        "lower/products/quantized_tile.py",
+    ),
+    "lower/products/test_attention_forward.py": (
+        "lower/products/attention/forward.py",
+        "lower/products/attention/masking.py",
+        "lower/products/attention/operands.py",
+    ),
+    "lower/products/test_attention_backward.py": (
+        "lower/products/attention/backward.py",
+        "lower/products/attention/wide.py",
+    ),
+    "lower/products/test_attention_power.py": ("lower/products/attention/power.py",),
+    "lower/products/convolution/test_convolution.py": (
+        "lower/products/convolution/by_filters.py",
+        "lower/products/convolution/dense.py",
+        "lower/products/convolution/depthwise.py",
+        "lower/products/convolution/depthwise_by_filters.py",
+        "lower/products/convolution/filters.py",
+        "lower/products/convolution/grouped.py",
+        "lower/products/convolution/lower.py",
+        "lower/products/convolution/narrow.py",
+    ),
+}
 
 C_COMMENTS_AND_TEXT = re.compile(
     r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL
@@ -79,6 +110,21 @@ def test_no_c_function_is_complex() -> None:
     assert len(found) > 500
     complex = {name: number for name, number in found.items() if number > MAX_COMPLEXITY}
     assert not complex, f"split what branches more than {MAX_COMPLEXITY} times: {complex}"
+
+
+def test_every_module_of_the_compiler_has_a_test_file() -> None:
+    source, tests = PROJECT / "src/ingot/compiler", PROJECT / "tests/compiler"
+    modules = {
+        path.relative_to(source) for path in source.rglob("*.py") if path.name != "__init__.py"
+    }
+    assert len(modules) > 100
+    within = {Path(module): name for name, those in TESTED_WITHIN.items() for module in those}
+    assert within.keys() <= modules, "TESTED_WITHIN names modules that are gone"
+    expected = {
+        str(module): within.get(module, f"{module.parent}/test_{module.name}") for module in modules
+    }
+    missing = {module: name for module, name in expected.items() if not (tests / name).exists()}
+    assert not missing, f"write tests of these modules: {missing}"
 
 
 def test_branches_of_c_functions_are_counted() -> None:

@@ -97,7 +97,11 @@ class Block:
 
     def pixel(self, number: Affine) -> Point:
         """The indices within the block of one of its pixels."""
-        return self._spot(number, len(self.blocks.lengths))
+        return self._index(number, len(self.blocks.lengths))
+
+    def result(self, pixel: Point) -> Point:
+        """The indices among all results of a pixel of the block."""
+        return tuple(start + at for start, at in zip(self.starts, pixel, strict=True))
 
     @property
     def rows(self) -> Affine:
@@ -109,9 +113,9 @@ class Block:
 
     def row(self, number: Affine) -> Point:
         """The indices within the block of one of its rows, without the last one."""
-        return self._spot(number, len(self.blocks.lengths) - 1)
+        return self._index(number, len(self.blocks.lengths) - 1)
 
-    def _spot(self, number: Affine, axes: int) -> Point:
+    def _index(self, number: Affine, axes: int) -> Point:
         blocks, builder = self.blocks, self.builder
         outside = (affine(0),) * min(blocks.partial, axes)
         lengths = blocks.lengths[blocks.partial : axes]

@@ -194,7 +194,7 @@ def _write(
     group, panel = at
     limit = plain.outputs if plain.outputs % shape.columns else None
     for sums, pixel in zip(tile.sums, pixels, strict=True):
-        point = [start + place for start, place in zip(block.starts, pixel, strict=True)]
+        point = block.result(pixel)
         for number, total in enumerate(sums):
             column = affine(panel) * shape.columns + number * shape.lanes
             value = builder.words.cast(total, plain.results.dtype)

@@ -20,6 +20,7 @@ from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Poin
 from ingot.compiler.lower.products.convolution.plain import Layout, Plain, given_lanes
 from ingot.compiler.lower.products.convolution.windows import (
     Field,
+    TapLoops,
     box_of,
     fits_stack,
     input_buffer,
@@ -157,27 +158,19 @@ def _sums(
     pixels: Sequence[Point],
     at: tuple[Affine, Affine],
 ) -> Tile:
-    axes = plain.axes
     chunk, channel = at
-    looped = [number for number, axis in enumerate(axes) if axis.taps > 1] or [len(axes) - 1]
+    loops = TapLoops(plain.axes, always=True)
     shape = TileShape(len(pixels), 1, lanes_of(plain.dtype))
 
-    def taps(indices: tuple[Index, ...]) -> list[Affine]:
-        found = [affine(0)] * len(axes)
-        for number, index in zip(looped, indices, strict=True):
-            found[number] = affine(index)
-        return found
-
     def left(number: int, indices: tuple[Index, ...]) -> Value:
-        index = field.at(pixels[number], taps(indices), channel)
+        index = field.at(pixels[number], loops.taps(indices), channel)
         return builder.load_lanes(field.buffer, index, shape.lanes)
 
     def right(_: int, indices: tuple[Index, ...]) -> Value:
-        index = (chunk, *taps(indices), channel)
+        index = (chunk, *loops.taps(indices), channel)
         return builder.load_lanes(weights, index, shape.lanes)
 
-    loops = [(0, axes[number].taps) for number in looped]
-    return accumulate(builder, plain.dtype, shape, loops, left, right)
+    return accumulate(builder, plain.dtype, shape, loops.ranges, left, right)
 
 
 def _write(
@@ -192,7 +185,7 @@ def _write(
     """Puts the sums of a tile into the results."""
     limit = plain.channels if pitch_of(plain) != plain.channels else None
     for (total,), pixel in zip(tile.sums, pixels, strict=True):
-        point = [start + place for start, place in zip(block.starts, pixel, strict=True)]
+        point = block.result(pixel)
         value = builder.words.cast(total, plain.results.dtype)
         builder.store(value, results, (*point, *at), limit)
 

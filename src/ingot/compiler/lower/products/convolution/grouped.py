@@ -19,7 +19,7 @@ from ingot.compiler.lower.kernel import Kernel, Lowered, kernel_of
 from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Point, choose_blocks
 from ingot.compiler.lower.products.convolution.depthwise import row_tiles
 from ingot.compiler.lower.products.convolution.plain import Layout, Plain
-from ingot.compiler.lower.products.convolution.windows import Field, box_of, input_buffer
+from ingot.compiler.lower.products.convolution.windows import Field, TapLoops, box_of, input_buffer
 from ingot.compiler.lower.products.register_tile import Tile, TileShape, accumulate, lanes_of
 from ingot.graph.shape import contiguous
 from ingot.tuning import (
@@ -151,26 +151,19 @@ def _sums(
     pixels: Sequence[Point],
     chunk: Affine,
 ) -> Tile:
-    axes = plain.axes
-    looped = [number for number, axis in enumerate(axes) if axis.taps > 1]
+    loops = TapLoops(plain.axes)
     shape = TileShape(len(pixels), 1, lanes_of(plain.dtype))
 
-    def taps(indices: tuple[Index, ...]) -> list[Affine]:
-        found = [affine(0)] * len(axes)
-        for number, index in zip(looped, indices, strict=False):
-            found[number] = affine(index)
-        return found
-
     def left(number: int, indices: tuple[Index, ...]) -> Value:
-        index = field.at(pixels[number], taps(indices), affine(indices[-1]) * shape.lanes)
+        index = field.at(pixels[number], loops.taps(indices), affine(indices[-1]) * shape.lanes)
         return builder.load_lanes(field.buffer, index, shape.lanes)
 
     def right(_: int, indices: tuple[Index, ...]) -> Value:
-        index = (chunk, *taps(indices), affine(indices[-1]), affine(0))
+        index = (chunk, *loops.taps(indices), affine(indices[-1]), affine(0))
         return builder.load_lanes(weights, index, shape.lanes)
 
-    loops = [*((0, axes[number].taps) for number in looped), (0, plain.channels)]
-    return accumulate(builder, plain.dtype, shape, loops, left, right)
+    ranges = [*loops.ranges, (0, plain.channels)]
+    return accumulate(builder, plain.dtype, shape, ranges, left, right)
 
 
 def _write(
@@ -185,7 +178,7 @@ def _write(
     """Puts the sums of a tile into the results."""
     limit = chunks.outputs if chunks.outputs < tile.shape.lanes else None
     for (total,), pixel in zip(tile.sums, pixels, strict=True):
-        point = [start + place for start, place in zip(block.starts, pixel, strict=True)]
+        point = block.result(pixel)
         value = builder.words.cast(total, chunks.results.dtype)
         builder.store(value, results, (*point, chunk, affine(0)), limit)
 

@@ -19,6 +19,7 @@ from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Poin
 from ingot.compiler.lower.products.convolution.plain import Plain, given_lanes
 from ingot.compiler.lower.products.convolution.windows import (
     Field,
+    TapLoops,
     box_of,
     fits_stack,
     input_buffer,
@@ -86,27 +87,20 @@ def _sums(
     pixels: Sequence[Point],
     group: Affine,
 ) -> Tile:
-    axes = plain.axes
-    looped = [number for number, axis in enumerate(axes) if axis.taps > 1]
-
-    def taps(indices: tuple[Index, ...]) -> list[Affine]:
-        found = [affine(0)] * len(axes)
-        for number, index in zip(looped, indices, strict=False):
-            found[number] = affine(index)
-        return found
+    loops = TapLoops(plain.axes)
 
     def left(number: int, indices: tuple[Index, ...]) -> Value:
         channel = affine(indices[-1]) * shape.lanes
-        index = field.at(pixels[number], taps(indices), channel)
+        index = field.at(pixels[number], loops.taps(indices), channel)
         return builder.load_lanes(field.buffer, index, shape.lanes)
 
     def right(number: int, indices: tuple[Index, ...]) -> Value:
         channel = affine(indices[-1]) * shape.lanes
-        index = (group, affine(number), *taps(indices), channel)
+        index = (group, affine(number), *loops.taps(indices), channel)
         return builder.load_lanes(weights, index, shape.lanes)
 
-    loops = [*((0, axes[number].taps) for number in looped), (0, plain.channels // shape.lanes)]
-    return accumulate(builder, plain.dtype, shape, loops, left, right)
+    ranges = [*loops.ranges, (0, plain.channels // shape.lanes)]
+    return accumulate(builder, plain.dtype, shape, ranges, left, right)
 
 
 def _write(
@@ -120,7 +114,7 @@ def _write(
 ) -> None:
     """Adds the lanes of all sums, and puts these into the results."""
     for sums, pixel in zip(tile.sums, pixels, strict=True):
-        point = [start + place for start, place in zip(block.starts, pixel, strict=True)]
+        point = block.result(pixel)
         for number, total in enumerate(sums):
             found: Value = total
             while found.lanes > 1:

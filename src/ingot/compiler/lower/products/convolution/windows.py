@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from ingot.compiler.forms.affine import Affine, affine
+from ingot.compiler.forms.affine import Affine, Index, affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Constant, Value
 from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Point
@@ -20,7 +20,7 @@ from ingot.compiler.lower.products.convolution.plain import Axis, Plain, given_l
 from ingot.compiler.lower.products.register_tile import lanes_of
 from ingot.tuning import MAX_WINDOW_BYTES
 
-__all__ = ["Field", "box_of", "fits_stack", "input_buffer", "reads_in_place"]
+__all__ = ["Field", "TapLoops", "box_of", "fits_stack", "input_buffer", "reads_in_place"]
 
 
 class Field(NamedTuple):
@@ -41,6 +41,25 @@ class Field(NamedTuple):
             for begin, place, tap, axis in zip(self.origin, pixel, taps, self.axes, strict=True)
         ]
         return (*outer, last * self.pitch + self.first + channel)
+
+
+class TapLoops:
+    """Loops over the taps of a window, one for each axis that has several; `always` makes one even
+    if no axis has.
+    """
+
+    def __init__(self, axes: Sequence[Axis], always: bool = False) -> None:
+        looped = [number for number, axis in enumerate(axes) if axis.taps > 1]
+        self._looped = looped or [len(axes) - 1][:always]
+        self._rank = len(axes)
+        self.ranges = [(0, axes[number].taps) for number in self._looped]
+
+    def taps(self, indices: Sequence[Index]) -> list[Affine]:
+        """The tap along each axis, given the indices of the loops, followed by any others."""
+        found = [affine(0)] * self._rank
+        for number, index in zip(self._looped, indices, strict=False):
+            found[number] = affine(index)
+        return found
 
 
 def reads_in_place(plain: Plain) -> bool:

@@ -290,7 +290,7 @@ class _Task:
         zero = Repeated(dtype, Constant(dtype, 0), shape.lanes)
         total = Carried(dtype, zero)
         with builder.loop(0, self.block.pixels, carried=[total]) as tile:
-            points = self._spots(affine(tile))
+            points = self._results(affine(tile))
             sums: Value = total
             for vector in range(shape.vectors):
                 column = affine(tile) * shape.columns + vector * shape.lanes
@@ -311,13 +311,12 @@ class _Task:
             total.update = sums
         return total
 
-    def _spots(self, tile: Affine) -> list[Point]:
+    def _results(self, tile: Affine) -> list[Point]:
         """The results of a tile. Those that are not there are others of it, which come before
         them.
         """
         builder, plain = self.builder, self.plain
-        places = self.block.pixel(tile)
-        firsts = [start + place for start, place in zip(self.block.starts, places, strict=True)]
+        firsts = self.block.result(self.block.pixel(tile))
         found: list[list[Affine]] = []
         for number, first in enumerate(firsts):
             axis = plain.axes[number]
@@ -384,6 +383,6 @@ class _Task:
                 for along in range(OUTPUTS)
             ]
             sums = window_sums(builder, plain, shape, field, packed, pixels, at).sums
-            points = self._spots(affine(tile))
+            points = self._results(affine(tile))
             for vector in range(shape.vectors):
                 self._store(points, [row[vector] for row in sums], vector, at)

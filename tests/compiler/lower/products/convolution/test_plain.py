@@ -1,0 +1,40 @@
+"""Axes of convolutions, and layouts of their operands, against NumPy's views."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ingot.compiler.lower.products.convolution.plain import Axis, Layout
+
+X = np.arange(3 * 12 * 8, dtype=np.float32).reshape(3, 12, 8)
+
+
+def layout_of(x: np.ndarray) -> Layout:
+    return Layout(x.shape, x.strides, x.ctypes.data - X.ctypes.data)
+
+
+@pytest.mark.parametrize(
+    "part", [slice(None), slice(1, 9, 2), slice(None, None, -1), slice(8, 2, -3)]
+)
+def test_slices(part: slice) -> None:
+    assert layout_of(X).every(1, part) == layout_of(X[:, part])
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_axes_in_groups(axis: int) -> None:
+    shape = list(X.shape)
+    shape[axis : axis + 1] = [4, shape[axis] // 4]
+    assert layout_of(X).in_groups(axis, 4) == layout_of(X.reshape(shape))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("step", [1, 3])
+@pytest.mark.parametrize("pad", [0, 1])
+def test_what_windows_reach(stride: int, step: int, pad: int) -> None:
+    available, taps = 20, 3
+    length = (available + 2 * pad - (taps - 1) * step - 1) // stride + 1
+    axis = Axis(length, taps, -pad, stride, step, available)
+    met = [-pad + result * stride + tap * step for result in range(length) for tap in range(taps)]
+    assert axis.extent(length) == max(met) - min(met) + 1
+    assert axis.is_inside == (min(met) >= 0 and max(met) < available)
