@@ -9,21 +9,29 @@ from pathlib import Path
 
 import pytest
 
-from ingot import _native, tuning
+from ingot import _native, tuning, tuning_products
 from ingot.benchmarks import suite  # noqa: F401  (enters the benchmarks)
 from ingot.benchmarks.benchmark import chosen
 
 PROJECT = Path(__file__).resolve().parent.parent
-SOURCE = Path(tuning.__file__).read_text()
-NUMBERS = {name: value for name, value in vars(tuning).items() if name.isupper()}
-NUMBERS.pop("NATIVE")
+SOURCES = [Path(module.__file__).read_text() for module in (tuning, tuning_products)]
+NUMBERS = {
+    name: value
+    for name, value in {**vars(tuning), **vars(tuning_products)}.items()
+    if name.isupper() and name != "NATIVE"
+}
 
 
 def comment_paragraphs() -> dict[str, str]:
     """The comments above each number, or above the first of several that stand together."""
-    lines = SOURCE.splitlines()
+    return {name: text for source in SOURCES for name, text in paragraphs_of(source).items()}
+
+
+def paragraphs_of(source: str) -> dict[str, str]:
+    """The same in one file."""
+    lines = source.splitlines()
     found = {}
-    for statement in ast.parse(SOURCE).body:
+    for statement in ast.parse(source).body:
         if not isinstance(statement, ast.Assign):
             continue
         assert isinstance(statement.targets[0], ast.Name)
@@ -50,7 +58,8 @@ def test_c_reads_what_is_made_for_it_and_defines_none_of_it_again() -> None:
 
 
 def test_python_reads_the_numbers_that_are_not_for_c() -> None:
-    others = [path for path in (PROJECT / "src" / "ingot").rglob("*.py") if path.stem != "tuning"]
+    sources = (PROJECT / "src" / "ingot").rglob("*.py")
+    others = [path for path in sources if not path.stem.startswith("tuning")]
     text = "\n".join(path.read_text() for path in others)
     for name in set(NUMBERS) - set(tuning.NATIVE):
         assert re.search(rf"\b{name}\b", text), f"nobody reads {name}"
@@ -60,7 +69,10 @@ def test_python_reads_the_numbers_that_are_not_for_c() -> None:
 def test_the_module_is_plain_numbers() -> None:
     # The build runs it by itself, and imports must not take longer for it.
     assert not [
-        x for x in ast.walk(ast.parse(SOURCE)) if isinstance(x, (ast.Import, ast.ImportFrom))
+        x
+        for source in SOURCES
+        for x in ast.walk(ast.parse(source))
+        if isinstance(x, (ast.Import, ast.ImportFrom))
     ]
     assert all(type(value) in (int, float) for value in NUMBERS.values())
     assert not [name for name in NUMBERS if re.match("MOST_|FEWEST_|LEAST_", name)]

@@ -14,7 +14,7 @@ from tests.support.campaigns import some
 
 import ingot.core as mx
 from ingot import _native
-from ingot.compiler.lower.products import matmul
+from ingot.compiler.lower.products.builder import ProductBuilder
 from ingot.compiler.lower.products.register_tile import dot_shape, tile_shape, wide_shape
 from ingot.graph.dtype import float32, float64
 from ingot.runtime.processor import vector_bytes
@@ -219,14 +219,14 @@ def test_tiles_fill_registers_and_waste_few_columns() -> None:
 
 
 def test_blas_is_chosen_where_it_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    called = []
-    original = matmul.ProductBuilder
+    called: list[str] = []
+    original = ProductBuilder.__init__
 
-    def noted(way: str, *arguments: Any) -> Any:
+    def noted(self: ProductBuilder, way: str, *arguments: Any) -> None:
         called.append(way)
-        return original(way, *arguments)
+        original(self, way, *arguments)
 
-    monkeypatch.setattr(matmul, "ProductBuilder", noted)
+    monkeypatch.setattr(ProductBuilder, "__init__", noted)
 
     def ways(a: tuple[int, int], b: tuple[int, int], transpose: bool = False) -> list[str]:
         called.clear()
@@ -234,9 +234,11 @@ def test_blas_is_chosen_where_it_is_faster(monkeypatch: pytest.MonkeyPatch) -> N
         return list(called)
 
     assert ways((8, 8), (8, 8)) == []  # small
-    assert ways((1, 500), (500, 500)) == []  # a row times a matrix
+    assert ways((1, 500), (500, 500)) == ["streams"]
     assert ways((1, 500), (500, 500), transpose=True) == ["dots"]
+    assert ways((30, 50), (500, 50), transpose=True) == ["panels"]  # short sums
     assert ways((100, 500), (500, 500)) == ["rows"]
+    assert ways((100, 600), (600, 500)) == ["strips"]
     assert ways((600, 1000), (1000, 1000)) == ["panels"]
     assert ways((600, 1000), (1000, 1000), transpose=True) == ["panels"]
 

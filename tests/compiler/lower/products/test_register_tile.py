@@ -11,7 +11,12 @@ from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Store
 from ingot.compiler.forms.nest.interpret import interpret
 from ingot.compiler.forms.nest.verify import verify
-from ingot.compiler.lower.products.register_tile import accumulate, lanes_of, tile_shape
+from ingot.compiler.lower.products.register_tile import (
+    accumulate,
+    lanes_of,
+    last_shape,
+    tile_shape,
+)
 from ingot.graph.dtype import float32, float64
 from ingot.runtime.processor import vector_registers
 
@@ -32,6 +37,28 @@ def test_tiles_fit_into_registers(dtype: object, columns: int, rows: int) -> Non
 def test_few_rows_of_tiles_are_not_there(rows: int, columns: int) -> None:
     shape = tile_shape(float32, columns, rows)
     assert -(-rows // shape.rows) * shape.rows <= 1.09 * rows
+
+
+@pytest.mark.parametrize("columns", [17, 33, 50, 77, 120, 777, 1111])
+def test_the_last_columns_have_a_tile_that_is_as_narrow_as_they_are(columns: int) -> None:
+    shape = tile_shape(float32, columns, 500)
+    whole, rest = divmod(columns, shape.columns)
+    last = last_shape(shape, columns, 16)
+    if last is None:
+        assert rest == 0 or shape.columns - rest < shape.lanes
+        return
+    assert whole > 0
+    assert rest <= last.columns < rest + last.lanes
+    assert 16 * shape.rows % last.rows == 0
+    assert last.rows * last.vectors + last.vectors + 1 <= vector_registers()
+
+
+def test_no_tile_is_narrower_where_lengths_are_not_known_or_columns_fit() -> None:
+    lanes = lanes_of(float32)
+    shape = tile_shape(float32, 2 * lanes, 100)
+    assert last_shape(shape, shape.columns, 16) is None
+    assert last_shape(shape, 5 * shape.columns, 16) is None
+    assert last_shape(shape, 1, 16) is None
 
 
 @pytest.mark.parametrize("inner", [1, 5])

@@ -111,6 +111,35 @@ def matmul_vector() -> Contenders:
     return _all((2048, 2048), (2048,))
 
 
+@benchmark("float32 (1, 2048) @ (2048, 2048): one row", targets={"numpy": 1.0})
+def matmul_row() -> Contenders:
+    return _all((1, 2048), (2048, 2048))
+
+
+@benchmark("bfloat16 (1, 4096) @ (4096, 4096): one row", targets={"torch": 0.9})
+def matmul_bfloat16_row() -> Contenders:
+    contenders = _all((1, 4096), (4096, 4096), "bfloat16")
+    del contenders["numpy"]
+    return contenders
+
+
+@benchmark("bfloat16 (16, 1000) @ (1000, 1003): few rows, odd", targets={"torch": 0.9})
+def matmul_bfloat16_rows() -> Contenders:
+    contenders = _all((16, 1000), (1000, 1003), "bfloat16")
+    del contenders["numpy"]
+    return contenders
+
+
+@benchmark("float32 (256, 32, 32) @ (256, 32, 32) transposed", targets={"numpy": 0.9})
+def matmul_stack_transposed() -> Contenders:
+    return _all((256, 32, 32), (256, 32, 32), transposed="right")
+
+
+@benchmark("float32 (8, 100000) @ (100000, 8): few results of long sums", targets={"numpy": 0.9})
+def matmul_long_sums() -> Contenders:
+    return _all((8, 100_000), (100_000, 8))
+
+
 @benchmark("float32 (16, 1024) @ (1024, 1024) transposed: few rows", targets={"numpy": 0.9})
 def matmul_skinny() -> Contenders:
     return _all((16, 1024), SQUARE, transposed="right")

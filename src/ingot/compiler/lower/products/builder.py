@@ -14,7 +14,7 @@ from ingot.compiler.forms.affine import Affine, Index, affine
 from ingot.compiler.forms.nest.data import Buffer, Constant, Repeated, Value
 from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.forms.schedule import Group, without_ones
-from ingot.compiler.forms.size import largest
+from ingot.compiler.forms.size import Number, largest
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Operand
 from ingot.compiler.lower.group import GroupBuilder, Known, Memory
@@ -22,7 +22,7 @@ from ingot.compiler.lower.kernel import kernel_of
 from ingot.compiler.lower.products.numbers import Numbers, code_key
 from ingot.compiler.lower.products.operands import Matrices, Product
 from ingot.compiler.lower.products.panels import Panels
-from ingot.compiler.lower.products.register_tile import TileShape, accumulate
+from ingot.compiler.lower.products.register_tile import TileShape, accumulate, last_shape
 from ingot.graph.dtype import uint32
 from ingot.graph.roles import View
 from ingot.graph.shape import size_of
@@ -38,6 +38,7 @@ __all__ = ["ProductBuilder", "epilogue_of", "has_axes_of"]
 
 Strides = dict[Step, tuple[int, ...]]
 Elements = Callable[[int, tuple[Index, ...]], Value]
+TileBody = Callable[[list[Affine], Affine, Affine, Affine], None]
 
 
 def epilogue_of(step: Step) -> Group:
@@ -70,19 +71,21 @@ class ProductBuilder(GroupBuilder):
     ) -> None:
         self.numbers = Numbers()
         self.product = product
-        assert product.result.step is not None
-        self.step: Step = product.result.step
+        self.step = product.result.step
         # rows and columns stay apart, and so do the axes of a stack
         axes = range(len(epilogue.domain))
         super().__init__(epilogue, strides_of, axes if product.stack else axes[-1:])
         self.way = way
         self.tile = tile
+        self.last: TileShape | None = None  # the shape of tiles of the last columns, if another
         self.together = 1  # tiles, one below the other, that one iteration computes
         self.packed = left  # the left operand, if it was packed
         if left is None:
             self.left = self.operand(product.left, "a")
         else:
             self.left = left.rows_buffer(self, self.argument(None), self.numbers)
+        # chunks of sums are in scratch memory, and nothing is computed of them
+        self.scratch = self.operand(product.result, "c") if self.step is None else None
         self.m = affine(self.numbers("a.rows", product.m))
         self.n = affine(self.numbers("n", product.n))
         self.k = affine(self.numbers("a.columns", product.k))
@@ -91,6 +94,7 @@ class ProductBuilder(GroupBuilder):
 
     def _memory(self, operand: Operand) -> Memory:
         """The buffer of an operand of the epilogue; the product itself is never in memory then."""
+        assert self.step is not None
         if _shows(operand.step, self.step) and operand.step not in self.group.outputs:
             return Memory(self.buffer("product", operand.dtype, (), (), 0), ())
         axes = tuple(axis for axis, stride in enumerate(operand.strides) if stride)
@@ -117,24 +121,53 @@ class ProductBuilder(GroupBuilder):
 
     # Loops
 
-    def tiles(self, body: Callable[[list[Affine], Affine, Affine], None]) -> None:
+    def tiles(self, body: TileBody) -> None:
         """The tiles of the result, blocks of them in parallel: `body` is given the place in the
-        stack, the first row and the number of the tile's columns.
+        stack, the first row, the number of the column of tiles and its first column. The shape of
+        the tile is `tile`.
         """
         product, tile = self.product, self.tile
         across = -(-product.n // tile.columns)
         down = -(-product.m // tile.rows)
         if size_of(product.stack) * across * down >= MIN_PRODUCT_TASKS * TILES_PER_TASK:
             self.together = TILES_PER_TASK
-        height = self.together * tile.rows
+        if tile.lanes > 1:
+            # a packed left operand has the rows of one tile in each panel
+            self.last = last_shape(tile, product.n, self.together if self.packed is None else 1)
+        if self.last is None:
+            self._columns_of_tiles(body, across)
+            return
+        self._columns_of_tiles(body, across - 1)
+        self.tile = self.last
+        self._columns_of_tiles(body, across - 1, tile)
+        self.tile = tile
+
+    def _columns_of_tiles(
+        self,
+        body: TileBody,
+        across: Number,
+        before: TileShape | None = None,
+    ) -> None:
+        """So many columns of tiles, or the one behind so many of another shape."""
+        product, tile = self.product, self.tile
+        height = self.together * (before or tile).rows
+        down, columns = -(-product.m // height), self.numbers("across", across)
         lengths = [self.numbers(f"s{axis}", length) for axis, length in enumerate(product.stack)]
-        blocks = -(-down // self.together)
-        lengths += [self.numbers("blocks", blocks), self.numbers("across", across)]
-        with self.parallel(lengths) as (*indices, block, column):
-            at = [affine(index) for index in indices]
-            first = affine(block) * height
-            with self.loop(first, first + height, self.m, step=tile.rows) as row:
-                body(at, affine(row), affine(column))
+        lengths.append(self.numbers("blocks", down))
+        count = size_of(product.stack) * down
+        if before is None:
+            lengths.append(columns)
+            count *= across
+        # one of several parallel loops has one index
+        flat = [self.numbers("last tasks" if before else "tasks", count)]
+        with self.parallel(lengths if self.last is None else flat) as indices:
+            found = indices if self.last is None else self.split(indices[0], lengths)
+            *stack, block = (affine(each) for each in found[: len(product.stack) + 1])
+            # what addresses are made of are indices: a symbol times a stride is not affine
+            panel = affine(self.multiple(columns, columns, by=1) if before else found[-1])
+            top, column = block * height, panel * (before or tile).columns
+            with self.loop(top, top + height, self.m, step=tile.rows) as row:
+                body(stack, affine(row), panel, column)
         work = height * tile.columns * product.k
         self.nest.parallel[-1].grain = largest((1, MIN_PRODUCT_THREAD_WORK // work))
 
@@ -213,9 +246,10 @@ class ProductBuilder(GroupBuilder):
 
     @property
     def _on_stack(self) -> Buffer:
-        found = next((b for b in self.nest.buffers if b.name == "tile"), None)
+        name = "last tile" if self.tile is self.last else "tile"
+        found = next((b for b in self.nest.buffers if b.name == name), None)
         if found is None:
-            found = self.stack("tile", self.product.dtype, (self.tile.rows, self.tile.columns))
+            found = self.stack(name, self.product.dtype, (self.tile.rows, self.tile.columns))
         return found
 
     def _add_blocks(self, left: Elements, columns: Elements) -> None:
@@ -243,6 +277,14 @@ class ProductBuilder(GroupBuilder):
             for vector in range(self.tile.vectors)
         ]
 
+    @property
+    def _result(self) -> Buffer:
+        """Where a product is stored that nothing is computed of."""
+        if self.step is not None:
+            return self.write_of[self.step].buffer
+        assert self.scratch is not None
+        return self.scratch
+
     def _store(
         self,
         totals: Sequence[Value],
@@ -251,7 +293,7 @@ class ProductBuilder(GroupBuilder):
         first: Affine,
     ) -> None:
         """Puts a tile into the result from registers."""
-        result = self.write_of[self.step].buffer
+        result = self._result
         # Rows that are not there are written where the last one is, which follows them.
         for (down, along), total in reversed(list(zip(self._places(), totals, strict=True))):
             value = self.words.cast(total, result.dtype)
@@ -269,6 +311,9 @@ class ProductBuilder(GroupBuilder):
 
     def element(self, point: tuple[Affine, ...], total: Value) -> None:
         """What is computed of one element of the product, and written."""
+        if self.step is None:
+            self.store(total, self._result, point)
+            return
         value = self.words.cast(total, self.step.dtype)
         known: Known = {self.step: value}
         for view in self.group.inputs:
@@ -279,6 +324,8 @@ class ProductBuilder(GroupBuilder):
 
     def point(self, stack: Sequence[Affine], row: Affine, column: Affine) -> tuple[Affine, ...]:
         """Where an element of the product is in the domain of its epilogue."""
+        if self.step is None:
+            return (*stack, row, column)
         *lengths, _ = self.domain.lengths
         axes = [*zip(stack, self.product.stack, strict=True), (row, self.product.m)]
         above = [at for at, length in axes if length != 1]
@@ -290,9 +337,9 @@ class ProductBuilder(GroupBuilder):
     def kernel(self) -> Kernel:
         """The kernel of the nest."""
         self.nest.buffers = [each for each in self.nest.buffers if each.name != "product"]
-        parts = (self.way, self.tile, self.together, self.product.dtype.name, self.packed is None)
-        has_blocks = bool(self.product.k > SUM_BLOCK)
-        key = None if self.group.steps else code_key(self, self.numbers, *parts, has_blocks)
+        parts = (self.way, self.tile, self.last, self.together, self.product.dtype.name)
+        way = (self.packed is None, bool(self.product.k > SUM_BLOCK))
+        key = None if self.group.steps else code_key(self, self.numbers, *parts, *way)
         return kernel_of(self.nest, self.operands, key)
 
 

@@ -1,11 +1,12 @@
 """Products of matrices as loop nests.
 
-Three ways, by what lies where:
+Four ways, by what lies where:
 
 - **panels**: the right operand is copied into panels first, then tiles of the result are computed
   panel by panel. The copy pays where there are many rows.
-- **rows**: the right operand's rows are contiguous and there are few rows of results, or it stays
-  in L2: it is read as it lies.
+- **rows**: the right operand's rows are contiguous and it stays in L2: it is read as it lies.
+- **strips** and **streams**: its rows are contiguous, and there are few rows of results: it is read
+  as it lies, in blocks of some rows.
 - **dots**: both operands are contiguous along the sums and there are few rows of results: sums run
   along vectors, whose lanes are added at last.
 
@@ -41,6 +42,8 @@ from ingot.compiler.lower.products.register_tile import (
     tile_shape,
     wide_shape,
 )
+from ingot.compiler.lower.products.split_sums import add_chunks, split
+from ingot.compiler.lower.products.strips import streams, strips
 from ingot.graph.dtype import bfloat16, float16, float32, float64, uint32
 from ingot.graph.numerics.blas import is_small
 from ingot.runtime.processor import processor_features
@@ -54,6 +57,12 @@ from ingot.tuning import (
     MIN_PACKED_LEFT_PANELS,
     ROWS_AHEAD,
     SCRATCH_ALIGNMENT,
+)
+from ingot.tuning_products import (
+    MAX_STREAMED_ROWS,
+    MAX_UNPAIRED_ROWS,
+    MIN_DOT_LENGTH,
+    MIN_STREAMED_COLUMNS,
 )
 
 __all__ = ["Scratch", "lower_matmul", "multiply_panels"]
@@ -75,19 +84,43 @@ def lower_matmul(step: Step, strides_of: Strides, epilogue: Group | None = None)
         return None  # tiles have axes of rows and columns, of which results have neither
     if product.n == 1:
         product = product.transposed()
-    size = step.dtype.size
-    by_rows = product.right.column_stride == size
-    if by_rows and product.m == 1 and dtype is step.dtype:
-        return None  # BLAS streams through the matrix row by row
     if epilogue is not None and not has_axes_of(epilogue, product):
         return None
     group = epilogue or epilogue_of(step)
+    scratch = Scratch()
+    chunks = split(product)
+    if chunks is None:
+        scratch.kernels.append(_last_kernel(product, group, strides_of, scratch))
+        return Lowered(scratch.kernels, scratch.nbytes)
+    scratch.nbytes = chunks.nbytes
+    alone = Group("fused", [])
+    for part in chunks.products:
+        scratch.kernels.append(_last_kernel(part, alone, strides_of, scratch))
+    scratch.kernels.append(add_chunks(chunks, product, group, strides_of))
+    return Lowered(scratch.kernels, scratch.nbytes)
+
+
+def _last_kernel(product: Product, group: Group, strides_of: Strides, scratch: Scratch) -> Kernel:
+    """The kernel that computes the results, behind those that make its operands in `scratch`."""
+    size = product.left.dtype.size
+    by_rows = product.right.column_stride == size
+    if by_rows and product.m <= MAX_STREAMED_ROWS and product.n >= MIN_STREAMED_COLUMNS:
+        return streams(product, group, strides_of)
     along_k = product.right.row_stride == size and product.left.column_stride == size
-    if along_k and product.m <= MAX_DOT_ROWS:
-        return Lowered([_dots(_in_pairs(product), group, strides_of)])
-    if dtype is not step.dtype:
-        return _lower_halves(product, group, strides_of, by_rows)
-    return _lower_wide(product, group, strides_of)
+    if along_k and _takes_dots(product):
+        return _dots(_in_pairs(product), group, strides_of)
+    if product.left.dtype is not product.dtype:
+        return _halves(product, group, strides_of, scratch)
+    return _wide(product, group, strides_of, scratch)
+
+
+def _takes_dots(product: Product) -> bool:
+    """Whether sums along vectors are faster than packing an operand that is contiguous so: lanes
+    are added once for each result, which short sums do not pay for.
+    """
+    if product.m <= MAX_STREAMED_ROWS // 2:
+        return True
+    return bool(product.m <= MAX_DOT_ROWS and product.m * MIN_DOT_LENGTH <= product.k)
 
 
 class Scratch:
@@ -128,27 +161,25 @@ class Scratch:
         return found
 
 
-def _lower_wide(
-    product: Product, group: Group, strides_of: Strides, scratch: Scratch | None = None
-) -> Lowered:
-    """Kernels of a product whose operands have the dtype of sums; `scratch` makes some of them."""
-    scratch = scratch or Scratch()
+def _wide(product: Product, group: Group, strides_of: Strides, scratch: Scratch) -> Kernel:
+    """The kernel of a product whose operands have the dtype of sums."""
     right, size = product.right, product.dtype.size
     tile = tile_shape(product.dtype, product.n, product.m)
-    as_it_lies = right.column_stride == size and (
-        product.m <= MAX_UNPACKED_ROWS or right.nbytes <= MAX_UNPACKED_BYTES
-    )
+    is_in_l2 = _stays_in_l2(right)
+    as_it_lies = right.column_stride == size and (product.m <= MAX_UNPACKED_ROWS or is_in_l2)
     if as_it_lies:
         tile = wide_shape(product.dtype, product.n, product.m)
     left = None
     if _is_packed(product, tile):
         left = scratch.panels(product.left.transposed(), _of_rows(tile))
     if as_it_lies:
-        last = _rows(product, tile, group, strides_of, left)
-    else:
-        panels = scratch.panels(right, tile)
-        last = multiply_panels(product, panels, group, strides_of, left)
-    return Lowered([*scratch.kernels, last], scratch.nbytes)
+        return (_rows if is_in_l2 else strips)(product, tile, group, strides_of, left)
+    return multiply_panels(product, scratch.panels(right, tile), group, strides_of, left)
+
+
+def _stays_in_l2(right: Matrices) -> bool:
+    """Whether tiles find a matrix in L2 once it was read."""
+    return bool(right.rows * right.columns * right.dtype.size <= MAX_UNPACKED_BYTES)
 
 
 def _of_rows(tile: TileShape) -> TileShape:
@@ -168,20 +199,22 @@ def _is_packed(product: Product, tile: TileShape) -> bool:
     )
 
 
-def _lower_halves(product: Product, group: Group, strides_of: Strides, by_rows: bool) -> Lowered:
-    """Kernels of a product of half types, with sums of float32. Few rows are multiplied as they are
-    read; bfloat16 is multiplied in pairs where the processor can; the rest is converted first.
+def _halves(product: Product, group: Group, strides_of: Strides, scratch: Scratch) -> Kernel:
+    """The kernel of a product of half types, with sums of float32. Few rows are multiplied as they
+    are read; bfloat16 is multiplied in pairs where the processor can; the rest is converted first.
     """
-    if by_rows and product.m <= MAX_CONVERTED_ROWS:
+    by_rows = product.right.column_stride == product.right.dtype.size
+    in_pairs = _multiplies_pairs(product)
+    if by_rows and product.m <= (MAX_UNPAIRED_ROWS if in_pairs else MAX_CONVERTED_ROWS):
         tile = wide_shape(product.dtype, product.n, product.m)
-        return Lowered([_rows(product, tile, group, strides_of)])
-    if _multiplies_pairs(product):
-        return _lower_pairs(product, group, strides_of)
-    scratch = Scratch()
+        way = _rows if _stays_in_l2(product.right) else strips
+        return way(product, tile, group, strides_of)
+    if in_pairs:
+        return _pairs(product, group, strides_of, scratch)
     left = scratch.converted(product.left, product.dtype)
     right = scratch.converted(product.right, product.dtype)
     wide = product._replace(left=left, right=right)
-    return _lower_wide(wide, group, strides_of, scratch)
+    return _wide(wide, group, strides_of, scratch)
 
 
 def _in_pairs(product: Product) -> Product:
@@ -200,10 +233,9 @@ def _multiplies_pairs(product: Product) -> bool:
     return product.left.dtype is bfloat16 and "avx512_bf16" in processor_features()
 
 
-def _lower_pairs(product: Product, group: Group, strides_of: Strides) -> Lowered:
-    """Kernels of a product of bfloat16 in pairs along the sums."""
+def _pairs(product: Product, group: Group, strides_of: Strides, scratch: Scratch) -> Kernel:
+    """The kernel of a product of bfloat16 in pairs along the sums."""
     tile = tile_shape(product.dtype, product.n, product.m)
-    scratch = Scratch()
     left, size = product.left, product.left.dtype.size
     packed = None
     if left.row_stride == size and left.column_stride != size:
@@ -219,8 +251,7 @@ def _lower_pairs(product: Product, group: Group, strides_of: Strides) -> Lowered
         pairs = across.in_pairs() or scratch.padded(across).pairs()
         panels = scratch.panels(pairs.transposed(), tile)
     product = product._replace(left=words, right=panels.source)
-    last = multiply_panels(product, panels, group, strides_of, packed)
-    return Lowered([*scratch.kernels, last], scratch.nbytes)
+    return multiply_panels(product, panels, group, strides_of, packed)
 
 
 def multiply_panels(
@@ -232,15 +263,16 @@ def multiply_panels(
 ) -> Kernel:
     """Tiles of the result from panels of the right operand."""
     builder = ProductBuilder("panels", product, panels.tile, group, strides_of, left)
-    tile = panels.tile
     right = panels.buffer(builder, builder.argument(None), builder.numbers)
 
-    def body(stack: list[Affine], row: Affine, panel: Affine) -> None:
-        def columns(vector: int, indices: tuple[Index, ...]) -> Value:
-            at = (*stack, panel, affine(indices[-1]), affine(vector * tile.lanes))
-            return builder.load_lanes(right, at, tile.lanes)
+    def body(stack: list[Affine], row: Affine, panel: Affine, first: Affine) -> None:
+        lanes = builder.tile.lanes
 
-        builder.outer_products(stack, row, columns, panel * tile.columns)
+        def columns(vector: int, indices: tuple[Index, ...]) -> Value:
+            at = (*stack, panel, affine(indices[-1]), affine(vector * lanes))
+            return builder.load_lanes(right, at, lanes)
+
+        builder.outer_products(stack, row, columns, first)
 
     builder.tiles(body)
     return builder.kernel()
@@ -263,14 +295,14 @@ def _rows(
     right = builder.operand(product.right, "b")
     n = affine(right.shape[-1])
 
-    def body(stack: list[Affine], row: Affine, number: Affine) -> None:
-        first = number * tile.columns
+    def body(stack: list[Affine], row: Affine, _panel: Affine, first: Affine) -> None:
+        lanes = builder.tile.lanes
 
         def columns(vector: int, indices: tuple[Index, ...]) -> Value:
-            k, column = affine(indices[-1]), first + vector * tile.lanes
+            k, column = affine(indices[-1]), first + vector * lanes
             if is_read_once:
                 builder.prefetch(right, (*stack, k + ROWS_AHEAD, column))
-            found = builder.load_lanes(right, (*stack, k, column), tile.lanes, n)
+            found = builder.load_lanes(right, (*stack, k, column), lanes, n)
             return builder.operand_value(found)
 
         builder.outer_products(stack, row, columns, first)
@@ -287,8 +319,7 @@ def _dots(product: Product, group: Group, strides_of: Strides) -> Kernel:
     builder = ProductBuilder("dots", product, tile, group, strides_of)
     right = builder.operand(product.right.transposed(), "b")  # rows are contiguous
 
-    def body(stack: list[Affine], row: Affine, number: Affine) -> None:
-        first = number * shape.vectors
+    def body(stack: list[Affine], row: Affine, _panel: Affine, first: Affine) -> None:
         with builder.loop(first, first + 1, builder.n) as column:  # there is one
             dots(stack, row, affine(column))
 

@@ -27,7 +27,16 @@ from ingot.tuning import (
     TILE_OVERHEAD_ROWS,
 )
 
-__all__ = ["Tile", "TileShape", "accumulate", "dot_shape", "lanes_of", "tile_shape", "wide_shape"]
+__all__ = [
+    "Tile",
+    "TileShape",
+    "accumulate",
+    "dot_shape",
+    "lanes_of",
+    "last_shape",
+    "tile_shape",
+    "wide_shape",
+]
 
 Indices = tuple[Index, ...]
 Sums = list[list[Carried]]
@@ -61,19 +70,56 @@ def lanes_of(dtype: Dtype) -> int:
 
 def tile_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
     """The tile for a result with so many columns and rows, whose sums have a dtype: as many
-    accumulators as registers allow beside the operands, and few columns that are not there.
+    accumulators as registers allow beside the operands, and few columns that are not there. What is
+    left of the columns is for a narrower tile (`last_shape`).
     """
     lanes, widest = lanes_of(dtype), 4 if _has_many_registers() else 2
     needed = -(-columns // lanes)
-    if needed <= widest:
-        vectors = index(needed)
+    if needed == 1:
+        vectors = 1
     elif is_symbolic(needed):
         vectors = widest
     else:
-        # narrow tiles load more of the left operand for each product
-        vectors = min(range(widest, 1, -1), key=lambda v: -(-needed // v) * v * (1 + 0.5 / v**2))
+        most = _at_most(widest, needed)
+
+        def cost(vectors: int) -> float:
+            whole, rest = divmod(index(columns), vectors * lanes)
+            return whole * _tile_cost(vectors) + _tile_cost(_vectors_of(rest, lanes))
+
+        vectors = min(range(most, 1, -1), key=cost)
     height = min(_accumulators() // vectors, MAX_TILE_ROWS)
     return TileShape(_height(height, rows), vectors, lanes)
+
+
+def _tile_cost(vectors: float) -> float:
+    """How long a row of a tile takes: a narrow one loads more of the left operand for each
+    product.
+    """
+    return vectors + 0.5 / vectors if vectors else 0
+
+
+def _vectors_of(columns: int, lanes: int) -> float:
+    """Vectors that the last columns take: a half one, if that is enough and a shorter vector is
+    faster. Processors with AVX-512 take as long or half as long for vectors of 256 bits.
+    """
+    if 0 < columns <= lanes // 2 and vector_bytes() == 64:
+        return 0.5
+    return -(-columns // lanes)
+
+
+def last_shape(tile: TileShape, columns: Number, tiles: int) -> TileShape | None:
+    """The tile for the last columns, if there are fewer than others have. Its rows are a multiple
+    of a tile's that divides those of `tiles` tiles, one below the other.
+    """
+    if is_symbolic(columns) or columns <= tile.columns:
+        return None
+    vectors = _vectors_of(index(columns % tile.columns), tile.lanes)
+    if vectors in (0, tile.vectors):
+        return None
+    lanes = tile.lanes // 2 if vectors == 0.5 else tile.lanes
+    high = min(int(_accumulators() // vectors), MAX_TILE_ROWS) // tile.rows
+    multiple = max(count for count in range(1, max(high, 1) + 1) if tiles % count == 0)
+    return TileShape(multiple * tile.rows, max(1, int(vectors)), lanes)
 
 
 def _height(most: int, rows: Number) -> int:

@@ -13,7 +13,7 @@ class Product(Tiled, role=True):
     equal: (..., m, k) and (..., k, n) give (..., m, n).
 
     Write the rules. Compiled programs have loop nests for it, into which what follows element by
-    element is fused; small products, complex ones and single rows are BLAS calls.
+    element is fused; small products and complex ones are BLAS calls.
     """
 
     why_host = "BLAS computes it as a whole"

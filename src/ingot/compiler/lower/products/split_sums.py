@@ -1,0 +1,95 @@
+"""Products of few results with long sums, which threads share.
+
+A product of two or three tiles leaves other threads without work, however long its sums are. So k
+is cut into chunks, whose number depends on lengths alone: each chunk is a product of its own in
+scratch memory, one of a stack, and a last kernel adds them in order and computes what follows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ingot.compiler.forms.affine import Affine, affine
+from ingot.compiler.forms.nest.data import Carried, Constant
+from ingot.compiler.forms.nests import Kernel
+from ingot.compiler.forms.schedule import Group
+from ingot.compiler.forms.size import Number, is_symbolic
+from ingot.compiler.forms.tape import Step
+from ingot.compiler.lower.products.builder import ProductBuilder
+from ingot.compiler.lower.products.operands import Matrices, Product
+from ingot.compiler.lower.products.register_tile import TileShape
+from ingot.graph.shape import contiguous
+from ingot.tuning import SCRATCH_ALIGNMENT
+from ingot.tuning_products import MAX_SPLIT_RESULTS, MIN_SPLIT_LENGTH
+
+__all__ = ["Chunks", "add_chunks", "split"]
+
+Strides = dict[Step, tuple[int, ...]]
+
+
+class Chunks(NamedTuple):
+    """A product as several of shorter sums, whose results are in scratch memory."""
+
+    products: tuple[Product, ...]  # a stack of chunks, and what is left
+    results: Matrices  # (chunks, rows, columns)
+
+    @property
+    def nbytes(self) -> Number:
+        """Scratch memory that the results take."""
+        return -(-self.results.nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+
+
+def split(product: Product) -> Chunks | None:
+    """The chunks of a product; None if it has enough results for threads to share, or if its sums
+    are short.
+    """
+    if any(is_symbolic(length) for length in (product.m, product.n, product.k)):
+        return None
+    if product.stack or product.m * product.n > MAX_SPLIT_RESULTS:
+        return None
+    whole, rest = divmod(product.k, MIN_SPLIT_LENGTH)
+    if whole < 2:
+        return None
+    shape = (whole + bool(rest), product.m, product.n)
+    strides = contiguous(shape, product.dtype.size)
+    results = Matrices(None, product.dtype, shape[:1], product.m, product.n, strides)
+    products = [_part(product, results, whole)]
+    if rest:
+        products.append(_part(product, results, 0, whole, rest))
+    return Chunks(tuple(products), results)
+
+
+def _part(
+    product: Product, results: Matrices, count: int, first: int = 0, length: int = MIN_SPLIT_LENGTH
+) -> Product:
+    """A stack of so many chunks of a length, or a single one, from the one with a number on."""
+    stack = (count,) if count else ()
+
+    def along_k(source: Matrices) -> Matrices:
+        stride = MIN_SPLIT_LENGTH * source.column_stride
+        strides = (*[stride] * len(stack), *source.strides)
+        offset = source.offset + first * stride
+        return source._replace(stack=stack, columns=length, strides=strides, offset=offset)
+
+    chunk = results.strides[0]
+    strides = (*[chunk] * len(stack), *results.strides[1:])
+    result = results._replace(stack=stack, strides=strides, offset=first * chunk)
+    right = along_k(product.right.transposed()).transposed()
+    return Product(along_k(product.left), right, result, product.dtype)
+
+
+def add_chunks(chunks: Chunks, product: Product, group: Group, strides_of: Strides) -> Kernel:
+    """The kernel that adds the results of chunks, and computes what follows."""
+    builder = ProductBuilder("chunks", product, TileShape(1, 1, 1), group, strides_of)
+    source = chunks.results.buffer(builder, "c", builder.argument(None), builder.numbers)
+    zero = Constant(product.dtype, 0)
+
+    def body(_stack: list[Affine], row: Affine, _panel: Affine, column: Affine) -> None:
+        total = Carried(product.dtype, zero)
+        with builder.loop(0, affine(source.shape[0]), carried=[total]) as chunk:
+            found = builder.load(source, (affine(chunk), row, column))
+            total.update = builder.words.add(total, found)
+        builder.element(builder.point([], row, column), total)
+
+    builder.tiles(body)
+    return builder.kernel()

@@ -1,0 +1,236 @@
+"""Products of few rows with matrices whose rows are contiguous, in strips of columns.
+
+Each element of the right operand is multiplied by few others, so it should arrive from memory about
+as fast as it is read. Tiles that run through all of k jump from row to row, each on a page of its
+own, which the processor does not foresee. Here a task has the sums of a strip of columns on the
+stack and goes through the right operand in blocks of a few rows; of each block, it reads what lies
+in the strip from left to right.
+
+With very few rows (`streams`) the block is as high as registers hold elements of the left operand,
+and each of its rows is one stream. With more (`strips`) the strip is made of register tiles.
+
+The blocks are the same whatever the strips: sums have an order that depends on k alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import index
+
+from ingot._native import get_num_threads
+from ingot.compiler.forms.affine import Affine, Index, affine
+from ingot.compiler.forms.nest.data import Constant, Repeated, Value
+from ingot.compiler.forms.nests import Kernel
+from ingot.compiler.forms.schedule import Group
+from ingot.compiler.forms.size import is_symbolic, largest
+from ingot.compiler.forms.tape import Step
+from ingot.compiler.lower.products.builder import ProductBuilder
+from ingot.compiler.lower.products.operands import Product
+from ingot.compiler.lower.products.panels import Panels
+from ingot.compiler.lower.products.register_tile import (
+    TileShape,
+    accumulate,
+    lanes_of,
+)
+from ingot.runtime.processor import vector_registers
+from ingot.tuning import (
+    MIN_PRODUCT_THREAD_WORK,
+)
+from ingot.tuning_products import (
+    MAX_STREAMS,
+    MAX_STRIP_BYTES,
+    MAX_STRIP_ROWS,
+    MIN_STRIP_COLUMNS,
+    STRIP_DEPTH,
+)
+
+__all__ = ["streams", "strips"]
+
+Strides = dict[Step, tuple[int, ...]]
+
+
+def _strip_width(product: Product, height: int, unit: int) -> int:
+    """Columns of a strip, a multiple of `unit`: there are strips for all threads if they do not
+    become short, and the sums stay in the caches next to the processor.
+    """
+    width, threads = MIN_STRIP_COLUMNS, get_num_threads()
+    most = MAX_STRIP_BYTES // (height * product.dtype.size)
+    if not is_symbolic(product.n):
+        while 2 * width <= most and product.n > width * threads:
+            width *= 2
+    return -(-width // unit) * unit
+
+
+class _StripBuilder(ProductBuilder):
+    """What both kinds of strips have in common: sums on the stack, which begin as zeros, and what
+    is computed of them at last.
+    """
+
+    def __init__(
+        self,
+        way: str,
+        product: Product,
+        tile: TileShape,
+        group: Group,
+        strides_of: Strides,
+        left: Panels | None = None,
+    ) -> None:
+        super().__init__(way, product, tile, group, strides_of, left)
+        self.height = max(1, MAX_STRIP_ROWS // tile.rows) * tile.rows
+        if product.m <= self.height:
+            self.height = index(-(-product.m // tile.rows) * tile.rows)
+        self.width = _strip_width(product, self.height, tile.columns)
+        self.right = self.operand(product.right, "b")
+        # a bundle that begins in the strip may end behind it
+        self.sums = self.stack("sums", product.dtype, (self.height, self.width + tile.lanes))
+
+    def strips(self, body: Callable[[list[Affine], Affine, Affine], None]) -> None:
+        """The strips in parallel: `body` is given the place in the stack and the first row and
+        column of one, and adds to `sums`.
+        """
+        product, height = self.product, self.height
+        lengths = [self.numbers(f"s{axis}", length) for axis, length in enumerate(product.stack)]
+        lengths += [
+            self.numbers("blocks", -(-product.m // height)),
+            self.numbers("strips", -(-product.n // self.width)),
+        ]
+        with self.parallel(lengths) as (*indices, block, strip):
+            stack = [affine(each) for each in indices]
+            top, first = affine(block) * height, affine(strip) * self.width
+            inside = (self.width, self.n - first)
+            with (
+                self.loop(0, height) as row,
+                self.loop(0, self.width, kind="vector") as column,
+            ):
+                zero = Constant(product.dtype, 0)
+                self.store(zero, self.sums, (affine(row), affine(column)))
+            body(stack, top, first)
+            with self.loop(0, height, self.m - top) as down:
+                above = self.point(stack, top + down, first)[:-1]
+                with self.loop(0, *inside, kind="vector") as along:
+                    total = self.load(self.sums, (affine(down), affine(along)))
+                    self.element((*above, first + along), total)
+        work = height * self.width * product.k
+        self.nest.parallel[-1].grain = largest((1, MIN_PRODUCT_THREAD_WORK // work))
+
+    def add(self, total: Value, row: Affine, column: Affine) -> None:
+        """Adds a bundle of sums to those on the stack."""
+        at = (row, column)
+        before = self.load_lanes(self.sums, at, total.lanes)
+        self.store(self.words.add(before, total), self.sums, at)
+
+
+def streams(product: Product, group: Group, strides_of: Strides) -> Kernel:
+    """A product of up to MAX_STREAMED_ROWS rows."""
+    return _Streams(product, group, strides_of).kernel()
+
+
+class _Streams(_StripBuilder):
+    """Rows of the right operand as streams, some at a time."""
+
+    def __init__(self, product: Product, group: Group, strides_of: Strides) -> None:
+        tile = TileShape(index(product.m), 1, lanes_of(product.dtype))
+        super().__init__("streams", product, tile, group, strides_of)
+        self.zero = Repeated(product.dtype, Constant(product.dtype, 0), tile.lanes)
+        held = vector_registers() * 3 // 4
+        depth = MAX_STREAMS
+        while depth * tile.rows > held and depth > 1:
+            depth //= 2
+
+        def body(stack: list[Affine], _top: Affine, first: Affine) -> None:
+            whole = affine(self.multiple(0, self.k, by=depth))
+            with self.loop(0, whole, step=depth) as k:
+                self.block(stack, first, affine(k), depth)
+            with self.loop(whole, self.k) as k:
+                self.block(stack, first, affine(k), 1)
+
+        self.strips(body)
+
+    def block(self, stack: list[Affine], first: Affine, k: Affine, depth: int) -> None:
+        """Adds the products of so many rows of the right operand, from `k` on."""
+        rows, lanes = self.tile.rows, self.tile.lanes
+
+        def element(row: int, place: int) -> Value:
+            found = self.load(self.left, (*stack, affine(row), k + place))
+            return self.splat(self.operand_value(found), lanes)
+
+        # read once, before the loop along the strip
+        elements = [[element(row, place) for row in range(rows)] for place in range(depth)]
+
+        def columns(column: Affine, limit: Affine | None) -> None:
+            totals: list[Value] = [self.zero] * rows
+            for place, of_rows in enumerate(elements):
+                at = (*stack, k + place, first + column)
+                bundle = self.operand_value(self.load_lanes(self.right, at, lanes, limit))
+                totals = [
+                    self.words.fused_multiply_add(element, bundle, total)
+                    for element, total in zip(of_rows, totals, strict=True)
+                ]
+            for row, total in enumerate(totals):
+                self.add(total, affine(row), column)
+
+        inside = (self.width, self.n - first)
+        whole = affine(self.multiple(0, *inside, by=lanes))
+        with self.loop(0, whole, step=lanes, copies=2) as column:
+            columns(affine(column), None)
+        with self.loop(whole, *inside, step=lanes) as column:
+            columns(affine(column), self.n)
+
+
+def strips(
+    product: Product,
+    tile: TileShape,
+    group: Group,
+    strides_of: Strides,
+    left: Panels | None = None,
+) -> Kernel:
+    """A product of few rows, but more than `streams` takes, in tiles of a shape."""
+    return _Strips(product, tile, group, strides_of, left).kernel()
+
+
+class _Strips(_StripBuilder):
+    """Register tiles that go through a block of the right operand from left to right."""
+
+    def __init__(
+        self,
+        product: Product,
+        tile: TileShape,
+        group: Group,
+        strides_of: Strides,
+        left: Panels | None,
+    ) -> None:
+        super().__init__("strips", product, tile, group, strides_of, left)
+
+        def body(stack: list[Affine], top: Affine, first: Affine) -> None:
+            with (
+                self.loop(0, self.k, step=STRIP_DEPTH) as k,
+                self.loop(0, self.height, self.m - top, step=tile.rows) as row,
+                self.loop(0, self.width, self.n - first, step=tile.columns) as column,
+            ):
+                self.part(stack, (top, affine(row)), (first, affine(column)), affine(k))
+
+        self.strips(body)
+
+    def part(
+        self,
+        stack: list[Affine],
+        row: tuple[Affine, Affine],
+        column: tuple[Affine, Affine],
+        begin: Affine,
+    ) -> None:
+        """Adds a block of products to the sums of a tile: where the strip begins, and how far into
+        it the tile is.
+        """
+        tile, first = self.tile, column[0] + column[1]
+        rows = self.clamped(row[0] + row[1], tile.rows, self.m)
+        left = self.elements(stack, rows)
+
+        def columns(vector: int, indices: tuple[Index, ...]) -> Value:
+            at = (*stack, affine(indices[-1]), first + vector * tile.lanes)
+            return self.operand_value(self.load_lanes(self.right, at, tile.lanes, self.n))
+
+        loops = [(begin, begin + STRIP_DEPTH, self.k)]
+        found = accumulate(self, self.product.dtype, tile, loops, left, columns, self.combine)
+        for place, totals in enumerate(found.sums):
+            for vector, total in enumerate(totals):
+                self.add(total, row[1] + place, column[1] + vector * tile.lanes)

@@ -1,0 +1,42 @@
+"""Thresholds of products of matrices with few rows or few results: what `tuning` is for others.
+
+"Measured" is processor time of one thread of a Zen 4 with AVX-512, 1 MiB of L2 a core and 32 MiB of
+L3.
+"""
+
+# Columns of a strip of a product of few rows, at least: as many as leave a strip for each thread,
+# while its sums have at most so many bytes, which stay in L2 beside the right operand. The
+# processor does not foresee short runs of memory. Measured, one row of float32 times 4096 x 4096,
+# GB/s: 20 for 512 columns, 25 for 1024 and for 4096. matmul_row.
+MIN_STRIP_COLUMNS = 512
+MAX_STRIP_BYTES = 128 << 10
+# Rows of the right operand that streams go through at once, and rows of results that are computed
+# so. Measured as above, 1024 x 1024: 87 GB/s for 4 rows, 83 for 8, 58 for 16; 4096 x 4096 in strips
+# of 1024: 19, 25 and 26. Times of streams over those of tiles: 0.5 for 2 rows of results, 0.72 for
+# 3, 0.62 to 1 for 4, 1.1 for 5. matmul_row, matmul_few_rows.
+MAX_STREAMS = 8
+MAX_STREAMED_ROWS = 4
+# Columns of results from which on this is so: a tile is as wide below, and its rows are near each
+# other. matmul_tiny_stack.
+MIN_STREAMED_COLUMNS = 256
+# Rows of the right operand in a block of a strip with more rows of results, and rows of such a
+# strip at most. Measured, 8 to 64 rows times 1024 x 1024 and 768 x 3072: blocks of 32 rows take 1.0
+# to 1.3 times as long, of 64 rows 1.1 to 1.4, and tiles that run through all rows 1.0 to 2.
+# matmul_skinny_odd.
+STRIP_DEPTH = 16
+MAX_STRIP_ROWS = 64
+# Products in a sum for each row of results, from which on sums run along vectors where columns of
+# the right operand are contiguous (MAX_DOT_ROWS). Measured, times of sums along
+# vectors over those of panels: 0.85 for 16 rows and sums of 256, 1.15 for 24 rows of these, 1.5 for
+# 16 rows and sums of 100, 2.2 for stacks of 32 rows and sums of 32. matmul_stack_transposed.
+MIN_DOT_LENGTH = 16
+# Rows of results up to which bfloat16 is converted as it is read (MAX_CONVERTED_ROWS) where the
+# processor multiplies pairs of it, which are packed first. Measured with
+# 1024 x 1024, times of packed pairs over those of strips: 1.05 for 6 rows, 0.7 for 8, 0.64 for 16.
+# matmul_bfloat16_rows.
+MAX_UNPAIRED_ROWS = 6
+# Results up to which long sums are shared among threads, a few tiles of them, and the length of
+# the chunks that sums are cut into: enough work for a thread to be called for. It is part of the
+# order of sums. matmul_long_sums.
+MAX_SPLIT_RESULTS = 1024
+MIN_SPLIT_LENGTH = 4096
