@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ingot.compiler.forms.tape import Step, program_lines
+from ingot.compiler.lower.products.choose import why_blas
 from ingot.compiler.machine.work import Work
 from ingot.compiler.run.program import Program
 from ingot.graph.reporting.source import Source
@@ -91,6 +92,10 @@ def _program(explanation: Explanation) -> Iterator[str]:
         yield f"{position}: {_work_text(work, numbers)}"
         if work.kind == "host":
             yield f"     on the host: {reason}"
+        elif work.kind == "BLAS":
+            yield f"     by BLAS: {why_blas(work.steps[0])}"
+        elif work.kernel is not None and work.kernel.nest.strategy:
+            yield f"     {work.kernel.nest.strategy}"
         sources = source_lines(work.steps)
         for source in sources[:MAX_LINES]:
             yield f"     {source.short}  {_line_text(source)}".rstrip()

@@ -243,6 +243,18 @@ def test_blas_is_chosen_where_it_is_faster(monkeypatch: pytest.MonkeyPatch) -> N
     assert ways((600, 1000), (1000, 1000), transpose=True) == ["panels"]
 
 
+def test_explanations_say_what_computes_a_product_and_why() -> None:
+    def explained(left: mx.array, right: mx.array) -> str:
+        return str(mx.compile(lambda x, y: x @ y).explain(left, right))
+
+    assert "by BLAS: the product is small" in explained(mx.ones((4, 5)), mx.ones((5, 6)))
+    wide = mx.ones((100, 100), mx.complex64)
+    assert "by BLAS: there are no loop nests for products of complex64" in explained(wide, wide)
+    assert "as streams" in explained(mx.ones((1, 300)), mx.ones((300, 300)))
+    long = mx.ones(100_000)
+    assert "by BLAS: the result is a single number" in explained(long, long)
+
+
 def test_set_product_engine() -> None:
     a, b = (mx.array(x) for x in matrices(100, 100, 100))
     function = mx.compile(lambda x, y: x @ y + 1)

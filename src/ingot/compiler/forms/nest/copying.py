@@ -56,6 +56,7 @@ class Copy:
         made = Nest()
         made.buffers, made.symbols = list(nest.buffers), list(nest.symbols)
         made.independent, made.elementwise = nest.independent, nest.elementwise
+        made.strategy = nest.strategy
         for region in nest.parallel:
             made.parallel.append(self.region(region))
         return made

@@ -482,17 +482,17 @@ class Nest:
     """A kernel. Its parallel loops, mostly one, are taken one after the other as one range.
 
     `independent` says that no iteration of any loop touches elements of another; `elementwise` that
-    this holds even where a buffer that is written is at the address of one that is read.
+    it holds even where a written buffer is where one that is read is. `strategy` is an explanation.
     """
 
-    __slots__ = ("buffers", "elementwise", "independent", "parallel", "symbols")
+    __slots__ = ("buffers", "elementwise", "independent", "parallel", "strategy", "symbols")
 
     def __init__(self) -> None:
         self.buffers: list[Buffer] = []
         self.symbols: list[Symbol] = []
         self.parallel: list[Parallel] = []
-        self.independent = False
-        self.elementwise = False
+        self.independent = self.elementwise = False
+        self.strategy = ""
 
     @property
     def arguments(self) -> int:

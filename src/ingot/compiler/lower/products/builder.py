@@ -40,6 +40,17 @@ Strides = dict[Step, tuple[int, ...]]
 Elements = Callable[[int, tuple[Index, ...]], Value]
 TileBody = Callable[[list[Affine], Affine, Affine, Affine], None]
 
+# what explanations say of kernels
+STRATEGIES = {
+    "panels": "tiles from packed panels of the right operand",
+    "rows": "tiles from the right operand in place, which stays in L2",
+    "rows once": "tiles from the right operand in place, fetched ahead",
+    "strips": "strips of few rows from the right operand in place, in blocks of rows",
+    "streams": "strips of very few rows from the right operand in place, as streams",
+    "dots": "sums along vectors, on which both operands are contiguous",
+    "chunks": "the sum of chunks, which threads shared",
+}
+
 
 def epilogue_of(step: Step) -> Group:
     """The group of a product that nothing is computed of."""
@@ -337,6 +348,7 @@ class ProductBuilder(GroupBuilder):
     def kernel(self) -> Kernel:
         """The kernel of the nest."""
         self.nest.buffers = [each for each in self.nest.buffers if each.name != "product"]
+        self.nest.strategy = STRATEGIES.get(self.way, "")
         parts = (self.way, self.tile, self.last, self.together, self.product.dtype.name)
         way = (self.packed is None, bool(self.product.k > SUM_BLOCK))
         key = None if self.group.steps else code_key(self, self.numbers, *parts, *way)

@@ -17,7 +17,7 @@ from ingot.compiler.lower.products.convolution.lower import (
     lower_correlation,
     lower_correlation_by_filters,
 )
-from ingot.compiler.lower.products.matmul import lower_matmul
+from ingot.compiler.lower.products.matmul import lower_matmul, why_no_nest
 from ingot.compiler.lower.products.quantized import lower_quantized
 from ingot.graph.roles import (
     Attend,
@@ -29,7 +29,7 @@ from ingot.graph.roles import (
 )
 from ingot.runtime.numerics import product_engine
 
-__all__ = ["OF_BLAS", "lower_product"]
+__all__ = ["OF_BLAS", "lower_product", "why_blas"]
 
 Strides = dict[Step, tuple[int, ...]]
 Builder = Callable[[Step, Strides], Lowered | None]
@@ -56,3 +56,12 @@ def lower_product(step: Step, strides_of: Strides, epilogue: Group | None = None
         if isinstance(step.op, role):
             return builder(step, strides_of)
     return None
+
+
+def why_blas(step: Step) -> str:
+    """Why BLAS computes a step, for explanations."""
+    if product_engine() == "blas":
+        return 'set_product_engine("blas") asks for it'
+    if not isinstance(step.op, Product):
+        return "its lengths are symbols"
+    return why_no_nest(step)

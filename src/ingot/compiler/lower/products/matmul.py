@@ -65,7 +65,7 @@ from ingot.tuning_products import (
     MIN_STREAMED_COLUMNS,
 )
 
-__all__ = ["Scratch", "lower_matmul", "multiply_panels"]
+__all__ = ["Scratch", "lower_matmul", "multiply_panels", "why_no_nest"]
 
 Strides = dict[Step, tuple[int, ...]]
 _SUMS = {float32: float32, float64: float64, bfloat16: float32, float16: float32}
@@ -98,6 +98,15 @@ def lower_matmul(step: Step, strides_of: Strides, epilogue: Group | None = None)
         scratch.kernels.append(_last_kernel(part, alone, strides_of, scratch))
     scratch.kernels.append(add_chunks(chunks, product, group, strides_of))
     return Lowered(scratch.kernels, scratch.nbytes)
+
+
+def why_no_nest(step: Step) -> str:
+    """Why a product has no kernels."""
+    if step.dtype not in _SUMS:
+        return f"there are no loop nests for products of {step.dtype.name}"
+    if is_small(*(source.shape for source in step.inputs)):
+        return "the product is small"
+    return "the result is a single number"
 
 
 def _last_kernel(product: Product, group: Group, strides_of: Strides, scratch: Scratch) -> Kernel:
