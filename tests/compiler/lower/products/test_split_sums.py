@@ -33,6 +33,17 @@ def test_a_matrix_of_few_rows_times_a_vector() -> None:
     np.testing.assert_array_equal(np.array(a @ b[:, 0]), np.array(a @ b)[:, 0])
 
 
+def test_long_vectors() -> None:
+    for k in (2 * MIN_SPLIT_LENGTH, 5 * MIN_SPLIT_LENGTH + 3):
+        a, b = (mx.array(x) for x in matrices(1, k, 1))
+        require_close(a @ b, a, b)
+        require_close((a[0] @ b[:, 0]).reshape(1, 1), a, b)
+        strided = mx.contiguous(mx.concatenate([b, b], 1))[:, 1]
+        require_close((a[0] @ strided).reshape(1, 1), a, b)
+        both = mx.compile(lambda x, y: 2 * (x[0] @ y[:, 0]) + 1)(a, b)
+        np.testing.assert_allclose(np.array(both), 2 * np.array(a @ b)[0, 0] + 1, rtol=1e-6)
+
+
 def test_what_follows_is_computed_of_the_whole_sum() -> None:
     a, b = (mx.array(x) for x in matrices(6, 2 * MIN_SPLIT_LENGTH + 77, 10))
     compiled = mx.compile(lambda x, y: mx.maximum(x @ y, 0) - mx.arange(10))

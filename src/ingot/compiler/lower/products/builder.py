@@ -337,6 +337,8 @@ class ProductBuilder(GroupBuilder):
         """Where an element of the product is in the domain of its epilogue."""
         if self.step is None:
             return (*stack, row, column)
+        if self.product.m == 1 and self.product.n == 1:
+            return tuple(affine(0) for _ in self.domain.lengths)
         *lengths, _ = self.domain.lengths
         axes = [*zip(stack, self.product.stack, strict=True), (row, self.product.m)]
         above = [at for at, length in axes if length != 1]

@@ -80,15 +80,16 @@ def lower_matmul(step: Step, strides_of: Strides, epilogue: Group | None = None)
     if dtype is None or is_small(left, right):
         return None
     product = product_of(step, strides_of, dtype)
-    if product.m == 1 and product.n == 1:
+    chunks = split(product)
+    if product.m == 1 and product.n == 1 and chunks is None:
         return None  # tiles have axes of rows and columns, of which results have neither
-    if product.n == 1:
+    if product.n == 1 and product.m != 1:
         product = product.transposed()
+        chunks = split(product)
     if epilogue is not None and not has_axes_of(epilogue, product):
         return None
     group = epilogue or epilogue_of(step)
     scratch = Scratch()
-    chunks = split(product)
     if chunks is None:
         scratch.kernels.append(_last_kernel(product, group, strides_of, scratch))
         return Lowered(scratch.kernels, scratch.nbytes)
@@ -106,7 +107,7 @@ def why_no_nest(step: Step) -> str:
         return f"there are no loop nests for products of {step.dtype.name}"
     if is_small(*(source.shape for source in step.inputs)):
         return "the product is small"
-    return "the result is a single number"
+    return "the result is a single number, of few products"
 
 
 def _last_kernel(product: Product, group: Group, strides_of: Strides, scratch: Scratch) -> Kernel:

@@ -133,9 +133,7 @@ class _Streams(_StripBuilder):
         super().__init__("streams", product, tile, group, strides_of)
         self.zero = Repeated(product.dtype, Constant(product.dtype, 0), tile.lanes)
         held = vector_registers() * 3 // 4
-        depth = MAX_STREAMS
-        while depth * tile.rows > held and depth > 1:
-            depth //= 2
+        depth = max(1, min(MAX_STREAMS, held // tile.rows))
 
         def body(stack: list[Affine], _top: Affine, first: Affine) -> None:
             whole = affine(self.multiple(0, self.k, by=depth))
