@@ -32,6 +32,7 @@ from ingot.graph.roles import QuantizedProduct
 from ingot.graph.shape import contiguous, size_of
 from ingot.runtime.processor import vector_registers
 from ingot.tuning import (
+    BYTES_TILE_ROWS,
     MAX_BYTES_ROWS,
     MAX_FACTORED_ROWS,
     MAX_QUANTIZED_ROWS,
@@ -72,6 +73,7 @@ class _Lowering:
         self.bytes = self._bytes()
         self.factored = self.bytes is not None or self.rows <= MAX_FACTORED_ROWS
         self.has_sums = self.bytes is None and self.factored and self.scheme.mode == "affine"
+        self.tile_rows = QUANTIZED_TILE_ROWS if self.bytes is None else BYTES_TILE_ROWS
         bundles = self.codes.vectors + self.has_sums
         self.shape = (self.rows, self.chunks, bundles, self.codes.lanes)
 
@@ -93,8 +95,12 @@ class _Lowering:
             kernel_of(self._ordering(), [x, None]),
             kernel_of(self._product(), [None, *matrix, self.step]),
         ]
-        scratch = size_of(self.shape) * float32.size if self.bytes is None else self.bytes.nbytes
-        return Lowered(kernels, scratch)
+        return Lowered(kernels, self.scratch)
+
+    @property
+    def scratch(self) -> int:
+        """Bytes that the rows take in their new order."""
+        return size_of(self.shape) * float32.size if self.bytes is None else self.bytes.nbytes
 
     def _buffer(self, builder: NestBuilder, name: str, step: Step, argument: int) -> Buffer:
         return builder.buffer(
@@ -156,12 +162,12 @@ class _Lowering:
         argument = len(self.step.inputs)
         result = builder.buffer("y", self.step.dtype, shape, strides, argument, origin=self.step)
         # as many rows at a time as leave registers for codes, in blocks of equal heights
-        blocks = -(-self.rows // QUANTIZED_TILE_ROWS)
+        blocks = -(-self.rows // self.tile_rows)
         height = -(-self.rows // blocks)
         sums = 16 if vector_registers() >= 32 else 8
         width = self._width(height, sums)
         # and as many blocks as stay in the cache while all columns are computed from them
-        nbytes = height * size_of(self.shape[1:]) * float32.size
+        nbytes = height * (self.scratch // self.rows)
         parts = -(-blocks // max(1, QUANTIZED_ROWS_BYTES // nbytes))
         blocks = -(-blocks // parts)
         work = self.chunks * self.codes.vectors * blocks
@@ -211,10 +217,10 @@ class _Lowering:
         width = len(tile.columns)
         top, first = corner
         rows = [top + number for number in range(height)]
-        if self.rows > QUANTIZED_TILE_ROWS:  # the last ones may not be there
+        if self.rows > self.tile_rows:  # the last ones may not be there
             last = affine(self.rows - 1)
             rows = [affine(builder.multiple(0, row, last, by=1)) for row in rows]
-        is_whole = self.rows <= QUANTIZED_TILE_ROWS and self.columns % width == 0
+        is_whole = self.rows <= self.tile_rows and self.columns % width == 0
         sums = tile.factored(rows) if self.factored else tile.direct(rows)
         if is_whole and not self.has_sums:
             for number, column in enumerate(sums):
