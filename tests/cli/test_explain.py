@@ -207,7 +207,7 @@ def test_scripts_that_fail(tmp_path: Path, script: Path, capsys: Any) -> None:
     script.write_text("def f(x:\n")
     code, _, err = explain(capsys, f"{script}::f")
     assert code == 1
-    assert "is no Python program" in err
+    assert "is not a Python program" in err
     code, _, err = explain(capsys, f"{tmp_path}/none.py::f")
     assert code == 2
     assert "there is no file" in err

@@ -150,9 +150,9 @@ def test_questions(text: str) -> None:
 def test_messages() -> None:
     with pytest.raises(ValueError, match="there is no kind 'foo', only bool, signed integer"):
         mx.isdtype(mx.float32, "foo")
-    with pytest.raises(ValueError, match="int32 is no floating-point dtype"):
+    with pytest.raises(ValueError, match="int32 is not a floating-point dtype"):
         mx.finfo(mx.int32)
-    with pytest.raises(ValueError, match="bool is no integer dtype"):
+    with pytest.raises(ValueError, match="bool is not an integer dtype"):
         mx.iinfo(mx.bool_)
     with pytest.raises(ValueError, match="takes arrays and dtypes, got int"):
         mx.result_type(mx.int32, 1)  # type: ignore[arg-type]

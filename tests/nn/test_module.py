@@ -177,7 +177,7 @@ def test_update_modules() -> None:
     for tree, message in (
         ({"head": new, "unknown": new}, 'no module named "unknown"'),
         ({"head": new, "blocks": [{}, {}, new]}, "no module at position 2"),
-        ({"head": new, "scale": new}, '"scale", which is no module, got Linear'),
+        ({"head": new, "scale": new}, '"scale", which is not a module, got Linear'),
         ({"head": new, "blocks": 3}, "expected a dict or a list of modules"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -203,7 +203,7 @@ def _read(script: Path, name: str) -> CodeType:
     try:
         tree = ast.parse(source, str(script))
     except SyntaxError as error:
-        raise ScriptError(f"{script} is no Python program: {error}", 1) from None
+        raise ScriptError(f"{script} is not a Python program: {error}", 1) from None
     functions = _functions(tree)
     known = _known_names(tree, functions)
     if name not in known and name.partition(".")[0] not in known:
@@ -278,7 +278,7 @@ def explain_with(script: Path, name: str, given: str, arguments: Sequence[str]) 
             raise ScriptError(f"{script} has no {name} once it is imported.")
         found = getattr(found, part)
     if not callable(found):
-        raise ScriptError(f"{name} in {script} is no function but {type(found).__name__}.")
+        raise ScriptError(f"{name} in {script} is not a function but {type(found).__name__}.")
     namespace = {"mx": mx, **vars(module), "__take": lambda *args, **kwargs: (args, kwargs)}
     try:
         args, kwargs = eval(f"__take({given})", namespace)

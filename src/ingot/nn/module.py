@@ -481,7 +481,7 @@ def _module_replacements(container: Any, modules: Any, strict: bool) -> Iterator
             yield from _module_replacements(present, value, strict)
         elif strict and value != {}:
             raise ValueError(
-                f'[Module] expected nothing for "{key}", which is no module, got '
+                f'[Module] expected nothing for "{key}", which is not a module, got '
                 f"{type(value).__name__}."
             )
 

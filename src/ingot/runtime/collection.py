@@ -1,8 +1,8 @@
-"""Garbage collection, put off while the compiler works.
+"""Suspends garbage collection while the compiler runs.
 
 The forms of a large program are hundreds of thousands of objects that all live until the program is
-made. Python's collector goes through them again and again as their number grows and frees nothing:
-that took a fifth of the time of a training step of 24 transformer blocks.
+complete. Python's collector traverses them again and again as their number grows and frees nothing:
+that took a fifth of the time of compiling a training step of 24 transformer blocks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["collection_put_off"]
 
 
 class _PutOff:
-    """Switches the collector off for a `with` block, and back on when no thread is in one."""
+    """Disables the collector for a `with` block, and enables it when no thread is in one."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a signal's handler may compile

@@ -1,5 +1,5 @@
-"""Which stages of `compile` run: a switch for the whole process, apart from the compiler so that it
-is there before that is loaded.
+"""Which stages of `compile` run: a setting of the process, in a module of its own so that it exists
+before the compiler is loaded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class RecompilationWarning(UserWarning):
 
 
 class UndeclaredStateWarning(UserWarning):
-    """A compiled function changes, or was traced with, something that it was not told of."""
+    """A compiled function changes, or was traced with, state that was not declared."""
 
 
 class CompileMode(enum.Enum):
@@ -63,7 +63,7 @@ _allow_fast_calls()
 
 
 def assume_usual_settings(usual: bool) -> None:
-    """Whether calls may be answered by keys that do not hold the settings of `numerics.py`."""
+    """Whether calls may be looked up by keys without the settings of `numerics.py`."""
     global _usual_settings
     _usual_settings = usual
     _allow_fast_calls()
@@ -88,7 +88,7 @@ def set_compile_mode(mode: CompileMode | str) -> None:
 
 
 def checks_captures() -> bool:
-    """Whether functions that are traced now will look in each call for replaced constants."""
+    """Whether functions that are traced now check in each call for replaced constants."""
     return _checks_captures
 
 

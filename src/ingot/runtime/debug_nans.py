@@ -1,9 +1,9 @@
 """`debug_nans`: stops at the first operation that makes a NaN, or an infinity of finite numbers.
 
-While it is on, `_native/evaluate/run_node.c` hands every node to `_run_checked` instead of running
-it: ops are computed one by one by their `evaluate` rules, those of compiled functions too, from
-inputs that nobody takes over, and each result is looked at. Off, evaluation tests one pointer for
-each node.
+While it is on, `_native/evaluate/run_node.c` passes every node to `_run_checked` instead of running
+it: ops are computed one by one by their `evaluate` rules, those of compiled functions too, without
+donating inputs, and each result is inspected. When it is off, evaluation tests one pointer per
+node.
 
 An infinity that comes of an infinity, and a NaN that comes of a NaN, are no errors of the op that
 reads it; a NaN that comes of infinities is. Ops that compute each element, or each row, by itself

@@ -78,12 +78,12 @@ class _Job:
         """Computes the arrays; an error is kept and raised by reads of them."""
         try:
             _native.evaluate_pending(self.arrays)
-        except BaseException as error:  # every error belongs to the one who waits
+        except BaseException as error:  # every error belongs to the thread that waits
             if _worker.stopped and threading.current_thread() is _worker.thread:
                 self.orphaned = True
                 return
             self.error = error
-        self.arrays = []  # the nodes refer to this job: without this, they would live for ever
+        self.arrays = []  # the nodes refer to this job, which would keep them alive forever
         self.done.set()
 
     def __call__(self) -> None:
@@ -106,7 +106,7 @@ class _Worker:
 
     def submit(self, arrays: list[array]) -> None:
         """Queues the computation of the arrays."""
-        if self.stopped:  # the interpreter is about to go and starts no threads any more
+        if self.stopped:  # the interpreter is shutting down and starts no more threads
             _native.evaluate(arrays)
             return
         job = _Job(arrays)
@@ -124,16 +124,18 @@ class _Worker:
         while (job := self.jobs.get()) is not None:
             job.run()
             self.unfinished.discard(job)
-            del job  # its error may hold arrays, which must not live until the next job comes
+            del job  # its error may hold arrays, which must not live until the next job
 
     def synchronize(self) -> None:
-        """Waits for all jobs that are there now; their errors are for those who need the values."""
+        """Waits for all jobs that are queued now; their errors are raised where the values are
+        needed.
+        """
         for job in list(self.unfinished):
             job.done.wait()
 
     def stop(self) -> None:
-        """Ends the thread: the interpreter must not go while it works. What it runs is cut off;
-        whoever still needs that computes it.
+        """Ends the thread before the interpreter exits. Its current job is cut short; a thread that
+        still needs the result computes it.
         """
         with self.lock:
             self.stopped = True
@@ -148,7 +150,7 @@ class _Worker:
         thread.join()
 
     def forget(self) -> None:
-        """Makes a new start in a forked process, in which the thread does not exist."""
+        """Resets the state in a forked process, in which the thread does not exist."""
         for job in self.unfinished:
             job.done = threading.Event()
             job.orphaned = True

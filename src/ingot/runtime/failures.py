@@ -30,7 +30,7 @@ def _explain_node(error: BaseException, node: Node) -> BaseException:
     """For a node that was evaluated by its op's rule, or a compiled function as a whole."""
     op = node.op
     if op is None:
-        return error  # another thread was faster, and the node forgot what it was
+        return error  # another thread was faster, and the node dropped its op
     return _explained(error, operation_text(op, node.inputs, node.origin), _nbytes(node))
 
 
@@ -87,7 +87,7 @@ def named(error: BaseException) -> BaseException:
 
 
 def _of_memory(error: BaseException, operation: str, nbytes: int) -> MemoryError | None:
-    """A MemoryError that says who asked for how much; None for other errors."""
+    """A MemoryError that says what needed how much; None for other errors."""
     shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
     if isinstance(error, MemoryError):
         text = str(error)
@@ -112,9 +112,6 @@ def _nbytes(node: Node) -> int:
     if isinstance(node.dtype, Dtype):
         return size_of(node.shape) * node.dtype.size
     return sum(size_of(s) * d.size for s, d in zip(node.shape, node.dtype, strict=True))
-
-
-# Where it was raised
 
 
 def _shorten(error: BaseException) -> None:

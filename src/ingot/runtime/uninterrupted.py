@@ -1,11 +1,11 @@
-"""Ctrl-C while something is half done: it waits until that is finished or undone.
+"""Ctrl-C during an update: it waits until the update is finished or undone.
 
 Python runs the handler of SIGINT between any two instructions of the main thread, also in a
-`finally` block. Code that puts placeholders into a user's model and takes them out again, or that
-writes the results of a call back, is therefore run `uninterrupted`: a handler of its own notes the
-signal, and the user's is called when all is in order. Functions of the user in between, which may
-take long, are let through to their own handler, which raises in them; what follows that is
-cleaning up, so the next Ctrl-C waits again.
+`finally` block. Code that puts placeholders into a user's model and removes them again, or that
+writes back the results of a call, therefore runs `uninterrupted`: a handler of its own records the
+signal, and the user's is called when everything is consistent. Users' functions in between, which
+may take long, are interruptible: their handler raises in them; what follows is cleaning up, so the
+next Ctrl-C waits again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class uninterrupted:
 
     def __enter__(self) -> uninterrupted:
         self._is_open = False
-        self._noted: list[Any] = []  # the frame that was interrupted
+        self._noted: list[Any] = []  # the interrupted frame
         usual = None
         if threading.get_ident() == threading.main_thread().ident:
             usual = _signal.getsignal(_SIGINT)
@@ -47,7 +47,7 @@ class uninterrupted:
         self._is_open = True
 
     def let_through(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """What a function returns that Ctrl-C may end."""
+        """The result of a function that Ctrl-C may interrupt."""
         self._is_open = True
         try:
             if self._noted:
@@ -59,7 +59,7 @@ class uninterrupted:
     def __exit__(self, *_: object) -> None:
         if self._usual is None:
             return
-        if _signal.getsignal(_SIGINT) is self:  # a function of the user may have set another
+        if _signal.getsignal(_SIGINT) is self:  # the user's function may have set another
             _signal.signal(_SIGINT, self._usual)
         if self._noted:
             self._usual(_SIGINT, self._noted.pop())

@@ -1,8 +1,8 @@
-"""Attributes of objects, watched while a function is traced.
+"""Observes attribute accesses of objects while a function is traced.
 
-A class is watched by replacing its `__getattribute__`, `__setattr__` and `__delattr__` for as long
-as some trace wants it; otherwise objects cost what they always cost. Only the thread that traces
-is told.
+A class is observed by replacing its `__getattribute__`, `__setattr__` and `__delattr__` while some
+trace needs it; otherwise attribute access costs what it always costs. Only accesses of the tracing
+thread are reported.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ Observer = Callable[[Any, str, bool], None]
 
 _thread = threading.local()
 _lock = threading.RLock()
-_always: list[type] = []  # watched by every trace, because functions may close over instances
+_always: list[type] = []  # observed by every trace, because functions may close over instances
 _counts: dict[type, int] = {}
 
 
 def watch_always(watched: type) -> type:
-    """Watches the instances of a class, and of its subclasses, in every trace; returns it."""
+    """Observes the instances of a class, and of its subclasses, in every trace; returns it."""
     _always.append(watched)
     return watched
 
 
 def is_always_watched(instance: Any) -> bool:
-    """Whether an object is of such a class."""
+    """Whether an object is an instance of such a class."""
     return isinstance(instance, tuple(_always))
 
 
 @contextmanager
 def observed_attributes(observer: Observer) -> Iterator[Callable[[type], None]]:
-    """Lets `observer` know of this thread's uses of attributes; gives a function to watch a class.
+    """Reports this thread's attribute accesses to `observer`; returns a function that observes a
+    class.
 
     What the observer does itself is not reported.
     """
@@ -67,7 +68,7 @@ def _install(watched: type) -> None:
         _counts[watched] = _counts.get(watched, 0) + 1
         if _counts[watched] > 1:
             return
-        for name in _hooks(watched):  # whatever the metaclass thinks of it
+        for name in _hooks(watched):  # bypassing the metaclass
             type.__setattr__(
                 watched, name, _hook(getattr(watched, name), watched.__dict__.get(name))
             )
@@ -100,7 +101,7 @@ def usual_method(cls: type, name: str) -> Any:
 
 
 def _hook(usual: Callable[..., Any], own: Any) -> Callable[..., Any]:
-    """What stands for the method `usual`, which the class itself has as `own` or inherits."""
+    """The wrapper of the method `usual`, which the class itself defines as `own` or inherits."""
     changes = getattr(usual, "__name__", "") not in ("__getattribute__", "__getitem__")
 
     def hook(instance: Any, name: Any, *value: Any) -> Any:

@@ -216,7 +216,7 @@ def test_refusals() -> None:
     )
     refuses(
         ValueError,
-        "[fft2] lengths (2) and axes (-2, -1) are not as many.",
+        "[fft2] lengths (2) and axes (-2, -1) differ in number.",
         lambda: fft.fft2(x, (2,)),
     )
     refuses(

@@ -224,7 +224,7 @@ def test_refusals() -> None:
     refuses(
         ValueError,
         "[linalg.solve] cannot solve matrices of shape (3, 3) for right sides of shape (2): "
-        "these must have as many rows.",
+        "both need the same number of rows.",
         lambda: linalg.solve(square, ones),
     )
     refuses(

@@ -97,8 +97,7 @@ def asarray(a: Any, dtype: Dtype | None = None, *, copy: bool | None = None) -> 
     """
     if copy is False and not (isinstance(a, array) and dtype in (None, a.dtype)):
         raise ValueError(
-            f"[asarray] cannot make an array of {type_name(a)} without a copy: "
-            "leave copy=False away."
+            f"[asarray] cannot make an array of {type_name(a)} without a copy: omit copy=False."
         )
     return construct(a, dtype)
 

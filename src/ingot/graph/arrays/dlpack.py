@@ -101,6 +101,6 @@ def from_dlpack(x: Any, /, *, copy: bool | None = None) -> array:
         raise TypeError(f"[from_dlpack] takes an object with __dlpack__, got {type_name(x)}.")
     if copy is False:
         raise ValueError(
-            f"[from_dlpack] cannot take {type_name(x)} without a copy: leave copy=False away."
+            f"[from_dlpack] cannot take {type_name(x)} without a copy: omit copy=False."
         )
     return array(x)

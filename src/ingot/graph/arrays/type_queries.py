@@ -128,7 +128,7 @@ class finfo:
         if not isinstance(dtype, Dtype):
             raise TypeError(f"[finfo] takes a dtype, got {type_name(dtype)}.")
         if not is_inexact(dtype):
-            raise ValueError(f"[finfo] {dtype.name} is no floating-point dtype: use mx.iinfo.")
+            raise ValueError(f"[finfo] {dtype.name} is not a floating-point dtype: use mx.iinfo.")
         self.dtype = float32 if dtype is complex64 else dtype
         limits: Any = ml_dtypes.finfo(self.dtype.numpy)  # type: ignore[no-untyped-call]
         self.bits = 8 * self.dtype.size
@@ -148,7 +148,7 @@ class iinfo:
         if not isinstance(dtype, Dtype):
             raise TypeError(f"[iinfo] takes a dtype, got {type_name(dtype)}.")
         if not is_integer(dtype):
-            raise ValueError(f"[iinfo] {dtype.name} is no integer dtype.")
+            raise ValueError(f"[iinfo] {dtype.name} is not an integer dtype.")
         self.dtype = dtype
         self.min = int(np.iinfo(dtype.numpy).min)
         self.max = int(np.iinfo(dtype.numpy).max)

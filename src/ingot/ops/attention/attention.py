@@ -105,7 +105,7 @@ def _checked_dtype(q: Any, k: Any, v: Any) -> Dtype:
     if k.shape[1:3] != v.shape[1:3]:
         raise ValueError(
             f"[{_NAME}] keys of shape {shape_text(k.shape)} and values of shape "
-            f"{shape_text(v.shape)} must have as many heads and rows."
+            f"{shape_text(v.shape)} must have equal numbers of heads and rows."
         )
     if k.shape[1] == 0 or q.shape[1] % k.shape[1] != 0:
         raise ValueError(

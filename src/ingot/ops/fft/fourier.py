@@ -145,7 +145,7 @@ def _transformed(
         raise ValueError(f"[{name}] the axes {shape_text(given)} name an axis twice.")
     if lengths is not None and len(lengths) != len(positions):
         raise ValueError(
-            f"[{name}] lengths {shape_text(lengths)} and axes {shape_text(given)} are not as many."
+            f"[{name}] lengths {shape_text(lengths)} and axes {shape_text(given)} differ in number."
         )
     if not positions:
         return wrap(a)

@@ -43,7 +43,7 @@ _COMBINE: dict[str, Callable[[array, array], array]] = {
 
 
 @dataclass(slots=True)
-class Place:
+class Selection:
     """Which elements a subscript names, and how they are arranged in the result."""
 
     part: Slice | None  # what ints and slices leave; None for everything
@@ -87,45 +87,45 @@ def setitem(a: array, index: Any, value: Any) -> None:
     a._node = updated._node
 
 
-def read(a: array, spot: Place) -> array:
+def read(a: array, selection: Selection) -> array:
     """The elements at a position."""
-    part = _part(a, spot)
-    if spot.indices:
-        op = Take(spot.axes)
-        part = apply(op, part, *spot.indices)
-        if spot.to_front:
-            part = move_block(part, op.position, 0, spot.indices[0].ndim)
-    if len(spot.shape) != len(spot.plain_shape):
-        return reshape(part, spot.shape)
+    part = _part(a, selection)
+    if selection.indices:
+        op = Take(selection.axes)
+        part = apply(op, part, *selection.indices)
+        if selection.to_front:
+            part = move_block(part, op.position, 0, selection.indices[0].ndim)
+    if len(selection.shape) != len(selection.plain_shape):
+        return reshape(part, selection.shape)
     return wrap(a) if part is a else part
 
 
-def _part(a: array, spot: Place) -> array:
+def _part(a: array, selection: Selection) -> array:
     """What the ints and slices of a subscript leave."""
-    if spot.part is None:
+    if selection.part is None:
         return a
-    shape = spot.part.shape if spot.indices else spot.plain_shape
-    return make(spot.part, (a,), shape, a.dtype)
+    shape = selection.part.shape if selection.indices else selection.plain_shape
+    return make(selection.part, (a,), shape, a.dtype)
 
 
-def write(name: str, a: array, spot: Place, values: array, mode: str) -> array:
+def write(name: str, a: array, selection: Selection, values: array, mode: str) -> array:
     """`a` with `values` combined into the elements at a position."""
-    updates = reshape(_fitted(name, values, spot.shape), spot.plain_shape)
-    part = _part(a, spot)
-    if spot.indices:
-        op = Put(spot.axes, mode)
-        if spot.to_front:
-            updates = move_block(updates, 0, op.position, spot.indices[0].ndim)
-        part = apply(op, part, updates, *spot.indices)
+    updates = reshape(_fitted(name, values, selection.shape), selection.plain_shape)
+    part = _part(a, selection)
+    if selection.indices:
+        op = Put(selection.axes, mode)
+        if selection.to_front:
+            updates = move_block(updates, 0, op.position, selection.indices[0].ndim)
+        part = apply(op, part, updates, *selection.indices)
     else:
         part = _COMBINE[mode](part, updates)
-    if spot.part is None:
+    if selection.part is None:
         return part
-    back = SliceUpdate(spot.part.start, spot.part.stop, spot.part.strides)
-    return make(back, (a, reshape(part, spot.part.kept_shape)), a.shape, a.dtype)
+    back = SliceUpdate(selection.part.start, selection.part.stop, selection.part.strides)
+    return make(back, (a, reshape(part, selection.part.kept_shape)), a.shape, a.dtype)
 
 
-def locate(name: str, a: array, index: Any) -> Place:
+def locate(name: str, a: array, index: Any) -> Selection:
     """The position in `a` that a subscript names."""
     lengths = a.shape
     spans: list[tuple[int, int, int]] = []
@@ -163,7 +163,7 @@ def locate(name: str, a: array, index: Any) -> Place:
     if not arrays:
         lengths = tuple([n for n in layout if n is not None and n is not _INDEXED])
         shape = lengths if None not in layout else _arranged(layout, (), False)
-        return Place(part, (), (), False, shape, lengths)
+        return Selection(part, (), (), False, shape, lengths)
     axes = tuple(arrays)
     rest = lengths if part is None else part.shape
     indices = checked_indices(name, [rest[axis] for axis in axes], list(arrays.values()))
@@ -172,7 +172,7 @@ def locate(name: str, a: array, index: Any) -> Place:
     shape = _arranged(layout, index_shape, to_front)
     plain = [length for length in layout if length is not None]
     plain_shape = shape if len(plain) == len(layout) else _arranged(plain, index_shape, to_front)
-    return Place(part, axes, indices, to_front, shape, plain_shape)
+    return Selection(part, axes, indices, to_front, shape, plain_shape)
 
 
 def _entries(name: str, index: Any, ndim: int) -> list[Any]:
@@ -268,8 +268,8 @@ def _position(name: str, position: int, length: int) -> int:
 
 def _is_separated(layout: list[Any]) -> bool:
     """Whether a slice or a new axis stands between ints and arrays, as in a[0, :, indices]."""
-    spots = [at for at, length in enumerate(layout) if length is _INDEXED]
-    return spots[-1] - spots[0] >= len(spots)
+    positions = [at for at, length in enumerate(layout) if length is _INDEXED]
+    return positions[-1] - positions[0] >= len(positions)
 
 
 def _arranged(layout: list[Any], index_shape: Shape, to_front: bool) -> Shape:

@@ -356,7 +356,7 @@ def _solved(name: str, triangle: Triangle, a: Any, b: Any, stream: StreamLike) -
     if rows != a.shape[-1]:
         raise ValueError(
             f"[{name}] cannot solve matrices of shape {shape_text(a.shape)} for right sides of "
-            f"shape {shape_text(b.shape)}: these must have as many rows."
+            f"shape {shape_text(b.shape)}: both need the same number of rows."
         )
     sides = astype(b, dtype, stream)
     if b.ndim == 1:

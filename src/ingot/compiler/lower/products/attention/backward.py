@@ -1,12 +1,12 @@
-"""The nests of attention's gradients, which compute the scores once more, block by block.
+"""The nests of attention's gradients, which recompute the scores block by block.
 
-One kernel transposes queries and cotangents, so that queries are in the lanes of vectors as in the
-forward nest. The next one has a task for each head of keys (or a range of its keys, where heads are
-few): for each block of keys it goes through the queries that see them, computes their shares of
-the softmax from the statistics that the forward nest left, and the cotangents of the scores, and
-adds to the cotangents of keys and values, which stay on the stack, and to those of queries, which
-are transposed. The last ones put these together. So each score is computed once, nothing is added
-by two tasks, and every sum has an order that depends on lengths alone.
+One kernel transposes queries and cotangents, so that queries are in vector lanes as in the forward
+nest. The next one has a task for each head of keys (or a range of its keys, where heads are few):
+for each block of keys it loops over the queries that attend to them, recomputes their softmax
+weights from the statistics that the forward nest saved, computes the cotangents of the scores, and
+accumulates the cotangents of keys and values, which stay on the stack, and those of queries,
+transposed. The last kernels combine these. So each score is recomputed once, no two tasks
+accumulate into the same sums, and the order of every sum depends on lengths alone.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["lower_attention_backward"]
 
 
 class _Operands(NamedTuple):
-    """What is read: rows of features, and statistics of queries."""
+    """The operands: rows of features, and statistics of queries."""
 
     cotangent: Memory
     out: Memory
@@ -51,7 +51,9 @@ class _Operands(NamedTuple):
 
 
 class _Between(NamedTuple):
-    """What the kernels hand each other. Queries are in groups of as many as a tile has columns."""
+    """What the kernels pass to each other. Queries are in groups of as many as a tile has
+    columns.
+    """
 
     queries: Memory  # (B, heads, groups, D, columns), scaled
     cotangents: Memory  # (B, heads, groups, E, columns)
@@ -62,8 +64,8 @@ class _Between(NamedTuple):
 
 
 def lower_attention_backward(step: Step, strides_of: Strides) -> Lowered | None:
-    """The kernels of the cotangents of queries, keys, values and sinks; None where lengths are
-    unknown or there is nothing to compute.
+    """The kernels of the cotangents of queries, keys, values and sinks; None if lengths are unknown
+    or there is nothing to compute.
     """
     op = step.op
     assert isinstance(op, AttendBackward)
@@ -94,7 +96,7 @@ def lower_attention_backward(step: Step, strides_of: Strides) -> Lowered | None:
 
 
 def _key_block(lengths: Lengths, blocks: Blocks) -> int:
-    """Keys of a block: less, the more features their cotangents on the stack have."""
+    """Keys per block: the more features, the fewer, because their cotangents are on the stack."""
     longest = max(lengths.depth, lengths.width)
     fitting = (1 << 14) // longest // blocks.rows * blocks.rows
     return min(blocks.keys, max(blocks.rows, fitting))
@@ -123,7 +125,7 @@ class _Builder(KernelBuilder):
         self.scale = scale
 
     def across(self, value: Value) -> Value:
-        """The sum of the lanes of a bundle, half by half."""
+        """The sum of the lanes of a bundle, halves to halves."""
         while value.lanes > 1:
             half = value.lanes // 2
             low, high = (self.some_lanes(value, first, half) for first in (0, half))
@@ -169,7 +171,7 @@ class _Transposing(_Builder):
         return self.kernel()
 
     def _seen(self, top: Value) -> Value | None:
-        """Whether a query sees a key: if not, its scores are constant."""
+        """Whether a query attends to a key: if not, its score is constant."""
         if not self.masking.hides:
             return None
         return self.words.not_equal(top, self.number(lowest(self.blocks.dtype)))
@@ -238,7 +240,9 @@ class _Main(_Builder):
             ends.append(affine(padded + lengths.ahead) - start)
         with (
             self.loop(0, lengths.sharing) as number,
-            self.loop(0, *ends, step=side) as behind,  # from the last queries on, which see most
+            self.loop(
+                0, *ends, step=side
+            ) as behind,  # from the last queries on, which attend to most keys
         ):
             self.head = (self.place[0], self.place[1] * lengths.sharing + number)
             first = affine(padded - side) - behind
@@ -273,7 +277,7 @@ class _Main(_Builder):
         self._add(self.of_k, self.of_scores, self.q, first, count, keys)
 
     def split_off(self, position: Affine, side: int) -> Affine:
-        """The group of a query that is the first one of it."""
+        """The group that starts at a query."""
         groups = self.queries.shape[2]
         assert isinstance(groups, int)
         group, _ = self.split(position, (groups, side))
@@ -296,7 +300,7 @@ class _Main(_Builder):
     def _scores(
         self, first: Affine, column: Affine, group: Affine, start: Affine, stop: Affine
     ) -> None:
-        """Shares and cotangents of scores of a block of keys and a group of queries."""
+        """Softmax weights and cotangents of scores of a block of keys and a group of queries."""
         lengths, rows = self.lengths, self.blocks.rows
         self.masking.start(self, first + column)
         self.masking.load(self, self.head, first + column, start, stop)
@@ -323,7 +327,7 @@ class _Main(_Builder):
         self._of_queries(column, group, start, stop - start)
 
     def _shares(self, column: Affine, group: Affine, count: Affine) -> None:
-        """Scores become shares of the softmax."""
+        """Turns scores into softmax weights."""
         words = self.words
         at = (*self.head, group)
         tops = [self.lanes_at(self.top, *at, inside) for inside in self.columns()]
@@ -335,7 +339,7 @@ class _Main(_Builder):
                 self.put(share, self.shares, key, column + inside)
 
     def _of_queries(self, column: Affine, group: Affine, start: Affine, count: Affine) -> None:
-        """Adds the keys of a block to the cotangents of a group of queries."""
+        """Adds a block of keys to the cotangents of a group of queries."""
         depth, lanes = self.lengths.depth, self.blocks.lanes
         rows = min(self.blocks.rows, depth)
         at = (self.part, *self.head, group)
@@ -368,7 +372,9 @@ class _Main(_Builder):
         count: Affine,
         keys: Affine,
     ) -> None:
-        """Adds rows of queries (or cotangents) times factors to those of the keys of a block."""
+        """Adds rows of queries (or cotangents) times factors to the sums for the keys of a
+        block.
+        """
         vectors = self._panel(rows_of.shape[3])
         step = vectors * self.blocks.lanes
         with (
@@ -395,7 +401,9 @@ class _Main(_Builder):
         places: Sequence[Affine],
         columns: Sequence[Affine],
     ) -> None:
-        """Adds to some keys and columns of a block; `queries` are the first one and their count."""
+        """Accumulates some keys and columns of a block; `queries` are the first one and their
+        number.
+        """
         lanes, width = self.blocks.lanes, rows_of.shape[3]
         first, count = queries
         assert isinstance(width, int)
@@ -445,7 +453,7 @@ class _OfQueries(_Builder):
 
 
 class _OfSinks(_Builder):
-    """Cotangents of sinks, which have no values."""
+    """Cotangents of sinks."""
 
     def build(self, between: _Between, result: Memory) -> Kernel:
         lengths, side, words = self.lengths, self.blocks.queries, self.words

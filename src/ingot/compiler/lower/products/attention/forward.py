@@ -1,13 +1,13 @@
 """The nest of attention: for each block of queries, one loop over blocks of keys.
 
-Queries are side by side in the lanes of vectors. Scores are a register tile of keys times queries:
-keys and values are read as they lie, one element in all lanes, and the queries of a block are
-transposed once. The largest score and the sum of a query are in a lane each, so a softmax needs no
-sums across lanes. Sums of values, with features as rows and queries as columns, are scaled down
-whenever a larger score comes up (online softmax), and divided at last.
+Queries are in vector lanes. Scores are a register tile of keys times queries: keys and values are
+read in place, one element broadcast to all lanes, and the queries of a block are transposed once.
+The maximum score and the sum of each query are in a lane each, so the softmax needs no reductions
+across lanes. Sums of values, with features as rows and queries as columns, are rescaled when a
+larger score comes up (online softmax), and divided at the end.
 
-Keys are added in their order, block by block: results depend neither on the number of threads nor
-on where a query is in its block.
+Keys are added in order, block by block: results depend neither on the number of threads nor on a
+query's position in its block.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["lower_attention"]
 
 
 def lower_attention(step: Step, strides_of: Strides) -> Lowered | None:
-    """The kernels of attention; None where lengths are unknown or there is nothing to compute."""
+    """The kernels of attention; None if lengths are unknown or there is nothing to compute."""
     q, k, v, *extras = step.inputs
     lengths = Lengths.of(q, k, v)
     if lengths is None:
@@ -83,9 +83,9 @@ class _Forward(KernelBuilder):
         self.transposed = self.local("queries", lengths.depth, side)
         self.sums = self.local("sums", lengths.width, side)
         self.scores = self.local("scores", blocks.keys, side)
-        self.top = self.local("top", side)  # the largest score
-        self.before = self.local("before", side)  # the largest score of the blocks before
-        self.total = self.local("total", side)  # the sum of powers
+        self.top = self.local("top", side)  # the maximum score
+        self.before = self.local("before", side)  # the maximum score of the previous blocks
+        self.total = self.local("total", side)  # the sum of exponentials
         self.fading = self.local("fading", side)
         count = -(-lengths.queries // side)
         heads = (lengths.batch, lengths.shared, lengths.sharing, count)
@@ -102,7 +102,7 @@ class _Forward(KernelBuilder):
             self._finish()
 
     def _start(self) -> None:
-        """Transposes the queries of a block, and sets out without keys."""
+        """Transposes the queries of a block, and initialises their statistics."""
         lengths, blocks = self.lengths, self.blocks
         factor = self.number(self.scale)
         with self.loop(0, blocks.queries) as lane:
@@ -136,7 +136,7 @@ class _Forward(KernelBuilder):
         self._sums(start, stop - start)
 
     def _scores(self, start: Affine, stop: Affine) -> None:
-        """Scores of a block, and the largest of each query so far."""
+        """Computes the scores of a block, and updates the maximum of each query."""
         rows, words = self.blocks.rows, self.words
         shape = TileShape(rows, self.blocks.vectors, self.blocks.lanes)
         with self.loop(start, stop, step=rows) as first:
@@ -158,12 +158,12 @@ class _Forward(KernelBuilder):
                         self, self.row, tile.sums[row][vector], key, key - start, column
                     )
                     self.put(score, self.scores, key - start, column)
-                    # a score that is NaN makes its power NaN, whatever the largest one is
+                    # a NaN score makes its exponential NaN, whatever the maximum is
                     top = words.select(words.greater(score, top), score, top)
                 self.put(top, self.top, column)
 
     def _powers(self, count: Affine) -> None:
-        """Powers of the scores of a block in their place, and their sums."""
+        """Replaces the scores of a block by their exponentials, and sums them."""
         words = self.words
         tops = [self.lanes_at(self.top, column) for column in self.columns()]
         totals = [Carried(self.blocks.dtype, self.numbers(0.0)) for _ in tops]
@@ -180,7 +180,7 @@ class _Forward(KernelBuilder):
             self.put(words.fused_multiply_add(before, fading, total), self.total, column)
 
     def _sums(self, start: Affine, count: Affine) -> None:
-        """Adds values times powers."""
+        """Adds values times exponentials."""
         width, words = self.lengths.width, self.words
         rows = min(self.blocks.rows, width)
         shape = TileShape(rows, self.blocks.vectors, self.blocks.lanes)
@@ -210,7 +210,7 @@ class _Forward(KernelBuilder):
         return self.everywhere(self.at(self.v, *self.place, key, feature))
 
     def _finish(self) -> None:
-        """Divides the sums, and stores them by rows."""
+        """Divides the sums, and stores them as rows."""
         lengths, side = self.lengths, self.blocks.queries
         with self.loop(0, lengths.width) as feature:
             for column in self.columns():

@@ -1,4 +1,4 @@
-"""What changes the scores of keys: their order, a mask, and sinks, which compete with them."""
+"""Masking: causal order, explicit masks, and sinks, which compete with the scores of keys."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Masking:
 
     @property
     def hides(self) -> bool:
-        """Whether keys may be hidden, so that their scores are the lowest number."""
+        """Whether keys may be masked, so that their scores are the lowest number."""
         return self.causal or (self.mask is not None and self.mask.dtype is bool_)
 
     def open(self, builder: KernelBuilder) -> None:
@@ -59,7 +59,7 @@ class Masking:
             self._positions = builder.local("positions", blocks.queries, dtype=int32)
 
     def sink(self, builder: KernelBuilder, place: Place) -> Value | None:
-        """The sink of a head, in all lanes, if there is one."""
+        """The sink of a head, broadcast to all lanes, if there is one."""
         return None if self._sinks is None else builder.everywhere(self.sink_at(builder, place))
 
     def sink_at(self, builder: KernelBuilder, place: Place) -> Value:
@@ -70,7 +70,7 @@ class Masking:
         return builder.wide(found)
 
     def start(self, builder: KernelBuilder, first: Affine) -> None:
-        """Begins a block of queries: the last key that each of them sees."""
+        """Begins a block of queries: computes the last key that each of them attends to."""
         if self._positions is None:
             return
         with builder.loop(0, builder.blocks.queries, kind="vector") as lane:
@@ -78,8 +78,8 @@ class Masking:
             builder.put(position, self._positions, lane)
 
     def key_ends(self, first: Affine, count: int) -> tuple[Affine, ...]:
-        """Where the keys end that some of `count` queries from the first on see. A query that sees
-        none has the mean of all values.
+        """The end of the keys that any of `count` queries attends to, from the first on. A query
+        that attends to none has the mean of all values.
         """
         keys, ahead = affine(self.lengths.keys), self.lengths.ahead
         return (keys, first + (count + ahead)) if self.causal and ahead >= 0 else (keys,)
@@ -101,7 +101,7 @@ class Masking:
                 builder.put(element, self._tile, key, lane)
 
     def _index(self, mask: Buffer, place: Place, row: Affine, key: Affine) -> list[Affine]:
-        """Where the mask has what belongs to a score: axes of length 1 are the same for all."""
+        """The index of a score in the mask, which is broadcast along axes of length 1."""
         wanted = (*place, row, key)
         return [
             affine(0) if length == 1 else at for length, at in zip(mask.shape, wanted, strict=True)

@@ -50,17 +50,17 @@ class Lengths(NamedTuple):
 
     @property
     def sharing(self) -> int:
-        """Heads of queries that share a head of keys."""
+        """The number of query heads per head of keys."""
         return self.heads // self.shared
 
     @property
     def ahead(self) -> int:
-        """How much further than its own position a query sees where order counts."""
+        """How far beyond its own position a query attends in causal order."""
         return self.keys - self.queries
 
     @staticmethod
     def of(q: Step, k: Step, v: Step) -> Lengths | None:
-        """The lengths of operands; None where some are unknown, or nothing is to be computed."""
+        """The lengths of operands; None if some are unknown, or there is nothing to compute."""
         batch, heads, queries, depth = q.shape
         shared, keys, width = k.shape[1], k.shape[2], v.shape[3]
         found = Lengths(batch, heads, shared, queries, keys, depth, width)
@@ -70,7 +70,7 @@ class Lengths(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Elements in the memory of a value, or of scratch memory from an offset on."""
+    """A buffer in the memory of a value, or at an offset of scratch memory."""
 
     name: str
     dtype: Dtype
@@ -86,8 +86,8 @@ class Memory(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """How many queries and keys are taken together. Queries are side by side in `vectors` bundles
-    of `lanes`, so that a register tile has so many columns, and `rows` keys or features.
+    """The numbers of queries and keys in a block. Queries are in `vectors` bundles of `lanes`,
+    which are the columns of a register tile; its `rows` are keys or features.
     """
 
     dtype: Dtype  # of sums
@@ -118,19 +118,19 @@ def blocks_for(lengths: Lengths, dtype: Dtype) -> Blocks:
 
 
 def lowest(dtype: Dtype) -> float:
-    """The lowest finite number: the score of a key that is hidden."""
+    """The lowest finite number: the score of a masked key."""
     return float(np.finfo(dtype.numpy).min)
 
 
 class Scratch:
-    """Kernels that run one after the other, and the memory that they hand each other."""
+    """Kernels that run one after the other, and the memory that they share."""
 
     def __init__(self) -> None:
         self.kernels: list[Kernel] = []
         self.nbytes = 0
 
     def allocate(self, name: str, dtype: Dtype, shape: Sequence[int]) -> Memory:
-        """Memory for elements row by row."""
+        """Allocates a contiguous array."""
         offset = self.nbytes
         strides = contiguous(tuple(shape), dtype.size)
         nbytes = int(np.prod(shape)) * dtype.size
@@ -143,8 +143,8 @@ class Scratch:
 
 
 class KernelBuilder(NestBuilder):
-    """A nest under construction, of which the arguments are values or scratch memory; with
-    shorthands for bundles of lanes.
+    """A nest under construction whose arguments are values or scratch memory, with shorthands for
+    bundles.
     """
 
     def __init__(self, blocks: Blocks) -> None:
@@ -161,7 +161,7 @@ class KernelBuilder(NestBuilder):
         return self.buffer(name, dtype, shape, strides, argument, offset, origin=step)
 
     def kernel(self) -> Kernel:
-        """What was built."""
+        """The finished kernel."""
         return kernel_of(self.nest, self._operands)
 
     def local(self, name: str, *shape: int, dtype: Dtype | None = None) -> Buffer:
@@ -193,7 +193,7 @@ class KernelBuilder(NestBuilder):
         return self.load(buffer, [affine(at) for at in index])
 
     def everywhere(self, value: Value) -> Value:
-        """An element in all lanes."""
+        """An element broadcast to all lanes."""
         return self.splat(value, self.blocks.lanes)
 
     def columns(self) -> list[int]:
@@ -201,5 +201,5 @@ class KernelBuilder(NestBuilder):
         return [vector * self.blocks.lanes for vector in range(self.blocks.vectors)]
 
     def least(self, base: Extent | Index, *ends: Extent | Index) -> Affine:
-        """The least of some numbers, which are no less than `base`."""
+        """The minimum of some numbers that are at least `base`."""
         return affine(self.multiple(affine(base), *map(affine, ends), by=1))

@@ -13,9 +13,8 @@ __all__ = ["in_sums_dtype"]
 
 
 def in_sums_dtype(scratch: Scratch, memory: Memory, blocks: Blocks) -> Memory:
-    """An operand (B, heads, rows, features) whose elements are read one by one into all lanes:
-    itself, or a copy that a kernel makes before where its elements have another dtype than sums or
-    are not adjacent along a row.
+    """An operand (B, heads, rows, features) whose elements are broadcast one by one: itself, or a
+    copy made by an earlier kernel if its dtype is not that of sums or its rows are not contiguous.
     """
     if memory.dtype is blocks.dtype and memory.strides[-1] == memory.dtype.size:
         return memory

@@ -1,8 +1,8 @@
 """Blocks of results: what one iteration of the parallel loop computes of a plain correlation.
 
-A block is whole along the inner axes, has some elements along one axis and one along those outside
-of it. So its results count as one range of pixels, and the windows that they meet are one box of
-the input.
+A block spans the inner axes completely, covers a range of one axis, and a single element of the
+axes outside of it. So its results are one flat range of pixels, and their receptive field is one
+box of the input.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ Point = tuple[Affine, ...]
 
 
 class Blocks(NamedTuple):
-    """How results are cut: so many along each axis; `partial` is the axis that is cut."""
+    """How results are divided: the lengths of a block along each axis; `partial` is the axis that
+    is split.
+    """
 
     axes: tuple[Axis, ...]
     lengths: tuple[int, ...]
@@ -40,7 +42,7 @@ class Blocks(NamedTuple):
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """The box of the input that a block meets."""
+        """The extents of a block's receptive field in the input."""
         pairs = zip(self.axes, self.lengths, strict=True)
         return tuple(axis.extent(length) for axis, length in pairs)
 
@@ -50,8 +52,8 @@ def choose_blocks(
     wanted: int,
     fits: Callable[[Blocks], bool],
 ) -> Blocks | None:
-    """Blocks of at most `wanted` pixels whose windows fit, as equal as can be; None if one pixel's
-    do not.
+    """Blocks of at most `wanted` pixels whose receptive field fits, as equal as possible; None if
+    that of one pixel does not fit.
     """
     lengths = [1] * len(axes)
     found = Blocks(axes, tuple(lengths), len(axes) - 1)
@@ -63,7 +65,7 @@ def choose_blocks(
         length = max(1, min(whole, wanted // inner))
         while length > 1 and not fits(_with_length(found, number, length)):
             length = max(1, length * 7 // 8)
-        length = -(-whole // -(-whole // length))  # as many blocks, but equal ones
+        length = -(-whole // -(-whole // length))  # the same number of blocks, but of equal lengths
         found = _with_length(found, number, length)
         if length < whole:
             break
@@ -77,7 +79,7 @@ def _with_length(blocks: Blocks, number: int, length: int) -> Blocks:
 
 
 class Block:
-    """One of the blocks, inside of the parallel loop: `starts` are its first results."""
+    """The block of one parallel iteration; `starts` is its first result."""
 
     def __init__(self, builder: NestBuilder, blocks: Blocks, indices: Sequence[Index]) -> None:
         self.builder = builder
@@ -92,7 +94,7 @@ class Block:
         if not self.is_whole:
             rest = affine(axis.length) - self.starts[blocks.partial]
             here = affine(builder.multiple(1, affine(length), rest, by=1))
-        self.here = here  # results along the axis that is cut
+        self.here = here  # length along the split axis
         self.pixels = here * self.inner
 
     def pixel(self, number: Affine) -> Point:
@@ -105,7 +107,7 @@ class Block:
 
     @property
     def rows(self) -> Affine:
-        """How many rows of pixels along the last axis there are, if that is not cut."""
+        """The number of rows of pixels along the last axis, if that is not split."""
         last = len(self.blocks.lengths) - 1
         if self.blocks.partial == last:
             return affine(1)
@@ -123,6 +125,6 @@ class Block:
             return (*outside, *[number][: len(lengths)])
         first, *rest = builder.split(number, lengths)
         at = affine(first)
-        if not self.is_whole:  # it is anyway, which the verifier cannot see
+        if not self.is_whole:  # always true, but the verifier cannot prove it
             at = affine(builder.multiple(0, at, self.here - 1, by=1))
         return (*outside, at, *map(affine, rest))

@@ -1,10 +1,10 @@
-"""Derivatives by the filters: sums over pixels of what meets at each tap, in register tiles.
+"""Gradients of filters: for each tap, sums over pixels, in register tiles.
 
-A tile is some outputs times some vectors of what a tap meets: channels, or taps of the last axis
-and channels as one range, which lie next to each other in windows and filters alike. Its loops go
-over the pixels of a block. Each iteration of the parallel loop takes some blocks one after the
-other and adds to sums in memory; where these are partial, another kernel adds them up. How many
-there are depends on lengths alone, and so does the order of all additions.
+A tile is some outputs times some vectors of channels, or of taps along the last axis and channels
+joined, which are contiguous in both windows and filters. Its loops run over the pixels of a block.
+Each iteration of the parallel loop accumulates some blocks in memory; if these sums are partial,
+another kernel adds them up. Their number depends on lengths alone, and so does the order of all
+additions.
 """
 
 from __future__ import annotations
@@ -51,15 +51,16 @@ class PartialSums(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """How much memory they take."""
+        """The size in bytes."""
         return self.parts * prod(self.shape) * self.dtype.size
 
 
 def correlate_by_filters(
     plain: Plain, steps: tuple[Step, Step, Step], offset: int
 ) -> Lowered | None:
-    """The kernels of the derivative by the filters of a plain correlation: `steps` are its input,
-    what has the shape of its results, and the derivative. None if windows of one result do not fit.
+    """The kernels of the gradient of a plain correlation with respect to its filters: `steps` are
+    its input, the cotangent of its results, and the gradient. None if the receptive field of one
+    result does not fit.
     """
     shape = _tile_shape(plain)
     blocks = _blocks(plain, shape)
@@ -75,13 +76,13 @@ def correlate_by_filters(
 
 
 def _is_run(plain: Plain) -> bool:
-    """Whether the taps of the last axis and channels are one range of a window."""
+    """Whether the taps of the last axis and the channels are one contiguous range of a window."""
     last = plain.axes[-1]
     return last.step == 1 or last.taps == 1
 
 
 def _columns(plain: Plain) -> tuple[int, ...]:
-    """The taps and channels of sums: as one axis if they are one range."""
+    """The taps and channels of sums, joined into one axis if they are contiguous."""
     *outer, last = [axis.taps for axis in plain.axes]
     if _is_run(plain):
         return (*outer, last * plain.channels)
@@ -119,7 +120,7 @@ def _sums_kernel(
     each: int,
     steps: tuple[Step, Step, Step],
 ) -> Kernel:
-    """The kernel of partial sums: `each` of the blocks for each of them."""
+    """The kernel of partial sums, each over `each` blocks."""
     builder = NestBuilder()
     source = input_buffer(builder, plain, 0)
     outputs = plain.results.buffer(builder, 1)
@@ -170,7 +171,7 @@ def _clear(
 
 
 class _Task:
-    """What is done with a block: for all taps, columns and rows, its products are added."""
+    """Accumulates the products of one block for all taps, columns and rows."""
 
     def __init__(
         self,

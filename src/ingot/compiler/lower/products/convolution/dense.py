@@ -1,7 +1,8 @@
 """Convolutions that mix channels: products of windows and packed filters, in register tiles.
 
-A tile is some pixels times some vectors of outputs; its loops go over taps and channels. The left
-operand is an element of the window in all lanes, the right one a vector of the packed filters.
+A tile is some pixels times some vectors of outputs; its loops run over taps and channels. The left
+operand is an element of the window, broadcast to all lanes; the right one is a vector of the packed
+filters.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ __all__ = ["convolution_columns", "convolve", "tile_shape", "window_sums"]
 
 
 def convolve(plain: Plain, steps: tuple[Step, Step], offset: int) -> Kernel | None:
-    """The kernel that computes a plain correlation of packed filters; `steps` are what is read and
-    what is computed. None if the windows of one result do not fit.
+    """The kernel that computes a plain correlation with packed filters; `steps` are the input and
+    the results. None if the receptive field of one result does not fit.
     """
     blocks = _blocks(plain)
     if blocks is None:
@@ -70,8 +71,8 @@ def convolution_columns(plain: Plain) -> int:
 
 
 def _lanes(plain: Plain) -> int:
-    """Lanes of a vector: half of what registers have where that is enough. Processors that split
-    the longest vectors compute twice as many of these.
+    """The vector width: half of a register where that suffices. Processors that split the longest
+    vectors execute twice as many of these.
     """
     lanes = lanes_of(plain.dtype)
     return lanes // 2 if plain.outputs <= lanes // 2 else lanes
@@ -80,16 +81,16 @@ def _lanes(plain: Plain) -> int:
 def _vectors(plain: Plain) -> int:
     needed = -(-plain.outputs // _lanes(plain))
     most = 5 if vector_registers() >= 32 else 3
-    # few vectors that are not there, then few panels
+    # as few unused vectors as possible, then few panels
     return min(range(1, most + 1), key=lambda v: (-(-needed // v) * v, -(-needed // v)))
 
 
 def tile_shape(plain: Plain, pixels: int) -> TileShape:
-    """The tile for so many rows of windows and a panel of filters."""
+    """The tile for a number of rows of windows and a panel of filters."""
     vectors = _vectors(plain)
-    # accumulators, a register for each vector of the right operand and one for the left one
+    # accumulators, a register for each vector of the right operand, and one for the left
     most = max(1, min(14, (vector_registers() - 1 - vectors) // vectors))
-    # few pixels that are not there, then many in a tile
+    # as few unused pixels as possible, then large tiles
     least = max(1, most * 2 // 3)
     rows = min(range(least, most + 1), key=lambda r: (-(-pixels // r) * r * (20 + 20 // r), -r))
     return TileShape(min(rows, pixels), vectors, _lanes(plain))
@@ -100,7 +101,7 @@ def _blocks(plain: Plain) -> Blocks | None:
     # threads may share panels, too
     panels = plain.groups * -(-plain.outputs // convolution_columns(plain))
     wanted = min(MAX_CONVOLUTION_PIXELS, -(-pixels * panels // MIN_CONVOLUTION_TASKS))
-    if plain.groups > 1:  # all groups read and write the same lines one after the other
+    if plain.groups > 1:  # all groups access the same cache lines in sequence
         pixel = plain.groups * (plain.channels + plain.outputs) * plain.dtype.size
         wanted = min(wanted, MAX_GROUPED_BLOCK_BYTES // pixel)
     in_place = reads_in_place(plain)
@@ -121,7 +122,7 @@ def _panel(
     results: Buffer,
     at: tuple[Index, Index],
 ) -> None:
-    """All pixels of a block with one panel of filters."""
+    """Computes all pixels of a block with one panel of filters."""
     is_exact = block.is_whole and block.blocks.pixels % shape.rows == 0
     with builder.loop(0, block.pixels, step=shape.rows) as first:
         numbers = [affine(first) + row for row in range(shape.rows)]
@@ -189,7 +190,7 @@ def _write(
     pixels: Sequence[Point],
     at: tuple[Index, Index],
 ) -> None:
-    """Puts the sums of a tile into the results."""
+    """Stores the sums of a tile."""
     shape = tile.shape
     group, panel = at
     limit = plain.outputs if plain.outputs % shape.columns else None

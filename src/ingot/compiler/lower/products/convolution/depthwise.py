@@ -1,8 +1,8 @@
-"""Depthwise convolutions, in which each channel has a filter of its own: vectors of channels.
+"""Depthwise convolutions, with one filter per channel: vectors of channels.
 
-A tile is some pixels that follow each other along the last axis, times one vector of channels; its
-loops go over the taps. Channels are cut into chunks, which are groups of the windows that a block
-copies.
+A tile is some adjacent pixels along the last axis times one vector of channels; its loops run over
+the taps. Channels are divided into chunks, which play the role of groups in the windows that a
+block copies.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def in_chunks(plain: Plain) -> Plain:
 
 
 def pitch_of(plain: Plain) -> int:
-    """Elements of a pixel's channels in whole vectors."""
+    """The number of channels of a pixel, rounded up to whole vectors."""
     lanes = lanes_of(plain.dtype)
     return -(-plain.channels // lanes) * lanes
 
@@ -118,15 +118,15 @@ def depthwise_blocks(plain: Plain) -> Blocks | None:
 
 
 def _tile_rows(length: int) -> int:
-    """Pixels of a tile along an axis: few that are computed twice, and few tiles."""
+    """The number of pixels of a tile along an axis: few that are computed twice, and few tiles."""
     most = min(length, vector_registers() // 2)
     return min(range(1, most + 1), key=lambda rows: (-(-length // rows) * (rows + 1), rows))
 
 
 @contextmanager
 def row_tiles(builder: NestBuilder, block: Block) -> Iterator[list[Point]]:
-    """A loop over all pixels of a block, some that follow each other along the last axis at a time.
-    The last ones of a row may be some that were there before.
+    """A loop over all pixels of a block, several adjacent ones along the last axis at a time. The
+    last tile of a row may overlap the one before.
     """
     blocks = block.blocks
     last = len(blocks.lengths) - 1
@@ -182,7 +182,7 @@ def _write(
     pixels: Sequence[Point],
     at: tuple[Affine, Affine],
 ) -> None:
-    """Puts the sums of a tile into the results."""
+    """Stores the sums of a tile."""
     limit = plain.channels if pitch_of(plain) != plain.channels else None
     for (total,), pixel in zip(tile.sums, pixels, strict=True):
         point = block.result(pixel)

@@ -1,8 +1,8 @@
-"""Derivatives of depthwise convolutions by their filters: vectors of channels.
+"""Gradients of the filters of depthwise convolutions: vectors of channels.
 
-A tile is some taps times one vector of channels; its loops go over the pixels of a block. As for
-other derivatives by filters, partial sums of blocks are added up by a second kernel, in an order
-that depends on lengths alone.
+A tile is some taps times one vector of channels; its loops run over the pixels of a block. As for
+other gradients of filters, a second kernel adds up the partial sums of blocks, in an order that
+depends on lengths alone.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def correlate_depthwise_by_filters(
 
 
 def _looped_axes(plain: Plain) -> int:
-    """How many axes, from the first one, have loops over their taps: the taps along the others are
+    """How many axes, from the first on, have loops over their taps; the taps along the others are
     the rows of a tile.
     """
     looped, rows = len(plain.axes), 1
@@ -67,7 +67,7 @@ def _looped_axes(plain: Plain) -> int:
 def _sums_kernel(
     plain: Plain, blocks: Blocks, sums: PartialSums, each: int, steps: tuple[Step, Step, Step]
 ) -> Kernel:
-    """The kernel of partial sums: `each` of the blocks for each of them."""
+    """The kernel of partial sums, each over `each` blocks."""
     builder = NestBuilder()
     source = input_buffer(builder, plain, 0)
     outputs = plain.results.buffer(builder, 1)
@@ -105,7 +105,7 @@ def _clear(builder: NestBuilder, target: Buffer, at: Point) -> None:
 
 
 class _Task:
-    """What is done with a block: for all taps, its products are added."""
+    """Accumulates the products of one block for all taps."""
 
     def __init__(
         self,

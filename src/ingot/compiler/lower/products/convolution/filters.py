@@ -1,7 +1,7 @@
 """Packing filters: panels of columns that a register tile reads one after the other.
 
-(groups, outputs, *taps, channels) in memory of any strides become (groups, panels, taps * channels,
-columns): a vector of outputs for each tap and channel. Columns that are not there are 0.
+(groups, outputs, *taps, channels) with any strides become (groups, panels, taps * channels,
+columns): a vector of outputs for each tap and channel. Missing columns are 0.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def packed_filters(
 
 
 def pack_filters(plain: Plain, step: Step, columns: int, offset: int) -> Kernel:
-    """The kernel that packs the filters, which are what a step computes."""
+    """The kernel that packs the filters, which are the value of a step."""
     builder = NestBuilder()
     source = plain.filters.buffer(builder, 0)
     target = packed_filters(builder, plain, columns, 1, offset)
@@ -66,7 +66,7 @@ class _Packing:
         row = affine(0)
         for number, index in enumerate(tap):
             row = row + affine(index) * prod(taps[number + 1 :])
-        self.row = row * plain.channels  # the first one of the tap
+        self.row = row * plain.channels  # the first row of the tap
 
     def run(self) -> None:
         plain, builder = self.plain, self.builder
@@ -111,13 +111,13 @@ class _Packing:
             builder.store(value, self.target, self._at(channel, affine(column)))
 
     def _transposed(self, first: Affine, there: Affine, side: int) -> None:
-        """Copies squares that are transposed in registers, and what remains one by one."""
+        """Copies square blocks, transposed in registers, and the remainder element by element."""
         builder, plain = self.builder, self.plain
         whole = there
         if there.terms or there.constant % side:
             whole = affine(builder.multiple(0, there, by=side))
         channels = plain.channels - plain.channels % side
-        # the panel's rows as a matrix, which is what a block is copied to
+        # the panel's rows as a matrix, the target of copied blocks
         target = self._rows()
         with (
             builder.loop(0, whole, step=side) as column,

@@ -1,9 +1,9 @@
-"""Convolutions in groups with few outputs each: several groups share a vector.
+"""Grouped convolutions with few outputs per group: several groups share a vector.
 
-Lanes are the outputs of some groups, a chunk. What a lane is multiplied by is an element of its own
-group, so a block copies the windows once more, each element in as many lanes as its group has
-outputs. Every tap reads that copy as it lies; a tile is some pixels that follow each other, times
-one vector, as for depthwise convolutions.
+The lanes are the outputs of several groups, a chunk. Each lane multiplies elements of its own
+group, so a block makes a second copy of its windows in which each element is repeated for every
+output of its group. All taps read that copy; a tile is some adjacent pixels times one vector, as
+for depthwise convolutions.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from ingot.tuning import (
 
 __all__ = ["convolve_grouped", "is_grouped"]
 
-MIN_TAPS = 4  # which read the copy of a window that is made for them
+MIN_TAPS = 4  # that amortise the copy of a window
 
 
 def is_grouped(plain: Plain) -> bool:
-    """Whether three groups or more can share a vector; two have vectors of half the length."""
+    """Whether at least three groups fit into a vector; two use vectors of half the length."""
     return (
         groups_together(plain) > 2
         and prod(axis.taps for axis in plain.axes) >= MIN_TAPS
@@ -44,7 +44,7 @@ def is_grouped(plain: Plain) -> bool:
 
 
 def groups_together(plain: Plain) -> int:
-    """How many groups share a vector: as many as fit and divide the number of groups."""
+    """The number of groups per vector: as many as fit and divide the number of groups."""
     most = lanes_of(plain.dtype) // plain.outputs
     return max((n for n in range(1, most + 1) if plain.groups % n == 0), default=1)
 
@@ -109,7 +109,7 @@ def _blocks(plain: Plain, chunks: Plain) -> Blocks | None:
 
 
 def _spread(builder: NestBuilder, plain: Plain, chunks: Plain, box: Field, block: Block) -> Field:
-    """The windows of a block with each element in all lanes that are multiplied by it."""
+    """The windows of a block, with each element repeated in all lanes that multiply it."""
     lanes, pitch = lanes_of(plain.dtype), _pixel_elements(plain)
     *outer, last = block.blocks.extents
     copy = builder.stack("lanes", plain.dtype, (*outer, last * pitch))
@@ -134,7 +134,7 @@ def _spread(builder: NestBuilder, plain: Plain, chunks: Plain, box: Field, block
         number = len(point)
         ends = [affine(block.blocks.extents[number])]
         if box.buffer.argument is not None and number == block.blocks.partial:
-            # the last block may be smaller, and what is behind it is not there
+            # the last block may be smaller: what follows it does not exist
             ends.append(affine(plain.axes[number].available) - box.origin[number])
         with builder.loop(0, *ends) as index:
             level((*point, affine(index)))
@@ -175,7 +175,7 @@ def _write(
     pixels: Sequence[Point],
     chunk: Affine,
 ) -> None:
-    """Puts the sums of a tile into the results."""
+    """Stores the sums of a tile."""
     limit = chunks.outputs if chunks.outputs < tile.shape.lanes else None
     for (total,), pixel in zip(tile.sums, pixels, strict=True):
         point = block.result(pixel)

@@ -1,4 +1,4 @@
-"""Which kernels a convolution becomes."""
+"""Chooses the kernels of a convolution."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ALIGNMENT = 64  # of panels
 
 
 def lower_correlation(step: Step, strides_of: Strides) -> Lowered | None:
-    """The kernels of a convolution; None where lengths are symbols or there is nothing to do."""
+    """The kernels of a convolution; None if lengths are symbolic or there is nothing to compute."""
     op = step.op
     assert isinstance(op, Correlation)
     found = _operands(step, strides_of)
@@ -57,7 +57,7 @@ def lower_correlation(step: Step, strides_of: Strides) -> Lowered | None:
 
 
 def lower_correlation_by_filters(step: Step, strides_of: Strides) -> Lowered | None:
-    """The kernels of the derivative of a convolution by its filters; None as for these."""
+    """The kernels of the gradient of a convolution with respect to its filters; None likewise."""
     op = step.op
     assert isinstance(op, CorrelationByFilters)
     found = _operands(step, strides_of)
@@ -87,7 +87,7 @@ def _by_filters(plain: Plain, steps: tuple[Step, Step, Step], offset: int) -> Lo
 
 
 def _operands(step: Step, strides_of: Strides) -> tuple[Operand, Operand, Operand] | None:
-    """Both inputs and the result, if there is a nest for such."""
+    """Both inputs and the result, if there is a nest for them."""
     steps = (*step.inputs, step)
     numbers = [n for each in steps for n in (*each.shape, *strides_of[each])]
     if any(map(is_symbolic, numbers)) or any(0 in each.shape for each in steps):
@@ -129,7 +129,7 @@ def _plain_kernels(plain: Plain, step: Step, offset: int) -> Lowered | None:
 
 
 def _zeros(step: Step, results: Operand) -> Kernel:
-    """The kernel that fills the results with zeros, where some meet no element."""
+    """The kernel that zero-fills the results, for those whose windows are entirely outside."""
     builder = NestBuilder()
     buffer = results.buffer(builder, 0)
     *outer, last = results.layout.shape

@@ -1,8 +1,8 @@
-"""Convolutions with few outputs, such as the gradient of images of three channels.
+"""Convolutions with few outputs, such as the gradient of images with three channels.
 
-A vector of outputs would be mostly empty. So vectors are channels here: a tile is some pixels times
-the outputs, each sum has a vector of partial sums, and the lanes of it are added at the end, in
-halves.
+A vector of outputs would be mostly empty, so vectors run along channels: a tile is some pixels
+times the outputs, each accumulator holds partial sums, and its lanes are added at the end, halves
+to halves.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_SUMS = 24  # accumulators of a tile
 
 
 def is_narrow(plain: Plain) -> bool:
-    """Whether vectors of channels are fuller than vectors of outputs."""
+    """Whether vectors of channels are better filled than vectors of outputs."""
     return plain.outputs <= MAX_OUTPUTS and plain.channels % lanes_of(plain.dtype) == 0
 
 
@@ -112,7 +112,7 @@ def _write(
     pixels: Sequence[Point],
     group: Affine,
 ) -> None:
-    """Adds the lanes of all sums, and puts these into the results."""
+    """Adds up the lanes of all accumulators, and stores the sums."""
     for sums, pixel in zip(tile.sums, pixels, strict=True):
         point = block.result(pixel)
         for number, total in enumerate(sums):

@@ -1,8 +1,8 @@
-"""Plain correlations: what the nests of convolutions compute, and how their operands lie.
+"""Plain correlations: what the nests of convolutions compute, and the layout of their operands.
 
-Along each axis, the batch included, tap k of result y meets the element
-`first + y * stride + k * step` of the input, or 0 if there is none. Phases of results and of taps
-are views of the arrays that they belong to: so are channels in groups.
+Along each axis, including the batch, tap k of result y reads element `first + y * stride + k *
+step` of the input, or 0 if there is none. Phases of results and of taps are views of their arrays,
+and so are groups of channels.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def computed_dtype(dtype: Dtype) -> Dtype:
-    """What sums have: float32 for the half types."""
+    """The dtype of sums: float32 for the half types."""
     return float32 if dtype.size == 2 else dtype
 
 
@@ -44,24 +44,24 @@ class Axis(NamedTuple):
     available: int  # elements of the input
 
     def extent(self, length: int) -> int:
-        """How far the windows of so many results reach."""
+        """The extent of the windows of `length` results."""
         return (length - 1) * self.stride + (self.taps - 1) * self.step + 1
 
     @property
     def is_inside(self) -> bool:
-        """Whether all that is met are elements of the input."""
+        """Whether all windows are inside of the input."""
         return self.first >= 0 and self.first + self.extent(self.length) <= self.available
 
 
 class Layout(NamedTuple):
-    """Where an array lies: its first element and strides, in bytes."""
+    """The layout of an array: its offset and strides, in bytes."""
 
     shape: Shape
     strides: tuple[int, ...]
     offset: int = 0
 
     def every(self, axis: int, part: slice) -> Layout:
-        """Some elements along an axis."""
+        """A slice along an axis."""
         start, stop, step = part.indices(self.shape[axis])
         length = len(range(start, stop, step))
         shape, strides = list(self.shape), list(self.strides)
@@ -70,7 +70,7 @@ class Layout(NamedTuple):
         return Layout(tuple(shape), tuple(strides), offset)
 
     def in_groups(self, axis: int, groups: int) -> Layout:
-        """An axis as two: groups, and what is in one of them."""
+        """An axis split into two: groups, and the elements of each."""
         inner = self.shape[axis] // groups
         shape = (*self.shape[:axis], groups, inner, *self.shape[axis + 1 :])
         stride = self.strides[axis]
@@ -78,21 +78,21 @@ class Layout(NamedTuple):
         return Layout(shape, strides, self.offset)
 
     def joins(self, axis: int) -> bool:
-        """Whether an axis and the next one are one, with more elements."""
+        """Whether an axis and the next one can be joined."""
         return self.shape[axis] == 1 or (
             self.strides[axis] == self.shape[axis + 1] * self.strides[axis + 1]
         )
 
     def joined(self, axis: int) -> Layout:
-        """An axis and the next one as one."""
+        """An axis and the next one joined."""
         length = self.shape[axis] * self.shape[axis + 1]
         shape = (*self.shape[:axis], length, *self.shape[axis + 2 :])
         return Layout(shape, (*self.strides[:axis], *self.strides[axis + 1 :]), self.offset)
 
 
 def given_lanes(buffer: Buffer, axis: int) -> int:
-    """How many elements a vector loop along an axis takes at once: 0 for what LLVM chooses, unless
-    it runs backwards, for the reason of `GroupBuilder.lanes`.
+    """The vector width of a loop along an axis: 0 leaves it to LLVM, unless the loop runs backwards
+    (see `GroupBuilder.lanes`).
     """
     stride = buffer.strides[axis]
     assert isinstance(stride, int)
@@ -107,7 +107,7 @@ class Operand(NamedTuple):
     layout: Layout
 
     def buffer(self, builder: NestBuilder, argument: int) -> Buffer:
-        """The array as memory of an argument."""
+        """The array as a buffer of an argument."""
         shape, strides, offset = self.layout
         return builder.buffer(self.name, self.dtype, shape, strides, argument, offset)
 
@@ -141,7 +141,7 @@ class Plain(NamedTuple):
         return found
 
     def joined(self) -> Plain:
-        """The same with fewer axes: those without windows that lie next to each other are one."""
+        """The same with fewer axes: adjacent axes without windows are joined."""
         found = self
         axis = 0
         while axis + 1 < len(found.axes):
@@ -163,7 +163,7 @@ class Plain(NamedTuple):
             axes=(*self.axes[:axis], one, *self.axes[axis + 2 :]),
             input=self.input._replace(layout=self.input.layout.joined(axis)),
             results=self.results._replace(layout=self.results.layout.joined(axis)),
-            # taps have strides whatever they are: there is one
+            # the strides of a single tap are irrelevant
             filters=self.filters._replace(layout=self.filters.layout.joined(axis + 2)),
         )
 
@@ -175,8 +175,8 @@ def _has_no_windows(axis: Axis) -> bool:
 def plain_correlations(
     geometry: Geometry, groups: int, input: Operand, filters: Operand, results: Operand
 ) -> list[Plain]:
-    """The plain correlations that a correlation of (N, ..., C), (O, ..., C / groups) and
-    (N, ..., O) is.
+    """The plain correlations of which a correlation of (N, ..., C), (O, ..., C / groups) and (N,
+    ..., O) consists.
     """
     lengths, taps = results.layout.shape[1:-1], filters.layout.shape[1:-1]
     return [

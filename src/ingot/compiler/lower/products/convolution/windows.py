@@ -1,9 +1,8 @@
-"""The windows of a block: the box of the input that its results meet, and how it is read.
+"""The windows of a block: its receptive field in the input, and how it is read.
 
-Where all of it is in the input, whose channels lie next to each other, and the dtype is that of the
-sums, it is read where it lies. Otherwise it is copied to the stack first, where it stays in L2:
-with zeros around, converted, one group of channels alone, each pixel's `pitch` elements behind the
-one before.
+The field is read in place if it is entirely inside of the input, channels are contiguous, and the
+dtype is that of the sums. Otherwise it is first copied to the stack, where it stays in L2:
+zero-padded, converted, for a single group of channels, with `pitch` elements per pixel.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ __all__ = ["Field", "TapLoops", "box_of", "fits_stack", "input_buffer", "reads_i
 
 
 class Field(NamedTuple):
-    """Where windows are read: channels follow each other along the last axis, pixel by pixel.
-    `origin` is where the window of the block's first result begins.
+    """Where windows are read: pixels are along the last axis, with their channels adjacent.
+    `origin` is the start of the window of the block's first result.
     """
 
     buffer: Buffer
     origin: Point
     axes: tuple[Axis, ...]
-    pitch: int  # elements from one pixel to the next
+    pitch: int  # elements per pixel
     first: Affine  # channel
 
     def at(self, pixel: Point, taps: Sequence[Affine], channel: Affine) -> Point:
-        """The index of what a tap meets."""
+        """The index of the element that a tap reads."""
         *outer, last = [
             begin + place * axis.stride + tap * axis.step
             for begin, place, tap, axis in zip(self.origin, pixel, taps, self.axes, strict=True)
@@ -63,7 +62,7 @@ class TapLoops:
 
 
 def reads_in_place(plain: Plain) -> bool:
-    """Whether windows are read where they lie in the input."""
+    """Whether windows are read in place from the input."""
     layout = plain.input.layout
     size = plain.input.dtype.size
     last = len(plain.axes) - 1
@@ -77,7 +76,7 @@ def reads_in_place(plain: Plain) -> bool:
 
 
 def fits_stack(blocks: Blocks, channels: int, size: int) -> bool:
-    """Whether the stack has room for the windows of a block."""
+    """Whether the receptive field of a block fits on the stack."""
     return prod(blocks.extents) * channels * size <= MAX_WINDOW_BYTES
 
 
@@ -101,9 +100,8 @@ def box_of(
     pitch: int | None = None,
     slack: int = 0,
 ) -> Field:
-    """The windows of a block and a group, for a nest that is inside of its parallel loop. Where
-    there is `slack`, so many elements behind the last one may be read. Where there is `pitch`, that
-    is what it is.
+    """The windows of a block and a group, inside of the parallel loop. `slack` elements after the
+    last one may be read. `pitch` overrides the number of elements per pixel.
     """
     axes = plain.axes
     whole = plain.groups * plain.channels
@@ -119,7 +117,7 @@ def box_of(
 
 
 class _Copy:
-    """Copies a box of the input, with zeros where there are no elements."""
+    """Copies a box of the input, zero-padded."""
 
     def __init__(
         self,
@@ -145,7 +143,7 @@ class _Copy:
         self._axis(0, (), ())
 
     def _axis(self, number: int, at: Point, from_: Point) -> None:
-        """Copies along an axis what is there, and fills the rest."""
+        """Copies the existing elements along an axis, and zero-fills the others."""
         builder, plain, blocks = self.builder, self.plain, self.block.blocks
         axis, extent = plain.axes[number], blocks.extents[number]
         begin = self.block.starts[number] * axis.stride + axis.first
@@ -168,7 +166,7 @@ class _Copy:
     def _elements(
         self, number: int, at: Point, from_: Point, begin: Affine, head: Affine, ends: list[Affine]
     ) -> None:
-        """Copies elements head..ends of the window, of which the first is `begin` in the input."""
+        """Copies elements head..ends of the window, which starts at `begin` in the input."""
         builder, channels = self.builder, self.plain.channels
         if number + 1 < len(self.plain.axes):
             with builder.loop(head, *ends) as index:
@@ -195,7 +193,9 @@ class _Copy:
             self._store(found, (*at, affine(index) * self.pitch + channel))
 
     def _is_one_bundle(self) -> bool:
-        """Whether the channels of a pixel are adjacent, and fill a vector or an even part of it."""
+        """Whether the channels of a pixel are contiguous and fill a vector, or divide one
+        evenly.
+        """
         channels, source = self.plain.channels, self.source
         return (
             source.strides[-1] == source.dtype.size
@@ -215,7 +215,7 @@ class _Copy:
         self.builder.store(words.cast(value, self.plain.dtype), self.window, index)
 
     def _zeros(self, number: int, at: Point, begin: Affine, ends: tuple[Affine, ...]) -> None:
-        """Fills elements begin..ends along an axis with zeros, whatever is along the inner ones."""
+        """Zero-fills elements begin..ends along an axis, and everything along the inner ones."""
         builder, pitch = self.builder, self.pitch
         zero = Constant(self.plain.dtype, 0)
         last = len(self.plain.axes) - 1

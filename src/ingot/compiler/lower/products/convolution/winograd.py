@@ -1,11 +1,10 @@
-"""Convolutions of 3 x 3 taps by Winograd's F(2 x 2, 3 x 3): 16 products where there were 36.
+"""Convolutions with 3 x 3 taps by Winograd's F(2 x 2, 3 x 3): 16 products instead of 36.
 
 A block of tiles, 2 x 2 results each, transforms its windows once, multiplies them as 16 matrices by
 those of the transformed filters, and transforms the products back. Each sum has as many terms as
 there are channels, so errors are no larger than those of direct sums; but they are relative to the
-largest element of the 4 x 4 that a tile meets, not to each window's own. What is infinite or not a
-number would spread over its tile: a block where a result is not finite is computed once more,
-directly.
+largest element of a tile's 4 x 4 window, not of each result's own window. Infinities and NaN would
+spread over their tile: a block with a result that is not finite is recomputed directly.
 """
 
 from __future__ import annotations
@@ -55,8 +54,8 @@ PRODUCTS = ELEMENTS * ELEMENTS
 
 
 def is_winograd(plain: Plain) -> bool:
-    """Whether a correlation has 3 x 3 taps, enough channels to be worth the transforms of windows
-    and results, and enough results to be worth that of filters.
+    """Whether a correlation has 3 x 3 taps, enough channels to amortise the transforms of windows
+    and results, and enough results to amortise that of filters.
     """
     windowed = [axis for axis in plain.axes if axis.taps > 1]
     return (
@@ -93,7 +92,7 @@ def _axes(plain: Plain) -> tuple[int, int]:
 
 
 def _in_tiles(plain: Plain) -> Plain:
-    """The correlation whose results are tiles: each meets a square of the input."""
+    """The correlation whose results are tiles, each of which reads a square of the input."""
     axes = [
         Axis(-(-axis.length // OUTPUTS), ELEMENTS, axis.first, OUTPUTS, 1, axis.available)
         if axis.taps > 1
@@ -104,13 +103,13 @@ def _in_tiles(plain: Plain) -> Plain:
 
 
 def _pitch(plain: Plain) -> int:
-    """Elements of a tile's channels, in whole vectors."""
+    """The number of a tile's channels, rounded up to whole vectors."""
     lanes = lanes_of(plain.dtype)
     return -(-plain.channels // lanes) * lanes
 
 
 def _blocks(plain: Plain) -> Blocks | None:
-    """Blocks of tiles: their transformed windows are to stay in L2."""
+    """Blocks of tiles whose transformed windows stay in L2."""
     axes = _in_tiles(plain).axes
     count = prod(axis.length for axis in axes)
     panels = plain.groups * -(-plain.outputs // convolution_columns(plain))
@@ -192,7 +191,7 @@ def _multiply(
 
 
 class _Task:
-    """What is done with a block of tiles."""
+    """Computes one block of tiles."""
 
     def __init__(
         self,
@@ -212,11 +211,11 @@ class _Task:
         self.axes = _axes(plain)
         tiles = block.blocks.pixels
         lanes = shape.lanes
-        # A vector more than there is, or all matrices would be in the same sets of L1
+        # one more vector than necessary, or all matrices would map to the same sets of L1
         self.windows = builder.stack(
             "windows", plain.dtype, (PRODUCTS, tiles * _pitch(plain) + lanes)
         )
-        rows = tiles + shape.rows - 1  # the last ones of a register tile need not be there
+        rows = tiles + shape.rows - 1  # the last rows of a register tile may be unused
         self.products = builder.stack(
             "products", plain.dtype, (PRODUCTS, rows * shape.columns + lanes)
         )
@@ -229,7 +228,7 @@ class _Task:
         return found
 
     def transform_windows(self) -> None:
-        """Transforms what all tiles of the block meet."""
+        """Transforms the windows of all tiles of the block."""
         builder, plain, lanes = self.builder, self.plain, self.shape.lanes
         pitch = _pitch(plain)
         with (
@@ -253,7 +252,7 @@ class _Task:
                 builder.store(value, self.windows, at)
 
     def multiply(self, filters: Buffer, at: tuple[Affine, Affine]) -> None:
-        """The products of all matrices with a panel."""
+        """Multiplies all matrices by a panel."""
         builder, shape, block = self.builder, self.shape, self.block
         pitch = _pitch(self.plain)
         is_exact = block.is_whole and block.blocks.pixels % shape.rows == 0
@@ -283,8 +282,8 @@ class _Task:
                     builder.store(total, self.products, (affine(matrix), column))
 
     def write(self, at: tuple[Affine, Affine]) -> Value:
-        """Transforms products back and writes the results; gives their sum, which is finite if all
-        of them are.
+        """Transforms products back and stores the results; returns their sum, which is finite if
+        all of them are.
         """
         builder, shape, dtype = self.builder, self.shape, self.plain.dtype
         zero = Repeated(dtype, Constant(dtype, 0), shape.lanes)
@@ -312,8 +311,8 @@ class _Task:
         return total
 
     def _results(self, tile: Affine) -> list[Point]:
-        """The results of a tile. Those that are not there are others of it, which come before
-        them.
+        """The indices of the results of a tile. Results beyond the end are clamped to earlier ones
+        of the tile.
         """
         builder, plain = self.builder, self.plain
         firsts = self.block.result(self.block.pixel(tile))
@@ -345,7 +344,9 @@ class _Task:
         vector: int,
         at: tuple[Affine, Affine],
     ) -> None:
-        """Writes a vector of outputs of each result, the first ones last."""
+        """Stores a vector of outputs of each result, in reverse, so that clamped ones are
+        overwritten.
+        """
         builder, plain, shape = self.builder, self.plain, self.shape
         group, panel = at
         column = panel * shape.columns + vector * shape.lanes
@@ -355,7 +356,7 @@ class _Task:
             builder.store(found, self.results, (*point, group, column), limit)
 
     def repeat_directly(self, total: Value, packed: Buffer, at: tuple[Affine, Affine]) -> None:
-        """Computes the block again, tap by tap, if a result is not finite."""
+        """Recomputes the block tap by tap if a result is not finite."""
         builder, plain, words = self.builder, self.plain, self.builder.words
         while total.lanes > 1:
             half = total.lanes // 2
