@@ -52,11 +52,13 @@ def interpret(
     arrays: Sequence[np.ndarray],
     symbols: Mapping[Symbol, int] | None = None,
     iterations: range | None = None,
+    stack: float = 0,
 ) -> None:
-    """Runs a nest on one array for each of its buffers that is no memory on the stack, in order,
-    of the buffer's shape: all iterations of its parallel loops, which count as one range, or some.
+    """Runs a nest on one array of the buffer's shape for each buffer that is not on the stack, in
+    order: all iterations of its parallel loops, which count as one range, or some. Floating-point
+    buffers on the stack, which are uninitialised in machine code, are filled with `stack`.
     """
-    run = _Run()
+    run = _Run(stack)
     for symbol, number in (symbols or {}).items():
         run.numbers[symbol] = number
     remaining = iter(arrays)
@@ -77,7 +79,8 @@ def interpret(
 
 
 class _Run:
-    def __init__(self) -> None:
+    def __init__(self, stack: float) -> None:
+        self.stack = stack
         self.numbers: dict[Variable, int] = {}
         self.memory: dict[Buffer, np.ndarray] = {}
         self.values: dict[Value, Any] = {}
@@ -86,7 +89,9 @@ class _Run:
         for buffer in nest.buffers:
             if buffer.argument is None:
                 shape = tuple(map(self.number, buffer.shape))
-                self.memory[buffer] = np.zeros(shape, buffer.dtype.numpy)
+                dtype = buffer.dtype.numpy
+                fill = 0 if dtype.kind in "iub" else self.stack
+                self.memory[buffer] = np.full(shape, fill, dtype)
 
     def number(self, x: Extent) -> int:
         found = x if type(x) is Affine else affine(x)
@@ -146,7 +151,8 @@ class _Run:
 
     def splat(self, splat: Splat) -> None:
         value = np.atleast_1d(self.value(splat.value))
-        self.values[splat] = np.repeat(value, splat.lanes // len(value))
+        found = np.repeat(value, splat.lanes // len(value))
+        self.values[splat] = found if splat.lanes > 1 else found[0]
 
     def lanes(self, lanes: Lanes) -> None:
         some = self.value(lanes.value)[lanes.first :: lanes.stride][: lanes.lanes]
