@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,3 +71,19 @@ def test_what_depends_on_shapes() -> None:
     assert depends_on_shapes((1, [a]))
     assert depends_on_shapes(Made(max, (1, a)))
     assert not depends_on_shapes((1, [2, "a"]))
+
+
+@pytest.mark.parametrize("constant", [1, 2**70])  # no code can be written with the second
+@pytest.mark.parametrize(("m", "n"), [(3, 5), (2**40, 2**41)])
+def test_numbers_beyond_64_bits(m: int, n: int, constant: int) -> None:
+    sizes = Sizes()
+    a, b = sizes.dimension(0, 6), sizes.dimension(1, 4)
+    sizes.assume(a - 1)
+    structure = (a * b, [a * constant, Given(1)], (a * b,), Made(max, (a, b, 7)), "kept")
+    assert compiled(sizes, structure)([m, n]) == (
+        m * n,
+        [m * constant, n],
+        (m * n,),
+        max(m, n, 7),
+        "kept",
+    )

@@ -8,6 +8,7 @@ for shapes that violate the conditions. Native code computes the numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 from ingot._native import SizeCode
@@ -64,7 +65,6 @@ class SizeFunction:
         writer.write(structure)
         self.inputs = len(writer.inputs)
         self.code, self.registers = writer.finished()
-        self._fill = _filler(structure, self._number)
 
     def __call__(self, values: Sequence[Any]) -> Any:
         """The structure, or None if the values violate the conditions."""
@@ -74,35 +74,51 @@ class SizeFunction:
             except OverflowError:
                 pass  # Python's integers are unbounded
             else:
-                return None if found is None else self._fill(found)
+                return None if found is None else self._filler.function(found)
         if not self.sizes.allow(values):
             return None
-        return _filler(self.structure, lambda size, _: self.sizes.number(size, values))(values)
+        numbers = {place: self.sizes.number(x, values) for place, x in self._filler.sizes.items()}
+        return self._filler.function(dict(enumerate(values)) | numbers)
 
-    def _number(self, size: Size, found: Sequence[Any]) -> int:
-        number: int = found[self.registers[size.key]]
-        return number
+    @cached_property
+    def _filler(self) -> _Filler:
+        """Written when it is first needed: most programs are made by templates."""
+        return _Filler(self.structure, self.registers, self.inputs)
 
 
-Filler = Callable[[Sequence[Any]], Any]  # registers, the values of dimensions first
+class _Filler:
+    """A structure as one function of registers, the values of dimensions first. It is
+    written as source: a call for each part of the structure would take several times as long.
+    """
 
+    def __init__(self, structure: Any, registers: dict[Form, int], inputs: int) -> None:
+        self.sizes: dict[int, Size] = {}  # by the place where the function looks for them
+        self._registers = registers
+        self._inputs = inputs
+        self._names: dict[str, Any] = {}
+        source = f"lambda found: {self._text(structure)}"
+        self.function: Callable[[Any], Any] = eval(source, self._names)
 
-def _filler(structure: Any, number: Callable[[Size, Sequence[Any]], int]) -> Filler:
-    """What builds a structure from registers; `number` locates sizes among them."""
-    if type(structure) is Size:
-        return lambda found: number(structure, found)
-    if type(structure) is Given:
-        return lambda found: found[structure.number]
-    if not depends_on_shapes(structure):
-        constant = made(structure)
-        return lambda found: constant
-    if type(structure) is Made:
-        arguments = [_filler(argument, number) for argument in structure.arguments]
-        return lambda found: structure.function(*[fill(found) for fill in arguments])
-    items = [_filler(item, number) for item in structure]
-    if type(structure) is tuple:
-        return lambda found: tuple([fill(found) for fill in items])
-    return lambda found: [fill(found) for fill in items]
+    def _text(self, structure: Any) -> str:
+        if type(structure) is Size:
+            # without code there are no registers, and behind the inputs is room
+            place = self._registers.get(structure.key, self._inputs + len(self.sizes))
+            self.sizes[place] = structure
+            return f"found[{place}]"
+        if type(structure) is Given:
+            return f"found[{structure.number}]"
+        if not depends_on_shapes(structure):
+            return self._name(made(structure))
+        if type(structure) is Made:
+            arguments = ", ".join(map(self._text, structure.arguments))
+            return f"{self._name(structure.function)}({arguments})"
+        items = "".join(f"{self._text(item)}, " for item in structure)
+        return f"({items})" if type(structure) is tuple else f"[{items}]"
+
+    def _name(self, value: Any) -> str:
+        name = f"x{len(self._names)}"
+        self._names[name] = value
+        return name
 
 
 class _Writer:
