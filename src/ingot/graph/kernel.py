@@ -1,12 +1,11 @@
 """The kernel vocabulary: what an op's `emit` rule may say about one element.
 
 `emit(k, *values)` gets a `Kernel` and one `Value` for each input and returns the `Value` of the
-result. A value has the dtype of its node. Half types are computed in float32 by whoever implements
-the vocabulary, who does not round between the words of one rule but rounds its result, as
-`evaluate` does; products and sums are rounded each by itself. Operands of a
-word have equal dtypes, and so has its result, unless the word says otherwise. A word takes the
-dtypes that are named with it and no others: what an op means for the rest (say, the floor of an
-integer) is said by its own rule.
+result. A value has the dtype of its node. Implementations of the vocabulary compute half types in
+float32: they do not round between the words of one rule but round its result, as `evaluate` does;
+products and sums are not contracted. The operands and the result of a word have equal dtypes,
+unless the word says otherwise. A word supports only the dtypes that are named with it: what an op
+means for others (say, the floor of an integer) is defined by its own rule.
 
 Ops write their rules in these words only, so that `ops` needs no code generator and the code
 generator no list of ops.

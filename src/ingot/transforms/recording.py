@@ -96,7 +96,7 @@ def _hoisted(
 
 def _is_scalar_constant(node: Node) -> bool:
     """Whether a node is a number that the function wrote. Arrays of one number from outside are
-    taken, because machine code for each of their values would be made anew.
+    taken, because machine code for each of their values would be generated again.
     """
     return not node.tracer and node.shape == () and node.trace is not None
 

@@ -1,6 +1,6 @@
 """BLAS: products of matrices by the library that NumPy carries, called by address.
 
-`product_of` says how BLAS is to read operands that lie in memory as they do; native programs keep
+`product_of` says how BLAS is to read operands with their strides; native programs keep
 its answer, `matrix_product` uses it at once. The library is NumPy's own OpenBLAS, which is loaded
 already; where NumPy was built with another, SciPy's is asked for its addresses.
 """
@@ -67,7 +67,7 @@ def _address_in_scipy(routine: str) -> int:
 
 def product_of(dtype: np.dtype[Any], left: Layout, right: Layout) -> Product | None:
     """How to multiply two stacks of matrices into a contiguous one; None if BLAS cannot take an
-    operand as it lies.
+    operand in place.
 
     BLAS counts by columns, so it is asked for the transposed product of the operands in the other
     order.

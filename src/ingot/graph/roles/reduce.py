@@ -55,7 +55,7 @@ class Reduce(Op, role=True):
         return dtype
 
     def depends_on_order(self) -> bool:
-        """Whether the order in which elements are combined shows in the bits of the result."""
+        """Whether the order in which elements are combined can change the bits of the result."""
         return False
 
     def start(self, dtype: Dtype) -> complex | bool:

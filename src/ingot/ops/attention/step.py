@@ -56,7 +56,7 @@ class AttentionStep(Composite):
 def _attend(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, masking: Masking
 ) -> np.ndarray:
-    """Attention in float32 by native code, which reads keys and values where they lie."""
+    """Attention in float32 by native code, which reads keys and values in place."""
     mask, sinks = masking.mask, masking.sinks
     if mask is not None:
         mask = mask if mask.dtype == bool else mask.astype(np.float32, copy=False)

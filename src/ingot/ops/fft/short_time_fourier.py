@@ -166,7 +166,7 @@ def _padded(x: array, before: int, after: int) -> array:
 
 
 def _continued(signal: array, count: int, mode: str) -> array:
-    """A signal with so many samples more at both ends."""
+    """A signal padded at both ends."""
     if mode == "constant":
         return _padded(signal, count, count)
     if mode not in _PADDINGS:

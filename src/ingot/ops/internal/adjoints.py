@@ -2,7 +2,7 @@
 
 A broadcast is differentiated to a sum, a sum to a broadcast, reshapes and transpositions to their
 own kind. Each view shares the memory of its input where strides can express the result; only a
-`Reshape` of elements that do not lie in order copies.
+`Reshape` of non-contiguous elements copies.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class PartOfPartition(Host):
 def part_of_partition(
     kth: int, axis: int, positions: bool, view: Op, shape: Shape
 ) -> PartOfPartition | None:
-    """What a slice along the axis of a partition shows, as an op on the elements."""
+    """A slice along the axis of a partition, as an op on its input."""
     if not isinstance(view, Slice) or view.dropped or set(view.strides) != {1}:
         return None
     bounds = list(zip(view.start, view.stop, shape, strict=True))

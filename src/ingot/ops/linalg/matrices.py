@@ -55,7 +55,7 @@ FLOATS = (float32, float64)
 FLOATS_AND_COMPLEX = (float32, float64, complex64)
 
 BY_LAPACK = "LAPACK computes it as a whole"
-_LARGE = 64  # matrices with so many rows and columns are computed in their own precision
+_LARGE = 64  # from this many rows and columns on, matrices keep their own precision
 
 
 class MatrixOp(Host, abstract=True):

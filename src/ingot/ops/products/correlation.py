@@ -126,7 +126,7 @@ def _add(result: np.ndarray, x: np.ndarray, outputs: np.ndarray, plain: Plain) -
 
 
 def _threads(work: int) -> int:
-    """How many threads to use for so many products of numbers."""
+    """The number of threads for this many multiplications."""
     return max(1, min(_native.get_num_threads(), work // MIN_CORRELATION_THREAD_WORK))
 
 
@@ -160,7 +160,7 @@ def _windows(x: np.ndarray, plain: Plain) -> np.ndarray:
 
 
 def _padded(x: np.ndarray, plain: Plain) -> np.ndarray:
-    """The elements (groups, N, ..., C / groups) that are met, with zeros where there are none."""
+    """The elements (groups, N, ..., C / groups) that windows read, with zero padding."""
     old, new, extents = [], [], []
     for length, taps, phase, available in zip(*plain[:3], x.shape[2:-1], strict=True):
         extent = (length - 1) * phase.stride + (taps - 1) * phase.step + 1
@@ -184,7 +184,7 @@ def _as_columns(weights: np.ndarray, plain: Plain, results: int) -> np.ndarray:
     """The filters as columns: a matrix for each group."""
     columns = size_of(weights.shape[1:])
     matrices = weights.reshape(plain.groups, -1, columns).transpose(0, 2, 1)
-    # BLAS is faster with matrices that lie in order, but copying them must be worth it.
+    # BLAS is faster with contiguous matrices, but the copy must pay off.
     return np.ascontiguousarray(matrices) if results > weights.size else matrices
 
 

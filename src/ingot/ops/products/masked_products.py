@@ -145,7 +145,7 @@ class SegmentedMatmul(Host):
 
 
 def _inside(bounds: array, length: int, dtype: Dtype) -> array:
-    """For each pair of bounds which of so many positions lie between them: 1 or 0."""
+    """A mask for each pair of bounds: 1 for positions between them, else 0."""
     positions = arange(length, dtype=bounds.dtype)
     found: array = (positions >= bounds[..., :1]) & (positions < bounds[..., 1:])
     return astype(found, dtype)

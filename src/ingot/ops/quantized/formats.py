@@ -25,7 +25,7 @@ from ingot.ops.shape.movement import require_array, reshape
 
 __all__ = ["decode_fp4", "encode_fp4", "from_fp8", "pack", "to_fp8", "unpack"]
 
-_WORD = 32  # bits; a shift by so many leaves nothing
+_WORD = 32  # bits; shifting by all of them leaves nothing
 
 # Halfway between the numbers that 4 bits can stand for: 0, 0.5, 1, 1.5, 2, 3, 4 and 6.
 _FP4_STEPS = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)
