@@ -363,8 +363,8 @@ MIN_ATTENTION_TASKS = 8
 # ---- Programs (compiler/run, compiler/call) ------------------------------------------------------
 
 # Layouts of inputs that a program is made for; inputs of any other are made contiguous first. More
-# cost memory and time to compile. A layout gets its program when it comes again, or at once if its
-# inputs have so many bytes that copying them takes about as long as compiling.
+# cost memory and time to compile. A layout gets its program when it comes again, or at once if the
+# inputs that are not contiguous have so many bytes that copying takes about as long as compiling.
 # odd_gelu_1023x4097_strided.
 MAX_LAYOUTS = 16
 MIN_BYTES_FOR_A_LAYOUT = 64 << 20

@@ -44,7 +44,7 @@ class Measure(enum.Enum):
     FIRST_CALL_COLD = "the time of the first call in a new process, with empty caches on disk"
     FIRST_CALL_WARM = "the time of the first call in a new process, with caches an earlier one left"
     COMPILE_COLD = (
-        "what the first call in a new process takes longer than the next, with empty caches on disk"
+        "the seconds of compiling that the function returns in a new process, with empty caches"
     )
     PEAK_MEMORY = "the most resident memory while it runs, less what there was after the import"
 

@@ -19,7 +19,6 @@ __all__ = ["Stopwatch", "compile_time", "first_call", "peak_memory"]
 
 # Enough for buffers that are reused to be made and reused.
 CALLS_FOR_MEMORY = 3
-CALLS_FOR_COMPILING = 3
 
 
 class Stopwatch:
@@ -57,16 +56,10 @@ def first_call(setup: Setup) -> float:
 
 
 def compile_time(setup: Setup) -> float:
-    """The seconds that the first call takes longer than a later one, in a process that did nothing
-    before. The second call may still be slow, because memory is touched for the first time.
+    """The seconds of compiling that the function returns, in a process that did nothing before. The
+    first call itself takes longer: it touches its memory for the first time.
     """
-    function = setup()
-    seconds = []
-    for _ in range(CALLS_FOR_COMPILING):
-        start = perf_counter()
-        function()
-        seconds.append(perf_counter() - start)
-    return seconds[0] - min(seconds[1:])
+    return float(setup()())
 
 
 def peak_memory(library: str, setup: Setup) -> float:

@@ -16,13 +16,13 @@ def test_layouts_are_worth_code_when_they_come_again() -> None:
     small = (np.zeros(3),)
     assert not layouts.is_due(((8,),), small)
     assert layouts.is_due(((8,),), small)
-    large = (np.zeros(MIN_BYTES_FOR_A_LAYOUT),)
+    large = (np.zeros((MIN_BYTES_FOR_A_LAYOUT // 8, 2))[:, 0],)
     assert layouts.is_due(((16,),), large)
 
 
 def test_there_are_only_so_many() -> None:
     layouts = Layouts()
-    large = (np.zeros(MIN_BYTES_FOR_A_LAYOUT),)
+    large = (np.zeros((MIN_BYTES_FOR_A_LAYOUT // 8, 2))[:, 0],)
     due = [layouts.is_due(((8 * n,),), large) for n in range(MAX_LAYOUTS + 5)]
     assert due == [True] * MAX_LAYOUTS + [False] * 5
 
@@ -52,3 +52,11 @@ def test_layouts_are_told() -> None:
     text = layout_text(tape, (x.T.copy().T,))
     assert text
     assert text != layout_text(tape, (x,))
+
+
+def test_what_need_not_be_copied_does_not_count() -> None:
+    contiguous = np.zeros(MIN_BYTES_FOR_A_LAYOUT // 8)
+    one_element = np.broadcast_to(np.zeros(()), (MIN_BYTES_FOR_A_LAYOUT,))
+    strided = np.zeros((4, 4)).T
+    layouts = Layouts()
+    assert not layouts.is_due(((8,), (0,), (8, 32)), (contiguous, one_element, strided))

@@ -62,12 +62,19 @@ class Layouts:
             return True
         if len(self._due) >= MAX_LAYOUTS:
             return False
-        if strides in self._seen or sum(x.nbytes for x in inputs) >= MIN_BYTES_FOR_A_LAYOUT:
+        if strides in self._seen or _bytes_to_copy(inputs) >= MIN_BYTES_FOR_A_LAYOUT:
             self._due.add(strides)
             return True
         if len(self._seen) < MAX_LAYOUTS:
             self._seen.add(strides)
         return False
+
+
+def _bytes_to_copy(inputs: tuple[np.ndarray, ...]) -> int:
+    """The bytes of inputs that are not contiguous. One element repeated is not counted: those are
+    the zeros and ones that states begin with, and the next call brings other arrays.
+    """
+    return sum(x.nbytes for x in inputs if not x.flags.c_contiguous and any(x.strides))
 
 
 class Program:

@@ -7,7 +7,13 @@ from functools import partial
 from ingot.benchmarks.benchmark import Contenders, Measure, benchmark
 from ingot.benchmarks.suite.contenders import COMPILERS, Input, compilers
 from ingot.benchmarks.suite.functions import gelu
-from ingot.benchmarks.suite.models.transformer import jax, lazy, torch
+from ingot.benchmarks.suite.models.transformer import (
+    compile_jax,
+    compile_lazy,
+    jax,
+    lazy,
+    torch,
+)
 
 SMALL = Input((64, 1024))
 
@@ -69,7 +75,7 @@ def first_step_blocks() -> Contenders:
 )
 def compile_blocks() -> Contenders:
     return {
-        "ingot": partial(lazy, "ingot", 24),
-        "ingot 2 blocks": partial(lazy, "ingot", 2),
-        "jax jit": partial(jax, 24),
+        "ingot": partial(compile_lazy, 24),
+        "ingot 2 blocks": partial(compile_lazy, 2),
+        "jax jit": partial(compile_jax, 24),
     }

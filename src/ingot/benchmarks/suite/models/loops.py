@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from ingot.benchmarks.benchmark import Contenders, Measure, benchmark
@@ -25,29 +26,58 @@ class _Loops:
         return load("jax").lax.while_loop(cond, body, init)
 
 
-def _of_ingot(function: Loop, arrays: Callable[[], list[Any]], differentiated: bool) -> Any:
+def _of_ingot(
+    function: Loop,
+    arrays: Callable[[], list[Any]],
+    differentiated: bool,
+    compiling: bool = False,
+) -> Any:
+    """A call, or with `compiling` how long it compiles."""
     mx = load("ingot")
     values = [mx.array(x) for x in arrays()]
     mx.eval(values)
     of_values = partial(function, mx, mx)
     run = mx.compile(mx.grad(of_values, tuple(range(len(values)))) if differentiated else of_values)
-    return lambda: mx.eval(run(*values))
+    if not compiling:
+        return lambda: mx.eval(run(*values))
+
+    def seconds() -> float:
+        mx.eval(run(*values))
+        return float(run.cache_info().seconds)
+
+    return seconds
 
 
-def _of_jax(function: Loop, arrays: Callable[[], list[Any]], differentiated: bool) -> Any:
+def _of_jax(
+    function: Loop,
+    arrays: Callable[[], list[Any]],
+    differentiated: bool,
+    compiling: bool = False,
+) -> Any:
     jax = load("jax")
     values = [jax.numpy.asarray(x) for x in arrays()]
     of_values = partial(function, jax.numpy, _Loops(jax.lax))
     run = jax.jit(jax.grad(of_values, tuple(range(len(values)))) if differentiated else of_values)
-    return lambda: jax.block_until_ready(run(*values))
+    if not compiling:
+        return lambda: jax.block_until_ready(run(*values))
+
+    def seconds() -> float:
+        start = perf_counter()
+        run.lower(*values).compile()
+        return perf_counter() - start
+
+    return seconds
 
 
 def _both(
-    function: Loop, arrays: Callable[[], list[Any]], differentiated: bool = False
+    function: Loop,
+    arrays: Callable[[], list[Any]],
+    differentiated: bool = False,
+    compiling: bool = False,
 ) -> Contenders:
     return {
-        "ingot": partial(_of_ingot, function, arrays, differentiated),
-        "jax jit": partial(_of_jax, function, arrays, differentiated),
+        "ingot": partial(_of_ingot, function, arrays, differentiated, compiling),
+        "jax jit": partial(_of_jax, function, arrays, differentiated, compiling),
     }
 
 
@@ -104,7 +134,7 @@ def _unrolled_lstm(m: Any, loops: Any, *arrays: Any) -> Any:
     measure=Measure.COMPILE_COLD,
 )
 def compile_unrolled_lstm() -> Contenders:
-    return _both(_unrolled_lstm, partial(_lstm_arrays, 300, 4, 512), True)
+    return _both(_unrolled_lstm, partial(_lstm_arrays, 300, 4, 512), True, True)
 
 
 @benchmark(
@@ -115,9 +145,9 @@ def compile_unrolled_lstm() -> Contenders:
 def compile_long_loop() -> Contenders:
     long, short = (partial(_lstm_arrays, steps, 1, 8) for steps in (10_000, 10))
     return {
-        "ingot": partial(_of_ingot, _lstm, long, True),
-        "ingot 10 steps": partial(_of_ingot, _lstm, short, True),
-        "jax jit": partial(_of_jax, _lstm, long, True),
+        "ingot": partial(_of_ingot, _lstm, long, True, True),
+        "ingot 10 steps": partial(_of_ingot, _lstm, short, True, True),
+        "jax jit": partial(_of_jax, _lstm, long, True, True),
     }
 
 

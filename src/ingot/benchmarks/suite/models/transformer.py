@@ -9,12 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from ingot.benchmarks.libraries import load, load_submodule
 from ingot.benchmarks.suite.contenders import numbers
 
-__all__ = ["jax", "jax_forward", "lazy", "lazy_forward", "torch", "torch_forward"]
+__all__ = [
+    "compile_jax",
+    "compile_lazy",
+    "jax",
+    "jax_forward",
+    "lazy",
+    "lazy_forward",
+    "torch",
+    "torch_forward",
+]
 
 BATCH, LENGTH, WIDTH, HEADS = 4, 256, 256, 4
 RATE, DECAY, BETAS, EPSILON = 1e-3, 0.01, (0.9, 0.999), 1e-8
@@ -47,6 +57,22 @@ def lazy_forward(library: str) -> Callable[[], Any]:
 
 def lazy(library: str, blocks: int) -> Callable[[], Any]:
     """For ingot and mlx: modules and optimizers, with their state captured."""
+    return _lazy_step(library, blocks)[1]
+
+
+def compile_lazy(blocks: int) -> Callable[[], float]:
+    """How long ingot compiles."""
+    compiled, run = _lazy_step("ingot", blocks)
+
+    def seconds() -> float:
+        run()
+        return float(compiled.cache_info().seconds)
+
+    return seconds
+
+
+def _lazy_step(library: str, blocks: int) -> tuple[Any, Callable[[], Any]]:
+    """The compiled function, and a call of it."""
     mx, nn = load(library), load_submodule(library, "nn")
     model = _lazy_model(library, blocks)
     optimizer = load_submodule(library, "optimizers").AdamW(
@@ -68,7 +94,7 @@ def lazy(library: str, blocks: int) -> Callable[[], Any]:
         return value
 
     compiled = mx.compile(step, inputs=state, outputs=state)
-    return lambda: mx.eval(compiled(x, y), state)
+    return compiled, lambda: mx.eval(compiled(x, y), state)
 
 
 def _jax_parameters(blocks: int) -> list[dict[str, Any]]:
@@ -96,18 +122,34 @@ def jax_forward() -> Callable[[], Any]:
 def jax(blocks: int) -> Callable[[], Any]:
     """Functions of trees of parameters; JAX has neither layers nor optimizers of its own."""
     module = load("jax")
-    jnp = module.numpy
-    parameters = _jax_parameters(blocks)
-    zeros = module.tree.map(jnp.zeros_like, parameters)
-    state = (parameters, zeros, zeros)
-    x, y = map(jnp.asarray, _batch())
-    step = module.jit(partial(_jax_step, module))
+    step, state, x, y = _jax_arguments(module, blocks)
 
     def run() -> None:
         nonlocal state
         _, state = module.block_until_ready(step(state, x, y))
 
     return run
+
+
+def compile_jax(blocks: int) -> Callable[[], float]:
+    """How long JAX traces and compiles."""
+    step, *arguments = _jax_arguments(load("jax"), blocks)
+
+    def seconds() -> float:
+        start = perf_counter()
+        step.lower(*arguments).compile()
+        return perf_counter() - start
+
+    return seconds
+
+
+def _jax_arguments(module: Any, blocks: int) -> tuple[Any, ...]:
+    """The function, and what it is called with."""
+    jnp = module.numpy
+    parameters = _jax_parameters(blocks)
+    zeros = module.tree.map(jnp.zeros_like, parameters)
+    step = module.jit(partial(_jax_step, module))
+    return step, (parameters, zeros, zeros), *map(jnp.asarray, _batch())
 
 
 _WEIGHTS = dict.fromkeys(("query", "key", "value", "out"), (WIDTH, WIDTH)) | {
