@@ -169,6 +169,10 @@ ORDERED_SUM_COLUMNS = 64
 # Steps of one kernel. LLVM's time grows faster than the code (MAX_FUSED_NODES has measurements),
 # and a kernel of so many steps does not wait for memory any more. first_step_block, training_block.
 MAX_GROUP_STEPS = 256
+# Products of matrices that a fused group reads, all of which are in memory at once. The gradient of
+# a weight that 300 unrolled steps use is a sum of 300: LLVM took 8.3 s for a kernel that reads 100,
+# and the sum 2.5 GB. compile_unrolled_lstm.
+MAX_GROUP_PRODUCTS = 4
 # With fewer rows, a long reduction is better split among threads than run row by row, unless it has
 # so few elements that one thread reduces them at once. sum_rows, odd_sum_rows_7x1023.
 MIN_ROWS = 16

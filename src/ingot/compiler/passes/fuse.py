@@ -29,12 +29,23 @@ from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.options import Options
 from ingot.compiler.passes.fuse_products import with_epilogues
 from ingot.compiler.passes.late_casts import single_reader
-from ingot.graph.roles import Assemble, Check, Gather, Host, Iota, Map, Reduce, Scatter, View
+from ingot.graph.roles import (
+    Assemble,
+    Check,
+    Gather,
+    Host,
+    Iota,
+    Map,
+    Product,
+    Reduce,
+    Scatter,
+    View,
+)
 from ingot.graph.shape import size_of
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import product_engine
 from ingot.runtime.progress import working
-from ingot.tuning import MAX_GROUP_STEPS, MAX_ROWWISE_ELEMENTS, MIN_ROWS
+from ingot.tuning import MAX_GROUP_PRODUCTS, MAX_GROUP_STEPS, MAX_ROWWISE_ELEMENTS, MIN_ROWS
 
 __all__ = ["fuse", "runs_by_rows"]
 
@@ -52,6 +63,7 @@ class _Part:
         self.by_rows = False
         self.absorbed_by: _Part | None = None
         self.is_read = False  # whether something outside takes a value of it: its level is settled
+        self.products: set[Step] = set()  # of matrices, that it reads
 
     def final(self) -> _Part:
         """The group that this one is part of now."""
@@ -85,7 +97,14 @@ class _Part:
             self.domain == other.domain
             and same_reductions
             and len(self.steps) + len(other.steps) < MAX_GROUP_STEPS
+            and self.can_read(other.products)
         )
+
+    def can_read(self, products: set[Step]) -> bool:
+        """Whether the group may read these products of matrices as well. All that it reads are in
+        memory at once: a sum of many is better computed a few at a time.
+        """
+        return not products or len(self.products | products) <= MAX_GROUP_PRODUCTS
 
     def absorb(self, other: _Part) -> None:
         """Takes over the other's steps."""
@@ -94,12 +113,19 @@ class _Part:
         self.row_steps |= other.row_steps
         self.finished |= other.finished
         self.is_read |= other.is_read
+        self.products |= other.products
         if self.reduced is None:
             self.reduced, self.by_rows = other.reduced, other.by_rows
 
 
 def _is_view(step: Step) -> bool:
     return isinstance(step.op, View)
+
+
+def _behind_views(step: Step) -> Step:
+    while _is_view(step):
+        step = step.inputs[0]
+    return step
 
 
 class _Fuser:
@@ -194,10 +220,13 @@ class _Fuser:
         """Puts a map or reduction into the group of its inputs if possible, else into another."""
         at_place, casts = self._behind_casts(inputs_at_place(step))
         elsewhere = step.inputs[:1] if gathers(step) else ()
+        behind = map(_behind_views, at_place)
+        products = {source for source in behind if isinstance(source.op, Product)}
         joinable = [
             part
             for source in at_place
             if (part := self.part_of.get(source)) is not None
+            and part.can_read(products)
             and self._fits(step, source, part, domain, reduced)
         ]
         apart = [source for source in at_place if self.part_of.get(source) not in joinable]
@@ -220,6 +249,9 @@ class _Fuser:
         if merged is None:
             level = max(map(self._readable, (*elsewhere, *at_place)), default=0)
             merged = self._part_beside(large, level, domain, reduced)
+            if not merged.can_read(products):
+                merged = _Part(domain, level)
+        merged.products |= products
         for source in large:
             readers = self.readers.setdefault((source, merged.level), [])
             if not readers or readers[-1] is not merged:
