@@ -15,7 +15,7 @@ BENCH_ARGUMENTS ?=
 unexport PYTHONPATH PYTHONHOME
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help demo test build lint format pytest fuzz check-kernels check-products bench sanitize sanitize-quick docs wheel clean
+.PHONY: help demo test test-llm build lint format pytest fuzz check-kernels check-products bench sanitize sanitize-quick docs wheel clean
 
 help:
 	@echo "make demo      see what ingot does"
@@ -24,6 +24,7 @@ help:
 	@echo "make lint      ruff, mypy, the layers' import rules, clang-format and clang-tidy"
 	@echo "make format    let ruff and clang-format put right what they can"
 	@echo "make pytest    the tests without lint; PYTEST_ARGUMENTS='-k fuse' chooses some"
+	@echo "make test-llm  SmolLM2-135M against MLX: tokens and perplexity, exact and with int8 activations"
 	@echo "make fuzz      random programs, compiled against eager and MLX, and threads, for minutes"
 	@echo "make check-products  all combinations of options of products, convolutions and attention"
 	@echo "make check-kernels  the tests, with every kernel that they make compared with its loop nest in NumPy; what agreed is not compared again"
@@ -71,6 +72,10 @@ pytest:
 	@$(ENVIRONMENT) test
 	@sh build_support/browser.sh again
 	@$(PYTHON_IN_VENV) -m pytest -n $(WORKERS) --durations=10 $(PYTEST_ARGUMENTS)
+
+test-llm:
+	@$(ENVIRONMENT) test
+	@$(PYTHON_IN_VENV) -m tests.language_models.real_model
 
 fuzz:
 	@$(ENVIRONMENT) test

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from tests.cli.process import ingot, python
+from tests.language_models.tiny import make_tiny_folder
 
 import ingot.core as mx
 from ingot.benchmarks.benchmark import Benchmark
@@ -21,9 +22,10 @@ from ingot.benchmarks.result import Result
 from ingot.benchmarks.run import run
 from ingot.benchmarks.suite.contenders import Input
 from ingot.cli import tour, tour_chapters, tour_programs, tour_race
+from ingot.cli.chat_model import default_folder
 from ingot.cli.tour_screen import Bar, Screen
 
-TITLES = [title for title, _ in tour.CHAPTERS.values()]
+TITLES = [tour.CHAPTERS[name][0] for name in tour.available()]
 
 
 def take(*chapters: str, svg: Path | None = None) -> int:
@@ -194,3 +196,16 @@ def test_as_a_command_that_is_piped(tmp_path: Path) -> None:
     done = ingot("tour", "--quick", "again", cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert "axis 0: 3 ? 5" in done.stdout  # ASCII has no arrow
+
+
+def test_the_chapter_of_the_language_model(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("INGOT_VERIFY", "0")
+    assert take("chat") == 1
+    assert "`ingot chat` fetches one" in capsys.readouterr().err
+    make_tiny_folder(default_folder())
+    assert take("chat") == 0
+    assert re.search(r"tokens read at \d+/s, 8 written at [\d.]+/s", capsys.readouterr().out)

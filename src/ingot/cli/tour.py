@@ -19,13 +19,16 @@ from ingot.cli.tour_chapters import (
     show_compiled,
     show_function,
 )
+from ingot.cli.tour_chat import can_talk, talk
 from ingot.cli.tour_race import run_race
 from ingot.cli.tour_screen import Screen
 from ingot.cli.tour_training import train
 
-__all__ = ["CHAPTERS", "add_arguments", "main"]
+__all__ = ["CHAPTERS", "add_arguments", "available", "main"]
 
-CHAPTERS: dict[str, tuple[str, Callable[[Screen, bool], None]]] = {
+Chapter = tuple[str, Callable[[Screen, bool], None]]
+
+CHAPTERS: dict[str, Chapter] = {
     "function": ("A function", show_function),
     "compiled": ("The same, compiled", show_compiled),
     "kernel": ("What it became", explain_kernel),
@@ -33,7 +36,13 @@ CHAPTERS: dict[str, tuple[str, Callable[[Screen, bool], None]]] = {
     "again": ("Compiled again, and why", explain_misses),
     "error": ("A mistake, explained", explain_error),
     "training": ("A training step, before and after", train),
+    "chat": ("A language model", talk),
 }
+
+
+def available() -> list[str]:
+    """The chapters that can be told: that of the language model where there is one."""
+    return [name for name in CHAPTERS if name != "chat" or can_talk()]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +66,13 @@ def main(arguments: argparse.Namespace) -> int:
         known = ", ".join(CHAPTERS)
         print(f"ingot tour: there is no chapter {unknown[0]!r}, only {known}.", file=sys.stderr)
         return 2
-    chosen = [name for name in CHAPTERS if name in arguments.chapters or not arguments.chapters]
+    if "chat" in arguments.chapters and not can_talk():
+        print(
+            "ingot tour: there is no language model here; `ingot chat` fetches one.",
+            file=sys.stderr,
+        )
+        return 1
+    chosen = [name for name in available() if name in arguments.chapters or not arguments.chapters]
     screen = Screen(record=arguments.svg is not None)
     try:
         _tell(screen, chosen, arguments.quick)

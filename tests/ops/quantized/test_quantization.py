@@ -220,10 +220,16 @@ def test_products_of_stacks_under_vmap() -> None:
     np.testing.assert_allclose(np.array(found), np.array(expected), rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("scheme", [("affine", 32, 4), ("nvfp4", 16, 4)], ids=str)
-def test_gathered_products_equal_mlx(scheme: tuple[str, int, int]) -> None:
+GATHERED = [("affine", 32, bits) for bits in (2, 3, 4, 5, 6, 8)]
+GATHERED += [("affine", 64, 4), ("mxfp4", 32, 4), ("mxfp8", 32, 8), ("nvfp4", 16, 4)]
+
+
+@pytest.mark.parametrize("transpose", [True, False])
+@pytest.mark.parametrize("scheme", GATHERED, ids=str)
+def test_gathered_products_equal_mlx(scheme: tuple[str, int, int], transpose: bool) -> None:
     w = weights(24, 64).reshape(4, 6, 64)
-    x = np.random.default_rng(6).normal(size=(5, 3, 64)).astype(np.float32)
+    x = np.random.default_rng(6).normal(size=(5, 3, 64 if transpose else 6)).astype(np.float32)
+    # Fewer products than matrices, whose codes are gathered, and more.
     for left, right in (([0, 4, 2], [1, 1, 3]), (None, [0, 1, 2, 3, 3]), ([[0], [1]], [3, 2, 0])):
         results = []
         for module in MODULES:
@@ -235,10 +241,28 @@ def test_gathered_products_equal_mlx(scheme: tuple[str, int, int]) -> None:
                     *parts,
                     lhs_indices=chosen[0],
                     rhs_indices=chosen[1],
+                    transpose=transpose,
                     **options(scheme),
                 )
             )
         np.testing.assert_allclose(*map(np.array, results), rtol=2e-5, atol=2e-2)
+
+
+def test_gathered_products_of_few_and_of_many_have_the_same_derivatives() -> None:
+    parts = mx.quantize(mx.array(weights(24, 64).reshape(4, 6, 64)), 32, 4)
+    x = mx.random.normal((5, 3, 64), key=mx.random.key(0))
+
+    def loss(x: mx.array, scales: mx.array, biases: mx.array, count: int) -> mx.array:
+        left, right = mx.array([0, 4, 2, 0, 0])[:count], mx.array([1, 1, 3, 0, 0])[:count]
+        found = mx.gather_qmm(x, parts[0], scales, biases, left, right, True, 32, 4)
+        return mx.sum(found[:3] ** 2)
+
+    for argument in (0, 1, 2):
+        few, many = (
+            mx.grad(loss, argnums=argument)(x, parts[1], parts[2], count) for count in (3, 5)
+        )
+        scale = np.abs(np.array(many)).max()
+        np.testing.assert_allclose(np.array(few) / scale, np.array(many) / scale, atol=1e-5)
 
 
 # MLX computes these on the GPU only.

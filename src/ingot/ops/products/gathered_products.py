@@ -25,7 +25,7 @@ from ingot.ops.shape.creation import arange
 from ingot.ops.shape.movement import broadcast_to, expand_dims, require_array, reshape, swapaxes
 from ingot.ops.shape.slicing import broadcast_batch
 
-__all__ = ["gather_mm"]
+__all__ = ["gather_mm", "indices_of"]
 
 
 @dataclass(frozen=True)
@@ -229,15 +229,23 @@ def gather_mm(
     dtype = promote(a.dtype, b.dtype)
     if not is_floating(dtype):
         raise ValueError(f"[{name}] takes real floating-point numbers, got {dtype.name}.")
-    left = _checked_indices(name, lhs_indices, a.shape[:-2])
-    right = _checked_indices(name, rhs_indices, b.shape[:-2])
-    shape = broadcast_shapes(name, left.shape, right.shape)
-    left, right = (reshape(broadcast_to(x, shape), (-1,)) for x in (left, right))
+    left, right, shape = indices_of(name, lhs_indices, rhs_indices, a.shape[:-2], b.shape[:-2])
     stacks = [reshape(astype(x, dtype), (-1, *x.shape[-2:])) for x in (a, b)]
     count = size_of(shape)
     op = GatheredProducts(count)
     product = apply(op, *stacks, left, right, arange(count, dtype=int32), stream=stream)
     return reshape(product, (*shape, a.shape[-2], b.shape[-1]))
+
+
+def indices_of(
+    name: str, lhs_indices: Any, rhs_indices: Any, first: Shape, second: Shape
+) -> tuple[array, array, Shape]:
+    """Two vectors of indices into stacks of two shapes, and the shape that they stand for."""
+    left = _checked_indices(name, lhs_indices, first)
+    right = _checked_indices(name, rhs_indices, second)
+    shape = broadcast_shapes(name, left.shape, right.shape)
+    flat = [reshape(broadcast_to(x, shape), (-1,)) for x in (left, right)]
+    return flat[0], flat[1], shape
 
 
 def _checked_indices(name: str, indices: Any, stack: Shape) -> array:

@@ -14,8 +14,9 @@ from ingot.graph.dtype import float64, is_floating, promote
 from ingot.graph.op import apply
 from ingot.graph.shape import shape_text, size_of
 from ingot.ops.elementwise.casting import astype, stop_gradient
+from ingot.ops.index.indexing import take
 from ingot.ops.products.contraction import matmul
-from ingot.ops.products.gathered_products import gather_mm
+from ingot.ops.products.gathered_products import gather_mm, indices_of
 from ingot.ops.quantized.quantization import (
     Scheme,
     check_global_scale,
@@ -160,6 +161,19 @@ def gather_qmm(
     check_quantized(name, scheme, w, scales, biases)
     check_global_scale(name, scheme, global_scale)
     dtype = _product_dtype(name, x, scales, biases)
+    if rhs_indices is not None and x.ndim > 1 and w.ndim > 2:
+        left, right, shape = indices_of(name, lhs_indices, rhs_indices, x.shape[:-2], w.shape[:-2])
+        if right.size < size_of(w.shape[:-2]):
+            # Only the codes of the chosen matrices are read.
+            parts = [
+                None if part is None else take(reshape(part, (-1, *part.shape[-2:])), right, 0)
+                for part in (w, scales, biases)
+            ]
+            chosen = numbers_of(scheme, *parts, global_scale)
+            factors = astype(_oriented(name, x, chosen, transpose), dtype)
+            rows = take(reshape(astype(x, dtype), (-1, *x.shape[-2:])), left, 0)
+            product = matmul(rows, factors, stream=stream)
+            return reshape(product, (*shape, *product.shape[1:]))
     numbers = _oriented(name, x, numbers_of(scheme, w, scales, biases, global_scale), transpose)
     return gather_mm(
         astype(x, dtype), astype(numbers, dtype), lhs_indices, rhs_indices, stream=stream

