@@ -286,15 +286,20 @@ def test_the_address_can_be_called_from_generated_code() -> None:
 
 
 CORES_OF_WORKERS = """
-import os
+import os, time
 from ingot import _native
 from ingot.runtime import threads
+
+def call_parked_workers():
+    _native.parallel_for_probe(100, 1, False)  # makes workers
+    time.sleep(0.1)
+    _native.parallel_for_probe(100, 1, False)
 
 def of_workers(cores):
     before = set(os.listdir("/proc/self/task"))
     os.sched_setaffinity(0, cores)
     threads.set_num_threads(threads.get_num_threads() + 1)
-    _native.parallel_for_probe(100, 1, False)  # makes a worker
+    call_parked_workers()
     new = set(os.listdir("/proc/self/task")) - before
     return [os.sched_getaffinity(int(thread)) for thread in new]
 
@@ -305,7 +310,7 @@ shared = of_workers(set(cores))
 print({len(each) for each in shared} >= {1})  # BLAS may have made a thread, too
 child = os.fork()  # whose workers are new ones
 if child == 0:
-    _native.parallel_for_probe(100, 1, False)
+    call_parked_workers()
     found = [os.sched_getaffinity(int(each)) for each in os.listdir("/proc/self/task")]
     os._exit(0 if sum(len(each) == 1 for each in found) >= 2 else 1)
 print(os.waitpid(child, 0)[1] == 0)

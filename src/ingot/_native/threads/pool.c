@@ -39,6 +39,7 @@ typedef struct {
     _Alignas(CACHE_LINE) atomic_uint calls; /* grows when the worker is wanted; it waits for the number to change */
     atomic_bool sleeps;
     pthread_t thread;
+    int left_core; /* where it does not run, or -1; changed only by who has `taken` */
 } Worker;
 
 typedef struct {
@@ -59,8 +60,7 @@ static _Alignas(CACHE_LINE) atomic_uint door;
 static _Alignas(CACHE_LINE) atomic_bool taken; /* a loop is being spread */
 static atomic_int wanted_threads;
 static atomic_bool stopping;
-static int started = 1;       /* threads there are, the caller included; changed only by who has `taken` */
-static int callers_core = -1; /* that workers leave alone; changed only by who has `taken` */
+static int started = 1; /* threads there are, the caller included; changed only by who has `taken` */
 static atomic_long spin_nanoseconds;
 static long wanted_spin;
 static int machine_cpus;
@@ -199,30 +199,29 @@ static void *worker_main(void *argument) {
 /* ---- threads ---- */
 
 #ifdef __linux__
-/* Lets workers run on all cores that the caller may use but the one on which it runs. The system likes to start a thread where
+/* Lets a worker run on all cores that the caller may use but the one on which it runs. The system likes to start a thread where
  * the one is that wakes it, and to let it go first. With an idle core nearby it takes that one; with none, the caller of a
  * short loop would wait for its own core, ten times as long as the loop takes. */
-static void leave_the_core(void) {
+static void leave_the_core(Worker *worker) {
     int core = sched_getcpu();
-    if (core < 0 || core == callers_core)
-        return;
     cpu_set_t cores;
-    if (core >= CPU_SETSIZE || sched_getaffinity(0, sizeof cores, &cores) != 0)
-        return; /* a machine with more cores than the set has room for */
+    if (core < 0 || core == worker->left_core || core >= CPU_SETSIZE || sched_getaffinity(0, sizeof cores, &cores) != 0)
+        return;
     if (CPU_COUNT(&cores) > 1)
         CPU_CLR(core, &cores);
-    for (int i = 1; i < started; i++)
-        pthread_setaffinity_np(workers[i].thread, sizeof cores, &cores);
-    callers_core = core;
+    pthread_setaffinity_np(worker->thread, sizeof cores, &cores);
+    worker->left_core = core;
 }
 #else
-static void leave_the_core(void) {
+static void leave_the_core(Worker *worker) {
+    (void)worker;
 }
 #endif
 
 static void call_worker(Worker *worker) {
     atomic_fetch_add(&worker->calls, 1);
     if (atomic_load(&worker->sleeps)) {
+        leave_the_core(worker);
         wake(&worker->calls);
     }
 }
@@ -236,11 +235,11 @@ static void start_workers(int threads) {
         Worker *worker = &workers[started];
         atomic_store(&worker->calls, 0);
         atomic_store(&worker->sleeps, false);
+        worker->left_core = -1;
         if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0) {
             break;
         }
         started++;
-        callers_core = -1; /* this one has to be told */
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -343,7 +342,6 @@ void ingot_parallel_range(ingot_loop_body body, void *context, int64_t begin, in
     loop.chunks = chunks < most_chunks ? chunks : most_chunks;
     loop.threads = threads;
     prepare_runs();
-    leave_the_core();
     atomic_store(&door, OPEN);
     for (int i = 1; i < threads; i++) {
         call_worker(&workers[i]);
