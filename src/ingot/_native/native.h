@@ -220,6 +220,7 @@ int ingot_add_ordered_sum(PyObject *module);
 int ingot_add_checked(PyObject *module);
 int ingot_add_dispatch(PyObject *module);
 int ingot_add_whole_graph(PyObject *module);
+int ingot_add_lapack(PyObject *module);
 int ingot_add_attention(PyObject *module);
 
 #endif

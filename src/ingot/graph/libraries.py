@@ -21,6 +21,7 @@ __all__ = [
     "rich_library",
     "scipy_blas",
     "scipy_fft",
+    "scipy_lapack",
     "scipy_linalg",
     "scipy_special",
 ]
@@ -61,6 +62,16 @@ def scipy_fft() -> ModuleType:
     import scipy.fft
 
     module: ModuleType = scipy.fft
+    return module
+
+
+@cache
+def scipy_lapack() -> ModuleType:
+    """SciPy's LAPACK, whose functions have addresses that native code can call."""
+    import scipy.linalg.cython_lapack
+
+    _after_loading_blas()
+    module: ModuleType = scipy.linalg.cython_lapack
     return module
 
 

@@ -27,6 +27,7 @@ from tests.support.derivative_checks import (
 )
 
 import ingot.core as mx
+from ingot.ops.linalg.decompositions import LU
 
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "cholesky": lambda m, x: m.linalg.cholesky(x),
@@ -158,6 +159,35 @@ def test_lu_equals_mlx(shape: tuple[int, ...]) -> None:
         theirs = getattr(mlx.linalg, name)(mlx.array(x))
         for one, other in zip(ours, theirs, strict=True):
             check_close(one, np.array(other))
+
+
+@pytest.mark.parametrize("shape", [(5, 1, 1), (9, 8, 8), (3, 2, 7, 33), (4, 33, 7), (2, 128, 128)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
+def test_lu_of_a_stack_is_that_of_each_matrix(shape: tuple[int, ...], dtype: type) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    x[0] = 0  # singular
+    x[-1] = np.round(x[-1])  # ties
+    for stack in (x, x[::-1], np.asfortranarray(x)):
+        found = op_results(stack)
+        for position in np.ndindex(shape[:-2]):
+            alone = op_results(stack[position])
+            for whole, each in zip(found, alone, strict=True):
+                np.testing.assert_array_equal(whole[position], each)
+
+
+def op_results(x: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Factors, pivots and positions."""
+    found: tuple[np.ndarray, ...] = LU().evaluate(x)
+    return found
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_lu_of_a_stack_without_largest_elements(value: float) -> None:
+    x = np.full((40, 6, 6), value, np.float32)
+    factors, pivots, positions = op_results(x)
+    assert np.isnan(factors).any((1, 2)).all()
+    assert (pivots < 6).all()
+    np.testing.assert_array_equal(np.sort(positions), np.tile(np.arange(6), (40, 1)))
 
 
 def test_derivatives_of_lu() -> None:

@@ -17,11 +17,19 @@ import numpy as np
 
 from ingot import _native
 from ingot.graph.dtype import complex64, float32, float64
-from ingot.graph.libraries import prepare_blas, scipy_blas
+from ingot.graph.libraries import prepare_blas, scipy_blas, scipy_lapack
 from ingot.graph.shape import size_of
 from ingot.tuning import MAX_BLAS_WORK, MIN_PRODUCT_THREAD_WORK
 
-__all__ = ["Layout", "has_gemm", "is_small", "matrix_product", "prepare_products", "product_of"]
+__all__ = [
+    "Layout",
+    "has_gemm",
+    "is_small",
+    "lapack_address",
+    "matrix_product",
+    "prepare_products",
+    "product_of",
+]
 
 Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides in bytes
 Product = tuple[Any, ...]  # what `_native.multiply` takes
@@ -55,8 +63,18 @@ def prepare_products() -> int:
     return _SHORT_INTEGERS - 1
 
 
+@cache
+def lapack_address(routine: str) -> int:
+    """Where SciPy's LAPACK has a routine, such as "sgetrf"; its integers are those of C."""
+    prepare_blas()
+    return _address(scipy_lapack().__pyx_capi__[routine])
+
+
 def _address_in_scipy(routine: str) -> int:
-    capsule = scipy_blas().__pyx_capi__[routine]
+    return _address(scipy_blas().__pyx_capi__[routine])
+
+
+def _address(capsule: Any) -> int:
     name = ctypes.pythonapi.PyCapsule_GetName
     name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer = ctypes.pythonapi.PyCapsule_GetPointer

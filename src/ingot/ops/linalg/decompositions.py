@@ -10,16 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from ingot import _native
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import uint32
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.libraries import prepare_blas, scipy_linalg
+from ingot.graph.numerics.blas import lapack_address
 from ingot.graph.op import apply
 from ingot.graph.outputs import apply_multiple
-from ingot.graph.shape import Shape, shape_text
+from ingot.graph.shape import Shape, shape_text, size_of
 from ingot.ops.index.along_axis import take_along_axis
-from ingot.ops.linalg.linear_systems import lapack_routine, solve_with
+from ingot.ops.linalg.linear_systems import lapack_name, lapack_routine, solve_with
 from ingot.ops.linalg.matrices import (
     MatrixOp,
     by_matrix,
@@ -36,6 +38,7 @@ from ingot.ops.reduce.sorting import argsort
 from ingot.ops.shape.diagonals import eye, tril, triu
 from ingot.ops.shape.joining import concatenate
 from ingot.ops.shape.movement import matrix_transpose as transposed
+from ingot.tuning import MAX_FACTORED_LENGTH
 
 __all__ = ["cholesky", "lu", "lu_factor", "qr"]
 
@@ -155,6 +158,22 @@ def _lu_of_matrix(x: np.ndarray) -> Any:
     return factors, pivots.astype(np.uint32), positions
 
 
+def _lu_of_stack(x: np.ndarray) -> Any:
+    """The same for a stack of small matrices, by the same routine."""
+    *batch, rows, columns = x.shape
+    count = size_of(batch)
+    # LAPACK has matrices column by column
+    factors = np.swapaxes(x.reshape(count, rows, columns), -1, -2).copy()
+    pivots = np.empty((count, min(rows, columns)), np.uint32)
+    positions = np.empty((count, rows), np.uint32)
+    _native.factorize_matrices(lapack_address(lapack_name("getrf", x)), factors, pivots, positions)
+    return (
+        np.swapaxes(factors, -1, -2).reshape(x.shape),
+        pivots.reshape(*batch, -1),
+        positions.reshape(*batch, rows),
+    )
+
+
 class LU(MatrixOp):
     """Triangular factors of matrices whose rows are exchanged.
 
@@ -170,6 +189,8 @@ class LU(MatrixOp):
         return (x.shape, x.dtype), (pivots, uint32), ((*batch, rows), uint32)
 
     def evaluate(self, x: np.ndarray) -> Any:
+        if x.ndim > 2 and x.size > 0 and max(x.shape[-2:]) <= MAX_FACTORED_LENGTH:
+            return _lu_of_stack(x)
         if x.size > 0:
             return by_matrix(_lu_of_matrix, x)
         *batch, rows, columns = x.shape

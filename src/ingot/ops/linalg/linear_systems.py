@@ -45,6 +45,7 @@ __all__ = [
     "cholesky_inv",
     "det",
     "inv",
+    "lapack_name",
     "lapack_routine",
     "slogdet",
     "solve",
@@ -69,7 +70,12 @@ def _within(triangle: Triangle, x: array) -> array:
 
 def lapack_routine(name: str, x: np.ndarray) -> Any:
     """LAPACK's routine of that name for elements of the type of `x`."""
-    return getattr(scipy_linalg().lapack, _PREFIXES[x.dtype.char] + name)
+    return getattr(scipy_linalg().lapack, lapack_name(name, x))
+
+
+def lapack_name(name: str, x: np.ndarray) -> str:
+    """What LAPACK calls a routine for elements of the type of `x`."""
+    return _PREFIXES[x.dtype.char] + name
 
 
 def _solution(triangle: Triangle, a: np.ndarray, b: np.ndarray) -> Any:

@@ -69,6 +69,16 @@ def singular_values_stack() -> Contenders:
     )
 
 
+@benchmark("LU factors of 256 matrices of 32 x 32", targets=AS_FAST)
+def lu_stack() -> Contenders:
+    return own_words(
+        lambda: (numbers(STACK),),
+        lambda mx, x: mx.linalg.lu_factor(x, stream=mx.cpu),
+        lambda jax, x: jax.scipy.linalg.lu_factor(x),
+        lambda torch, x: torch.linalg.lu_factor(x),
+    )
+
+
 @benchmark("1024 real Fourier transforms of 4096", targets=TRANSFORM)
 def rfft_rows() -> Contenders:
     return own_words(
