@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import struct
 from pathlib import Path
@@ -99,6 +100,18 @@ def test_open_files_are_mapped_from_where_they_are(path: Path) -> None:
         stream.seek(8)
         x = mx.load(stream, format="safetensors")["x"]
     assert x[:4].tolist() == [0, 1, 2, 3]
+
+
+def test_compressed_files_are_read(path: Path) -> None:
+    noise = np.random.default_rng(0).bytes(2 * MIN_MAPPED_BYTES)  # which compression makes longer
+    mx.save_safetensors(path, {"x": mx.array(np.frombuffer(noise, np.uint8))})
+    compressed = path.with_name("compressed")
+    with gzip.open(compressed, "wb") as stream:
+        stream.write(path.read_bytes())
+    assert compressed.stat().st_size > path.stat().st_size
+    with gzip.open(compressed, "rb") as stream:
+        x = mx.load(stream, format="safetensors")["x"]
+    assert np.array(x).tobytes() == noise
 
 
 def test_headers_of_mapped_files_are_checked(path: Path) -> None:

@@ -179,7 +179,12 @@ def _entry(name: str, shape: tuple[int, ...], kind: int, offset: int) -> bytes:
         (
             _file(metadata=_text("general.alignment") + struct.pack("<I", 8) + _text("a"),
                   counts=(0, 1)),
-            "is no number",
+            "is no integer",
+        ),
+        (
+            _file(metadata=_text("general.alignment") + struct.pack("<If", 6, np.inf),
+                  counts=(0, 1)),
+            "is no integer",
         ),
     ],
 )  # fmt: skip

@@ -9,6 +9,7 @@ program that maps files.
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
 import stat
@@ -72,7 +73,8 @@ class Content:
 
 def _pages_of(stream: IO[bytes], size: int) -> np.ndarray | None:
     """A regular file as an array of bytes; None for what is better read."""
-    if size < MIN_MAPPED_BYTES:
+    # compressed streams have the descriptor of a file with other bytes
+    if size < MIN_MAPPED_BYTES or not isinstance(getattr(stream, "raw", stream), io.FileIO):
         return None
     try:
         handle = stream.fileno()
@@ -84,6 +86,6 @@ def _pages_of(stream: IO[bytes], size: int) -> np.ndarray | None:
             flags=mmap.MAP_PRIVATE | _NO_RESERVE,
             prot=mmap.PROT_READ | mmap.PROT_WRITE,
         )
-    except (OSError, ValueError):  # no file behind it, or a file system that cannot map
+    except (OSError, ValueError):  # a file system that cannot map
         return None
     return np.frombuffer(pages, np.uint8)

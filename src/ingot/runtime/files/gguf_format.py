@@ -210,9 +210,10 @@ def _as_mlx(value: str | list[str] | np.ndarray) -> str | list[str] | array:
 def _alignment_of(metadata: Metadata, where: str) -> int:
     """The multiple at which arrays begin."""
     found = metadata.get(_ALIGNMENT, _DEFAULT_ALIGNMENT)
-    if isinstance(found, (str, list)) or np.size(found) != 1:
-        raise FileError(f"[load] {_ALIGNMENT} of {where} is no number.")
-    alignment = int(np.asarray(found).reshape(()))
+    number = np.asarray(found)
+    if number.size != 1 or number.dtype.kind not in "iu":
+        raise FileError(f"[load] {_ALIGNMENT} of {where} is no integer.")
+    alignment = int(number.reshape(()))
     if not 0 < alignment <= _MAX_ALIGNMENT or alignment & (alignment - 1):
         raise FileError(
             f"[load] {_ALIGNMENT} of {where} is {alignment}, not a power of two up to "
