@@ -1,4 +1,4 @@
-/* The table of callbacks.h as Python sees it: `set_callbacks`, and the names for the test of the types. */
+/* Python access to the table of callbacks.h: `set_callbacks`, and the names for the test of the types. */
 #include "native.h"
 #include <stddef.h>
 
@@ -21,7 +21,7 @@ PyObject *ingot_missing_callback(const char *name) {
     return NULL;
 }
 
-/* The number of the row; -1 with TypeError if there is none. */
+/* The index of the row; -1 with TypeError if there is none. */
 static int find_row(PyObject *name) {
     for (int i = 0; i < CALLBACK_COUNT; i++) {
         if (PyUnicode_CompareWithASCIIString(name, table[i].name) == 0)
@@ -44,7 +44,7 @@ static int set_callback(PyObject *name, PyObject *value) {
     return 0;
 }
 
-/* set_callbacks(**callbacks); None takes an optional one away */
+/* set_callbacks(**callbacks); None clears an optional one */
 static PyObject *set_callbacks(PyObject *Py_UNUSED(module), PyObject *arguments, PyObject *keywords) {
     if (PyTuple_GET_SIZE(arguments) > 0) {
         PyErr_SetString(PyExc_TypeError, "[set_callbacks] takes keyword arguments only.");
@@ -59,7 +59,7 @@ static PyObject *set_callbacks(PyObject *Py_UNUSED(module), PyObject *arguments,
     Py_RETURN_NONE;
 }
 
-/* callback_table() -> {name: (whether it is required, whether it is set)} */
+/* callback_table() -> {name: (required, set)} */
 static PyObject *callback_table(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
     PyObject *found = PyDict_New();
     for (int i = 0; found != NULL && i < CALLBACK_COUNT; i++) {

@@ -1,13 +1,13 @@
-/* The seam: all that C calls in the Python part of the package, and all attributes of its classes that C reads by name.
- * Python fills the table with `set_callbacks`, which knows no other names; `graph/callbacks.py` has the types, and a test
- * compares the two. What C offers to Python is in `_native.pyi`. */
+/* The interface from C to Python: all that C calls in the Python part of the package, and all attributes of its
+ * classes that C reads by name. Python fills the table with `set_callbacks`, which accepts no other names;
+ * `graph/callbacks.py` has the types, and a test compares the two. What C offers to Python is in `_native.pyi`. */
 #ifndef INGOT_CALLBACKS_H
 #define INGOT_CALLBACKS_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* Set when the package is imported, and never taken away. */
+/* Set when the package is imported, and never cleared. */
 #define INGOT_CALLBACKS(CALLBACK) \
     CALLBACK(construct)           \
     CALLBACK(coerce)              \
@@ -33,7 +33,7 @@
     CALLBACK(explain_node)        \
     CALLBACK(explain_instruction)
 
-/* NULL while they are not wanted, or until what they belong to is imported: C tests for that. */
+/* NULL while disabled, or until the module that provides them is imported: C checks for that. */
 #define INGOT_OPTIONAL_CALLBACKS(CALLBACK) \
     CALLBACK(shorten)                      \
     CALLBACK(fuse)                         \
@@ -48,7 +48,7 @@
     CALLBACK(enum_metatype)                \
     CALLBACK(partial_type)
 
-/* Attributes: the class that has them, and the name. */
+/* (class that has the attribute, name) */
 #define INGOT_ATTRIBUTES(ATTRIBUTE)        \
     ATTRIBUTE(Op, evaluate)                \
     ATTRIBUTE(Op, change)                  \
@@ -79,7 +79,7 @@ typedef struct {
 extern Callbacks callbacks;
 extern AttributeNames attribute_names; /* interned strings */
 
-/* The callback, borrowed; NULL with an error instead of a crash when the extension is used without the package. */
+/* The callback, borrowed; NULL with an error, rather than a crash, when the extension is used without the package. */
 #define REQUIRED(name) (callbacks.name != NULL ? callbacks.name : ingot_missing_callback(#name))
 PyObject *ingot_missing_callback(const char *name);
 

@@ -1,10 +1,10 @@
-/* The extension module `ingot._native`: puts the parts together. */
+/* The extension module `ingot._native`: registers the types and functions of all files. */
 #include "native.h"
 #define INGOT_IMPORTS_NUMPY
 #include "numpy_api.h"
 #include "tuning.h"
 
-/* tuning() -> the numbers that the extension was built with, by name; a test compares them with tuning.py's */
+/* tuning() -> the constants that the extension was built with, by name; a test compares them with those of tuning.py */
 static PyObject *tuning(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
     static const struct {
         const char *name;

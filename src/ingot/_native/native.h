@@ -1,4 +1,4 @@
-/* What the parts of the extension share: dtypes, nodes and arrays. */
+/* Declarations shared by the whole extension: dtypes, nodes and arrays. */
 #ifndef INGOT_NATIVE_H
 #define INGOT_NATIVE_H
 
@@ -58,54 +58,55 @@ typedef struct Node {
     PyObject *dtype;  /* Dtype; a tuple of them when the op has several outputs */
     PyObject *stream;
     PyObject *data;      /* numpy.ndarray, a tuple of them for several outputs, or NULL before evaluation */
-    PyObject *suspended; /* a run of a program, interrupted after it changed memory that was given to it, or NULL */
+    PyObject *suspended; /* an interrupted run of a program that has already overwritten donated memory, or NULL */
     PyObject *pending;   /* callable that waits for an asynchronous evaluation and raises its error, or NULL */
     PyObject *source;    /* the user's line that made the node, recorded while compile traces, or NULL */
-    PyCodeObject *code;  /* of the user's line that made the node, or NULL; with `instruction` it gives the line */
+    PyCodeObject *code;  /* code object of the user's line, or NULL; `instruction` is the offset in it */
     PyObject *trace;     /* the recorder of the trace that made the node; something else for shared scalars; or NULL */
     uint64_t mark;       /* the last traversal that saw this node */
     bool tracer;
     int instruction;
-    int running;          /* not 0: evaluated at this moment by a thread that has taken op and inputs out */
+    int running;          /* nonzero: being evaluated by a thread that has taken op and inputs out */
     unsigned long runner; /* that thread */
 } Node;
 
 extern PyTypeObject *Node_Type;
 
-/* Steals nothing. `op` may be NULL (a leaf). `node_new` checks the shape and notes the user's line; the other is for results of
- * compiled calls, which must be made fast, whose shapes were checked by the trace and whose ops have lines of their own. */
+/* Steals no references. `op` may be NULL (a leaf). `node_new` checks the shape and records the user's line; the
+ * other is the fast path for results of compiled calls, whose shapes were checked by the trace and whose ops have
+ * lines of their own. */
 Node *node_new_without_line(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype, PyObject *stream);
 Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype, PyObject *stream);
-/* The stream that `requested` (None, a Stream or a Device) stands for: a borrowed reference, NULL on error. */
+/* The stream that `requested` (None, a Stream or a Device) denotes: a borrowed reference, NULL on error. */
 PyObject *resolve_stream(PyObject *requested);
-/* Drops op and inputs of an evaluated node. */
+/* Drops the op and inputs of an evaluated node. */
 void node_detach(Node *node);
-/* Whether compile traces on this thread. */
+/* Whether compile is tracing on this thread. */
 bool recording_sources(void);
 uint64_t next_mark(void);
-/* Makes sure that the next `count` marks after the last one are not used again. */
+/* Reserves the next `count` marks after the last one. */
 void advance_marks(uint64_t count);
 
 /* ---- the user's line (user_line.c) ---- */
 
-/* The code of the nearest frame outside of the package, a new reference, and the offset of the instruction that runs;
+/* The code of the innermost frame outside the package, a new reference, and the offset of its current instruction;
  * NULL if there is none. Never fails. */
 PyCodeObject *ingot_user_code(int *instruction);
-/* The node whose line new nodes of this thread take, because a transform applies its rule: borrowed, or NULL. */
+/* The node whose line new nodes of this thread inherit, because a transform is applying its rule: borrowed, or NULL. */
 Node *ingot_line_of(void);
-/* Makes it `node`, or nothing if that is NULL; returns what it was, an owned reference or NULL. */
+/* Sets it to `node` (NULL: none). Returns the previous one, an owned reference or NULL. */
 Node *ingot_take_line_of(Node *node);
 
-/* ---- lists of nodes (node_list.c) ---- */
+/* ---- node lists (node_list.c) ---- */
 
 typedef struct {
     Node **items;
     Py_ssize_t count, capacity;
 } NodeList;
 
-/* Takes over a reference to the node if the list is to be released, and none if it is not. */
+/* Steals a reference to the node if the list is to be released with node_list_release, else none. */
 int node_list_push(NodeList *list, Node *node);
-/* Adds the nodes of a sequence of arrays and nodes, with references. */
+/* Appends the nodes of a sequence of arrays and nodes, with references. */
 int node_list_collect(PyObject *sequence, NodeList *list);
 void node_list_release(NodeList *list);
 
@@ -119,7 +120,7 @@ typedef struct {
 
 extern PyTypeObject *Array_Type;
 
-PyObject *array_from_node(Node *node); /* takes over the reference */
+PyObject *array_from_node(Node *node); /* steals the reference */
 static inline bool is_array(PyObject *object) {
     return PyObject_TypeCheck(object, Array_Type);
 }
@@ -133,45 +134,48 @@ PyObject *lift_apply(PyObject *lift, PyObject *const *operands, Py_ssize_t count
 
 /* ---- evaluation (run_node.c, evaluate.c) ---- */
 
-/* Computes one node, whose inputs have values, or waits for whoever does. `wanted` is what it is computed for; whoever
- * `computes_pending` nodes does not wait for those; `tracing`: a transform runs, whose tracers keep their inputs. */
+/* Computes one node, whose inputs have values, or waits for the thread that does. `wanted` is the node it is
+ * computed for. With `computes_pending`, asynchronous evaluations are not waited for. `tracing`: a transform is
+ * running, whose tracers keep their inputs. */
 int run_node(Node *node, Node *wanted, bool computes_pending, bool tracing);
-/* What a rule returned, as ndarrays of exactly the inferred shapes and dtypes: a new reference. */
+/* Checks what a rule returned and converts it to ndarrays of exactly the inferred shapes and dtypes: a new
+ * reference. */
 PyObject *checked_results(PyObject *op, PyObject *results, Node *node);
 
-/* Whether a transform runs on this thread. */
+/* Whether a transform is running on this thread. */
 bool ingot_is_tracing(void);
 int evaluate_nodes(Node **outputs, Py_ssize_t count);
-/* The node's NumPy array, evaluating first if needed: a new reference. */
+/* The node's NumPy array, evaluated first if needed: a new reference. */
 PyObject *node_view(Node *node);
 
 /* ---- compiled programs (program.c, run_program.c) ---- */
 
 bool ingot_is_program(PyObject *object);
-/* Whether the program may put an output where this input is. */
+/* Whether the program may write an output into this input's memory. */
 bool ingot_program_takes(PyObject *program, Py_ssize_t input);
-/* The results, a tuple of ndarrays; NotImplemented if an input is not laid out as the program was compiled for.
- * `donated` says which inputs nobody else will read: outputs may take their memory. NULL: none. If the run is interrupted
- * when it has written there already, it cannot be begun again: `*suspended` gets what it takes to go on with it. */
+/* Runs a program and returns a tuple of ndarrays; NotImplemented if an input does not have the layout the program
+ * was compiled for. `donated` says which inputs nobody else will read, so that outputs may reuse their memory (NULL:
+ * none). A run that is interrupted after it wrote to donated memory cannot restart: `*suspended` gets the state to
+ * resume it from. */
 PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize_t count, const bool *donated,
                             PyObject **suspended);
-/* The results; NULL if it is interrupted again, and may then be called again. */
+/* Returns the results; NULL if it is interrupted again, in which case it may be called again. */
 PyObject *ingot_resume_program(PyObject *suspended);
 
 /* ---- machine code (machine_code.c) ---- */
 
 extern PyTypeObject *MachineCode_Type;
-void *ingot_code_address(PyObject *code); /* of that type; valid while there is a reference to it */
+void *ingot_code_address(PyObject *code); /* `code` must be of that type; valid while there is a reference to it */
 
 /* ---- counters (use_counter.c) ---- */
 
 extern PyTypeObject *UseCounter_Type;
-void ingot_count_use(PyObject *counter); /* of that type */
+void ingot_count_use(PyObject *counter); /* `counter` must be of that type */
 long long ingot_last_use(PyObject *counter);
 
 /* ---- errors (failure.c) ---- */
 
-/* Each of these changes the exception that is set. */
+/* Each of these rewrites the current exception. */
 void ingot_explain_node(Node *node);
 void ingot_explain_instruction(PyObject *about, Py_ssize_t number);
 void ingot_shorten_traceback(void);
@@ -179,7 +183,8 @@ void ingot_shorten_traceback(void);
 /* ---- profiles (profile.c) ---- */
 
 int64_t ingot_now(void);
-/* Tells a profile, if one still runs; errors are only printed, because the work itself is done. Steals `times`. */
+/* Reports to the profiler, if one is running; errors are only printed, because the work itself is done. Steals
+ * `times`. */
 void ingot_report_node(Node *node, int64_t begin);
 void ingot_report_program(PyObject *about, PyObject *times);
 

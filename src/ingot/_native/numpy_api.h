@@ -1,4 +1,4 @@
-/* NumPy's C interface, as all files of the extension include it: one table of its functions, filled by module.c. */
+/* NumPy's C API, as all files of the extension include it: one function table, filled by module.c. */
 #ifndef INGOT_NUMPY_API_H
 #define INGOT_NUMPY_API_H
 
@@ -15,7 +15,7 @@
 static inline bool is_ndarray(PyObject *object) {
     return PyArray_Check(object);
 }
-/* Of an object that is known to be an ndarray. */
+/* For objects known to be ndarrays. */
 static inline PyArrayObject *as_ndarray(PyObject *object) {
     return (PyArrayObject *)object;
 }

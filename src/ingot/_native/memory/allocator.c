@@ -1,12 +1,12 @@
-/* The allocator. In: a number of bytes. Out: a 64-byte aligned block, from a cache wherever possible, because writing
- * to memory for the first time costs a page fault for each page, about as much as the computation itself.
+/* The allocator: returns 64-byte aligned blocks, from a cache wherever possible, because the first write to each fresh
+ * page costs a page fault, about as much as the computation itself.
  *
- * Two kinds of blocks, told apart by the address alone:
- *   - large (over 32 KiB): a mapping of its own, which starts at a multiple of CHUNK. What is known of it is kept aside
- *     in a table, so that a block of 2^n bytes needs 2^n bytes. Free ones wait in bins by size class and in a list by
- *     age, from which the oldest are given back when a limit is exceeded.
- *   - small: cut from a chunk, a large block of CHUNK bytes whose first 64 bytes are its header. Hence the address of
- *     a small block is never a multiple of CHUNK, and the address rounded down leads to the header.
+ * There are two kinds of blocks, distinguished by address alone:
+ *   - large (over 32 KiB): a separate mapping that starts at a multiple of CHUNK. Its description is in a side table,
+ *     so that a block of 2^n bytes takes 2^n bytes. Free ones are kept in bins by size class and in a list by age, from
+ *     which the oldest are unmapped when a limit is exceeded.
+ *   - small: cut from a chunk, a large block of CHUNK bytes whose first 64 bytes are its header. Hence the address of a
+ *     small block is never a multiple of CHUNK, and rounding it down gives the header.
  *
  * One lock guards everything; system calls are made without it. */
 #ifndef _GNU_SOURCE
@@ -33,24 +33,24 @@
 
 #define CHUNK INGOT_LARGE_ALIGNMENT
 #define SMALL_MAXIMUM ((size_t)32 << 10)
-#define SIZE_MAXIMUM ((size_t)1 << 47) /* the address space; keeps all sums below far from overflow */
+#define SIZE_MAXIMUM ((size_t)1 << 47) /* the address space; keeps all sums below from overflowing */
 
 /* Size classes are spaced by 1/8 of a power of two for small and by 1/16 for large blocks: at most 12.5 % and 6.25 %
  * are lost to rounding. Small blocks up to 1 KiB are multiples of 64. */
 #define SMALL_CLASSES 56
 #define LARGE_CLASSES (32 * 16)
 
-/* What a debug setting fills new blocks with: NaN in every floating-point format, true, -1. */
+/* The fill byte of the debug setting: NaN in every floating-point format, true as bool, -1 as a signed integer. */
 #define POISON 0xFF
 
 typedef struct Chunk {
     LargeBlock *block;
-    struct Chunk *next, *previous; /* among the chunks of its class that have room */
-    char *free_blocks;             /* each starts with the address of the next */
+    struct Chunk *next, *previous; /* in the list of chunks of its class that have room */
+    char *free_blocks;             /* linked list: each block starts with the address of the next */
     uint32_t block_size;
     uint32_t small_class;
     uint32_t used;       /* blocks handed out */
-    uint32_t cut_so_far; /* offset of the part that was never handed out */
+    uint32_t cut_so_far; /* offset of the first byte that was never handed out */
 } Chunk;
 
 _Static_assert(sizeof(Chunk) <= INGOT_ALIGNMENT, "the header of a chunk takes the place of one small block");
@@ -60,8 +60,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static struct {
     size_t active, peak;
-    size_t cache;  /* free large blocks, and chunks without a block in use */
-    size_t mapped; /* all large blocks, free or not, chunks included */
+    size_t cache;  /* bytes in free large blocks and in chunks without a block in use */
+    size_t mapped; /* bytes in all large blocks, free or not, chunks included */
     size_t cache_limit, memory_limit, reach;
     bool poisons; /* whether blocks are filled with POISON before they are handed out */
     Chunk *with_room[SMALL_CLASSES];
@@ -81,7 +81,7 @@ static void after_fork(void) {
 
 static void start(void) {
     size_t memory = (size_t)ingot_machine_memory();
-    heap.memory_limit = memory / 5 * 4; /* MLX's default too */
+    heap.memory_limit = memory / 5 * 4; /* MLX's default */
     heap.cache_limit = memory / 4;
     heap.reach = (size_t)ingot_machine_reach();
     const char *poison = getenv("INGOT_POISON_MEMORY");
@@ -100,7 +100,7 @@ static void unlock_heap(void) {
 
 /* ---- size classes ---- */
 
-/* Number of the class of `size` where each power of two is cut in 2^bits steps, and the size of that class. */
+/* The class index of `size`, with each power of two divided into 2^bits steps, and the size of that class. */
 static unsigned class_in_steps(size_t size, unsigned bits, size_t *rounded) {
     size_t last = size - 1;
     unsigned exponent = 63 - (unsigned)__builtin_clzll(last);
@@ -161,15 +161,15 @@ static void unlink_chunk(Chunk *chunk) {
     }
 }
 
-/* An empty chunk becomes a free large block. */
+/* Turns an empty chunk into a free large block. */
 static void retire_chunk(Chunk *chunk) {
     unlink_chunk(chunk);
     heap.cache -= chunk->block->size;
     bin_add(chunk->block);
 }
 
-/* Takes free blocks out, oldest first, until `*measure` is within the limit or nothing is left to take. The caller
- * unmaps what is returned after giving up the lock. */
+/* Removes free blocks, oldest first, until `*measure` is within the limit or none is left. The caller unmaps the
+ * returned blocks after releasing the lock. */
 static LargeBlock *evict_until(const size_t *measure, size_t limit) {
     LargeBlock *evicted = NULL;
     for (bool chunks_retired = false; *measure > limit;) {
@@ -200,7 +200,7 @@ static LargeBlock *evict_until(const size_t *measure, size_t limit) {
 
 /* ---- large blocks ---- */
 
-/* Called and left with the lock held, which is given up in between for fresh memory. */
+/* Called with the lock held, and returns with it held, but releases it while mapping fresh memory. */
 static LargeBlock *take_large(size_t size, int classes_above, bool *fresh) {
     size_t rounded;
     int wanted = (int)large_class(size, &rounded);
@@ -258,7 +258,7 @@ static Chunk *make_chunk(unsigned class, size_t block_size) {
         chunk->next->previous = chunk;
     }
     heap.with_room[class] = chunk;
-    heap.cache += block->size; /* as every chunk that has no block in use */
+    heap.cache += block->size; /* like every chunk without a block in use */
     ASAN_POISON_MEMORY_REGION(block->address + INGOT_ALIGNMENT, CHUNK - INGOT_ALIGNMENT);
     return chunk;
 }
@@ -304,14 +304,14 @@ static void give_small(Chunk *chunk, char *address) {
     ASAN_POISON_MEMORY_REGION(address, chunk->block_size);
     if (--chunk->used == 0) {
         heap.cache += chunk->block->size;
-        /* One empty chunk stays with its class: a loop that takes and gives back one block should cost no more. */
+        /* Each class keeps one empty chunk, so that repeatedly allocating and releasing one block stays cheap. */
         if (chunk->next != NULL || chunk->previous != NULL) {
             retire_chunk(chunk);
         }
     }
 }
 
-/* ---- what the rest of the engine calls ---- */
+/* ---- public functions ---- */
 
 static Chunk *chunk_of(const void *address) {
     return (Chunk *)((uintptr_t)address & ~(uintptr_t)(CHUNK - 1));
@@ -324,7 +324,7 @@ static void count_active(size_t size) {
     }
 }
 
-/* `fresh` becomes whether the block is known to be zero. */
+/* Sets `fresh` to whether the block is known to be zero. */
 static void *allocate(size_t size, bool *fresh) {
     void *address = NULL;
     *fresh = false;
@@ -397,7 +397,7 @@ void ingot_release(void *address, size_t size) {
 size_t ingot_usable_size(void *address) {
     Chunk *chunk = chunk_of(address);
     if ((void *)chunk != address) {
-        return chunk->block_size; /* does not change while the block is in use: no lock */
+        return chunk->block_size; /* constant while the block is in use: no lock needed */
     }
     lock_heap();
     LargeBlock *block = ingot_find_block(address);
@@ -450,7 +450,7 @@ size_t ingot_memory_limit(void) {
 
 void ingot_reset_peak_memory(void) {
     lock_heap();
-    heap.peak = 0; /* as in MLX: the next allocation raises it to what is then active */
+    heap.peak = 0; /* as in MLX: the next allocation raises it to the bytes active then */
     unlock_heap();
 }
 

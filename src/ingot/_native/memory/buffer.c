@@ -1,5 +1,5 @@
-/* Buffer(nbytes): one block of the allocator as a Python object. The buffer protocol gives its bytes away, writable;
- * a view holds a reference, so that the block lives until the last view is gone. */
+/* Buffer(nbytes): one block of the allocator as a Python object. Exports its bytes, writable, through the buffer
+ * protocol; a view holds a reference, so the block lives until the last view is gone. */
 #include "native.h"
 
 #include "memory/buffer.h"
@@ -14,7 +14,7 @@ typedef struct {
 
 static PyTypeObject Buffer_Type;
 
-/* "1.20 TB": three digits say enough, and sizes are compared more easily in one unit. */
+/* "1.20 TB": three digits are enough, and sizes in one unit are easier to compare. */
 static void describe_bytes(size_t bytes, char *text, size_t room) {
     static const char *const units[] = {"bytes", "KB", "MB", "GB", "TB", "PB", "EB"};
     double value = (double)bytes;
@@ -49,7 +49,7 @@ PyObject *ingot_no_memory(size_t size) {
     return NULL;
 }
 
-/* memory_text(nbytes) -> the sentence of a request for so much memory that failed */
+/* memory_text(nbytes) -> the error message for a failed request of that size */
 static PyObject *memory_text_function(PyObject *Py_UNUSED(module), PyObject *number) {
     size_t size = PyLong_AsSize_t(number);
     return size == (size_t)-1 && PyErr_Occurred() ? NULL : memory_text(size);
@@ -102,7 +102,7 @@ static PyObject *buffer_new(PyTypeObject *type, PyObject *arguments, PyObject *k
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O:Buffer", names, &number)) {
         return NULL;
     }
-    Py_ssize_t nbytes = PyNumber_AsSsize_t(number, NULL); /* clips: too large is an error of the allocator's */
+    Py_ssize_t nbytes = PyNumber_AsSsize_t(number, NULL); /* clamps: the allocator rejects sizes that are too large */
     if (nbytes == -1 && PyErr_Occurred()) {
         return NULL;
     }

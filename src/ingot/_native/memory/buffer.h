@@ -6,16 +6,16 @@
 #include <Python.h>
 #include <stddef.h>
 
-/* A new reference; NULL with MemoryError. The contents are whatever was there before. */
+/* Returns a new reference, or NULL with MemoryError. The contents are uninitialised. */
 PyObject *ingot_buffer_new(size_t nbytes);
 
-/* Both take a Buffer for granted. */
+/* Both require a Buffer and do not check it. */
 void *ingot_buffer_data(PyObject *buffer);
 size_t ingot_buffer_nbytes(PyObject *buffer);
 
 int ingot_is_buffer(PyObject *object);
 
-/* Sets MemoryError for a request that failed and returns NULL: "[malloc] cannot allocate 1.20 TB: ...". */
+/* Sets MemoryError for a failed request and returns NULL: "[malloc] cannot allocate 1.20 TB: ...". */
 PyObject *ingot_no_memory(size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* Mapping large blocks and finding them again by address. See large_block.h. */
+/* Mapping large blocks and looking them up by address. See large_block.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 #define HUGE_PAGE ((size_t)2 << 20)
-#define SYSTEM_PAGE ((size_t)64 << 10) /* the largest that Linux uses on any machine */
+#define SYSTEM_PAGE ((size_t)64 << 10) /* the largest page size of Linux on any architecture */
 
 /* ---- mapping ---- */
 
@@ -34,8 +34,8 @@ static char *map_aligned(size_t bytes, size_t alignment) {
     return address + before;
 }
 
-/* Below MIN_HUGE_PAGE_BYTES whole multiples of the alignment are mapped: untouched pages cost nothing, and neighbours without a
- * gap are one mapping to the kernel, which allows 65530 of them. */
+/* Below MIN_HUGE_PAGE_BYTES, whole multiples of the alignment are mapped: untouched pages cost nothing, and the
+ * kernel merges adjacent mappings, of which it allows 65530. */
 LargeBlock *ingot_map_block(size_t size) {
     LargeBlock *block = malloc(sizeof *block);
     if (block == NULL) {
@@ -128,7 +128,7 @@ void ingot_forget_block(const LargeBlock *block) {
     }
     table.slots[hole] = NULL;
     table.used--;
-    /* Entries after the hole may have been pushed past it; each is reinserted. */
+    /* Entries after the hole may have been displaced past it, so each is reinserted. */
     for (size_t slot = (hole + 1) & (table.size - 1); table.slots[slot] != NULL; slot = (slot + 1) & (table.size - 1)) {
         LargeBlock *moved = table.slots[slot];
         table.slots[slot] = NULL;

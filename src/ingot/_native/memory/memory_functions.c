@@ -1,10 +1,10 @@
-/* The allocator's counters and limits as functions of the module. runtime/memory.py gives them to users. */
+/* Python bindings of the allocator's counters and limits. runtime/memory.py exposes them to users. */
 #include "native.h"
 
 #include "memory/allocator.h"
 #include "threads/machine.h"
 
-/* A number of bytes; whatever is larger than the machine could have means the same as the largest number. */
+/* A number of bytes; values beyond what a machine can have are clamped. */
 static Py_ssize_t bytes_argument(PyObject *number, const char *function) {
     Py_ssize_t bytes = PyNumber_AsSsize_t(number, NULL);
     if (bytes < 0 && !PyErr_Occurred()) {
@@ -30,7 +30,7 @@ static PyObject *reset_peak_memory(PyObject *Py_UNUSED(module), PyObject *Py_UNU
     Py_RETURN_NONE;
 }
 
-/* Unmapping many gigabytes takes a while: other Python threads may run. */
+/* Without the GIL: unmapping many gigabytes takes a while. */
 static PyObject *clear_cache(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
     Py_BEGIN_ALLOW_THREADS
     ingot_clear_cache();

@@ -1,15 +1,15 @@
-/* NumPy arrays in our memory: while evaluation runs, NumPy takes the memory of new arrays from the allocator, by its
- * public protocol for that (NEP 49). So results are aligned, recycled and counted like all others. */
+/* NumPy arrays in the allocator's memory: during evaluation, NumPy allocates new arrays through its protocol for
+ * custom memory handlers (NEP 49), so results are aligned, recycled and counted like all others. */
 #include "native.h"
 
 #include "memory/allocator.h"
 #include "numpy_api.h"
 
-#define HANDLER_CAPSULE "mem_handler" /* the name that NumPy wants */
+#define HANDLER_CAPSULE "mem_handler" /* the name that NumPy requires */
 
 static PyObject *our_handler; /* a capsule */
 
-/* ---- what NumPy calls ---- */
+/* ---- called by NumPy ---- */
 
 static void *numpy_malloc(void *Py_UNUSED(context), size_t size) {
     return ingot_allocate(size);
@@ -34,10 +34,10 @@ static PyDataMem_Handler handler = {
     .allocator = {NULL, numpy_malloc, numpy_calloc, numpy_realloc, numpy_free},
 };
 
-/* ---- the bracket ---- */
+/* ---- installing the handler ---- */
 
 static PyObject *enter_numpy_memory(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
-    return PyDataMem_SetHandler(our_handler); /* what was set before, an owned reference */
+    return PyDataMem_SetHandler(our_handler); /* returns the previous handler, an owned reference */
 }
 
 static PyObject *leave_numpy_memory(PyObject *Py_UNUSED(module), PyObject *token) {

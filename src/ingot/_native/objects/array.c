@@ -1,10 +1,11 @@
-/* array: the handle that users hold, and its operators. Everything else is attached by core/array.py. */
+/* array: the handle that users hold, and its operators. core/array.py attaches all other methods. */
 #include "native.h"
 #include <structmember.h>
 
 PyTypeObject *Array_Type;
 
-/* The functions behind the operators, set by core/array.py: Lift objects or any callable. */
+/* The functions behind the operators, registered by the modules of ops/ through set_operator: Lift objects or any
+ * callable. */
 enum {
     ADD,
     SUBTRACT,
@@ -83,8 +84,8 @@ static bool is_operand(PyObject *object) {
     return is_array(object) || PyFloat_Check(object) || PyLong_Check(object) || PyComplex_Check(object);
 }
 
-/* An operand as the operators take it: itself, or an array made from it; NULL without an error if it can be none.
- * Beside an array, what comes from another library takes the array's dtype. */
+/* Converts an operand of an operator to an array; returns NULL without an error if it cannot be converted. An array
+ * of another library takes the dtype of `beside`. */
 static PyObject *operand(PyObject *object, PyObject *beside) {
     if (is_operand(object))
         return Py_NewRef(object);
@@ -131,7 +132,7 @@ static PyObject *binary(int which, PyObject *left, PyObject *right) {
     return result;
 }
 
-/* a += b re-points the handle that everyone holds; graphs already built keep the old node. */
+/* `a += b` re-points the handle, so every holder of it sees the new value; graphs already built keep the old node. */
 static PyObject *in_place(int which, PyObject *self, PyObject *other) {
     PyObject *result = binary(which, self, other);
     if (result == NULL || !is_array(result))
@@ -176,7 +177,7 @@ UNARY(invert, INVERT)
 
 static PyObject *array_in_place_true_divide(PyObject *a, PyObject *b) {
     Dtype *dtype = (Dtype *)((Array *)a)->node->dtype;
-    if (dtype_is_inexact(dtype) || b == Py_None) /* None is refused first, as what it is */
+    if (dtype_is_inexact(dtype) || b == Py_None) /* None gets its own error first */
         return in_place(TRUE_DIVIDE, a, b);
     PyErr_Format(PyExc_ValueError, "[divide] a quotient does not fit into %S: write a = a / b instead of a /= b.", dtype);
     return NULL;
@@ -199,7 +200,7 @@ static PyObject *array_compare(PyObject *a, PyObject *b, int comparison) {
     return binary(which[comparison], a, b);
 }
 
-/* Arrays are compared element by element, so only identity can be hashed. */
+/* `==` is elementwise, so hashing goes by identity. */
 static Py_hash_t array_hash(PyObject *self) {
     return _Py_HashPointer(self);
 }
@@ -216,8 +217,8 @@ static PyObject *array_ndim(Array *self, void *Py_UNUSED(closure)) {
     return PyLong_FromSsize_t(PyTuple_GET_SIZE(self->node->shape));
 }
 
-/* `count` times all lengths. These are ints, or while a function is traced for all shapes, dimensions: objects that
- * multiply as ints do. */
+/* `count` times the product of all lengths. These are ints or, while a function is traced for all shapes, symbolic
+ * dimensions that multiply like ints. */
 static PyObject *times_lengths(long count, PyObject *shape) {
     PyObject *product = PyLong_FromLong(count);
     for (Py_ssize_t i = 0; product != NULL && i < PyTuple_GET_SIZE(shape); i++)
@@ -258,7 +259,8 @@ static PyObject *array_data(Array *self, void *Py_UNUSED(closure)) {
     return node_view(self->node);
 }
 
-/* NumPy's buffers have no format for bfloat16: it is exported as two bytes an element. Formats are named as in MLX. */
+/* The buffer protocol has no format for bfloat16, which is exported as two bytes per element. Format strings match
+ * MLX's. */
 static int array_get_buffer(Array *self, Py_buffer *view, int flags) {
     view->obj = NULL;
     PyObject *data = node_view(self->node);
@@ -362,7 +364,7 @@ static PyObject *wrap(PyObject *Py_UNUSED(module), PyObject *node) {
     return checked == NULL ? NULL : array_from_node((Node *)Py_NewRef(checked));
 }
 
-/* The part of a DLPack capsule that says what an element is, as the standard lays it out. */
+/* DLDataType of the DLPack standard. */
 typedef struct {
     uint8_t code, bits;
     uint16_t lanes;
@@ -370,8 +372,8 @@ typedef struct {
 
 enum { OFFSET_OF_ELEMENT_TYPE = 20, OFFSET_OF_TENSOR_IN_VERSIONED = 32 };
 
-/* retype_dlpack(capsule, old, new) -> bool: if the elements of a DLPack capsule have the type code `old` and 16 bits, says
- * that they have `new`. NumPy has no bfloat16 there, so it gets and gives such arrays as integers. */
+/* retype_dlpack(capsule, old, new) -> bool: if the elements of a DLPack capsule are 16 bits wide and have the type
+ * code `old`, sets it to `new`. NumPy has no bfloat16, so such arrays cross that border as integers. */
 static PyObject *retype_dlpack(PyObject *Py_UNUSED(module), PyObject *arguments) {
     PyObject *capsule;
     unsigned char old, new;

@@ -1,10 +1,10 @@
-/* What transforms do most often: following arrays through a function, and the traversal of reverse mode. */
+/* The hot paths of the transforms: marking the arrays that a transform follows, and the traversal of reverse mode. */
 #include "native.h"
 #include "objects/depth_first.h"
 
 typedef struct {
-    uint64_t leaf;      /* the mark on leaves; that of nodes which were visited is greater */
-    uint64_t dependent; /* the mark on nodes of the result */
+    uint64_t leaf;      /* the mark of the leaves; visited nodes have a greater one */
+    uint64_t dependent; /* the mark of nodes that depend on a leaf */
 } Marks;
 
 static bool is_outside(Node *node, const void *marks) {
@@ -12,7 +12,7 @@ static bool is_outside(Node *node, const void *marks) {
 }
 
 static bool has_inputs(Node *Py_UNUSED(node), const void *Py_UNUSED(marks)) {
-    return true; /* others are outside */
+    return true; /* is_outside has rejected nodes without inputs */
 }
 
 static bool depends_on_leaves(Node *node, const void *context) {
@@ -27,8 +27,8 @@ static bool depends_on_leaves(Node *node, const void *context) {
     return false;
 }
 
-/* The nodes that are computed from the leaves and that the outputs need, leaves excluded, inputs before users. Only tracers
- * depend on leaves, so nothing else is visited. */
+/* Collects the nodes that depend on the leaves and that the outputs need, leaves excluded, in topological order.
+ * Only tracers depend on leaves, so nothing else is visited. */
 static int order_between(NodeList *outputs, NodeList *leaves, NodeList *order) {
     Marks marks;
     marks.leaf = next_mark();
@@ -57,19 +57,20 @@ static PyObject *between(PyObject *Py_UNUSED(module), PyObject *const *arguments
     return list;
 }
 
-/* One node of the traversal, with what it refers to at the start: another thread may evaluate and detach it meanwhile. */
+/* One node of the traversal, with references taken up front: another thread may evaluate and detach the node
+ * meanwhile. */
 typedef struct {
     PyObject *op;
     PyObject *inputs;
-    Py_ssize_t first_slot; /* where the slots of its inputs begin in `Pullback.input_slots` */
+    Py_ssize_t first_slot; /* index of the first of its inputs in `Pullback.input_slots` */
 } Step;
 
-/* Each leaf and each node of the traversal has a slot for its cotangent: an array, or for a node with several outputs a list of
- * one for each, None where there is none. */
+/* Each leaf and each node of the traversal has a slot for its cotangent: an array or, for a node with several
+ * outputs, a list with one cotangent per output (None where there is none). */
 typedef struct {
     NodeList leaves, order;
-    Step *steps;             /* one for each node in `order` */
-    PyObject **slots;        /* leaves first, then the nodes in `order`; NULL where nothing has arrived */
+    Step *steps;             /* one per node in `order` */
+    PyObject **slots;        /* leaves first, then the nodes in `order`; NULL until a cotangent arrives */
     Py_ssize_t *input_slots; /* -1 for inputs that need no cotangent */
 } Pullback;
 
@@ -88,7 +89,7 @@ static void pullback_clear(Pullback *pullback) {
     node_list_release(&pullback->leaves);
 }
 
-/* Numbers the slots. While this runs, a node's mark is `base` plus its slot. */
+/* Assigns the slots. While this runs, a node's mark is `base` plus its slot. */
 static int pullback_prepare(Pullback *pullback, NodeList *outputs, Py_ssize_t *output_slots) {
     if (order_between(outputs, &pullback->leaves, &pullback->order) < 0)
         return -1;
@@ -126,7 +127,7 @@ static int pullback_prepare(Pullback *pullback, NodeList *outputs, Py_ssize_t *o
     return 0;
 }
 
-/* Adds to a slot; takes over the reference to `share`. */
+/* Adds a contribution to a slot. Steals the reference to `share`. */
 static int accumulate(PyObject **slot, PyObject *share) {
     if (*slot == NULL) {
         *slot = share;
@@ -140,7 +141,7 @@ static int accumulate(PyObject **slot, PyObject *share) {
     return 0;
 }
 
-/* Hands the cotangent of one output on to the node that has several; takes over the reference to `cotangent`. */
+/* Stores the cotangent of one output with the node that has several outputs. Steals the reference to `cotangent`. */
 static int hand_on(Pullback *pullback, Step *step, PyObject *cotangent) {
     Node *whole = (Node *)PyTuple_GET_ITEM(step->inputs, 0);
     PyObject **slot = &pullback->slots[pullback->input_slots[step->first_slot]];
@@ -167,7 +168,8 @@ static int hand_on(Pullback *pullback, Step *step, PyObject *cotangent) {
     return PyList_SetItem(*slot, index, earlier);
 }
 
-/* What a rule gave for one input as an array of the input's shape and dtype; None if there is none: a new reference. */
+/* Checks what a rule returned for one input and converts it to an array of the input's shape and dtype; None if
+ * there is no cotangent. Returns a new reference. */
 static PyObject *checked_share(PyObject *op, PyObject *share, Node *source) {
     if (is_array(share) || share == Py_None)
         Py_INCREF(share);
@@ -213,7 +215,7 @@ static int distribute(Pullback *pullback, Step *step, PyObject *shares) {
 
 #define MAX_FAST_INPUTS 8
 
-/* op.vjp(cotangent, out, *inputs), or op.partials(out, *inputs) if `cotangent` is NULL. */
+/* Calls op.vjp(cotangent, out, *inputs), or op.partials(out, *inputs) if `cotangent` is NULL. */
 static PyObject *call_rule(Step *step, PyObject *cotangent, PyObject *out) {
     PyObject *rule = cotangent != NULL ? attribute_names.vjp : attribute_names.partials;
     Py_ssize_t count = PyTuple_GET_SIZE(step->inputs);
@@ -243,14 +245,15 @@ static PyObject *call_rule(Step *step, PyObject *cotangent, PyObject *out) {
     return result;
 }
 
-/* Whether the op only states its partial derivatives: then only those of the inputs that need it are made. */
+/* Whether the op defines only its partial derivatives: then those of inputs that need no cotangent are never built. */
 static int is_stated_by_partials(PyObject *op) {
     PyObject *rule = PyObject_GetAttr((PyObject *)Py_TYPE(op), attribute_names.vjp);
     Py_XDECREF(rule);
     return rule == NULL ? -1 : rule == callbacks.elementwise_vjp;
 }
 
-/* vector * partial, or its conjugate, for a partial as `Elementwise.partials` states it: a new reference; None for none. */
+/* vector * partial, or vector * conj(partial), for a partial in the form that `Elementwise.partials` returns.
+ * Returns a new reference; None stands for zero. */
 static PyObject *scale_by_partial(PyObject *vector, PyObject *partial, bool conjugated) {
     if (partial == Py_None)
         return Py_NewRef(Py_None);
@@ -277,7 +280,7 @@ static PyObject *scaled_by_partial(PyObject *Py_UNUSED(module), PyObject *const 
     return scale_by_partial(arguments[0], arguments[1], arguments[2] == Py_True);
 }
 
-/* Replaces the partials that are needed by the cotangent's products with them: a new reference. */
+/* Replaces the partials that are needed by their products with the cotangent. Returns a new reference. */
 static PyObject *shares_of_partials(Pullback *pullback, Step *step, PyObject *cotangent, PyObject *out) {
     PyObject *partials = call_rule(step, NULL, out);
     if (partials == NULL || !PyTuple_Check(partials) || PyTuple_GET_SIZE(partials) != PyTuple_GET_SIZE(step->inputs))
@@ -295,7 +298,7 @@ static PyObject *shares_of_partials(Pullback *pullback, Step *step, PyObject *co
     return shares;
 }
 
-/* What one node passes on to its inputs: 0, or -1 on error. */
+/* Propagates the cotangent of one node to its inputs. Returns 0, or -1 on error. */
 static int visit_node(Pullback *pullback, Step *step, Node *node, PyObject *cotangent) {
     PyObject *out = PyList_Check(cotangent) ? PyObject_CallOneArg(callbacks.outputs_of, (PyObject *)node)
                                             : array_from_node((Node *)Py_NewRef(node));
@@ -338,7 +341,7 @@ static int traverse_back(Pullback *pullback) {
     return 0;
 }
 
-/* Each cotangent under a handle of its own: several leaves may have the same, and users may assign to it. */
+/* Gives each leaf its own handle: several leaves may share a cotangent, and users may assign to it in place. */
 static PyObject *leaf_cotangents(Pullback *pullback) {
     PyObject *found = PyList_New(pullback->leaves.count);
     for (Py_ssize_t i = 0; found != NULL && i < pullback->leaves.count; i++) {
@@ -352,8 +355,8 @@ static PyObject *leaf_cotangents(Pullback *pullback) {
     return found;
 }
 
-/* backward(outputs, cotangents, leaves) -> list of the leaves' cotangents, None where there is none.
- * A cotangent may be None. Leaves must be different nodes. */
+/* backward(outputs, cotangents, leaves) -> list of the leaves' cotangents, None where there is none. A cotangent may
+ * be None. Leaves must be distinct nodes. */
 static PyObject *backward(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
     if (count != 3 || !PyList_Check(arguments[1])) {
         PyErr_SetString(PyExc_TypeError, "backward takes outputs, cotangents and leaves.");
@@ -388,7 +391,7 @@ static PyObject *backward(PyObject *Py_UNUSED(module), PyObject *const *argument
     return result;
 }
 
-/* follow(op, arrays) -> list of arrays with the same values, each a node of its own that is marked as a tracer */
+/* follow(op, arrays) -> list of arrays with the same values, each a new node that is marked as a tracer */
 static PyObject *follow(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
     if (count != 2 || !PyList_Check(arguments[1])) {
         PyErr_SetString(PyExc_TypeError, "follow takes an op and a list of arrays.");
@@ -413,8 +416,8 @@ static PyObject *follow(PyObject *Py_UNUSED(module), PyObject *const *arguments,
     return list;
 }
 
-/* redirect(node, op, inputs) -> whether the node is now computed by `op` from `inputs`, which must give the same values. One
- * that has a value, or that an evaluation has in hand, stays as it is. */
+/* redirect(node, op, inputs) -> bool: makes `op` of `inputs`, which must give the same values, the definition of the
+ * node. Returns False and changes nothing if the node is evaluated or being evaluated. */
 static PyObject *redirect(PyObject *Py_UNUSED(module), PyObject *arguments) {
     Node *node;
     PyObject *op, *inputs;

@@ -1,25 +1,27 @@
-/* What public functions made of their arguments, to be made again without Python.
+/* A cache of the graphs that public functions build, which replays a call without running Python.
  *
- * Most functions of arrays build the same nodes whenever they are called with arrays of the same shapes and dtypes and with
- * equal other arguments. For those that say so (`by_shapes` in graph/boundary.py), the nodes between the arguments and the
- * result of a call are kept as a list of steps; the next call with an equal key makes its nodes from it. A program that
- * builds the same graph again and again, such as a model that decodes, then spends its time on its own Python code.
+ * Most functions of arrays build the same nodes whenever they are called with arrays of the same shapes and dtypes
+ * and with equal other arguments. For those that declare it (`by_shapes` in graph/boundary.py), the nodes between
+ * the arguments and the result of a call are kept as a list of steps, and the next call with an equal key builds its
+ * nodes from that list. A program that builds the same graph over and over, such as a decoding language model, then
+ * spends its time in its own Python code.
  *
- * The key is a list of words: tags, lengths, addresses of dtypes, of interned strings and of singletons, which the entry
- * keeps alive. Calls with anything else among their arguments, or while a transform or a trace runs, are not looked up. */
+ * The key is a list of words: tags, lengths, and the addresses of dtypes, interned strings and singletons, which the
+ * entry keeps alive. Calls with any other kind of argument, and calls under a transform or a trace, are not looked
+ * up. */
 #include "call_memo.h"
 #include "numpy_api.h"
 
 #define MAX_STEPS 16
 #define MAX_STEP_INPUTS 8
 #define MAX_CONSTANT_ELEMENTS 16
-#define SET_COUNT 1024 /* sets of two entries; the older goes. A model of 30 layers makes about 40 keys a token */
+#define SET_COUNT 1024 /* sets of two entries, LRU. A model of 30 layers makes about 40 keys per token */
 
 enum { TAG_ARRAY = 1, TAG_INT, TAG_FLOAT, TAG_OBJECT, TAG_TUPLE, TAG_LIST, TAG_SLICE, TAG_KEYWORD, TAG_SELF };
 
-/* One node to make. Inputs below 0 are arguments, -1 the first; others are earlier steps. */
+/* One node to build. A negative input is an argument (-1 is the first); others are the indices of earlier steps. */
 typedef struct {
-    PyObject *op; /* NULL: a constant, which calls share */
+    PyObject *op; /* NULL: a constant, which all calls share */
     Node *constant;
     PyObject *shape, *dtype;
     int inputs[MAX_STEP_INPUTS];
@@ -29,10 +31,10 @@ typedef struct {
 typedef struct MemoEntry {
     uint64_t hash;
     int references;
-    int word_count, step_count, result; /* the number of the result as inputs have it */
-    bool is_argument;                   /* the result is the very object that was passed */
+    int word_count, step_count, result; /* result: numbered like an input */
+    bool is_argument;                   /* the result is the very object that was passed in */
     uint64_t words[MAX_KEY_WORDS];
-    PyObject *kept[MAX_KEY_WORDS]; /* what words are addresses of */
+    PyObject *kept[MAX_KEY_WORDS]; /* the objects whose addresses are in `words` */
     int kept_count;
     Step steps[MAX_STEPS];
 } MemoEntry;
@@ -62,7 +64,7 @@ static bool push(MemoKey *key, uint64_t word) {
     return true;
 }
 
-/* A word that is an address: the entry that is made of the key keeps the object. */
+/* Adds a word that is an address: an entry made from the key keeps the object alive. */
 static bool push_object(MemoKey *key, uint64_t tag, PyObject *object) {
     if (!push(key, tag) || !push(key, (uint64_t)(uintptr_t)object))
         return false;
@@ -80,7 +82,7 @@ static bool push_array(MemoKey *key, PyObject *object) {
     Py_ssize_t axes = PyTuple_GET_SIZE(node->shape);
     key->objects[key->array_count] = object;
     key->nodes[key->array_count++] = node;
-    /* which earlier argument has the same node belongs to the key: steps name arguments by position */
+    /* The key includes which earlier argument has the same node, because steps refer to arguments by position. */
     if (!push(key, TAG_ARRAY) || !push(key, (uint64_t)same) || !push(key, (uint64_t)(uintptr_t)node->dtype) ||
         !push(key, (uint64_t)axes))
         return false;
@@ -99,7 +101,7 @@ static bool push_items(MemoKey *key, uint64_t tag, PyObject **items, Py_ssize_t 
         return false;
     for (Py_ssize_t i = 0; i < count; i++) {
         if ((tag != TAG_TUPLE && is_array(items[i])) || !push_value(key, items[i], depth + 1))
-            return false; /* arrays in lists and slices may be asked for their values */
+            return false; /* for arrays in lists and slices, the function may read the values */
     }
     return true;
 }
@@ -165,7 +167,7 @@ bool memo_key(MemoKey *key, PyObject *function, PyObject *const *arguments, Py_s
     return key->array_count > 0;
 }
 
-/* ---- calls that were seen before ---- */
+/* ---- replaying known calls ---- */
 
 static Node *make_step(const Step *step, const MemoKey *key, Node **made) {
     if (step->op == NULL)
@@ -201,11 +203,12 @@ int memo_find(const MemoKey *key, PyObject **argument, Node **result) {
         if (entry == NULL || entry->hash != key->hash || entry->word_count != key->word_count ||
             memcmp(entry->words, key->words, sizeof *key->words * (size_t)key->word_count) != 0)
             continue;
-        if (way == 1) { /* the first is the one that was used last */
+        if (way == 1) { /* keep the most recently used first */
             set[1] = set[0];
             set[0] = entry;
         }
-        /* Making nodes may run the garbage collector, and that anything: arrays may be pointed at other nodes meanwhile. */
+        /* Building nodes may run the garbage collector and with it arbitrary code, which may re-point arrays to
+         * other nodes. */
         entry->references++;
         for (int i = 0; i < key->array_count; i++)
             Py_INCREF(key->nodes[i]);
@@ -219,13 +222,13 @@ int memo_find(const MemoKey *key, PyObject **argument, Node **result) {
     return 0;
 }
 
-/* ---- calls to remember ---- */
+/* ---- recording calls ---- */
 
 typedef struct {
-    Node *nodes[MAX_STEPS]; /* of the steps so far */
+    Node *nodes[MAX_STEPS]; /* built by the steps so far */
 } Known;
 
-/* The number of a node as inputs have it; INT32_MAX if it is not known yet. */
+/* The number by which inputs refer to the node; INT32_MAX if it is not known yet. */
 static int number_of(const Node *node, const MemoKey *key, const MemoEntry *entry, const Known *known) {
     for (int i = 0; i < key->array_count; i++) {
         if (key->nodes[i] == node)
@@ -243,7 +246,7 @@ static bool is_small_constant(const Node *node) {
            PyArray_SIZE(as_ndarray(node->data)) <= MAX_CONSTANT_ELEMENTS;
 }
 
-/* Adds the step of a node after those of its inputs. Graphs of this size are not deep: recursion is bounded by MAX_STEPS. */
+/* Adds the step of a node after those of its inputs. The depth of the recursion is bounded by MAX_STEPS. */
 static bool add_steps(Node *node, const MemoKey *key, MemoEntry *entry, Known *known, int depth) {
     if (number_of(node, key, entry, known) != INT32_MAX)
         return true;

@@ -1,4 +1,4 @@
-/* What public functions made of their arguments, to be made again without Python (call_memo.c). */
+/* A cache of the graphs that public functions build, which replays a call without running Python (call_memo.c). */
 #ifndef INGOT_CALL_MEMO_H
 #define INGOT_CALL_MEMO_H
 
@@ -7,7 +7,7 @@
 #define MAX_KEY_WORDS 160
 #define MAX_KEY_ARRAYS 8
 
-/* What the result of a call depends on. Everything is borrowed from the arguments. */
+/* Everything that the result of a call depends on. All references are borrowed from the arguments. */
 typedef struct {
     uint64_t hash;
     int word_count, kept_count, array_count;
@@ -17,13 +17,13 @@ typedef struct {
     Node *nodes[MAX_KEY_ARRAYS];       /* what they point to */
 } MemoKey;
 
-/* The key of a call; false if it has none. Never fails. */
+/* Fills in the key of a call; false if the call cannot be cached. Never raises. */
 bool memo_key(MemoKey *key, PyObject *function, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
-/* 1 and the result's node, a new reference, if the call is known, and the argument that it returned, if it did: borrowed.
- * 0 if not, -1 on error. */
+/* Looks up a call. Returns 1 if it is known, 0 if not, -1 on error. `result` becomes the node of the result (a new
+ * reference) and `argument` the argument that the call returned, if it returned one (borrowed). */
 int memo_find(const MemoKey *key, PyObject **argument, Node **result);
-/* Remembers that the call gave `result`, by the handle `object`. The key's arrays must still be there; of its nodes, those that
- * the call has re-pointed must be kept by the caller. */
+/* Records that the call returned `result` under the handle `object`. The key's arrays must still be alive, and the
+ * caller must hold a reference to each node of the key whose handle the call re-pointed. */
 void memo_keep(const MemoKey *key, Node *result, PyObject *object);
 
 #endif

@@ -1,13 +1,12 @@
-/* Checked: a public function whose arguments are looked at before it is called.
+/* Checked: a public function whose arguments are checked before it is called.
  *
- * Which kinds of values each parameter takes is a set of bits, made from the function's annotations by graph/boundary.py at
- * the first call. Values of the usual kinds are recognised here, in nanoseconds; about anything else Python decides (the
- * callback taken_arguments): it converts what stands for such a value, and raises a sentence that names the parameter
- * otherwise. */
+ * The kinds of values that each parameter accepts are a bit set, which graph/boundary.py derives from the function's
+ * annotations at the first call. Values of the usual kinds are recognised here, in nanoseconds. Anything else goes
+ * to Python (the callback taken_arguments), which either converts it or raises an error that names the parameter. */
 #include "call_memo.h"
 #include <structmember.h>
 
-/* The order is that of KINDS in graph/boundary.py. */
+/* In the order of KINDS in graph/boundary.py. */
 enum {
     NONE = 1,
     FLAG = 2,
@@ -26,12 +25,11 @@ enum {
 typedef struct {
     PyObject_HEAD
     PyObject *function;
-    PyObject *names; /* a tuple of the parameters that have a name, those that may be given by position first; NULL before the
-                        first call */
-    Py_ssize_t positions; /* how many of them may be given by position */
+    PyObject *names;      /* tuple of the named parameters, positional ones first; NULL before the first call */
+    Py_ssize_t positions; /* how many of them may be passed by position */
     unsigned kinds[MAX_PARAMETERS];
-    unsigned others; /* the kinds of further positional arguments */
-    char by_shapes;  /* what it builds depends on shapes, dtypes and other arguments alone: see call_memo.c */
+    unsigned others; /* the kinds that *args accepts */
+    char by_shapes;  /* the graph it builds depends only on shapes, dtypes and non-array arguments: see call_memo.c */
     char sets_item;  /* it re-points its first argument instead of returning a result */
     PyObject *dictionary;
     PyObject *weak_references;
@@ -40,7 +38,7 @@ typedef struct {
 
 static PyTypeObject *Checked_Type;
 
-/* Whether an int has a place in 64 bits: anything longer is left to Python. */
+/* Whether an int fits in 64 bits: longer ones are left to Python. */
 static bool is_plain_int(PyObject *value) {
     if (!PyLong_CheckExact(value))
         return false;
@@ -86,7 +84,7 @@ static unsigned kinds_of_keyword(Checked *self, PyObject *name) {
         if (PyUnicode_Compare(PyTuple_GET_ITEM(self->names, i), name) == 0)
             return self->kinds[i];
     }
-    return ANYTHING; /* The function says that it has no such parameter, or takes any. */
+    return ANYTHING; /* either the function raises for an unknown parameter, or it takes **kwargs */
 }
 
 static bool all_usual(Checked *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
@@ -102,8 +100,8 @@ static bool all_usual(Checked *self, PyObject *const *arguments, Py_ssize_t coun
     return true;
 }
 
-/* Reads what the callback parameter_kinds gives: names, how many of them have positions, their kinds, the kinds of further
- * ones. */
+/* Stores what the callback parameter_kinds returns: names, how many of them are positional, their kinds, the kinds
+ * of *args. */
 static int learn(Checked *self) {
     if (REQUIRED(parameter_kinds) == NULL)
         return -1;
@@ -136,7 +134,7 @@ done:
     return result;
 }
 
-/* Calls the function with the arguments that Python makes of those that are not all of the usual kinds. */
+/* Slow path: Python converts the arguments that are not of the usual kinds, then the function is called. */
 static PyObject *call_with_taken(Checked *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
     if (REQUIRED(taken_arguments) == NULL)
         return NULL;
@@ -174,13 +172,13 @@ static PyObject *call_function(Checked *self, PyObject *const *arguments, size_t
                   : call_with_taken(self, arguments, count, keywords);
 }
 
-static void point_to(PyObject *array, Node *node) { /* takes over the reference */
+static void point_to(PyObject *array, Node *node) { /* steals the reference */
     Node *old = ((Array *)array)->node;
     ((Array *)array)->node = node;
     Py_DECREF(old);
 }
 
-/* The result of a call of a function that builds by shapes, from an equal call if there was one. */
+/* Calls a by_shapes function, or replays an equal earlier call. */
 static PyObject *call_by_shapes(Checked *self, MemoKey *key, PyObject *const *arguments, size_t flagged, PyObject *keywords) {
     PyObject *argument;
     Node *node;
@@ -198,7 +196,7 @@ static PyObject *call_by_shapes(Checked *self, MemoKey *key, PyObject *const *ar
     if (found)
         return array_from_node(node);
     for (int i = 0; i < key->array_count; i++)
-        Py_INCREF(key->nodes[i]); /* the call may re-point their handles */
+        Py_INCREF(key->nodes[i]); /* the call may re-point the handles */
     bool usual = false;
     PyObject *result = call_function(self, arguments, flagged, keywords, &usual);
     PyObject *object = self->sets_item ? arguments[0] : result;
@@ -219,7 +217,7 @@ static PyObject *checked_call(PyObject *object, PyObject *const *arguments, size
     else
         result = call_function(self, arguments, flagged, keywords, &usual);
     if (result == NULL)
-        ingot_shorten_traceback(); /* this is where errors leave the package */
+        ingot_shorten_traceback(); /* errors leave the package here */
     return result;
 }
 
@@ -272,7 +270,7 @@ static PyObject *checked_repr(Checked *self) {
     return PyObject_Repr(self->function);
 }
 
-/* Pickled by name, as functions are. */
+/* Pickled by name, like functions. */
 static PyObject *checked_reduce(Checked *self, PyObject *Py_UNUSED(unused)) {
     return PyObject_GetAttrString((PyObject *)self, "__qualname__");
 }

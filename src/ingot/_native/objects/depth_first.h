@@ -1,18 +1,18 @@
-/* Topological order of graphs: an iterative depth-first traversal, inputs before users, each node once. Inline, so that the
- * callbacks below cost nothing. */
+/* Topological order of graphs by an iterative depth-first traversal: inputs before users, each node once. Inline, so
+ * that the callbacks below cost nothing. */
 #ifndef INGOT_DEPTH_FIRST_H
 #define INGOT_DEPTH_FIRST_H
 #include "native.h"
 
-/* The callbacks of a traversal. They must not run Python code, so that no other thread disturbs the marks. */
+/* The callbacks of a traversal. They must not run Python code, because another thread could then change the marks. */
 typedef struct {
-    bool (*skips)(Node *node, const void *context);    /* neither the node nor what it needs is of interest */
-    bool (*descends)(Node *node, const void *context); /* whether to its inputs, which it then has */
-    bool (*keeps)(Node *node, const void *context);    /* asked once its inputs are done: whether it is in the order */
+    bool (*skips)(Node *node, const void *context);    /* whether to ignore the node and its inputs */
+    bool (*descends)(Node *node, const void *context); /* whether to visit its inputs; only for nodes that have some */
+    bool (*keeps)(Node *node, const void *context);    /* called after its inputs: whether to keep the node */
 } Traversal;
 
-/* Adds nodes to `order`, which owns references to them. A node that was visited has the mark that is new now, unless `keeps`
- * gives it another. */
+/* Appends nodes to `order`, which owns references to them. Visited nodes get a new mark, unless `keeps` sets
+ * another. */
 static inline int depth_first(Node **outputs, Py_ssize_t count, Traversal asked, const void *context, NodeList *order) {
     uint64_t seen = next_mark();
     NodeList stack = {0};
@@ -22,7 +22,7 @@ static inline int depth_first(Node **outputs, Py_ssize_t count, Traversal asked,
             continue;
         status = node_list_push(&stack, outputs[i]);
         while (status == 0 && stack.count > 0) {
-            /* A node is tagged by a set low bit once its inputs are on the stack above it. */
+            /* The low bit of an entry is set once the node's inputs are on the stack above it. */
             uintptr_t top = (uintptr_t)stack.items[stack.count - 1];
             Node *node = (Node *)(top & ~(uintptr_t)1);
             if (top & 1) {

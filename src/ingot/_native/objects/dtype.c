@@ -13,7 +13,7 @@ static const struct {
     {"int32", 4}, {"int64", 8}, {"float16", 2}, {"bfloat16", 2}, {"float32", 4}, {"float64", 8}, {"complex64", 8},
 };
 
-/* MLX differs from NumPy: integers never widen a float, and float64 with complex64 stays complex64. */
+/* Unlike in NumPy, an integer never makes a float wider, and float64 with complex64 gives complex64. */
 static const uint8_t promotion[DTYPE_COUNT][DTYPE_COUNT] = {
     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13},           {1, 1, 2, 3, 4, 6, 6, 7, 8, 9, 10, 11, 12, 13},
     {2, 2, 2, 3, 4, 7, 7, 7, 8, 9, 10, 11, 12, 13},           {3, 3, 3, 3, 4, 8, 8, 8, 8, 9, 10, 11, 12, 13},
@@ -40,7 +40,7 @@ static const char *display_name(Dtype *self) {
     return self->number == BOOL ? "bool" : self->name;
 }
 
-/* The module is asked for, because the types say "mlx.core" while ingot stands in for mlx. */
+/* Uses the type's __module__, which is "mlx.core" while ingot stands in for mlx. */
 static PyObject *dtype_repr(Dtype *self) {
     PyObject *module = PyObject_GetAttrString((PyObject *)Dtype_Type, "__module__");
     if (module == NULL)

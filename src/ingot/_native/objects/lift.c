@@ -1,4 +1,5 @@
-/* Lift: applies an elementwise op to arrays and Python scalars: coerces, promotes, broadcasts, makes the node. */
+/* Lift: applies an elementwise op to arrays and Python scalars: converts, promotes and broadcasts them, then makes
+ * the node. */
 #include "native.h"
 #include <assert.h>
 #include <structmember.h>
@@ -7,8 +8,8 @@ PyTypeObject *Lift_Type;
 
 #define MAX_OPERANDS 3
 
-enum { PROMOTE, FLOATING, LOGICAL, SELECT }; /* what happens to the operands' dtypes */
-enum { SAME, BOOLEAN, REAL };                /* the result's dtype, given the operands' */
+enum { PROMOTE, FLOATING, LOGICAL, SELECT }; /* how operand dtypes are promoted */
+enum { SAME, BOOLEAN, REAL };                /* the result's dtype relative to the operands' */
 
 typedef struct {
     PyObject_HEAD
@@ -18,11 +19,11 @@ typedef struct {
     int operands;
     int result;
     unsigned accepts;  /* bit i: the op takes dtype number i, after promotion */
-    PyObject *refusal; /* the exception type for dtypes that the op does not take */
+    PyObject *refusal; /* the exception type for dtypes that the op rejects */
     vectorcallfunc vectorcall;
 } Lift;
 
-/* 0-d constants by value, so that the 2 in `x * 2` is made once. Nodes are immutable, so sharing is safe. */
+/* Cache of 0-d constants by value, so that the 2 in `x * 2` is built once. Nodes are immutable, so sharing is safe. */
 #define SCALAR_SLOTS 512
 static struct {
     uint64_t bits;
@@ -64,7 +65,7 @@ static Node *scalar_node(PyObject *value, Dtype *dtype) {
     return node;
 }
 
-/* The dtype of a Python scalar beside arrays of dtype `context` (NULL: beside scalars only): scalars are weak. */
+/* The dtype of a Python scalar among arrays of dtype `context` (NULL: among scalars only): scalars are weakly typed. */
 static Dtype *scalar_dtype(PyObject *value, Dtype *context) {
     if (PyBool_Check(value))
         return dtype_table[BOOL];
@@ -85,7 +86,7 @@ static bool is_scalar(PyObject *object) {
     return PyFloat_Check(object) || PyLong_Check(object) || PyComplex_Check(object);
 }
 
-/* A node of `op` over one input; takes over the reference to `input`. */
+/* Makes a node of `op` with one input. Steals the reference to `input`. */
 static Node *unary_node(PyObject *op, Node *input, PyObject *shape, PyObject *dtype, PyObject *stream) {
     PyObject *inputs = op == NULL ? NULL : PyTuple_New(1);
     if (inputs == NULL) {
@@ -111,8 +112,8 @@ static Node *cast_node(Node *input, Dtype *dtype, PyObject *stream) {
 
 #define BROADCAST_COUNT 256
 
-/* The op that broadcasts to a shape: a new reference. Shapes come again and again, and graphs of the same ops are
- * recognised faster than graphs of equal ones (evaluate/whole_graph.c), so the latest ones are kept. */
+/* Returns the op that broadcasts to a shape, a new reference. The most recent ones are cached: shapes recur, and a
+ * graph of identical ops is recognised faster than one of equal ops (evaluate/whole_graph.c). */
 static PyObject *broadcast_op(PyObject *shape) {
     static struct {
         PyObject *shape, *op;
@@ -122,9 +123,9 @@ static PyObject *broadcast_op(PyObject *shape) {
     size_t hash = 0;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); i++) {
         PyObject *length = PyTuple_GET_ITEM(shape, i);
-        if (!PyLong_CheckExact(length)) /* a dimension: comparing it has consequences */
+        if (!PyLong_CheckExact(length)) /* a symbolic dimension: comparing one adds a guard to the trace */
             return PyObject_CallOneArg(callbacks.broadcast, shape);
-        hash = hash * 1000003u + (size_t)PyLong_AsSsize_t(length); /* as in every shape, it fits */
+        hash = hash * 1000003u + (size_t)PyLong_AsSsize_t(length); /* lengths always fit */
     }
     size_t slot = (hash ^ hash >> 16) % BROADCAST_COUNT;
     if (known[slot].shape != NULL && PyObject_RichCompareBool(known[slot].shape, shape, Py_EQ) == 1)
@@ -144,20 +145,20 @@ static Node *broadcast_node(Node *input, PyObject *shape, PyObject *stream) {
     return node;
 }
 
-/* 1 equal, 0 different, -1 error. Shapes are nearly always the same object or of the same few ints. */
+/* 1 if equal, 0 if not, -1 on error. Shapes are nearly always the same object or have the same small ints. */
 static int same_shape(PyObject *a, PyObject *b) {
     if (a == b)
         return 1;
-    /* Python compares items before it compares lengths, and comparing dimensions has consequences. */
+    /* Tuple comparison compares items before lengths, and comparing symbolic dimensions adds guards to the trace. */
     return PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b) ? 0 : PyObject_RichCompareBool(a, b, Py_EQ);
 }
 
-/* Whether the lengths of the shorter shape are the last ones of the longer, as when a bias is added to rows. */
+/* Whether the shorter shape is a suffix of the longer one, as when a bias is added to rows. */
 static bool is_suffix(PyObject *longer, PyObject *shorter) {
     Py_ssize_t missing = PyTuple_GET_SIZE(longer) - PyTuple_GET_SIZE(shorter);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shorter); i++) {
         PyObject *a = PyTuple_GET_ITEM(longer, i + missing), *b = PyTuple_GET_ITEM(shorter, i);
-        /* Dimensions are left to the general case: comparing them has consequences. */
+        /* Symbolic dimensions are left to the general case: comparing them adds guards to the trace. */
         if (a != b && !(PyLong_CheckExact(a) && PyLong_CheckExact(b) && PyObject_RichCompareBool(a, b, Py_EQ) == 1))
             return false;
     }
@@ -195,7 +196,7 @@ static int refuse_dtype(Lift *self, Dtype *dtype) {
     return -1;
 }
 
-/* What comes from another library takes the dtype of the first array beside it, as in MLX. */
+/* An array of another library takes the dtype of the first array among the operands, as in MLX. */
 static PyObject *dtype_of_first_array(PyObject *const *operands, Py_ssize_t count) {
     for (Py_ssize_t i = 0; i < count; i++) {
         if (is_array(operands[i]))
@@ -204,7 +205,7 @@ static PyObject *dtype_of_first_array(PyObject *const *operands, Py_ssize_t coun
     return Py_None;
 }
 
-/* The node of an operand that is no scalar: an array's own, or that of the array it converts to. */
+/* The node of a non-scalar operand: an array's own, or that of the array it converts to. */
 static Node *operand_node(Lift *self, PyObject *operand, PyObject *beside) {
     if (is_array(operand))
         return (Node *)Py_NewRef(((Array *)operand)->node);
@@ -223,7 +224,8 @@ static Node *operand_node(Lift *self, PyObject *operand, PyObject *beside) {
     return node;
 }
 
-/* Fills `nodes` with the operands as nodes of the dtype the op works in. On failure every entry made is released. */
+/* Fills `nodes` with the operands, converted to the dtype in which the op computes. On failure, releases all of
+ * them. */
 static int prepare(Lift *self, PyObject *const *operands, Py_ssize_t count, PyObject *stream, Node **nodes) {
     Dtype *context = NULL; /* the promoted dtype of the operands that are arrays */
     Py_ssize_t first = self->operands == SELECT ? 1 : 0;
@@ -252,7 +254,7 @@ static int prepare(Lift *self, PyObject *const *operands, Py_ssize_t count, PyOb
         if (i >= first)
             work = work == NULL ? dtype : dtype_promote(work, dtype);
     }
-    assert(work != NULL); /* there is an operand, and not only the condition of a selection */
+    assert(work != NULL); /* a selection has operands besides its condition */
     if (self->operands == FLOATING && !dtype_is_inexact(work))
         work = dtype_table[FLOAT32];
     if (self->operands == LOGICAL)
@@ -281,7 +283,7 @@ PyObject *lift_apply(PyObject *object, PyObject *const *operands, Py_ssize_t cou
         PyErr_Format(PyExc_TypeError, "[%S] takes %zd arrays, got %zd.", self->name, self->arity, count);
         return NULL;
     }
-    assert(count >= 1 && count <= MAX_OPERANDS); /* as lift_new has it */
+    assert(count >= 1 && count <= MAX_OPERANDS); /* checked by lift_new */
     PyObject *stream = resolve_stream(requested_stream);
     if (stream == NULL)
         return NULL;
@@ -380,7 +382,7 @@ static void lift_dealloc(Lift *self) {
     Py_DECREF(type);
 }
 
-/* result_dtype(dtype) -> the dtype of results whose last operand has that one */
+/* result_dtype(dtype) -> the dtype of the result if the last operand has that dtype */
 static PyObject *lift_result_dtype(Lift *self, PyObject *dtype) {
     if (!Py_IS_TYPE(dtype, Dtype_Type)) {
         PyErr_SetString(PyExc_TypeError, "result_dtype takes a Dtype.");

@@ -1,16 +1,16 @@
-/* Node: one immutable value of the graph. */
+/* Node: an immutable value in the graph. */
 #include "native.h"
 #include "numpy_api.h"
 #include <structmember.h>
 
 PyTypeObject *Node_Type;
 
-static _Thread_local PyObject *thread_stream; /* borrowed: streams live as long as the process */
+static _Thread_local PyObject *thread_stream; /* borrowed: streams are never freed */
 static PyObject *process_stream;
-/* () -> where the user is: called for each new node of this thread while compile traces. */
+/* () -> the user's source line. Called for each new node of this thread while compile traces. */
 static _Thread_local PyObject *source_recorder;
 
-static uint64_t last_mark; /* traversals hold the GIL from start to end, so one counter serves all threads */
+static uint64_t last_mark; /* traversals hold the GIL throughout, so one counter serves all threads */
 
 uint64_t next_mark(void) {
     return ++last_mark;
@@ -28,21 +28,22 @@ PyObject *resolve_stream(PyObject *requested) {
     if (REQUIRED(resolve_stream) == NULL)
         return NULL;
     PyObject *stream = PyObject_CallOneArg(callbacks.resolve_stream, requested);
-    Py_XDECREF(stream); /* the registry of streams keeps it */
+    Py_XDECREF(stream); /* the registry of streams holds a reference */
     return stream;
 }
 
-#define MAX_ELEMENTS ((int64_t)1 << 59) /* as in graph/shape.py: what addresses can reach, with room for sums */
-#define MAX_AXES 64                     /* NumPy's */
+#define MAX_ELEMENTS ((int64_t)1 << 59) /* as in graph/shape.py: addressable, and sums do not overflow */
+#define MAX_AXES 64                     /* NumPy's limit */
 
-/* Refuses shapes that no memory could hold, whatever op made them. Dimensions are looked at when they are numbers. */
+/* Rejects shapes that no memory could hold, whichever op made them. Symbolic dimensions are checked once they are
+ * numbers. */
 static int check_shape(PyObject *op, PyObject *shape) {
     Py_ssize_t axes = PyTuple_GET_SIZE(shape);
     int64_t elements = 1;
     bool fits = true;
     for (Py_ssize_t i = 0; i < axes && fits; i++) {
         PyObject *item = PyTuple_GET_ITEM(shape, i);
-        if (PyTuple_CheckExact(item)) { /* the shape of one of several outputs, of which there may be any number */
+        if (PyTuple_CheckExact(item)) { /* the shape of one of several outputs, whose number is not limited */
             if (check_shape(op, item) < 0)
                 return -1;
             if (i == axes - 1)
@@ -50,7 +51,7 @@ static int check_shape(PyObject *op, PyObject *shape) {
             continue;
         }
         if (!PyLong_CheckExact(item))
-            return 0; /* a dimension */
+            return 0; /* a symbolic dimension */
         int overflow;
         int64_t length = PyLong_AsLongLongAndOverflow(item, &overflow);
         fits = !overflow && !__builtin_mul_overflow(elements, length > 1 ? length : 1, &elements) && elements <= MAX_ELEMENTS;
@@ -118,7 +119,7 @@ Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype,
     return node;
 }
 
-/* Input tuples of dying nodes, released in a loop: a chain of a million nodes must not recurse. */
+/* Input tuples of nodes being deallocated, released in a loop: a chain of a million nodes must not recurse. */
 static struct {
     PyObject **items;
     size_t count, capacity;
@@ -129,7 +130,7 @@ static void release_later(PyObject *inputs) {
     if (doomed.count == doomed.capacity) {
         size_t capacity = doomed.capacity ? 2 * doomed.capacity : 64;
         PyObject **items = PyMem_Realloc(doomed.items, capacity * sizeof *items);
-        if (items == NULL) { /* recursion is the only way left */
+        if (items == NULL) { /* out of memory: fall back to recursion */
             Py_DECREF(inputs);
             return;
         }
@@ -148,7 +149,7 @@ static void release_later(PyObject *inputs) {
 void node_detach(Node *node) {
     PyObject *inputs = node->inputs;
     node->inputs = NULL;
-    node->tracer = false; /* a value without inputs depends on nothing that a transform follows */
+    node->tracer = false; /* without inputs, the value does not depend on what a transform follows */
     Py_CLEAR(node->op);
     Py_CLEAR(node->pending);
     if (inputs != NULL)
@@ -182,7 +183,7 @@ static PyObject *node_data(Node *self, void *Py_UNUSED(closure)) {
     return node_view(self);
 }
 
-/* While compile traces, the line is recorded as `source` instead. */
+/* The user's line. While compile traces, it is recorded as `source` instead. */
 static PyObject *node_origin(Node *self, void *Py_UNUSED(closure)) {
     if (self->source != NULL && self->source != Py_None)
         return Py_NewRef(self->source);
@@ -279,7 +280,7 @@ static PyObject *make(PyObject *Py_UNUSED(module), PyObject *const *arguments, P
     return node == NULL ? NULL : array_from_node(node);
 }
 
-/* constant(ndarray, dtype) -> array: a leaf that has its value */
+/* constant(ndarray, dtype) -> array: an evaluated leaf */
 static PyObject *constant(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
     if (count != 2 || !Py_IS_TYPE(arguments[1], Dtype_Type)) {
         PyErr_SetString(PyExc_TypeError, "constant takes an ndarray and a Dtype.");

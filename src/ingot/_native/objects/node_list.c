@@ -1,4 +1,4 @@
-/* Lists of nodes that grow, for traversals of graphs. */
+/* Growable lists of nodes, for graph traversals. */
 #include "native.h"
 
 int node_list_push(NodeList *list, Node *node) {

@@ -1,16 +1,17 @@
-/* pack: nested lists of Python numbers as one block of memory. Everything else, and every error, is left to Python. */
+/* pack: copies nested lists of Python numbers into one block of memory. Everything else, and every error, is left to
+ * Python. */
 #include "native.h"
 
 #include "memory/allocator.h"
 #include "memory/buffer.h"
 
-#define MAX_AXES 64 /* NumPy's */
+#define MAX_AXES 64 /* NumPy's limit */
 
 typedef struct {
     Py_ssize_t shape[MAX_AXES];
     int ndim;
-    int dtype;  /* the dtype number that holds all numbers seen so far */
-    char *next; /* where the next number goes, in the second pass */
+    int dtype;  /* number of the smallest dtype that holds all numbers so far */
+    char *next; /* write position of the second pass */
 } Packing;
 
 static bool is_sequence(PyObject *object) {
@@ -32,7 +33,7 @@ static bool find_shape(Packing *packing, PyObject *value) {
     return true;
 }
 
-/* BOOL, INT32, INT64 or FLOAT32: the dtype of a number beside others; -1 if it is none or fits into none. */
+/* The dtype number of a Python number: BOOL, INT32, INT64 or FLOAT32; -1 if it is no number or does not fit. */
 static int number_dtype(PyObject *number) {
     if (PyFloat_Check(number))
         return FLOAT32;
@@ -47,7 +48,8 @@ static int number_dtype(PyObject *number) {
     return value < INT32_MIN || value > INT32_MAX ? INT64 : INT32;
 }
 
-/* The first pass: checks lengths and finds the dtype. False if anything but numbers and even lists is there. */
+/* The first pass: checks lengths and finds the dtype. False if it finds a ragged list or anything that is not a
+ * number. */
 static bool survey(Packing *packing, PyObject *sequence, int axis) {
     Py_ssize_t length = PySequence_Fast_GET_SIZE(sequence);
     if (length != packing->shape[axis])
@@ -62,7 +64,7 @@ static bool survey(Packing *packing, PyObject *sequence, int axis) {
         int dtype = number_dtype(item);
         if (dtype < 0)
             return false;
-        if (dtype > packing->dtype) /* the order of dtype numbers is that of promotion here */
+        if (dtype > packing->dtype) /* these dtype numbers are in promotion order */
             packing->dtype = dtype;
     }
     return true;
@@ -78,7 +80,7 @@ static double as_double(PyObject *number) {
         packing->next += sizeof(type);          \
     } while (0)
 
-/* The second pass. No Python code runs in either, so the lists cannot change between them. */
+/* The second pass. No Python code runs in either pass, so the lists cannot change between them. */
 static void fill(Packing *packing, PyObject *sequence, int axis) {
     Py_ssize_t length = PySequence_Fast_GET_SIZE(sequence);
     for (Py_ssize_t i = 0; i < length; i++) {
@@ -98,7 +100,6 @@ static void fill(Packing *packing, PyObject *sequence, int axis) {
     }
 }
 
-/* A new reference. */
 static PyObject *shape_tuple(const Packing *packing) {
     PyObject *shape = PyTuple_New(packing->ndim);
     for (int axis = 0; shape != NULL && axis < packing->ndim; axis++) {
@@ -111,8 +112,8 @@ static PyObject *shape_tuple(const Packing *packing) {
     return shape;
 }
 
-/* pack(sequence, double) -> (Buffer, shape, dtype), or None if Python must look at it. With `double`, floats keep
- * their precision. */
+/* pack(sequence, double) -> (Buffer, shape, dtype), or None if Python must handle it. With `double`, floats stay
+ * float64. */
 static PyObject *pack(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
     if (count != 2 || !is_sequence(arguments[0])) {
         PyErr_SetString(PyExc_TypeError, "pack takes a list or tuple and a bool.");
@@ -123,7 +124,7 @@ static PyObject *pack(PyObject *Py_UNUSED(module), PyObject *const *arguments, P
         Py_RETURN_NONE;
     size_t size = 1;
     for (int axis = 0; axis < packing.ndim; axis++) {
-        /* Lists that share items can describe more numbers than there is memory. */
+        /* Lists that share items can describe more numbers than fit in memory. */
         if (__builtin_mul_overflow(size, (size_t)packing.shape[axis], &size) || size > ingot_memory_reach())
             return ingot_no_memory(size);
     }

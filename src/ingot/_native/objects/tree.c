@@ -1,4 +1,4 @@
-/* Trees: nested lists, tuples and dicts, taken apart into their leaves and put together again with others. */
+/* Trees: nested lists, tuples and dicts, flattened into their leaves and rebuilt with other leaves. */
 #include "native.h"
 
 static const char deep[] = " while reading a tree";
@@ -23,7 +23,7 @@ static int gather_values(PyObject *dict, PyObject *leaves) {
     return 0;
 }
 
-/* No Python code runs in here, so the tree cannot change meanwhile. */
+/* No Python code runs here, so the tree cannot change during the traversal. */
 static int gather(PyObject *tree, PyObject *leaves) {
     if (is_array(tree))
         return PyList_Append(leaves, tree);
@@ -42,7 +42,7 @@ static void explain_recursion(void) {
         PyErr_SetString(PyExc_ValueError, "[tree] the tree contains itself, or is nested deeper than Python can follow.");
 }
 
-/* leaves(tree) -> list: lists and tuples by position, dicts by insertion */
+/* leaves(tree) -> list: lists and tuples in order, dicts in insertion order */
 static PyObject *leaves_of(PyObject *Py_UNUSED(module), PyObject *tree) {
     PyObject *leaves = PyList_New(0);
     if (leaves != NULL && gather(tree, leaves) < 0) {
@@ -55,8 +55,8 @@ static PyObject *leaves_of(PyObject *Py_UNUSED(module), PyObject *tree) {
 typedef struct {
     PyObject *leaves; /* list */
     Py_ssize_t used;
-    bool plain;       /* whether subclasses of list and dict become list and dict */
-    PyObject *copies; /* list that gets a pair of each container and its copy, or NULL */
+    bool plain;       /* whether subclasses of list and dict are rebuilt as list and dict */
+    PyObject *copies; /* list that collects (container, copy) pairs, or NULL */
 } Replacement;
 
 static PyObject *replaced(PyObject *tree, Replacement *with);
@@ -105,8 +105,9 @@ static int copy_attributes(PyObject *from, PyObject *to) {
     return status;
 }
 
-/* A tuple of the type of `model`, with its attributes. The type itself is not called, because its constructor may take
- * anything: a named tuple's takes the items one by one. Types of C code, like that of time.gmtime(), refuse that. */
+/* Builds a tuple of the type of `model`, with its attributes. The type itself is not called, because its constructor
+ * may have any signature (a named tuple's takes the items one by one). Types defined in C, like that of
+ * time.gmtime(), do not support this. */
 static PyObject *tuple_like(PyObject *model, PyObject *items) {
     PyObject *type = (PyObject *)Py_TYPE(model);
     PyObject *made = PyObject_CallMethod((PyObject *)&PyTuple_Type, "__new__", "OO", type, items);
@@ -164,7 +165,7 @@ static PyObject *replaced_dict(PyObject *dict, Replacement *with) {
     Py_ssize_t position = 0;
     while (PyDict_Next(copy, &position, &key, &value)) {
         PyObject *item = replaced(value, with);
-        /* The key is there already, so the dict may be changed while it is traversed. */
+        /* The key exists already, so setting it is safe during iteration. */
         if (item == NULL || PyDict_SetItem(copy, key, item) < 0)
             Py_CLEAR(copy);
         Py_XDECREF(item);
@@ -199,7 +200,7 @@ static PyObject *replaced(PyObject *tree, Replacement *with) {
     return result;
 }
 
-/* replace_leaves(tree, leaves, plain, copies=None) -> a tree of the same structure */
+/* replace_leaves(tree, leaves, plain, copies=None) -> tree of the same structure */
 static PyObject *replace_leaves(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
     if (count < 3 || count > 4 || !PyList_Check(arguments[1]) || (count == 4 && !PyList_Check(arguments[3]))) {
         PyErr_SetString(PyExc_TypeError, "replace_leaves takes a tree, a list, a flag and perhaps a list for the copies.");

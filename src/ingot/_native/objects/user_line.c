@@ -1,24 +1,24 @@
-/* Where the user is: the nearest frame that is not in the package's own files.
+/* Finds the user's line: that of the innermost frame outside the package's own files.
  *
- * Every node that an op makes remembers it, so it must cost next to nothing: a code object and the offset of an
- * instruction, from which the line is computed on demand (Node.origin, graph/reporting/source.py). Mostly the frame on
- * top is the user's, because functions in C have none. Called with the GIL, as everything that makes nodes. */
+ * Every node that an op makes records it, so it must cost next to nothing: a code object and an instruction offset,
+ * from which the line is computed on demand (Node.origin, graph/reporting/source.py). Usually the top frame is the
+ * user's, because C functions have none. Needs the GIL, like everything that makes nodes. */
 #include "native.h"
 
-/* The interpreter's own frames where their form is known: frame objects, which the public functions give, have to be made
- * for each call of a function, which takes a third of the time of making a node. */
+/* Reads the interpreter's own frames where their layout is known: the public functions allocate a frame object per
+ * call, which takes a third of the time of making a node. */
 #if PY_VERSION_HEX < 0x030D0000
 #define Py_BUILD_CORE_MODULE 1
 #include <internal/pycore_frame.h>
 #endif
 
-static PyObject *package, *programs; /* the folder of the package, and the one in it whose files count as the user's */
+static PyObject *package, *programs; /* the package's folder, and its subfolder whose files count as user code */
 
 #define VERDICTS 64 /* a power of two */
 
-/* Which file names are the package's own: all code objects of a file share the name, so its address is enough. */
+/* Cache of which file names are the package's own, by address: all code objects of a file share one name object. */
 static struct {
-    PyObject *filename; /* held, so that no other one gets its address */
+    PyObject *filename; /* owned, so that its address is not reused */
     bool own;
 } verdicts[VERDICTS];
 
@@ -76,7 +76,7 @@ Node *ingot_take_line_of(Node *node) {
     return before;
 }
 
-/* take_line_of(node or None) -> what it was before */
+/* take_line_of(node or None) -> the previous one */
 static PyObject *take_line_of(PyObject *Py_UNUSED(module), PyObject *argument) {
     Node *node = argument == Py_None ? NULL : as_node(argument);
     if (node == NULL && argument != Py_None)
@@ -97,7 +97,7 @@ static PyObject *set_package(PyObject *Py_UNUSED(module), PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-/* is_own_code(code) -> whether a code object is of the package's own files */
+/* is_own_code(code) -> whether a code object comes from the package's own files */
 static PyObject *is_own_code(PyObject *Py_UNUSED(module), PyObject *code) {
     if (!PyCode_Check(code)) {
         PyErr_Format(PyExc_TypeError, "is_own_code takes a code object, got %s.", Py_TYPE(code)->tp_name);

@@ -1,10 +1,11 @@
-/* Maxima and minima as kernels compute them: NaN spreads, and of two zeros +0 is the larger. */
+/* Maxima and minima with the semantics of compiled kernels: NaN propagates, and +0 is larger than -0. */
 #ifndef INGOT_EXTREMES_H
 #define INGOT_EXTREMES_H
 
 #define LARGER(a, b) ((a) > (b) ? (a) : (b))
 #define SMALLER(a, b) ((a) < (b) ? (a) : (b))
-/* Everything is computed and then chosen, so that loops become vectors; a sum of zeros is +0 if one of them is. */
+/* Branch-free, so that loops vectorise: both results are computed and one is selected. The sum of two zeros is +0 if
+ * either is. */
 #define DEFINE_EXTREMES(TYPE)                                                          \
     static inline __attribute__((always_inline)) TYPE larger_##TYPE(TYPE a, TYPE b) {  \
         TYPE zero = a + b, found = a > b ? a : b;                                      \

@@ -1,4 +1,4 @@
-/* Elements as integers in the same order. */
+/* Order-preserving integer keys of elements. */
 #include "native.h" /* first: it includes Python's header, which must come before those of the system */
 
 #include "rows/keys.h"
@@ -15,7 +15,8 @@ int64_t ingot_key_size(int dtype) {
     return dtype == UINT64 || dtype == INT64 || dtype == FLOAT64 ? 8 : 4;
 }
 
-/* Bits of floats: negative numbers count downwards, and those beyond infinity are NaN. */
+/* Floats as ordered integers: the magnitude of negative numbers is inverted, and NaN (above infinity) maps to the
+ * maximum. */
 INLINE int32_t of_half(int16_t bits, int32_t infinity) {
     int32_t magnitude = bits & 0x7FFF;
     return magnitude > infinity ? INT32_MAX : bits < 0 ? -1 - magnitude : magnitude;
@@ -31,7 +32,7 @@ INLINE int64_t of_double(int64_t bits) {
     return magnitude > 0x7FF0000000000000 ? INT64_MAX : bits < 0 ? ~magnitude : magnitude;
 }
 
-/* A loop over elements that lie together, of which the compiler makes vector instructions, and one over others. */
+/* One loop over contiguous elements, which the compiler vectorises, and one for any other stride. */
 #define LOAD(TYPE, KEY, key)                                            \
     do {                                                                \
         KEY *to = keys;                                                 \

@@ -1,5 +1,4 @@
-/* Work on rows as functions of the module: ops/ calls them with NumPy arrays of three axes, of which the middle one is along
- * the rows. */
+/* Python bindings for the operations on rows. ops/ passes NumPy arrays of three axes; rows run along the middle one. */
 #include "numpy_api.h"
 
 #include "rows/keys.h"
@@ -22,8 +21,9 @@ static PyObject *wrong(const char *name) {
     return PyErr_Format(PyExc_ValueError, "[%s] the memory does not have the sizes of the shape.", name);
 }
 
-/* select_rows(dtype, elements, kth, begin, positions, results): the indices from `begin` on, as many as the results have, of
- * rows rearranged around the element of rank `kth`: positions as uint32, or elements. */
+/* select_rows(dtype, elements, kth, begin, positions, results): partitions each row around the element of rank `kth`
+ * and writes the part that starts at index `begin` and is as long as a row of the results: uint32 positions or
+ * elements. */
 static PyObject *select_rows(PyObject *Py_UNUSED(module), PyObject *arguments) {
     Dtype *dtype;
     PyArrayObject *x, *out;
@@ -62,7 +62,7 @@ static PyObject *select_rows(PyObject *Py_UNUSED(module), PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-/* scan_rows(dtype, kind, elements, results) -> whether there is code for that dtype */
+/* scan_rows(dtype, kind, elements, results) -> whether that dtype is supported */
 static PyObject *scan_rows(PyObject *Py_UNUSED(module), PyObject *arguments) {
     Dtype *dtype;
     int kind;
@@ -111,8 +111,9 @@ static bool is_matrix(PyArrayObject *x, int itemsize) {
         }                                                 \
     } while (0)
 
-/* flat_rows(index, length, rows, follows) -> whether all indices are within the axis: writes them, counted from the front, to
- * rows (int64); or, if an axis follows others, the positions in all of them. */
+/* flat_rows(index, length, rows, follows) -> whether all indices are within the axis. Writes them to rows (int64),
+ * negative ones wrapped. With `follows`, rows already holds the flat index over the axes before, to which this axis
+ * is added. */
 static PyObject *flat_rows(PyObject *Py_UNUSED(module), PyObject *arguments) {
     PyArrayObject *index, *rows;
     Py_ssize_t length;
@@ -161,8 +162,8 @@ static bool are_within(PyArrayObject *rows, int64_t count) {
     return !is_outside;
 }
 
-/* scatter_rows(dtype, mode, table, rows, updates, base): combines each row of updates into a row of the table, which is `base`
- * before, or itself if that is None. */
+/* scatter_rows(dtype, mode, table, rows, updates, base): combines each row of updates into a row of the table. The
+ * table is first initialised with `base`, or left as it is if that is None. */
 static PyObject *scatter_rows(PyObject *Py_UNUSED(module), PyObject *arguments) {
     Dtype *dtype;
     int mode;

@@ -1,4 +1,4 @@
-/* Scans: how rows, chunks of long rows, and columns are shared among threads. */
+/* Scans: how rows, chunks of long rows, and columns are distributed over threads. */
 #include "native.h" /* first: it includes Python's header, which must come before those of the system */
 
 #include "rows/scan.h"
@@ -19,13 +19,13 @@ static inline int64_t smaller(int64_t a, int64_t b) {
 typedef struct {
     const ingot_scan *scan;
     const ingot_scan_kernel *kernel;
-    int64_t tiles; /* of columns, in each matrix */
-    /* Of long rows, in groups of TOGETHER chunks: */
-    int64_t groups;      /* of each row */
-    atomic_llong next;   /* group that no thread has taken yet */
-    char *carries;       /* for each group what all elements before it give */
-    atomic_char *known;  /* whether that is there */
-    atomic_bool stopped; /* by a signal: whoever has a group completes it, and nobody takes another */
+    int64_t tiles; /* tiles of columns in each matrix */
+    /* For long rows, which are divided into groups of TOGETHER chunks: */
+    int64_t groups;      /* per row */
+    atomic_llong next;   /* the next group to be claimed */
+    char *carries;       /* per group, the result of all elements before it */
+    atomic_char *known;  /* whether the carry has been written */
+    atomic_bool stopped; /* a signal arrived: claimed groups are completed, and no more are claimed */
 } Job;
 
 static const char *row_of(const ingot_rows *rows, int64_t behind, int64_t row) {
@@ -60,7 +60,7 @@ static void scan_rows(void *context, int64_t begin, int64_t end, int thread) {
 
 /* ---- long rows ---- */
 
-/* The results of each chunk of a group, or, with `to`, its scan from the values on. */
+/* Computes the result of each chunk of a group or, if `to` is given, the scan of each chunk starting from `values`. */
 static void scan_group(const Job *job, const char *const *from, char *const *to, int64_t first, void *values) {
     const ingot_scan *s = job->scan;
     int64_t in = s->elements.strides[1], out = s->results.strides[1];
@@ -74,8 +74,8 @@ static void scan_group(const Job *job, const char *const *from, char *const *to,
     }
 }
 
-/* Takes groups of chunks in their order. Whoever has one gets the results of its chunks, waits for what all before it give,
- * hands on what they give together, and goes through its elements again, which are in the cache. */
+/* Claims groups of chunks in order. A thread reduces the chunks of its group, waits for the carry of all groups
+ * before it, publishes the carry of the next group, and scans its elements, which are then in cache. */
 static void scan_chunks(void *context, int64_t begin, int64_t end, int thread) {
     Job *job = context;
     const ingot_scan *s = job->scan;
@@ -145,7 +145,7 @@ bool ingot_can_scan(ingot_scan_kind kind, int dtype) {
     return ingot_find_scan(kind, dtype) != NULL;
 }
 
-/* False, with an exception, if a signal ended it. */
+/* False, with an exception set, if a signal stopped it. */
 static bool scan_all(ingot_loop_body body, Job *job, int64_t count, int64_t grain) {
     return ingot_interruptible_for(body, job, 0, count, grain, grain * ingot_num_threads()) == count;
 }

@@ -1,4 +1,4 @@
-/* The loops of scans. Integers wrap around, so they are added and multiplied without sign. */
+/* The inner loops of scans. Integers wrap around, so they are added and multiplied as unsigned. */
 #include "native.h" /* first: it includes Python's header, which must come before those of the system */
 
 #include "rows/scan_kernels.h"
@@ -13,7 +13,7 @@
 INLINE float logaddexp_float(float a, float b) {
     float difference = a - b;
     if (a == b)
-        return a + 0.693147180559945309417232121458f; /* also of infinities */
+        return a + 0.693147180559945309417232121458f; /* also for infinities */
     if (difference > 0)
         return a + log1pf(expf(-difference));
     return difference <= 0 ? b + log1pf(expf(difference)) : difference; /* NaN */
@@ -87,7 +87,7 @@ INLINE double logaddexp_double(double a, double b) {
 #define IDENTITY 1
 #include "rows/scan_loop.h"
 
-/* -0 is what changes no number, not even -0. */
+/* -0 is the identity of addition: -0 + x is x for every x, -0 included. */
 #define TYPE float
 #define ACC double
 #define NAME(x) sum_float_##x

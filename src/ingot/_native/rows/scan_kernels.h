@@ -1,4 +1,4 @@
-/* The loops of scans, for each kind and type of elements. */
+/* The inner loops of scans, one for each kind and element type. */
 #ifndef INGOT_SCAN_KERNELS_H
 #define INGOT_SCAN_KERNELS_H
 
@@ -7,23 +7,23 @@
 #include "rows/scan.h"
 
 enum {
-    TOGETHER = 8,  /* segments that one call goes through */
-    IN_STEP = 4,   /* of them in step: their chains of operations do not wait for each other */
-    LINE = 64,     /* bytes of a cache line */
-    COLUMNS = 256, /* rows side by side: a few cache lines of each element */
-    MAX_VALUE = 8, /* bytes of what is carried on */
+    TOGETHER = 8,  /* segments that one call processes */
+    IN_STEP = 4,   /* segments in lockstep, whose dependency chains overlap */
+    LINE = 64,     /* bytes in a cache line */
+    COLUMNS = 256, /* rows side by side: a few cache lines per element index */
+    MAX_VALUE = 8, /* maximum size of a carry in bytes */
 };
 
 typedef struct {
     void (*segments)(const char *const *from, char *const *to, int64_t in, int64_t out, int64_t count, void *values);
     void (*segment)(const char *from, char *to, int64_t in, int64_t out, int64_t count, void *value);
     void (*columns)(const char *from, char *to, int64_t in, int64_t out, int64_t count, int64_t width);
-    void (*start)(void *values, int64_t count);    /* results of no elements */
-    void (*follow)(void *value, const void *next); /* the result of elements, and then of others */
+    void (*start)(void *values, int64_t count);    /* fills in the identity */
+    void (*follow)(void *value, const void *next); /* value = combine(value, next) */
     int64_t value_size;
 } ingot_scan_kernel;
 
-/* NULL if there is none. */
+/* NULL if there is no such kernel. */
 const ingot_scan_kernel *ingot_find_scan(ingot_scan_kind kind, int dtype);
 
 #endif

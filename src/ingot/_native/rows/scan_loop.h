@@ -1,8 +1,8 @@
-/* Scans of elements of one TYPE that are combined as ACC: scan_kernels.c includes this for each, with NAME(x) to tell the
- * functions apart, and COMBINE(a, b) and IDENTITY. */
+/* Scans of elements of one TYPE that accumulate in ACC. scan_kernels.c includes this for each type, with NAME(x) to
+ * make function names unique, and COMBINE(a, b) and IDENTITY. */
 
-/* A cache line of some segments after the other: lengths that are powers of two put all of them into the same set of L1, which
- * holds no more. */
+/* Interleaves several segments one cache line at a time: at power-of-two lengths, all segments fall into the same L1
+ * set, which holds no more lines than that. */
 #define SCAN_SEGMENTS(in, out)                                                      \
     for (int64_t begin = 0; begin < count; begin += LINE / (int64_t)sizeof(TYPE)) { \
         int64_t end = begin + LINE / (int64_t)sizeof(TYPE);                         \
@@ -34,8 +34,8 @@ INLINE void NAME(in_step)(const char *const *from, char *const *to, int64_t in, 
     }
 }
 
-/* Segments of as many elements each, in step: their chains of operations do not wait for each other. `values` are the results
- * before the first elements, and become those of the last. Nothing is stored if `to` is NULL. */
+/* Scans segments of `count` elements each in lockstep, so that their dependency chains overlap. `values` holds the
+ * carries and becomes those after the last elements. Nothing is stored if `to` is NULL. */
 FOR_EACH_MACHINE
 static void NAME(segments)(const char *const *from, char *const *to, int64_t in, int64_t out, int64_t count, void *values) {
     ACC acc[TOGETHER];
@@ -47,7 +47,7 @@ static void NAME(segments)(const char *const *from, char *const *to, int64_t in,
     memcpy(values, acc, sizeof acc);
 }
 
-/* One segment. */
+/* Scans one segment. */
 static void NAME(segment)(const char *from, char *to, int64_t in, int64_t out, int64_t count, void *value) {
     ACC acc;
     memcpy(&acc, value, sizeof acc);
@@ -63,7 +63,7 @@ static void NAME(segment)(const char *from, char *to, int64_t in, int64_t out, i
     memcpy(value, &acc, sizeof acc);
 }
 
-/* Rows whose elements lie side by side, up to COLUMNS of them, in vectors. */
+/* Scans up to COLUMNS rows whose elements are adjacent in memory, vectorised across the rows. */
 FOR_EACH_MACHINE
 static void NAME(columns)(const char *from, char *to, int64_t in, int64_t out, int64_t count, int64_t width) {
     ACC carry[COLUMNS], acc[COLUMNS], own[COLUMNS];

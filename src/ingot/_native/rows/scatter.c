@@ -1,4 +1,4 @@
-/* Scatters into ranges of rows. */
+/* Scatters, with a range of table rows per thread. */
 #include "native.h" /* first: it includes Python's header, which must come before those of the system */
 
 #include "rows/scatter.h"
@@ -16,14 +16,14 @@
 #endif
 
 enum {
-    LIST = 2048,    /* updates that are looked through at a time */
-    SAMPLED = 1024, /* indices of which the bounds of ranges are estimated */
+    LIST = 2048,    /* updates that are filtered at a time */
+    SAMPLED = 1024, /* indices sampled to estimate the bounds of ranges */
     MAX_RANGES = 256,
-    AHEAD = 12,           /* updates that are asked for before they are needed */
-    MAX_PREFETCHED = 512, /* bytes of each of them */
+    AHEAD = 12,           /* prefetch distance in updates */
+    MAX_PREFETCHED = 512, /* maximum bytes prefetched of each update */
 };
 
-/* Rows do not follow each other, so the processor does not foresee them. */
+/* Rows are accessed in no regular order, so the hardware prefetcher cannot predict them. */
 static inline void prefetch(const char *row, int64_t nbytes) {
     for (int64_t at = 0; at < nbytes && at < MAX_PREFETCHED; at += 64)
         __builtin_prefetch(row + at);
@@ -57,8 +57,8 @@ static inline void prefetch(const char *row, int64_t nbytes) {
         return;                                                                  \
     } while (0)
 
-/* For each type: `count` updates, whose numbers are in a list, combined one after the other. Integers wrap around, so they are
- * added and multiplied without sign. */
+/* For each type: combines `count` updates, whose indices are in a list, in order. Integers wrap around, so they are
+ * added and multiplied as unsigned. */
 #define DEFINE(NAME, ELEMENT, UNSIGNED, MAXIMUM, MINIMUM)                                                           \
     FOR_EACH_MACHINE                                                                                                \
     static void NAME(ingot_scatter_mode mode, void *table, int64_t width, const int64_t *rows, const char *updates, \
@@ -122,10 +122,10 @@ static Combine combine_for(int dtype) {
 typedef struct {
     const ingot_scatter *scatter;
     Combine combine;
-    int64_t bounds[MAX_RANGES + 1]; /* of ranges of rows */
+    int64_t bounds[MAX_RANGES + 1]; /* of the ranges of rows */
 } Job;
 
-/* Fills `count` elements with one. */
+/* Fills `count` elements with copies of one. */
 static void fill(char *to, const char *element, int64_t itemsize, int64_t count) {
     int64_t done = 1;
     if (count == 0)
@@ -161,7 +161,8 @@ static void copy_rows(const ingot_scatter *s, int64_t begin, int64_t end) {
     }
 }
 
-/* The numbers of the updates from `begin` on whose rows are in the range; the list has room for a vector more. */
+/* Lists the indices of the updates from `begin` on whose rows are in the range. The list must have room for one
+ * vector more. */
 static int64_t updates_of_plain(const int64_t *rows, int64_t begin, int64_t end, int64_t low, int64_t high, int64_t *list) {
     int64_t found = 0;
     for (int64_t i = begin; i < end; i++) {
@@ -215,7 +216,8 @@ static int by_number(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Ranges of rows that take about the same time: updates are counted in a sample, and so are rows if they are copied. */
+/* Chooses ranges of rows with about equal work, estimated from a sample of the updates, and from the rows if these
+ * are copied. */
 static void find_bounds(Job *job, int64_t ranges) {
     const ingot_scatter *s = job->scatter;
     int64_t sample[SAMPLED], size = s->update_count < SAMPLED ? s->update_count : SAMPLED, at = 0;
@@ -227,7 +229,7 @@ static void find_bounds(Job *job, int64_t ranges) {
     for (int64_t range = 1; range < ranges; range++) {
         double wanted = (of_copies + of_updates) * (double)range / (double)ranges;
         int64_t low = job->bounds[range - 1], high = s->row_count;
-        while (low < high) { /* the first row before which there is enough work */
+        while (low < high) { /* binary search for the first row with enough work before it */
             int64_t row = low + (high - low) / 2;
             at = 0;
             for (int64_t a = 0, b = size; a < b;) {
@@ -253,7 +255,7 @@ void ingot_scatter_rows(const ingot_scatter *s) {
     Job job = {.scatter = s, .combine = combine_for(s->dtype)};
     int64_t elements = s->update_count * s->width + (s->base == NULL ? 0 : s->row_count * s->width);
     int64_t ranges = ingot_num_threads() == 1 || elements < 2 * SCATTER_GRAIN ? 1 : elements / SCATTER_GRAIN;
-    /* all threads go through the updates at the same time, which are then in a cache that they share */
+    /* All threads scan the same updates at the same time, which then are in a shared cache. */
     int64_t most = ingot_num_threads();
     ranges = ranges < most ? ranges : most;
     ranges = ranges < MAX_RANGES ? ranges : MAX_RANGES;

@@ -1,7 +1,7 @@
-/* Scatters: rows of updates combined into the rows of a table that indices name.
+/* Scatters: combine rows of updates into the rows of a table that the indices select.
  *
- * Threads have ranges of the table's rows, so that no two write to the same: each copies its rows, goes through all indices and
- * takes the updates of its own, in their order. Results depend on no number of threads. */
+ * Each thread owns a range of table rows, so that no two threads write the same row: it copies its rows, scans all
+ * indices and applies the updates to its own rows in order. Results do not depend on the number of threads. */
 #ifndef INGOT_SCATTER_H
 #define INGOT_SCATTER_H
 
@@ -11,15 +11,15 @@ typedef enum { SCATTER_ASSIGN, SCATTER_ADD, SCATTER_MULTIPLY, SCATTER_MAXIMUM, S
 
 typedef struct {
     ingot_scatter_mode mode;
-    int dtype; /* no half type, and no complex one */
+    int dtype; /* neither half-precision nor complex */
     int64_t itemsize;
     int64_t row_count, width, update_count;
     char *out;        /* (row_count, width), contiguous */
-    const char *base; /* what `out` is before; NULL if that is there already */
+    const char *base; /* initial contents of `out`; NULL if they are already there */
     int64_t base_strides[2];
-    const int64_t *rows; /* of each update, all of them within the table */
+    const int64_t *rows; /* target row of each update; all are within the table */
     const char *updates;
-    int64_t update_stride; /* elements of an update are contiguous */
+    int64_t update_stride; /* between updates; the elements of one are contiguous */
 } ingot_scatter;
 
 void ingot_scatter_rows(const ingot_scatter *scatter);

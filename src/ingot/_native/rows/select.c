@@ -1,4 +1,4 @@
-/* Selection in rows, which threads share. */
+/* Selection in rows, distributed over threads. */
 #include "native.h" /* first: it includes Python's header, which must come before those of the system */
 
 #include "rows/select.h"
@@ -17,10 +17,10 @@
 
 enum {
     BLOCK = 64,      /* keys that are compared before any is moved */
-    SAMPLE = 512,    /* keys of which limits are estimated */
-    SMALL = 1024,    /* keys that are not worth a sample */
-    MAX_ROUNDS = 16, /* after which samples are not trusted any more */
-    COLUMNS = 16,    /* rows that lie side by side and are read together: floats of a cache line */
+    SAMPLE = 512,    /* keys in the sample that estimates the bracket */
+    SMALL = 1024,    /* below this many keys, quickselect directly */
+    MAX_ROUNDS = 16, /* after which sampling gives way to sorting */
+    COLUMNS = 16,    /* adjacent rows that are read together: a cache line of floats */
 };
 
 #ifdef AVX512
@@ -94,25 +94,25 @@ enum {
 
 typedef struct {
     const ingot_selection *selection;
-    int64_t columns, tiles; /* rows that are read together, and how often in each matrix */
-    bool from_end;          /* whether fewer elements are behind the pivot than before it */
-    bool needs_rest;        /* whether some of those on the other side are wanted */
+    int64_t columns, tiles; /* rows that are read together, and the number of such tiles in each matrix */
+    bool from_end;          /* whether fewer elements come after the pivot than before it */
+    bool needs_rest;        /* whether results include elements of the larger side */
     atomic_bool short_of_memory;
 } Job;
 
-/* What one thread works with. */
+/* Per-thread state. */
 typedef struct {
     char *memory;
     size_t size;
     char *keys; /* of the rows that are read together */
-    size_t row; /* bytes of keys of one row */
+    size_t row; /* bytes of keys per row */
     void *scratch[2];
     uint32_t *few, *ties, *rest;
 } Worker;
 
 static bool prepare(Worker *worker, const Job *job) {
     const ingot_selection *s = job->selection;
-    /* with room for a vector more */
+    /* Rounded up to leave room for one vector more. */
     size_t row = worker->row = ((size_t)(s->length * ingot_key_size(s->dtype)) + 127) / 64 * 64;
     size_t positions = ((size_t)s->length * sizeof(uint32_t) + 127) / 64 * 64;
     worker->size = row * (size_t)(job->columns + 2) + 3 * positions;
@@ -134,7 +134,8 @@ static inline int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* Positions or the elements there, as results that lie `stride` bytes apart. A negative `step` takes positions backwards. */
+/* Writes positions, or the elements at them, to results with a stride of `stride` bytes. A negative `step` goes
+ * backwards. */
 static void write_some(const ingot_selection *s, const uint32_t *from, int64_t step, int64_t count, const char *row, char *to,
                        int64_t size) {
     int64_t stride = s->results.strides[1], apart = s->elements.strides[1];
@@ -156,7 +157,7 @@ static void write_some(const ingot_selection *s, const uint32_t *from, int64_t s
     }
 }
 
-/* Writes what is wanted of a row whose positions were divided: of [rest, few backwards] or [few, rest]. */
+/* Writes the wanted range of a partitioned row, which is [rest, few reversed] or [few, rest]. */
 static void write_row(const Job *job, const Worker *worker, const char *row, char *to, int64_t size) {
     const ingot_selection *s = job->selection;
     int64_t edge = job->from_end ? s->kth : s->kth + 1, stride = s->results.strides[1];
@@ -187,7 +188,7 @@ static void divide(const Job *job, const Worker *worker, void *keys) {
     }
 }
 
-/* Reads keys of rows that lie side by side, whichever way is along cache lines. */
+/* Reads the keys of adjacent rows, looping along the cache lines in either layout. */
 static void read_rows(const Job *job, const Worker *worker, const char *from, int64_t columns) {
     const ingot_selection *s = job->selection;
     int64_t along = s->elements.strides[1], across = s->elements.strides[2], key = ingot_key_size(s->dtype);

@@ -1,7 +1,8 @@
-/* Selection: which elements of a row are before the one of a given rank, without sorting them.
+/* Selection: finds which elements of a row come before the one of a given rank, without sorting.
  *
- * Keys (keys.h) of a sample tell about where that element is; all keys are compared with two limits, in vectors, and those
- * between them are few. The element is found among these, and one more pass gives the positions. */
+ * A sample of the keys (keys.h) gives a bracket that probably contains that element. One vectorised pass compares
+ * all keys with the bracket, and the few keys inside it are searched for the element. One more pass yields the
+ * positions. */
 #ifndef INGOT_SELECT_H
 #define INGOT_SELECT_H
 
@@ -16,14 +17,14 @@ typedef struct {
 
 typedef struct {
     int dtype;
-    int64_t before, length, behind; /* lengths of the axes of elements */
+    int64_t before, length, behind; /* lengths of the axes of `elements` */
     ingot_rows elements, results;
     int64_t kth;
-    int64_t begin, end; /* which indices of the rearranged rows are wanted */
-    bool positions;     /* whether results are positions (uint32), or elements */
+    int64_t begin, end; /* range of indices of the partitioned rows to return */
+    bool positions;     /* whether results are positions (uint32) or elements */
 } ingot_selection;
 
-/* False if there is no memory, or a signal's handler raised. */
+/* False if memory is short or a signal handler raised. */
 bool ingot_select(const ingot_selection *selection);
 
 #endif

@@ -1,7 +1,7 @@
-/* The passes of select_loop.h in AVX-512: select.c includes this for each KEY, with the instructions for it. Vectors of chosen
- * keys are put together in registers and stored whole, so that results need room for a vector more. */
+/* The passes of select_loop.h in AVX-512. select.c includes this for each KEY, with its instructions. Selected keys
+ * are compressed in registers and stored as whole vectors, so results need room for one vector more. */
 
-/* As between(). */
+/* Same as between(). */
 AVX512 static int64_t NAME(between_avx512)(const KEY *keys, int64_t count, KEY low, KEY high, KEY *to, int64_t *less) {
     VECTOR lowest = SPLAT(low), highest = SPLAT(high);
     int64_t found = 0, below = 0;
@@ -19,7 +19,7 @@ AVX512 static int64_t NAME(between_avx512)(const KEY *keys, int64_t count, KEY l
     return found;
 }
 
-/* As split(). */
+/* Same as split(). */
 AVX512 static void NAME(split_avx512)(const KEY *keys, int64_t count, KEY pivot, int64_t equal, uint32_t *few, uint32_t *ties,
                                       uint32_t *rest) {
     VECTOR middle = SPLAT(pivot);
@@ -33,7 +33,7 @@ AVX512 static void NAME(split_avx512)(const KEY *keys, int64_t count, KEY pivot,
             few += __builtin_popcount(less);
         }
         if (same != 0) {
-            while (__builtin_popcount(same) > equal) /* the first ones count */
+            while (__builtin_popcount(same) > equal) /* only the first ones are taken */
                 same ^= 1u << (31 - __builtin_clz(same));
             POSITION_STORE(ties, POSITION_COMPRESS(same, at));
             ties += __builtin_popcount(same);

@@ -1,11 +1,11 @@
-/* Selection among keys of one type: select.c includes this for each KEY, with NAME(x) to tell its functions apart. */
+/* Selection among keys of one type. select.c includes this for each KEY, with NAME(x) to make function names unique. */
 
 static int NAME(compare)(const void *a, const void *b) {
     KEY x = *(const KEY *)a, y = *(const KEY *)b;
     return x < y ? -1 : x > y;
 }
 
-/* Reorders keys until the one of that rank is where sorting would put it, and returns it. */
+/* Partitions keys until the one of that rank is in its sorted position, and returns it. */
 static KEY NAME(quickselect)(KEY *keys, int64_t count, int64_t rank) {
     int64_t low = 0, high = count - 1;
     while (low < high) {
@@ -34,8 +34,8 @@ static KEY NAME(quickselect)(KEY *keys, int64_t count, int64_t rank) {
     return keys[rank];
 }
 
-/* Keys from `low` to `high`, both included, put together at `to`, which may be `keys` itself; returns how many, and through
- * `less` how many are below them. */
+/* Compacts the keys in [low, high] into `to`, which may be `keys` itself. Returns how many there are, and in `less`
+ * how many are below `low`. */
 FOR_EACH_MACHINE
 static int64_t NAME(between_plain)(const KEY *keys, int64_t count, KEY low, KEY high, KEY *to, int64_t *less) {
     int64_t found = 0, below = 0, i = 0;
@@ -72,7 +72,7 @@ static int64_t NAME(between)(const KEY *keys, int64_t count, KEY low, KEY high, 
     return NAME(between_plain)(keys, count, low, high, to, less);
 }
 
-/* Two keys between which that of `rank` most probably is, from a sample of them. */
+/* Finds two keys that most probably bracket the key of `rank`, from a sample. */
 static void NAME(bracket)(const KEY *keys, int64_t count, int64_t rank, KEY *low, KEY *high) {
     KEY sample[SAMPLE];
     int64_t stride = count / SAMPLE;
@@ -88,7 +88,7 @@ static void NAME(bracket)(const KEY *keys, int64_t count, int64_t rank, KEY *low
     *high = right >= SAMPLE ? KEY_MAX : NAME(quickselect)(sample, SAMPLE, right);
 }
 
-/* The same by sorting, if samples keep misleading: adversaries gain no more than a logarithm. */
+/* Fallback by sorting when samples keep missing, so that adversarial input costs no more than O(n log n). */
 static KEY NAME(of_rank_sorted)(const KEY *keys, int64_t count, int64_t rank, KEY *to, int64_t *less) {
     memcpy(to, keys, (size_t)count * sizeof *keys);
     qsort(to, (size_t)count, sizeof *keys, NAME(compare));
@@ -99,7 +99,7 @@ static KEY NAME(of_rank_sorted)(const KEY *keys, int64_t count, int64_t rank, KE
     return found;
 }
 
-/* The key of that rank. Each of the scratch memories has room for all keys; `less` becomes the number of smaller ones. */
+/* The key of that rank. Each scratch buffer has room for all keys; `less` becomes the number of smaller keys. */
 static KEY NAME(of_rank)(const KEY *keys, int64_t count, int64_t rank, KEY *scratch[2], int64_t *less) {
     *less = 0;
     for (int round = 0; count > SMALL; round++) {
@@ -109,10 +109,10 @@ static KEY NAME(of_rank)(const KEY *keys, int64_t count, int64_t rank, KEY *scra
             return NAME(of_rank_sorted)(keys, count, rank, to, less);
         NAME(bracket)(keys, count, rank, &low, &high);
         inside = NAME(between)(keys, count, low, high, to, &below);
-        if (rank < below) { /* the sample misled: it is one of those below */
+        if (rank < below) { /* the sample missed: the key is below the bracket */
             inside = NAME(between)(keys, count, KEY_MIN, low - 1, to, &under);
             below = 0;
-        } else if (rank >= below + inside) { /* or above */
+        } else if (rank >= below + inside) { /* or above it */
             inside = NAME(between)(keys, count, high + 1, KEY_MAX, to, &below);
         } else if (low == high) {
             *less += below;
@@ -131,8 +131,8 @@ static KEY NAME(of_rank)(const KEY *keys, int64_t count, int64_t rank, KEY *scra
     return found;
 }
 
-/* Positions of the keys less than the pivot (`few`), of the first `equal` that are equal to it (`ties`) and, unless `rest` is
- * NULL, of the others. Each has room for a vector more. */
+/* Collects the positions of the keys below the pivot (`few`), of the first `equal` keys equal to it (`ties`) and,
+ * unless `rest` is NULL, of all others. Each needs room for one vector more. */
 FOR_EACH_MACHINE
 static void NAME(split_plain)(const KEY *keys, int64_t count, KEY pivot, int64_t equal, uint32_t *few, uint32_t *ties,
                               uint32_t *rest) {
@@ -176,14 +176,15 @@ static void NAME(split)(const KEY *keys, int64_t count, KEY pivot, int64_t equal
     NAME(split_plain)(keys, count, pivot, equal, few, ties, rest);
 }
 
-/* Reverses the order. */
+/* Inverts the order of the keys. */
 FOR_EACH_MACHINE
 static void NAME(invert)(KEY *keys, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         keys[i] = ~keys[i];
 }
 
-/* The positions of the `chosen` smallest keys, the largest of them last, and of the others unless `rest` is NULL. */
+/* Collects the positions of the `chosen` smallest keys, the largest of them last, and of the others unless `rest` is
+ * NULL. */
 static void NAME(divide)(const KEY *keys, int64_t count, int64_t chosen, KEY *scratch[2], uint32_t *few, uint32_t *ties,
                          uint32_t *rest) {
     int64_t less;

@@ -1,5 +1,5 @@
-/* The nearest rows so far of one query: a list with room for more than are wanted. When it is full, the nearest stay, and
- * the farthest of them is the limit from then on. */
+/* The nearest rows found so far for one query: an unordered list with spare capacity. When it is full, it is pruned
+ * to the nearest, and the farthest of these becomes the limit for further rows. */
 #ifndef INGOT_CANDIDATES_H
 #define INGOT_CANDIDATES_H
 
@@ -9,11 +9,11 @@
 #include <stdlib.h>
 
 typedef struct {
-    float key; /* small is near, see distances.h */
+    float key; /* smaller is nearer, see distances.h */
     int64_t row;
 } ingot_candidate;
 
-enum { LEAST_ROOM = 16 }; /* candidates beyond those that are wanted */
+enum { LEAST_ROOM = 16 }; /* minimum spare capacity */
 
 static inline int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -26,14 +26,14 @@ static inline int64_t larger(int64_t a, int64_t b) {
 typedef struct {
     ingot_candidate *items;
     int64_t count, room, wanted;
-    float limit; /* keys beyond it are not wanted */
+    float limit; /* larger keys are rejected */
 } Candidates;
 
 static inline bool before(const ingot_candidate *a, const ingot_candidate *b) {
     return a->key < b->key || (a->key == b->key && a->row < b->row);
 }
 
-/* Reorders items so that the first `count` are the nearest. */
+/* Partitions the items so that the first `count` are the nearest. */
 static inline void select_nearest(ingot_candidate *items, int64_t total, int64_t count) {
     int64_t low = 0, high = total - 1;
     while (low < high) {
@@ -72,7 +72,8 @@ static inline void keep_nearest(Candidates *self) {
     self->limit = farthest;
 }
 
-/* A list without `wanted` grows; what finds no memory there is not kept, and `room` is -1 from then on. */
+/* A list with `wanted` 0 grows without bound. If memory runs out, it drops further candidates, and `room` is -1 from
+ * then on. */
 static inline void add_candidate(Candidates *self, float key, int64_t row) {
     if (!(key <= self->limit && key >= -FLT_MAX) || self->room < 0)
         return;
@@ -97,7 +98,7 @@ static inline int by_nearness(const void *a, const void *b) {
     return before(a, b) ? -1 : 1;
 }
 
-/* Puts those that are wanted first, the nearest before all. Returns how many there are. */
+/* Sorts the wanted candidates to the front, nearest first. Returns how many there are. */
 static inline int64_t sort_candidates(Candidates *self) {
     if (self->count > self->wanted)
         select_nearest(self->items, self->count, self->wanted);
@@ -106,12 +107,12 @@ static inline int64_t sort_candidates(Candidates *self) {
     return self->count;
 }
 
-/* How long a list should be that is offered `offered` rows. */
+/* The capacity for a list that is offered `offered` rows. */
 static inline int64_t room_for(int64_t wanted, int64_t offered) {
     return smaller(wanted + larger(wanted, LEAST_ROOM), larger(offered, wanted + 1));
 }
 
-/* Parts of one block of memory that begin at lines of the cache. */
+/* Rounds up to whole cache lines, so that the arrays of one block of memory are aligned to them. */
 static inline size_t padded(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }

@@ -1,8 +1,8 @@
 /* Keys of coded vectors, 16 components at a time.
  *
- * With scalar codes, the difference of a query x to the vector of a code is (x - centroid - origin) - step * code: what
- * is in brackets is computed once for a list. An inner product is x (centroid + origin) plus the sum of (x step) * code.
- * With codebooks, each part of a code names a number of a table that is computed once for a list, too. */
+ * With scalar codes, the difference between a query x and a decoded vector is (x - centroid - origin) - step * code,
+ * whose parenthesised term is computed once per list. An inner product is x (centroid + origin) plus the sum of (x
+ * step) * code. With product quantisation, each subcode indexes a lookup table that is also computed once per list. */
 #include "search/coded_keys.h"
 
 #include <string.h>
@@ -12,14 +12,14 @@
 typedef uint8_t Bytes __attribute__((vector_size(16)));
 typedef uint16_t Shorts __attribute__((vector_size(32)));
 
-/* What is prepared: one number that belongs to all keys, then tables. */
+/* Layout of `prepared`: one number that is added to all keys, then the tables. */
 enum { TABLES = LANES };
 
 static int64_t rounded_up(int64_t count, int64_t multiple) {
     return (count + multiple - 1) / multiple * multiple;
 }
 
-/* Components are taken 16 at a time, in 4 bits 32. */
+/* Padded to a multiple of 16 components, or 32 with 4-bit codes. */
 static int64_t padded_length(const ingot_codes *codes) {
     return rounded_up(codes->d, codes->kind == CODES_4_BITS ? 2 * LANES : LANES);
 }
@@ -29,17 +29,17 @@ int64_t ingot_prepared_bytes(const ingot_codes *codes) {
     if (codes->kind == CODES_PARTS)
         numbers = codes->code_bytes * codes->entries;
     else if (codes->kind != CODES_FLOAT32)
-        numbers = 3 * padded_length(codes); /* the third for one row of codes */
+        numbers = 3 * padded_length(codes); /* the third is a buffer for one row of codes */
     return (TABLES + numbers) * (int64_t)sizeof(float);
 }
 
-/* In two steps, each of which is an instruction. */
+/* In two steps, each of which is one instruction. */
 INLINE void unpack(Bits *numbers, const Bytes *bytes) {
     Shorts wider = __builtin_convertvector(*bytes, Shorts);
     *numbers = __builtin_convertvector(wider, Bits);
 }
 
-/* Where component i of a vector is in the tables: as the codes come out of their bytes. */
+/* Index of component i in the tables, which are in the order in which the codes are unpacked. */
 static int64_t place_of(const ingot_codes *codes, int64_t i) {
     if (codes->kind != CODES_4_BITS)
         return i;
@@ -50,7 +50,7 @@ static int64_t place_of(const ingot_codes *codes, int64_t i) {
 static void prepare_components(const ingot_codes *codes, const float *query, const float *centroid, float *prepared) {
     int64_t length = padded_length(codes);
     float *first = prepared + TABLES, *second = first + length;
-    memset(first, 0, 3 * (size_t)length * sizeof(float)); /* zeros for components that are not there */
+    memset(first, 0, 3 * (size_t)length * sizeof(float)); /* zeros for the padding */
     for (int64_t i = 0; i < codes->d; i++) {
         int64_t place = place_of(codes, i);
         float origin = codes->origins[i] + (centroid == NULL ? 0 : centroid[i]);
@@ -92,7 +92,7 @@ void ingot_prepare_codes(const ingot_codes *codes, const float *query, const flo
         prepare_components(codes, query, centroid, prepared);
 }
 
-/* Half-precision numbers that are finite: their exponents are off by 112. */
+/* Converts finite half-precision numbers: the exponent bias differs by 112. */
 INLINE void widen(Lanes *to, const Shorts *from) {
     Bits bits = __builtin_convertvector(*from, Bits), size = (bits & 0x7fff) << 13, sign = (bits & 0x8000) << 16;
     *to = (Lanes)((Bits)((Lanes)size * 0x1p112f) | sign);
@@ -117,7 +117,7 @@ INLINE void keys_of_components(ingot_metric metric, ingot_codes_kind kind, const
     int64_t read = kind == CODES_FLOAT16 ? 2 * length : kind == CODES_4_BITS ? length / 2 : length;
     for (int64_t row = 0; row < row_count; row++) {
         const char *from = rows + row * codes->code_bytes;
-        if (end - from < read) /* what is read behind the row does not count, but must be there */
+        if (end - from < read) /* loads run past the row; the excess is multiplied by 0, but must be readable */
             from = memcpy(prepared + TABLES + 2 * length, from, (size_t)codes->code_bytes);
         Lanes sum = {0}, code;
         for (int64_t i = 0; i < length; i += LANES) {
@@ -147,7 +147,7 @@ INLINE void keys_of_components(ingot_metric metric, ingot_codes_kind kind, const
 static void keys_of_parts(const ingot_codes *codes, const float *prepared, const char *rows, int64_t row_count, float *keys) {
     const float *tables = prepared + TABLES;
     int64_t parts = codes->code_bytes, entries = codes->entries, mask = entries - 1;
-    enum { TOGETHER = 4 }; /* rows, so that sums do not wait for each other */
+    enum { TOGETHER = 4 }; /* rows, whose sums are independent dependency chains */
     int64_t row = 0;
     for (; row + TOGETHER <= row_count; row += TOGETHER) {
         const uint8_t *code = (const uint8_t *)rows + row * parts;

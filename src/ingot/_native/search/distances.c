@@ -1,7 +1,7 @@
-/* Distances between vectors of float32, 16 numbers at a time.
+/* Distances between float32 vectors, 16 components at a time.
  *
- * The compiler makes vector instructions of the vector types, and several versions of each function, of which the
- * dynamic linker takes the best that the machine can run. */
+ * Written with the compiler's vector types. Each function has several versions, of which the dynamic linker picks
+ * the best that the machine supports. */
 #include "search/distances.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 #include "search/vectors.h"
 
-/* The first `count` of 16 numbers, with zeros behind them. What is behind them is read only if it comes before `end`. */
+/* Loads the first `count` of 16 numbers, padded with zeros. Reads past them, but not past `end`. */
 INLINE void load_some(Lanes *to, const float *from, int64_t count, const Bits *first, const float *end) {
     if (end - from >= LANES) {
         load(to, from);
@@ -21,7 +21,7 @@ INLINE void load_some(Lanes *to, const float *from, int64_t count, const Bits *f
         (*to)[i] = from[i];
 }
 
-/* Ones where the first `count` numbers are. */
+/* Sets all bits of the first `count` lanes. */
 INLINE void ones_for(Bits *ones, int64_t count) {
     for (int i = 0; i < LANES; i++)
         (*ones)[i] = i < count ? -1 : 0;
@@ -30,7 +30,7 @@ INLINE void ones_for(Bits *ones, int64_t count) {
 typedef int32_t HalfBits __attribute__((vector_size(32)));
 typedef int32_t QuarterBits __attribute__((vector_size(16)));
 
-/* Of numbers that are not negative, whose bits have their order, in which NaN is the largest. */
+/* The largest of nonnegative numbers. Their bit patterns are ordered like the numbers, with NaN the largest. */
 INLINE float largest(const Lanes *lanes) {
     HalfBits halves[2];
     memcpy(halves, lanes, sizeof halves);
@@ -48,7 +48,7 @@ INLINE float largest(const Lanes *lanes) {
     return found;
 }
 
-/* What a metric adds up, for one part of a query and a row. */
+/* Accumulates 16 components of a query and a row. */
 INLINE void add_part(ingot_metric metric, Lanes *sum, const Lanes *x, const Lanes *y) {
     if (metric == METRIC_INNER_PRODUCT || metric == METRIC_COSINE) {
         *sum += *x * *y;
@@ -77,17 +77,17 @@ INLINE float key_of(ingot_metric metric, const Lanes *sum, float query_square, f
     if (metric != METRIC_COSINE)
         return found;
     float length = sqrtf(query_square) * sqrtf(row_square);
-    return length == 0 ? 0 : -found / length; /* NaN is not 0 */
+    return length == 0 ? 0 : -found / length; /* NaN compares unequal to 0 */
 }
 
-/* The keys of `together` queries, a number known when compiled, and all rows. */
+/* The keys of `together` queries, a compile-time constant, for all rows. */
 INLINE void keys_of_queries(ingot_metric metric, const float *queries, int together, const float *query_squares,
                             const float *rows, int64_t row_count, int64_t d, float *keys, int64_t key_stride) {
     int64_t whole = d - d % LANES;
     const float *end = rows + row_count * d;
     Bits first;
     ones_for(&first, d - whole);
-    Lanes last[4]; /* parts of the queries */
+    Lanes last[4]; /* the last components of the queries */
     for (int q = 0; q < together && whole < d; q++)
         load_some(&last[q], queries + q * d + whole, d - whole, &first, queries + (q + 1) * d);
     for (int64_t row = 0; row < row_count; row++) {
@@ -155,7 +155,7 @@ INLINE void keys_by(ingot_metric metric, const float *queries, int64_t query_cou
 FOR_EACH_MACHINE
 void ingot_keys(ingot_metric metric, const float *queries, int64_t query_count, const float *rows, int64_t row_count, int64_t d,
                 float *keys, int64_t key_stride) {
-    switch (metric) { /* a version of the loops for each */
+    switch (metric) { /* specialises the loops for each metric */
     case METRIC_L2:
         keys_by(METRIC_L2, queries, query_count, rows, row_count, d, keys, key_stride);
         break;
@@ -180,7 +180,7 @@ void ingot_squares(const float *rows, int64_t row_count, int64_t d, float *squar
         squares[row] = square_of(rows + row * d, d, rows + row_count * d);
 }
 
-/* Most values are far: whole parts of them are passed over at once. */
+/* Most values are above the limit, so whole blocks are skipped at once. */
 enum { PART = 4 * LANES };
 
 #define VALUE(i) (values[i] * (factors == NULL ? 1 : factors[i]) + (terms == NULL ? 0 : terms[i]))
@@ -191,7 +191,7 @@ INLINE int64_t not_more(const float *values, const float *factors, const float *
     for (int64_t begin = 0; begin < count; begin += PART) {
         int64_t end = begin + PART < count ? begin + PART : count;
         if (end == begin + PART) {
-            int32_t more = 0; /* counted in plain C, of which the compiler makes vector instructions better here */
+            int32_t more = 0; /* plain C, which the compiler vectorises better here */
             for (int64_t i = begin; i < begin + PART; i++)
                 more += VALUE(i) > limit;
             if (more == PART)

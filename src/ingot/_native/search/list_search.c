@@ -1,7 +1,7 @@
-/* Search in inverted lists: for each query the rows of the lists it probes, some at a time, whose keys are computed from the
- * codes and compared with the limit of the candidates so far.
+/* Search in inverted lists: for each query, computes the keys of the rows in the lists it probes from their codes, a
+ * block of rows at a time, and compares them with the limit of the candidates so far.
  *
- * Many queries are shared out among the threads; for few queries, the rows of each are. */
+ * Threads share many queries among them, or the rows of each query if there are few. */
 #include "search/list_search.h"
 
 #include <math.h>
@@ -13,18 +13,18 @@
 #include "threads/pool.h"
 
 enum {
-    ROWS_AT_ONCE = 256,        /* whose keys are kept */
-    CHUNK = 16 * ROWS_AT_ONCE, /* rows of a list that a thread takes */
-    WORTH_A_THREAD = 1 << 17,  /* bytes of codes */
-    ALL_CANDIDATES = 24 << 20, /* bytes for the candidates of all workers, about */
-    PROBE_SHIFT = 40,          /* a candidate is numbered by its probe and, below it, its place in the list */
+    ROWS_AT_ONCE = 256,        /* rows whose keys are buffered */
+    CHUNK = 16 * ROWS_AT_ONCE, /* rows of a list that a thread claims at a time */
+    WORTH_A_THREAD = 1 << 17,  /* bytes of codes that justify another thread */
+    ALL_CANDIDATES = 24 << 20, /* approximate bytes for the candidates of all workers */
+    PROBE_SHIFT = 40,          /* a candidate is numbered by its probe (high bits) and its index in the list */
 };
 
-/* What one thread works with. */
+/* Per-thread state. */
 typedef struct {
     Candidates candidates;
     float *prepared;
-    const float *prepared_query; /* what that is for */
+    const float *prepared_query; /* the query that `prepared` is for */
     int64_t prepared_list;
     float keys[ROWS_AT_ONCE];
     int32_t places[ROWS_AT_ONCE];
@@ -34,9 +34,9 @@ typedef struct {
     const ingot_list_search *search;
     Worker *workers;
     int64_t worker_count;
-    int64_t query;       /* whose rows are shared out */
-    atomic_llong next;   /* query or chunk that no worker has taken yet */
-    atomic_bool stopped; /* by a signal */
+    int64_t query;       /* whose rows are shared among threads */
+    atomic_llong next;   /* the next query or chunk to be claimed */
+    atomic_bool stopped; /* a signal arrived */
     float *distances;
     int64_t *positions;
 } Job;
@@ -94,7 +94,7 @@ static void finish(const Job *job, Candidates *list, int64_t query) {
     }
 }
 
-/* Takes queries and looks at all rows of each. */
+/* Claims queries and scans all rows of each. */
 static void work_on_queries(void *context, int64_t first_worker, int64_t last_worker, int thread) {
     Job *job = context;
     const ingot_list_search *search = job->search;
@@ -116,7 +116,7 @@ static void work_on_queries(void *context, int64_t first_worker, int64_t last_wo
     }
 }
 
-/* Takes chunks of the lists that one query probes. */
+/* Claims chunks of the lists that one query probes. */
 static void work_on_chunks(void *context, int64_t first_worker, int64_t last_worker, int thread) {
     Job *job = context;
     const ingot_list_search *search = job->search;

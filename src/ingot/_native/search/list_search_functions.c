@@ -1,4 +1,4 @@
-/* The search of list_search.c as a function of the module. search/inverted/search.py calls it. */
+/* Python binding of list_search.c, called by search/inverted/search.py. */
 #include "native.h"
 
 #include "memory/buffer.h"
@@ -7,7 +7,7 @@
 
 enum { MATRICES = 10 };
 
-/* A matrix of the arguments: `object` is what it is made of, and what its elements must be. */
+/* A matrix argument: the object, and the element type it must have. */
 typedef struct {
     PyObject *object;
     Py_ssize_t itemsize; /* 0 for any */
@@ -38,7 +38,7 @@ static Py_ssize_t columns_of(const Matrix *matrix) {
     return matrix->view.shape[1];
 }
 
-/* Whether no row of codes outside the matrix is ever read. */
+/* Whether all rows of codes that the search can read are inside the matrix. */
 static bool lists_fit(const ingot_list_search *search, int64_t row_count) {
     if (search->limits[0] < 0 || search->limits[search->list_count] > row_count)
         return false;
@@ -53,7 +53,7 @@ static bool lists_fit(const ingot_list_search *search, int64_t row_count) {
     return true;
 }
 
-/* Whether codes have the length and the tables that their kind needs. */
+/* Whether the codes have the length and the tables that their kind needs. */
 static bool codes_fit(const ingot_codes *codes, Py_ssize_t itemsize, const Matrix *origins, const Matrix *steps,
                       const Matrix *codebooks) {
     int64_t d = codes->d, bytes = codes->code_bytes, entries = codes->entries;
@@ -75,16 +75,16 @@ static bool codes_fit(const ingot_codes *codes, Py_ssize_t itemsize, const Matri
     }
 }
 
-/* The arguments of `nearest_in_lists` that are matrices. */
+/* The matrix arguments of `nearest_in_lists`. */
 enum { QUERIES, PROBES, CODES, LIMITS, ORIGINS, STEPS, CODEBOOKS, CENTROIDS, DISTANCES, POSITIONS };
 
-/* Whether the lists' centres, if there are any, are one for each list. */
+/* Whether there is one centroid per list, if there are any. */
 static bool centroids_fit(const ingot_list_search *search, const Matrix *centroids) {
     return search->centroids == NULL || (search->codes.kind != CODES_FLOAT32 && rows_of(centroids) == search->list_count &&
                                          columns_of(centroids) == search->codes.d);
 }
 
-/* Whether the matrices have the lengths that a search for the k nearest needs. */
+/* Whether the matrices have the shapes that a search for the k nearest needs. */
 static bool matrices_fit(const ingot_list_search *search, const Matrix *m, int64_t k) {
     int64_t queries = search->query_count;
     return search->codes.d > 0 && search->list_count > 0 && rows_of(&m[LIMITS]) == 1 && k > 0 &&

@@ -1,7 +1,7 @@
 /* Products of queries and rows, compared with limits while they are in registers.
  *
- * Queries lie side by side in panels that stay in the cache next to the processor, so that one vector instruction
- * multiplies a number of a row, which is read where it lies, with as many queries as a register holds. */
+ * Queries are interleaved in panels that stay in L1, so that one vector instruction multiplies a broadcast component
+ * of a row, which needs no packing, with as many queries as a register holds. */
 #include "search/near_products.h"
 
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "threads/machine.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("fp-contract=fast") /* x * y + z is one instruction where there is one */
+#pragma GCC optimize("fp-contract=fast") /* use FMA for x * y + z where available */
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
@@ -25,7 +25,7 @@
 #define ROWS 8
 #include "search/near_products_loop.h"
 
-/* Few queries: some processors take half the time for half a register. */
+/* For few queries: some processors take half the time for half-width registers. */
 #define MACHINE avx512_half
 #define TARGET __attribute__((target("avx512f,avx512vl")))
 #define LANES 8
@@ -52,9 +52,9 @@ typedef int64_t Loop(const float *, int64_t, const float *, const float *, int64
                      ingot_hit *);
 
 typedef struct {
-    int64_t width, lanes; /* of a panel, of a register */
+    int64_t width, lanes; /* floats in a panel, and in a register */
     Loop *loop;
-    int64_t few; /* queries for which there is a loop of their own */
+    int64_t few; /* up to this many queries, a narrower loop is used */
     Loop *loop_for_few;
 } Machine;
 

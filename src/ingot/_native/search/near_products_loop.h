@@ -1,10 +1,10 @@
-/* The loops of near_products.c for one kind of machine. Included several times, each time with these defined:
+/* The loops of near_products.c for one instruction set. Included several times, each time with these defined:
  *
- * MACHINE   the end of the functions' names
+ * MACHINE   suffix of the functions' names
  * TARGET    attributes of the functions
  * LANES     floats in a vector register
- * VECTORS   vectors of queries that are multiplied together: the width of a panel
- * ROWS      rows that are multiplied together, so that ROWS * VECTORS sums fit the registers
+ * VECTORS   vectors of queries in a register tile: the width of a panel
+ * ROWS      rows in a register tile, such that ROWS * VECTORS accumulators fit in the registers
  */
 #define JOIN_NAMES(a, b) a##_##b
 #define NAME_FOR(name, machine) JOIN_NAMES(name, machine)
@@ -13,7 +13,7 @@
 typedef float NAMED(Floats) __attribute__((vector_size(4 * LANES)));
 typedef int32_t NAMED(Ints) __attribute__((vector_size(4 * LANES)));
 
-/* `rows_together` and `vectors` are known when this is compiled. */
+/* `rows_together` and `vectors` are compile-time constants. */
 TARGET INLINE int64_t NAMED(multiply)(const int rows_together, const int vectors, const float *panel, int64_t query_count,
                                       const float *limits, const float *rows, int64_t d, const float *factors,
                                       const float *terms, int32_t first, ingot_hit *hits) {
@@ -54,7 +54,7 @@ TARGET INLINE int64_t NAMED(multiply)(const int rows_together, const int vectors
         memcpy(parts, &all_more, sizeof parts);
         for (int part = 0; part < LANES / 2; part++)
             all &= parts[part];
-        if (all == -1) /* none is near, which is usual */
+        if (all == -1) /* none is near: the common case */
             continue;
         float values[VECTORS * LANES];
         int32_t far[VECTORS * LANES];

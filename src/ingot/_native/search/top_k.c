@@ -1,10 +1,10 @@
 /* The nearest rows of a database, found in one pass over it.
  *
- * Rows are taken in tiles that stay in the cache and multiplied with a block of queries (near_products.c); of the products,
- * with the lengths of rows, follows about how far each row is. Only rows that may be nearer than the farthest candidate
- * so far, with all rounding errors counted, are compared with the query number by number. Those distances decide:
- * results are exact, and the same however the work was cut. For few queries, and where distances are no products, all
- * distances are computed number by number. */
+ * Rows are processed in cache-sized tiles and multiplied with a block of queries (near_products.c). The products and
+ * the norms of the rows give approximate distances. Only a row that, within the bound on rounding errors, may be
+ * nearer than the farthest candidate so far has its distance computed directly from the components. Results use the
+ * direct distances only, so they are exact and do not depend on how the work was divided. For few queries, and for
+ * metrics that are not products, all distances are computed directly. */
 #include "search/top_k.h"
 
 #include <float.h>
@@ -20,28 +20,28 @@
 #include "threads/pool.h"
 
 enum {
-    MAX_QUERIES = 144,         /* in a block, at most */
-    MIN_QUERIES = 8,           /* that are worth a product of matrices */
-    MAX_ROWS = 480,            /* in a tile, at most */
-    MIN_ROWS = 16,             /* in a tile, unless there are no more */
-    PRODUCT_BLOCK = 1 << 19,   /* bytes of a block of queries for products of matrices */
-    PRODUCT_TILE = 1 << 18,    /* bytes of a tile for products of matrices */
-    DIRECT_TILE = 32 << 10,    /* bytes of a tile whose distances are computed number by number */
-    ALL_CANDIDATES = 24 << 20, /* bytes for the candidates of all workers, about */
-    WORTH_A_WORKER = 1 << 17,  /* numbers to compare */
+    MAX_QUERIES = 144,         /* maximum in a block */
+    MIN_QUERIES = 8,           /* minimum for a matrix product to pay off */
+    MAX_ROWS = 480,            /* maximum in a tile */
+    MIN_ROWS = 16,             /* minimum in a tile, unless there are fewer */
+    PRODUCT_BLOCK = 1 << 19,   /* bytes of a block of queries for matrix products */
+    PRODUCT_TILE = 1 << 18,    /* bytes of a tile for matrix products */
+    DIRECT_TILE = 32 << 10,    /* bytes of a tile for direct distances */
+    ALL_CANDIDATES = 24 << 20, /* approximate bytes for the candidates of all workers */
+    WORTH_A_WORKER = 1 << 17,  /* components to compare that justify another worker */
 };
 
-/* ---- rows against queries ---- */
+/* ---- comparing rows with queries ---- */
 
-/* What one thread works with. */
+/* Per-thread state. */
 typedef struct {
-    Candidates *candidates; /* one list for each query of a block */
-    /* For products: */
-    float *panels;          /* the queries of a block as near_products.h lays them out */
-    float *limits;          /* of values, for each of them */
-    float *factors, *terms; /* of the rows of a tile */
+    Candidates *candidates; /* one list per query of a block */
+    /* For matrix products: */
+    float *panels;          /* the queries of a block, packed as in near_products.h */
+    float *limits;          /* on the products, one per query */
+    float *factors, *terms; /* one per row of a tile */
     ingot_hit *hits;
-    /* For distances number by number: */
+    /* For direct distances: */
     float *keys; /* (queries, rows of a tile) */
     int32_t *places;
 } Worker;
@@ -49,28 +49,28 @@ typedef struct {
 typedef struct {
     const ingot_search *search;
     const float *query_squares;
-    double error; /* of distances by products and number by number together, in units of the lengths of vectors */
+    double error; /* bound on the rounding errors of both kinds of distance, relative to the norms of the vectors */
     int64_t tile; /* rows */
     bool by_products;
 } Scan;
 
-/* The largest value that a distance by products can have for a row within `limit`. */
+/* An upper bound on the product-based value of any row whose direct distance is within `limit`. */
 static float limit_of_products(const Scan *scan, int64_t query, float limit, double largest_row) {
     double square = scan->query_squares[query], length = sqrt(square), found;
     switch (scan->search->metric) {
-    case METRIC_L2: /* square - 2 product + row square <= limit, halved */
+    case METRIC_L2: /* |query|^2 - 2 product + |row|^2 <= limit, halved */
         found = (limit - square + scan->error * (length + largest_row) * (length + largest_row)) / 2;
         break;
-    case METRIC_COSINE: /* -product / (length * row length) <= limit */
+    case METRIC_COSINE: /* -product / (|query| |row|) <= limit */
         found = (limit + scan->error) * length;
         break;
     default: /* -product <= limit */
         found = limit + scan->error * length * largest_row;
     }
-    return nextafterf((float)(found + FLT_MIN), INFINITY); /* products below FLT_MIN lose digits */
+    return nextafterf((float)(found + FLT_MIN), INFINITY); /* products below FLT_MIN lose precision */
 }
 
-/* Fills what products of the rows are multiplied with and added to. Returns the length of the longest row. */
+/* Fills in the factor and term of each row. Returns the norm of the longest row. */
 static double measure_rows(const ingot_search *search, Worker *worker, const float *rows, int64_t row_count) {
     float largest = 0;
     float *squares = worker->terms;
@@ -102,7 +102,7 @@ static void scan_by_products(const Scan *scan, Worker *worker, int64_t query, in
                                     worker->factors + step, worker->terms + step, worker->hits);
             for (int64_t i = 0; i < found; i++) {
                 ingot_hit hit = worker->hits[i];
-                if (hit.value > limits[hit.query]) /* which is lower than it was */
+                if (hit.value > limits[hit.query]) /* the limit may have dropped since */
                     continue;
                 float key;
                 int64_t q = begin + hit.query, place = step + hit.row;
@@ -138,23 +138,23 @@ static void scan_rows(const Scan *scan, Worker *worker, int64_t query, int64_t q
         scan_directly(scan, worker, query, query_count, row, row_count);
 }
 
-/* ---- the work of all threads ---- */
+/* ---- dividing the work ---- */
 
 typedef struct {
     Scan scan;
     Worker *workers;
     int64_t worker_count, block; /* queries in a block */
     int64_t wanted, room;        /* of each list of candidates */
-    float limit;                 /* of each list at first */
-    int64_t query, query_count;  /* the block whose rows are shared out */
-    atomic_llong next;           /* block or tile that no worker has taken yet */
-    /* Where results go: the first two, or the others. */
+    float limit;                 /* initial limit of each list */
+    int64_t query, query_count;  /* the block whose rows are shared among threads */
+    atomic_llong next;           /* the next block or tile to be claimed */
+    /* Destination of the results: either the first two or the others. */
     float *distances;
     int64_t *positions;
     ingot_candidate **found;
     int64_t *counts;
     atomic_bool short_of_memory;
-    atomic_bool stopped; /* by a signal */
+    atomic_bool stopped; /* a signal arrived */
 } Job;
 
 static int by_row(const void *a, const void *b) {
@@ -171,7 +171,7 @@ static void start_block(const Job *job, Worker *worker, int64_t query, int64_t q
     }
 }
 
-/* Writes the results of a query; a list that grew becomes the result. */
+/* Writes the results of a query, or hands over the list itself if it is one that grows. */
 static void finish_list(Job *job, Candidates *list, int64_t query) {
     if (job->wanted == 0) {
         if (list->room < 0)
@@ -194,7 +194,7 @@ static void finish_list(Job *job, Candidates *list, int64_t query) {
     }
 }
 
-/* Takes blocks of queries and compares each with all rows. */
+/* Claims blocks of queries and compares each with all rows. */
 static void work_on_blocks(void *context, int64_t begin, int64_t end, int thread) {
     Job *job = context;
     const ingot_search *search = job->scan.search;
@@ -215,7 +215,7 @@ static void work_on_blocks(void *context, int64_t begin, int64_t end, int thread
     }
 }
 
-/* Takes tiles of rows and compares each with one block of queries. */
+/* Claims tiles of rows and compares each with one block of queries. */
 static void work_on_tiles(void *context, int64_t begin, int64_t end, int thread) {
     Job *job = context;
     int64_t row, row_count = job->scan.search->row_count;
@@ -227,7 +227,7 @@ static void work_on_tiles(void *context, int64_t begin, int64_t end, int thread)
     }
 }
 
-/* Joins the lists of all workers for some queries of the block. */
+/* Merges the lists of all workers for some queries of the block. */
 static void join_lists(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     Job *job = context;
@@ -278,7 +278,7 @@ static void choose_sizes(Job *job) {
     int64_t tile_bytes = job->scan.by_products ? PRODUCT_TILE : DIRECT_TILE;
     int64_t rows = tile_bytes / (larger(1, search->d) * (int64_t)sizeof(float));
     job->scan.tile = larger(1, smaller(search->row_count, larger(MIN_ROWS, smaller(rows, MAX_ROWS))));
-    /* Each of about d + 8 roundings is off by half a unit in the last place; cosines have the lengths' errors, too. */
+    /* Each of about d + 8 roundings is off by at most half an ulp; cosines add the errors of the norms. */
     job->scan.error = (search->metric == METRIC_COSINE ? 4 : 2) * 1.01 * (double)(search->d + 8) * FLT_EPSILON / 2;
 }
 

@@ -1,4 +1,4 @@
-/* The search of top_k.c as functions of the module. search/nearest_evaluation.py calls them. */
+/* Python bindings of top_k.c, called by search/nearest_evaluation.py. */
 #include "native.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include "memory/buffer.h"
 #include "search/top_k.h"
 
-/* Matrices of the arguments, as buffers. */
+/* The matrix arguments, as buffers. */
 typedef struct {
     Py_buffer views[4];
     int count;
@@ -81,7 +81,7 @@ static PyObject *nearest_rows(PyObject *Py_UNUSED(module), PyObject *arguments) 
     Py_RETURN_NONE;
 }
 
-/* Three blocks of bytes: limits, distances and positions. */
+/* Concatenates the results into three bytearrays: limits, distances and positions. */
 static PyObject *packed(const ingot_search *search, ingot_candidate **found, const int64_t *counts) {
     Py_ssize_t total = 0;
     for (int64_t q = 0; q < search->query_count; q++)

@@ -1,17 +1,17 @@
-/* Vectors of 16 floats, of which the compiler makes vector instructions, and functions in versions for several machines. */
+/* Vectors of 16 floats (compiler vector types), and functions in versions for several instruction sets. */
 #ifndef INGOT_VECTORS_H
 #define INGOT_VECTORS_H
 
 #include <stdint.h>
 #include <string.h>
 
-/* What takes the best version runs while the library is loaded, too early for ThreadSanitizer; what clang makes of it
- * does not link with Zig. */
+/* Not with ThreadSanitizer, because the resolvers run during loading, before it is initialised; not with clang,
+ * whose resolvers do not link under Zig. */
 #if !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__) && defined(__has_attribute) && \
     !defined(__SANITIZE_THREAD__)
 #if __has_attribute(target_clones)
 #define FOR_EACH_MACHINE __attribute__((target_clones("avx512f", "avx2", "default")))
-/* For functions that are called only if ingot_has_avx512(). */
+/* For functions that are called only if ingot_has_avx512() is true. */
 #define AVX512 __attribute__((target("avx512f,avx512vl,avx512dq,popcnt")))
 static inline int ingot_has_avx512(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
@@ -29,7 +29,7 @@ enum { LANES = 16 };
 typedef float Lanes __attribute__((vector_size(64)));
 typedef int32_t Bits __attribute__((vector_size(64)));
 
-/* Vectors are passed by address, because how they are passed by value depends on the machine. */
+/* Vectors are passed by address, because passing them by value depends on the instruction set. */
 
 INLINE void load(Lanes *to, const float *from) {
     memcpy(to, from, sizeof *to);

@@ -1,4 +1,4 @@
-/* Looking for signals between the blocks of long work. */
+/* Polling for signals between the blocks of long computations. */
 #include "native.h" /* first: it includes Python's header, which must come before those of the system */
 
 #include "threads/interrupt.h"
@@ -9,13 +9,13 @@
 #include <time.h>
 
 #ifdef CLOCK_MONOTONIC_COARSE
-#define QUICK_CLOCK CLOCK_MONOTONIC_COARSE /* exact to a few milliseconds, and five times quicker to read */
+#define QUICK_CLOCK CLOCK_MONOTONIC_COARSE /* precise to a few milliseconds, and five times faster to read */
 #else
 #define QUICK_CLOCK CLOCK_MONOTONIC
 #endif
 
-static atomic_ulong main_thread; /* Python's name for it; 0: not known yet */
-static atomic_bool stopping;     /* the interpreter is about to end: what runs in the background ends, too */
+static atomic_ulong main_thread; /* Python's thread identifier; 0: not known yet */
+static atomic_bool stopping;     /* the interpreter is shutting down, so background work must stop */
 static _Thread_local int64_t next_poll;
 static _Thread_local bool in_background;
 
@@ -43,7 +43,7 @@ bool ingot_should_stop(void) {
     bool ends = in_background && atomic_load_explicit(&stopping, memory_order_relaxed);
     unsigned long main = atomic_load_explicit(&main_thread, memory_order_relaxed);
     if (!ends && main != 0 && main != PyThread_get_thread_ident())
-        return false; /* handlers of signals run in the main thread alone */
+        return false; /* signal handlers run only in the main thread */
     PyGILState_STATE state = PyGILState_Ensure();
     bool stop = PyErr_CheckSignals() < 0;
     if (!stop && ends) {
@@ -88,7 +88,7 @@ static PyObject *stop_background(PyObject *Py_UNUSED(module), PyObject *Py_UNUSE
     Py_RETURN_NONE;
 }
 
-/* In the child, the thread that forked is the main one. */
+/* In the child, the forking thread is the main one. */
 static void after_fork_in_child(void) {
     atomic_store(&main_thread, PyThread_get_thread_ident());
     atomic_store(&stopping, false);

@@ -1,4 +1,5 @@
-/* What this process may use of the machine. Plain C without Python, so that allocator and pool can ask at any time. */
+/* The machine resources that this process may use. Does not use Python, so that the allocator and the pool can call
+ * it at any time. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -20,7 +21,7 @@
 
 #define PATH_BYTES 4096
 
-/* Reads the one limit that the files of a directory state; INGOT_NO_LIMIT if it states none. */
+/* Reads a limit from the files of a cgroup directory; INGOT_NO_LIMIT if there is none. */
 typedef int64_t (*limit_reader)(const char *directory);
 
 static bool read_line(const char *directory, const char *name, char *line, int bytes) {
@@ -49,15 +50,15 @@ static int64_t read_number(const char *directory, const char *name) {
 
 static int64_t memory_version_1(const char *directory) {
     int64_t bytes = read_number(directory, "memory.limit_in_bytes");
-    return bytes < 0 || bytes > INT64_C(1) << 60 ? INGOT_NO_LIMIT : bytes; /* no limit is said by a huge number */
+    return bytes < 0 || bytes > INT64_C(1) << 60 ? INGOT_NO_LIMIT : bytes; /* version 1: a huge number means no limit */
 }
 
 static int64_t memory_version_2(const char *directory) {
-    int64_t bytes = read_number(directory, "memory.max"); /* "max" is not a number: no limit */
+    int64_t bytes = read_number(directory, "memory.max"); /* "max" does not parse: no limit */
     return bytes < 0 ? INGOT_NO_LIMIT : bytes;
 }
 
-/* A quota of one and a half CPUs is worth two threads: rounded up. */
+/* Rounded up: a quota of one and a half CPUs is worth two threads. */
 static int64_t cpus_of_quota(int64_t quota, int64_t period) {
     return quota > 0 && period > 0 ? (quota - 1) / period + 1 : INGOT_NO_LIMIT;
 }
@@ -71,13 +72,13 @@ static int64_t cpus_version_2(const char *directory) {
     if (!read_line(directory, "cpu.max", line, sizeof line)) {
         return INGOT_NO_LIMIT;
     }
-    char *after; /* "max" instead of the quota is no number, and hence 0 */
+    char *after; /* "max" instead of a quota does not parse and gives 0 */
     long long quota = strtoll(line, &after, 10);
     return cpus_of_quota(quota, strtoll(after, NULL, 10));
 }
 
-/* A group is bounded by all its ancestors too. In a container the group's path is often not below the mount, hence
- * directories that do not exist are passed over on the way up and the mount itself is always asked. */
+/* A cgroup is bounded by all its ancestors too. In a container, the path of the cgroup is often not below the mount,
+ * so directories that do not exist are skipped on the way up, and the mount itself is always read. */
 static int64_t smallest_up_to(const char *mount, const char *group, limit_reader reader) {
     char path[PATH_BYTES];
     int length = snprintf(path, sizeof path, "%s%s", mount, group);
@@ -110,7 +111,7 @@ static bool lists(const char *controllers, const char *name) {
     return false;
 }
 
-/* Each line of /proc/self/cgroup is "number:controllers:path"; version 2 has no controllers. */
+/* Each line of /proc/self/cgroup is "number:controllers:path"; controllers are empty in version 2. */
 static int64_t cgroup_limit(const char *root, const char *controller, limit_reader version_1, limit_reader version_2) {
     char path[PATH_BYTES / 2], line[PATH_BYTES / 2], mount[PATH_BYTES / 2];
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
@@ -188,7 +189,7 @@ int64_t ingot_machine_reach(void) {
 int ingot_machine_cpus(void) {
     int64_t cpus = sysconf(_SC_NPROCESSORS_ONLN);
 #ifdef __linux__
-    /* The set must be as large as the kernel's, which is not known beforehand. */
+    /* The set must be at least as large as the kernel's, whose size is not known beforehand. */
     for (int possible = 1024; possible <= 1 << 16; possible *= 2) {
         cpu_set_t *set = CPU_ALLOC(possible);
         size_t bytes = CPU_ALLOC_SIZE(possible);
@@ -219,7 +220,7 @@ int ingot_environment_number(const char *name, long least, long most, long *numb
     return 1;
 }
 
-/* Asked of the processor itself: what compilers offer for it does not link with every one of them. */
+/* Uses CPUID directly: the compilers' builtins for this do not link with every toolchain. */
 static int find_vectors(void) {
 #if defined(__x86_64__) && defined(__GNUC__)
     unsigned a, b, c, d;
@@ -240,7 +241,7 @@ static int find_vectors(void) {
 }
 
 int ingot_machine_vectors(void) {
-    static atomic_int known = -1; /* virtual machines take long to answer */
+    static atomic_int known = -1; /* cached, because CPUID is slow in virtual machines */
     int vectors = atomic_load_explicit(&known, memory_order_relaxed);
     if (vectors < 0) {
         vectors = find_vectors();

@@ -1,13 +1,13 @@
 /* The thread pool.
  *
- * A loop is cut into chunks, each thread that takes part owns a run of consecutive chunks (the same ones in the next
- * loop of the same size: their data may still be in that core's cache) and then helps itself to what others have not
- * begun. The caller never waits for a worker to arrive, only for chunks already begun: if the machine is busy and a
- * worker gets no core, the caller does all the work.
+ * A loop is divided into chunks. Each participating thread owns a run of consecutive chunks (the same ones in the
+ * next loop of the same size, whose data may still be in that core's cache) and then steals chunks that others have
+ * not begun. The caller never waits for a worker to arrive, only for chunks already begun: if the machine is busy
+ * and a worker gets no core, the caller does all the work.
  *
- * `door` says whether there is a loop to join: OPEN, and the number of workers inside. A worker enters by adding one
- * while OPEN is set, which makes the description of the loop (`loop`) valid until it leaves by subtracting one. The
- * caller closes the door when no chunk is left and waits for the number to become 0. */
+ * `door` says whether there is a loop to join: the OPEN bit, and the number of workers inside. A worker enters by
+ * adding one while OPEN is set, which keeps the description of the loop (`loop`) valid until the worker leaves by
+ * subtracting one. The caller closes the door when no chunk is left and waits for the number to drop to 0. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -29,17 +29,17 @@
 #include "threads/machine.h"
 #include "tuning.h"
 
-#define CACHE_LINE 128 /* two lines, because processors fetch pairs */
+#define CACHE_LINE 128 /* two lines, because processors prefetch pairs of lines */
 
 #define OPEN 0x80000000u
 #define CALLER_SLEEPS 0x40000000u
 #define INSIDE 0x0000ffffu
 
 typedef struct {
-    _Alignas(CACHE_LINE) atomic_uint calls; /* grows when the worker is wanted; it waits for the number to change */
+    _Alignas(CACHE_LINE) atomic_uint calls; /* incremented to wake the worker, which waits for a change */
     atomic_bool sleeps;
     pthread_t thread;
-    int left_core; /* where it does not run, or -1; changed only by who has `taken` */
+    int left_core; /* the core excluded from its affinity, or -1; guarded by `taken` */
 } Worker;
 
 typedef struct {
@@ -54,13 +54,13 @@ static struct {
     int threads;
 } loop;
 
-static Worker workers[INGOT_MAXIMUM_THREADS]; /* number 0 is the caller and is not used */
+static Worker workers[INGOT_MAXIMUM_THREADS]; /* number 0 is the caller, whose entry is unused */
 static Run runs[INGOT_MAXIMUM_THREADS];
 static _Alignas(CACHE_LINE) atomic_uint door;
-static _Alignas(CACHE_LINE) atomic_bool taken; /* a loop is being spread */
+static _Alignas(CACHE_LINE) atomic_bool taken; /* lock: a parallel loop is running */
 static atomic_int wanted_threads;
 static atomic_bool stopping;
-static int started = 1; /* threads there are, the caller included; changed only by who has `taken` */
+static int started = 1; /* number of threads, the caller included; guarded by `taken` */
 static atomic_long spin_nanoseconds;
 static long wanted_spin;
 static int machine_cpus;
@@ -111,8 +111,8 @@ static int64_t now(void) {
     return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
 }
 
-/* Looks at the word for a while; true if `changed` became true of it. Short, because the core may be wanted by others;
- * long enough that loops which follow each other need no system calls. */
+/* Spins until `changed` is true of the word; false if it gives up first. Short, because others may need the core;
+ * long enough that consecutive loops need no system calls. */
 static bool spin(atomic_uint *word, bool (*changed)(unsigned now, unsigned before), unsigned before) {
     int64_t nanoseconds = atomic_load_explicit(&spin_nanoseconds, memory_order_relaxed);
     if (nanoseconds == 0) {
@@ -139,7 +139,7 @@ static bool nobody_inside(unsigned value, unsigned before) {
     return (value & INSIDE) == 0;
 }
 
-/* ---- doing the work ---- */
+/* ---- running chunks ---- */
 
 static int64_t chunk_begin(int64_t chunk) {
     int64_t size = loop.count / loop.chunks, larger = loop.count % loop.chunks;
@@ -164,7 +164,7 @@ static void join_loop(int thread) {
     unsigned state = atomic_load_explicit(&door, memory_order_relaxed);
     do {
         if ((state & OPEN) == 0) {
-            return; /* the others were done before this thread got here */
+            return; /* all chunks were claimed before this thread arrived */
         }
     } while (!atomic_compare_exchange_weak_explicit(&door, &state, state + 1, memory_order_acquire, memory_order_relaxed));
     if (thread < loop.threads) {
@@ -180,10 +180,10 @@ static void *worker_main(void *argument) {
     Worker *self = argument;
     int thread = (int)(self - workers);
     unsigned seen = 0;
-    inside_loop = true; /* whatever a worker runs is inside a loop */
+    inside_loop = true; /* nested loops run on the worker alone */
     while (!atomic_load(&stopping)) {
         if (!spin(&self->calls, differs, seen)) {
-            /* In this order: the caller adds to `calls` before it asks whether this thread sleeps. */
+            /* Order matters: the caller increments `calls` before it reads `sleeps`. */
             atomic_store(&self->sleeps, true);
             while (atomic_load(&self->calls) == seen) {
                 sleep_while(&self->calls, seen);
@@ -199,9 +199,9 @@ static void *worker_main(void *argument) {
 /* ---- threads ---- */
 
 #ifdef __linux__
-/* Lets a worker run on all cores that the caller may use but the one on which it runs. The system likes to start a thread where
- * the one is that wakes it, and to let it go first. With an idle core nearby it takes that one; with none, the caller of a
- * short loop would wait for its own core, ten times as long as the loop takes. */
+/* Excludes the caller's current core from a worker's affinity. The scheduler tends to wake a thread on the core of
+ * the thread that wakes it, and to run it first. If another core is idle, it uses that one; if none is, the caller
+ * of a short loop would wait for its own core, ten times as long as the loop takes. */
 static void leave_the_core(Worker *worker) {
     int core = sched_getcpu();
     cpu_set_t cores;
@@ -226,11 +226,12 @@ static void call_worker(Worker *worker) {
     }
 }
 
-/* Workers are made when first needed. If the system refuses, there are fewer. */
+/* Starts workers on demand. If the system refuses, there are fewer. */
 static void start_workers(int threads) {
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* inherited: signals are for Python's main thread */
+    pthread_sigmask(SIG_SETMASK, &all,
+                    &before); /* inherited, so that workers block signals, which are for Python's main thread */
     while (started < threads) {
         Worker *worker = &workers[started];
         atomic_store(&worker->calls, 0);
@@ -245,13 +246,13 @@ static void start_workers(int threads) {
 }
 
 static void after_fork_in_child(void) {
-    started = 1; /* only the thread that forked lives on */
+    started = 1; /* only the forking thread survives */
     atomic_store(&door, 0);
     atomic_store(&taken, false);
     inside_loop = false;
 }
 
-/* More threads than cores take turns: one that looks for work keeps the core from one that has some. */
+/* With more threads than cores, spinning is off: a thread that spins would take the core from one that has work. */
 static void set_threads(int threads) {
     atomic_store(&spin_nanoseconds, threads > machine_cpus ? 0 : wanted_spin);
     atomic_store(&wanted_threads, threads);
@@ -278,11 +279,11 @@ void ingot_set_num_threads(int threads) {
     set_threads(threads);
 }
 
-/* Ends the workers before the process does, so that none runs while memory is being torn down. */
+/* Stops the workers before the process exits, so that none runs while memory is being released. */
 void ingot_stop_pool(void) {
     bool free = false;
     if (!atomic_compare_exchange_strong(&taken, &free, true)) {
-        return; /* a daemon thread is in the middle of a loop: leave everything as it is */
+        return; /* a daemon thread is inside a loop: leave everything as it is */
     }
     atomic_store(&stopping, true);
     for (int i = 1; i < started; i++) {
@@ -291,10 +292,10 @@ void ingot_stop_pool(void) {
     for (int i = 1; i < started; i++) {
         pthread_join(workers[i].thread, NULL);
     }
-    started = 1; /* `taken` stays: loops from now on run on the calling thread */
+    started = 1; /* `taken` stays set: later loops run on the calling thread */
 }
 
-/* ---- spreading a loop ---- */
+/* ---- parallel loops ---- */
 
 static void prepare_runs(void) {
     int64_t size = loop.chunks / loop.threads, larger = loop.chunks % loop.threads, begin = 0;

@@ -1,4 +1,4 @@
-/* The thread pool as functions of the module. runtime/threads.py gives them to users. */
+/* Python bindings of the thread pool. runtime/threads.py exposes them to users. */
 #include "native.h"
 
 #include <stdatomic.h>
@@ -26,7 +26,7 @@ static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *number) 
     return PyLong_FromLong(old);
 }
 
-/* ---- for tests: how a loop was spread ---- */
+/* ---- for tests: how a loop was divided ---- */
 
 typedef struct {
     int64_t begin, end;
@@ -62,7 +62,7 @@ static void record_piece(void *context, int64_t begin, int64_t end, int thread) 
         thread = (int)atomic_load(&inner.chunks);
     }
     for (volatile int i = 0; i < 1000; i++) {
-        /* about a microsecond, in which another thread can take the next chunk */
+        /* About a microsecond, in which another thread can claim the next chunk. */
     }
     int64_t index = atomic_fetch_add(&record->used, 1);
     if (index < record->room) {
@@ -107,7 +107,7 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* A number that cannot be used is said aloud rather than silently passed over. */
+/* Warns about an environment variable with an unusable number instead of silently ignoring it. */
 static int warn_of_environment(const char *name, long least, long most) {
     long number;
     if (ingot_environment_number(name, least, most, &number) >= 0) {
@@ -128,7 +128,7 @@ int ingot_add_pool(PyObject *module) {
     if (added < 0) {
         return -1;
     }
-    /* Fails only when others have filled the list of exit functions; then the workers end with the process. */
+    /* Fails only if the table of exit functions is full; the workers then end with the process. */
     (void)Py_AtExit(ingot_stop_pool);
     return PyModule_AddFunctions(module, functions);
 }
