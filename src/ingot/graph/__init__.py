@@ -1,1 +1,1 @@
-"""The vocabulary of the whole package: dtypes, shapes, nodes, ops and their roles."""
+"""What every layer above builds on: dtypes, shapes, nodes, ops and their roles."""

@@ -1,14 +1,14 @@
-"""The boundary: arguments of public functions are checked by the functions' own annotations.
+"""Argument checks for public functions, derived from their annotations.
 
-Input: a public module's namespace. Output: the same names, those that are functions (and the
-methods of classes) wrapped in `Checked` objects of the C extension. For arguments of the usual
-kinds those cost some nanoseconds; anything else comes here, where an annotation becomes a `Kind`
-that knows which values it takes: those that only stand for what is wanted (an int of NumPy) are
-converted, others raise a TypeError that names the function, the parameter and the value. What is
-inside may rely on the annotations.
+Input: a public module's namespace. Output: the same names, with functions (and the methods of
+classes) wrapped in `Checked` objects of the C extension. For arguments of the usual kinds, a check
+costs some nanoseconds. Anything else comes here, where an annotation becomes a `Kind` that knows
+which values it accepts: convertible values (a NumPy int) are converted, others raise a TypeError
+that names the function, the parameter and the value. Code inside the package may rely on the
+annotations.
 
-Taken is what MLX takes: for ints whatever has `__index__`, for floats any real number or array of
-one element, for sequences everything that has a length and items; but not 1 for True.
+Accepted is what MLX accepts: for ints whatever has `__index__`, for floats any real number or array
+of one element, for sequences everything that has a length and items; but not 1 for True.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ __all__ = [
     "check_functions",
 ]
 
-# Bits of the kinds that C recognises; the order is that of the enum in _native/objects/checked.c.
+# Bits of the kinds that C recognises, in the order of the enum in _native/objects/checked.c.
 NONE, FLAG, INTEGER, REAL_BIT, TEXT, ARRAY, DTYPE, INTEGERS, FUNCTION, ANYTHING = (
     1 << bit for bit in range(10)
 )
 
-# Functions, by title, whose result is the same graph for the same shapes, dtypes and other
-# arguments: nothing else is asked for when they build it, no value, setting or random state. Equal
-# calls of these are answered in C (`_native/objects/call_memo.c`).
+# Functions, by title, that build the same graph for the same shapes, dtypes and other arguments:
+# they read no value, setting or random state. C replays equal calls of these
+# (`_native/objects/call_memo.c`).
 _BY_SHAPES = frozenset(
     (
         "all any argmax argmin argpartition argsort astype broadcast_to clip cumsum dequantize "
@@ -62,7 +62,7 @@ _BY_SHAPES = frozenset(
     ).split()
 )
 
-# Streams and files are checked where they are used, by what MLX raises there.
+# Streams and files are checked where they are used, with the exceptions that MLX raises there.
 _UNCHECKED = ("Any", "StreamLike", "File", "object", "None")
 _LEAST, _MOST = -(2**63), 2**64 - 1  # ints: int64 and uint64
 _LARGEST = int(sys.float_info.max)
@@ -70,25 +70,25 @@ _LARGEST = int(sys.float_info.max)
 
 @dataclass(frozen=True)
 class Between:
-    """A limit of an annotation: `Annotated[int, Between(1)]`."""
+    """Bounds in an annotation: `Annotated[int, Between(1)]`."""
 
     least: int
     most: int = 2**63
 
 
 Size = Annotated[int, Between(1)]
-Number = Annotated[int, Between(1, 2**16)]  # of parts that are made one by one
+Number = Annotated[int, Between(1, 2**16)]  # of things that are made one by one
 
 
 @dataclass(frozen=True)
 class Outside:
-    """What `Kind.take` gives for an int that is not between the limits."""
+    """What `Kind.take` returns for an int that is out of bounds."""
 
     value: int
     limits: Between
 
 
-REFUSED = object()  # what `Kind.take` gives for a value that the parameter does not take
+REFUSED = object()  # what `Kind.take` returns for a value that the parameter rejects
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _instance(words: str, expected: Any, bits: int, plural: str = "") -> Kind:
 
 def _take_int(value: Any) -> Any:
     if type(value) is Dimension:
-        return value  # asking for its value would make a guard
+        return value  # reading its value would add a guard
     if isinstance(value, (array, np.ndarray)):
         return _number(value) if value.size == 1 and _holds_ints(value) else REFUSED
     if not hasattr(type(value), "__index__"):
@@ -184,7 +184,7 @@ _PLAIN = {
 
 @lru_cache(maxsize=1024)
 def kind_of(annotation: Any, converts: bool = False) -> Kind:
-    """The kind that an annotation stands for."""
+    """The kind for an annotation."""
     if annotation is array and converts:
         return _CONVERTED
     if annotation in _PLAIN:
@@ -195,7 +195,7 @@ def kind_of(annotation: Any, converts: bool = False) -> Kind:
     if origin in (typing.Union, types.UnionType):
         return _union([kind_of(one, converts) for one in arguments])
     if origin is typing.Literal:
-        return _TEXT  # the function says which strings there are
+        return _TEXT  # the function itself checks which strings are valid
     if origin is Callable:
         return _FUNCTION
     if origin is tuple and arguments[-1:] != (...,):
@@ -206,7 +206,7 @@ def kind_of(annotation: Any, converts: bool = False) -> Kind:
         return _sequence(kind_of(arguments[0], converts))
     expected = origin or annotation
     if not isinstance(expected, type) or getattr(expected, "_is_protocol", False):
-        return _ANYTHING  # a type variable, an alias of typing, what is known by its methods
+        return _ANYTHING  # a type variable, a typing alias or a protocol
     name = expected.__name__
     return _instance(f"a {name}", expected, 0, f"{name}s")
 
@@ -239,7 +239,7 @@ def _union(kinds: list[Kind]) -> Kind:
 
 
 def _items(value: Any) -> Sequence[Any] | None:
-    """The items of what can stand for a sequence; None if it cannot."""
+    """The items of a sequence-like value; None if it is not one."""
     if isinstance(value, (list, tuple)):
         return value
     if isinstance(value, (str, bytes, bytearray, memoryview)):
@@ -250,7 +250,7 @@ def _items(value: Any) -> Sequence[Any] | None:
 
 
 def _first_wrong(taken: Iterable[Any]) -> Any:
-    """The first of several that was not taken; None if all were."""
+    """The first value that was rejected; None if all were accepted."""
     return next((one for one in taken if one is REFUSED or type(one) is Outside), None)
 
 
@@ -300,14 +300,14 @@ def _mapping(key: Kind, item: Kind) -> Kind:
 class Parameters:
     """The kinds of a function's parameters."""
 
-    names: tuple[str, ...]  # those that may be given by position first
+    names: tuple[str, ...]  # positional ones first
     positions: int
     kinds: tuple[Kind, ...]
-    rest: tuple[str, Kind]  # the name and the kind of further positional arguments
+    rest: tuple[str, Kind]  # the name and the kind of *args
 
 
 def parameters_of(checked: Checked) -> Parameters:
-    """What the parameters of a function take, by its annotations; found once."""
+    """The kinds of a function's parameters, from its annotations; computed once."""
     found: Parameters | None = checked.__dict__.get("parameters")
     if found is None:
         found = _read_parameters(checked.__wrapped__, checked.converts)
@@ -326,7 +326,7 @@ def _read_parameters(function: types.FunctionType, converts: bool) -> Parameters
         elif parameter.kind is parameter.KEYWORD_ONLY:
             keyword.append(entry)
         elif parameter.kind is parameter.VAR_POSITIONAL and parameter.annotation != "array":
-            rest = entry  # functions of any number of arrays raise what MLX raises themselves
+            rest = entry  # functions of *arrays check them themselves, with MLX's exceptions
     entries = positional + keyword
     return Parameters(
         tuple(name for name, _ in entries),
@@ -337,19 +337,19 @@ def _read_parameters(function: types.FunctionType, converts: bool) -> Parameters
 
 
 def _annotation(written: Any, function: types.FunctionType) -> Any:
-    """What an annotation that was written as a string, or not, stands for."""
+    """Evaluate an annotation, which may be a string."""
     if not isinstance(written, str):
         return written
     if written in _UNCHECKED:
         return Any
     try:
         return eval(written, function.__globals__)
-    except NameError:  # a name that only type checkers import
+    except NameError:  # a name that is imported only under TYPE_CHECKING
         return Any
 
 
 def parameter_kinds(checked: Checked) -> tuple[tuple[str, ...], int, tuple[int, ...], int]:
-    """What C needs to know of a function's parameters."""
+    """What C needs to know about a function's parameters."""
     found = parameters_of(checked)
     return (
         found.names,
@@ -362,7 +362,7 @@ def parameter_kinds(checked: Checked) -> tuple[tuple[str, ...], int, tuple[int, 
 def taken_arguments(
     checked: Checked, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments as the annotations have them; TypeError for the first that cannot be that."""
+    """The arguments converted to their annotations; TypeError for the first that cannot be."""
     found = parameters_of(checked)
     kinds = dict(zip(found.names, found.kinds, strict=True))
 
@@ -375,7 +375,7 @@ def taken_arguments(
     first = zip(found.names, found.kinds, args[: found.positions], strict=False)
     rest = args[found.positions :]
     positional = [taken(*one) for one in first] + [taken(*found.rest, value) for value in rest]
-    # The function itself accepts other names, or raises.
+    # Other names are for the function itself to accept or reject.
     named = {n: taken(n, kinds.get(n, _ANYTHING), value) for n, value in kwargs.items()}
     return tuple(positional), named
 
@@ -399,14 +399,14 @@ def _is_too_large(value: Any) -> bool:
 
 
 def _public_name(checked: Checked, args: tuple[Any, ...]) -> str:
-    """What sentences call a function: a layer's class for its call, else the name."""
+    """The name of a function in error messages: the class for a layer's call, else its own."""
     if checked.title in ("__init__", "__call__"):
         return type(args[0]).__name__
     return checked.title
 
 
 def check_function(function: Any, title: str, converts: bool = False) -> Any:
-    """The function with its arguments checked; itself if nothing of it can be checked.
+    """The function with checked arguments; the function itself if no parameter can be checked.
 
     Args:
         function: A Python function.
@@ -422,7 +422,7 @@ def check_function(function: Any, title: str, converts: bool = False) -> Any:
 
 
 def at_boundary(function: Any, title: str, converts: bool = False) -> Any:
-    """The function as users call it, whether or not it has arguments to check."""
+    """The function as users call it, whether or not it has parameters to check."""
     made = Checked(function)
     made.__dict__.update(
         __module__=function.__module__,
@@ -439,7 +439,7 @@ def at_boundary(function: Any, title: str, converts: bool = False) -> Any:
 
 
 def attach(**methods: Any) -> None:
-    """Gives arrays, which are made in C, methods by these names."""
+    """Add methods to the array type, which is defined in C."""
     for name, method in methods.items():
         setattr(array, name, method)
 
@@ -447,7 +447,7 @@ def attach(**methods: Any) -> None:
 def check_functions(
     namespace: dict[str, Any], names: Iterable[str], prefix: str = "", converts: bool = False
 ) -> None:
-    """Has the arguments of a public module's functions checked.
+    """Wrap the functions of a public module in argument checks.
 
     Args:
         namespace: The module's.
@@ -460,14 +460,14 @@ def check_functions(
         if isinstance(function, types.FunctionType):
             made = check_function(function, prefix + name, converts)
             if made is not function:
-                made.__module__ = namespace["__name__"]  # where pickle finds it
+                made.__module__ = namespace["__name__"]  # for pickle
             namespace[name] = made
 
 
 def check_classes(
     namespace: Mapping[str, Any], names: Iterable[str], methods: str, converts: bool = False
 ) -> None:
-    """Has the arguments of methods of public classes and of their bases checked."""
+    """Wrap the methods of public classes and of their bases in argument checks."""
     for name in names:
         if not isinstance(namespace[name], type):
             continue
@@ -480,5 +480,5 @@ def check_classes(
                     setattr(owner, method, check_function(function, method, converts))
 
 
-_native.register_constant_type(Checked)  # as functions are, for compile
+_native.register_constant_type(Checked)  # so that compile treats them like functions
 _native.set_callbacks(parameter_kinds=parameter_kinds, taken_arguments=taken_arguments)

@@ -1,9 +1,9 @@
-"""The seam between C and Python as Python has it: the types of all that C calls.
+"""The interface between C and Python, from Python's side: the types of everything that C calls.
 
-`Callbacks` are the keyword arguments of `_native.set_callbacks`, by which modules of all layers
-hand C their functions when they are imported. The C half of the table, with the attributes that C
-reads by name, is `_native/callbacks.h`; `tests/native/test_seam.py` compares the two. C calls back
-for what need not be fast, or what only Python can decide.
+`Callbacks` are the keyword arguments of `_native.set_callbacks`, through which modules of all
+layers register their functions with C when they are imported. The C half of the table, with the
+attributes that C reads by name, is `_native/callbacks.h`; `tests/native/test_seam.py` compares the
+two. C calls Python for what need not be fast, or what only Python can decide.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Callbacks"]
 
 
 class Callbacks(TypedDict, total=False):
-    """What C calls. None takes away what may be absent."""
+    """The functions and objects that C uses. None unsets an optional one."""
 
     # Making arrays
     construct: Callable[[Any, Dtype | None], array]  # the array constructor
@@ -34,7 +34,7 @@ class Callbacks(TypedDict, total=False):
     scalar: Callable[[Any, Dtype], array]  # a 0-d constant
     dtype_named: Callable[[str], Dtype]  # what pickles call
     resolve_stream: Callable[[Any], Stream]
-    state_lock: Any  # the RLock that who updates implicit states holds
+    state_lock: Any  # the RLock held while implicit states are updated
     source_of: Callable[[CodeType, int], Source]  # (code, instruction) -> the user's line
 
     # Arguments, and errors of arguments
@@ -45,12 +45,12 @@ class Callbacks(TypedDict, total=False):
         [Checked, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]
     ]
 
-    # Ops that C applies, and what transforms need of ops
+    # Ops that C applies, and what transforms need from ops
     cast: Callable[[Dtype], Op]
     broadcast: Callable[[Shape], Op]
     broadcast_shapes: Callable[..., Shape]  # (name, *shapes): the general case, and its error
     conjugate: Callable[[array], array]
-    elementwise_vjp: Callable[..., tuple[Any, ...]]  # ops with this rule state their partials
+    elementwise_vjp: Callable[..., tuple[Any, ...]]  # ops with this rule define their partials
     outputs_of: Callable[[Node], tuple[array, ...]]
     output_type: type[Any]  # `Output`
     view_type: type[Any]  # the role `View`
@@ -58,14 +58,14 @@ class Callbacks(TypedDict, total=False):
     # Evaluation
     evaluate_large: Callable[..., Any]  # (op, *ndarrays) -> what op.evaluate returns, in blocks
     make_context: Callable[[], Context]  # the context in which NumPy is called
-    # (nodes, positions of live-out ones, whether it is small and comes often): evaluates a graph as
-    # a whole, or does not; the program to run graphs like it by, and the counter of its runs
+    # (nodes, indices of live-out ones, whether it is small and frequent): evaluates a graph as a
+    # whole, or declines; returns the program for graphs like it, and the counter of its runs
     fuse: Callable[[list[Node], list[int], bool], bool | tuple[NativeProgram, UseCounter]] | None
     run_checked: Callable[[Node, Op, tuple[np.ndarray, ...]], Any] | None  # mx.debug_nans
     run_kernel: Callable[[Node, Op, tuple[np.ndarray, ...]], Any] | None  # mx.set_deterministic
     compiled_type: type[Any]  # `Compiled`
     shaped_type: type[Any]  # `ShapedProgram`
-    alone_type: type[Any] | None  # ops that are programs by themselves, and what makes those
+    alone_type: type[Any] | None  # ops that are whole programs, and what makes those
     program_alone: Callable[[Node, Op, tuple[np.ndarray, ...]], Any] | None
 
     # Errors of evaluations

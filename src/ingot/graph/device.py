@@ -1,7 +1,7 @@
-"""Devices and streams, as MLX has them on a machine without a GPU.
+"""Devices and streams, as in MLX on a machine without a GPU.
 
-Work on several streams is ordered by its data, so a stream is a label that an op carries. Each
-thread has its own default stream. Asking for the GPU is an error that says so.
+Data dependencies order the work on several streams, so a stream is only a label that an op carries.
+Each thread has its own default stream. Requesting the GPU raises an error that says so.
 """
 
 from __future__ import annotations
@@ -112,7 +112,9 @@ class Stream:
 
 
 class ThreadLocalStream(Stream):
-    """A stream that is another one in each thread; made by `new_thread_local_stream`."""
+    """A stream that resolves to a different one in each thread; made by
+    `new_thread_local_stream`.
+    """
 
     __slots__ = ()
 
@@ -121,22 +123,22 @@ StreamLike = Stream | Device | DeviceType | None
 
 
 class _OfThread(threading.local):
-    """What each thread has of its own: the streams that thread-local ones stand for there."""
+    """Per-thread state: the streams that thread-local ones resolve to."""
 
     def __init__(self) -> None:
         self.streams: dict[ThreadLocalStream, Stream] = {}
 
 
 _of_thread = _OfThread()
-# The C extension only borrows the streams that are defaults, in threads that may outlive what
-# Python knows of them; so these streams live as long as the process.
+# The C extension borrows its references to default streams, in threads that may outlive their
+# Python state, so these streams live as long as the process.
 _kept: dict[int, Stream] = {}
 _numbers = itertools.count()
 _thread_local_numbers = itertools.count()
 
 
 def new_stream(device: Device | DeviceType) -> Stream:
-    """A new stream on the device. MLX uses it in the thread that made it only; here all may."""
+    """A new stream on the device. In MLX only the thread that made it may use it; here any may."""
     return Stream(_checked_device("new_stream", device), next(_numbers))
 
 
@@ -146,7 +148,7 @@ def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream:
 
 
 def new_thread_local_stream(device: Device | DeviceType) -> ThreadLocalStream:
-    """A new stream that stands for another one in each thread."""
+    """A new stream that resolves to a different one in each thread."""
     checked = _checked_device("new_thread_local_stream", device)
     return ThreadLocalStream(checked, next(_thread_local_numbers))
 
@@ -169,7 +171,7 @@ def _checked_only_device(name: str, device: Any) -> Device:
 
 
 def resolve_stream(where: Any) -> Stream:
-    """The stream that `stream=` on an op stands for."""
+    """The stream that the `stream=` argument of an op denotes."""
     if isinstance(where, ThreadLocalStream):
         streams = _of_thread.streams
         if where not in streams:
@@ -184,22 +186,22 @@ def resolve_stream(where: Any) -> Stream:
 
 
 def default_device() -> Device:
-    """The device on which ops run that name none."""
+    """The device of ops that do not specify one."""
     return Device(cpu)
 
 
 def set_default_device(device: Device | DeviceType) -> None:
-    """Set the device on which ops run that name none: the CPU is the only one."""
+    """Set the device of ops that do not specify one: the CPU is the only one."""
     _checked_only_device("set_default_device", device)
 
 
 def default_stream(device: Device | DeviceType) -> Stream:
-    """The stream of ops that this thread makes on the device without naming one."""
+    """The stream of ops that this thread makes on the device without specifying one."""
     return resolve_stream(_checked_only_device("default_stream", device))
 
 
 def set_default_stream(stream: Stream) -> None:
-    """Set the stream of ops that this thread makes without naming one."""
+    """Set the stream of ops that this thread makes without specifying one."""
     if not isinstance(stream, Stream) or isinstance(stream, ThreadLocalStream):
         raise TypeError(f"[set_default_stream] takes a stream, got {type_name(stream)}.")
     _kept[id(stream)] = stream
@@ -236,7 +238,7 @@ class StreamContext:
 
 
 def stream(s: Stream | Device | DeviceType) -> StreamContext:
-    """A context manager in which ops that name no stream go to `s`."""
+    """A context manager in which ops that do not specify a stream use `s`."""
     return StreamContext(s)
 
 

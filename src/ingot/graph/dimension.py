@@ -1,13 +1,13 @@
-"""Dimensions: lengths of axes that remember where they came from.
+"""Dimensions: symbolic lengths of axes.
 
 While `compile(..., shapeless=True)` traces, the shapes of its inputs consist of `Dimension`s.
 Arithmetic on them stays symbolic, so `x.reshape(x.shape[0] * x.shape[1], -1)` is recorded as such
-and holds for every shape. Wherever a length is used as a plain number (a comparison, a loop over
-it, an index), what was found is recorded as a guard: a later call whose shapes break a guard is
-traced again. A dimension is never silently a number, so a replay is never wrong.
+and holds for every shape. Wherever a length is used as a plain number (a comparison, a loop bound,
+an index), the outcome is recorded as a guard: a later call whose shapes violate a guard is traced
+again. A dimension never decays to a number silently, so a replay is never wrong.
 
-`Dimension` is no subclass of int, because CPython reads the value of a subclass without asking; it
-only says it is one. Quotients are dimensions, too, that say they are floats.
+`Dimension` is not a subclass of int, because CPython reads the value of a subclass directly; it
+only claims to be one through `__class__`. Quotients are dimensions, too, which claim to be floats.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 }
 _NEUTRAL_RIGHT = {"add": 0, "sub": 0, "mul": 1, "floordiv": 1}  # of ints
 _NEUTRAL_LEFT = {"add": 0, "mul": 1}
-_GROWING = ("add", "mul", "floordiv", "truediv", "mod")  # not negative if both operands are not
+_GROWING = ("add", "mul", "floordiv", "truediv", "mod")  # nonnegative if both operands are
 _DEEPEST_TEXT = 6
 
 
 class Guards:
-    """The dimensions of a trace, and what it found out about them by using them as numbers."""
+    """The dimensions of a trace, and the guards recorded by using them as numbers."""
 
     def __init__(self, names: Sequence[str] = ()) -> None:
-        self._names = names  # of the inputs, for texts
+        self._names = names  # of the inputs, for messages
         self._dimensions: list[Dimension] = []  # operands before results
         self._interned: dict[tuple[Any, ...], Dimension] = {}
         self._found: dict[tuple[Any, ...], tuple[str, Any, Any, bool]] = {}
@@ -77,7 +77,7 @@ class Guards:
         self._is_written = False
 
     def dimension(self, value: Any, name: str, *operands: Any) -> Dimension:
-        """The dimension with this expression: always the same one."""
+        """The dimension with this expression; equal expressions share one object."""
         key = (name, *map(_key, operands))
         found = self._interned.get(key)
         if found is None:
@@ -87,12 +87,14 @@ class Guards:
         return found
 
     def record(self, name: str, left: Any, right: Any, outcome: bool) -> None:
-        """Notes that `left name right` was found to be `outcome`."""
+        """Record the guard that `left name right` is `outcome`."""
         if not self._closed:
             self._found[name, _key(left), _key(right)] = (name, left, right, outcome)
 
     def close(self) -> None:
-        """Ends the trace: what is asked of its dimensions from now on is not the function."""
+        """End the trace: uses of its dimensions from now on are not the function's and record no
+        guards.
+        """
         self._closed = True
 
     @property
@@ -102,11 +104,13 @@ class Guards:
 
     @property
     def found(self) -> list[tuple[str, Any, Any, bool]]:
-        """What was found out: comparisons, by name, with their operands and outcomes."""
+        """The recorded guards: comparisons, by name, with their operands and outcomes."""
         return list(self._found.values())
 
     def values(self, shapes: Shapes) -> list[Any] | None:
-        """All dimensions for inputs of these shapes; None if one divides by 0 or the like."""
+        """The values of all dimensions for inputs of these shapes; None on division by 0 or the
+        like.
+        """
         values: list[Any] = []
         try:
             for dimension in self._dimensions:
@@ -117,8 +121,8 @@ class Guards:
 
     @property
     def code(self) -> tuple[SizeCode, tuple[int, ...]] | None:
-        """Size code from the lengths of all inputs' axes to dimensions, with the guards as its
-        conditions, and the registers of the dimensions; None if that needs more than 64 bits.
+        """Size code that maps the lengths of all inputs' axes to dimensions and checks the guards,
+        and the registers of the dimensions; None if that needs more than 64 bits.
         """
         if not self._is_written:
             assert self._closed, "guards are checked once the trace is over"
@@ -127,20 +131,20 @@ class Guards:
         return self._code
 
     def checked(self, shapes: Shapes) -> list[Any] | None:
-        """All dimensions for inputs of these shapes; None if they break a guard."""
+        """The values of all dimensions for inputs of these shapes; None if they violate a guard."""
         if self.code is not None:
             code, registers = self.code
             try:
                 found = code.run([length for shape in shapes for length in shape])
             except OverflowError:
-                pass  # Python's numbers have no end
+                pass  # more than 64 bits: fall through to Python's ints
             else:
                 return None if found is None else [found[register] for register in registers]
         values = self.values(shapes)
         return values if self.broken_by(values) is None else None
 
     def broken_by(self, values: list[Any] | None) -> str | None:
-        """The first guard that does not hold for `values` of the dimensions, in words, or None."""
+        """The first guard that `values` of the dimensions violate, as text, or None."""
         if values is None:
             return "an expression of sizes that cannot be computed for the new ones"
         for guard in self._found.values():
@@ -150,7 +154,7 @@ class Guards:
         return None
 
     def name_of(self, position: int) -> str:
-        """What texts call an input."""
+        """The name of an input in messages."""
         if position >= len(self._names):
             return f"input {position}"
         return self._names[position].removeprefix("argument ")
@@ -159,7 +163,7 @@ class Guards:
         return len(self._found)
 
     def lines(self) -> list[str]:
-        """Every guard in words."""
+        """All guards as text."""
         return [_guard_text(*guard) for guard in self._found.values()]
 
 
@@ -172,7 +176,7 @@ def _written(
     dimensions: Sequence[Dimension], found: Sequence[tuple[str, Any, Any, bool]]
 ) -> tuple[SizeCode, tuple[int, ...]] | None:
     """Code that computes dimensions from the lengths of all axes and compares them, and the
-    registers of the dimensions; None if a number has more than 64 bits.
+    registers of the dimensions; None if a number needs more than 64 bits.
     """
     axes = [dimension for dimension in dimensions if dimension.name == "axis"]
     writer = SizeWriter("i" * len(axes))
@@ -227,18 +231,20 @@ def _is_plain(value: Any) -> bool:
 
 
 class Dimension:
-    """A length with the expression it comes from: an axis of an input, or arithmetic on others."""
+    """A length with the expression that computes it: an axis of an input, or arithmetic
+    on others.
+    """
 
     __slots__ = ("guards", "name", "nonnegative", "number", "operands", "value")
 
-    __array_ufunc__ = None  # NumPy's numbers leave operators to us
+    __array_ufunc__ = None  # so that NumPy scalars defer to our operators
 
     def __init__(
         self, value: Any, number: int, name: str, operands: tuple[Any, ...], guards: Guards
     ) -> None:
         self.value = value
-        self.number = number  # among the dimensions of the trace
-        self.name = name  # "axis", with an input and an axis as operands, or an operation
+        self.number = number  # index among the dimensions of the trace
+        self.name = name  # "axis", with an input and an axis as operands, or the operation
         self.operands = operands
         self.guards = guards
         self.nonnegative = name == "axis" or (
@@ -246,30 +252,30 @@ class Dimension:
         )
 
     def computed(self, values: Sequence[Any], shapes: Shapes) -> Any:
-        """The value for inputs of these shapes, given those of earlier dimensions."""
+        """The value for inputs of these shapes, given the values of earlier dimensions."""
         if self.name == "axis":
             position, axis = self.operands
             return shapes[position][axis]
         return self.applied([resolve(operand, values) for operand in self.operands])
 
     def applied(self, operands: Sequence[Any]) -> Any:
-        """The operation of a dimension that is no axis, on other operands."""
+        """Apply the operation of a dimension that is not an axis to other operands."""
         if len(operands) == 1:
             return _FUNCTIONS[self.name](operands[0])
         return _ARITHMETIC[self.name][1](*operands)
 
     def text(self) -> str:
-        """The expression as explanations show it."""
+        """The expression as text, for explanations."""
         return _text(self)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:  # isinstance(x.shape[0], int) holds, as it does outside of compile
         return type(self.value)
 
-    # Where the number itself is used: it becomes a guard.
+    # Uses of the number itself, which record a guard.
 
     def plain(self) -> Any:
-        """The number: from now on the function depends on it."""
+        """The number, with a guard: from now on the trace depends on it."""
         self.guards.record("eq", self, self.value, True)
         return self.value
 
@@ -418,7 +424,9 @@ def _combined(guards: Guards, name: str, left: Any, right: Any) -> Any:
 
 
 def _combined_as_number(name: str, left: Any, right: Any) -> Any:
-    """Arithmetic that gives no int or float: with NumPy's numbers, complex numbers and the like."""
+    """Arithmetic whose result is not an int or float: with NumPy scalars, complex numbers and the
+    like.
+    """
     a, b = (x.plain() if type(x) is Dimension else x for x in (left, right))
     return _ARITHMETIC[name][1](a, b)
 
@@ -444,7 +452,7 @@ def symbolic_shape(position: int, shape: Sequence[int], guards: Guards) -> tuple
 
 
 def resolve(value: Any, values: Sequence[Any]) -> Any:
-    """`value` with each dimension in it (also inside tuples) replaced by its number."""
+    """`value` with each dimension in it (also inside tuples) replaced by its value."""
     if type(value) is Dimension:
         return values[value.number]
     if type(value) is tuple:

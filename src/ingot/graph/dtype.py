@@ -1,7 +1,5 @@
-"""Dtypes: the singletons of the C extension with their NumPy counterparts and categories.
-
-Input: nothing but NumPy and ml_dtypes (for bfloat16). Output: `float32` and its thirteen
-siblings, `DtypeCategory`, and the questions that the rest of the package asks about them.
+"""Dtypes: the singletons of the C extension with their NumPy counterparts and categories, and
+predicates on them.
 """
 
 from __future__ import annotations
@@ -83,7 +81,7 @@ _by_numpy: dict[Any, Dtype] = {dtype.numpy: dtype for dtype in ALL_DTYPES}
 
 
 def dtype_named(name: str) -> Dtype:
-    """The dtype called `name`; what pickling of dtypes relies on."""
+    """The dtype called `name`; used by pickle."""
     found: Dtype = getattr(_native, name)
     return found
 

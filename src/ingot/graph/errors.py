@@ -1,4 +1,4 @@
-"""Errors that several modules raise, in sentences that name the way out."""
+"""Errors that several modules raise, with messages that tell the user what to do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
     "value_text",
 ]
 
-MAX_INPUTS = 4  # that a sentence lists
+MAX_INPUTS = 4  # listed in a message
 
 
 class ConversionError(ValueError, RuntimeError):
@@ -32,7 +32,7 @@ class RangeError(TypeError, OverflowError):
 
 
 def type_name(value: object) -> str:
-    """The type of a value as error sentences call it."""
+    """The type of a value as error messages name it."""
     kind = type(value)
     package = kind.__module__.partition(".")[0]
     if package in ("builtins", "ingot"):
@@ -41,7 +41,7 @@ def type_name(value: object) -> str:
 
 
 def operation_text(op: Any, inputs: Sequence[Any], source: Any) -> str:
-    """What computed something and which line asked for it, to be part of a sentence:
+    """Describe an operation and the line that asked for it, as part of a sentence:
     "Take(float32[5], int32[1]), made at script.py:12: y = mx.take(x, i)".
 
     Args:
@@ -68,7 +68,7 @@ def _kind_text(value: Any) -> str:
 
 
 class _Short(reprlib.Repr):
-    """Values shortened, also those inside others; arrays are not evaluated."""
+    """A short repr, also of nested values, that does not evaluate arrays."""
 
     def repr1(self, x: Any, level: int) -> str:
         if isinstance(x, array):
@@ -79,7 +79,7 @@ class _Short(reprlib.Repr):
 
 
 def value_text(value: Any) -> str:
-    """A value in a sentence: short, and without evaluating anything."""
+    """A short text for a value, without evaluating anything."""
     if isinstance(value, array):
         return f"shape {value.shape}, {value.dtype.name}"
     return _Short().repr(value)
@@ -92,21 +92,23 @@ def operand_error(name: str, left: Any, right: Any) -> NoReturn:
         f"[{name}] cannot be applied to {type_name(left)} and {type_name(right)}: "
         "an operand is an array or a number. Make an array of it with mx.array(...) first."
     )
-    # MLX has no overload for None at all, and none of matmul for anything but arrays.
+    # MLX has no overload for None at all, and matmul has none for anything but arrays.
     if other is None or name == "matmul":
         raise TypeError(sentence)
     raise ValueError(sentence)
 
 
 def placeholder_error(node: Node, wanted: Node) -> NoReturn:
-    """Raises where the value of `wanted` is asked for, which depends on the placeholder `node`."""
+    """Raise because the value of `wanted`, which depends on the placeholder `node`, was
+    requested.
+    """
     source = _nearest_source(wanted)
     if source is None:
         raise ValueError(
             "[eval] the array has no value while vmap or a loop like mx.scan traces its function: "
             "return it from the function and look at the results."
         )
-    # What compile traces has the user's line; its inputs have a name.
+    # Nodes traced by compile have the user's line; its inputs have a name.
     array_text = source if isinstance(source, str) else f"the array made at {source}"
     raise ValueError(
         f"[eval] {array_text} has no value: compile only traces the function, with placeholders. "
@@ -117,7 +119,7 @@ def placeholder_error(node: Node, wanted: Node) -> NoReturn:
 
 
 def _nearest_source(wanted: Node) -> Any:
-    """Where `wanted` was made, or else one of the arrays that it was made of."""
+    """The line that made `wanted`, or else one of its inputs."""
     waiting = [wanted]
     seen = {wanted}
     for node in waiting:

@@ -1,14 +1,14 @@
-"""The kernel vocabulary: what an op's `emit` rule may say about one element.
+"""The kernel vocabulary: the operations that an op's `emit` rule may use for one element.
 
-`emit(k, *values)` gets a `Kernel` and one `Value` for each input and returns the `Value` of the
-result. A value has the dtype of its node. Implementations of the vocabulary compute half types in
-float32: they do not round between the words of one rule but round its result, as `evaluate` does;
-products and sums are not contracted. The operands and the result of a word have equal dtypes,
-unless the word says otherwise. A word supports only the dtypes that are named with it: what an op
-means for others (say, the floor of an integer) is defined by its own rule.
+`emit(k, *values)` gets a `Kernel` and one `Value` per input and returns the `Value` of the result.
+A value has the dtype of its node. Implementations compute half types in float32: they do not round
+between the operations of one rule but round its result, as `evaluate` does; multiplications and
+additions are not contracted. The operands and the result of an operation have equal dtypes, unless
+it says otherwise. An operation supports only the dtypes that are named with it: what an op means
+for others (say, the floor of an integer) is defined by its own rule.
 
-Ops write their rules in these words only, so that `ops` needs no code generator and the code
-generator no list of ops.
+Rules use this vocabulary only, so that `ops` needs no code generator and the code generator no list
+of ops.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ class Kernel(Protocol):
         """
 
     def largest(self, a: Value, b: Value) -> Value:
-        """As `maximum`, but -0 is less than +0, so that many real values have one maximum in
-        whatever order they are combined.
+        """Like `maximum`, but -0 is less than +0, so that the maximum of many real values does not
+        depend on the order in which they are combined.
         """
 
     def smallest(self, a: Value, b: Value) -> Value:
-        """As `minimum`, but -0 is less than +0."""
+        """Like `minimum`, but -0 is less than +0."""
 
     # Comparisons of all dtypes, with results of dtype bool. NaN is unequal to all and in no order.
     # False comes before True; complex values are ordered by their real parts and, where those are
@@ -114,18 +114,17 @@ class Kernel(Protocol):
         """a << b; 0 if b is negative or not less than the number of bits."""
 
     def right_shift(self, a: Value, b: Value) -> Value:
-        """a >> b, with copies of the sign coming in for signed integers, else zeros.
+        """a >> b, arithmetic for signed integers, logical for unsigned ones.
 
-        If b is negative or not less than the number of bits, all bits are such.
+        If b is negative or not less than the number of bits, the result is all sign bits or 0.
         """
 
     def rotate_left(self, x: Value, count: int) -> Value:
-        """The bits of an unsigned integer moved left by less than its width, coming in again on the
-        right.
-        """
+        """The bits of an unsigned integer rotated left by less than its width."""
 
     # Rounding of floating-point values to whole numbers; `round` takes ties to even. Values of half
-    # types are rounded first: what was computed in float32 may lie on the other side of a step.
+    # types are rounded to their dtype first: a float32 intermediate may lie on the other side of a
+    # step.
 
     def floor(self, x: Value) -> Value: ...
     def ceil(self, x: Value) -> Value: ...
@@ -158,7 +157,7 @@ class Kernel(Protocol):
     # Functions of floating-point values only.
 
     def c_log(self, x: Value) -> Value:
-        """The natural logarithm of a float32, with the bits that the GNU C library gives."""
+        """The natural logarithm of a float32, bit-identical to the GNU C library's."""
 
     def expm1(self, x: Value) -> Value: ...
     def erf(self, x: Value) -> Value: ...
@@ -179,5 +178,6 @@ class Kernel(Protocol):
         """The complex value with these parts, which are float32."""
 
 
-# Whatever the protocol declares is a word: code generators and builders have no lists of their own.
+# The protocol's methods are the vocabulary: code generators and builders have no lists of their
+# own.
 WORDS = tuple(name for name in vars(Kernel) if not name.startswith("_"))

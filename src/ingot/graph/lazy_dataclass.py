@@ -1,10 +1,10 @@
-"""Dataclasses that are completed when they are first used.
+"""Dataclasses that are completed on first use.
 
-`dataclasses.dataclass` compiles several methods for each class, about a millisecond, and there are
-a hundred and fifty classes, most of which a program never makes an instance of: that was a third
-of the time that `import ingot.core` took. This `dataclass` notes what is to be done, and whoever
-first makes an instance, or asks the class for its fields, does it: with `dataclasses` for the
-fields, and methods that need not be compiled for each class but for `__init__`.
+`dataclasses.dataclass` compiles several methods per class, about a millisecond, and there are a
+hundred and fifty classes, most of which a program never instantiates: that was a third of the time
+of `import ingot.core`. This `dataclass` only records the class. The first instantiation, or the
+first access to its fields, completes it: `dataclasses` handles the fields, and all methods but
+`__init__` are closures that need no compilation per class.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _PLAIN = _Plain.__dataclass_params__  # type: ignore[attr-defined]
 _OTHERS = ("__dataclass_fields__", "__match_args__", "__repr__", "__eq__", "__hash__")
 
 _pending: dict[type, dict[str, Any]] = {}
-_begun: dict[type, dict[str, Any]] = {}  # what classes were before; Ctrl-C may come at any time
+_begun: dict[type, dict[str, Any]] = {}  # the state before completion, which Ctrl-C may interrupt
 _lock = threading.RLock()
 
 
 def _complete(cls: type) -> None:
-    """Makes a class, and first what it is derived from, the dataclasses that they were to be."""
+    """Complete a class, and its bases first."""
     with _lock:
         for base in reversed(cls.__mro__):
             if base in _pending:
@@ -45,7 +45,7 @@ def _complete(cls: type) -> None:
 
 
 def complete(package: str) -> None:
-    """Completes the classes of a package that is loaded because all of it is needed now."""
+    """Complete the classes of a package that is about to be used as a whole."""
     for cls in list(_pending):
         if cls.__module__.startswith(f"{package}."):
             _complete(cls)
@@ -68,14 +68,14 @@ def _complete_one(cls: Any, options: dict[str, Any]) -> None:
     cls.__dataclass_params__.frozen = options.get("frozen", False)
     _add(cls, "__match_args__", tuple(each.name for each in fields if each.init))
     _add_methods(cls, fields, options)
-    # Last: threads that make an instance meanwhile ask for this, and wait for the lock.
+    # Last: other threads that make an instance meanwhile look this up, and wait for the lock.
     if type(cls.__dict__["__init__"]) is _Later:
         cls.__init__ = _init_of(cls, fields)
 
 
 def _with_fields(cls: Any) -> Any:
-    """Another dataclass with the fields of a class, and without methods, whose code would have to
-    be compiled.
+    """Another dataclass with the fields of a class but without methods, whose code would have to be
+    compiled.
     """
     inherited: dict[str, Any] = {}
     for base in cls.__mro__[:0:-1]:
@@ -91,13 +91,15 @@ def _with_fields(cls: Any) -> Any:
 
 
 def _add(cls: Any, name: str, value: Any) -> None:
-    """Sets an attribute, unless the class defines it."""
+    """Set an attribute, unless the class defines it."""
     if name not in cls.__dict__:
         setattr(cls, name, value)
 
 
 def _add_methods(cls: Any, fields: Sequence[Any], options: dict[str, Any]) -> None:
-    """What a dataclass has besides `__init__`, as functions of the names of its fields."""
+    """Add the methods of a dataclass other than `__init__`, as closures over the names of its
+    fields.
+    """
     compared = [each.name for each in fields if each.compare]
     hashed = [each.name for each in fields if (each.compare if each.hash is None else each.hash)]
     printed = [each.name for each in fields if each.repr]
@@ -124,14 +126,14 @@ def _add_methods(cls: Any, fields: Sequence[Any], options: dict[str, Any]) -> No
 
 
 def _getter(names: Sequence[str]) -> Callable[[Any], Any]:
-    """The values of some fields as a tuple."""
+    """A function that returns the values of some fields as a tuple."""
     if len(names) > 1:
         return attrgetter(*names)
     return lambda x: tuple(getattr(x, name) for name in names)
 
 
 def _freeze(cls: Any, names: Collection[str]) -> None:
-    """Has instances refuse what would change their fields."""
+    """Make instances reject changes of their fields."""
 
     def refuse(verb: str, name: str) -> None:
         raise dataclasses.FrozenInstanceError(f"cannot {verb} field {name!r}")
@@ -150,7 +152,7 @@ def _freeze(cls: Any, names: Collection[str]) -> None:
 
 
 def _begin_again(cls: type) -> None:
-    """Restores a class whose completion was interrupted."""
+    """Restore a class whose completion was interrupted."""
     before = _begun.setdefault(cls, dict(cls.__dict__))
     for name in cls.__dict__.keys() - before.keys():
         delattr(cls, name)
@@ -160,8 +162,8 @@ def _begin_again(cls: type) -> None:
 
 
 def _init_of(cls: Any, fields: Sequence[Any]) -> Any:
-    """The `__init__` of a dataclass: the one method that is written as source, because it is called
-    most often.
+    """The `__init__` of a dataclass: the one method generated as source, because it is called most
+    often.
     """
     known: dict[str, Any] = {"missing": dataclasses.MISSING, "set_field": object.__setattr__}
     parameters, body = ["self"], []
@@ -193,7 +195,7 @@ def _init_of(cls: Any, fields: Sequence[Any]) -> Any:
 
 
 class _Later:
-    """Stands for an attribute of a class until it is asked for."""
+    """A placeholder for a class attribute until it is first accessed."""
 
     def __init__(self, cls: type, name: str) -> None:
         self.cls = cls
@@ -222,9 +224,9 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls: type | None = None, /, **options: Any) -> Callable[[type], type] | type:
-        """As `dataclasses.dataclass`."""
+        """Same as `dataclasses.dataclass`."""
         if cls is None:
             return lambda cls: dataclass(cls, **options)
-        if options.get("slots"):  # another class
+        if options.get("slots"):  # slots make a new class
             return dataclasses.dataclass(cls, **options)
         return _noted(cls, options)

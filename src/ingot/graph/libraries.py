@@ -1,7 +1,7 @@
-"""Libraries that take long to import and that few programs need: each is imported on its first use.
+"""Libraries that are slow to import and that few programs need: each is imported on first use.
 
-`import ingot.core` must stay quick, so this is the one module whose functions import. It also
-keeps the threads of the BLAS libraries that come along equal to the pool's.
+`import ingot.core` must stay fast, so this is the one module whose functions import. It also keeps
+the thread counts of the BLAS libraries that these load equal to the pool's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
     "scipy_special",
 ]
 
-# Each makes some BLAS library start with a number of threads of its own.
+# Each of these loads a BLAS library with a thread count of its own.
 _BLAS_VARIABLES = (
     "OPENBLAS_NUM_THREADS",
     "GOTO_NUM_THREADS",
@@ -48,7 +48,7 @@ def llvm_binding() -> ModuleType:
 
 @cache
 def scipy_blas() -> ModuleType:
-    """SciPy's BLAS, whose functions have addresses that native code can call."""
+    """SciPy's BLAS, whose functions native code can call by address."""
     import scipy.linalg.cython_blas
 
     _after_loading_blas()
@@ -67,7 +67,7 @@ def scipy_fft() -> ModuleType:
 
 @cache
 def scipy_lapack() -> ModuleType:
-    """SciPy's LAPACK, whose functions have addresses that native code can call."""
+    """SciPy's LAPACK, whose functions native code can call by address."""
     import scipy.linalg.cython_lapack
 
     _after_loading_blas()
@@ -77,7 +77,7 @@ def scipy_lapack() -> ModuleType:
 
 @cache
 def scipy_linalg() -> ModuleType:
-    """SciPy's decompositions of matrices, with LAPACK's routines in its module `lapack`."""
+    """SciPy's matrix decompositions, with LAPACK's routines in its module `lapack`."""
     import scipy.linalg.lapack
 
     _after_loading_blas()
@@ -97,7 +97,9 @@ def scipy_special() -> ModuleType:
 
 @cache
 def rich_library() -> Any:
-    """Rich, which draws tables on terminals, with the modules that we use; None without it."""
+    """Rich, which draws tables on terminals, with the modules used here; None if it is not
+    installed.
+    """
     try:
         import rich.box
         import rich.console
@@ -111,7 +113,7 @@ def rich_library() -> Any:
 
 @cache
 def opt_einsum_paths() -> ModuleType:
-    """The search for the cheapest order of the contractions of an Einstein summation."""
+    """The search for the cheapest contraction order of an Einstein summation."""
     import opt_einsum.paths
 
     module: ModuleType = opt_einsum.paths
@@ -119,11 +121,11 @@ def opt_einsum_paths() -> ModuleType:
 
 
 def limit_blas_threads() -> None:
-    """Make every BLAS library that is loaded use as many threads as the pool, or one where results
-    must not depend on their number.
+    """Make every loaded BLAS library use as many threads as the pool, or one where results must not
+    depend on the number of threads.
 
-    To be called again after loading another one, SciPy's above all: a library that is loaded
-    later starts with a number of its own.
+    Must be called again after loading another library, such as SciPy's, because it starts with its
+    own default.
     """
     import threadpoolctl
 
@@ -133,12 +135,12 @@ def limit_blas_threads() -> None:
 
 @cache
 def prepare_blas() -> None:
-    """Make NumPy's BLAS use as many threads as the pool; to be called before its first use."""
+    """Make NumPy's BLAS use as many threads as the pool; must be called before its first use."""
     _after_loading_blas()
 
 
 def _after_loading_blas() -> None:
-    # Libraries start with a thread for each CPU they may use, and looking them up takes 20 ms.
+    # Libraries default to one thread per available CPU, and looking them up takes 20 ms.
     if (
         _native.is_deterministic()
         or _native.get_num_threads() != _usable_cpus()

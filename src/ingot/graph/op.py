@@ -27,15 +27,15 @@ __all__ = [
 
 RULES = ("infer", "evaluate", "vjp", "jvp", "vmap", "emit")
 
-# A function and its arguments, which changes an array. It must be one in C: no signal interrupts
-# those, so arrays are as they were or as they should be.
+# A function and its arguments, which modify an array. It must be a C function: no signal interrupts
+# it, so arrays are never left half-modified.
 Change = tuple[Any, ...]
 
 _registry: dict[str, type[Op]] = {}
 
 
 class Missing:
-    """Stands where an op cannot have a rule, and says why."""
+    """Marks a rule that an op cannot have, with the reason."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -50,18 +50,18 @@ class Missing:
         return partial(self.refuse, owner.__name__)
 
     def refuse(self, owner: str, *_: Any) -> Any:
-        """Raises the reason."""
+        """Raise the reason."""
         raise ValueError(f"[{owner}] has no {self.rule} rule: {self.reason}.")
 
 
 def carry_out(change: Change) -> None:
-    """Calls the function of a change."""
+    """Apply a change."""
     function, *arguments = change
     function(*arguments)
 
 
 def no_rule(reason: str) -> Any:
-    """Declares that an op cannot have the rule it is assigned to, and why."""
+    """Declare that an op cannot have the rule it is assigned to, and why."""
     return Missing(reason)
 
 
@@ -78,33 +78,33 @@ class Op:
 
     several_outputs: ClassVar[bool] = False
 
-    # The dtypes, as the bits of `dtype_mask`, for which it is a math function: what NumPy and what
-    # kernels give may differ in the last places. Else both give the same bits.
+    # The dtypes, as the bits of `dtype_mask`, for which it is a math function, in which NumPy and
+    # kernels may differ in the last bits. For others the results are bit-identical.
     approximate: ClassVar[int] = 0
-    takes_bits: ClassVar[bool] = False  # reads bits as numbers, which may be NaN, and computes none
+    takes_bits: ClassVar[bool] = False  # reinterprets bits, which may be NaN, as numbers
 
     def expanded(self, build: Callable[..., Any], *inputs: Any) -> Any | None:
-        """The same result in ops that kernels are made of, for compiled programs.
+        """The same result in terms of ops that kernels support, for compiled programs.
 
-        `build(op, *inputs)` gives the result of an op; inputs and results have a shape and a dtype.
-        None if the op stays as it is.
+        `build(op, *inputs)` returns the result of an op; inputs and results have a shape and a
+        dtype. None if the op is not expanded.
         """
         return None
 
     def narrowed(self, view: Op, shape: Any) -> Op | None:
-        """An op of the same inputs that computes just what a view of the result, which has that
-        shape, shows; None if the whole result is as quick.
+        """An op of the same inputs that computes only the elements visible through a view of that
+        shape; None if computing the whole result is as fast.
         """
         return None
 
     def only_output(self, index: int) -> Op | None:
-        """An op of the same inputs that computes just one of several outputs; None if all of them
-        are as quick.
+        """An op of the same inputs that computes only one of several outputs; None if computing all
+        is as fast.
         """
         return None
 
-    # Ops without fields inherit these: two of a class are equal. So do ops that are declared with
-    # eq=False, each of which equals itself only.
+    # For ops without fields: two of a class are equal. Ops declared with eq=False compare by
+    # identity.
 
     def __eq__(self, other: object) -> bool:
         return self is other or (type(self) is type(other) and not fields(self))
@@ -113,39 +113,41 @@ class Op:
         return hash(type(self))
 
     def is_no_op(self, *inputs: Any) -> bool:
-        """Whether the result is the first input; what the simplifier asks."""
+        """Whether the result equals the first input; used by the simplifier."""
         return False
 
-    orders: ClassVar[bool] = False  # its outputs must not be used before all its inputs are there
+    orders: ClassVar[bool] = False  # outputs must not be used before all inputs are computed
 
     def passed_input(self, index: int) -> int | None:
-        """Which input output `index` of several is, unchanged; None if the outputs are computed."""
+        """The input that output `index` passes through unchanged; None if the output is
+        computed.
+        """
         return None
 
     def block_axis(self, *inputs: Any) -> int | None:
         """An axis, counted from the front, of all inputs and results along which `evaluate` may be
-        called for one part after the other, with the same results; None if there is none.
+        called slice by slice with the same results; None if there is none.
         """
         return None
 
-    worth_cutting: ClassVar[int] = 1 << 22  # elements from which on that may take long
+    worth_cutting: ClassVar[int] = 1 << 22  # minimum elements for evaluation in blocks
 
-    # (inputs, check) -> results: for ops that run others; `check` is called for each of these
+    # (inputs, check) -> results: for ops that run other ops; `check` is called on each of these
     step_by_step: ClassVar[Callable[..., Any] | None] = None
 
     def programs(self) -> tuple[tuple[str, Any], ...]:
         """The programs that the op runs, such as the body of a loop, and what each is."""
         return ()
 
-    only_calls: ClassVar[bool] = False  # for profiles: its work is counted where it is done
+    only_calls: ClassVar[bool] = False  # for profiles: its work is attributed to the ops it calls
 
     @property
     def title(self) -> str:
-        """What profiles call it."""
+        """The name in profiles."""
         return type(self).__name__
 
-    # Like `evaluate`, with a donated first input: the `Change` that turns it into the result,
-    # with nothing changed so far. None: no such rule.
+    # Like `evaluate`, with a donated first input: returns the `Change` that turns it into the
+    # result, without applying it. None: no such rule.
     change: ClassVar[Callable[..., Change] | None] = None
 
     infer: ClassVar[Callable[..., Any]]
@@ -155,8 +157,8 @@ class Op:
     vmap: ClassVar[Callable[..., Any]]
     emit: ClassVar[Callable[..., Any]]
 
-    # What roles ask of their ops, the names of attributes and methods with the role that asks; None
-    # for classes that have no role yet.
+    # The attributes and methods that roles require of their ops, with the role that requires them;
+    # None for classes without a role.
     _asked: ClassVar[dict[str, type[Op]] | None] = None
 
     def __init_subclass__(
@@ -171,7 +173,7 @@ class Op:
 
 
 def _left_open(role: type[Op]) -> list[str]:
-    """The attributes and methods that a role declares and leaves to its ops."""
+    """The attributes and methods that a role declares but leaves to its ops."""
     own = vars(role)
     attributes = [name for name in get_annotations(role) if name not in own]
     return attributes + [name for name, value in own.items() if _is_abstract(value)]
@@ -182,7 +184,7 @@ def _is_abstract(value: Any) -> bool:
 
 
 def _check_complete(kind: type[Op]) -> None:
-    """Raises unless an op has a role and what that asks for: an attribute, a method or a field."""
+    """Raise unless an op has a role and everything it requires: attributes, methods and fields."""
     if kind._asked is None:
         raise TypeError(
             f"[{kind.__name__}] has no role: derive it from one of the classes in "

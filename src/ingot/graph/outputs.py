@@ -1,4 +1,4 @@
-"""Ops with several outputs: one node for all of them, and one that takes each from it."""
+"""Ops with several outputs: one node computes all of them, and one `Output` node extracts each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Output", "apply_multiple", "output_ops", "outputs_of"]
 
 @dataclass(frozen=True)
 class Output(Host):
-    """One of the results of an op with several; transforms look through it to that op."""
+    """One of the outputs of an op; transforms look through it to that op."""
 
     only_calls = True
 
@@ -42,7 +42,7 @@ class Output(Host):
 
 @lru_cache(256)
 def output_ops(count: int) -> tuple[Output, ...]:
-    """The ops that take each of several outputs."""
+    """The ops that extract each of several outputs."""
     return tuple(map(Output, range(count)))
 
 

@@ -1,7 +1,7 @@
-"""Shapes and axes: the arithmetic on tuples of ints that ops share, and its error sentences.
+"""Shapes and axes: the arithmetic on tuples of ints that ops share, and its error messages.
 
 Lengths may be dimensions (`graph/dimension.py`), which stay symbolic as long as they are only
-added, multiplied, divided and compared: nothing here converts what is an int already.
+added, multiplied, divided and compared: nothing here converts them to int.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ def size_of(shape: Iterable[int]) -> int:
 def same_shape(shape: Shape, other: Shape) -> bool:
     """Whether the shapes are equal.
 
-    Python compares items before it compares lengths, and comparing dimensions makes guards.
+    Tuple comparison compares items before lengths, and comparing dimensions adds guards.
     """
     return len(shape) == len(other) and shape == other
 
 
 def shape_text(shape: Iterable[int]) -> str:
-    """The shape as error sentences show it: (2, 3)."""
+    """The shape as error messages show it: (2, 3)."""
     return "(" + ", ".join(str(length) for length in shape) + ")"
 
 
 def as_lengths(name: str, value: Iterable[int]) -> Shape:
-    """A user's sequence of ints as a tuple; `name` is the op that error sentences blame."""
+    """A user's sequence of ints as a tuple; `name` is the op in error messages."""
     try:
         return tuple([length if isinstance(length, int) else index(length) for length in value])
     except TypeError:
@@ -63,7 +63,7 @@ def as_lengths(name: str, value: Iterable[int]) -> Shape:
 
 
 def as_shape(name: str, value: int | Sequence[int]) -> Shape:
-    """A user's shape, an int or a sequence of ints, as a tuple of lengths that are not negative."""
+    """A user's shape, an int or a sequence of ints, as a tuple of nonnegative lengths."""
     lengths = (value,) if isinstance(value, int) else as_lengths(name, value)
     for length in lengths:
         if length < 0:
@@ -75,8 +75,8 @@ def as_shape(name: str, value: int | Sequence[int]) -> Shape:
     return lengths
 
 
-MAX_ELEMENTS = 2**59  # of 8 bytes each, 4 EiB: what addresses can reach, with room for sums
-MAX_AXES = 64  # NumPy's
+MAX_ELEMENTS = 2**59  # of 8 bytes each, 4 EiB: addressable, and sums do not overflow
+MAX_AXES = 64  # NumPy's limit
 
 
 def _check_addressable(name: str, lengths: Shape) -> None:
@@ -90,7 +90,7 @@ def _check_addressable(name: str, lengths: Shape) -> None:
 
 
 def fill_length(name: str, shape: Shape, lengths: Shape) -> Shape:
-    """`lengths`, with the one that is -1 such that there are as many elements as in `shape`."""
+    """`lengths` with -1 replaced such that there are as many elements as in `shape`."""
     size = size_of(shape)
     if -1 not in lengths:
         if size_of(lengths) != size or any(length < 0 for length in lengths):
@@ -115,7 +115,7 @@ def _misfit(name: str, shape: Shape, lengths: Shape, reason: str) -> ValueError:
 
 
 def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
-    """The shape that all `shapes` broadcast to; `name` is the op that error sentences blame."""
+    """The shape that all `shapes` broadcast to; `name` is the op in error messages."""
     ndim = max(map(len, shapes), default=0)
     result = [1] * ndim
     for shape in shapes:
@@ -181,8 +181,8 @@ def contiguous(shape: Sequence[int], itemsize: int) -> Shape:
 def reshaped_strides(shape: Shape, strides: Shape, target: Shape) -> Shape | None:
     """The strides under which elements of `shape` and `strides` have the shape `target`.
 
-    Both shapes are cut into the shortest runs of axes with equal numbers of elements; within a
-    run the old axes must follow each other in memory as one. None if they do not.
+    Both shapes are cut into the shortest runs of axes with equal numbers of elements; within a run
+    the old axes must be mergeable into one. None if they are not.
     """
     old = [(length, stride) for length, stride in zip(shape, strides, strict=True) if length != 1]
     result: list[int] = []

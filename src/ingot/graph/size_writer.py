@@ -1,9 +1,9 @@
 """Size code: arithmetic on lengths as instructions that C runs (`_native.SizeCode`).
 
-Input: operations, one by one, named as Python's operators are. Output: code for registers, in
-which the inputs come first, then constants, then the result of each instruction. Each register is
-an int of 64 bits or a float; which it is, and where ints become floats, is known when the code is
-written. Where Python's numbers would be larger than that, running the code says so.
+Input: operations, one by one, named like Python's operators. Output: code for registers, in which
+the inputs come first, then constants, then the result of each instruction. Each register is a
+64-bit int or a float; the types and the conversions between them are static. Running the code
+reports where Python's ints would exceed 64 bits.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ __all__ = ["SizeWriter"]
 
 _OF_INTS = ("pow", "lshift", "rshift", "and", "or", "xor", "invert", "max")
 _TO_INTS = ("floor", "ceil", "round", "trunc")
-_FLIPPED = {"gt": "lt", "ge": "le"}  # of the operands the other way round
+_FLIPPED = {"gt": "lt", "ge": "le"}  # with swapped operands
 
 
 class SizeWriter:
-    """Writes size code. Constants are known by negative numbers until all of them are."""
+    """Writes size code. Constants have negative register numbers until all of them are known."""
 
     def __init__(self, inputs: str) -> None:
         """`inputs` has an "i" or an "f" for each input."""
@@ -41,7 +41,7 @@ class SizeWriter:
         return self._constants[key]
 
     def is_float(self, register: int) -> bool:
-        """Whether what a register holds is a float."""
+        """Whether a register holds a float."""
         return self._is_float[register]
 
     def result(self, name: str, left: int, right: int | None = None) -> int:
@@ -62,7 +62,7 @@ class SizeWriter:
         return self._append("fpow", self._as_float(left), self._as_float(right))
 
     def require(self, name: str, left: int, right: int, outcome: bool = True) -> None:
-        """The condition that `left name right` is `outcome`."""
+        """Add the condition that `left name right` is `outcome`."""
         if name == "ne":
             name, outcome = "eq", not outcome
         if name in _FLIPPED:
@@ -72,8 +72,8 @@ class SizeWriter:
         self._append(name if outcome else f"not {name}", left, right)
 
     def code(self) -> tuple[SizeCode, dict[int, int]]:
-        """The code, and the final registers of those that were handed out. OverflowError if a
-        constant has more than 64 bits.
+        """The code, and the final numbers of the registers returned so far. OverflowError if a
+        constant needs more than 64 bits.
         """
         inputs, constants = len(self._inputs), len(self._constants)
         final = {number: number for number in range(inputs)}

@@ -1,9 +1,9 @@
-"""Implicit state: lists of arrays that functions read and update without being given them.
+"""Implicit state: lists of arrays that functions read and update without taking them as arguments.
 
 The random state is one, the vectors of a search index are another. While `compile` traces a
-function, that thread sees a list of placeholders in the place of each state that the function
-reads, so that it is followed whether or not the user captures it: random numbers differ from call
-to call and equal the uncompiled ones, and a search finds what was added after the compilation.
+function, that thread sees a list of placeholders in place of each state that the function reads, so
+that it is tracked whether or not the user captures it: random numbers differ from call to call and
+equal the uncompiled ones, and a search finds what was added after the compilation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ __all__ = [
 
 State = list[array]
 
-# Held while a call takes the states and puts new ones; garbage collection may draw numbers then.
+# Held while a call reads the states and stores new ones; an RLock, because garbage collection may
+# draw random numbers meanwhile.
 state_lock = threading.RLock()
 set_callbacks(state_lock=state_lock)
 _states: list[State] = []
@@ -34,7 +35,7 @@ _thread = threading.local()
 
 
 def register_implicit_state(state: State) -> State:
-    """Makes `compile(verify=True)`, which calls functions twice, put `state` back; returns it."""
+    """Make `compile(verify=True)`, which calls functions twice, restore `state`; returns it."""
     _states.append(state)
     return state
 
@@ -45,8 +46,8 @@ def implicit_states() -> tuple[State, ...]:
 
 
 def current_state(state: State, name: str = "the random state") -> State:
-    """What this thread reads and updates as `state`: a stand-in while compile traces, else the
-    state itself. `name` is what error sentences call it.
+    """The list that this thread reads and updates as `state`: a stand-in while compile traces, else
+    the state itself. `name` is for error messages.
     """
     follower: Callable[[State, str], State] | None = getattr(_thread, "follower", None)
     return state if follower is None else follower(state, name)
@@ -57,7 +58,9 @@ Follower = Callable[[State, str], State]
 
 @contextmanager
 def followed_states(follower: Follower) -> Iterator[Follower]:
-    """Lets `follower` say what this thread reads and updates as a state; yields the one before."""
+    """Let `follower` decide which list this thread reads and updates as a state; yields the
+    previous one.
+    """
     before: Follower | None = getattr(_thread, "follower", None)
     _thread.follower = follower
     try:

@@ -11,7 +11,7 @@ __all__ = ["arrays_in", "sequence_like", "tree_leaves", "tree_map"]
 
 
 def tree_leaves(tree: Any) -> list[Any]:
-    """The leaves in order: lists and tuples by position, dicts by insertion."""
+    """The leaves in order: lists and tuples by position, dicts in insertion order."""
     return leaves(tree)
 
 
@@ -26,5 +26,5 @@ def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def sequence_like(model: list[Any] | tuple[Any, ...], items: Sequence[Any]) -> Any:
-    """`items` as a list or tuple of the type of `model`; a tuple has its attributes, too."""
+    """`items` as a list or tuple of the type of `model`, including a tuple's attributes."""
     return tuple_like(model, items) if isinstance(model, tuple) else type(model)(items)

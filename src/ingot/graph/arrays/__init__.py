@@ -1,1 +1,1 @@
-"""Arrays as Python values: how they are made, converted, printed and handed to other libraries."""
+"""Arrays as Python values: construction, conversion, printing and exchange with other libraries."""

@@ -45,19 +45,19 @@ MAX_AXES = 64  # NumPy's, whose arrays hold the values
 
 _NUMPY_FLOAT32 = float32.numpy
 _NUMPY_INT32 = int32.numpy
-_NUMBERS = (int, float, complex)  # bool is an int
+_NUMBERS = (int, float, complex)  # bool is a subclass of int
 
 
 class ArrayLike(Protocol):
-    """An object of another library that says which array it stands for."""
+    """An object of another library that can be converted to an array."""
 
     def __mlx_array__(self) -> array:
         """The array."""
 
 
 def construct(value: Any, dtype: Dtype | None = None) -> array:
-    """What `mx.array(value, dtype)` makes."""
-    # The cases that programs are full of come first: they cost half a microsecond.
+    """The implementation of `mx.array(value, dtype)`."""
+    # The most frequent cases come first: they take half a microsecond.
     kind = type(value)
     if kind is float and -SAFE <= value <= SAFE:
         if dtype is None or dtype is float32:
@@ -103,7 +103,8 @@ def asarray(a: Any, dtype: Dtype | None = None, *, copy: bool | None = None) -> 
 
 
 def coerce(value: Any, dtype: Dtype | None = None) -> Any:
-    """An operand that is no array or Python number as an array; NotImplemented if it cannot be.
+    """Convert an operand that is neither an array nor a Python number; NotImplemented if
+    impossible.
 
     Beside an array, whose dtype is then given, it takes that dtype.
     """
@@ -119,7 +120,7 @@ def coerce(value: Any, dtype: Dtype | None = None) -> Any:
 
 
 def scalar(value: Any, dtype: Dtype) -> array:
-    """A Python number as a 0-d constant, which is shared and hence read-only."""
+    """A Python number as a 0-d constant, which is cached and shared, hence read-only."""
     if is_integer(dtype):
         limits = np.iinfo(dtype.numpy)
         if dtype is uint64 and -(2**63) <= value < 0:  # wraps around, as in MLX
@@ -132,7 +133,7 @@ def scalar(value: Any, dtype: Dtype) -> array:
     data = _number_data(value, dtype)
     data.setflags(write=False)
     made = constant(data, dtype)
-    made._node.trace = scalar  # kept for later, it belongs to no trace and replaces no user's array
+    made._node.trace = scalar  # cached beyond any trace: it is not an input of one
     return made
 
 
@@ -145,7 +146,7 @@ def _number_data(value: Any, dtype: Dtype) -> np.ndarray:
 
 
 def _from_number(value: Any, dtype: Dtype | None) -> array:
-    """A Python number of its own dtype, cast then to the one that is wanted."""
+    """A Python number in its default dtype, then cast to the requested one."""
     if isinstance(value, complex):
         natural = complex64
     elif isinstance(value, float):
@@ -172,7 +173,7 @@ def _from_packed(packed: tuple[Any, tuple[int, ...], Dtype], dtype: Dtype | None
 
 
 def _stacked(value: list[Any] | tuple[Any, ...], dtype: Dtype | None, depth: int) -> array:
-    """A list of which C could not make numbers: one with arrays in it, or a wrong one."""
+    """A list that C could not pack: one that contains arrays, or an invalid one."""
     if depth > MAX_AXES:
         raise _too_deep()
     if all(isinstance(item, (*_NUMBERS, np.generic)) for item in value) and not any(
@@ -202,7 +203,7 @@ def _item(item: Any, dtype: Dtype | None, depth: int) -> array:
 
 
 def _from_scalars(scalars: list[Any] | tuple[Any, ...], dtype: Dtype | None) -> array:
-    """A row of Python numbers, some of them complex, too large for int64, or NumPy's."""
+    """A row of Python numbers that are complex, too large for int64, or NumPy scalars."""
     numbers = [item.item() if isinstance(item, np.generic) else item for item in scalars]
     for item, number in zip(scalars, numbers, strict=True):
         if not isinstance(number, _NUMBERS):
@@ -228,9 +229,11 @@ def _from_ints(numbers: list[int], dtype: Dtype | None) -> array:
 
 
 def _from_other_library(value: Any, dtype: Dtype | None) -> array | None:
-    """An object of NumPy or another library as an array; None if it does not show its elements."""
+    """An object of NumPy or another library as an array; None if it does not export its
+    elements.
+    """
     if isinstance(value, type):
-        return None  # it has what its instances have
+        return None  # a class has the attributes of its instances
     if isinstance(value, (np.ndarray, np.generic)):
         return _from_numpy(np.asarray(value), dtype)
     if hasattr(value, "__mlx_array__"):

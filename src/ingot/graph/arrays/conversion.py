@@ -1,4 +1,5 @@
-"""Conversion: arrays as Python and NumPy values, and the protocols by which others ask for them.
+"""Conversion of arrays to Python and NumPy values, and the protocols through which others request
+it.
 
 Input: an array, which is evaluated. Output: numbers, lists, bytes, NumPy arrays. These are the
 methods of `array` that need no op; core/array.py attaches them.
@@ -38,12 +39,12 @@ def item(a: array) -> Any:
         raise ValueError(
             f"[item] only an array with one element is a number, this one has shape {a.shape}."
         )
-    # NumPy's item gives Python numbers of its own dtypes only.
+    # NumPy's item() returns Python numbers only for its own dtypes.
     return float(data.reshape(())) if a.dtype is bfloat16 else data.item()
 
 
 def tolist(a: array) -> Any:
-    """The elements as Python numbers in nested lists; of a 0-d array, the number itself."""
+    """The elements as nested lists of Python numbers; the number itself for a 0-d array."""
     data = a._data
     return (data.astype(np.float32) if a.dtype is bfloat16 else data).tolist()
 
@@ -69,7 +70,7 @@ def as_complex(a: array) -> complex:
 
 
 def as_index(a: array) -> int:
-    """The value of a 0-d array of integers, for use as an index of Python's sequences."""
+    """The value of a 0-d integer array, for indexing Python sequences."""
     if a.ndim != 0 or not is_integer(a.dtype):
         raise TypeError(
             "[index] only a 0-d array of integers is an index, "
@@ -79,12 +80,12 @@ def as_index(a: array) -> int:
 
 
 def as_bytes(a: array) -> bytes:
-    """The elements in C order as they are in memory."""
+    """The elements as bytes in C order."""
     return a._data.tobytes()
 
 
 def as_numpy(a: array, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    """The array as NumPy asks for it: sharing memory unless another dtype or a copy is wanted."""
+    """The array for NumPy: shares memory unless another dtype or a copy is requested."""
     if a.dtype is bfloat16:
         raise TypeError(
             "[array] NumPy has no bfloat16: cast the array with astype(mx.float32) first."
@@ -100,17 +101,17 @@ def length(a: array) -> int:
 
 
 def shallow_copy(a: array) -> array:
-    """Another array with the same value: assigning to one does not change the other."""
+    """A new handle with the same value: assigning to one does not change the other."""
     return _native.wrap(a)
 
 
 def deep_copy(a: array, memo: Any, /) -> array:
-    """As `shallow_copy`, for values are immutable."""
+    """Same as `shallow_copy`, because values are immutable."""
     return _native.wrap(a)
 
 
 def reduce(a: array) -> tuple[Any, ...]:
-    """How to pickle the array: as a NumPy array and its dtype."""
+    """Pickle the array as a NumPy array and a dtype."""
     data = a._data
     if a.dtype is bfloat16:
         data = data.view(uint16.numpy)
@@ -119,6 +120,6 @@ def reduce(a: array) -> tuple[Any, ...]:
 
 def restore(data: np.ndarray, dtype: Dtype) -> array:
     """The array that was pickled."""
-    if not data.flags.writeable:  # pickled out of band, it may still belong to someone else
+    if not data.flags.writeable:  # out-of-band pickle buffers may belong to someone else
         data = data.copy()
     return constant(data.view(dtype.numpy), dtype)

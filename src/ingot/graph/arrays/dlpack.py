@@ -1,7 +1,7 @@
-"""DLPack: arrays from and for other libraries, through NumPy's implementation of the protocol.
+"""DLPack import and export, through NumPy's implementation of the protocol.
 
-NumPy knows no bfloat16 in DLPack, so such arrays pass through it as integers of the same size, and
-the type that the capsule states is changed on the way.
+NumPy does not support bfloat16 in DLPack, so such arrays pass through it as integers of the same
+size, and the type code in the capsule is patched.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BFLOAT = 4
 
 
 class _Capsule:
-    """Gives a capsule that was made already to a consumer that wants to ask for it."""
+    """Presents an existing capsule to a consumer that calls `__dlpack__`."""
 
     def __init__(self, capsule: Any) -> None:
         self.capsule = capsule
@@ -50,7 +50,7 @@ def dlpack(
     if a.dtype is bfloat16:
         data = data.view(uint16.numpy)
     if copy or not (data.flags.writeable or max_version):
-        data = data.copy()  # without a version, a capsule cannot say that it is read-only
+        data = data.copy()  # capsules without a version have no read-only flag
     capsule = data.__dlpack__(max_version=max_version)
     if a.dtype is bfloat16:
         _native.retype_dlpack(capsule, UNSIGNED_INTEGER, BFLOAT)
@@ -58,12 +58,12 @@ def dlpack(
 
 
 def dlpack_device(a: array) -> tuple[int, int]:
-    """Where the array's memory is, in DLPack's numbers: the CPU."""
+    """The device of the array's memory in DLPack's numbering: the CPU."""
     return CPU
 
 
 def imported(name: str, value: Any) -> np.ndarray:
-    """The memory of an object with `__dlpack__`, or of its capsule, not copied."""
+    """The memory of an object with `__dlpack__`, or of a capsule, without a copy."""
     capsule = value
     if hasattr(value, "__dlpack__"):
         device = value.__dlpack_device__() if hasattr(value, "__dlpack_device__") else CPU
@@ -86,7 +86,7 @@ def imported(name: str, value: Any) -> np.ndarray:
 def _capsule_of(value: Any) -> Any:
     try:
         return value.__dlpack__(max_version=(1, 0))
-    except TypeError:  # made before DLPack had versions
+    except TypeError:  # predates versioned DLPack
         return value.__dlpack__()
 
 

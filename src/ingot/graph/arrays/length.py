@@ -1,4 +1,4 @@
-"""Lengths as arrays: what dimensions become beside arrays, as in `x.sum() / x.size`."""
+"""Dimensions as operands of array operations, as in `x.sum() / x.size`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INT32_LIMIT = 2**31
 
 @dataclass(frozen=True)
 class Length(Host):
-    """A dimension as a 0-d array. Before anything runs, compile puts a constant in its place."""
+    """A dimension as a 0-d array. Compile replaces it with a constant before anything runs."""
 
     length: Any
     dtype: Dtype
@@ -45,7 +45,7 @@ class Length(Host):
 
 
 def length_array(length: Any, dtype: Dtype | None) -> array:
-    """A dimension as an array, of the dtype that a Python number takes beside one of `dtype`."""
+    """A dimension as an array, of the dtype that a Python number takes next to one of `dtype`."""
     if type(length.value) is float:
         wanted = dtype if dtype is not None and is_inexact(dtype) else float32
     elif dtype is not None and dtype is not bool_:

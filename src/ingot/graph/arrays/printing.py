@@ -1,4 +1,4 @@
-"""Printing: arrays as text, in MLX's form, and the options that set how many digits it has."""
+"""Printing of arrays in MLX's format, and the options for the number of digits."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def set_printoptions(precision: int = -1) -> None:
 
 
 def get_printoptions() -> PrintOptions:
-    """A copy of the options that hold now."""
+    """A copy of the current options."""
     return PrintOptions(_options.precision)
 
 
 class _Context:
-    """Sets the precision while it is entered."""
+    """Sets the precision inside a `with` block."""
 
     def __init__(self, precision: int) -> None:
         self.precision = _checked_precision(precision)
@@ -73,7 +73,7 @@ def printoptions(precision: int = -1) -> _Context:
 
 
 def text_of_array(a: array) -> str:
-    """What `repr(a)` and `print(a)` show; evaluates the array."""
+    """The text of `repr(a)` and `print(a)`; evaluates the array."""
     if a.dtype is bool_ or is_integer(a.dtype):
         number: Callable[[Any], str] = str
     elif is_complex(a.dtype):
@@ -84,7 +84,7 @@ def text_of_array(a: array) -> str:
 
 
 def format_array(a: array, spec: str, /) -> str:
-    """What `f"{a:spec}"` shows: a 0-d array is formatted as the number it holds."""
+    """The text of `f"{a:spec}"`: a 0-d array is formatted as the number it holds."""
     if a.ndim == 0:
         return format(item(a), spec)
     if spec:
@@ -125,8 +125,8 @@ _text_of_standard_array = reprlib.Repr.repr_array
 
 
 def _shortened(self: reprlib.Repr, value: Any, level: int) -> str:
-    # reprlib, by which pytest and debuggers show values, takes every type named "array" for
-    # Python's array.array, up to Python 3.11.
+    # Up to Python 3.11, reprlib, which pytest and debuggers use to show values, takes every type
+    # named "array" for Python's array.array.
     if isinstance(value, array):
         return self.repr_instance(value, level)
     return _text_of_standard_array(self, value, level)

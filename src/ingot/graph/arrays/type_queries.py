@@ -1,4 +1,4 @@
-"""Questions that programs ask about dtypes: categories, limits, promotion."""
+"""Queries on dtypes: categories, limits, promotion."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How NumPy, BLAS and the C library compute what kernels do not."""
+"""Numerics outside of compiled kernels: NumPy, BLAS and the C library."""

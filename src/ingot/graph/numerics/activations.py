@@ -1,5 +1,5 @@
-"""How products with quantised matrices see their rows: as they are, or as int8 in blocks that share
-a scale. A setting for the whole process, part of the keys of programs.
+"""The precision of activations in products with quantised matrices: float32, or int8 in blocks that
+share a scale. A process-wide setting that is part of the keys of programs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _LARGEST = 127
 
 
 def activations() -> str:
-    """What rows are multiplied as: one of `ACTIVATIONS`."""
+    """The current setting: one of `ACTIVATIONS`."""
     return _activations
 
 
@@ -25,8 +25,8 @@ def choose_activations(name: str) -> None:
 
 
 def as_bytes(rows: np.ndarray) -> np.ndarray:
-    """Rows of float32 after they were int8: in each block, multiples of the largest element / 127.
-    A block that is not finite is NaN.
+    """Rows of float32 quantised to int8 and back: in each block, multiples of the largest magnitude
+    / 127. A block that is not finite becomes NaN.
     """
     blocks = rows.reshape(-1, ACTIVATION_BLOCK)
     largest = abs(blocks).max(-1, keepdims=True)

@@ -1,8 +1,8 @@
-"""BLAS: products of matrices by the library that NumPy carries, called by address.
+"""Matrix products by the BLAS library that NumPy bundles, called by address.
 
-`product_of` says how BLAS is to read operands with their strides; native programs keep
-its answer, `matrix_product` uses it at once. The library is NumPy's own OpenBLAS, which is loaded
-already; where NumPy was built with another, SciPy's is asked for its addresses.
+`product_of` plans how BLAS is to read operands with their strides; native programs store the plan,
+`matrix_product` runs it at once. The library is NumPy's own OpenBLAS, which is already loaded; if
+NumPy was built with another one, SciPy's is used.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def has_gemm(dtype: Any) -> bool:
 
 @cache
 def prepare_products() -> int:
-    """Tells the native code where BLAS is. Returns the longest side of a matrix that it takes."""
+    """Tell the native code the addresses of BLAS. Returns the largest matrix dimension
+    it supports.
+    """
     carried = sorted(Path(np.__file__).parent.parent.glob("numpy.libs/libscipy_openblas64_*.so"))
     if len(carried) == 1:
         library = ctypes.CDLL(str(carried[0]))
@@ -65,7 +67,7 @@ def prepare_products() -> int:
 
 @cache
 def lapack_address(routine: str) -> int:
-    """Where SciPy's LAPACK has a routine, such as "sgetrf"; its integers are those of C."""
+    """The address of a routine of SciPy's LAPACK, such as "sgetrf"; its integers are C ints."""
     prepare_blas()
     return _address(scipy_lapack().__pyx_capi__[routine])
 
@@ -84,11 +86,10 @@ def _address(capsule: Any) -> int:
 
 
 def product_of(dtype: np.dtype[Any], left: Layout, right: Layout) -> Product | None:
-    """How to multiply two stacks of matrices into a contiguous one; None if BLAS cannot take an
+    """Plan the product of two stacks of matrices into a contiguous one; None if BLAS cannot read an
     operand in place.
 
-    BLAS counts by columns, so it is asked for the transposed product of the operands in the other
-    order.
+    BLAS is column-major, so it computes the transposed product, with the operands swapped.
     """
     (left_shape, left_strides), (right_shape, right_strides) = left, right
     size = dtype.itemsize
@@ -105,7 +106,7 @@ def product_of(dtype: np.dtype[Any], left: Layout, right: Layout) -> Product | N
         and rows[0] == "N"
         and strides[1] == (m * rows[1] * size,)
     ):
-        m *= lengths[0]  # one matrix on the right: all rows of the stack are one matrix
+        m *= lengths[0]  # one matrix on the right: all rows of the stack form one matrix
         lengths, strides = (), ((), (), ())
     longest = prepare_products()
     if len(lengths) > _MAX_STACK_AXES or any(
@@ -119,9 +120,7 @@ def product_of(dtype: np.dtype[Any], left: Layout, right: Layout) -> Product | N
 
 
 def _matrix(shape: Sequence[int], strides: Sequence[int], size: int) -> tuple[str, int] | None:
-    """How BLAS reads a matrix: as it is ("N") or transposed ("T"), and the distance of its rows (or
-    columns).
-    """
+    """How BLAS reads a matrix: as it is ("N") or transposed ("T"), and its leading dimension."""
     rows, columns = shape
     row, column = strides
     if (
@@ -142,8 +141,8 @@ def _matrix(shape: Sequence[int], strides: Sequence[int], size: int) -> tuple[st
 def _stack(
     lengths: Sequence[int], left: Sequence[int], right: Sequence[int], nbytes: int
 ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-    """The axes of a stack, those that every operand traverses as one joined: their lengths, and the
-    strides of the right operand, of the left one, and of results of `nbytes` each.
+    """The batch axes, merged where every operand allows it: their lengths, and the strides of the
+    right operand, of the left one, and of results of `nbytes` each.
     """
     joined: list[tuple[int, int, int, int]] = []  # innermost first: length and strides
     step = nbytes
@@ -166,8 +165,8 @@ def _stack(
 
 
 def is_small(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
-    """Whether a product of stacks of these shapes is left to BLAS, because it is not worth code of
-    its own.
+    """Whether a product of stacks of these shapes is left to BLAS, because it is too small to
+    justify code of its own.
     """
     return size_of(left) * right[-1] <= MAX_BLAS_WORK
 
@@ -177,7 +176,7 @@ def matrix_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     threads.
     """
     work = left.shape[-2] * left.shape[-1] * right.shape[-1]
-    # NumPy makes other calls for complex matrices and for single numbers, with other bits.
+    # For complex matrices and scalars NumPy makes other calls, with different rounding.
     is_number = left.shape[-2] == right.shape[-1] == 1
     if (
         work <= MIN_PRODUCT_THREAD_WORK

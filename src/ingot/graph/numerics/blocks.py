@@ -1,9 +1,9 @@
-"""Long evaluations in blocks, between which Ctrl-C arrives.
+"""Long evaluations in blocks, so that Ctrl-C can interrupt them.
 
-One call of NumPy or SciPy cannot be interrupted. Ops that treat parts of their inputs one like the
-other say along which axis these lie (`Op.block_axis`). Of large inputs a small block is evaluated
-first, to see how long it takes: all of them in one call, if that is soon done, because results of
-blocks have to be copied together; block by block otherwise. Results do not depend on it.
+A call of NumPy or SciPy cannot be interrupted. Ops that process slices of their inputs
+independently declare the axis of these slices (`Op.block_axis`). For large inputs, a small block is
+evaluated first and timed. If the rest will be fast, it is one call, because results of blocks have
+to be copied together; otherwise it runs block by block. The results are the same.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluate_in_blocks", "longest_axis"]
 
-TRIALS = 512  # of which one is made: the time for it is lost if the rest is quick
-TRIAL_ELEMENTS = 1 << 20  # at most: what memory cannot hold must not be tried for long
-SOON = 0.3  # seconds that Ctrl-C may take
-BLOCK = 0.1  # seconds of a block
-MAX_GROWTH = 8  # of a block over the one before, which may have been quick by chance
+TRIALS = 512  # the trial is 1 / TRIALS of the work: its time is lost if the rest is one call
+TRIAL_ELEMENTS = 1 << 20  # maximum of the trial, so that inputs that cannot fit in memory fail fast
+SOON = 0.3  # seconds that Ctrl-C may be delayed
+BLOCK = 0.1  # target seconds per block
+MAX_GROWTH = 8  # maximum growth of a block over the one before, which may have been fast by chance
 
 
 def evaluate_in_blocks(op: Op, *inputs: np.ndarray) -> Any:
-    """What `op.evaluate` returns for the inputs."""
+    """Same as `op.evaluate` of the inputs."""
     if not inputs or inputs[0].size < op.worth_cutting:
         return op.evaluate(*inputs)
     axis = op.block_axis(*inputs)
@@ -63,14 +63,14 @@ def _place(axis: int, begin: int, length: int) -> tuple[slice, ...]:
 def _block(
     op: Op, inputs: tuple[np.ndarray, ...], axis: int, begin: int, length: int
 ) -> list[np.ndarray]:
-    """The results for some indices of the axis."""
+    """The results for a slice of the axis."""
     position = _place(axis, begin, length)
     found = op.evaluate(*[x[position] for x in inputs])
     return [np.asarray(x) for x in (found if op.several_outputs else (found,))]
 
 
 def longest_axis(shape: tuple[int, ...], *without: int) -> int | None:
-    """The longest of the axes that are not named; None if there are no others."""
+    """The longest of the axes that are not in the list; None if there are no others."""
     named = {axis % len(shape) for axis in without} if shape else set()
     others = [axis for axis in range(len(shape)) if axis not in named]
     return max(others, key=lambda axis: shape[axis], default=None)

@@ -1,7 +1,7 @@
-"""Functions of C's math library as ufuncs of NumPy.
+"""Functions of C's math library as NumPy ufuncs.
 
-NumPy has logarithms of its own, whose last bits differ. Whoever needs the bits that a C program
-gets on the same machine takes the functions from here: NumPy's own loops, over pointers to them.
+NumPy has its own logarithms, whose last bits differ. Code that needs the bits of a C program on the
+same machine takes the functions from here: NumPy's generic loops over pointers to them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 __all__ = ["c_function"]
 
-# Places in the table of functions that NumPy exports to C, numpy/__ufunc_api.h: part of its ABI.
+# Indices into the table of functions that NumPy exports to C, numpy/__ufunc_api.h: part of its ABI.
 _UFUNC_OF_LOOPS = 1
 _LOOP_OVER_DOUBLES = 5
 _LOOP_OVER_FLOATS = 6
@@ -24,7 +24,7 @@ _NO_IDENTITY = -1
 _Pair = ctypes.c_void_p * 2
 _UfuncOfLoops = ctypes.PYFUNCTYPE(
     ctypes.py_object,
-    *[ctypes.c_void_p] * 3,  # the loops, what each is given, the types of its operands
+    *[ctypes.c_void_p] * 3,  # the loops, the data of each, the types of its operands
     *[ctypes.c_int] * 4,  # how many loops, inputs and outputs; the identity
     *[ctypes.c_void_p] * 2,  # the name, the documentation
     ctypes.c_int,  # not used
@@ -32,13 +32,15 @@ _UfuncOfLoops = ctypes.PYFUNCTYPE(
 
 
 def c_function(name: str) -> np.ufunc:
-    """The function `name` of float64 together with its sibling of float32, `name` and an f."""
+    """The float64 function `name` together with its float32 counterpart, `name` with
+    the suffix f.
+    """
     return _made(name)[0]
 
 
 @cache
 def _made(name: str) -> tuple[np.ufunc, Any]:
-    """The ufunc, and what it points at without owning it."""
+    """The ufunc, and the objects it points to without owning them."""
     table = ctypes.cast(_exported_by_numpy(), ctypes.POINTER(ctypes.c_void_p))
     library = ctypes.CDLL(None)
     siblings = (getattr(library, f"{name}f"), getattr(library, name))
@@ -56,6 +58,6 @@ def _exported_by_numpy() -> Any:
     pointer_in = ctypes.pythonapi.PyCapsule_GetPointer
     pointer_in.restype = ctypes.c_void_p
     pointer_in.argtypes = (ctypes.py_object, ctypes.c_char_p)
-    # Where extensions look for it. The module is not a public one, hence not imported above.
+    # The table's location for extensions. The module is private, hence not imported above.
     exporter: Any = importlib.import_module("numpy._core._multiarray_umath")
     return pointer_in(exporter._UFUNC_API, None)

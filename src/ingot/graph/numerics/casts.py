@@ -31,7 +31,7 @@ _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
 def converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """A copy of `x` as elements of `dtype`, in row-major order if `x` is contiguous."""
+    """A copy of `x` cast to `dtype`, in row-major order if `x` is contiguous."""
     if x.dtype.kind == "c" and dtype.kind != "c" and dtype != _BOOL:
         x = x.real
     if x.dtype == np.float64 and dtype == _BFLOAT16:
@@ -39,7 +39,7 @@ def converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if dtype.kind not in "iu" or x.dtype.kind in "iub":
         return x.astype(dtype, subok=False)
     if x.dtype.itemsize == 2:
-        x = x.astype(np.float32)  # compares faster, and knows the limits
+        x = x.astype(np.float32)  # comparisons are faster, and the limits are representable
     if dtype == _UINT64:
         return _to_uint64(x)
     way = _INT64 if dtype.itemsize == 8 or dtype == np.uint32 else _INT32
@@ -47,9 +47,7 @@ def converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _single(x: np.ndarray) -> np.ndarray:
-    """Doubles as floats whose last bit tells that something was lost: rounding those again rounds
-    the doubles right.
-    """
+    """Doubles as floats, rounded to odd, so that a second rounding to a half type is correct."""
     single = x.astype(np.float32, order="C")
     back = single.astype(np.float64)
     bits = single.view(np.int32)
@@ -65,7 +63,7 @@ def _to_signed(x: np.ndarray, way: np.dtype) -> np.ndarray:
 
 
 def _to_uint64(x: np.ndarray) -> np.ndarray:
-    """Numbers from 2**63 on, converted relative to it."""
+    """Numbers from 2**63 on, converted as offsets from it."""
     middle = x.dtype.type(2.0**63)
     high = x >= middle
     found = _to_signed(np.where(high, x - middle, x), _INT64).astype(_UINT64)

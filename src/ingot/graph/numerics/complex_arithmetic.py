@@ -1,7 +1,7 @@
-"""Products, quotients and moduli of complex NumPy arrays, with the bits that kernels give.
+"""Products, quotients and moduli of complex NumPy arrays, bit-identical to those of kernels.
 
-NumPy's own loops round differently from one processor and memory layout to the next, because some
-of them fuse products and sums. Here every product and sum is rounded by itself.
+NumPy's own loops round differently across processors and memory layouts, because some of them use
+FMA. Here every product and sum is rounded separately.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ def product(x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.n
 
 
 def quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """x / y by Smith's formula in double precision; divided by zero, each part by itself."""
+    """x / y by Smith's formula in double precision; division by zero acts on each part
+    separately.
+    """
     result = np.empty(x.shape, x.dtype)
     x, y = x.astype(np.complex128), y.astype(np.complex128)
     upright = np.abs(y.real) >= np.abs(y.imag)

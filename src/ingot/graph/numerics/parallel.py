@@ -1,9 +1,9 @@
-"""Parts of the work of one op on several threads, each of which multiplies matrices by itself.
+"""Independent calls within one op on several threads, with single-threaded BLAS in each.
 
-BLAS libraries spread one product over their own threads, which wait for each other at its end. For
-products of a few milliseconds that costs much, above all while other programs run. Where an op
-computes many products that do not depend on each other, it is better to give each thread some of
-them. Threads are started for each call: that takes less than a tenth of a millisecond.
+BLAS libraries spread one product over their own threads, which synchronise at its end. For products
+of a few milliseconds that is expensive, above all on a loaded machine. Where an op computes many
+independent products, it is better to distribute whole products over threads. Threads are started
+for each call, which takes less than a tenth of a millisecond.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """BLAS stays on the thread that calls it, until the last of all calls of this is done."""
+    """Limit BLAS to one thread until the last of all concurrent users of this leaves."""
     prepare_products()
     _native.hold_blas_threads()
     try:
@@ -36,23 +36,23 @@ def one_blas_thread() -> Iterator[None]:
 
 
 class _Work:
-    """Calls of a function that threads take one after the other."""
+    """Calls of a function that threads claim one by one."""
 
     def __init__(self, function: Callable[[Any], Any], items: Sequence[Any]) -> None:
         self.function = function
         self.items = items
-        self.numbers = itertools.count()  # taking the next one is atomic
+        self.numbers = itertools.count()  # next() is atomic
         self.results: list[Any] = [None] * len(items)
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Computes results until none is left or one has failed."""
+        """Compute results until none is left or one has failed."""
         for number in self.numbers:
             if number >= len(self.items) or self.error is not None:
                 return
             try:
                 self.results[number] = self.function(self.items[number])
-            except BaseException as error:  # belongs to the one who waits
+            except BaseException as error:  # raised by the waiting thread
                 self.error = error
 
 
@@ -66,7 +66,8 @@ def each_in_parallel(function: Callable[[Item], Result], items: Sequence[Item]) 
         return [function(item) for item in items]
     work = _Work(function, items)
     with one_blas_thread():
-        # Each thread gets the settings of this one: NumPy's memory and its floating-point errors.
+        # Each thread copies this one's context: NumPy's memory handler and floating-point error
+        # state.
         helpers = [
             threading.Thread(target=contextvars.copy_context().run, args=(work.run,), daemon=True)
             for _ in range(threads - 1)

@@ -1,7 +1,7 @@
 """The geometry of convolutions, and its decomposition into plain correlations.
 
-Input dilation puts zeros between the elements of an input. They are never stored: the results
-are split into phases, each of which is a plain correlation with some of the taps.
+Input dilation inserts zeros between the elements of an input. They are never stored: the results
+are split into phases, each of which is a plain correlation with a subset of the taps.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Geometry(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """Results along one axis that a plain correlation computes with some of the taps.
+    """The results along one axis that a plain correlation computes with a subset of the taps.
 
-    Tap k of them reads, for result y of them, the element `first + y * stride + k * step`.
+    For result y of the phase, tap k reads the element `first + y * stride + k * step`.
     """
 
     results: slice
@@ -50,7 +50,7 @@ def phases_of(lengths: Shape, taps: Shape, geometry: Geometry) -> list[tuple[Pha
 def _phases_of_axis(
     length: int, taps: int, stride: int, before: int, step: int, spread: int
 ) -> list[Phase]:
-    """The results along one axis, by which of the taps read elements: the others read zeros."""
+    """The results along one axis, grouped by which taps read elements: the others read zeros."""
     if spread == 1:
         return [Phase(slice(None), slice(None), -before, stride, step)]
     every = spread // gcd(stride, spread)

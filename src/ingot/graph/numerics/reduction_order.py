@@ -22,9 +22,9 @@ from collections.abc import Sequence
 
 __all__ = ["BLOCK", "LANES", "PART", "inner_axes"]
 
-LANES = 32  # two of the longest vectors, so that one addition need not wait for the other
+LANES = 32  # two of the widest vectors, so that consecutive additions are independent
 BLOCK = 512
-PART = 16  # blocks, which is work for a thread
+PART = 16  # blocks per unit of work for a thread
 
 
 def inner_axes(lengths: Sequence[int], reduced: Sequence[int]) -> tuple[int, ...]:

@@ -1,1 +1,1 @@
-"""What reports to users consist of: lines of their programs, and tables."""
+"""Building blocks of reports to users: source lines and tables."""

@@ -1,7 +1,7 @@
-"""Lines of the user's program: where arrays are made, for traces, errors and profiles.
+"""Source lines of the user's program where arrays are made, for traces, errors and profiles.
 
-Every node keeps the code object and the instruction of the user's frame that made it
-(`_native/objects/user_line.c`), which `Node.origin` turns into a `Source` when it is asked for.
+Every node records the code object and the instruction of the user's frame that made it
+(`_native/objects/user_line.c`), which `Node.origin` resolves to a `Source` on demand.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ingot.graph.lazy_dataclass import dataclass
 __all__ = ["Source", "SourceRecorder", "depth_of_user"]
 
 _PACKAGE = str(Path(__file__).absolute().parents[2]) + os.sep
-# Programs that use ingot, though they come with it: the tour shows its own lines.
+# Folders of the package whose files count as user code: the tour shows its own lines.
 _PROGRAMS = _PACKAGE + "cli" + os.sep
 
 
@@ -35,12 +35,12 @@ class Source:
 
     @property
     def short(self) -> str:
-        """The file's name without its folder, and the line."""
+        """The file's name without its folder, and the line number."""
         return f"{self.filename.replace(chr(92), '/').rsplit('/', 1)[-1]}:{self.line}"
 
     @property
     def text(self) -> str:
-        """What the line says; empty if its file cannot be read."""
+        """The text of the line; empty if its file cannot be read."""
         return linecache.getline(self.filename, self.line).strip()
 
     @property
@@ -51,7 +51,7 @@ class Source:
 
 
 class SourceRecorder:
-    """Called for each new node: the user's line that is running, the innermost outside of ingot."""
+    """Called for each new node: returns the current line of the innermost frame outside ingot."""
 
     def __init__(self) -> None:
         self.sources: dict[tuple[CodeType, int], Source] = {}
@@ -71,7 +71,7 @@ class SourceRecorder:
 
 
 def depth_of_user() -> int:
-    """The `stacklevel` with which a warning, issued by the caller, shows the user's line."""
+    """The `stacklevel` at which a warning issued by the caller points to the user's line."""
     level = 1
     frame = sys._getframe(1)
     while _native.is_own_code(frame.f_code) and frame.f_back is not None:
@@ -81,7 +81,7 @@ def depth_of_user() -> int:
 
 
 def _source_of(code: CodeType, instruction: int) -> Source:
-    """The line of an instruction, which is an offset in bytes."""
+    """The line of an instruction, given as an offset in bytes."""
     line = code.co_firstlineno
     for begin, end, number in code.co_lines():
         if begin <= instruction < end:

@@ -1,6 +1,6 @@
-"""Small tables of text, for terminals and for notebooks, and the units of what is in them.
+"""Small tables, as text and as HTML, and units for the values in them.
 
-HTML is made of text that may come from users, such as names and reasons: everything is escaped.
+Cells may contain text from users, such as names and reasons, so everything is escaped in HTML.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CELL = "padding:2px 10px;white-space:pre-wrap"
 def text_table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]
 ) -> list[str]:
-    """Lines of columns; `right` says which of them are aligned at the right."""
+    """The table as lines of text; `right` lists the right-aligned columns."""
     lines = [tuple(headings), *(tuple(row) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
     return [_aligned(line, widths, right) for line in lines]
@@ -36,7 +36,7 @@ def html_table(
     caption: str = "",
     numbers: Collection[int] = (),
 ) -> str:
-    """A table for notebooks; the columns in `numbers` are aligned at the right."""
+    """A table for notebooks; the columns in `numbers` are right-aligned."""
 
     def line(tag: str, cells: Sequence[str]) -> str:
         made = (
@@ -53,7 +53,7 @@ def html_table(
 
 
 def time_text(seconds: float) -> str:
-    """A time in the unit that suits it."""
+    """A time with a suitable unit."""
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"
@@ -61,7 +61,7 @@ def time_text(seconds: float) -> str:
 
 
 def amount_text(number: float, unit: str) -> str:
-    """A number with its unit and a prefix that suits it."""
+    """A number with its unit and a suitable prefix."""
     for scale, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= scale:
             return f"{number / scale:.3g} {letter}{unit}"

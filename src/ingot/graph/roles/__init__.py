@@ -56,7 +56,7 @@ __all__ = [
     "role_of",
 ]
 
-# Product, Scan, Attend and the correlations come before Host, which they fall back to.
+# Product, Scan, Attend and the correlations precede Host, which they fall back to.
 ROLES: tuple[type[Op], ...] = (
     Map,
     View,

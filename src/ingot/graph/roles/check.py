@@ -1,4 +1,4 @@
-"""Checks: ops that give their first input, or raise."""
+"""Checks: ops that return their first input or raise."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Check"]
 
 
 class Check(Op, role=True):
-    """The first input, unless the second, one flag, says that an error is due.
+    """The first input, unless the second input, a flag, is set: then it raises.
 
-    Write `evaluate`, which raises it. In compiled programs a kernel computes the flag, nothing that
-    reads the result runs before it is known, and `evaluate` is only called where it is set.
+    Write `evaluate`, which raises. In compiled programs a kernel computes the flag, nothing that
+    reads the result runs before the flag is known, and `evaluate` is only called where it is set.
     """
 
     @abstractmethod

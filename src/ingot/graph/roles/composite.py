@@ -1,4 +1,4 @@
-"""Composites: several operations as one op, compiled by itself even without `compile`."""
+"""Composites: several operations as one op, which is compiled even without `compile`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _TRACED = "transforms trace the array operations that it is composed of"
 class Composite(Tiled, role=True):
     """A composition of array operations on few elements, as one node.
 
-    Write `compose`, which makes it of arrays. Functions build such an op only outside of transforms
-    and compiled functions: these trace what `compose` does, so it needs no other rules than
-    `infer`.
+    Write `compose`, which builds it from arrays. Functions build such an op only outside of
+    transforms and compiled functions, which trace through `compose`, so it needs no other rules
+    than `infer`.
     """
 
     why_host = "it is evaluated by itself"
 
-    compose: ClassVar[Callable[..., array]]  # (*inputs) -> the result, made of other ops
+    compose: ClassVar[Callable[..., array]]  # (*inputs) -> the result, built from other ops
 
     def evaluate(self, *values: np.ndarray) -> Any:
         return np.asarray(self.compose(*map(array, values)))

@@ -1,7 +1,7 @@
 """Elementary ops: those that are one NumPy function and one function of the kernel vocabulary.
 
-Also how NumPy computes on half types: through float32, since its own loops over them convert each
-element by itself.
+Also how NumPy computes on half types: through float32, because its own loops convert element by
+element.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HALF_TYPES = frozenset((float16.numpy, bfloat16.numpy))
 
 
 def in_float32(function: Callable[..., Any], *inputs: np.ndarray) -> Any:
-    """What a NumPy function of arrays of equal dtypes gives, computed in float32 for half types."""
+    """Apply a NumPy function to arrays of equal dtypes, computing half types in float32."""
     dtype = inputs[0].dtype
     if dtype not in HALF_TYPES:
         return function(*inputs)
@@ -30,7 +30,9 @@ def in_float32(function: Callable[..., Any], *inputs: np.ndarray) -> Any:
 
 
 class Elementary(Elementwise, abstract=True):
-    """Ops with a NumPy function, and a word of the kernel's: `word`, or else their name."""
+    """Ops with a NumPy function and a function of the kernel vocabulary: `word`, or else their
+    name.
+    """
 
     function: ClassVar[np.ufunc]
     word: ClassVar[str] = ""

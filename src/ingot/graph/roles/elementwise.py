@@ -54,7 +54,7 @@ class Pointwise(Op, abstract=True):
     )
     result: ClassVar[str] = "same"  # or "bool", "real": the result's dtype, given the operands'
     accepts: ClassVar[int] = ANY  # the dtypes it takes, after promotion
-    refusal: ClassVar[type[Exception]] = ValueError  # what is raised for other dtypes
+    refusal: ClassVar[type[Exception]] = ValueError  # raised for other dtypes
 
     def infer(self, *inputs: array) -> tuple[Shape, Dtype]:
         return inputs[0].shape, lift(self).result_dtype(inputs[-1].dtype)
@@ -64,12 +64,12 @@ class Pointwise(Op, abstract=True):
     def block_axis(self, *inputs: Any) -> int | None:
         return longest_axis(inputs[0].shape)
 
-    # (out, *inputs) -> the derivative by each input: an array, 1, -1, None (no derivative), or a
+    # (out, *inputs) -> the partial derivative for each input: an array, 1, -1, None (zero), or a
     # thunk that makes the array
     partials: Callable[..., tuple[Partial, ...]]
 
     def vjp(self, cotangent: array, out: array, *inputs: array) -> tuple[Any, ...]:
-        # Reverse mode asks for the partials itself, in C, and scales those that it needs.
+        # Reverse mode calls `partials` itself, in C, and scales those that it needs.
         partials = self.partials(out, *inputs)
         return tuple(scaled_by_partial(cotangent, partial, True) for partial in partials)
 
@@ -84,7 +84,7 @@ class Pointwise(Op, abstract=True):
         return total
 
     def vmap(self, size: int, batched: tuple[bool, ...], *inputs: array) -> array:
-        # Without the batch axis in front, an input broadcasts along it.
+        # An input without the batch axis in front broadcasts along it.
         return lift(self)(*inputs)
 
 
@@ -102,5 +102,5 @@ def lift(op: Pointwise) -> Lift:
 
 
 def is_approximate(op: Op, dtype: Dtype) -> bool:
-    """Whether NumPy and kernels may differ in the last places of what an op makes of a dtype."""
+    """Whether NumPy and kernels may differ in the last bits of an op's result for a dtype."""
     return bool(op.approximate >> dtype.number & 1)

@@ -16,21 +16,21 @@ __all__ = ["Gather"]
 
 class Gather(Op, role=True):
     """Elements of the first input at indices, which are the other inputs and have the result's
-    shape. That the indices are inside of their axes was checked before (`Check`).
+    shape. The indices have been checked to be in bounds (`Check`).
 
-    Write the field `axes`, which the indices belong to, `moved_strides` and `emit_indices`.
+    Write the field `axes`, the axes that are indexed, `moved_strides` and `emit_indices`.
     """
 
     axes: Shape
 
     @abstractmethod
     def moved_strides(self, strides: Shape) -> Shape:
-        """By how many bytes an address moves along each axis of the result, apart from what the
-        indices do, given the strides of the first input.
+        """The stride in bytes along each axis of the result, apart from what the indices
+        contribute, given the strides of the first input.
         """
 
     @abstractmethod
     def emit_indices(self, k: Kernel, shape: Shape, *indices: Value) -> list[Value]:
-        """The index along each of `axes` of an input of that shape, from its front, as an int64."""
+        """The nonnegative index along each of `axes` of an input of that shape, as an int64."""
 
     emit = no_rule("the kernel loads from an address that it computes")

@@ -12,8 +12,8 @@ __all__ = ["Host"]
 class Host(Op, role=True):
     """One call of `evaluate`, by NumPy, SciPy or the extension, on inputs and results in memory.
 
-    Write `why_host`, which explanations show. An op that has a form in other roles for most inputs
-    gives that in `expanded`; then `why_host` says when it has none.
+    Write `why_host`, which explanations show. An op that has an expansion into other roles for most
+    inputs returns it from `expanded`; then `why_host` says when there is none.
     """
 
     why_host: ClassVar[str] = "its elements depend on many others"

@@ -14,8 +14,8 @@ __all__ = ["Iota"]
 
 
 class Iota(Op, role=True):
-    """Numbers that grow by a fixed step along each axis, beginning with 0. They have no inputs and
-    are never in memory: a kernel has them in the registers of its loops.
+    """Numbers that grow by a fixed step along each axis, starting at 0. They have no inputs and are
+    never stored: a kernel computes them from its loop counters.
 
     Write `steps`.
     """
@@ -23,6 +23,6 @@ class Iota(Op, role=True):
     @property
     @abstractmethod
     def steps(self) -> Shape:
-        """By how much the number grows along each axis of the result."""
+        """The step along each axis of the result."""
 
     emit = no_rule("the loop around it knows the position")

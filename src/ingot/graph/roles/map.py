@@ -14,10 +14,10 @@ __all__ = ["Map", "PairedMap"]
 
 
 class Map(Op, role=True):
-    """Each element by itself, from the same elements of inputs of the result's shape.
+    """Computes each element separately, from the same element of inputs of the result's shape.
 
-    Write `emit`: the element as an expression in the kernel vocabulary. Maps fuse into the
-    loops of what they read and of what reads them. `Elementwise` derives most of the other rules.
+    Write `emit`: the element as an expression in the kernel vocabulary. Maps fuse into the loops of
+    their producers and consumers. `Elementwise` derives most of the other rules.
     """
 
     @abstractmethod
@@ -25,18 +25,18 @@ class Map(Op, role=True):
         """One element of the result, given one of each input."""
 
     def upcasts(self, *inputs: Any) -> bool:
-        """Whether it is a cast of its one input to a larger dtype: next to no work, so that it is
-        better computed again by each reader than kept in memory.
+        """Whether it is a cast of its one input to a larger dtype: almost free, so that each
+        consumer should rematerialise it rather than store it.
         """
         return False
 
 
 class PairedMap(Map, role=True):
-    """A map that has two elements for the work of one, such as a cipher that makes two words.
+    """A map that produces two elements for the work of one, such as a cipher that yields two words.
 
-    Write `paired_elements` and `emit_pair`. The first input is an element's position among all of
-    them; the pair of a position in the front half is as far into the back half. Of an odd number of
-    elements the front half has one more, whose pair is never asked for.
+    Write `paired_elements` and `emit_pair`. The first input is the position of an element. Position
+    i of the front half is paired with position i of the back half. For an odd number of elements
+    the front half has one more, whose pair is never used.
     """
 
     @property
@@ -46,4 +46,4 @@ class PairedMap(Map, role=True):
 
     @abstractmethod
     def emit_pair(self, k: Kernel, position: Value, *values: Any, **_: Any) -> tuple[Value, Value]:
-        """The element at a position in the front half, and its pair with the same other inputs."""
+        """The element at a position in the front half, and its pair, for the same other inputs."""

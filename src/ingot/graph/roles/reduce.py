@@ -43,23 +43,23 @@ class Reduce(Op, role=True):
     """
 
     axes: Shape
-    identity: ClassVar[float]  # what `combine` leaves as it is; inf: the dtype's extreme value
-    sums: ClassVar[bool] = False  # partial results are kept with more precision
+    identity: ClassVar[float]  # the identity of `combine`; inf: the dtype's extreme value
+    sums: ClassVar[bool] = False  # partial results are kept in higher precision
 
     @abstractmethod
     def combine(self, k: Kernel, a: Value, b: Value) -> Value:
-        """How two partial results combine, in the kernel vocabulary."""
+        """Combine two partial results, in the kernel vocabulary."""
 
     def result_dtype(self, dtype: Dtype) -> Dtype:
         """The dtype of the result for inputs of `dtype`."""
         return dtype
 
     def depends_on_order(self) -> bool:
-        """Whether the order in which elements are combined can change the bits of the result."""
+        """Whether the order in which elements are combined can change the result's bits."""
         return False
 
     def start(self, dtype: Dtype) -> complex | bool:
-        """`identity` as a number that a result of `dtype` can hold."""
+        """`identity` in a form that a result of `dtype` can hold."""
         return neutral_value(self.identity, dtype)
 
     def infer(self, x: array) -> tuple[Shape, Dtype]:

@@ -1,4 +1,4 @@
-"""Scans: ops that give every prefix of an axis its reduction."""
+"""Scans: ops that compute the reduction of every prefix of an axis."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["Scan"]
 
 
 class Scan(Host, role=True):
-    """Partial results of a reduction along `axis`: out[i] is made of x[0] ... x[i].
+    """Partial results of a reduction along `axis`: out[i] combines x[0] ... x[i].
 
-    With `reverse` it is made of x[i] to the end; without `inclusive` x[i] itself is left out.
-    Write a frozen dataclass with these three fields, the number `identity`, the ufunc `step` and
-    the derivatives. Scans are host steps: native code computes them in one order, which
-    `_native/rows/scan.h` states.
+    With `reverse` it combines x[i] to the end; without `inclusive` x[i] itself is left out. Write a
+    frozen dataclass with these three fields, the number `identity`, the ufunc `step` and the
+    derivatives. Scans are host steps: native code computes them in a fixed order, documented in
+    `_native/rows/scan.h`.
     """
 
     axis: int
@@ -33,7 +33,7 @@ class Scan(Host, role=True):
     inclusive: bool
 
     identity: ClassVar[float]  # the result for no elements; inf: the dtype's extreme value
-    step: ClassVar[np.ufunc]  # of the result before and the next element
+    step: ClassVar[np.ufunc]  # combines the previous result and the next element
 
     why_host = "each element needs the one before it"
 

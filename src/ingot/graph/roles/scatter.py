@@ -1,4 +1,4 @@
-"""Scatters: ops that copy an array and combine updates into the rows that indices name."""
+"""Scatters: ops that copy an array and combine updates into the rows that indices select."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Scatter"]
 
 class Scatter(Op, role=True):
     """The first input with the second, the updates, combined into it at indices, which are the
-    other inputs. That these are inside of their axes was checked before (`Check`).
+    other inputs and have been checked to be in bounds (`Check`).
 
-    Write the field `axes`, which the indices belong to, `position`, `emit_index` and
-    `emit_combined`. One kernel shares out the rows among threads, so that the updates of a row are
-    combined in their order.
+    Write the field `axes`, the axes that are indexed, `position`, `emit_index` and `emit_combined`.
+    One kernel distributes the rows over threads, so that the updates of a row are combined in
+    order.
     """
 
     axes: Shape
@@ -28,14 +28,14 @@ class Scatter(Op, role=True):
     @property
     @abstractmethod
     def position(self) -> int:
-        """Where the axes of the indices begin in the shape of the updates."""
+        """The first axis of the updates that belongs to the indices."""
 
     @abstractmethod
     def emit_index(self, k: Kernel, index: Value, length: int) -> Value:
-        """An index along an axis of that length, from its front, as an int64."""
+        """The nonnegative index along an axis of that length, as an int64."""
 
     @abstractmethod
     def emit_combined(self, k: Kernel, old: Value, new: Value) -> Value:
-        """What is stored where `old` was."""
+        """The value that replaces `old`."""
 
     emit = no_rule("a kernel of its own stores through indices")

@@ -15,20 +15,21 @@ __all__ = ["View"]
 
 
 class View(Op, role=True):
-    """The elements of the one input, addressed otherwise. Views move no memory.
+    """The elements of the one input under other strides. Views move no memory.
 
     Write `layout`, and set `keeps_order` or `broadcasts` where they hold: the fuser keeps such
     views inside of loops.
     """
 
-    keeps_order: ClassVar[bool] = False  # the elements, read row by row, are the input's
+    keeps_order: ClassVar[bool] = False  # the elements in row-major order are the input's
     broadcasts: ClassVar[bool] = False  # elements are repeated along axes
 
     @abstractmethod
     def layout(self, shape: Shape, strides: Shape) -> tuple[int, Shape] | None:
-        """Where the elements are, given the shape and the strides in bytes of the input.
+        """The layout of the result, given the shape and the strides in bytes of the input.
 
-        The offset of the first one and the strides, in bytes; None if no strides lead to them.
+        The offset of the first element and the strides, in bytes; None if no strides can describe
+        it.
         """
 
     emit = no_rule("a view is index arithmetic of the loop that reads it")

@@ -1,1 +1,1 @@
-"""Roles of ops that are sums of products: each has builders of loop nests of its own."""
+"""Roles of ops that are sums of products: each has its own builders of loop nests."""

@@ -22,8 +22,8 @@ class Attend(Host, role=True):
     """
 
     scale: float
-    causal: bool  # whether a query sees no keys behind its own position; the last one sees all
-    has_mask: bool  # boolean: False hides a key; else it is added to the scores
+    causal: bool  # whether a query ignores keys after its own position; the last query sees all
+    has_mask: bool  # boolean: False masks a key out; otherwise it is added to the scores
 
     several_outputs = True
     why_host = "its lengths are not known"

@@ -20,8 +20,8 @@ _WHY_HOST = "BLAS computes it as a whole"
 
 
 def _is_worth_a_program(products: int) -> bool:
-    """Whether so many products are worth machine code of their own where nothing is compiled. Small
-    ones have the same bits compiled and not only if deterministic results are asked for.
+    """Whether so many multiplications justify machine code of their own in eager mode. Small ones
+    are bit-identical compiled and uncompiled only if deterministic results are requested.
     """
     return products >= MIN_CONVOLUTION_ALONE or _native.is_deterministic()
 
@@ -50,8 +50,9 @@ class Correlation(Tiled, role=True):
 
 
 class CorrelationByFilters(Tiled, role=True):
-    """Inputs (N, ..., C) and what has the shape of a correlation's results, (N, ..., O), give sums
-    over N and these results for each tap: (O, *taps, C / groups).
+    """The gradient with respect to the filters: inputs (N, ..., C) and cotangents of a
+    correlation's results (N, ..., O) give, for each tap, sums over N and the results: (O, *taps, C
+    / groups).
 
     Write a frozen dataclass with these fields, the property `geometry` and the rules.
     There are loop nests as for `Correlation`.

@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Matrix products."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Product(Tiled, role=True):
     """Products of the matrices in the last two axes of two inputs, whose dtypes and other axes are
     equal: (..., m, k) and (..., k, n) give (..., m, n).
 
-    Write the rules. Compiled programs have loop nests for it, into which what follows element by
-    element is fused; small products and complex ones are BLAS calls.
+    Write the rules. Compiled programs have loop nests for it, into which elementwise consumers are
+    fused; small products and complex ones are BLAS calls.
     """
 
     why_host = "BLAS computes it as a whole"

@@ -10,11 +10,11 @@ __all__ = ["Tiled"]
 class Tiled(Host, role=True):
     """Sums of products, for which `compiler/lower/products` has builders of loop nests.
 
-    Roles derive from it and say what their builders need to know. Uncompiled, ops run through the
-    same nests, as programs of one op, unless `runs_alone` says that their `evaluate` rule is to
-    compute small ones.
+    Roles derive from it and declare what their builders need to know. In eager mode, ops run
+    through the same nests, as programs of one op, unless `runs_alone` leaves small ones to their
+    `evaluate` rule.
     """
 
     def runs_alone(self, *shapes: tuple[int, ...]) -> bool:
-        """Whether inputs of these shapes are worth a program."""
+        """Whether inputs of these shapes justify a program."""
         return True
