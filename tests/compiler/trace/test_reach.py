@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import ingot.core as mx
 import ingot.nn as nn
-from ingot.compiler.trace.reach import MAX_NAMED, listed, reachable
+from ingot.compiler.trace.reach import MAX_NAMED, MAX_OBJECTS, listed, reachable
 
 GLOBAL = {"table": mx.array([1.0, 2.0])}
 
@@ -54,6 +56,24 @@ def test_cycles_end() -> None:
         return cycle
 
     assert len(paths(function)) == 1
+
+
+class Long(list[int]):
+    """A list that must not be read to its end."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield from range(10**6, 10**6 + 2 * MAX_OBJECTS)
+        raise AssertionError("the list was read to its end")
+
+
+def test_searches_end_in_long_lists() -> None:
+    x = mx.array(1.0)
+    lists = [x, Long()]
+
+    def function() -> object:
+        return lists
+
+    assert paths(function) == {id(x): "lists[0]"}
 
 
 def test_long_lists_are_counted() -> None:

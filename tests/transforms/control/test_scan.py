@@ -370,6 +370,30 @@ def test_what_a_body_that_raises_stored_to_is_put_back() -> None:
     assert holder.kept.item() == 7.0
 
 
+def test_lists_that_grow_in_front_are_put_back() -> None:
+    numbers: list[Any] = list(range(1000))
+
+    def step(c: mx.array, x: mx.array) -> Any:
+        numbers.insert(0, x)
+        return c + x, None
+
+    with pytest.raises(ValueError, match=r"stores arrays in numbers\[0\]"):
+        mx.scan(step, mx.array(0.0), mx.arange(3.0))
+    assert numbers == list(range(1000))
+
+
+def test_bodies_may_delete_variables() -> None:
+    twice = mx.array(2.0)
+
+    def step(c: mx.array, x: mx.array) -> Any:
+        nonlocal twice
+        scaled = twice * x
+        del twice
+        return c + scaled, None
+
+    assert mx.scan(step, mx.array(0.0), mx.arange(3.0))[0].item() == 6.0
+
+
 def test_bodies_may_keep_what_has_values() -> None:
     kept: dict[str, Any] = {}
 

@@ -73,7 +73,7 @@ def reachable(
     kept: list[Any] = []  # keeps temporaries alive, so that ids stay unique
 
     def add(found: _Found) -> None:
-        if id(found.item) not in seen and len(seen) < MAX_OBJECTS and found.depth <= MAX_DEPTH:
+        if id(found.item) not in seen and found.depth <= MAX_DEPTH:
             seen.add(id(found.item))
             kept.append(found.item)
             waiting.append(found)
@@ -89,6 +89,8 @@ def reachable(
         container = found.container or _declared(found)
         holder = id(found.item)
         for path, item in _children(found.item, found.path):
+            if len(seen) >= MAX_OBJECTS:  # a container may have millions
+                break
             if path != found.path and isinstance(found.item, _FUNCTIONS):  # a variable
                 add(_Found(item, path, None, True, holder, found.depth + 1))
                 continue

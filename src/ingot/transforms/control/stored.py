@@ -8,8 +8,9 @@ arrays were stored the containers get back what they held.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -18,6 +19,8 @@ from ingot._native import Node, array, leaves
 __all__ = ["Outside"]
 
 MAX_CONTAINERS = 20_000  # that are watched; a loop over more of them is not worth the time
+
+_PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes))
 
 IsTraced = Callable[[Node], bool]
 
@@ -45,9 +48,9 @@ class Outside:
         if isinstance(item, (dict, list)):
             copy: Any = dict(item) if isinstance(item, dict) else list(item)
             self._containers.append((item, copy))
-            yield from copy.values() if isinstance(copy, dict) else copy
+            yield from _without_plain(copy.values() if isinstance(copy, dict) else copy)
         if isinstance(item, tuple):
-            yield from item
+            yield from _without_plain(item)
         elif isinstance(item, FunctionType):
             yield from self._of_function(item)
         elif isinstance(item, MethodType):
@@ -60,11 +63,9 @@ class Outside:
     def _of_function(self, function: FunctionType) -> Iterator[Any]:
         module = function.__module__
         for cell in function.__closure__ or ():
-            try:
-                self._cells.append((cell, cell.cell_contents))
-            except ValueError:
-                continue  # a variable without a value
-            yield cell.cell_contents
+            for now in _contents(cell):
+                self._cells.append((cell, now))
+                yield now
         for name in function.__code__.co_names:
             found = function.__globals__.get(name)
             # other globals are functions, modules and the state of libraries
@@ -78,7 +79,7 @@ class Outside:
             or any(
                 now is not before and _holds(now, is_traced)
                 for cell, before in self._cells
-                for now in (cell.cell_contents,)
+                for now in _contents(cell)
             )
             or any(
                 _holds(value, is_traced)
@@ -93,8 +94,9 @@ class Outside:
             if x._node is not node and is_traced(x._node):
                 x._node = node
         for cell, before in self._cells:
-            if cell.cell_contents is not before and _holds(cell.cell_contents, is_traced):
-                cell.cell_contents = before
+            for now in _contents(cell):
+                if now is not before and _holds(now, is_traced):
+                    cell.cell_contents = before
         for container, before in self._containers:
             if not any(_holds(value, is_traced) for value in _new_values(container, before)):
                 continue
@@ -108,15 +110,24 @@ class Outside:
                     dict.__setitem__(container, key, before[key])
 
 
+def _without_plain(values: Iterable[Any]) -> list[Any]:
+    """Without numbers and strings, of which a container may have millions."""
+    return [value for value in values if type(value) not in _PLAIN]
+
+
+def _contents(cell: CellType) -> tuple[Any, ...]:
+    """The value of a variable, if it has one."""
+    try:
+        return (cell.cell_contents,)
+    except ValueError:
+        return ()
+
+
 def _new_values(container: Any, before: Any) -> list[Any]:
     """What a container holds that it did not hold in the same place."""
     if isinstance(container, list):
-        kept = len(before)
-        return [
-            value
-            for number, value in enumerate(container)
-            if number >= kept or before[number] is not value
-        ]
+        changed = [now for was, now in zip(before, container, strict=False) if was is not now]
+        return [*changed, *islice(container, len(before), None)]
     missing = object()
     return [value for key, value in container.items() if before.get(key, missing) is not value]
 
