@@ -1,0 +1,41 @@
+"""Garbage collection while the compiler runs."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+
+import pytest
+
+from ingot.runtime.collection import collection_put_off
+
+
+def test_blocks_nest() -> None:
+    assert gc.isenabled()
+    with collection_put_off:
+        with collection_put_off:
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forked processes")
+def test_forked_processes_collect() -> None:
+    inside, done = threading.Event(), threading.Event()
+
+    def compile_something() -> None:
+        with collection_put_off:
+            inside.set()
+            done.wait()
+
+    thread = threading.Thread(target=compile_something)
+    thread.start()
+    inside.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if gc.isenabled() else 1)
+    done.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert gc.isenabled()
