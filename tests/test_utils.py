@@ -142,7 +142,7 @@ ERRORS: list[Any] = [
     (lambda: tree_flatten([1], destination="x"), ValueError, "must be a list, a dict or None"),
     (lambda: tree_merge({"a": 1}, {"a": 2}), ValueError, "1 and 2: give a merge_fn"),
     (lambda: tree_merge([], {}), ValueError, "an empty list with an empty dict"),
-    (lambda: tree_map(lambda x, y: x, {"a": 1}, {}), KeyError, "the trees differ"),
+    (lambda: tree_map(lambda x, y: x, {"a": 1}, {}), KeyError, "has nothing there: it is dict: {}"),
     (lambda: tree_map(lambda x, y: x, [1, 2], [1]), IndexError, "the trees differ"),
 ]
 

@@ -78,7 +78,7 @@ def _child(name: str, tree: Any, key: Any) -> Any:
     except (LookupError, TypeError):
         raise TreeError(
             f"[{name}] the trees differ: the first has something at {key!r}, and another one has "
-            f"{type_name(tree)}: {value_text(tree)} there."
+            f"nothing there: it is {type_name(tree)}: {value_text(tree)}."
         ) from None
 
 

@@ -103,18 +103,22 @@ def placeholder_error(node: Node, wanted: Node) -> NoReturn:
     requested.
     """
     source = _nearest_source(wanted)
+    # Nodes traced by compile or a loop have the user's line; inputs of compile have a name.
     if source is None:
+        array_text = "the array"
+    else:
+        array_text = source if isinstance(source, str) else f"the array made at {source}"
+    if node.source is None:  # of vmap, a loop or a branch: those have no name
         raise ValueError(
-            "[eval] the array has no value while vmap or a loop like mx.scan traces its function: "
-            "return it from the function and look at the results."
+            f"[eval] {array_text} has no value while vmap or a loop like mx.scan traces its "
+            "function: choose between values with mx.where or mx.cond instead of `if`, or return "
+            "it from the function and look at the results."
         )
-    # Nodes traced by compile have the user's line; its inputs have a name.
-    array_text = source if isinstance(source, str) else f"the array made at {source}"
     raise ValueError(
         f"[eval] {array_text} has no value: compile only traces the function, with placeholders. "
-        "Pass the array itself on, not its values; return it from the function; or capture the "
-        "container that it is put into with outputs=. To look at values while debugging, call "
-        "mx.disable_compile() first."
+        "Choose between values with mx.where or mx.cond instead of `if`; pass the array itself on, "
+        "not its values; return it from the function; or capture the container that it is put into "
+        "with outputs=. To look at values while debugging, call mx.disable_compile() first."
     )
 
 

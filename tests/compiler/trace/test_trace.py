@@ -111,9 +111,10 @@ def test_numpy_arrays_become_arrays() -> None:
 
 
 WAYS_OUT = (
-    " has no value: compile only traces the function, with placeholders. Pass the array itself on, "
-    "not its values; return it from the function; or capture the container that it is put into "
-    "with outputs=. To look at values while debugging, call mx.disable_compile() first."
+    " has no value: compile only traces the function, with placeholders. Choose between values "
+    "with mx.where or mx.cond instead of `if`; pass the array itself on, not its values; return it "
+    "from the function; or capture the container that it is put into with outputs=. To look at "
+    "values while debugging, call mx.disable_compile() first."
 )
 
 USES: dict[str, Any] = {
@@ -193,8 +194,20 @@ def test_vmap_has_other_advice() -> None:
         mx.vmap(lambda x: float(x))(mx.array([1.0]))
     assert str(caught.value) == (
         "[eval] the array has no value while vmap or a loop like mx.scan traces its function: "
-        "return it from the function and look at the results."
+        "choose between values with mx.where or mx.cond instead of `if`, or return it from the "
+        "function and look at the results."
     )
+
+
+@pytest.mark.parametrize("wrap", [lambda function: function, mx.compile])
+def test_what_a_loop_computes_has_the_advice_for_loops_and_its_line(wrap: Any) -> None:
+    def condition(x: Any) -> Any:
+        return bool(x > 0)
+
+    line = condition.__code__.co_firstlineno + 1
+    message = rf"made at .*test_trace\.py:{line} in .* has no value while .*loop.*mx\.where"
+    with pytest.raises(ValueError, match=message):
+        wrap(lambda x: mx.while_loop(condition, lambda x: x - 1, x))(mx.array(3))
 
 
 def test_iteration_over_a_placeholder_unrolls() -> None:
