@@ -160,6 +160,16 @@ def test_given_arguments(script: Path, capsys: Any) -> None:
     assert "define void @KERNEL" in out
 
 
+@pytest.mark.parametrize("options", [("--stage", "program"), ()])
+def test_arguments_of_the_script(script: Path, capsys: Any, options: tuple[str, ...]) -> None:
+    # The first `--` ends explain's own options, wherever those are; a second is the script's.
+    words = ["--stage", "x", "--", "y"]
+    script.write_text("import sys; print('arguments', sys.argv[1:])\n" + script.read_text())
+    code, _, err = explain(capsys, f"{script}::step", *options, "--", *words)
+    assert code == 0
+    assert f"arguments {words}" in err
+
+
 def test_a_page(script: Path, tmp_path: Path, capsys: Any) -> None:
     page = tmp_path / "page.html"
     code, out, err = explain(capsys, f"{script}::step", "--html", page)

@@ -1,8 +1,8 @@
 """Chooses a subcommand and calls it.
 
 A subcommand is a module of this package with `add_arguments(parser)` and `main(arguments)`, which
-returns the exit code. It is imported only when it is chosen, so that what it needs costs the
-others nothing.
+returns the exit code; with `parse(parser, argv)` if argparse alone does not understand its command
+line. It is imported only when it is chosen, so that what it needs costs the others nothing.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def _run(command: str, argv: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.add_arguments(parser)
-    code: int = module.main(parser.parse_args(argv))
+    parse = getattr(module, "parse", argparse.ArgumentParser.parse_args)
+    code: int = module.main(parse(parser, argv))
     return code
 
 

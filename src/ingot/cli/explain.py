@@ -26,7 +26,7 @@ CODES = ("loops", "llvm", "assembly")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="SCRIPT::FUNCTION", help="for example train.py::step")
-    # The default keeps argparse from calling them required.
+    # For the help alone, see `parse`. The default keeps argparse from calling them required.
     parser.add_argument("arguments", nargs="*", default=[], help="of the script, after --")
     parser.add_argument(
         "--args",
@@ -45,6 +45,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "as loops, LLVM code or machine code",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
+    """The command line; what follows `--` belongs to the script as it is. argparse would refuse it
+    after an option: it takes all positional arguments where the first one is."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    arguments = parser.parse_args(argv[:end])
+    arguments.arguments = arguments.arguments + argv[end + 1 :]
+    return arguments
 
 
 def main(arguments: argparse.Namespace) -> int:

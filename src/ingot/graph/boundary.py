@@ -178,7 +178,7 @@ _PLAIN = {
     float: _REAL,
     str: _TEXT,
     array: _ARRAY,
-    Dtype: _instance("a dtype", Dtype, DTYPE, "dtypes"),
+    Dtype: _instance("a dtype such as mx.float32", Dtype, DTYPE, "dtypes"),
 }
 
 

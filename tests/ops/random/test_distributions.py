@@ -327,7 +327,7 @@ SPACE = {"mx": mx, "random": mx.random, "np": np, "key": KEY, "z": mx.zeros}
         (
             "random.uniform(dtype='float32')",
             TypeError,
-            "[uniform] dtype must be a dtype or None, got str: 'float32'.",
+            "[uniform] dtype must be a dtype such as mx.float32 or None, got str: 'float32'.",
         ),
         (
             "random.uniform(z(3), 1, (2, 1))",
