@@ -58,6 +58,7 @@ def test_a_compiled_function() -> None:
     assert product.lines == [f"test_profile.py:{first + 1}"]
     kernel = rows(profile, "kernel")["Exp"]
     assert kernel.calls == 3
+    assert [row.calls for row in rows(profile, "call").values()] == [3]
     assert kernel.bytes == 3 * 2 * LARGE.nbytes
     assert kernel.lines == [f"test_profile.py:{first + 1}"]
     assert rows(profile, "host")["Sort"].lines == [f"test_profile.py:{first + 2}"]

@@ -64,7 +64,8 @@ class Profile:
         self._rows: dict[tuple[str, str, tuple[Any, ...]], Row] = {}
         self._spans: list[Span] = []
         self._left_out = 0
-        self._ended: dict[int, list[tuple[int, int]]] = {}  # by thread: (begin, duration)
+        # By thread: (begin, duration, what ran).
+        self._ended: dict[int, list[tuple[int, int, Row | None]]] = {}
         self._threads: dict[int, str] = {}
         self._thread = -1
         self._begin = self._end = 0
@@ -171,20 +172,25 @@ class Profile:
         thread: int,
         thread_name: str,
     ) -> None:
-        key = (kind, title, sources)
+        is_counted = True
+        shown = "call" if kind == "node" else kind
+        key = (shown, title, sources)
         row = self._rows.get(key)
         if row is None:
-            row = self._rows[key] = Row(kind, title, sources)
+            row = self._rows[key] = Row(shown, title, sources)
         inside = 0
         ended = self._ended.setdefault(thread, [])
         while ended and ended[-1][0] >= begin:
-            inside += ended.pop()[1]
-        ended.append((begin, end - begin))
+            _, duration, inner = ended.pop()
+            inside += duration
+            # A node and the program that it runs are one call.
+            is_counted = is_counted and not (kind == "node" and inner is row)
+        ended.append((begin, end - begin, row))
         if len(ended) > 2 * MAX_OPEN:
             # one entry for the oldest, so that the sum of all stays the time in ingot
             old = ended[:MAX_OPEN]
-            ended[:MAX_OPEN] = [(old[0][0], sum(duration for _, duration in old))]
-        row.calls += 1
+            ended[:MAX_OPEN] = [(old[0][0], sum(duration for _, duration, _ in old), None)]
+        row.calls += is_counted
         row.nanoseconds += max(0, end - begin - inside)
         row.bytes += nbytes
         row.flops += flops
@@ -197,7 +203,7 @@ class Profile:
     def _elsewhere(self) -> float:
         """Seconds of the block's own thread in which nothing of the above ran."""
         self._fold()
-        spent = sum(duration for _, duration in self._ended.get(self._thread, ()))
+        spent = sum(duration for _, duration, _ in self._ended.get(self._thread, ()))
         return max(0.0, self.seconds - spent / 1e9)
 
 
@@ -234,7 +240,7 @@ def _ran_node(node: Node, begin: int, end: int) -> None:
     op = node.op
     if op is None or type(op) is Output:
         return  # another thread was faster and the node forgot what it was; or it is nothing
-    kind, nbytes = "call", 0
+    kind, nbytes = "node", 0  # of a program
     sources: tuple[Source, ...] = ()
     if not op.only_calls:
         kind = "op"
