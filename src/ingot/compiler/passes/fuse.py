@@ -1,15 +1,16 @@
-"""Fuse: the steps of a tape gathered into groups, each of which becomes one kernel.
+"""Fusion: partitions the steps of a tape into groups, each of which becomes one kernel.
 
-A group is a set of steps over one domain, a shape. Maps compute all of its elements, or one element
-a row; reductions along rows turn the first kind into the second, and a broadcast turns it back:
-softmax and layer norm are one group each. Reductions over other axes end a group. Views
-(transposes, slices, broadcasts of values in memory) cost nothing: whoever reads them computes
-addresses. What remains (products of matrices, sorting) stays single.
+All steps of a group iterate over one domain, a shape. Maps compute an element for each point of it,
+or one for each row; a reduction along rows turns the former into the latter, and a broadcast back,
+so that softmax and layer norm are one group each. Reductions over other axes end a group. Views
+(transposes, slices, broadcasts of values in memory) cost nothing: their readers compute addresses.
+All other steps (matrix products, sorting) stay on their own.
 
-Groups cannot depend on each other in a circle: each has a level; a value that a group at level n
-writes can be read by others from level n + 1 on; steps join the groups of their inputs only at the
-highest of these levels, to which groups that nothing outside reads so far are raised. So a path
-that leaves a group leads to higher levels and never back. All this takes one pass over the tape.
+Groups must not depend on each other in a cycle. So each group has a level: a value that is written
+at level n can be read by other groups from level n + 1 on, and a step joins a group of its inputs
+only at the highest of their levels, to which groups that nothing outside reads yet are raised. A
+path that leaves a group therefore leads to higher levels and never back. One pass over the tape
+suffices.
 """
 
 from __future__ import annotations
@@ -57,35 +58,35 @@ class _Part:
         self.domain = domain
         self.level = level
         self.steps: list[Step] = []
-        self.row_steps: set[Step] = set()  # steps with one element a row
-        self.finished: set[Step] = set()  # results of reductions that only other groups can read
+        self.row_steps: set[Step] = set()  # steps with one element per row
+        self.finished: set[Step] = set()  # reductions whose results only other groups can read
         self.reduced: tuple[int, ...] | None = None
         self.by_rows = False
         self.absorbed_by: _Part | None = None
-        self.is_read = False  # whether something outside takes a value of it: its level is settled
-        self.products: set[Step] = set()  # of matrices, that it reads
+        self.is_read = False  # whether something outside reads a value of it, which fixes its level
+        self.products: set[Step] = set()  # the matrix products that it reads
 
     def final(self) -> _Part:
-        """The group that this one is part of now."""
+        """The group that has absorbed this one, or itself."""
         part = self
         while part.absorbed_by is not None:
             part = part.absorbed_by
         return part
 
     def rows_shape(self) -> tuple[int, ...] | None:
-        """The shape of what has one element a row; None without rows."""
+        """The shape of steps with one element per row; None without rows."""
         if self.reduced is None or not self.by_rows:
             return None
         return tuple(n for axis, n in enumerate(self.domain) if axis not in self.reduced)
 
     def takes(self, domain: tuple[int, ...], reduced: tuple[int, ...] | None) -> bool:
-        """Whether a map over the domain, or a reduction of it, can run inside."""
+        """Whether a map over the domain, or a reduction of it, can join."""
         if domain != self.domain or len(self.steps) >= MAX_GROUP_STEPS:
             return False
         return reduced is None or self.reduced in (None, reduced)
 
     def can_absorb(self, other: _Part) -> bool:
-        """Whether the two can be one."""
+        """Whether the two can be merged."""
         if self is other:
             return True
         same_reductions = (
@@ -101,13 +102,13 @@ class _Part:
         )
 
     def can_read(self, products: set[Step]) -> bool:
-        """Whether the group may read these products of matrices as well. All that it reads are in
-        memory at once: a sum of many is better computed a few at a time.
+        """Whether the group may also read these matrix products. All products that a group reads
+        are in memory at once, so a sum of many is better computed by several groups.
         """
         return not products or len(self.products | products) <= MAX_GROUP_PRODUCTS
 
     def absorb(self, other: _Part) -> None:
-        """Takes over the other's steps."""
+        """Merges the other group into this one."""
         other.absorbed_by = self
         self.steps += other.steps
         self.row_steps |= other.row_steps
@@ -132,10 +133,10 @@ class _Fuser:
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
         self.part_of: dict[Step, _Part] = {}
-        self.available: dict[Step, int] = {}  # from which level on others can read a step
+        self.available: dict[Step, int] = {}  # the first level that can read a step
         self.singles: dict[Step, Group] = {}
-        self.readers: dict[tuple[Step, int], list[_Part]] = {}  # of a large value, by their level
-        self.waiting: set[Step] = set()  # casts that join the group of the one step that takes them
+        self.readers: dict[tuple[Step, int], list[_Part]] = {}  # of large values, by level
+        self.waiting: set[Step] = set()  # casts that are to join the group of their only reader
         self.users = tape.users()
         self.live_out = set(tape.outputs)
 
@@ -164,7 +165,7 @@ class _Fuser:
                     self._single(step, op.why_host)
         return self._groups()
 
-    # How each role joins
+    # How steps join groups, by role
 
     def _map(self, step: Step) -> None:
         if step not in self.live_out and single_reader(step, self.users[step]):
@@ -217,7 +218,7 @@ class _Fuser:
     def _join(
         self, step: Step, domain: tuple[int, ...], reduced: tuple[int, ...] | None = None
     ) -> None:
-        """Puts a map or reduction into the group of its inputs if possible, else into another."""
+        """Adds a map or reduction to the group of its inputs if possible, else to another one."""
         at_place, casts = self._behind_casts(inputs_at_place(step))
         elsewhere = step.inputs[:1] if gathers(step) else ()
         behind = map(_behind_views, at_place)
@@ -268,7 +269,9 @@ class _Fuser:
             self._add(merged, step, is_row=domain != merged.domain)
 
     def _behind_casts(self, inputs: Sequence[Step]) -> tuple[list[Step], list[Step]]:
-        """What is read for some inputs, and the casts of it that waited to be made on the way."""
+        """The inputs with pending casts looked through, and these casts, which are no longer
+        pending.
+        """
         found = list(inputs)
         casts: list[Step] = []
         for position, source in enumerate(found):
@@ -281,7 +284,7 @@ class _Fuser:
         return found, casts
 
     def _settle(self, step: Step) -> None:
-        """A cast must be in memory after all."""
+        """Gives a pending cast a group after all, because its result must be in memory."""
         if step in self.waiting:
             self.waiting.remove(step)
             self._join(step, without_ones(step.shape))
@@ -293,7 +296,7 @@ class _Fuser:
         domain: tuple[int, ...],
         reduced: tuple[int, ...] | None,
     ) -> _Part:
-        """A group that reads the same large value at the same level, or else a new one."""
+        """A group that reads one of the same large values at the same level, or else a new one."""
         for source in large:
             for part in self._open_readers((source, level)):
                 if part.takes(domain, reduced):
@@ -301,7 +304,7 @@ class _Fuser:
         return _Part(domain, level)
 
     def _open_readers(self, index: tuple[Step, int]) -> list[_Part]:
-        """The groups that read a value at a level and can still grow."""
+        """The groups that read a value at a level and are not full."""
         found = {id(part): part for part in map(_Part.final, self.readers.get(index, ()))}
         self.readers[index] = [part for part in found.values() if len(part.steps) < MAX_GROUP_STEPS]
         return self.readers[index]
@@ -329,7 +332,7 @@ class _Fuser:
         return self.available[step] if part is None else part.level + 1
 
     def _read(self, step: Step, reader: _Part | None = None) -> None:
-        """Notes that something outside of a step's group takes it."""
+        """Notes that something outside of a step's group reads it."""
         part = self.part_of.get(step)
         if part is not None and part is not reader:
             part.is_read = True
@@ -366,7 +369,7 @@ class _Fuser:
 
 
 def _large(sources: list[Step], domain: tuple[int, ...]) -> list[Step]:
-    """Those that have an element for each of the domain and are not repeated by a view."""
+    """The sources that have an element for each point of the domain and are not views."""
     return [
         source
         for source in sources
@@ -375,13 +378,13 @@ def _large(sources: list[Step], domain: tuple[int, ...]) -> list[Step]:
 
 
 def _positions(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Where the reduced axes are among those longer than 1."""
+    """The positions of the reduced axes among the axes longer than 1."""
     longer = [axis for axis, length in enumerate(shape) if length != 1]
     return tuple(position for position, axis in enumerate(longer) if axis in axes)
 
 
 def _spreads(step: Step, part: _Part) -> bool:
-    """Whether a broadcast repeats each row's one element along the whole row."""
+    """Whether a broadcast repeats the single element of each row along the whole row."""
     source, target = step.inputs[0].shape, step.shape
     aligned = (1,) * (len(target) - len(source)) + source
     repeated = tuple(axis for axis, length in enumerate(aligned) if length == 1)
@@ -389,7 +392,7 @@ def _spreads(step: Step, part: _Part) -> bool:
 
 
 def runs_by_rows(domain: tuple[int, ...], reduced: tuple[int, ...]) -> bool:
-    """Whether a reduction is best run row by row: over the last axes, with rows to share out."""
+    """Whether a reduction runs row by row: over the last axes, with many rows or few elements."""
     rows = len(domain) - len(reduced)
     if reduced != tuple(range(rows, len(domain))):
         return False
@@ -397,7 +400,7 @@ def runs_by_rows(domain: tuple[int, ...], reduced: tuple[int, ...]) -> bool:
 
 
 def _connect(tape: Tape, groups: list[Group], group_of: dict[Step, Group]) -> None:
-    """Fills in what each group reads from and writes to memory."""
+    """Fills in which values each group reads from memory and writes to it."""
     written: dict[Step, None] = dict.fromkeys(step for step in tape.outputs if step in group_of)
     for group in groups:
         inputs: dict[Step, None] = {}
@@ -415,7 +418,7 @@ def _connect(tape: Tape, groups: list[Group], group_of: dict[Step, Group]) -> No
 def _ordered(
     groups: list[Group], group_of: dict[Step, Group], position: dict[Step, int]
 ) -> list[Group]:
-    """The groups so that each follows those it reads, otherwise in the order of the tape."""
+    """The groups in topological order, otherwise in the order of the tape."""
     last = {id(group): position[group.steps[-1]] for group in groups}
     users: dict[int, list[Group]] = {id(group): [] for group in groups}
     waiting: dict[int, int] = {}
@@ -445,7 +448,7 @@ def _ordered(
 
 
 def fuse(tape: Tape, options: Options) -> Schedule:
-    """The tape with its steps in groups."""
+    """Groups the steps of a tape."""
     working(f"fusing {len(tape.steps):,} operations")
     if options.mode is CompileMode.no_fuse:
         return _separate(tape)
@@ -458,7 +461,7 @@ def fuse(tape: Tape, options: Options) -> Schedule:
 
 
 def _separate(tape: Tape) -> Schedule:
-    """The tape with every step on its own: what runs when fusion is switched off."""
+    """One group per step: the schedule when fusion is turned off."""
     groups = []
     for step in tape.steps:
         if step.op is not None:

@@ -1,10 +1,9 @@
-"""Products take in what follows them element by element.
+"""Fuses matrix products with the elementwise operations that follow them.
 
-A fused group of maps whose elements are those of a product, and which alone reads it, becomes the
-product's epilogue: it is computed of each tile while that is in L1, so that the product itself is
-never in memory. That saves writing and reading it, and costs nothing but code, so it is done for
-all but small products, which BLAS computes. Where a group reads several products, the last one
-takes it in.
+A fused group of maps over the elements of a product, of which it is the only reader, becomes the
+product's epilogue: it is applied to each tile while that is in L1, so that the product itself is
+never written to memory. This only costs code, so it is done for all products but small ones, which
+BLAS computes. A group that reads several products becomes the epilogue of the last one.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ __all__ = ["with_epilogues"]
 
 
 def with_epilogues(tape: Tape, groups: list[Group]) -> list[Group]:
-    """Groups in an order in which they can run, with products and their epilogues as one."""
+    """The groups in topological order, with each product merged with its epilogue."""
     users = tape.users()
     group_of = {step: group for group in groups for step in group.steps}
     live_out = set(tape.outputs)
-    taken: dict[int, list[Group]] = {}  # epilogue -> the product, views of it, and itself
+    taken: dict[int, list[Group]] = {}  # epilogue -> its product, views of that, and itself
     for group in groups:
         if group.kind != "single" or not isinstance(group.steps[0].op, Product):
             continue
@@ -46,8 +45,8 @@ def _chain(
     group_of: dict[Step, Group],
     live_out: set[Step],
 ) -> list[Group] | None:
-    """The groups of a product, of views that only reshape it, and of the maps that alone read it;
-    None if there are no such.
+    """The groups of a product, of the views that reshape it, and of the maps that are its only
+    reader; None if it has no such epilogue.
     """
     columns = product.shape[-1]
     groups = [group_of[product]]
@@ -69,17 +68,17 @@ def _chain(
             continue
         known = {each for one in groups for each in one.steps}
         if any(isinstance(each.op, Gather) and each.inputs[0] in known for each in group.steps):
-            return None  # it is read at indices, anywhere
+            return None  # a gather reads elements of it at arbitrary indices
         return [*groups, group] if _is_epilogue(group, product) else None
     return None
 
 
 def _is_epilogue(group: Group, product: Step) -> bool:
-    """Whether a group computes elements of the shape of a product, each by itself."""
+    """Whether a group computes each element from the corresponding element of a product."""
     if group.kind != "fused" or group.reduced is not None:
         return False
     if any(isinstance(step.op, PairedMap) for step in group.steps):
-        return False  # two elements are made for the work of one, in halves of all
+        return False  # one iteration computes elements of both halves of the result
     shape = without_ones(product.shape)
     return bool(
         shape
@@ -91,7 +90,7 @@ def _is_epilogue(group: Group, product: Step) -> bool:
 
 
 def _merged(chain: list[Group]) -> Group:
-    """A product and what is computed of it as one group."""
+    """A product and its epilogue as one group."""
     steps = [step for group in chain for step in group.steps]
     inside = set(steps)
     inputs = dict.fromkeys(

@@ -1,6 +1,7 @@
-"""Building loop nests: the kernel vocabulary as values, and bodies under construction.
+"""Builders of loop nests.
 
-A `Words` is given to the `emit` rules of ops and appends what they say to the body that is open.
+The `emit` rules of ops are given a `Words`, which has one method for each word of the kernel
+vocabulary; each appends a statement to the innermost open body and returns its value.
 """
 
 from __future__ import annotations
@@ -52,17 +53,17 @@ __all__ = ["NestBuilder", "Words"]
 
 
 class Words:
-    """The kernel vocabulary as values, appended to the body of a builder."""
+    """The kernel vocabulary as methods that append statements to the open body of a builder."""
 
     def __init__(self, builder: NestBuilder) -> None:
         self._builder = builder
 
     def constant(self, value: complex | bool, like: Value) -> Value:
-        """A number of the dtype of a value."""
+        """A constant of the same dtype as `like`."""
         return self.constant_of(value, like.dtype)
 
     def constant_of(self, value: Any, dtype: Dtype) -> Value:
-        """A number of a dtype."""
+        """A constant of a dtype; `value` may be symbolic."""
         if not is_symbolic(value):
             return Constant(dtype, value)
         if is_inexact(dtype) or dtype is bool_:
@@ -74,31 +75,33 @@ class Words:
         return x.dtype
 
     def cast(self, x: Value, dtype: Dtype) -> Value:
-        """A value converted; itself if it has the dtype."""
+        """A value cast to a dtype; the value itself if it already has that dtype."""
         if x.dtype is dtype:
             return x
         return self._builder.apply(Apply(dtype, "cast", (x,), dtype))
 
     def taken_for(self, x: Value, dtype: Dtype) -> Value:
-        """A value of a half type as the float32 that it was computed in, or such a float32 as a
-        value of a half type, which is still to be rounded.
+        """Reinterprets a half-precision value as the float32 it was computed in, or such a float32
+        as a half-precision value that is yet to be rounded. No instruction is emitted.
         """
         return (
             x if x.dtype is dtype else self._builder.apply(Apply(dtype, "taken_for", (x,), dtype))
         )
 
     def rounded(self, x: Value) -> Value:
-        """A value of a half type, which words compute in float32, as its dtype holds it."""
+        """A half-precision value, which is computed in float32, rounded to the precision of its
+        dtype.
+        """
         if x.dtype is not float16 and x.dtype is not bfloat16:
             return x
         return self._builder.apply(Apply(x.dtype, "rounded", (x,)))
 
     def lookup(self, x: Value, table: tuple[float, ...]) -> Value:
-        """The elements of a table of sixteen float32 that the lowest four bits of values say."""
+        """Looks up the lowest four bits of each value in a table of sixteen float32."""
         return self._builder.apply(Apply(float32, "lookup", (x,), table))
 
     def rotate_left(self, x: Value, count: int) -> Value:
-        """The bits of a value, rotated."""
+        """Rotates the bits of a value to the left."""
         return self._builder.apply(Apply(x.dtype, "rotate_left", (x,), count))
 
     def absolute(self, x: Value) -> Value:
@@ -106,10 +109,10 @@ class Words:
         return self._builder.apply(Apply(result_dtype("absolute", (x,)), "absolute", (x,)))
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
-        """One of two values."""
+        """`a` where the condition holds, else `b`."""
         return self._builder.apply(Apply(a.dtype, "select", (condition, a, b)))
 
-    # The rest of the vocabulary are functions of values alone, made below.
+    # All other words take nothing but values; their methods are generated below.
     def __getattr__(self, word: str) -> Any:
         raise AttributeError(f"the kernel vocabulary has no word {word}")
 
@@ -129,7 +132,7 @@ for _name, _dtype in (*DTYPES.items(), *OWN.items()):
 
 
 class NestBuilder:
-    """A nest under construction: statements go to the body that was opened last."""
+    """A nest under construction: statements are appended to the innermost open body."""
 
     def __init__(self) -> None:
         self.nest = Nest()
@@ -148,19 +151,21 @@ class NestBuilder:
         offset: Extent = 0,
         origin: Any = None,
     ) -> Buffer:
-        """Memory that the kernel is given, or (without an argument) has on the stack."""
+        """Declares memory that is passed to the kernel, or, without an `argument`, lives on its
+        stack.
+        """
         lengths, distances = tuple(map(extent, shape)), tuple(map(extent, strides))
         found = Buffer(name, dtype, lengths, distances, argument, extent(offset), origin)
         self.nest.buffers.append(found)
         return found
 
     def stack(self, name: str, dtype: Dtype, shape: Sequence[int], origin: Any = None) -> Buffer:
-        """Memory on the stack, in row-major order."""
+        """Declares a row-major buffer on the stack."""
         strides = contiguous(shape, dtype.size)
         return self.buffer(name, dtype, shape, strides, None, origin=origin)
 
     def symbol(self, name: str) -> Symbol:
-        """A number that the kernel is given when it is called."""
+        """Declares a number that is passed to the kernel at each call."""
         found = Symbol(name)
         self.nest.symbols.append(found)
         return found
@@ -168,12 +173,12 @@ class NestBuilder:
     # Statements
 
     def apply(self, value: Apply) -> Apply:
-        """Appends an application of a word."""
+        """Appends the application of a word."""
         self.body.append(value)
         return value
 
     def load(self, buffer: Buffer, index: Sequence[Affine | Value], ahead: int = 0) -> Load:
-        """Reads an element."""
+        """Loads one element."""
         found = Load(buffer.dtype, buffer, tuple(index), ahead=ahead)
         self.body.append(found)
         return found
@@ -185,11 +190,11 @@ class NestBuilder:
         index: Sequence[Affine | Value],
         limit: Extent | None = None,
     ) -> None:
-        """Writes an element, or a bundle up to a limit."""
+        """Stores an element, or those lanes of a bundle whose index is below the limit."""
         self.body.append(Store(buffer, tuple(index), value, _limit(limit)))
 
     def prefetch(self, buffer: Buffer, index: Sequence[Affine]) -> None:
-        """Has the cache line of an element fetched, which may lie past the end."""
+        """Prefetches the cache line of an element, which may lie past the end of the buffer."""
         self.body.append(Prefetch(buffer, tuple(index)))
 
     def load_lanes(
@@ -200,35 +205,35 @@ class NestBuilder:
         limit: Extent | None = None,
         ahead: int = 0,
     ) -> Load:
-        """Reads adjacent elements along the last axis, up to a limit."""
+        """Loads adjacent elements along the last axis; lanes at or beyond the limit are 0."""
         found = Load(buffer.dtype, buffer, tuple(index), lanes, _limit(limit), ahead)
         self.body.append(found)
         return found
 
     def splat(self, value: Value, lanes: int) -> Splat:
-        """An element in all lanes, or each lane of a bundle in adjacent ones."""
+        """Broadcasts an element to all lanes, or each lane of a bundle to adjacent lanes."""
         found = Splat(value.dtype, value, lanes)
         self.body.append(found)
         return found
 
     def bundle(self, buffer: Buffer) -> Bundle:
-        """All elements of a buffer on the stack, as a bundle."""
+        """All elements of a stack buffer, as a bundle."""
         found = Bundle(buffer.dtype, buffer)
         self.body.append(found)
         return found
 
     def some_lanes(self, value: Value, first: int, lanes: int, stride: int = 1) -> Lanes:
-        """Some lanes of a bundle, every `stride`-th."""
+        """Every `stride`-th lane of a bundle, from `first` on."""
         found = Lanes(value.dtype, value, first, lanes, stride)
         self.body.append(found)
         return found
 
     def position(self, position: Affine, dtype: Dtype) -> Position:
-        """An affine expression as an element."""
+        """The value of an affine expression."""
         return Position(dtype, position)
 
     def checked(self, value: Value, bound: Extent) -> Checked:
-        """A value that an earlier step found to be in 0..bound."""
+        """A value that an earlier step has checked to be in 0..bound."""
         return Checked(int64, value, extent(bound))
 
     # Loops
@@ -237,7 +242,7 @@ class NestBuilder:
     def parallel(
         self, lengths: Sequence[Extent], work: Extent = 1, kind: str = "for", lanes: int = 0
     ) -> Iterator[tuple[Index, ...]]:
-        """The parallel loop; without lengths, one iteration."""
+        """Opens a parallel loop; without lengths, it has a single iteration."""
         indices = tuple(Index() for _ in lengths)
         loop = Parallel(indices, tuple(map(extent, lengths)), extent(work), kind=kind, lanes=lanes)
         self.nest.parallel.append(loop)
@@ -256,7 +261,9 @@ class NestBuilder:
         carried: Sequence[Carried] = (),
         copies: int = 0,
     ) -> Iterator[Index]:
-        """A loop from `begin` to the least of `ends`. The body sets `update` of what is carried."""
+        """Opens a loop from `begin` to the least of `ends`. The body must set `update` of each
+        carried value.
+        """
         index = Index()
         bounds = tuple(affine(end) for end in ends)
         loop = Loop(index, affine(begin), bounds, step, kind, lanes, list(carried), copies)
@@ -266,27 +273,27 @@ class NestBuilder:
         self.body = outside
 
     def multiple(self, base: Extent, *ends: Extent, by: int) -> Index:
-        """Where a loop from `base` to the least of `ends` in steps of `by` leaves off."""
+        """The end of the whole steps of `by` from `base` up to the least of `ends`."""
         index = Index()
         bounds = tuple(affine(end) for end in ends)
         self.body.append(Multiple(index, affine(base), bounds, by))
         return index
 
     def joined(self, parts: Sequence[Checked], lengths: Sequence[Extent]) -> Joined:
-        """Indices along axes as one number."""
+        """The row-major linear index of an element, from its indices along the axes."""
         found = Joined(int64, tuple(parts), tuple(map(extent, lengths)))
         self.body.append(found)
         return found
 
     def split(self, number: Extent | Index, lengths: Sequence[Extent]) -> tuple[Index, ...]:
-        """The indices along axes that a number is."""
+        """The indices along the axes of the element with a row-major linear index."""
         indices = tuple(Index() for _ in lengths)
         self.body.append(Split(indices, affine(number), tuple(map(extent, lengths))))
         return indices
 
     @contextmanager
     def apart(self, one: Buffer, other: Buffer) -> Iterator[None]:
-        """What is done unless two buffers are the same memory."""
+        """Opens a body that runs unless the two buffers are the same memory."""
         found = Apart((one, other))
         self.body.append(found)
         outside, self.body = self.body, found.body
@@ -295,7 +302,9 @@ class NestBuilder:
 
     @contextmanager
     def mask(self, index: Index, *ends: Extent) -> Iterator[Mask]:
-        """What is computed where an index is below the least of `ends`; the body adds results."""
+        """Opens a body that runs where an index is below the least of `ends`; it appends to
+        `results`.
+        """
         found = Mask(index, tuple(affine(end) for end in ends))
         self.body.append(found)
         outside, self.body = self.body, found.body
@@ -304,7 +313,7 @@ class NestBuilder:
 
     @contextmanager
     def when(self, value: Value, low: Extent, high: Extent) -> Iterator[None]:
-        """What is done where low <= value < high."""
+        """Opens a body that runs where low <= value < high."""
         found = When(value, affine(low), affine(high))
         self.body.append(found)
         outside, self.body = self.body, found.body

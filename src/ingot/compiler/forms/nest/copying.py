@@ -1,8 +1,8 @@
-"""Copies of nests with something changed: what rewrites are made of.
+"""Copies of nests with changes: the basis of rewrites.
 
-A `Copy` makes every statement again, with other indices, values and buffers in the stead of some;
-loops, conditions and values that it meets get successors of their own. What a rewrite does
-differently it says for one loop, in a function that makes the statements for it.
+A `Copy` clones every statement, with some indices, values and buffers replaced by others. A rewrite
+registers a function for the loop that it changes; the statements that this function returns take
+the place of the loop.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ __all__ = ["Copy"]
 
 
 class Copy:
-    """What stands for what in the copy of a nest."""
+    """Clones a nest, and maps the indices and values of the original to those of the clone."""
 
     def __init__(self) -> None:
         self.indices: dict[Index, Affine] = {}
         self.values: dict[Value, Value] = {}
-        # the statements for a loop, instead of its copy
+        # functions that return the statements to replace a loop by
         self.instead: dict[Loop, Callable[[Loop], Body]] = {}
 
     def nest(self, nest: Nest) -> Nest:
-        """A nest with the same buffers and symbols."""
+        """A clone of a nest that shares its buffers and symbols."""
         made = Nest()
         made.buffers, made.symbols = list(nest.buffers), list(nest.symbols)
         made.independent, made.elementwise = nest.independent, nest.elementwise
@@ -62,7 +62,7 @@ class Copy:
         return made
 
     def region(self, region: Parallel) -> Parallel:
-        """A parallel loop."""
+        """A clone of a parallel loop."""
         indices = tuple(self.index(each) for each in region.indices)
         made = Parallel(indices, region.lengths, region.work, region.kind, region.lanes)
         made.grain = region.grain
@@ -70,13 +70,13 @@ class Copy:
         return made
 
     def index(self, index: Index) -> Index:
-        """A new index in the stead of one."""
+        """Maps an index to a fresh one."""
         made = Index()
         self.indices[index] = affine(made)
         return made
 
     def affine(self, x: Affine) -> Affine:
-        """An affine expression of the new indices."""
+        """An affine expression in terms of the new indices."""
         found = Affine({}, x.constant)
         for variable, factor in x.terms.items():
             new = self.indices.get(variable) if isinstance(variable, Index) else None
@@ -84,15 +84,15 @@ class Copy:
         return found
 
     def affines(self, several: tuple[Affine, ...]) -> tuple[Affine, ...]:
-        """Several affine expressions."""
+        """Affine expressions in terms of the new indices."""
         return tuple(map(self.affine, several))
 
     def at(self, index: Indices) -> Indices:
-        """The index of an element."""
+        """The index of an element, in terms of the new indices and values."""
         return tuple(self.affine(at) if isinstance(at, Affine) else self.value(at) for at in index)
 
     def value(self, value: Value) -> Any:
-        """What stands for a value; values that stand in no body are made where they are used."""
+        """The counterpart of a value. Those that are not statements are cloned on demand."""
         found = self.values.get(value)
         if found is None and isinstance(value, Position):
             found = Position(value.dtype, self.affine(value.position))
@@ -101,7 +101,7 @@ class Copy:
         return value if found is None else found
 
     def body(self, body: Body) -> Body:
-        """The statements of a body."""
+        """Clones of the statements of a body."""
         made: Body = []
         for statement in body:
             if isinstance(statement, Loop) and statement in self.instead:
@@ -116,7 +116,7 @@ class Copy:
         return made
 
     def loop(self, loop: Loop) -> Loop:
-        """A loop."""
+        """A clone of a loop."""
         begin, ends = self.affine(loop.begin), self.affines(loop.ends)
         carried = [Carried(c.dtype, self.value(c.start), c.origin) for c in loop.carried]
         index = self.index(loop.index)
@@ -129,7 +129,7 @@ class Copy:
         return made
 
     def _computed(self, x: Any) -> Any:
-        """A value that stands in a body."""
+        """A clone of a value that is a statement."""
         if isinstance(x, Apply):
             return Apply(x.dtype, x.word, tuple(map(self.value, x.operands)), x.parameter)
         if isinstance(x, Load):
@@ -174,7 +174,9 @@ class Copy:
         )
 
     def _mask(self, mask: Mask) -> Mask:
-        """The index of a mask is one that still is an index."""
+        """A clone of a mask. Its index must have been mapped to an index, not to another
+        expression.
+        """
         (index,) = self.indices.get(mask.index, affine(mask.index)).terms
         assert isinstance(index, Index)
         made = Mask(index, self.affines(mask.ends))

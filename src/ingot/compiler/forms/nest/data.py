@@ -1,14 +1,14 @@
-"""The loop nest: what one kernel does, as data.
+"""The loop nest: the form in which a kernel is described between a fused group and LLVM IR.
 
-Between a fused group and LLVM text stands this form: loops, loads and stores at affine indices, and
-the words of the kernel vocabulary (`graph/kernel.py`) as values. Nothing in it knows LLVM. Builders
-make nests (`nest/build.py`), `nest/text.py` prints them, `nest/verify.py` proves that they stay
-inside their buffers, `nest/interpret.py` runs them in NumPy, and `llvm/nests.py` turns them into
-code.
+It has loops, loads and stores at affine indices, and words of the kernel vocabulary
+(`graph/kernel.py`) applied to values; nothing in it is specific to LLVM. `nest/build.py` builds
+nests, `nest/text.py` prints them, `nest/verify.py` proves that they stay within their buffers,
+`nest/interpret.py` runs them in NumPy, and `llvm/nests.py` generates code.
 
-A value is computed where it stands in a body, once for each iteration, and may be used by what
-follows it there and in loops below. Lengths and strides may be `Symbol`s, which the kernel is given
-when it is called. Plain classes with slots take less time to define than dataclasses.
+Most values are statements: one is computed at its position in a body, once per iteration, and may
+be used by later statements of that body and of the bodies nested in them. Lengths and strides may
+be `Symbol`s, which are passed to the kernel at each call. The classes are plain ones with slots
+because dataclasses take longer to define.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ __all__ = [
 
 
 class Buffer:
-    """Memory that a kernel reads or writes, as it sees it: elements along axes, of which the one at
-    index 0 is `offset` bytes behind the address that the kernel is given.
+    """Memory that a kernel reads or writes, as a strided array. Element 0 is `offset` bytes after
+    the address that is passed to the kernel.
 
-    `argument` is the number of that address among the kernel's arguments; None for memory on the
-    stack, which belongs to one iteration of the parallel loop. Several buffers may be in the memory
-    of one argument. `origin` is whose memory it is, for printing the nest.
+    `argument` is the position of that address among the kernel's arguments; None for stack memory,
+    which is private to an iteration of the parallel loop. Several buffers may share an argument.
+    `origin` identifies whose memory it is when the nest is printed.
     """
 
     __slots__ = ("argument", "dtype", "name", "offset", "origin", "shape", "strides")
@@ -81,7 +81,7 @@ class Buffer:
         self.origin = origin
 
     def packed(self) -> bool:
-        """Whether strides and lengths are numbers and elements follow each other row by row."""
+        """Whether all lengths are known and elements are contiguous in row-major order."""
         distance = self.dtype.size
         for length, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if stride != distance or not isinstance(length, int):
@@ -94,8 +94,8 @@ class Buffer:
 
 
 class Value:
-    """An element of a dtype, or a bundle of `lanes` adjacent elements. `origin` is what it is
-    to the program.
+    """An element of a dtype, or a bundle of `lanes` elements: a vector. `origin` identifies the
+    value of the program that it computes.
     """
 
     __slots__ = ("dtype", "origin")
@@ -119,7 +119,7 @@ class Constant(Value):
 
 
 class Position(Value):
-    """An affine expression as an element, modulo the width of its dtype."""
+    """The value of an affine expression, modulo the range of its dtype."""
 
     __slots__ = ("position",)
 
@@ -130,9 +130,9 @@ class Position(Value):
 
 
 class Apply(Value):
-    """A function of the kernel vocabulary, applied to elements or lane by lane to bundles.
+    """A word of the kernel vocabulary applied to elements, or lane by lane to bundles.
 
-    `parameter` is what else the word is given: a dtype, a number of bits.
+    `parameter` is an operand that is not a value, such as a dtype or a number of bits.
     """
 
     __slots__ = ("lanes", "operands", "parameter", "word")
@@ -165,7 +165,7 @@ class Checked(Value):
 
 
 class Joined(Value):
-    """Indices along axes of some lengths as one number, an int64: the last one counts singly."""
+    """A row-major linear index (int64) from the indices along axes of these lengths."""
 
     __slots__ = ("lengths", "parts")
 
@@ -178,15 +178,15 @@ class Joined(Value):
         self.lengths = lengths
 
 
-# along each axis: an affine expression, or a value that is checked or inside a `When`
+# per axis: an affine expression, or a value that is `Checked` or guarded by a `When`
 Indices = tuple[Affine | Value, ...]
 
 
 class Load(Value):
-    """The element of a buffer at an index; or a bundle of `lanes` elements, which are adjacent
-    along the last axis. Where there is a `limit`, lanes whose index along that axis is not below it
-    are not read, and are 0. What is `ahead` bytes behind them is fetched into the cache, if that is
-    not 0; it may be outside of the buffer.
+    """The element of a buffer at an index, or a bundle of `lanes` elements that are adjacent along
+    the last axis. Lanes whose index along that axis is not below `limit` are not read, and are 0.
+    Unless `ahead` is 0, the cache line `ahead` bytes further on is prefetched; it may lie outside
+    of the buffer.
     """
 
     __slots__ = ("ahead", "buffer", "index", "lanes", "limit")
@@ -210,8 +210,8 @@ class Load(Value):
 
 
 class Carried(Value):
-    """A value that a loop hands from one iteration to the next; after the loop, its last one.
-    `update` is in terms of itself.
+    """A loop-carried value: `start` before the first iteration, `update`, which depends on it,
+    after each iteration. After the loop it has its final value.
     """
 
     __slots__ = ("lanes", "start", "update")
@@ -225,7 +225,7 @@ class Carried(Value):
 
 
 class Bundle(Value):
-    """All elements of a buffer on the stack that has one axis, as a bundle."""
+    """All elements of a one-dimensional stack buffer, as a bundle."""
 
     __slots__ = ("buffer", "lanes")
 
@@ -251,9 +251,7 @@ class Repeated(Value):
 
 
 class Splat(Value):
-    """An element in all lanes of a bundle; or each lane of a smaller bundle in as many adjacent
-    lanes as there are for it.
-    """
+    """An element broadcast to all lanes, or each lane of a smaller bundle to adjacent lanes."""
 
     __slots__ = ("lanes", "value")
 
@@ -265,7 +263,7 @@ class Splat(Value):
 
 
 class Lanes(Value):
-    """Some lanes of a bundle, every `stride`-th from `first` on; one lane is an element."""
+    """Every `stride`-th lane of a bundle, from `first` on; a single lane is an element."""
 
     __slots__ = ("first", "lanes", "stride", "value")
 
@@ -282,7 +280,7 @@ class Lanes(Value):
 
 
 class Store:
-    """Puts a value into a buffer; a bundle along the last axis, as `Load` reads it."""
+    """Stores a value into a buffer; the lanes of a bundle go along the last axis, as in `Load`."""
 
     __slots__ = ("buffer", "index", "limit", "value")
 
@@ -296,9 +294,7 @@ class Store:
 
 
 class Prefetch:
-    """Says that the cache line with an element will be read soon. It changes nothing, so the index
-    may lead past the end of the buffer.
-    """
+    """Prefetches the cache line of an element, which may lie past the end of the buffer."""
 
     __slots__ = ("buffer", "index")
 
@@ -308,12 +304,12 @@ class Prefetch:
 
 
 class CopyBlock:
-    """Copies a square of `side` x `side` elements as they are: target[r + i, c + j] =
-    source[r + i, c + j]. Unless it is one element, the source's elements are next to each other
-    along the axis of r, and are transposed in registers.
+    """Copies a block of `side` x `side` elements: target[r + i, c + j] = source[r + i, c + j]. If
+    `side` is more than 1, the source is contiguous along the axis of r, and the block is transposed
+    in registers.
 
-    `index` and `source_index` are of the square's first element; r and c are the axes `axes` of the
-    source, and the last two axes of the target.
+    `index` and `source_index` locate the first element of the block. r and c are the axes `axes` of
+    the source, and the last two axes of the target.
     """
 
     __slots__ = ("axes", "index", "side", "source", "source_index", "target")
@@ -336,8 +332,8 @@ class CopyBlock:
 
 
 class Multiple:
-    """Names `base` plus the largest multiple of `by` that does not lead past the least of `ends`,
-    none of which is below `base`: where a loop in steps of `by` leaves off.
+    """Defines `index` as `base` plus the largest multiple of `by` that does not exceed the least of
+    `ends`, none of which is below `base`: the end of the whole steps of a loop.
     """
 
     __slots__ = ("base", "by", "ends", "index")
@@ -350,7 +346,7 @@ class Multiple:
 
 
 class Split:
-    """Names the indices along axes of some lengths that a number is, the opposite of `Joined`."""
+    """Defines indices along axes of these lengths from a linear index: the inverse of `Joined`."""
 
     __slots__ = ("indices", "lengths", "number")
 
@@ -363,7 +359,7 @@ class Split:
 
 
 class Apart:
-    """What is done unless two buffers begin at the same address, which makes them the same."""
+    """A body that runs unless two buffers have the same address, and so are the same memory."""
 
     __slots__ = ("body", "buffers")
 
@@ -373,7 +369,7 @@ class Apart:
 
 
 class Chosen(Value):
-    """What a `Mask` computes, and a constant where it does not."""
+    """A result of a `Mask`: `value` where its body runs, the constant `other` elsewhere."""
 
     __slots__ = ("other", "value")
 
@@ -385,9 +381,7 @@ class Chosen(Value):
 
 
 class Mask:
-    """What is computed where an index is below the least of `ends`; elsewhere, `results` have other
-    values.
-    """
+    """A body that runs where an index is below all `ends`; elsewhere, `results` are constants."""
 
     __slots__ = ("body", "ends", "index", "results")
 
@@ -399,7 +393,7 @@ class Mask:
 
 
 class When:
-    """What is done where low <= value < high, of an int64; inside, it is known to be there."""
+    """A body that runs where low <= value < high, for an int64; accesses in it may rely on that."""
 
     __slots__ = ("body", "high", "low", "value")
 
@@ -411,15 +405,15 @@ class When:
 
 
 class Loop:
-    """Iterations begin, begin + step ... below the least of `ends`, in order.
+    """A sequential loop over begin, begin + step ... up to, but not including, the least of `ends`.
 
-    The kind is "for", "vector", "masked", "lanes" or "unroll". A vector loop is innermost, and its
-    iterations may be taken several at a time: they depend on each other only by carried values
-    whose updates may be reordered. `lanes` is how many, 0 to leave that to the code generator. Of a
-    masked one the iterations that fill no vector are taken as one, too. A loop over lanes
-    is a vector loop that fills bundles, so that it is written out once it is vectorised. An
-    unrolled loop has constant bounds and is written out. Of other loops the body is written
-    `copies` times, 0 to leave that to the code generator.
+    The kind is "for", "vector", "masked", "lanes" or "unroll". A vector loop is innermost and may
+    be vectorised: its iterations depend on each other only through carried values whose updates may
+    be reordered. `lanes` is the vector length, 0 to leave it to the code generator. A masked loop
+    is a vector loop whose remaining iterations run as one masked vector. A loop over lanes is a
+    vector loop that fills bundles, so it is unrolled completely once it is vectorised. A loop of
+    kind "unroll" has constant bounds and is unrolled completely. Other loops are unrolled `copies`
+    times, 0 to leave that to the code generator.
     """
 
     __slots__ = ("begin", "body", "carried", "copies", "ends", "index", "kind", "lanes", "step")
@@ -447,11 +441,11 @@ class Loop:
 
 
 class Parallel:
-    """Iterations that threads may take in any order: all combinations of indices below `lengths`,
-    of which the last index moves first. The kind is "for" or "vector".
+    """A parallel loop: all combinations of indices below `lengths`, the last of which varies
+    fastest, in any order and on any thread. The kind is "for" or "vector".
 
-    `work` is the number of elements that one iteration computes, `grain` how many iterations are
-    worth a thread, which whoever makes the code finds out.
+    `work` is the number of elements that one iteration computes, `grain` the least number of
+    iterations that is worth a thread; lowering or the code generator sets it.
     """
 
     __slots__ = ("body", "grain", "indices", "kind", "lanes", "lengths", "work")
@@ -473,16 +467,18 @@ class Parallel:
         self.body: Body = []
 
 
-Computed = Apply | Load | Joined | Bundle | Splat | Lanes  # values that stand in a body
+Computed = Apply | Load | Joined | Bundle | Splat | Lanes  # values that are statements
 Statement = Computed | Store | Loop | When | Mask | Apart | Multiple | Split | CopyBlock | Prefetch
 Body = list[Statement]
 
 
 class Nest:
-    """A kernel. Its parallel loops, mostly one, are taken one after the other as one range.
+    """A kernel. Its parallel loops, usually one, run one after the other; threads share their
+    iterations as a single range.
 
-    `independent` says that no iteration of any loop touches elements of another; `elementwise` that
-    it holds even where a written buffer is where one that is read is. `strategy` is an explanation.
+    `independent` says that no iteration of any loop touches an element that another one writes;
+    `elementwise` that this holds even if an output shares its memory with an input. `strategy`
+    describes the kernel in explanations.
     """
 
     __slots__ = ("buffers", "elementwise", "independent", "parallel", "strategy", "symbols")
@@ -496,5 +492,5 @@ class Nest:
 
     @property
     def arguments(self) -> int:
-        """How many addresses the kernel is given."""
+        """The number of addresses that are passed to the kernel."""
         return 1 + max((b.argument for b in self.buffers if b.argument is not None), default=-1)

@@ -1,4 +1,4 @@
-"""What can be read off the parts of a nest, for its verifier."""
+"""Properties of indices, buffers and values that the verifier of nests uses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["axis_keys", "depends", "extent_keys", "is_bare", "moved"]
 
 
 def is_bare(at: Affine | Value) -> TypeGuard[Affine]:
-    """Whether an index is one variable."""
+    """Whether an index is a variable on its own."""
     return isinstance(at, Affine) and not at.constant and list(at.terms.values()) == [1]
 
 
@@ -33,7 +33,7 @@ def axis_keys(buffer: Buffer, axes: Sequence[int]) -> list[tuple[Any, ...]]:
 
 
 def moved(index: Indices, by: dict[int, int]) -> Indices:
-    """An index so much further along some axes."""
+    """An index, offset along some axes."""
     return tuple(
         at + by[axis] if axis in by and isinstance(at, Affine) else at
         for axis, at in enumerate(index)
@@ -41,7 +41,7 @@ def moved(index: Indices, by: dict[int, int]) -> Indices:
 
 
 def depends(value: Value, on: Value) -> bool:
-    """Whether a value is computed from another."""
+    """Whether a value depends on another."""
     stack, seen = [value], set[Value]()
     while stack:
         found = stack.pop()

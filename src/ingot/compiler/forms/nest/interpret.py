@@ -1,6 +1,6 @@
-"""Loop nests run in NumPy, element by element: what machine code is compared with in tests.
+"""An interpreter of loop nests in NumPy: the reference for machine code in tests.
 
-Every access is checked: an index outside of its buffer raises IndexError, also a negative one.
+Every access is checked: an index outside of its buffer, even a negative one, raises IndexError.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ def interpret(
     iterations: range | None = None,
     stack: float = 0,
 ) -> None:
-    """Runs a nest on one array of the buffer's shape for each buffer that is not on the stack, in
-    order: all iterations of its parallel loops, which count as one range, or some. Floating-point
-    buffers on the stack, which are uninitialised in machine code, are filled with `stack`.
+    """Runs a nest on arrays, one for each buffer that is not on the stack, in order and of its
+    shape. `iterations` selects some of all iterations of the parallel loops, which are numbered as
+    one range. Floating-point stack buffers, which are uninitialised in machine code, are filled
+    with `stack`.
     """
     run = _Run(stack)
     for symbol, number in (symbols or {}).items():
@@ -66,7 +67,7 @@ def interpret(
         if buffer.argument is not None:
             run.memory[buffer] = next(remaining)
     with np.errstate(all="ignore"):
-        first = 0  # of the region's iterations
+        first = 0  # the number of the region's first iteration
         for region in nest.parallel:
             lengths = tuple(map(run.number, region.lengths))
             total = prod(lengths)
@@ -146,7 +147,7 @@ class _Run:
             memory[(*at[:-1], at[-1] + lane)] = np.atleast_1d(value)[lane]
 
     def lanes_below(self, limit: Affine | None, first: int, lanes: int) -> int:
-        """How many lanes from an index on are below a limit."""
+        """How many of the lanes from index `first` on are below the limit."""
         return lanes if limit is None else min(max(self.number(limit) - first, 0), lanes)
 
     def splat(self, splat: Splat) -> None:
@@ -186,7 +187,7 @@ class _Run:
             self.values.update(zip(loop.carried, updates, strict=True))
 
     def prefetch(self, statement: Prefetch) -> None:
-        """Has no effect on values."""
+        """Does nothing: a prefetch only affects timing."""
 
     def copy_block(self, block: CopyBlock) -> None:
         source, target = self.memory[block.source], self.memory[block.target]
@@ -287,12 +288,12 @@ def _require_inside(buffer: Buffer, index: Sequence[int], memory: np.ndarray) ->
 
 
 def _kind(dtype: Dtype) -> np.dtype:
-    """What elements of a dtype are computed in."""
+    """The dtype in which elements of a dtype are computed."""
     return np.dtype(np.float32) if dtype is float16 or dtype is bfloat16 else dtype.numpy
 
 
 def _computed(x: Any, dtype: Dtype) -> Any:
-    """A copy of elements in the dtype that they are computed in."""
+    """A copy of elements in the dtype in which they are computed."""
     return x.astype(_kind(dtype))
 
 
@@ -338,13 +339,13 @@ def _right_shift(a: Any, b: Any) -> Any:
 
 
 def _fused_multiply_add(a: Any, b: Any, c: Any) -> Any:
-    """Rounded once for float32; as exactly as longdouble has it for float64."""
+    """Exact up to a single rounding for float32; for float64, as exact as longdouble."""
     wide = np.longdouble
     return wide(a) * wide(b) + wide(c)
 
 
 def _dot_bfloat16(total: Any, a: Any, b: Any) -> Any:
-    """The products of the halves of words, which are bfloat16, added to a sum."""
+    """Adds the products of both bfloat16 halves of each uint32 to a sum."""
     for high in (False, True):
         left, right = (
             (x & np.uint32(0xFFFF0000) if high else x << np.uint32(16)).view(np.float32)
@@ -355,14 +356,14 @@ def _dot_bfloat16(total: Any, a: Any, b: Any) -> Any:
 
 
 def _dot_bytes(total: Any, a: Any, b: Any) -> Any:
-    """The products of the bytes of words, unsigned and signed, added to a sum."""
+    """Adds the products of the four bytes of each uint32, unsigned by signed, to a sum."""
     left = np.asarray(a).reshape(-1, 1).view(np.uint8).astype(np.int32)
     right = np.asarray(b).reshape(-1, 1).view(np.int8).astype(np.int32)
     return total + (left * right).sum(-1, dtype=np.int32).reshape(np.shape(total))
 
 
 def _largest(a: Any, b: Any) -> Any:
-    # the sum of zeros is -0 only if both are
+    # of two zeros, the sum is -0 only if both are
     return np.where(np.equal(a, b) & np.equal(a, 0), np.add(a, b), np.maximum(a, b))
 
 
@@ -371,7 +372,7 @@ def _smallest(a: Any, b: Any) -> Any:
 
 
 class _Words(dict[str, Callable[..., Any]]):
-    """What words mean in NumPy: those that are not here have its names, or SciPy's."""
+    """The NumPy functions of words. Words that are missing have the same name in NumPy or SciPy."""
 
     def __missing__(self, word: str) -> Callable[..., Any]:
         found: Callable[..., Any] | None = getattr(np, word, None)
@@ -400,7 +401,7 @@ _WORDS = _Words(
         "complex": lambda real, imag: np.complex64(complex(real, imag)),
     }
 )
-_WHOLE = ("ceil", "floor", "round")  # of numbers of half types as they are rounded
+_WHOLE = ("ceil", "floor", "round")  # words that see half-precision operands rounded
 _BOOL_WORDS: dict[str, Callable[..., Any]] = {
     "add": np.logical_or,
     "maximum": np.logical_or,

@@ -1,4 +1,4 @@
-"""Whether iterations of a loop touch elements that another one writes."""
+"""Race detection: proofs that no iteration of a loop touches an element that another one writes."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ class Access:
     buffer: Buffer
     index: tuple[Affine, ...]
     writes: bool
-    # axes whose indices are parts of one number, and that number
+    # axes whose indices are parts of one linear index, and that index
     joined: tuple[tuple[int, ...], Affine] | None = None
-    # the numbers that are split around it
+    # the splits whose indices are in scope
     splits: tuple[Split, ...] = ()
-    # what indices are known to be below where it is, besides the bounds of their loops
+    # upper limits of indices at the access (exclusive), in addition to the bounds of their loops
     limits: tuple[tuple[Index, Affine], ...] = ()
 
     def most(self, bounds: Bounds, x: Affine, keep: Collection[Variable]) -> list[Affine]:
-        """What an expression is no more than where the access is."""
+        """Upper bounds of an expression at the access."""
         with ExitStack() as stack:
             for index, limit in self.limits:
                 stack.enter_context(bounds.narrowed(index, [limit - 1]))
             return list(bounds.most(x, keep))
 
     def least(self, bounds: Bounds, x: Affine, keep: Collection[Variable]) -> list[Affine]:
-        """What an expression is no less than where the access is."""
+        """Lower bounds of an expression at the access."""
         return [found * -1 for found in self.most(bounds, x * -1, keep)]
 
 
 def _axes(a: Access, b: Access) -> Iterator[tuple[Affine, Affine]]:
-    """The indices of two accesses to a buffer, axis by axis; if those along some axes are parts of
-    one number, that too.
+    """The indices of two accesses to a buffer, axis by axis, and the linear indices that some of
+    these are parts of.
     """
     yield from zip(a.index, b.index, strict=True)
     if a.joined is not None and b.joined is not None and a.joined[0] == b.joined[0]:
@@ -56,8 +56,8 @@ def are_disjoint(
     accesses: Sequence[Access],
     around: Collection[Variable] = (),
 ) -> bool:
-    """Whether iterations with other values of `indices` touch other elements of all buffers that
-    are written, the variables of the loops around them being equal.
+    """Whether iterations that differ in `indices` touch different elements of all buffers that are
+    written, given equal indices of the loops around them.
     """
     several = [index for index in indices if not _is_single(bounds, index)]
     return all(
@@ -69,7 +69,7 @@ def are_disjoint(
 
 
 def never_meet(bounds: Bounds, accesses: Sequence[Access], others: Sequence[Access]) -> bool:
-    """Whether what some accesses write, others never touch, and the other way round."""
+    """Whether no access of either list touches an element that one of the other list writes."""
     return all(
         _apart(bounds, (), a, b)
         for a in accesses
@@ -85,8 +85,9 @@ def _separate(
     a: Access,
     b: Access,
 ) -> bool:
-    """Whether iterations with other values of indices touch other elements; also because numbers
-    that they split are other ones, and the indices that those become are told apart.
+    """Whether iterations that differ in `indices` touch different elements. It suffices that the
+    linear indices that they split differ, and that different results of that split touch different
+    elements.
     """
     if a is not b and _apart(bounds, around, a, b):
         return True
@@ -109,8 +110,8 @@ def _one_by_one(
     a: Access,
     b: Access,
 ) -> bool:
-    """Whether indices can be told from each other one by one: those found first are equal in the
-    iterations that remain.
+    """Whether iterations that differ in `indices` can be separated one index at a time: by one of
+    them first, then by another among iterations that agree in the first, and so on.
     """
     remaining, fixed = list(indices), set(around)
     while remaining:
@@ -141,13 +142,13 @@ def _apart(bounds: Bounds, fixed: Collection[Variable], a: Access, b: Access) ->
 def _ascends(
     bounds: Bounds, index: Index, fixed: Collection[Variable], a: Access, b: Access
 ) -> bool:
-    """Whether along some axis, what an iteration touches is below (or above) what the next one and
-    all after it touch.
+    """Whether along some axis, everything that an iteration touches is below (or above) everything
+    that later iterations touch.
     """
     keep = {index, *fixed}
 
     def precedes(one: Access, x: Affine, other: Access, y: Affine) -> bool:
-        """Whether x in an iteration is below y in all later ones."""
+        """Whether x is below y of all later iterations."""
         later = [
             low + low.terms[index]
             for low in other.least(bounds, y, keep)

@@ -1,12 +1,13 @@
-"""Rewrites of loop nests: a nest and one of its loops in, another nest that computes the same out.
+"""Rewrites of loop nests: each takes a nest and one of its loops and returns an equivalent nest.
 
-`tile` and `distribute` cut a loop into blocks, `interchange` swaps two loops, `unroll` writes one
-out, `vectorise` lets several iterations be taken at a time, `keep_in_registers` has a loop carry an
-element that it reads and writes in memory, `pack` copies what a loop reads to the stack first.
+`tile` and `distribute` split a loop into blocks, `interchange` swaps two loops, `unroll` unrolls
+one completely, `vectorise` marks one for vectorisation, `keep_in_registers` turns an element that a
+loop reads and writes in memory into a carried value, and `pack` copies what a loop reads to the
+stack first.
 
-A rewrite refuses (`RewriteError`) a loop that it would change the meaning of, or that does not have
-the shape that it is for. Only `vectorise` leaves the proof, that iterations do not depend on each
-other, to the verifier, which sees the new nest as any other.
+A rewrite raises `RewriteError` for a loop whose meaning it would change or that does not have the
+required form. Only `vectorise` leaves the proof that iterations are independent to the verifier,
+which checks the new nest like any other.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ __all__ = [
 
 
 class RewriteError(ValueError):
-    """A loop that a rewrite is not for."""
+    """A rewrite does not apply to a loop."""
 
 
 def _require(holds: object, problem: str) -> None:
@@ -56,7 +57,9 @@ def _require(holds: object, problem: str) -> None:
 
 
 def tile(nest: Nest, loop: Loop, size: int) -> Nest:
-    """A loop as one over blocks of `size` iterations, each of which is a loop."""
+    """Splits a loop into an outer loop over blocks of `size` iterations and an inner loop over a
+    block.
+    """
     _require(loop.step == 1 and loop.kind != "unroll", "the loop goes in steps, or is written out")
     copy = Copy()
 
@@ -77,8 +80,8 @@ def tile(nest: Nest, loop: Loop, size: int) -> Nest:
 
 
 def distribute(nest: Nest, loop: Loop, size: int) -> Nest:
-    """Blocks of `size` iterations of a loop as iterations of the parallel loop, whose whole body it
-    is: more of them for threads to take.
+    """Moves the blocks of `size` iterations of a loop, which must be the whole body of a parallel
+    loop, into that parallel loop, for more parallelism.
     """
     region = next((each for each in nest.parallel if each.body == [loop]), None)
     _require(region is not None, "the loop is not all that a parallel loop does")
@@ -106,7 +109,7 @@ def distribute(nest: Nest, loop: Loop, size: int) -> Nest:
 
 
 def interchange(nest: Nest, outer: Loop) -> Nest:
-    """Two loops, one of which is all that the other does, swapped."""
+    """Swaps a loop with the loop that is its whole body."""
     inner = outer.body[0] if len(outer.body) == 1 else None
     _require(isinstance(inner, Loop), "the loop's body is not one loop")
     assert isinstance(inner, Loop)
@@ -129,7 +132,7 @@ def interchange(nest: Nest, outer: Loop) -> Nest:
 
 
 def unroll(nest: Nest, loop: Loop) -> Nest:
-    """A loop with constant bounds as the statements of its iterations."""
+    """Unrolls a loop with constant bounds completely."""
     bounds = (loop.begin, *loop.ends)
     _require(not any(bound.terms for bound in bounds), "the bounds are not numbers")
     copy = Copy()
@@ -151,7 +154,7 @@ def unroll(nest: Nest, loop: Loop) -> Nest:
 
 
 def vectorise(nest: Nest, loop: Loop, lanes: int = 0) -> Nest:
-    """A loop of which several iterations may be taken at a time."""
+    """Makes a loop a vector loop."""
     copy = Copy()
 
     def vector(loop: Loop) -> Body:
@@ -164,8 +167,8 @@ def vectorise(nest: Nest, loop: Loop, lanes: int = 0) -> Nest:
 
 
 def keep_in_registers(nest: Nest, loop: Loop, buffer: Buffer) -> Nest:
-    """An element of a buffer that each iteration of a loop reads and then writes, carried by the
-    loop: read before it, written after it.
+    """Makes an element of a buffer that each iteration of a loop reads, then writes, a carried
+    value: it is loaded before the loop and stored after it.
     """
     accesses = [x for x in statements(loop.body) if _may_share(buffer, _buffers(x))]
     loads = [x for x in accesses if isinstance(x, Load)]
@@ -194,8 +197,8 @@ def keep_in_registers(nest: Nest, loop: Loop, buffer: Buffer) -> Nest:
 
 
 def pack(nest: Nest, loop: Loop, load: Load) -> Nest:
-    """What a load reads in a loop, copied to the stack before it: one axis for each loop, from this
-    one on inwards, that the load's index depends on.
+    """Copies what a load reads in a loop to the stack before that loop. The copy has an axis for
+    each loop, from this one inwards, that the index of the load depends on.
     """
     around = list(_path(loop, load))
     _require(around, "the loop does not hold the load")
@@ -236,17 +239,17 @@ def pack(nest: Nest, loop: Loop, load: Load) -> Nest:
     return made
 
 
-# What rewrites share
+# Helpers of rewrites
 
 
 def _like(copy: Copy, loop: Loop) -> Loop:
-    """A loop that is empty, and carries nothing."""
+    """An empty loop with the same bounds, without carried values."""
     begin, ends = copy.affine(loop.begin), copy.affines(loop.ends)
     return Loop(copy.index(loop.index), begin, ends, loop.step)
 
 
 def _with_body(loop: Loop, body: Body) -> Loop:
-    """The same loop around other statements."""
+    """The same loop with another body."""
     made = Loop(
         loop.index,
         loop.begin,
@@ -262,7 +265,7 @@ def _with_body(loop: Loop, body: Body) -> Loop:
 
 
 def _replacing(copy: Copy, loop: Loop, old: Load, new: Load) -> Loop:
-    """A loop with one load in the stead of another."""
+    """A clone of a loop with one load replaced by another."""
 
     def body(statements: Body) -> Body:
         found: Body = []
@@ -281,7 +284,7 @@ def _replacing(copy: Copy, loop: Loop, old: Load, new: Load) -> Loop:
 
 
 class _Forwarding(Copy):
-    """A copy in which the uses of one value become those of another that stands there instead."""
+    """A copy in which the uses of a value become uses of another."""
 
     def __init__(self, copy: Copy, old: Value, new: Value) -> None:
         super().__init__()
@@ -293,7 +296,7 @@ class _Forwarding(Copy):
 
 
 def _path(loop: Loop, load: Load) -> Iterator[Loop]:
-    """The loops from one on inwards that a load is in, if it is in it."""
+    """The loops around a load, from `loop` inwards; none if it is not in this loop."""
     if load in loop.body:
         yield loop
         return
@@ -305,7 +308,7 @@ def _path(loop: Loop, load: Load) -> Iterator[Loop]:
 
 
 def _constant_length(loop: Loop) -> int:
-    """The iterations of a loop at most, which must be one element apart."""
+    """The greatest possible number of iterations of a loop, whose step must be 1."""
     _require(loop.step == 1, "a loop goes in steps")
     lengths = [end - loop.begin for end in loop.ends]
     known = [each.constant for each in lengths if not each.terms]
@@ -324,7 +327,7 @@ def _keys(index: Sequence[Affine | Value]) -> list[object]:
 
 
 def _may_share(buffer: Buffer, others: Sequence[Buffer]) -> bool:
-    """Whether a buffer is one of others, or in the memory of the same argument."""
+    """Whether a buffer is among others, or shares an argument with one of them."""
     return any(
         each is buffer or (each.argument is not None and each.argument == buffer.argument)
         for each in others
@@ -332,7 +335,7 @@ def _may_share(buffer: Buffer, others: Sequence[Buffer]) -> bool:
 
 
 def _varies(index: Sequence[Affine | Value], loop: Loop) -> bool:
-    """Whether an index is another one in other iterations of a loop, or may be."""
+    """Whether an index may differ between iterations of a loop."""
     own: set[Variable] = {loop.index}
     for each in statements(loop.body):
         if isinstance(each, (Loop, Multiple)):
@@ -343,7 +346,7 @@ def _varies(index: Sequence[Affine | Value], loop: Loop) -> bool:
 
 
 def _accesses(body: Body) -> Iterator[list[Load | Store]]:
-    """The accesses to each memory that is written."""
+    """The accesses to each piece of memory that is written."""
     found: list[list[Load | Store]] = []
     for each in statements(body):
         _require(not isinstance(each, (CopyBlock, Bundle)), "a block is copied, or read as one")
@@ -357,9 +360,9 @@ def _accesses(body: Body) -> Iterator[list[Load | Store]]:
 
 
 def _keep_order(accesses: list[Load | Store], outer: Index, inner: Index) -> bool:
-    """Whether iterations that touch the same element are equal in one of two loops: swapping these
-    leaves them in order. It is so if all accesses are alike, and along some axis move with one of
-    the loops alone.
+    """Whether iterations that touch the same element agree in one of two loops, so that swapping
+    these keeps them in order. That holds if all accesses have the same index, which along some axis
+    depends on just one of the loops.
     """
     first = accesses[0]
     if any(x.buffer is not first.buffer or _keys(x.index) != _keys(first.index) for x in accesses):

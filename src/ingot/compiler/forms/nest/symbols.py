@@ -1,4 +1,4 @@
-"""The symbols that a nest uses, and a kernel is given therefore."""
+"""The symbols that a nest uses, which therefore must be passed to its kernel."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["used_symbols"]
 
 
 def used_symbols(nest: Nest) -> list[Symbol]:
-    """The symbols of a nest, in the order in which they come up."""
+    """The symbols of a nest, in order of first use."""
     found: dict[Symbol, None] = {}
     for extent in _extents(nest):
         if type(extent) is int:
@@ -105,7 +105,9 @@ def _in_loop(loop: Loop) -> Iterator[Extent]:
 
 
 def _in_access(buffer: Buffer, index: Indices) -> Iterator[Extent]:
-    """Also the products of symbols in an index with strides, of which addresses are made."""
+    """The extents of an access, including the products of symbolic indices and symbolic strides
+    that its address contains.
+    """
     for stride, at in zip(buffer.strides, index, strict=True):
         if not isinstance(at, Affine):
             yield from _in_value(at)

@@ -1,7 +1,7 @@
-"""Loop nests as text: what `explain` shows and goldens keep.
+"""Loop nests as text: shown by `explain`, and compared with goldens in tests.
 
-A value that is used once stands where it is used; others get a line and a name. Whoever prints may
-give names to buffers and values by their `origin`.
+A value that is used once is printed inline at its use; others get a name and a line of their own.
+Callers may name buffers and values by their `origin`.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ __all__ = ["nest_text"]
 Names = Callable[[Any], str | None]
 _LETTERS = "ijklmnopqrst"
 _INDENT = "  "
-MAX_INLINE = 60  # characters of an expression that stands where it is used
-# infix words and how strongly they bind
+MAX_INLINE = 60  # characters of an expression that is printed inline
+# infix words and their precedence
 _INFIX = {
     "multiply": ("*", 3),
     "divide": ("/", 3),
@@ -65,7 +65,7 @@ _ATOM = 5
 
 
 def nest_text(nest: Nest, title: str = "kernel", names: Names = lambda origin: None) -> str:
-    """A nest as text. `names` says what an origin is called, or None."""
+    """A nest as text. `names` returns the name of an origin, or None."""
     return _Printer(nest, names).text(title)
 
 
@@ -75,7 +75,7 @@ class _Printer:
         self.names = names
         self.lines: list[str] = []
         self.variables: dict[Variable, str] = {symbol: symbol.name for symbol in nest.symbols}
-        self.expressions: dict[Value, tuple[str, int]] = {}  # and how strongly it binds
+        self.expressions: dict[Value, tuple[str, int]] = {}  # and their precedence
         self.uses: dict[Value, list[Body]] = {}
         self.unnamed = 0
         self.named: dict[str, int] = {}
@@ -83,7 +83,7 @@ class _Printer:
         for region in nest.parallel:
             self._count(region.body)
 
-    # Which values are used where
+    # Uses of values
 
     def _count(self, body: Body) -> None:
         for statement in body:
@@ -254,7 +254,7 @@ class _Printer:
     # Values
 
     def _value(self, value: Apply | Load | Bundle | Splat | Lanes, body: Body, depth: int) -> None:
-        """Prints a line for a value unless it stands where it is used."""
+        """Prints a line for a value unless it is printed inline."""
         uses = self.uses.get(value, [])
         here = all(each is body for each in uses)
         if isinstance(value, Load):
@@ -279,7 +279,7 @@ class _Printer:
         self._add(depth, f"{self._text(value)} = {text}")
 
     def _updates(self, value: Value) -> bool:
-        """Whether a value is what a reduction carries on, which has a line of its own."""
+        """Whether a value is the update of a reduction, which is printed as a line of its own."""
         return (
             isinstance(value, Apply)
             and bool(value.operands)
@@ -293,12 +293,12 @@ class _Printer:
         if name is None:
             self.unnamed += 1
             name = f"v{self.unnamed}"
-        # a step may be computed at several points
+        # the same step may be computed at several points
         count = self.named[name] = self.named.get(name, 0) + 1
         self.expressions[value] = (name if count == 1 else f"{name}.{count}", _ATOM)
 
     def _text(self, value: Value, binding: int = 0) -> str:
-        """A value in an expression that binds so strongly."""
+        """A value as an operand, in parentheses if an operator of this precedence requires it."""
         found = self.expressions.get(value)
         if found is None:
             found = self._leaf(value)
@@ -334,7 +334,7 @@ class _Printer:
         return f"{self._buffer(buffer)}[{', '.join(inside)}]"
 
     def _lanes_of(self, access: Load | Store, lanes: int, limit: Affine | None) -> str:
-        """An element of a buffer, or so many adjacent ones up to a limit."""
+        """An element of a buffer, or adjacent elements up to a limit."""
         text = self._element(access.buffer, access.index)
         if lanes == 1 and limit is None:
             return text
@@ -370,7 +370,7 @@ def _number(value: Constant) -> str:
 
 
 def _operands(statement: Statement) -> list[Value]:
-    """The values that a statement uses, without those of bodies below it."""
+    """The values that a statement itself uses, without those used in nested bodies."""
     if isinstance(statement, Apply):
         return list(statement.operands)
     if isinstance(statement, Load):

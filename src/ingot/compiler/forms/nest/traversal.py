@@ -23,7 +23,7 @@ __all__ = ["statements", "touched"]
 
 
 def touched(nest: Nest) -> tuple[list[Buffer], list[Buffer]]:
-    """The buffers that a nest reads and those that it writes, in order."""
+    """The buffers that a nest reads and those that it writes, in order of first use."""
     reads: dict[Buffer, None] = {}
     writes: dict[Buffer, None] = {}
     for region in nest.parallel:
@@ -39,7 +39,7 @@ def touched(nest: Nest) -> tuple[list[Buffer], list[Buffer]]:
 
 
 def statements(body: Body) -> Iterator[Statement]:
-    """All statements in a body and in the bodies below it, in order."""
+    """All statements of a body and of the bodies nested in it, in order."""
     for statement in body:
         yield statement
         if isinstance(statement, (Loop, When, Mask, Apart)):

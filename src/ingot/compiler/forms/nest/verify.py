@@ -1,8 +1,9 @@
 """The verifier of loop nests.
 
-A nest that passes uses only values that are computed before, of the right dtypes; combines what its
-loops carry; reads and writes inside its buffers, which is proven from the bounds of its loops; and
-in parallel no two iterations touch an element that one of them writes.
+In a nest that passes, values are used after they are computed and with the right dtypes; each
+carried value is combined with its previous value; all accesses are proven, from the bounds of the
+loops, to be inside of their buffers; and no two parallel iterations touch an element that one of
+them writes.
 """
 
 from __future__ import annotations
@@ -52,22 +53,22 @@ from ingot.graph.dtype import bool_, int64, is_inexact
 
 __all__ = ["NestError", "verify"]
 
-_VALUES = (Apply, Load, Bundle, Splat, Lanes, Joined)  # statements that compute
+_VALUES = (Apply, Load, Bundle, Splat, Lanes, Joined)  # values that are statements
 # words that give the same result in any order, whatever the dtype
 _ORDERLESS = frozenset("largest smallest bitwise_and bitwise_or bitwise_xor".split())
 _COMBINING = frozenset(("add", "multiply", *_ORDERLESS))
 
 
 class NestError(AssertionError):
-    """A nest that must not become code."""
+    """A nest is unsound and must not be compiled."""
 
 
 def verify(nest: Nest, races: bool = True) -> None:
-    """NestError, which says what is wrong, unless the nest is sound.
+    """Raises a NestError that states the problem unless a nest is sound.
 
     Args:
         nest: The nest.
-        races: Whether to prove, too, that no iteration touches what another one writes.
+        races: Whether to prove the absence of races, too.
     """
     _Verifier(nest, races).run()
 
@@ -84,7 +85,7 @@ class _Verifier:
         self.buffers = set(nest.buffers)
         self.scope: set[Variable] = set(nest.symbols)
         self.splits: list[Split] = []
-        self.limits: list[tuple[Index, Affine]] = []  # of the masks around
+        self.limits: list[tuple[Index, Affine]] = []  # of the enclosing masks
         self.multiples: dict[Variable, Multiple] = {}
         self.bounds = Bounds()
         self.known: set[Value] = set()
@@ -135,7 +136,7 @@ class _Verifier:
             self._define(index, [affine(0)], [affine(length) - 1])
         self.accesses = []
         self._body(region.body)
-        # memory on the stack belongs to one iteration
+        # memory on the stack is private to an iteration
         shared = [access for access in self.accesses if access.buffer.argument is not None]
         _require(
             not self.races or are_disjoint(self.bounds, region.indices, shared),
@@ -173,8 +174,8 @@ class _Verifier:
         self.scope.remove(loop.index)
 
     def _last_step(self, loop: Loop, end: Affine) -> int:
-        """How far below `end` the last iteration is at least: a whole step, if the loop ends where
-        its steps lead.
+        """A lower bound of the distance from the last iteration to `end`: a whole step if a whole
+        number of steps leads there.
         """
         length = end - loop.begin
         if not length.terms:
@@ -324,7 +325,7 @@ class _Verifier:
     def _access_lanes(
         self, buffer: Buffer, index: Indices, lanes: int, limit: Affine | None, writes: bool
     ) -> None:
-        """An access of adjacent elements along the last axis; behind a limit there are none."""
+        """Checks an access to adjacent elements along the last axis that are below the limit."""
         if lanes == 1 and limit is None:
             self._access(buffer, index, writes)
             return
@@ -339,7 +340,7 @@ class _Verifier:
             self._access(buffer, (*index[:-1], first + (lanes - 1)), writes)
             return
         self._affine(limit, f"the limit of a bundle of {buffer.name}")
-        lane = Index()  # of one that is accessed
+        lane = Index()  # the index of any lane that is accessed
         self.bounds.define(lane, [first], [first + (lanes - 1), limit - 1])
         self.scope.add(lane)
         self._access(buffer, (*index[:-1], affine(lane)), writes)
@@ -466,8 +467,8 @@ class _Verifier:
         )
 
     def _joined(self, index: Indices, buffer: Buffer) -> tuple[tuple[int, ...], Affine] | None:
-        """The axes along which an index is made of the parts of one number, and that number, if
-        something is known of it.
+        """The axes whose indices are the parts of one linear index, and that index, if it is
+        bounded.
         """
         for value in self.guards:
             if isinstance(value, Joined) and all(part in index for part in value.parts):
@@ -483,7 +484,7 @@ class _Verifier:
         return None
 
     def _bounded(self, value: Value, buffer: Buffer) -> Affine:
-        """A computed index as a variable of its own, with what is known of it."""
+        """A computed index as a new variable with known bounds."""
         self._use(value, f"an index of {buffer.name}")
         least, most = [], []
         if isinstance(value, Checked):

@@ -1,6 +1,7 @@
-"""The words that a nest applies: the kernel vocabulary, and what builders of nests say besides.
+"""The words of nests: the kernel vocabulary, and some that only builders of nests use.
 
-Each word takes so many operands of equal dtypes and gives a result whose dtype follows from them.
+Each word has a fixed number of operands, as a rule of equal dtypes, which determine the dtype of
+its result.
 """
 
 from __future__ import annotations
@@ -32,37 +33,37 @@ DTYPES = {
     "imag": float32,
     "complex": complex64,
 }
-_OTHERS = ("absolute", "select", "cast", "rotate_left")  # results and parameters of their own
-# The words whose result has the dtype of their first operand: all that are not said to differ.
+_OTHERS = ("absolute", "select", "cast", "rotate_left")  # differ in dtypes or parameters
+# Words whose result has the dtype of their first operand.
 ALIKE = tuple(word for word in kernel.WORDS if word not in (*DTYPES, *_OTHERS, "constant", "dtype"))
-# Products of packed numbers, lane by lane added to the first operand: `dot_bfloat16` of two
-# bfloat16 in each word, `dot_bytes` of four bytes, unsigned in the second operand and signed in the
-# third. The words' own operands are uint32.
+# Dot products of packed numbers, added lane by lane to the first operand: `dot_bfloat16` of two
+# bfloat16 per uint32, `dot_bytes` of four bytes per uint32, which are unsigned in the second
+# operand and signed in the third.
 DOTS = {"dot_bfloat16": float32, "dot_bytes": int32}
-# `from_bits`: the float32 whose bits a uint32 has. `lookup`: the one of sixteen float32, its
-# parameter, that the lowest four bits of a uint32 say.
+# `from_bits` reinterprets a uint32 as a float32. `lookup` indexes a table of sixteen float32, its
+# parameter, with the lowest four bits of a uint32.
 OWN = {**DOTS, "from_bits": float32}
 WORDS = (*ALIKE, *DTYPES, *_OTHERS, *OWN, "lookup", "rounded", "taken_for")
-# How many operands words have: what the vocabulary declares, but for what is no element.
+# Numbers of operands: those of the vocabulary's methods, less parameters that are not values.
 _ARITIES = {word: getattr(kernel.Kernel, word).__code__.co_argcount - 1 for word in kernel.WORDS}
 _ARITIES |= {"cast": 1, "rotate_left": 1, "rounded": 1, "taken_for": 1, **dict.fromkeys(DOTS, 3)}
 _ARITIES |= {"from_bits": 1, "lookup": 1}
 
 
-# Words that are an instruction or a few. All others are functions of dozens.
+# Words that become one or a few instructions. Others are functions of dozens of instructions.
 _SHORT = frozenset(
     "absolute add bits bitwise_and bitwise_invert bitwise_or bitwise_xor cast ceil complex "
     "conjugate divide equal floor from_bits fused_multiply_add greater greater_equal imag largest "
     "left_shift less less_equal lookup maximum minimum multiply negative not_equal real "
     "right_shift rotate_left round rounded rsqrt select smallest sqrt subtract taken_for".split()
 )
-_LONG = 30  # instructions of a function, as an exponential has
-_HALF_CONVERSION = 10  # instructions of rounding to a half type
-_COMPLEX = 4  # instructions for one of real numbers
+_LONG = 30  # instructions of such a function; an exponential has about as many
+_HALF_CONVERSION = 10  # instructions that round to half precision
+_COMPLEX = 4  # instructions per instruction on real numbers
 
 
 def instructions(value: Apply) -> int:
-    """About how many instructions a word becomes."""
+    """An estimate of the number of instructions of a word."""
     if value.word not in _SHORT:
         return _LONG
     if value.word in ("cast", "rounded") and value.operands[0].dtype in (float16, bfloat16):
@@ -72,7 +73,7 @@ def instructions(value: Apply) -> int:
 
 
 def result_dtype(word: str, operands: Sequence[Value], parameter: Any = None) -> Dtype:
-    """The dtype of what a word gives."""
+    """The dtype of a word's result."""
     if word in ("cast", "taken_for"):
         dtype: Dtype = parameter
         return dtype
@@ -86,12 +87,12 @@ def result_dtype(word: str, operands: Sequence[Value], parameter: Any = None) ->
 
 
 def arity(word: str) -> int:
-    """How many operands a word takes."""
+    """The number of operands of a word."""
     return _ARITIES[word]
 
 
 def operand_dtypes(word: str, operands: Sequence[Value]) -> list[Dtype]:
-    """The dtypes that the operands of a word must have, given those that may differ."""
+    """The dtypes that the operands of a word must have."""
     if word == "select":
         return [bool_, operands[1].dtype, operands[1].dtype]
     if word in DOTS:

@@ -1,9 +1,9 @@
-"""The nest of a product under construction: its operands as buffers, tiles in parallel, and what is
-computed of a tile before it is written.
+"""The builder of the nests of matrix products: operands as buffers, a parallel loop over tiles, and
+the epilogue of each tile.
 
-What follows a product element by element (a bias, an activation, a residual) is its epilogue, a
-group of maps. A tile that has one is put on the stack, where loops compute the group's steps of it
-while it is in L1; a tile without one is stored from registers.
+The elementwise operations that follow a product (a bias, an activation, a residual) are its
+epilogue, a group of maps. If there is one, a tile is written to the stack, and loops compute the
+epilogue from there while it is in L1; otherwise it is stored from registers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Strides = dict[Step, tuple[int, ...]]
 Elements = Callable[[int, tuple[Index, ...]], Value]
 TileBody = Callable[[list[Affine], Affine, Affine, Affine], None]
 
-# what explanations say of kernels
+# descriptions of kernels in explanations
 STRATEGIES = {
     "panels": "tiles from packed panels of the right operand",
     "rows": "tiles from the right operand in place, which stays in L2",
@@ -53,13 +53,13 @@ STRATEGIES = {
 
 
 def epilogue_of(step: Step) -> Group:
-    """The group of a product that nothing is computed of."""
+    """The group of a product without an epilogue."""
     return Group("fused", [], [], [step], without_ones(step.shape))
 
 
 def has_axes_of(group: Group, product: Product) -> bool:
-    """Whether the elements of an epilogue are those of a product's result: its last axis that of
-    columns, and the others those of the stack and the rows, or what the rows are made of.
+    """Whether the domain of an epilogue has the axes of a product's result: columns last, before
+    them the axes of the stack and the rows, or axes whose combination is the rows.
     """
     *above, columns = group.domain or (1,)
     if columns != product.n or columns == 1:
@@ -69,7 +69,7 @@ def has_axes_of(group: Group, product: Product) -> bool:
 
 
 class ProductBuilder(GroupBuilder):
-    """What the kernels of a product have in common."""
+    """What the kernels of all strategies for products share."""
 
     def __init__(
         self,
@@ -83,19 +83,19 @@ class ProductBuilder(GroupBuilder):
         self.numbers = Numbers()
         self.product = product
         self.step = product.result.step
-        # rows and columns stay apart, and so do the axes of a stack
+        # keep rows, columns and the axes of the stack as separate axes of the domain
         axes = range(len(epilogue.domain))
         super().__init__(epilogue, strides_of, axes if product.stack else axes[-1:])
         self.way = way
         self.tile = tile
-        self.last: TileShape | None = None  # the shape of tiles of the last columns, if another
-        self.together = 1  # tiles, one below the other, that one iteration computes
-        self.packed = left  # the left operand, if it was packed
+        self.last: TileShape | None = None  # tile shape of the last columns, if different
+        self.together = 1  # vertically adjacent tiles per iteration
+        self.packed = left  # the left operand, if it is packed
         if left is None:
             self.left = self.operand(product.left, "a")
         else:
             self.left = left.rows_buffer(self, self.argument(None), self.numbers)
-        # chunks of sums are in scratch memory, and nothing is computed of them
+        # partial sums of chunks go to scratch memory and have no epilogue
         self.scratch = self.operand(product.result, "c") if self.step is None else None
         self.m = affine(self.numbers("a.rows", product.m))
         self.n = affine(self.numbers("n", product.n))
@@ -104,7 +104,9 @@ class ProductBuilder(GroupBuilder):
     # Memory
 
     def _memory(self, operand: Operand) -> Memory:
-        """The buffer of an operand of the epilogue; the product itself is never in memory then."""
+        """The buffer of an operand of the epilogue. The product itself gets a placeholder, since it
+        is never in memory then.
+        """
         assert self.step is not None
         if _shows(operand.step, self.step) and operand.step not in self.group.outputs:
             return Memory(self.buffer("product", operand.dtype, (), (), 0), ())
@@ -121,7 +123,7 @@ class ProductBuilder(GroupBuilder):
         return Memory(found, axes)
 
     def argument(self, step: Step | None) -> int:
-        """The number of the argument that is the memory of a value, or scratch memory."""
+        """The position of the argument for the memory of a value, or for scratch memory (None)."""
         if step not in self.operands:
             self.operands.append(step)
         return self.operands.index(step)
@@ -133,9 +135,9 @@ class ProductBuilder(GroupBuilder):
     # Loops
 
     def tiles(self, body: TileBody) -> None:
-        """The tiles of the result, blocks of them in parallel: `body` is given the place in the
-        stack, the first row, the number of the column of tiles and its first column. The shape of
-        the tile is `tile`.
+        """A loop over the tiles of the result, blocks of which run in parallel. `body` is called
+        with the indices along the stack, the first row, the number of the column of tiles and its
+        first column. It must compute a tile of shape `tile`.
         """
         product, tile = self.product, self.tile
         across = -(-product.n // tile.columns)
@@ -143,7 +145,7 @@ class ProductBuilder(GroupBuilder):
         if size_of(product.stack) * across * down >= MIN_PRODUCT_TASKS * TILES_PER_TASK:
             self.together = TILES_PER_TASK
         if tile.lanes > 1:
-            # a packed left operand has the rows of one tile in each panel
+            # each panel of a packed left operand has the rows of one tile
             self.last = last_shape(tile, product.n, self.together if self.packed is None else 1)
         if self.last is None:
             self._columns_of_tiles(body, across)
@@ -159,7 +161,9 @@ class ProductBuilder(GroupBuilder):
         across: Number,
         before: TileShape | None = None,
     ) -> None:
-        """So many columns of tiles, or the one behind so many of another shape."""
+        """A loop over this many columns of tiles, or over the last column, which follows columns of
+        tiles of the shape `before`.
+        """
         product, tile = self.product, self.tile
         height = self.together * (before or tile).rows
         down, columns = -(-product.m // height), self.numbers("across", across)
@@ -169,12 +173,12 @@ class ProductBuilder(GroupBuilder):
         if before is None:
             lengths.append(columns)
             count *= across
-        # one of several parallel loops has one index
+        # if there are several parallel loops, each must have a single index
         flat = [self.numbers("last tasks" if before else "tasks", count)]
         with self.parallel(lengths if self.last is None else flat) as indices:
             found = indices if self.last is None else self.split(indices[0], lengths)
             *stack, block = (affine(each) for each in found[: len(product.stack) + 1])
-            # what addresses are made of are indices: a symbol times a stride is not affine
+            # a symbol times a symbolic stride is not affine, but an index times a stride is
             panel = affine(self.multiple(columns, columns, by=1) if before else found[-1])
             top, column = block * height, panel * (before or tile).columns
             with self.loop(top, top + height, self.m, step=tile.rows) as row:
@@ -183,7 +187,7 @@ class ProductBuilder(GroupBuilder):
         self.nest.parallel[-1].grain = largest((1, MIN_PRODUCT_THREAD_WORK // work))
 
     def clamped(self, first: Affine, count: int, end: Affine) -> list[Affine]:
-        """Indices from `first` on; behind the last one, that one again."""
+        """`count` indices from `first` on, clamped to `end` - 1."""
         if count == 1:
             return [first]
         return [
@@ -191,7 +195,7 @@ class ProductBuilder(GroupBuilder):
         ]
 
     def elements(self, stack: Sequence[Affine], rows: Sequence[Affine]) -> Elements:
-        """The left operand in all lanes."""
+        """A function that loads elements of the left operand, broadcast to all lanes."""
 
         def element(row: int, indices: tuple[Index, ...]) -> Value:
             k = affine(indices[-1])
@@ -205,11 +209,11 @@ class ProductBuilder(GroupBuilder):
         return element
 
     def operand_value(self, x: Value) -> Value:
-        """An element of an operand, or a bundle, as it is multiplied: pairs as they are."""
+        """An element or bundle of an operand, cast to the dtype of the sums; pairs stay packed."""
         return x if x.dtype is uint32 else self.words.cast(x, self.product.dtype)
 
     def combine(self, total: Value, a: Value, b: Value) -> Value:
-        """A sum with one more product, or with those of a pair."""
+        """Adds a product, or the two products of a pair, to a sum."""
         if a.dtype is uint32:
             return self.words.dot_bfloat16(total, a, b)
         return self.words.fused_multiply_add(a, b, total)
@@ -219,8 +223,8 @@ class ProductBuilder(GroupBuilder):
     def outer_products(
         self, stack: Sequence[Affine], row: Affine, columns: Elements, first: Affine
     ) -> None:
-        """Computes a tile, from a row and a column on, and writes it. `columns` gives bundles of
-        the right operand.
+        """Computes and stores the tile at a row and column. `columns` loads bundles of the right
+        operand.
         """
         rows = self.clamped(row, self.tile.rows, self.m)
         self._fetch(stack, rows, first)
@@ -242,7 +246,7 @@ class ProductBuilder(GroupBuilder):
             self._store(totals, stack, rows, first)
 
     def _fetch(self, stack: Sequence[Affine], rows: Sequence[Affine], first: Affine) -> None:
-        """Has what the epilogue reads for each element of a tile fetched while it is computed."""
+        """Prefetches the operands of the epilogue that have an element for each of the tile's."""
         last = len(self.domain.lengths) - 1
         for operand in self.reads:
             memory = self.read_of[operand.step]
@@ -264,7 +268,7 @@ class ProductBuilder(GroupBuilder):
         return found
 
     def _add_blocks(self, left: Elements, columns: Elements) -> None:
-        """A tile of long sums on the stack, to which blocks of sums are added."""
+        """Computes a tile with long sums on the stack, one block of each sum at a time."""
         dtype, lanes = self.product.dtype, self.tile.lanes
         memory = self._on_stack
         zero = Repeated(dtype, Constant(dtype, 0), lanes)
@@ -281,7 +285,7 @@ class ProductBuilder(GroupBuilder):
                 self.store(self.words.add(before, total), memory, place)
 
     def _places(self) -> list[tuple[Affine, Affine]]:
-        """Where the bundles of a tile are on the stack."""
+        """The indices of a tile's bundles on the stack."""
         return [
             (affine(row), affine(vector * self.tile.lanes))
             for row in range(self.tile.rows)
@@ -290,7 +294,7 @@ class ProductBuilder(GroupBuilder):
 
     @property
     def _result(self) -> Buffer:
-        """Where a product is stored that nothing is computed of."""
+        """The buffer of a result that has no epilogue."""
         if self.step is not None:
             return self.write_of[self.step].buffer
         assert self.scratch is not None
@@ -303,16 +307,16 @@ class ProductBuilder(GroupBuilder):
         rows: Sequence[Affine],
         first: Affine,
     ) -> None:
-        """Puts a tile into the result from registers."""
+        """Stores a tile from registers."""
         result = self._result
-        # Rows that are not there are written where the last one is, which follows them.
+        # Rows past the last one are clamped to it, so store that one last.
         for (down, along), total in reversed(list(zip(self._places(), totals, strict=True))):
             value = self.words.cast(total, result.dtype)
             at = self.point(stack, rows[down.constant], first + along)
             self.store(value, result, at, self.n)
 
     def write(self, stack: Sequence[Affine], row: Affine, first: Affine) -> None:
-        """Computes the epilogue of a tile on the stack, and writes its outputs."""
+        """Computes the epilogue of a tile on the stack and stores its outputs."""
         memory = self._on_stack
         with self.loop(0, self.tile.rows, self.m - row) as down:
             above = self.point(stack, row + down, first)[:-1]
@@ -321,7 +325,7 @@ class ProductBuilder(GroupBuilder):
                 self.element((*above, first + along), total)
 
     def element(self, point: tuple[Affine, ...], total: Value) -> None:
-        """What is computed of one element of the product, and written."""
+        """Computes the epilogue of one element of the product and stores its outputs."""
         if self.step is None:
             self.store(total, self._result, point)
             return
@@ -334,7 +338,7 @@ class ProductBuilder(GroupBuilder):
         self.store_outputs([self.step, *self.group.steps], known, point)
 
     def point(self, stack: Sequence[Affine], row: Affine, column: Affine) -> tuple[Affine, ...]:
-        """Where an element of the product is in the domain of its epilogue."""
+        """The point of the epilogue's domain that an element of the product belongs to."""
         if self.step is None:
             return (*stack, row, column)
         if self.product.m == 1 and self.product.n == 1:
@@ -358,7 +362,7 @@ class ProductBuilder(GroupBuilder):
 
 
 def _shows(view: Step, step: Step) -> bool:
-    """Whether a value is another one, or a view of it that has its elements in order."""
+    """Whether a value is another one, or a view of it with the elements in the same order."""
     while view is not step and isinstance(view.op, View):
         view = view.inputs[0]
     return view is step

@@ -1,7 +1,7 @@
-"""Which loop nests an op becomes that has a role of its own: products, and what is made of them.
+"""Chooses the loop nests for products and the ops built from them.
 
-Each role has a builder, which gives kernels for the strides of the operands, or None where another
-way is faster or the only one: then BLAS or the op's `evaluate` rule computes it.
+Each role has a builder, which returns kernels for the given strides of the operands, or None where
+BLAS or the op's `evaluate` rule is faster or the only option.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _BUILDERS: dict[type, Builder] = {
     Correlation: lower_correlation,
     CorrelationByFilters: lower_correlation_by_filters,
 }
-OF_BLAS = (Product, Correlation, CorrelationByFilters)  # what BLAS may be asked to compute
+OF_BLAS = (Product, Correlation, CorrelationByFilters)  # roles that BLAS can compute
 
 
 def lower_product(step: Step, strides_of: Strides, epilogue: Group | None = None) -> Lowered | None:
-    """The kernels of a step whose inputs and result have these strides, and of its epilogue; None
-    if it has none.
+    """The kernels of a step and its epilogue, given the strides of inputs and result; None if there
+    are none.
     """
     if isinstance(step.op, OF_BLAS) and product_engine() == "blas":
         return None

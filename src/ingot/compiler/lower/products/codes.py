@@ -1,13 +1,13 @@
-"""Packed codes in registers: the words of a quantised matrix as bundles of float32.
+"""Unpacks the codes of quantised matrices in registers: words in, bundles of float32 out.
 
-The unit of a row is the smallest number of words that holds whole codes: one word of codes of 1, 2,
-4 or 8 bits, else as many words as a code has bits, which hold 32 codes. A chunk is a bundle of
-adjacent units, one in each lane, and code v of all of them is one bundle: bundle v of a chunk has
-in lane l the code l * codes_of_a_unit + v. Whoever multiplies these by a vector brings that into
-the same order, once for all rows.
+The unit of a row is the smallest number of words that contains whole codes: one word if a code has
+1, 2, 4 or 8 bits, else as many words as a code has bits, with 32 codes. A chunk is a bundle of
+adjacent units, one per lane. Bundle v of a chunk consists of code v of each unit: its lane l has
+code l * codes_per_unit + v. Vectors to be multiplied with codes are permuted to the same order,
+once for all rows.
 
-Codes of affine matrices are masked where they lie in their words instead of being shifted down, so
-that bundle v is 2 ** `exponent(v)` times its codes. The vector is divided by as much.
+Codes of affine matrices are masked in place rather than shifted down, so bundle v is its codes
+times 2 ** `exponent(v)`. The vector is divided by the same power.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ingot.graph.dtype import float32, int32, uint8, uint32
 __all__ = ["Codes", "Scheme", "Unpacker", "factor_of"]
 
 WORD = 32  # bits
-_FP4 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # the sizes of codes of 4 bits
+_FP4 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # magnitudes of 4-bit codes
 
 
 class Scheme(NamedTuple):
-    """How numbers are quantised."""
+    """A quantisation format."""
 
     mode: str
     group_size: int
@@ -34,12 +34,12 @@ class Scheme(NamedTuple):
 
     @property
     def unit_words(self) -> int:
-        """Words of a unit."""
+        """Words per unit."""
         return 1 if WORD % self.bits == 0 else self.bits
 
     @property
     def unit_codes(self) -> int:
-        """Codes of a unit."""
+        """Codes per unit."""
         return self.unit_words * WORD // self.bits
 
     @property
@@ -48,31 +48,32 @@ class Scheme(NamedTuple):
         return self.group_size // self.unit_codes
 
     def first_bit(self, vector: int) -> tuple[int, int]:
-        """Where a code of a unit begins: its word, and the bit in that."""
+        """The word of a unit in which a code begins, and its first bit in that word."""
         return divmod(vector * self.bits, WORD)
 
     def exponent(self, vector: int) -> int:
-        """By which power of two the bundle of a code is too large: its first bit, unless it has to
-        be shifted down, because it is a float, has the sign bit of its word, or lies across two.
+        """The power of two by which the bundle of a code is scaled: the first bit of the code. It
+        is 0 if the code has to be shifted down, because it is a float, includes the sign bit of its
+        word, or straddles two words.
         """
         _, bit = self.first_bit(vector)
         return bit if self.mode == "affine" and bit + self.bits < WORD else 0
 
 
 class Codes(NamedTuple):
-    """The order in which the codes of a chunk come: `vectors` bundles of `lanes` codes."""
+    """The layout of the codes of a chunk: `vectors` bundles of `lanes` codes."""
 
     scheme: Scheme
     lanes: int
 
     @property
     def vectors(self) -> int:
-        """Bundles of a chunk."""
+        """Bundles per chunk."""
         return self.scheme.unit_codes
 
 
 class Unpacker:
-    """Takes codes out of words, in the body that is open."""
+    """Emits the code that unpacks words."""
 
     def __init__(self, builder: NestBuilder, codes: Codes) -> None:
         self.builder = builder
@@ -82,8 +83,8 @@ class Unpacker:
     def words(
         self, buffer: Buffer, row: Affine, first: Affine, limit: int | None, ahead: int
     ) -> list[Value]:
-        """The words of a chunk, from unit `first` of a row on: a bundle for each word of a unit.
-        Those some bytes ahead are fetched into the cache.
+        """The words of a chunk that begins at unit `first` of a row: a bundle for each word of a
+        unit. Words `ahead` bytes further on are prefetched.
         """
         count, at = self.scheme.unit_words, first * self.scheme.unit_words
         total = self.lanes * count
@@ -96,8 +97,8 @@ class Unpacker:
         return [self.builder.some_lanes(found, word, self.lanes, count) for word in range(count)]
 
     def code(self, words: list[Value], vector: int) -> Value:
-        """Bundle `vector` of the codes of a chunk as uint32, times a power of two. Codes of floats
-        may have others above them.
+        """Bundle `vector` of the codes of a chunk, as uint32 times a power of two. For floats,
+        higher bits are not cleared.
         """
         k, bits = self.builder.words, self.scheme.bits
         word, bit = self.scheme.first_bit(vector)
@@ -113,7 +114,7 @@ class Unpacker:
         return k.bitwise_and(found, self._constant(mask))
 
     def number(self, code: Value) -> Value:
-        """The numbers that codes stand for before they are scaled, in float32."""
+        """The float32 numbers that codes represent, before scaling."""
         k = self.builder.words
         if self.scheme.mode == "affine":
             return k.cast(k.cast(code, int32), float32)
@@ -126,7 +127,7 @@ class Unpacker:
 
 
 def factor_of(builder: NestBuilder, mode: str, scale: Value) -> Value:
-    """The float32 that a scale as memory has it stands for."""
+    """The float32 that a scale in memory represents."""
     k, lanes = builder.words, scale.lanes
     if mode == "affine":
         return k.cast(scale, float32)
@@ -134,7 +135,7 @@ def factor_of(builder: NestBuilder, mode: str, scale: Value) -> Value:
     code = k.cast(scale, uint32)
     if mode == "nvfp4":
         return _decoded_fp8(builder, code)
-    # A power of two has its exponent in these bits; the least has none and one of the fraction.
+    # The code is the exponent field of a power of two; code 0 is the denormal 2 ** -127.
     bits = k.left_shift(code, _repeated(23, lanes))
     least = k.equal(code, _repeated(0, lanes))
     found: Value = k.from_bits(k.select(least, _repeated(0x00400000, lanes), bits))
@@ -147,7 +148,7 @@ def _repeated(value: float, lanes: int, dtype: object = uint32) -> Value:
 
 
 def _decoded_fp8(builder: NestBuilder, code: Value) -> Value:
-    """Codes of a sign, four bits of exponent and three of fraction."""
+    """Decodes fp8: a sign, four exponent bits, three mantissa bits."""
     k, lanes = builder.words, code.lanes
     fraction = k.bitwise_and(code, _repeated(7, lanes))
     exponent = k.bitwise_and(k.right_shift(code, _repeated(3, lanes)), _repeated(15, lanes))
@@ -164,7 +165,7 @@ def _decoded_fp8(builder: NestBuilder, code: Value) -> Value:
 
 
 def _signed(builder: NestBuilder, size: Value, code: Value, sign: int) -> Value:
-    """A float32 with the sign that a bit of a code is."""
+    """A float32 with the sign bit of a code, which is its bit `sign`."""
     k, lanes = builder.words, code.lanes
     top = k.left_shift(k.right_shift(code, _repeated(sign, lanes)), _repeated(31, lanes))
     found: Value = k.from_bits(k.bitwise_xor(k.bits(size), top))

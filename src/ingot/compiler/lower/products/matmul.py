@@ -1,17 +1,16 @@
-"""Products of matrices as loop nests.
+"""Matrix products as loop nests.
 
-Four ways, by what lies where:
+There are these strategies, chosen by shapes and strides alone:
 
-- **panels**: the right operand is copied into panels first, then tiles of the result are computed
-  panel by panel. The copy pays where there are many rows.
-- **rows**: the right operand's rows are contiguous and it stays in L2: it is read as it lies.
-- **strips** and **streams**: its rows are contiguous, and there are few rows of results: it is read
-  as it lies, in blocks of some rows.
-- **dots**: both operands are contiguous along the sums and there are few rows of results: sums run
-  along vectors, whose lanes are added at last.
+- **panels**: the right operand is packed into panels first, from which tiles of the result are
+  computed. This pays off with many rows.
+- **rows**: the right operand has contiguous rows and stays in L2: it is read in place.
+- **strips** and **streams**: the right operand has contiguous rows, and the result few rows: it is
+  read in place, in blocks of a few rows.
+- **dots**: both operands are contiguous along k, and the result has few rows: dot products, whose
+  lanes are added in the end.
 
-The left operand is read as it lies, or packed, too, if its rows are not contiguous. Which way is
-taken depends on shapes and strides alone.
+The left operand is read in place; it may be packed if its rows are not contiguous.
 """
 
 from __future__ import annotations
@@ -72,8 +71,8 @@ _SUMS = {float32: float32, float64: float64, bfloat16: float32, float16: float32
 
 
 def lower_matmul(step: Step, strides_of: Strides, epilogue: Group | None = None) -> Lowered | None:
-    """The kernels of a product and of what is computed of it element by element; None if BLAS is to
-    compute it, or if the two do not fit together.
+    """The kernels of a product and its epilogue; None if BLAS should compute the product, or if the
+    epilogue does not match it.
     """
     dtype = _SUMS.get(step.dtype)
     left, right = (source.shape for source in step.inputs)
@@ -82,7 +81,7 @@ def lower_matmul(step: Step, strides_of: Strides, epilogue: Group | None = None)
     product = product_of(step, strides_of, dtype)
     chunks = split(product)
     if product.m == 1 and product.n == 1 and chunks is None:
-        return None  # tiles have axes of rows and columns, of which results have neither
+        return None  # tiles need an axis of rows or columns
     if product.n == 1 and product.m != 1:
         product = product.transposed()
         chunks = split(product)
@@ -102,7 +101,7 @@ def lower_matmul(step: Step, strides_of: Strides, epilogue: Group | None = None)
 
 
 def why_no_nest(step: Step) -> str:
-    """Why a product has no kernels."""
+    """Why there are no kernels for a product, for explanations."""
     if step.dtype not in _SUMS:
         return f"there are no loop nests for products of {step.dtype.name}"
     if is_small(*(source.shape for source in step.inputs)):
@@ -111,7 +110,9 @@ def why_no_nest(step: Step) -> str:
 
 
 def _last_kernel(product: Product, group: Group, strides_of: Strides, scratch: Scratch) -> Kernel:
-    """The kernel that computes the results, behind those that make its operands in `scratch`."""
+    """The kernel that computes the result. Kernels that prepare its operands are added to
+    `scratch`.
+    """
     size = product.left.dtype.size
     by_rows = product.right.column_stride == size
     if by_rows and product.m <= MAX_STREAMED_ROWS and product.n >= MIN_STREAMED_COLUMNS:
@@ -125,8 +126,8 @@ def _last_kernel(product: Product, group: Group, strides_of: Strides, scratch: S
 
 
 def _takes_dots(product: Product) -> bool:
-    """Whether sums along vectors are faster than packing an operand that is contiguous so: lanes
-    are added once for each result, which short sums do not pay for.
+    """Whether dot products are faster than packing an operand that is contiguous along k: the lanes
+    are added once per element of the result, which short sums do not amortise.
     """
     if product.m <= MAX_STREAMED_ROWS // 2:
         return True
@@ -134,37 +135,39 @@ def _takes_dots(product: Product) -> bool:
 
 
 class Scratch:
-    """Kernels that make operands of others in scratch memory, and how much of it they fill."""
+    """The kernels that prepare operands in scratch memory, and its size."""
 
     def __init__(self) -> None:
         self.kernels: list[Kernel] = []
         self.nbytes: Number = 0
 
     def take(self, nbytes: Number, kernel: Kernel) -> None:
-        """Notes memory that a kernel fills, from `nbytes` on."""
+        """Adds a kernel and the `nbytes` of scratch memory that it fills."""
         self.kernels.append(kernel)
         self.nbytes += -(-nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
     def converted(self, source: Matrices, dtype: Dtype) -> Matrices:
-        """Matrices as another dtype."""
+        """Matrices converted to another dtype."""
         found = source.converted(dtype, self.nbytes)
         self.take(found.nbytes, convert(source, found))
         return found
 
     def padded(self, source: Matrices) -> Matrices:
-        """A copy whose rows are contiguous and have an even number of elements."""
+        """A copy with contiguous rows of an even number of elements."""
         found = source.padded(self.nbytes)
         self.take(found.nbytes, pad(source, found))
         return found
 
     def panels(self, source: Matrices, tile: TileShape) -> Panels:
-        """Panels of matrices."""
+        """Matrices packed into panels."""
         found = Panels(source, tile, self.nbytes)
         self.take(found.nbytes, pack_panels(found))
         return found
 
     def panels_of_pairs(self, source: Matrices, tile: TileShape) -> Panels:
-        """Panels of pairs of rows that are contiguous."""
+        """Matrices with contiguous rows packed into panels of pairs: of two elements, one below the
+        other.
+        """
         words = source._replace(dtype=uint32, rows=made_even(source.rows) // 2)
         found = Panels(words, tile, self.nbytes)
         self.take(found.nbytes, pack_pairs(source, found))
@@ -172,7 +175,7 @@ class Scratch:
 
 
 def _wide(product: Product, group: Group, strides_of: Strides, scratch: Scratch) -> Kernel:
-    """The kernel of a product whose operands have the dtype of sums."""
+    """The kernel of a product whose operands have the dtype of the sums."""
     right, size = product.right, product.dtype.size
     tile = tile_shape(product.dtype, product.n, product.m)
     is_in_l2 = _stays_in_l2(right)
@@ -188,18 +191,18 @@ def _wide(product: Product, group: Group, strides_of: Strides, scratch: Scratch)
 
 
 def _stays_in_l2(right: Matrices) -> bool:
-    """Whether tiles find a matrix in L2 once it was read."""
+    """Whether a matrix stays in L2 from one tile to the next."""
     return bool(right.rows * right.columns * right.dtype.size <= MAX_UNPACKED_BYTES)
 
 
 def _of_rows(tile: TileShape) -> TileShape:
-    """What panels of the left operand have for each column of it."""
+    """The tile shape for panels of the left operand."""
     return TileShape(1, 1, tile.rows)
 
 
 def _is_packed(product: Product, tile: TileShape) -> bool:
-    """Whether the left operand is packed: its rows are not contiguous, it does not stay in L1, and
-    it is read several times.
+    """Whether to pack the left operand: its rows are not contiguous, it does not stay in L1, and it
+    is read several times.
     """
     left = product.left
     return bool(
@@ -210,8 +213,9 @@ def _is_packed(product: Product, tile: TileShape) -> bool:
 
 
 def _halves(product: Product, group: Group, strides_of: Strides, scratch: Scratch) -> Kernel:
-    """The kernel of a product of half types, with sums of float32. Few rows are multiplied as they
-    are read; bfloat16 is multiplied in pairs where the processor can; the rest is converted first.
+    """The kernel of a half-precision product with float32 sums. Operands are converted as they are
+    read if there are few rows; bfloat16 is multiplied in pairs if the processor can; otherwise the
+    operands are converted first.
     """
     by_rows = product.right.column_stride == product.right.dtype.size
     in_pairs = _multiplies_pairs(product)
@@ -228,8 +232,8 @@ def _halves(product: Product, group: Group, strides_of: Strides, scratch: Scratc
 
 
 def _in_pairs(product: Product) -> Product:
-    """A product along whose sums both operands are contiguous, in pairs of bfloat16 if the
-    processor multiplies such, and if the sums are of an even number.
+    """A product whose operands are both contiguous along k, as pairs of bfloat16 if the processor
+    can multiply these and k is even.
     """
     if not _multiplies_pairs(product):
         return product
@@ -244,7 +248,7 @@ def _multiplies_pairs(product: Product) -> bool:
 
 
 def _pairs(product: Product, group: Group, strides_of: Strides, scratch: Scratch) -> Kernel:
-    """The kernel of a product of bfloat16 in pairs along the sums."""
+    """The kernel of a bfloat16 product that multiplies pairs along k."""
     tile = tile_shape(product.dtype, product.n, product.m)
     left, size = product.left, product.left.dtype.size
     packed = None
@@ -271,7 +275,7 @@ def multiply_panels(
     strides_of: Strides,
     left: Panels | None = None,
 ) -> Kernel:
-    """Tiles of the result from panels of the right operand."""
+    """The kernel that computes tiles from panels of the right operand."""
     builder = ProductBuilder("panels", product, panels.tile, group, strides_of, left)
     right = panels.buffer(builder, builder.argument(None), builder.numbers)
 
@@ -295,8 +299,8 @@ def _rows(
     strides_of: Strides,
     left: Panels | None = None,
 ) -> Kernel:
-    """Tiles of the result from the right operand as it lies, row by row."""
-    # the processor does not foresee short runs in rows that are far apart
+    """The kernel that computes tiles from the rows of the right operand, read in place."""
+    # hardware prefetchers miss short runs in rows that are far apart
     is_read_once = bool(
         product.m <= tile.rows and tile.columns < product.n and tile.vectors <= MAX_FETCHED_VECTORS
     )
@@ -322,15 +326,15 @@ def _rows(
 
 
 def _dots(product: Product, group: Group, strides_of: Strides) -> Kernel:
-    """Tiles of sums along vectors of both operands."""
+    """The kernel that computes tiles of dot products."""
     shape = dot_shape(product.dtype, product.n, product.m)
-    # as a tile of the result it has one column for each vector
+    # a tile of the result has one column per vector
     tile = shape._replace(lanes=1)
     builder = ProductBuilder("dots", product, tile, group, strides_of)
     right = builder.operand(product.right.transposed(), "b")  # rows are contiguous
 
     def body(stack: list[Affine], row: Affine, _panel: Affine, first: Affine) -> None:
-        with builder.loop(first, first + 1, builder.n) as column:  # there is one
+        with builder.loop(first, first + 1, builder.n) as column:  # one iteration
             dots(stack, row, affine(column))
 
     def dots(stack: list[Affine], row: Affine, column: Affine) -> None:
@@ -369,7 +373,7 @@ def _dots(product: Product, group: Group, strides_of: Strides) -> Kernel:
 
 
 def _sum_of_lanes(builder: NestBuilder, bundle: Value) -> Value:
-    """All lanes added: halves first."""
+    """The sum of all lanes, by halving."""
     while bundle.lanes > 1:
         half = bundle.lanes // 2
         low = builder.some_lanes(bundle, 0, half)

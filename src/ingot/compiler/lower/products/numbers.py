@@ -1,8 +1,8 @@
 """Lengths and strides as arguments of kernels.
 
-The machine code of a product is good for all sizes, and takes LLVM as long as hundreds of small
-products. So its lengths and strides are symbols of the nest, whose numbers are in a table that the
-program gives to the kernel: products that differ in sizes alone share their code.
+The code of a product works for all sizes, and compiling it takes LLVM as long as hundreds of small
+products. So lengths and strides are symbols of the nest, whose values the program passes in a
+table: products that differ in size alone share their code.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ __all__ = ["Numbers", "code_key"]
 
 
 class Numbers:
-    """The symbols of one kernel, by their names."""
+    """The symbols of a kernel, by name."""
 
     def __init__(self) -> None:
         self._symbols: dict[str, Symbol] = {}
-        self.are_known = True  # none of them depends on shapes
+        self.are_known = True  # whether no number is symbolic
 
     def __call__(self, name: str, value: Number) -> Extent:
-        """A number that the kernel is given; the same one for the same name."""
+        """A number that is passed to the kernel; the same symbol for the same name."""
         if is_symbolic(value):
             self.are_known = False
             return extent(value)
@@ -35,8 +35,8 @@ class Numbers:
         return found
 
     def stride(self, name: str, value: Number, unit: int) -> Extent:
-        """A stride in bytes. Whether elements are adjacent, or all the same one, is known when the
-        code is made.
+        """A stride in bytes. Strides of adjacent elements and of broadcasts are compile-time
+        constants.
         """
         return value if value in (0, unit) else self(name, value)
 
@@ -44,8 +44,8 @@ class Numbers:
 def code_key(
     builder: NestBuilder, numbers: Numbers, *parts: Hashable
 ) -> tuple[Hashable, ...] | None:
-    """What the code of a nest depends on: its buffers but for numbers that the kernel is given, and
-    whatever else its builder decided by. None if it may depend on more.
+    """A key of everything that the code of a nest depends on: its buffers, apart from numbers that
+    are passed at run time, and the builder's other decisions. None if the code may depend on more.
     """
     if not numbers.are_known:
         return None

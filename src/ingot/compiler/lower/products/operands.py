@@ -1,4 +1,4 @@
-"""The operands of a product of matrices: their lengths and strides, for builders of nests."""
+"""The operands of matrix products: lengths, strides and buffers."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ["Matrices", "Product", "made_even", "product_of"]
 
 
 def made_even(length: Number) -> Number:
-    """A length, or one more."""
+    """A length rounded up to an even number."""
     return length + 1 if length % 2 != 0 else length
 
 
 class Matrices(NamedTuple):
-    """A stack of matrices in memory: of a value, or in scratch memory from an offset on."""
+    """A stack of matrices: the memory of a value, or scratch memory from an offset on."""
 
     step: Step | None
     dtype: Dtype
     stack: tuple[Number, ...]
     rows: Number
     columns: Number
-    strides: tuple[Number, ...]  # of the stack's axes, the rows and the columns, in bytes
+    strides: tuple[Number, ...]  # in bytes; of the axes of the stack, then rows and columns
     offset: Number = 0
 
     @property
@@ -44,12 +44,12 @@ class Matrices(NamedTuple):
 
     @property
     def nbytes(self) -> Number:
-        """What the elements take where they are next to each other."""
+        """The size of the elements without gaps."""
         return size_of((*self.stack, self.rows, self.columns)) * self.dtype.size
 
     def buffer(self, builder: NestBuilder, name: str, argument: int, numbers: Numbers) -> Buffer:
-        """The memory as a kernel sees it. Numbers are called by the roles of axes, so that kernels
-        for other sizes are equal.
+        """Declares the memory as a buffer. Symbols are named after the roles of axes, so that
+        kernels for different sizes are equal.
         """
         size = self.dtype.size
         shape = [numbers(f"s{axis}", length) for axis, length in enumerate(self.stack)]
@@ -66,42 +66,42 @@ class Matrices(NamedTuple):
         return builder.buffer(name, self.dtype, shape, strides, argument, offset, self.step)
 
     def transposed(self) -> Matrices:
-        """The same elements with rows for columns."""
+        """The transposed matrices, in the same memory."""
         *above, row, column = self.strides
         return self._replace(rows=self.columns, columns=self.rows, strides=(*above, column, row))
 
     def in_pairs(self) -> Matrices | None:
-        """Rows of an even number of bfloat16 that are adjacent, as words of two; None if they are
-        not such.
+        """Rows of an even number of adjacent bfloat16 as uint32 pairs; None if the rows are not of
+        this form.
         """
         if self.column_stride != self.dtype.size or made_even(self.columns) != self.columns:
             return None
         return self.pairs()
 
     def pairs(self) -> Matrices:
-        """Rows of an even number of adjacent bfloat16 as words of two."""
+        """Rows of an even number of adjacent bfloat16 as uint32 pairs."""
         strides = (*self.strides[:-1], 2 * self.dtype.size)
         return self._replace(dtype=uint32, columns=self.columns // 2, strides=strides)
 
     def padded(self, offset: Number) -> Matrices:
-        """A copy in scratch memory, row by row, whose rows have an even number of elements."""
+        """A contiguous copy in scratch memory whose rows have an even number of elements."""
         columns = made_even(self.columns)
         strides = contiguous((*self.stack, self.rows, columns), self.dtype.size)
         return Matrices(None, self.dtype, self.stack, self.rows, columns, strides, offset)
 
     def converted(self, dtype: Dtype, offset: Number) -> Matrices:
-        """The same matrices of another dtype in scratch memory, row by row."""
+        """A contiguous copy in scratch memory with another dtype."""
         strides = contiguous((*self.stack, self.rows, self.columns), dtype.size)
         return Matrices(None, dtype, self.stack, self.rows, self.columns, strides, offset)
 
 
 class Product(NamedTuple):
-    """left (m, k) times right (k, n), for each place in a stack."""
+    """left (m, k) times right (k, n), for each index along the stack."""
 
     left: Matrices
     right: Matrices
     result: Matrices
-    dtype: Dtype  # of sums
+    dtype: Dtype  # of the sums
 
     def transposed(self) -> Product:
         """The product whose result is the transpose of this one's."""
@@ -120,7 +120,7 @@ class Product(NamedTuple):
 
     @property
     def k(self) -> Number:
-        """Products in a sum."""
+        """Terms of each sum."""
         return self.left.columns
 
     @property
@@ -130,7 +130,7 @@ class Product(NamedTuple):
 
 
 def product_of(step: Step, strides_of: dict[Step, tuple[int, ...]], dtype: Dtype) -> Product:
-    """The product that a step is, with sums of a dtype. The stack has no axes of length 1."""
+    """The product of a step, with sums of a dtype. Axes of length 1 are dropped from the stack."""
     kept = [axis for axis, length in enumerate(step.shape[:-2]) if length != 1]
 
     def matrices(value: Step) -> Matrices:

@@ -1,8 +1,8 @@
-"""Panels: an operand of a product, copied so that what a register tile reads of it is adjacent.
+"""Panels: operands of products, packed so that what a register tile reads is contiguous.
 
-A panel of the right operand has the columns of one tile: [k][columns], row by row. One of the left
-operand, transposed, has the rows of a tile: [k][rows]. Columns behind the last one hold whatever is
-there, and what becomes of them is never stored.
+A panel of the right operand has the columns of one tile: [k][columns], row-major. One of the left
+operand, transposed, has the rows of a tile: [k][rows]. Columns past the end of the matrix are
+undefined; results computed from them are never stored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Panels", "convert", "pack_pairs", "pack_panels", "pad"]
 
 
 class Panels:
-    """Where panels are: in scratch memory, from an offset on."""
+    """Matrices packed in scratch memory, from an offset on."""
 
     def __init__(self, source: Matrices, tile: TileShape, offset: Number) -> None:
         self.source = source
@@ -39,11 +39,11 @@ class Panels:
         """The size of all panels."""
         size = self.source.dtype.size
         each = self.source.rows * self.tile.columns * size
-        # a row of a tile may be any as far as proofs know, and has the tile's rows behind it
+        # the verifier cannot tell that tiles start at multiples of their rows, so one more must fit
         return (size_of((*self.source.stack, self.count)) + 1) * each
 
     def buffer(self, builder: NestBuilder, argument: int, numbers: Numbers) -> Buffer:
-        """The panels as a kernel sees them: stack, panel, k, column."""
+        """Declares the panels as a buffer with axes stack, panel, k, column."""
         source, row = self.source, self.tile.columns * self.source.dtype.size
         panel = source.rows * row
         shape = [numbers(f"s{axis}", length) for axis, length in enumerate(source.stack)]
@@ -62,8 +62,8 @@ class Panels:
         )
 
     def rows_buffer(self, builder: NestBuilder, argument: int, numbers: Numbers) -> Buffer:
-        """Panels of the left operand as a product reads them: stack, the first row of a tile, and
-        what is at it, [k][rows] as one axis.
+        """Declares panels of the left operand as products read them: stack, first row of a tile,
+        and [k][rows] as one axis.
         """
         source, height, size = self.source, self.tile.columns, self.source.dtype.size
         shape = [numbers(f"s{axis}", length) for axis, length in enumerate(source.stack)]
@@ -84,7 +84,7 @@ class Panels:
 
 
 def pack_panels(panels: Panels) -> Kernel:
-    """The kernel that fills panels."""
+    """The kernel that packs matrices into panels."""
     source, tile = panels.source, panels.tile
     builder, numbers = NestBuilder(), Numbers()
     operand = source.buffer(builder, "b", 0, numbers)
@@ -118,7 +118,7 @@ def _copy_rows(
     rows: Rows,
     tile: TileShape,
 ) -> None:
-    """Panels of a matrix whose rows are contiguous, or of any other one element by element."""
+    """Packs a matrix with contiguous rows, or any other matrix element by element."""
     n_length = source.shape[-1]
     adjacent = source.strides[-1] == source.dtype.size
     begin, *ends = rows
@@ -147,10 +147,10 @@ def _transpose(
     tile: TileShape,
     n: Extent,
 ) -> None:
-    """Panels of a matrix whose columns are contiguous: blocks are transposed in registers."""
+    """Packs a matrix with contiguous columns: blocks are transposed in registers."""
     side = min(MAX_REGISTER_TILE, tile.lanes)
     begin, *ends = rows
-    inside = (tile.columns, affine(n) - column)  # columns of the panel that there are
+    inside = (tile.columns, affine(n) - column)  # columns of the panel within the matrix
     whole_rows = affine(builder.multiple(begin, *ends, by=side))
     whole_columns = affine(builder.multiple(0, *inside, by=side))
     axes = (len(source.shape) - 2, len(source.shape) - 1)
@@ -172,8 +172,9 @@ def _transpose(
 
 
 def pack_pairs(source: Matrices, panels: Panels) -> Kernel:
-    """The kernel that fills panels with words of two elements, one below the other in a matrix of
-    bfloat16 whose rows are contiguous. The last row of an odd number has zeros below it.
+    """The kernel that packs a bfloat16 matrix with contiguous rows into panels of pairs: words of
+    two elements, one below the other. With an odd number of rows, the last one is paired with
+    zeros.
     """
     tile = panels.tile
     builder, numbers = NestBuilder(), Numbers()
@@ -221,8 +222,8 @@ def pack_pairs(source: Matrices, panels: Panels) -> Kernel:
 
 
 def pad(source: Matrices, target: Matrices) -> Kernel:
-    """The kernel that copies matrices of bfloat16 to scratch memory, row by row, with a zero behind
-    rows of an odd number of elements.
+    """The kernel that copies bfloat16 matrices to scratch memory with contiguous rows, padded with
+    a zero to an even number of elements.
     """
     builder, numbers = NestBuilder(), Numbers()
     read = source._replace(dtype=uint16).buffer(builder, "a", 0, numbers)
@@ -242,7 +243,7 @@ def pad(source: Matrices, target: Matrices) -> Kernel:
 
 
 def convert(source: Matrices, target: Matrices) -> Kernel:
-    """The kernel that copies matrices to scratch memory, row by row, as another dtype."""
+    """The kernel that copies matrices to scratch memory, contiguously and with another dtype."""
     builder, numbers = NestBuilder(), Numbers()
     read = source.buffer(builder, "a", 0, numbers)
     written = target.buffer(builder, "c", 1, numbers)

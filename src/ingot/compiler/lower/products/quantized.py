@@ -1,12 +1,11 @@
 """Products with quantised matrices: codes are unpacked and scaled in registers.
 
-Input: a `QuantizedProduct` with few rows and the strides of its operands (`quantized_panels.py` has
-those with many). Output: two kernels.
-The first brings the rows into the order in which codes come out of words (`codes.py`), as float32.
-The second multiplies: one iteration takes some rows of the matrix, reads each word once, makes
-numbers of its codes and adds their products with all rows, each to a sum of its own
-(`quantized_tile.py`). So a matrix costs what reading it costs. The sum of an element of the result
-is the same for any number of threads: lanes along a row of the matrix, then these in halves.
+Input: a `QuantizedProduct` with few rows and the strides of its operands (`quantized_panels.py`
+handles many rows). Output: two kernels. The first permutes the rows to the order in which codes are
+unpacked (`codes.py`), as float32. The second multiplies: an iteration takes a few rows of the
+matrix, reads each word once, unpacks its codes and accumulates their products with all rows
+(`quantized_tile.py`). So the cost is that of reading the matrix. The order of summation does not
+depend on the number of threads: lanes along a row of the matrix, which are then added by halving.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ Strides = dict[Step, tuple[int, ...]]
 
 
 def lower_quantized(step: Step, strides_of: Strides) -> Lowered | None:
-    """The kernels of a product with a matrix of codes; None if they cannot read it."""
+    """The kernels of a product with a quantised matrix; None if they do not support its layout."""
     assert isinstance(step.op, QuantizedProduct)
     lengths = (*step.inputs[0].shape, *step.inputs[1].shape)
     known = (*lengths, *(s for source in step.inputs for s in strides_of[source]))
@@ -78,7 +77,7 @@ class _Lowering:
         self.shape = (self.rows, self.chunks, bundles, self.codes.lanes)
 
     def _bytes(self) -> Bytes | None:
-        """Where bytes of rows are, if they are to be int8 and can."""
+        """The layout of rows quantised to int8, if that is requested and possible."""
         x = self.step.inputs[0]
         if activations() != "int8" or not has_bytes(self.scheme):
             return None
@@ -89,7 +88,7 @@ class _Lowering:
         return Bytes(self.codes, self.rows, self.chunks)
 
     def lowered(self) -> Lowered:
-        """Both kernels, and the memory of the rows in their new order."""
+        """Both kernels, and the scratch memory for the permuted rows."""
         x, *matrix = self.step.inputs
         kernels = [
             kernel_of(self._ordering(), [x, None]),
@@ -99,7 +98,7 @@ class _Lowering:
 
     @property
     def scratch(self) -> int:
-        """Bytes that the rows take in their new order."""
+        """The size of the permuted rows in bytes."""
         return size_of(self.shape) * float32.size if self.bytes is None else self.bytes.nbytes
 
     def _buffer(self, builder: NestBuilder, name: str, step: Step, argument: int) -> Buffer:
@@ -111,11 +110,11 @@ class _Lowering:
         strides = contiguous(self.shape, float32.size)
         return builder.buffer("ordered", float32, self.shape, strides, argument)
 
-    # The rows in the order of codes
+    # The permuted rows
 
     def _ordering(self) -> Nest:
-        """The kernel that brings rows into the order of codes, over the powers of two by which
-        bundles of codes are too large, and behind them the sums of each lane.
+        """The kernel that permutes rows to the order of codes and divides them by the powers of two
+        by which bundles of codes are scaled. The sums of each lane follow.
         """
         builder = NestBuilder()
         source = self.step.inputs[0]
@@ -161,12 +160,12 @@ class _Lowering:
         strides = contiguous(shape, self.step.dtype.size)
         argument = len(self.step.inputs)
         result = builder.buffer("y", self.step.dtype, shape, strides, argument, origin=self.step)
-        # as many rows at a time as leave registers for codes, in blocks of equal heights
+        # as many rows at a time as leave registers for codes, in blocks of equal height
         blocks = -(-self.rows // self.tile_rows)
         height = -(-self.rows // blocks)
         sums = 16 if vector_registers() >= 32 else 8
         width = self._width(height, sums)
-        # and as many blocks as stay in the cache while all columns are computed from them
+        # as many of these blocks as stay in the cache while all columns are computed from them
         nbytes = height * (self.scratch // self.rows)
         parts = -(-blocks // max(1, QUANTIZED_ROWS_BYTES // nbytes))
         blocks = -(-blocks // parts)
@@ -184,8 +183,8 @@ class _Lowering:
         return builder.nest
 
     def _width(self, height: int, sums: int) -> int:
-        """How many columns are computed together, given the number of rows and of registers for
-        sums. One row of bytes is limited by memory, which likes few streams.
+        """How many columns to compute together, given the number of rows and of registers for sums.
+        A single row of bytes is limited by memory bandwidth, which few streams use best.
         """
         if self.bytes is not None and height == 1:
             return min(2, self.columns)
@@ -213,11 +212,11 @@ class _Lowering:
         corner: tuple[Affine, Affine],
         height: int,
     ) -> None:
-        """Computes the elements of some rows and columns from a corner of the result on."""
+        """Computes and stores a block of the result that begins at `corner`."""
         width = len(tile.columns)
         top, first = corner
         rows = [top + number for number in range(height)]
-        if self.rows > self.tile_rows:  # the last ones may not be there
+        if self.rows > self.tile_rows:  # rows past the last one are clamped
             last = affine(self.rows - 1)
             rows = [affine(builder.multiple(0, row, last, by=1)) for row in rows]
         is_whole = self.rows <= self.tile_rows and self.columns % width == 0
@@ -233,7 +232,7 @@ class _Lowering:
         if self.has_sums:
             with builder.when(_are_finite(builder, sums), 0, 1):
                 _keep(builder, tile.direct(rows), kept)
-        with (  # those that are there
+        with (  # those within the result
             builder.loop(0, width, affine(self.columns) - first) as across,
             builder.loop(0, height, affine(self.rows) - top) as down,
         ):
@@ -249,8 +248,8 @@ def _keep(builder: NestBuilder, sums: list[list[Value]], kept: Buffer) -> None:
 
 
 def _are_finite(builder: NestBuilder, sums: list[list[Value]]) -> Value:
-    """1 if all sums are finite, else 0. Sums of codes and of rows apart are not what the sum of
-    their products is where rows have infinities, or where they overflow.
+    """1 if all sums are finite, else 0. If a row has infinities, or a sum overflows, factored sums
+    are not equal to the sums of products.
     """
     k, zero = builder.words, Constant(float32, 0.0)
     found: Value = zero
@@ -262,14 +261,14 @@ def _are_finite(builder: NestBuilder, sums: list[list[Value]]) -> Value:
 
 
 def _along(builder: NestBuilder, number: Index, lengths: tuple[int, ...]) -> tuple[Affine, ...]:
-    """A number of rows as indices along axes."""
+    """The indices along the leading axes of the row with this number."""
     if not lengths:
         return ()
     return tuple(map(affine, builder.split(number, lengths)))
 
 
 def _clamped(builder: NestBuilder, first: Affine, count: int, length: int) -> list[Affine]:
-    """`count` indices from `first` on, with the last of the axis instead of those behind it."""
+    """`count` indices from `first` on, clamped to the last of the axis."""
     if length % count == 0:
         return [first + number for number in range(count)]
     return [affine(builder.multiple(0, first + n, affine(length - 1), by=1)) for n in range(count)]

@@ -1,12 +1,13 @@
-"""Products of rows of int8 and quantised matrices: four products to an instruction for a word.
+"""Products of int8 rows and quantised matrices: an instruction multiplies four bytes per word.
 
-Input: a `QuantizedProduct` whose rows are to be int8 in blocks (`graph/numerics/activations.py`)
-and whose codes lie whole in the bytes of words. The first kernel makes bytes of the rows, in the
-order in which codes come: a word has 8 / bits codes in each of its bytes, so shifting it by
-multiples of `bits` brings each of them to the lower end of its byte, and word j of a row has the
-elements that meet codes j, j + 8 / bits ... of a unit. With the bytes go, for each lane, the scale
-of its block, and the sum of its bytes times that, for biases. Sums of products are int32; those of
-a chunk are scaled by what both the block and the group have.
+Input: a `QuantizedProduct` whose rows are to be quantised to int8 in blocks
+(`graph/numerics/activations.py`) and whose codes do not straddle bytes. The first kernel quantises
+the rows and permutes them to the order of codes: each byte of a word has 8 / bits codes, so
+shifting the word by a multiple of `bits` moves one code of each byte to its lower end, and word j
+of a row has the elements that belong to codes j, j + 8 / bits ... of a unit. Next to the bytes are,
+for each lane, the scale of its block, and the sum of its bytes times that scale, for biases.
+Products are summed in int32; the sums of a chunk are multiplied by the scales of both the block and
+the group.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ _BYTE = 8
 
 
 def has_bytes(scheme: Scheme) -> bool:
-    """Whether codes lie whole in bytes, and are integers."""
+    """Whether codes are integers that do not straddle bytes."""
     return scheme.mode == "affine" and _BYTE % scheme.bits == 0
 
 
 class Bytes:
-    """Where rows of bytes are, in scratch memory: words for each chunk, and behind all of these the
-    scales and sums of each lane.
+    """The layout of rows of bytes in scratch memory: the words of all chunks, then the scales and
+    sums of each lane.
     """
 
     def __init__(self, codes: Codes, rows: int, chunks: int) -> None:
@@ -45,11 +46,11 @@ class Bytes:
 
     @property
     def nbytes(self) -> int:
-        """What both take."""
+        """The size of both."""
         return (size_of(self.words_shape) + size_of(self.factors_shape)) * uint32.size
 
     def buffers(self, builder: NestBuilder, argument: int) -> tuple[Buffer, Buffer]:
-        """Words and factors as a kernel sees them."""
+        """Declares words and factors as buffers."""
         words = builder.buffer(
             "bytes", uint32, self.words_shape, contiguous(self.words_shape, 4), argument
         )
@@ -64,14 +65,14 @@ class Bytes:
 def quantise_rows(
     builder: NestBuilder, x: Buffer, leading: Sequence[int], units: int, rows: Bytes
 ) -> Nest:
-    """The kernel that makes bytes of rows, whose elements are adjacent."""
+    """The kernel that quantises rows, whose elements are adjacent."""
     words, factors = rows.buffers(builder, 1)
     codes = rows.codes
     unit, k = codes.scheme.unit_codes, builder.words
-    together = min(ACTIVATION_BLOCK // unit, codes.lanes)  # lanes whose elements share a scale
+    together = min(ACTIVATION_BLOCK // unit, codes.lanes)  # lanes that share a scale
     count = together * unit
     assert count == ACTIVATION_BLOCK
-    places = codes.lanes // together  # blocks of a chunk
+    places = codes.lanes // together  # blocks per chunk
     with builder.parallel(rows.words_shape[:2], codes.lanes * unit) as (row, chunk):
         index = tuple(map(affine, builder.split(row, leading))) if leading else ()
         first = affine(chunk) * places
@@ -101,10 +102,10 @@ def quantise_rows(
 
 
 def _scaled(builder: NestBuilder, values: Value) -> tuple[Value, Value]:
-    """The scale of a block, and its elements as multiples of that, int32."""
+    """The scale of a block, and its elements as int32 multiples of that scale."""
     k, zero = builder.words, Constant(float32, 0.0)
     largest = _folded(builder, k.absolute(values))
-    # what is not finite makes the scale NaN
+    # infinities and NaN make the scale NaN
     finite = k.fused_multiply_add(largest, zero, largest)
     scale = k.multiply(finite, Constant(float32, 1 / 127))
     over = k.divide(Constant(float32, 127.0), largest)
@@ -114,7 +115,7 @@ def _scaled(builder: NestBuilder, values: Value) -> tuple[Value, Value]:
 
 
 def _byte(builder: NestBuilder, x: Value, number: int) -> Value:
-    """The lowest byte of an int32 as a byte of a word."""
+    """The lowest byte of an int32, shifted to byte `number` of a word."""
     k = builder.words
     low = k.bitwise_and(k.cast(x, uint32), _repeated(uint32, 0xFF, x.lanes))
     return k.left_shift(low, _repeated(uint32, _BYTE * number, x.lanes)) if number else low
@@ -157,7 +158,7 @@ class BytesTile(QuantizedTile):
         limit: int | None,
         scales: Sums,
     ) -> Sums:
-        """Sums with the products of a chunk."""
+        """Adds the products of a chunk to sums."""
         k, lanes = self.builder.words, unpacker.lanes
         zero = _repeated(int32, 0, lanes)
         totals: Sums = [[zero] * len(rows) for _ in self.columns]
@@ -182,7 +183,7 @@ class BytesTile(QuantizedTile):
         return found
 
     def _code(self, word: Value, vector: int) -> Value:
-        """A code in each byte of words."""
+        """One code in each byte of words."""
         k, bits = self.builder.words, self.scheme.bits
         if vector:
             word = k.right_shift(word, _repeated(uint32, vector * bits, word.lanes))

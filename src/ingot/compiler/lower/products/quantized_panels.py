@@ -1,11 +1,10 @@
 """Products of many rows with quantised matrices: codes are unpacked into panels, once for all rows.
 
-Input: a `QuantizedProduct` with so many rows that unpacking codes again for each block of them
-would cost more than the products. Output: a kernel that writes the numbers which codes stand for
-into panels of the right operand (`panels.py`), and the kernel of any product of float matrices.
-The matrix is never in memory in any other form. Codes come out of words with a stride
-(`codes.py`), for some columns of the result at a time; they are collected on the stack and
-transposed from there, in registers.
+Input: a `QuantizedProduct` with so many rows that unpacking codes for each block of them would cost
+more than multiplying. Output: a kernel that unpacks codes into panels of the right operand
+(`panels.py`), and the kernel of an ordinary float product. The unpacked matrix is never in memory
+in any other form. Codes are unpacked with a stride (`codes.py`), for some columns of the result at
+a time; they are collected on the stack, then transposed in registers.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ Strides = dict[Step, tuple[int, ...]]
 
 
 def lower_quantized_panels(step: Step, scheme: Scheme, strides_of: Strides) -> Lowered | None:
-    """The kernels of a product of many rows; None if the rows do not lie like those of a matrix, or
-    if results have a single column.
+    """The kernels of a product of many rows; None if the rows cannot be viewed as those of one
+    matrix, or if the result has a single column.
     """
     x, packed = step.inputs[:2]
     left, columns = _rows_of(x, strides_of[x]), packed.shape[0]
@@ -59,7 +58,7 @@ def lower_quantized_panels(step: Step, scheme: Scheme, strides_of: Strides) -> L
 
 
 def _rows_of(x: Step, strides: tuple[int, ...]) -> Matrices | None:
-    """All rows as one matrix; None if their distances differ."""
+    """All rows as one matrix; None if they are not at a constant stride."""
     axes = [axis for axis, length in enumerate(x.shape[:-1]) if length != 1]
     for outer, inner in pairwise(axes):
         if strides[outer] != strides[inner] * x.shape[inner]:
@@ -71,22 +70,22 @@ def _rows_of(x: Step, strides: tuple[int, ...]) -> Matrices | None:
 
 
 class _Unpacking:
-    """The kernel that makes panels of a quantised matrix. One iteration of its parallel loop makes
-    the rows of a panel that some chunks of codes stand for.
+    """The kernel that unpacks a quantised matrix into panels. An iteration of its parallel loop
+    unpacks a few chunks of codes for all columns of a panel.
     """
 
     def __init__(self, step: Step, scheme: Scheme, strides_of: Strides) -> None:
         self.sources = step.inputs[1:]
         self.strides_of = strides_of
         self.scheme = scheme
-        # as many codes of a column at a time as leave room in L1 for those of all columns
+        # few enough codes of a column at a time that those of all columns fit into L1
         lanes = min(lanes_of(float32), max(4, MAX_UNPACKED_CODES // scheme.unit_codes))
         self.codes = Codes(scheme, lanes)
         self.columns, words = step.inputs[1].shape
         self.units = words // scheme.unit_words
-        self.chunks = max(1, scheme.group_units // lanes)  # that share scales
+        self.chunks = max(1, scheme.group_units // lanes)  # chunks that share scales
         self.blocks = -(-self.units // (self.chunks * lanes))
-        # the last block of a panel is as long as the others
+        # panels are padded to whole blocks
         length = self.blocks * self.chunks * lanes * scheme.unit_codes
         strides = (float32.size, length * float32.size)
         self.matrix = Matrices(None, float32, (), length, self.columns, strides)
@@ -113,7 +112,7 @@ class _Unpacking:
         return kernel_of(builder.nest, [*self.sources, None])
 
     def _target(self, builder: NestBuilder, panels: Panels, argument: int) -> Buffer:
-        """Panels with the rows that codes at the same place of their units stand for together."""
+        """Panels as a buffer in which rows are grouped by the position of their codes in units."""
         codes, row = self.codes, panels.tile.columns * float32.size
         chunk = codes.lanes * codes.vectors * row
         count = self.blocks * self.chunks
@@ -130,7 +129,7 @@ class _Unpacking:
         column: tuple[Affine, Affine],
         number: Affine,
     ) -> None:
-        """Puts the numbers of a chunk of a column on the stack."""
+        """Unpacks a chunk of a column to the stack."""
         codes, k = self.codes, builder.words
         of_matrix, of_panel = column
         limit = self.units if self.units % codes.lanes else None
@@ -151,7 +150,7 @@ class _Unpacking:
             builder.store(value, unpacked, (of_panel, affine(vector), affine(0)))
 
     def _group(self, number: Affine) -> Affine:
-        """The first unit of the block that a chunk belongs to."""
+        """The first unit of the block of a chunk."""
         part = number.constant % self.chunks
         return (number - part) * self.codes.lanes
 
@@ -163,10 +162,10 @@ class _Unpacking:
         place: tuple[Affine, Affine],
         inside: Sequence[Extent],
     ) -> None:
-        """Moves numbers from the stack to a panel."""
+        """Copies a chunk of all columns from the stack to a panel."""
         lanes = self.codes.lanes
         side = min(MAX_REGISTER_TILE, lanes)
-        there = (lanes, affine(self.units) - place[1] * lanes)  # lanes that have a unit
+        there = (lanes, affine(self.units) - place[1] * lanes)  # lanes within the row
         whole_lanes = affine(builder.multiple(0, *there, by=side))
         whole_columns = affine(builder.multiple(0, *inside, by=side))
 

@@ -1,10 +1,10 @@
-"""A tile of a product with a quantised matrix: sums of a few rows with a few rows of the matrix.
+"""A tile of a product with a quantised matrix: sums of a few rows times a few rows of the matrix.
 
-Two ways, both from rows in the order of codes. **Direct**: codes are scaled, the bias is added,
-and what they stand for is multiplied with every row. **Factored**: the codes of a block are
-multiplied with the rows as they are, and their sums are scaled; the bias is multiplied with the sum
-of the row's elements, which is known before. That takes fewer instructions for a code where rows
-are few, and is another number where the row has infinities.
+There are two methods, both for rows in the order of codes. **Direct**: codes are scaled, the bias
+is added, and the result is multiplied by every row. **Factored**: the codes of a block are
+multiplied by the rows, and the sums are scaled; the bias is multiplied by the sum of the row's
+elements, which is precomputed. That takes fewer instructions per code if there are few rows, but
+gives different results if a row has infinities.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ingot.tuning import PREFETCH_BYTES
 
 __all__ = ["QuantizedTile", "Sums"]
 
-Sums = list[list[Value]]  # for each column of the result, one for each row
-# (unpacker, the chunk's number, its first unit, rows, sums, limit of units, scales) -> sums
+Sums = list[list[Value]]  # [column of the result][row]
+# (unpacker, number of the chunk, rows, sums, limit in units, scales) -> sums
 Chunk = Callable[..., Sums]
 
 
 class QuantizedTile:
-    """Sums for some columns of the result, which are rows of the matrix."""
+    """Sums for some columns of the result, that is, some rows of the matrix."""
 
     def __init__(
         self,
@@ -46,16 +46,16 @@ class QuantizedTile:
         self.columns = columns
 
     def direct(self, rows: list[Affine]) -> Sums:
-        """The products of some rows with each column, from numbers that codes stand for."""
+        """The products of rows with each column, from dequantised codes."""
         return self._sums(rows, self._direct_chunk)
 
     def factored(self, rows: list[Affine]) -> Sums:
-        """The products of some rows with each column, from sums of codes."""
+        """The products of rows with each column, from sums of products of codes."""
         return self._sums(rows, self._factored_chunk)
 
     def _sums(self, rows: list[Affine], chunk: Chunk) -> Sums:
         lanes = self.codes.lanes
-        block = max(self.scheme.group_units, lanes)  # units that one iteration takes
+        block = max(self.scheme.group_units, lanes)  # units per iteration
         blocks, rest = divmod(self.units, block)
         totals: Sums = [[] for _ in self.columns]
         unpacker = Unpacker(self.builder, self.codes)
@@ -83,7 +83,7 @@ class QuantizedTile:
         return totals
 
     def _rest(self, first: int, rest: int, rows: list[Affine], chunk: Chunk) -> Sums:
-        """The products of the units behind the last whole block, in bundles of fewer lanes."""
+        """The products of the units after the last whole block, in bundles of fewer lanes."""
         lanes = 1 << (rest - 1).bit_length()
         unpacker = Unpacker(self.builder, self.codes._replace(lanes=lanes))
         zeros: Sums = [[_zero(lanes)] * len(rows) for _ in self.columns]
@@ -104,7 +104,7 @@ class QuantizedTile:
         limit: int | None,
         scales: Sums,
     ) -> Sums:
-        """Sums with the products of the codes in a chunk."""
+        """Adds the products of the codes of a chunk to sums."""
         k = self.builder.words
         words = self.words(unpacker, number, limit)
         found = [list(each) for each in sums]
@@ -131,7 +131,7 @@ class QuantizedTile:
         limit: int | None,
         scales: Sums,
     ) -> Sums:
-        """Sums with the products of the codes in a chunk, which are scaled when they are added."""
+        """Adds the products of the codes of a chunk to sums, scaled."""
         k = self.builder.words
         words = self.words(unpacker, number, limit)
         found = [[_zero(unpacker.lanes)] * len(rows) for _ in words]
@@ -158,7 +158,7 @@ class QuantizedTile:
             for (_, bias), before in zip(scales, found, strict=True)
         ]
 
-    # What chunks are made of
+    # Operands of chunks
 
     def words(self, unpacker: Unpacker, number: Affine, limit: int | None) -> list[list[Value]]:
         first = number * self.codes.lanes
@@ -166,7 +166,7 @@ class QuantizedTile:
         return [unpacker.words(self.packed, column, first, limit, ahead) for column in self.columns]
 
     def _ahead(self, buffer: Buffer) -> int:
-        """The distance to what one of the next tiles reads in the stead of this one, in bytes."""
+        """The distance in bytes to the corresponding data of a later tile, for prefetching."""
         (stride, _), columns = buffer.strides, len(self.columns)
         assert isinstance(stride, int)
         tile = abs(stride) * columns
@@ -181,7 +181,7 @@ class QuantizedTile:
         vector: int,
         limit: int | None,
     ) -> list[Value]:
-        """A bundle of each row as the first kernel left it. Behind a limit of units is none."""
+        """A bundle of each permuted row. Lanes at or beyond the limit, in units, are 0."""
         below = None if limit is None else affine(limit) - number * self.codes.lanes
         lanes, found = unpacker.lanes, []
         for row in rows:
@@ -193,10 +193,10 @@ class QuantizedTile:
         return [*found]
 
     def scales(self, lanes: int, first: Affine, limit: int | None) -> Sums:
-        """For each column the scales, and the biases, of the groups from a unit on, in lanes."""
+        """The scales, and the biases, of the groups from a unit on, for each column and lane."""
         builder, group = self.builder, self.scheme.group_units
         count = max(1, lanes // group)
-        # `first` is a multiple of a group
+        # `first` is a multiple of the units of a group
         at = Affine({v: c // group for v, c in first.terms.items()}, first.constant // group)
         below = None if limit is None else limit // group
         found = []
@@ -214,7 +214,7 @@ class QuantizedTile:
         return found
 
     def _total(self, sums: Value) -> Value:
-        """The sum of all lanes, in halves."""
+        """The sum of all lanes, by halving."""
         while sums.lanes > 1:
             half = sums.lanes // 2
             parts = [self.builder.some_lanes(sums, first, half) for first in (0, half)]

@@ -1,10 +1,10 @@
-"""Register tiles: sums of products that stay in vector registers while loops add to them.
+"""Register tiles: sums of products that stay in vector registers throughout the loop over k.
 
-A tile has `rows` x `vectors` accumulators, each a bundle of adjacent columns of the result. One
-iteration of the innermost loop loads a bundle of the right operand for each vector and one element
-of the left operand for each row, in all lanes, and adds all their products. The sums of an element
-are added in the order of the loops, whatever the tile: results do not depend on its size, on the
-position of an element in it, or on the number of threads.
+A tile has `rows` x `vectors` accumulators, each a bundle of adjacent columns of the result. An
+iteration of the innermost loop loads a bundle of the right operand for each vector, broadcasts an
+element of the left operand for each row, and accumulates all their products. Each sum is
+accumulated in the order of the loops, whatever the tile, so results do not depend on the shape of
+the tile, the position of an element in it, or the number of threads.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Combine = Callable[[Value, Value, Value], Value]  # (sum, left, right) -> sum
 
 
 class TileShape(NamedTuple):
-    """Accumulators: `rows` times `vectors` bundles of `lanes` columns."""
+    """The shape of a tile: `rows` x `vectors` accumulators of `lanes` columns."""
 
     rows: int
     vectors: int
@@ -57,21 +57,21 @@ class TileShape(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """Accumulators after their loops: `sums[row][vector]`."""
+    """Accumulators after the loops: `sums[row][vector]`."""
 
     shape: TileShape
     sums: Sums
 
 
 def lanes_of(dtype: Dtype) -> int:
-    """Elements of a dtype in a vector register."""
+    """Elements of a dtype per vector register."""
     return vector_bytes() // dtype.size
 
 
 def tile_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
-    """The tile for a result with so many columns and rows, whose sums have a dtype: as many
-    accumulators as registers allow beside the operands, and few columns that are not there. What is
-    left of the columns is for a narrower tile (`last_shape`).
+    """The tile for a result with this many columns and rows, whose sums have a dtype: as many
+    accumulators as registers allow, with little waste in the last columns, which may get a narrower
+    tile (`last_shape`).
     """
     lanes, widest = lanes_of(dtype), 4 if _has_many_registers() else 2
     needed = -(-columns // lanes)
@@ -92,15 +92,15 @@ def tile_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
 
 
 def _tile_cost(vectors: float) -> float:
-    """How long a row of a tile takes: a narrow one loads more of the left operand for each
+    """The relative time of a row of a tile: a narrow one loads more of the left operand per
     product.
     """
     return vectors + 0.5 / vectors if vectors else 0
 
 
 def _vectors_of(columns: int, lanes: int) -> float:
-    """Vectors that the last columns take: a half one, if that is enough and a shorter vector is
-    faster. Processors with AVX-512 take as long or half as long for vectors of 256 bits.
+    """Vectors for the last columns; half a vector if that is enough and shorter vectors are faster.
+    With AVX-512, processors take as long, or half as long, for 256-bit vectors.
     """
     if 0 < columns <= lanes // 2 and vector_bytes() == 64:
         return 0.5
@@ -108,8 +108,8 @@ def _vectors_of(columns: int, lanes: int) -> float:
 
 
 def last_shape(tile: TileShape, columns: Number, tiles: int) -> TileShape | None:
-    """The tile for the last columns, if there are fewer than others have. Its rows are a multiple
-    of a tile's that divides those of `tiles` tiles, one below the other.
+    """The tile for the last columns, if they are fewer than those of a tile; None otherwise. The
+    height is a multiple of that of `tile` and divides the height of `tiles` of them.
     """
     if is_symbolic(columns) or columns <= tile.columns:
         return None
@@ -123,8 +123,8 @@ def last_shape(tile: TileShape, columns: Number, tiles: int) -> TileShape | None
 
 
 def _height(most: int, rows: Number) -> int:
-    """Rows of a tile: the most that registers allow, or fewer where that saves many rows that are
-    not there.
+    """Rows of a tile: as many as registers allow, or fewer if that wastes much less in the last
+    tile.
     """
     if rows <= most:
         return index(rows)
@@ -132,7 +132,7 @@ def _height(most: int, rows: Number) -> int:
         return most
 
     def cost(height: int) -> float:
-        # a tile takes as long as its rows, and what is done once for each
+        # a tile takes time proportional to its rows, plus a constant overhead
         return -(-rows // height) * (height + TILE_OVERHEAD_ROWS)
 
     best = min(range(most, most // 2, -1), key=cost)
@@ -140,7 +140,9 @@ def _height(most: int, rows: Number) -> int:
 
 
 def wide_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
-    """The tile for few rows, as wide as registers allow: what is read once is read in long runs."""
+    """The tile for few rows, as wide as registers allow, so that the right operand is read in long
+    runs.
+    """
     shape = tile_shape(dtype, columns, rows)
     if shape.rows < rows:
         return shape
@@ -150,7 +152,7 @@ def wide_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
 
 
 def dot_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
-    """Sums along vectors: `rows` times `vectors` of them, each of a bundle of products."""
+    """The shape of tiles of dot products: `rows` x `vectors` accumulators of partial sums."""
     height = _at_most(4 if _has_many_registers() else 2, rows)
     vectors = _at_most(6 if _has_many_registers() and height > 1 else 4, columns)
     return TileShape(height, vectors, lanes_of(dtype))
@@ -161,12 +163,12 @@ def _has_many_registers() -> bool:
 
 
 def _accumulators() -> int:
-    """Registers for sums, beside those for operands."""
+    """Registers for accumulators, leaving some for operands."""
     return 24 if _has_many_registers() else 12
 
 
 def _at_most(limit: int, length: Number) -> int:
-    """A length, or a limit if it is longer, as a number."""
+    """The minimum of a length and a limit, as an int."""
     return limit if length >= limit else index(length)
 
 
@@ -181,12 +183,12 @@ def accumulate(
     start: Sequence[Sequence[Value]] | None = None,
     step: int = 1,
 ) -> Tile:
-    """The sums of a tile over nested loops, of which the last is innermost: where each begins, and
-    what it ends at the least of.
+    """Accumulates the sums of a tile over nested loops, innermost last; each is (begin, *ends), and
+    ends at the least of these.
 
-    `left(row, indices)` and `right(vector, indices)` give bundles of `shape.lanes` elements in the
-    innermost loop, which takes steps of `step`; `combine` adds their product to a sum, by default
-    with one rounding. `start` are sums to go on from.
+    `left(row, indices)` and `right(vector, indices)` return bundles of `shape.lanes` elements in
+    the innermost loop, whose step is `step`; `combine` adds their product to a sum, by default by a
+    fused multiply-add. `start` are initial sums, zeros by default.
     """
     words = builder.words
     add = combine or (lambda total, a, b: words.fused_multiply_add(a, b, total))

@@ -1,8 +1,9 @@
-"""Products of few results with long sums, which threads share.
+"""Split-k: products with small results and long sums, which threads share.
 
-A product of two or three tiles leaves other threads without work, however long its sums are. So k
-is cut into chunks, whose number depends on lengths alone: each chunk is a product of its own in
-scratch memory, one of a stack, and a last kernel adds them in order and computes what follows.
+A product of two or three tiles leaves most threads idle, however long its sums are. So k is split
+into chunks, whose number depends on lengths alone, so that results do not depend on the number of
+threads. Each chunk is a product of its own, in a stack of them in scratch memory; a last kernel
+adds them in order and computes the epilogue.
 """
 
 from __future__ import annotations
@@ -28,21 +29,19 @@ Strides = dict[Step, tuple[int, ...]]
 
 
 class Chunks(NamedTuple):
-    """A product as several of shorter sums, whose results are in scratch memory."""
+    """A product as several products along chunks of k, whose results are in scratch memory."""
 
-    products: tuple[Product, ...]  # a stack of chunks, and what is left
+    products: tuple[Product, ...]  # the stack of whole chunks, and the remainder
     results: Matrices  # (chunks, rows, columns)
 
     @property
     def nbytes(self) -> Number:
-        """Scratch memory that the results take."""
+        """The size of the results in scratch memory."""
         return -(-self.results.nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
 
 def split(product: Product) -> Chunks | None:
-    """The chunks of a product; None if it has enough results for threads to share, or if its sums
-    are short.
-    """
+    """The chunks of a product; None if its result is large enough for all threads, or k short."""
     if any(is_symbolic(length) for length in (product.m, product.n, product.k)):
         return None
     if product.stack or product.m * product.n > MAX_SPLIT_RESULTS:
@@ -62,7 +61,9 @@ def split(product: Product) -> Chunks | None:
 def _part(
     product: Product, results: Matrices, count: int, first: int = 0, length: int = MIN_SPLIT_LENGTH
 ) -> Product:
-    """A stack of so many chunks of a length, or a single one, from the one with a number on."""
+    """The product along `count` chunks from number `first` on, as a stack; or, if `count` is 0,
+    along a single one.
+    """
     stack = (count,) if count else ()
 
     def along_k(source: Matrices) -> Matrices:
@@ -79,7 +80,7 @@ def _part(
 
 
 def add_chunks(chunks: Chunks, product: Product, group: Group, strides_of: Strides) -> Kernel:
-    """The kernel that adds the results of chunks, and computes what follows."""
+    """The kernel that adds the results of chunks and computes the epilogue."""
     builder = ProductBuilder("chunks", product, TileShape(1, 1, 1), group, strides_of)
     source = chunks.results.buffer(builder, "c", builder.argument(None), builder.numbers)
     zero = Constant(product.dtype, 0)

@@ -1,15 +1,16 @@
 """Products of few rows with matrices whose rows are contiguous, in strips of columns.
 
-Each element of the right operand is multiplied by few others, so it should arrive from memory about
-as fast as it is read. Tiles that run through all of k jump from row to row, each on a page of its
-own, which the processor does not foresee. Here a task has the sums of a strip of columns on the
-stack and goes through the right operand in blocks of a few rows; of each block, it reads what lies
-in the strip from left to right.
+Each element of the right operand is multiplied by few others, so memory bandwidth is the limit.
+Tiles that run along all of k would jump from row to row, each on a page of its own, which hardware
+prefetchers do not follow. Here a task keeps the sums of a strip of columns on the stack and
+iterates over the right operand in blocks of a few rows, reading the strip's part of each block from
+left to right.
 
-With very few rows (`streams`) the block is as high as registers hold elements of the left operand,
-and each of its rows is one stream. With more (`strips`) the strip is made of register tiles.
+With very few rows (`streams`), a block has as many rows as registers can hold elements of the left
+operand, and each of its rows is one stream. With more (`strips`), the strip consists of register
+tiles.
 
-The blocks are the same whatever the strips: sums have an order that depends on k alone.
+Blocks do not depend on strips, so the order of summation depends on k alone.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ Strides = dict[Step, tuple[int, ...]]
 
 
 def _strip_width(product: Product, height: int, unit: int) -> int:
-    """Columns of a strip, a multiple of `unit`: there are strips for all threads if they do not
-    become short, and the sums stay in the caches next to the processor.
+    """The width of a strip, a multiple of `unit`: wide enough for about one strip per thread, but
+    with sums that stay in L1 or L2.
     """
     width, threads = MIN_STRIP_COLUMNS, get_num_threads()
     most = MAX_STRIP_BYTES // (height * product.dtype.size)
@@ -62,9 +63,7 @@ def _strip_width(product: Product, height: int, unit: int) -> int:
 
 
 class _StripBuilder(ProductBuilder):
-    """What both kinds of strips have in common: sums on the stack, which begin as zeros, and what
-    is computed of them at last.
-    """
+    """What both kinds of strips share: zero-initialised sums on the stack, and the epilogue."""
 
     def __init__(
         self,
@@ -81,12 +80,12 @@ class _StripBuilder(ProductBuilder):
             self.height = index(-(-product.m // tile.rows) * tile.rows)
         self.width = _strip_width(product, self.height, tile.columns)
         self.right = self.operand(product.right, "b")
-        # a bundle that begins in the strip may end behind it
+        # the last bundle may extend past the strip
         self.sums = self.stack("sums", product.dtype, (self.height, self.width + tile.lanes))
 
     def strips(self, body: Callable[[list[Affine], Affine, Affine], None]) -> None:
-        """The strips in parallel: `body` is given the place in the stack and the first row and
-        column of one, and adds to `sums`.
+        """A parallel loop over the strips. `body` is called with the indices along the stack and
+        the first row and column of a strip, and adds to `sums`.
         """
         product, height = self.product, self.height
         lengths = [self.numbers(f"s{axis}", length) for axis, length in enumerate(product.stack)]
@@ -114,19 +113,19 @@ class _StripBuilder(ProductBuilder):
         self.nest.parallel[-1].grain = largest((1, MIN_PRODUCT_THREAD_WORK // work))
 
     def add(self, total: Value, row: Affine, column: Affine) -> None:
-        """Adds a bundle of sums to those on the stack."""
+        """Adds a bundle to sums on the stack."""
         at = (row, column)
         before = self.load_lanes(self.sums, at, total.lanes)
         self.store(self.words.add(before, total), self.sums, at)
 
 
 def streams(product: Product, group: Group, strides_of: Strides) -> Kernel:
-    """A product of up to MAX_STREAMED_ROWS rows."""
+    """The kernel of a product of up to MAX_STREAMED_ROWS rows."""
     return _Streams(product, group, strides_of).kernel()
 
 
 class _Streams(_StripBuilder):
-    """Rows of the right operand as streams, some at a time."""
+    """Reads a few rows of the right operand at a time as streams."""
 
     def __init__(self, product: Product, group: Group, strides_of: Strides) -> None:
         tile = TileShape(index(product.m), 1, lanes_of(product.dtype))
@@ -145,14 +144,14 @@ class _Streams(_StripBuilder):
         self.strips(body)
 
     def block(self, stack: list[Affine], first: Affine, k: Affine, depth: int) -> None:
-        """Adds the products of so many rows of the right operand, from `k` on."""
+        """Adds the products of `depth` rows of the right operand, from `k` on."""
         rows, lanes = self.tile.rows, self.tile.lanes
 
         def element(row: int, place: int) -> Value:
             found = self.load(self.left, (*stack, affine(row), k + place))
             return self.splat(self.operand_value(found), lanes)
 
-        # read once, before the loop along the strip
+        # loaded once, before the loop along the strip
         elements = [[element(row, place) for row in range(rows)] for place in range(depth)]
 
         def columns(column: Affine, limit: Affine | None) -> None:
@@ -182,12 +181,12 @@ def strips(
     strides_of: Strides,
     left: Panels | None = None,
 ) -> Kernel:
-    """A product of few rows, but more than `streams` takes, in tiles of a shape."""
+    """The kernel of a product of few rows, but more than `streams` takes, in register tiles."""
     return _Strips(product, tile, group, strides_of, left).kernel()
 
 
 class _Strips(_StripBuilder):
-    """Register tiles that go through a block of the right operand from left to right."""
+    """Register tiles that traverse a block of the right operand from left to right."""
 
     def __init__(
         self,
@@ -216,8 +215,8 @@ class _Strips(_StripBuilder):
         column: tuple[Affine, Affine],
         begin: Affine,
     ) -> None:
-        """Adds a block of products to the sums of a tile: where the strip begins, and how far into
-        it the tile is.
+        """Adds a block of products to the sums of a tile. `row` and `column` are each the beginning
+        of the strip and an offset in it.
         """
         tile, first = self.tile, column[0] + column[1]
         rows = self.clamped(row[0] + row[1], tile.rows, self.m)
