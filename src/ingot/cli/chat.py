@@ -27,7 +27,7 @@ _LEAVING = ("/exit", "/quit", "/q")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `ingot chat`."""
+    """Adds the options of `ingot chat`."""
     parser.add_argument("--prompt", metavar="TEXT", help="ask this, print the answer, and end")
     parser.add_argument(
         "--model", type=Path, metavar="FOLDER", help="a folder of mlx-lm, or a .gguf file"
@@ -45,12 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def is_installed() -> bool:
-    """Whether what the command needs is there."""
+    """Whether the packages that the command needs are installed."""
     return importlib.util.find_spec("mlx_lm") is not None
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Talks; returns the exit code."""
+    """Runs the chat; returns the exit code."""
     if arguments.max_tokens < 1 or arguments.temperature < 0:
         print("ingot chat: --max-tokens is at least 1, --temperature at least 0.", file=sys.stderr)
         return 2
@@ -80,7 +80,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 class Pace(NamedTuple):
-    """How long an answer was and how quickly it came."""
+    """The length of an answer and the speed at which it was generated."""
 
     prompt_tokens: int
     prompt_per_second: float
@@ -95,11 +95,11 @@ class Pace(NamedTuple):
 
 
 class Conversation:
-    """Questions and answers, with the keys and values of all tokens so far.
+    """A conversation, with a cache of the keys and values of all its tokens.
 
     Args:
-        model: What `mlx_lm.load` returns first.
-        tokenizer: What it returns second.
+        model: The first result of `mlx_lm.load`.
+        tokenizer: Its second result.
         generate: `mlx_lm.stream_generate` with its options.
         caches: `mlx_lm.models.cache`.
     """
@@ -117,7 +117,7 @@ class Conversation:
         self._cached: list[int] = []  # the tokens whose keys and values are in the cache
 
     def ask(self, text: str) -> Iterator[str]:
-        """The answer, piece by piece; what was said before is not computed again."""
+        """Yields the answer as it is generated; the conversation so far is not computed again."""
         self._messages.append({"role": "user", "content": text})
         tokens = self._tokens()
         prompt = tokens[self._keep_common(tokens) :]
@@ -138,7 +138,7 @@ class Conversation:
         self._messages.append({"role": "assistant", "content": "".join(answer)})
 
     def _tokens(self) -> list[int]:
-        """All that was said, as the model was trained to read it."""
+        """The tokens of the conversation, formatted by the model's chat template if it has one."""
         if self._tokenizer.chat_template is None:
             said = "\n".join(message["content"] for message in self._messages)
             return list(self._tokenizer.encode(said))
@@ -148,7 +148,7 @@ class Conversation:
         return list(found)
 
     def _keep_common(self, tokens: list[int]) -> int:
-        """Forgets what is in the cache from the first other token on; how many are left."""
+        """Trims the cache to its longest common prefix with `tokens`; returns that length."""
         common = 0
         for old, new in zip(self._cached, tokens[:-1], strict=False):
             if old != new:
@@ -183,7 +183,7 @@ def open_conversation(folder: Path, max_tokens: int, temperature: float) -> Conv
 
 
 def _answer(conversation: Conversation, question: str) -> None:
-    """Prints an answer as it comes, and its pace to where errors go."""
+    """Prints an answer as it is generated, and its pace to standard error."""
     for piece in conversation.ask(question):
         print(piece, end="", flush=True)
     print(flush=True)
@@ -191,7 +191,7 @@ def _answer(conversation: Conversation, question: str) -> None:
 
 
 def _talk(conversation: Conversation) -> None:
-    """Asks for questions until there are no more."""
+    """Reads and answers questions until the input ends."""
     print(f"Ask something; an empty line or {_LEAVING[0]} ends the conversation.")
     while True:
         try:

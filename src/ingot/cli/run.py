@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-_CHECK_NAN = "--check-nan"  # ours, in front of Python's own options
+_CHECK_NAN = "--check-nan"  # our own option, before those of Python
 
-# Options of Python that have their value in the next argument, if it is not right behind them.
+# Options of Python whose value may be the next argument.
 _WITH_VALUE = "cmWX"
-# Those that end the options: what follows is the program's.
+# Options that end the options: the program's arguments follow.
 _LAST = "cm"
-# Those with which Python would not see that mlx is ingot.
+# Options with which Python would ignore that mlx is ingot.
 _ISOLATING = "EIS"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Only `--help` comes here; `start` gets everything else as it is."""
+    """Adds a help text only: `start` gets all other arguments unparsed."""
     parser.usage = (
         "ingot run [--check-nan] [PYTHON OPTIONS] [SCRIPT | -m MODULE | -c CODE | -] [ARGUMENTS]"
     )
@@ -46,12 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """An interactive session."""
+    """Starts an interactive session."""
     return start([])
 
 
 def start(argv: Sequence[str]) -> int:
-    """Turns this process into Python with these arguments; returns only if it cannot."""
+    """Replaces this process by Python with these arguments; returns only if that fails."""
     checks_nan = list(argv[:1]) == [_CHECK_NAN]
     if checks_nan:
         argv = argv[1:]
@@ -71,9 +71,7 @@ def start(argv: Sequence[str]) -> int:
 
 
 def environment(checks_nan: bool = False) -> dict[str, str]:
-    """The environment of this process, changed so that mlx is ingot in a Python started with it,
-    and perhaps that it looks for NaN.
-    """
+    """The environment for a Python in which mlx is ingot and which, if asked to, checks for NaN."""
     startup = os.path.join(os.path.dirname(os.path.abspath(ingot.__file__)), "drop_in", "startup")
     before = os.environ.get("PYTHONPATH")
     folders = [] if not before else before.split(os.pathsep)
@@ -83,7 +81,7 @@ def environment(checks_nan: bool = False) -> dict[str, str]:
 
 
 def _isolating_option(argv: Sequence[str]) -> str | None:
-    """The option among Python's own, in front of the program, that hides the environment."""
+    """The first of Python's options that makes it ignore the environment."""
     arguments = iter(argv)
     for argument in arguments:
         if argument in ("-", "--") or not argument.startswith("-"):

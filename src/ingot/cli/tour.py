@@ -41,12 +41,12 @@ CHAPTERS: dict[str, Chapter] = {
 
 
 def available() -> list[str]:
-    """The chapters that can be told: that of the language model where there is one."""
+    """The available chapters; the one on the language model needs a model."""
     return [name for name in CHAPTERS if name != "chat" or can_talk()]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `ingot tour`."""
+    """Adds the options of `ingot tour`."""
     parser.add_argument(
         "chapters",
         nargs="*",

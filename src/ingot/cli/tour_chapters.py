@@ -1,4 +1,4 @@
-"""The tour's chapters about one function: what it is, what it becomes, what compile says of it."""
+"""The tour's chapters on a single function: its source, its kernel, and how compile explains it."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def explain_kernel(screen: Screen, quick: bool) -> None:
 
 
 def _show_vectors(screen: Screen, code: str) -> None:
-    """Says how wide the instructions of the loop are, where registers tell (x86)."""
+    """Reports the vector width of the loop's instructions, where register names tell (x86)."""
     for register, bits in (("zmm", 512), ("ymm", 256), ("xmm", 128)):
         lines = [line.strip().expandtabs(1) for line in code.splitlines() if f"%{register}" in line]
         if lines:
@@ -153,7 +153,7 @@ def explain_error(screen: Screen, quick: bool) -> None:
     try:
         mx.compile(look_inside)(mx.array(5.0))
     except ValueError as error:
-        # The folder that ingot is installed in does not matter here.
+        # Leave out the folder that ingot is installed in.
         text = str(error).replace(str(Path(__file__).parent) + os.sep, "")
         screen.output(f"{type(error).__name__}: {text}", style="red")
 

@@ -1,4 +1,4 @@
-"""The tour's chapter about a language model, which is told where `ingot chat` has fetched one."""
+"""The tour's chapter on a language model, shown if `ingot chat` has downloaded one."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ QUESTION = "Why is the sky blue?"
 
 
 def can_talk() -> bool:
-    """Whether there is a model to talk to, without fetching one."""
+    """Whether a model is available without downloading one."""
     return is_installed() and find_default_model() is not None
 
 
 def talk(screen: Screen, quick: bool) -> None:
-    """Asks the model of `ingot chat` something, in a process in which mlx is ingot."""
+    """Asks the model of `ingot chat` a question, in a process in which mlx is ingot."""
     longest = "8" if quick else "100"
     screen.say("mlx-lm runs on ingot as it is. This is SmolLM2 with 135 million weights of 4 bits:")
     screen.blank()

@@ -1,7 +1,7 @@
-"""The tour's race: one function, run by ingot in three ways, by copying, and by other libraries.
+"""The tour's race: one function, run by ingot in three ways and by other libraries, next to a copy.
 
-It is a benchmark like those of `ingot bench`: each library in a process of its own, where it cannot
-disturb the tour, and all of them taking turns.
+It is a benchmark like those of `ingot bench`: each library runs in a process of its own, so that it
+cannot disturb the tour, and all of them alternate.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ __all__ = ["best_times", "op_by_op", "run_race"]
 
 SHAPE = (2, 1000, 4096)
 QUICK_SHAPE = (2, 10, 4096)
-# A contender gets no more rounds when it has had this long, its import included: the tour should
-# not take longer than a minute.
+# A contender gets no more rounds after this many seconds, including its import, so that the tour
+# takes no longer than a minute.
 EFFORT = Effort(rounds=20, round_seconds=0.0, new_processes=1, contender_seconds=1.5)
 
-# How the contenders are called, and their colours.
+# The names and colours of the contenders.
 NAMES = {
     "ingot": ("ingot, compiled", "bold green"),
     "ingot uncompiled": ("ingot, uncompiled", "cyan"),
@@ -46,7 +46,7 @@ NAMES = {
 
 
 def contenders(shape: tuple[int, ...]) -> Contenders:
-    """What takes part. torch.compile does not: it takes up to a minute by itself."""
+    """The contenders, without torch.compile, which takes up to a minute to compile."""
     of = Input(shape)
     return {
         "ingot": partial(lazy, "ingot", gelu, of, True),
@@ -66,7 +66,7 @@ def _numpy_and_scipy(of: Input) -> Callable[[], Any]:
 
 
 def op_by_op(function: Callable[[], Any]) -> Callable[[], Any]:
-    """The function with every operation computed by itself, as other libraries do by default."""
+    """The function with every operation computed on its own, as other libraries do by default."""
 
     def run() -> Any:
         mx.set_eager_fusion(False)
@@ -85,7 +85,7 @@ enter(QUICK_RACE)
 
 
 def run_race(screen: Screen, quick: bool) -> None:
-    """Measures all contenders and draws them."""
+    """Measures all contenders and draws the results."""
     shape = QUICK_SHAPE if quick else SHAPE
     screen.say(
         f"The same function on {' x '.join(map(str, shape))} random numbers "
@@ -104,7 +104,7 @@ def run_race(screen: Screen, quick: bool) -> None:
 
 
 def show_result(screen: Screen, result: Result) -> None:
-    """The bars, who is missing and why, and what there is to see."""
+    """Draws the bars, lists who is missing and why, and interprets the results."""
     times = {name: 1000 * min(rounds) for name, rounds in result.rounds.items()}
     ours = times["ingot"]
     screen.bars([Bar(*_bar(name, time), f"{time / ours:.3g}x") for name, time in times.items()])
@@ -132,9 +132,9 @@ def _bar(name: str, milliseconds: float) -> tuple[str, float, str]:
 def best_times(
     functions: Mapping[str, Callable[[], Any]], seconds: float, said: Callable[[str], None]
 ) -> dict[str, float]:
-    """The best time of each in milliseconds: the slower ones were disturbed by something.
+    """The best time of each in milliseconds, since slower runs were disturbed by something.
 
-    They take turns, so that whatever else the machine does at the time disturbs all alike.
+    They alternate, so that other load on the machine affects all alike.
     """
     for name, function in functions.items():
         said(f"warming up: {name}")

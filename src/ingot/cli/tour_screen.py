@@ -1,7 +1,7 @@
-"""How the tour looks: chapters, code, bars and progress, in colour or as plain text.
+"""The tour's output: chapters, code, bars and progress, in colour or as plain text.
 
-Colours, boxes and the spinner are for terminals. Elsewhere, and where NO_COLOR is set, the same is
-told in plain lines.
+Colours, boxes and the spinner are for terminals. Elsewhere, and if NO_COLOR is set, the same
+content is printed as plain lines.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Bar:
 
 
 class Screen:
-    """What the chapters print to."""
+    """The output of the chapters."""
 
     def __init__(self, *, record: bool = False) -> None:
         plain = not record and ("NO_COLOR" in os.environ or not sys.stdout.isatty())
@@ -76,11 +76,11 @@ class Screen:
         self.console.print()
 
     def say(self, text: str) -> None:
-        """A paragraph, with rich's markup."""
+        """Prints a paragraph, with rich's markup."""
         self._wrapped(Text.from_markup(text), 2)
 
     def code(self, function: Callable[..., Any]) -> None:
-        """The source of a function with its line numbers."""
+        """Prints the source of a function with its line numbers."""
         lines, start = inspect.getsourcelines(inspect.unwrap(function))
         text = textwrap.dedent("".join(lines)).rstrip()
         if self.rich:
@@ -91,7 +91,7 @@ class Screen:
         self.blank()
 
     def lines(self, text: str, language: str = "python") -> None:
-        """Code that is no function of a file."""
+        """Prints code that is not a function of a file."""
         if self.rich:
             self._highlighted(text, None, language)
         else:
@@ -111,7 +111,7 @@ class Screen:
         self.console.print(Padding(syntax, (0, 2, 0, 2 if start is not None else 7)))
 
     def output(self, text: str, style: str = "green") -> None:
-        """What a program printed."""
+        """Prints the output of a program."""
         for line in text.splitlines():
             self._wrapped(Text(line, style=style), 7)
 
@@ -126,7 +126,7 @@ class Screen:
         self.console.print()
 
     def bars(self, rows: Sequence[Bar]) -> None:
-        """Times as bars, the shortest first, with how many times the shortest each takes."""
+        """Draws times as bars, the shortest first, each with its ratio to the shortest."""
         rows = sorted(rows, key=lambda row: row.milliseconds)
         longest = rows[-1].milliseconds
         label_width = max(len(row.label) for row in rows)
@@ -144,7 +144,7 @@ class Screen:
             self.console.print(line if self.rich else line.plain.rstrip(), markup=False)
 
     def picture(self, rows: Sequence[Sequence[float]]) -> None:
-        """Values from 0 to 1 as a picture: two rows of pixels a line of text, or shades."""
+        """Draws values from 0 to 1 as a picture: two rows of pixels per line of text, or shades."""
         if not self.rich:
             shades = " ░▒▓█"
             for row in rows[::2]:
@@ -159,7 +159,7 @@ class Screen:
 
     @contextmanager
     def working(self, what: str) -> Iterator[Callable[[str], None]]:
-        """Shows what is being done while it takes its time; call the value to say what is next."""
+        """Shows what is being done in the meantime; call the value to change that."""
         if self.animated:
             with self.console.status(f"[dim]{escape(what)} ...") as status:
                 yield lambda text: status.update(f"[dim]{escape(text)} ...")
@@ -167,9 +167,9 @@ class Screen:
             yield lambda text: None
 
     def save_svg(self, path: Path) -> None:
-        """What was printed, as a picture that needs nothing from elsewhere."""
+        """Saves everything printed as a self-contained SVG."""
         svg = self.console.export_svg(title="ingot tour")
-        # rich asks for a font from the network; a viewer's own monospaced one will do.
+        # rich refers to a web font; use the viewer's own monospaced font instead.
         path.write_text(re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.S), encoding="utf-8")
 
 
@@ -180,7 +180,7 @@ def _time(milliseconds: float) -> str:
 
 
 def _colour(value: float) -> str:
-    """From blue over dark to orange."""
+    """A colour between blue (0), dark and orange (1)."""
     low, middle, high = (56, 132, 255), (18, 18, 24), (255, 150, 50)
     end, amount = (low, 1 - 2 * value) if value < 0.5 else (high, 2 * value - 1)
     mixed = [round(m + (e - m) * amount) for m, e in zip(middle, end, strict=True)]

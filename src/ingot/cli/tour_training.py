@@ -1,4 +1,4 @@
-"""The tour's last chapter: a training step before and after compilation, and what it learns."""
+"""The tour's last chapter: a training step before and after compilation, and the result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PICTURE = (76, 40)  # columns, rows
 
 
 def spirals() -> tuple[mx.array, mx.array]:
-    """Points of two spirals wound into each other, and which of them each belongs to."""
+    """Points of two intertwined spirals, and the spiral of each."""
     along = mx.sqrt(mx.random.uniform(shape=(POINTS,))) * 3 * math.pi
     which = mx.arange(POINTS) % 2
     angle = along + math.pi * which
@@ -28,7 +28,7 @@ def spirals() -> tuple[mx.array, mx.array]:
 
 
 class _Training:
-    """A model, its optimizer and one way to take a step. All begin alike."""
+    """A model, its optimizer and one way to run a step. All start from the same parameters."""
 
     def __init__(self, *, compiled: bool) -> None:
         mx.random.seed(1)
@@ -49,7 +49,7 @@ class _Training:
 
 
 def train(screen: Screen, quick: bool) -> None:
-    """Compares a step in three forms, then trains and shows what was learned."""
+    """Compares a step in three forms, then trains and shows the result."""
     mx.random.seed(0)
     x, y = spirals()
     screen.say("Gradients, the optimizer and all parameters: a whole step is one function.")

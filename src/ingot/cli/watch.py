@@ -23,7 +23,7 @@ __all__ = ["ScriptError", "explain_call", "explain_with"]
 
 
 class ScriptError(Exception):
-    """Something that the user can put right, in a sentence, and the exit code for it."""
+    """An error that the user can fix, as a sentence, and its exit code."""
 
     def __init__(self, message: str, code: int = 2) -> None:
         super().__init__(message)
@@ -31,11 +31,13 @@ class ScriptError(Exception):
 
 
 class _Enough(BaseException):
-    """Ends the script once the call has been seen: no `except Exception` stops it."""
+    """Ends the script once the call has been seen; not an Exception, so that scripts do not catch
+    it.
+    """
 
 
 class _Watch:
-    """Sees the calls of one function: as a compiled function, or as any Python function."""
+    """Watches for calls of one function, compiled or not."""
 
     def __init__(self, script: Path, name: str, call: int) -> None:
         self.script = str(script)
@@ -46,7 +48,7 @@ class _Watch:
         self.report: Explanation | None = None
         self.later: tuple[Any, tuple[Any, ...], dict[str, Any]] | None = None
 
-    # Compiled functions: their class tells of each call
+    # Compiled functions: their `__call__` is replaced
 
     def __enter__(self) -> _Watch:
         watch, original = self, CompiledFunction.__call__
@@ -65,13 +67,13 @@ class _Watch:
         del CompiledFunction.__call__
 
     def _is_meant(self, compiled: CompiledFunction, caller: FrameType) -> bool:
-        """Whether the function has the name, or is what the name means where it is called."""
+        """Whether the function has the name, or is bound to it where it is called."""
         if self.name in _names(compiled) | _names(compiled._function):
             return True
         scopes = (caller.f_locals, caller.f_globals)
         return any(scope.get(self.name) is compiled for scope in scopes)
 
-    # Python functions: the interpreter reports each call
+    # Python functions: a profile hook sees each call
 
     def _on_event(self, frame: FrameType, event: str, argument: Any) -> None:
         code = frame.f_code
@@ -87,7 +89,7 @@ class _Watch:
             args, kwargs = _arguments(frame)
             bound, args = _bound(function, args)
             if _native.in_tracing() or _native.recording():
-                # Values are not there yet: its shapes are enough, once the transform is over.
+                # Values do not exist yet; explain it for its shapes when the transform has ended.
                 self._count(lambda: self._keep(bound, *tree_map(_like, (args, kwargs))))
             else:
                 self._found(lambda: mx.compile(bound).explain(*args, **kwargs))
@@ -113,7 +115,7 @@ class _Watch:
 
 
 def _names(function: Any) -> set[str]:
-    """What a function may be called on the command line."""
+    """The names by which the command line may refer to a function."""
     qualified = getattr(function, "__qualname__", "")
     return {qualified, qualified.replace("<locals>.", ""), getattr(function, "__name__", "")}
 
@@ -123,7 +125,7 @@ def _is_called(code: CodeType, name: str) -> bool:
 
 
 def _inside_compiled_call(frame: FrameType, code: CodeType) -> bool:
-    """Whether a compiled function of the same code traces it: that call was seen already."""
+    """Whether this is a compiled function tracing its own code, a call that was already seen."""
     caller = frame.f_back
     while caller is not None:
         compiled = caller.f_locals.get("self")
@@ -139,7 +141,7 @@ def _function_of(code: CodeType) -> Any:
 
 
 def _arguments(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What a call was given, by its frame, of which no line has run yet."""
+    """The arguments of a call, from its frame, before its first line runs."""
     code, values = frame.f_code, frame.f_locals
     positional = code.co_varnames[: code.co_argcount]
     args = [values[name] for name in positional]
@@ -154,7 +156,7 @@ def _arguments(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _bound(function: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """A method with its object, which is no argument that compiled functions take."""
+    """A method bound to its object, since compiled functions do not take that as an argument."""
     if args and inspect.getattr_static(type(args[0]), function.__name__, None) is function:
         return function.__get__(args[0]), args[1:]
     return function, args
@@ -168,7 +170,7 @@ def _like(leaf: Any) -> Any:
 
 
 def _functions(tree: ast.AST) -> list[str]:
-    """The names of all functions of a script, methods and inner functions with their owners'."""
+    """The qualified names of all functions of a script, including methods and nested functions."""
     names: list[str] = []
 
     def visit(node: ast.AST, owner: str) -> None:
@@ -187,7 +189,7 @@ def _functions(tree: ast.AST) -> list[str]:
 
 
 def _known_names(tree: ast.AST, functions: list[str]) -> set[str]:
-    """Everything that may turn out to be a function: functions, and what values are given to."""
+    """All names that may refer to a function: its own, or those that values are assigned to."""
     found = {end for name in functions for end in (name, name.rpartition(".")[2])}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -198,7 +200,7 @@ def _known_names(tree: ast.AST, functions: list[str]) -> set[str]:
 
 
 def _read(script: Path, name: str) -> CodeType:
-    """The code of a script in which the name occurs."""
+    """Compiles a script, in which the name must occur."""
     source = script.read_text(encoding="utf-8")
     try:
         tree = ast.parse(source, str(script))
@@ -224,7 +226,7 @@ def _unknown(script: Path, name: str, functions: list[str]) -> ScriptError:
 
 
 def _prepare(script: Path, name: str, arguments: Sequence[str]) -> ModuleType:
-    """The module that a script becomes, in the surroundings that a program finds."""
+    """Creates the module for a script, with sys.argv and sys.path as a program would find them."""
     install_as_mlx()
     module = ModuleType(name)
     module.__file__ = str(script)
@@ -235,7 +237,7 @@ def _prepare(script: Path, name: str, arguments: Sequence[str]) -> ModuleType:
 
 
 def explain_call(script: Path, name: str, call: int, arguments: Sequence[str]) -> Explanation:
-    """Runs the script and explains the given call of a function, with which the run ends."""
+    """Runs the script up to the given call of a function, and explains that call."""
     code = _read(script, name)
     module = _prepare(script, "__main__", arguments)
     watch = _Watch(script, name, call)
@@ -268,7 +270,7 @@ def _not_called(script: Path, name: str, seen: int) -> ScriptError:
 
 
 def explain_with(script: Path, name: str, given: str, arguments: Sequence[str]) -> Explanation:
-    """Imports the script and explains a function for arguments that are given as expressions."""
+    """Imports the script and explains a function for arguments given as expressions."""
     code = _read(script, name)
     module = _prepare(script, script.stem, arguments)
     exec(code, module.__dict__)

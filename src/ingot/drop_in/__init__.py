@@ -1,8 +1,8 @@
-"""`install_as_mlx`: from then on, `import mlx.core` and its like give ingot's modules.
+"""`install_as_mlx`: makes `import mlx.core` and the like import ingot's modules.
 
-`ingot run` does the same to a whole program before its first line, and to the Python processes that
-it starts: it starts Python with the folder `startup` in PYTHONPATH, where Python finds the
-`sitecustomize` that calls `install_as_mlx`.
+`ingot run` does the same for a whole program, before its first line, and for the Python processes
+that it starts: it puts the folder `startup` on PYTHONPATH, whose `sitecustomize` calls
+`install_as_mlx`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Installation", "install_as_mlx"]
 
 
 class Installation:
-    """What `install_as_mlx` gives: `uninstall()` undoes it, and so does the end of a `with`."""
+    """The result of `install_as_mlx`; `uninstall()` or leaving a `with` block undoes it."""
 
     def __init__(self, finder: Finder | None) -> None:
         self._finder = finder
@@ -24,7 +24,7 @@ class Installation:
     def uninstall(self) -> None:
         """Make `import mlx` mean again what it meant before; modules already imported stay ingot's.
 
-        Does nothing if it was called before, or if an earlier `install_as_mlx` is in force.
+        Does nothing if it was called before, or if an earlier `install_as_mlx` is in effect.
         """
         finder, self._finder = self._finder, None
         if finder is None:
@@ -49,15 +49,15 @@ class Installation:
 def install_as_mlx() -> Installation:
     """Make every later `import mlx`, `import mlx.core`, `import mlx.nn` ... in this process ingot.
 
-    The modules are the same objects: `mlx.core is ingot.core`. It holds also where the real MLX is
-    installed, but not once it is imported. Without the package `metalfaiss`, the modules of it that
-    `ingot.search` stands in for are importable, too.
+    The modules are the same objects: `mlx.core is ingot.core`. This works even if the real MLX is
+    installed, but not once it has been imported. If the package `metalfaiss` is not installed, its
+    modules that `ingot.search` replaces can be imported, too.
 
-    Python processes that this one starts afresh have to call it themselves; `ingot run` takes care
-    of those, too.
+    Python processes started by this one have to call it themselves; `ingot run` takes care of
+    those, too.
 
     Returns:
-        An object with `uninstall()`, which is also a context manager that ends with it.
+        An object with `uninstall()`, which is also a context manager that calls it on exit.
     """
     if any(isinstance(finder, Finder) for finder in sys.meta_path):
         return Installation(None)

@@ -1,6 +1,6 @@
-"""What `importlib.metadata.version("mlx")` finds while ingot stands in for mlx.
+"""The package metadata that `importlib.metadata.version("mlx")` finds while ingot replaces mlx.
 
-Imported by the first such question, because importlib.metadata takes long to import.
+It is imported on the first such request, because importlib.metadata is slow to import.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Summary: ingot {ingot.__version__} in place of mlx
 
 
 class _Mlx(Distribution):
-    """A distribution of one file."""
+    """A distribution with a single file of metadata."""
 
     def read_text(self, filename: str) -> str | None:
         return _METADATA if filename == "METADATA" else None
@@ -35,5 +35,5 @@ class _Mlx(Distribution):
 
 
 def distributions() -> Iterator[Distribution]:
-    """The one distribution."""
+    """Yields the distribution of mlx."""
     yield _Mlx()

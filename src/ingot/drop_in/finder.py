@@ -1,11 +1,12 @@
 """The import hook of `install_as_mlx`: finds ingot's modules under MLX's names.
 
-It stands first on `sys.meta_path`, so it is asked before those that would find the real MLX. The
-loader hands out a module that is already imported under ingot's name, so both names mean one
-object. `mlx` itself is a namespace, as it is in MLX: other packages put modules into it (mlx.data),
-which are found where they are installed.
+It is first on `sys.meta_path`, so that it takes precedence over the finders of the real MLX. Its
+loader returns the module imported under ingot's name, so both names refer to the same object. `mlx`
+itself is a namespace package, as in MLX: other packages put modules into it (mlx.data), which are
+found where they are installed.
 
-Only what Python has loaded at its start is imported here: every process under `ingot run` does.
+This module imports only what Python loads at start-up anyway, because every process under `ingot
+run` imports it.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
 else:
     Loader = object
 
-# MLX's own modules, below which everything is ingot's or missing.
+# MLX's own modules: anything below them is ingot's, or missing.
 _PUBLIC = ("core", "nn", "optimizers", "utils")
 _MISSING = ("extension", "_distributed_utils", "_reprlib_fix", "__array_api_info")
 
-# Where a module of ingot has another name than MLX's.
+# Modules that have different names in MLX and in ingot.
 _RENAMED = {
     "mlx.nn.layers.convolution_transpose": "ingot.nn.layers.convolution",
     "mlx.optimizers.optimizers": "ingot.optimizers",
@@ -45,12 +46,12 @@ _NAMESPACES = ("mlx", "metalfaiss", "metalfaiss.faissmlx")
 
 
 def is_mlx(name: str) -> bool:
-    """Whether a module's full name is that of MLX or of a submodule of it."""
+    """Whether a full module name is that of MLX or of one of its submodules."""
     return name == "mlx" or name.startswith("mlx.")
 
 
 class Finder:
-    """Finds `mlx`, its modules and, if it is not installed, `metalfaiss`, in ingot."""
+    """Finds `mlx`, its modules and, if it is not installed, `metalfaiss` in ingot."""
 
     def __init__(self) -> None:
         self.installed: list[str] = []
@@ -60,7 +61,7 @@ class Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Called by every import of a module that is not imported yet."""
+        """Called for each import of a module that is not imported yet."""
         top, _, rest = name.partition(".")
         if top == "ingot":
             _refuse_missing(name, rest, path)
@@ -75,7 +76,7 @@ class Finder:
         return self._spec(name)
 
     def find_distributions(self, context: DistributionFinder.Context) -> Iterable[Distribution]:
-        """Called by importlib.metadata, which programs ask for the version of mlx."""
+        """Called by importlib.metadata when a program asks for the version of mlx."""
         if context.name is None or context.name.lower() != "mlx":
             return ()
         found: Iterable[Distribution] = importlib.import_module(
@@ -84,10 +85,10 @@ class Finder:
         return found
 
     def invalidate_caches(self) -> None:
-        """Called by importlib.invalidate_caches: there are none."""
+        """Called by importlib.invalidate_caches; there are no caches."""
 
     def forget(self) -> None:
-        """Takes back what was added to modules."""
+        """Removes what was added to modules."""
         for module in self._told:
             vars(module).pop("__getattr__", None)
         self._told.clear()
@@ -112,14 +113,16 @@ class Finder:
         return all(finder.find_spec("metalfaiss", None) is None for finder in others)
 
     def rename_classes(self, module: ModuleType, name: str) -> None:
-        """Lets classes say MLX's module: programs print `mlx.core.float32` and look at its text."""
+        """Sets `__module__` of classes to MLX's, since programs print and compare
+        `mlx.core.float32`.
+        """
         for value in list(vars(module).values()):
             if isinstance(value, type) and value.__module__ == module.__name__:
                 self._renamed.append((value, value.__module__))
                 value.__module__ = name
 
     def name_what_is_missing(self, module: ModuleType, name: str) -> None:
-        """Lets the module and its public submodules say what ingot lacks, under MLX's names."""
+        """Makes the module and its public submodules report missing names under MLX's names."""
         if "__getattr__" in vars(module):
             return
         vars(module)["__getattr__"] = _missing_attributes(module, name)
@@ -130,7 +133,7 @@ class Finder:
 
 
 class _Alias(Loader):
-    """Loads a module of ingot under another name: there is nothing to execute."""
+    """Loads a module of ingot under another name; there is nothing to execute."""
 
     def __init__(self, finder: Finder, target: str) -> None:
         self._finder = finder
@@ -148,14 +151,14 @@ class _Alias(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system has just written the alias's spec into the module.
+        # The import system has just overwritten the module's spec with that of the alias.
         alias, module.__spec__ = module.__spec__, self._own
         if alias is not None:
             self._finder.installed.append(alias.name)
 
 
 class _Namespace(Loader):
-    """Loads `mlx`: a module that has nothing but modules."""
+    """Loads `mlx`: a module that contains nothing but modules."""
 
     def __init__(self, finder: Finder) -> None:
         self._finder = finder
@@ -170,7 +173,9 @@ class _Namespace(Loader):
 
 
 def _import_submodule(submodule: str) -> ModuleType:
-    """MLX's modules import one another, so after `import mlx.nn` there is `mlx.core`."""
+    """Imports a submodule when it is accessed: MLX's modules import one another, so `mlx.core` must
+    exist after `import mlx.nn`.
+    """
     if submodule not in _PUBLIC:
         raise AttributeError(f"module 'mlx' has no attribute {submodule!r}", name=submodule)
     return importlib.import_module(f"mlx.{submodule}")
@@ -187,7 +192,7 @@ def _missing_attributes(module: ModuleType, name: str) -> Callable[[str], object
 
 
 def _refuse_missing(name: str, rest: str, path: Sequence[str] | None) -> None:
-    """`from mlx.core import foo` asks for the module `ingot.core.foo` if there is no `foo`."""
+    """Raises ImportError for a missing name: `from mlx.core import foo` tries `ingot.core.foo`."""
     parent, _, last = name.rpartition(".")
     known = "mlx." + parent.partition(".")[2]
     if rest.partition(".")[0] not in _PUBLIC or known not in sys.modules:
@@ -197,18 +202,20 @@ def _refuse_missing(name: str, rest: str, path: Sequence[str] | None) -> None:
 
 
 def _exists(target: str) -> bool:
-    """Whether ingot has a module, found out without importing it."""
+    """Whether ingot has a module, without importing it."""
     base = os.path.join(os.path.dirname(ingot.__file__), *target.split(".")[1:])
     return os.path.isfile(base + ".py") or os.path.isfile(os.path.join(base, "__init__.py"))
 
 
 def _is_no_module(target: str) -> bool:
-    """Whether the name means something else in its package: mlx.core.array is a class."""
+    """Whether a name in a package refers to something other than a module: mlx.core.array is a
+    class.
+    """
     parent, _, last = target.rpartition(".")
     value = getattr(sys.modules.get(parent), last, None)
     return value is not None and not isinstance(value, ModuleType)
 
 
 def _portions() -> list[str]:
-    """The folders `mlx` on the path, in which other packages may have put modules."""
+    """The `mlx` folders on the path, into which other packages may have put modules."""
     return [os.path.join(folder, "mlx") for folder in sys.path]

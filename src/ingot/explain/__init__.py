@@ -1,1 +1,1 @@
-"""Reports of what compilation made of a function: text, a page, and drawings of graphs."""
+"""Reports of how a function was compiled: text, an HTML page, and drawings of graphs."""

@@ -16,7 +16,7 @@ __all__ = ["export_to_dot"]
 
 
 def export_to_dot(file: Any, *args: Any, **kwargs: array) -> None:
-    """Export the graph of arrays that are not evaluated yet in DOT format, to be drawn by Graphviz.
+    """Export the graph of unevaluated arrays in the DOT language, to be drawn by Graphviz.
 
     Example:
         >>> x = mx.array(1)
@@ -78,7 +78,7 @@ def _lines(outputs: list[array], names: dict[Node, str]) -> Iterator[str]:
 
 
 def _is_array(node: Node) -> bool:
-    """Whether the node is one array: an op with several outputs has other nodes for them."""
+    """Whether a node is one array: an op with several outputs has other nodes for them."""
     return not isinstance(node.dtype, tuple)
 
 

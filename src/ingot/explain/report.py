@@ -1,4 +1,4 @@
-"""Explanations: what compilation made of a function for one signature, for people and programs."""
+"""Explanations: how a function was compiled for one signature, for people and programs."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ from ingot.runtime.profile.profiler import program_times
 __all__ = ["CacheReport", "Explanation"]
 
 MAX_RUNS = 20
-LONGEST = 0.4  # seconds after which measuring stops, once there are three runs
+LONGEST = 0.4  # seconds after which to stop measuring, after at least three runs
 NOTEBOOK_HEIGHT = 760
 
 
 @dataclass(frozen=True)
 class CacheReport:
-    """The cache of the function: its counts, and the signatures that it holds."""
+    """The function's cache: its hit and miss counts, and the signatures it holds."""
 
     info: CacheInfo | None = None
     entries: list[Description] = field(default_factory=list)
 
 
 class Explanation:
-    """Prints the stages of one compilation. `to_dict()` has the same for programs, and
+    """Prints the stages of a compilation. `to_dict()` returns the same as plain values, and
     `to_html("page.html")` writes a page that draws the graphs and shows the code.
     """
 
@@ -67,9 +67,9 @@ class Explanation:
         self.cache = cache or CacheReport()
         self._trace = traced
         self._inputs = inputs
-        self._plan = stages.plan  # with the machine code, made now
+        self._plan = stages.plan  # generates the machine code now
 
-    # What was made
+    # Results of compilation
 
     @cached_property
     def _numbers(self) -> dict[Step, int]:
@@ -77,7 +77,7 @@ class Explanation:
 
     @property
     def kernels(self) -> list[Group]:
-        """The fused groups, products with what is computed of them among them."""
+        """The fused groups, including products with their epilogues."""
         groups = self.stages.schedule.groups
         return [group for group in groups if group.kind in ("fused", "product")]
 
@@ -88,19 +88,19 @@ class Explanation:
 
     @property
     def constants(self) -> list[Step]:
-        """The values that are known before any call."""
+        """The values that are known at compile time."""
         return [step for step in self.stages.schedule.tape.steps if step.is_constant]
 
     @property
     def guards(self) -> list[str]:
-        """What the sizes of the arguments must fulfil, for functions that are shapeless."""
+        """The conditions on the sizes of arguments, for shapeless functions."""
         return self._trace.guards.lines()
 
     @cached_property
     def conditions(self) -> list[str]:
-        """For which sizes the machine code of a shapeless function is, besides those that the
-        guards allow. Other sizes have other machine code, which is made when they come; where an op
-        needs a fixed number, it reports that.
+        """The sizes for which the machine code of a shapeless function is valid, besides the
+        guards. Code for other sizes is generated on demand; if an op needs a fixed size, that is
+        reported here.
         """
         dimensions = self._trace.guards.dimensions
         if not dimensions:
@@ -117,7 +117,7 @@ class Explanation:
 
     @property
     def bytes_before(self) -> int:
-        """What the traced steps read and write when each runs by itself."""
+        """The bytes that the traced steps would read and write if each ran on its own."""
         return sum(
             step.nbytes + sum(map(bytes_in_memory, step.inputs))
             for step in self.stages.traced.steps
@@ -126,31 +126,31 @@ class Explanation:
 
     @property
     def bytes_after(self) -> int:
-        """What the groups read and write."""
+        """The bytes that the groups read and write."""
         return sum(map(_group_bytes, self.stages.schedule.groups))
 
     @property
     def arena(self) -> int:
-        """Bytes of intermediate values."""
+        """The size of the memory for intermediate values, in bytes."""
         return self._plan.arena
 
     @property
     def peak(self) -> int:
-        """Bytes that a call needs besides its arguments: for intermediate values, results and
+        """The bytes that a call needs besides its arguments: intermediate values, results and
         constants.
         """
         return self._plan.peak
 
     @property
     def donations(self) -> dict[Step, Step]:
-        """Results that reuse the memory of an argument or of captured state that nothing else uses,
-        and which.
+        """Results that reuse the memory of arguments or captured state that nothing else uses, and
+        whose memory each reuses.
         """
         return self._plan.donated_steps
 
     @property
     def code(self) -> list[str]:
-        """The kernels in LLVM's assembly language."""
+        """The LLVM IR of the kernels."""
         return [code.text for code in self.stages.executable.codes]
 
     def kernel_text(self, work: Work, form: str) -> str:
@@ -161,12 +161,12 @@ class Explanation:
         return work.code.text if form == "llvm" else assembly(work.code.text)
 
     def loops(self, work: Work) -> str:
-        """The loop nest of a kernel, with the names of the groups."""
+        """The loop nest of a kernel, with the names of the tape."""
         assert work.kernel is not None
         return work.kernel.text("kernel", step_namer(self.stages.schedule))
 
     def reason(self, work: Work) -> str:
-        """Why something is no kernel."""
+        """Why an entry is not a kernel."""
         op = work.steps[0].op
         if work.kind == "kernel" or op is None:
             return ""
@@ -182,8 +182,8 @@ class Explanation:
 
     @cached_property
     def seconds_by_work(self) -> list[float] | None:
-        """The shortest time of each entry of `work`, measured now on the arguments that were given;
-        None if there are no values to run on.
+        """The shortest time of each entry of `work`, measured now on the arguments that were
+        explained; None if these have no values.
         """
         if not self._inputs_known or not self.work:
             return None
@@ -200,7 +200,7 @@ class Explanation:
 
         runs = program_times(self.stages.executable.native.about, run)
         if not runs:
-            return None  # something else is the program for these inputs
+            return None  # these inputs run another program
         times = np.array([np.frombuffer(each, np.int64) for each in runs])[:, 2:]
         shortest: list[float] = ((times[:, 1::2] - times[:, ::2]).min(axis=0) / 1e9).tolist()
         return shortest
@@ -209,10 +209,10 @@ class Explanation:
     def _inputs_known(self) -> bool:
         return self._inputs is not None and not _native.in_tracing() and not _native.recording()
 
-    # Forms
+    # Output formats
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything that the text shows, as plain values."""
+        """The contents of the text as plain values."""
         stages = self.stages
         report = stages.report
         numbers = stages.traced.numbers()
@@ -294,9 +294,8 @@ class Explanation:
         }
 
     def section(self, name: str) -> str:
-        """One part of the text, "program", "memory" or "cache", or what one of the compiler's
-        passes made: "trace", "simplify", "expand", "late casts", "fuse", "lower", "plan",
-        "generate".
+        """One section of the text, "program", "memory" or "cache", or the output of a compiler
+        pass: "trace", "simplify", "expand", "late casts", "fuse", "lower", "plan", "generate".
         """
         return section_text(self, name)
 
@@ -314,15 +313,13 @@ class Explanation:
     def to_html(self, file: Any = None) -> str | None:
         """Write a page that draws the graph of every stage and shows the code of every kernel.
 
-        The page needs nothing besides itself. Times are measured now, on the arguments that were
-        explained.
+        The page is self-contained. Times are measured now, on the arguments that were explained.
 
         Args:
             file: A path, or an object with a method `write` that takes text.
 
         Returns:
-            The page if there is no file to write it to. With one there is None: an interactive
-            session would print the page.
+            The page if no file is given, else None, so that interactive sessions do not print it.
         """
         page = page_html(self)
         if file is None:
@@ -335,7 +332,7 @@ class Explanation:
         return None
 
     def _repr_html_(self) -> str:
-        """The page for notebooks, in a frame, so that neither disturbs the other."""
+        """The page for notebooks, in a frame that isolates their styles and scripts."""
         style = f"width:100%;height:{NOTEBOOK_HEIGHT}px;border:0;border-radius:8px"
         return f'<iframe srcdoc="{html.escape(self.to_html())}" style="{style}"></iframe>'
 

@@ -1,4 +1,4 @@
-"""The text of an explanation: the tapes, what runs in order and why, memory and the cache."""
+"""The text of an explanation: the tapes, the program with reasons, memory and the cache."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["explanation_text", "section_text", "source_lines"]
 
-MAX_REASONS = 10  # of compilations, the latest
-MAX_LINES = 6  # of the user's program for one entry of the program
+MAX_REASONS = 10  # the latest reasons for compilations
+MAX_LINES = 6  # lines of the user's source for one entry of the program
 
 
 def explanation_text(explanation: Explanation) -> str:
-    """Everything, section by section."""
+    """All sections."""
     stages = explanation.stages
     work = explanation.work
     counts = [sum(each.kind == kind for each in work) for kind in ("kernel", "BLAS", "host")]
@@ -42,7 +42,7 @@ def explanation_text(explanation: Explanation) -> str:
 
 
 def section_text(explanation: Explanation, name: str) -> str:
-    """One section, without its heading, or the form that a pass made."""
+    """A section without its heading, or the output of a pass."""
     if name not in SECTIONS:
         return str(explanation.stages.form(name).text())
     return "\n".join(SECTIONS[name][1](explanation))
@@ -74,7 +74,7 @@ def _simplifications(explanation: Explanation) -> list[str]:
 
 
 def _remarks(explanation: Explanation) -> list[str]:
-    """What was captured, and what sizes must fulfil."""
+    """Captured state, and conditions on sizes."""
     numbers = explanation.stages.schedule.tape.numbers()
     constants = [step for step in explanation.constants if step.ndim > 0]
     return [
@@ -85,7 +85,7 @@ def _remarks(explanation: Explanation) -> list[str]:
 
 
 def _program(explanation: Explanation) -> Iterator[str]:
-    """What runs, in order, with what it reads and writes, the user's lines, and why it is so."""
+    """What runs, in order: what it reads and writes, the user's source lines, and the reason."""
     numbers = explanation.stages.schedule.tape.numbers()
     for position, work in enumerate(explanation.work):
         reason = explanation.reason(work)
@@ -118,7 +118,7 @@ def _work_text(work: Work, numbers: dict[Step, int]) -> str:
 
 
 def _body(program: Program) -> str:
-    """What the body of a loop or a branch runs, in order."""
+    """What the body of a loop or branch runs, in order."""
     numbers = program.schedule.tape.numbers()
     lines: list[str] = []
     for position, work in enumerate(program.executable.work):
@@ -186,12 +186,12 @@ def _count(number: int, one: str, several: str = "") -> str:
 
 
 def source_lines(steps: list[Step]) -> list[Source]:
-    """The lines of the user's program that made some steps."""
+    """The lines of the user's source that created some steps."""
     return list(dict.fromkeys(s.source for s in steps if isinstance(s.source, Source)))
 
 
 def _line_text(source: Source) -> str:
-    """What stands in a line; nothing if the file cannot be read."""
+    """The text of a line; empty if the file cannot be read."""
     return linecache.getline(source.filename, source.line).strip()
 
 

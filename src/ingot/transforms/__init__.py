@@ -1,1 +1,1 @@
-"""Function transforms: rewrites of graphs by the ops' own rules, which compose in any order."""
+"""Function transforms: graph rewrites by the rules of each op, which compose in any order."""

@@ -1,4 +1,4 @@
-"""`mx.checkpoint`: functions whose gradients cost time instead of memory."""
+"""`mx.checkpoint`: gradients that recompute intermediate values instead of storing them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["checkpoint"]
 
 
 def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that forgets its intermediate values and computes them again for the gradient.
+    """A function that discards its intermediate values and recomputes them for the gradient.
 
     Args:
         fun: A function of arrays and trees of arrays.

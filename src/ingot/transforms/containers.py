@@ -1,9 +1,9 @@
-"""Container arguments of differentiated functions: what the function does to them, the caller sees.
+"""Container arguments of differentiated functions, whose mutations the caller must see.
 
-A transform runs the function on fresh arrays in copies of the argument's containers, so that other
-threads, which may use the same containers, never meet the arrays of this one. When the function has
-returned or raised, the caller's containers get what the copies hold. What is still as it was given
-stays the caller's own array or container there.
+A transform calls the function with new arrays in copies of the argument's containers, so that other
+threads that use the same containers never see traced arrays. When the function has returned or
+raised, changes of the copies are applied to the caller's containers. Whatever the function left as
+it was given remains the caller's own array or container.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _PLAIN = (dict, list, tuple)
 
 
 class Followed:
-    """An argument with fresh arrays in it.
+    """An argument whose arrays are replaced by new leaves, which the transform traces.
 
     Attributes:
         value: The argument for the function.
-        nodes: The nodes of the fresh arrays, in order.
-        tree: The fresh arrays in plain dicts and lists and in tuples, beyond the function's reach.
+        nodes: The nodes of the new leaves, in order.
+        tree: The new leaves in plain dicts, lists and tuples that the function cannot reach.
     """
 
     def __init__(self, argument: Any, arrays: list[array]) -> None:
-        """Follows `arrays`, which are the leaves of the argument."""
+        """Replaces `arrays`, which are the leaves of the argument."""
         self._own = arrays
         self._fresh = follow(arrays)
         self.nodes: list[Node] = [leaf._node for leaf in self._fresh]
-        self._copies: list[tuple[Any, Any]] = []  # the caller's containers and ours, inner first
+        self._copies: list[tuple[Any, Any]] = []  # (caller's container, copy), innermost first
         if type(argument) is array:
             self.value: Any = self._fresh[0]
             self.tree: Any = self._fresh[0]
@@ -48,7 +48,7 @@ class Followed:
         ]
 
     def changes(self) -> list[tuple[Any, _Contents]]:
-        """The caller's containers whose copies the function changed, and what they hold then."""
+        """The caller's containers whose copies the function changed, and their new contents."""
         if not self._copies or self._is_as_given():
             return []
         origin = _Origin(self._own, self._fresh, self.nodes)
@@ -63,7 +63,7 @@ class Followed:
         return changed
 
     def _is_as_given(self) -> bool:
-        """Whether it is plain to see that the function changed nothing."""
+        """A quick check that the function changed nothing; it may return False if in doubt."""
         return (
             all(map(is_, [leaf._node for leaf in self._fresh], self.nodes))
             and all(type(own) in _PLAIN for own, _ in self._copies)
@@ -82,9 +82,9 @@ def call_followed(
     args: Sequence[Any],
     kwargs: dict[str, Any],
 ) -> Any:
-    """What `function` returns for arguments of which some are followed.
+    """Calls `function` with arguments of which some are traced.
 
-    What it does to the containers among these is done to the caller's, also when it raises.
+    What it does to the containers among these is applied to the caller's, even if it raises.
     """
     returned = False
     try:
@@ -93,7 +93,7 @@ def call_followed(
     finally:
         changed = [change for argument in followed for change in argument.changes()]
         if changed:
-            if returned:  # if it raised, that is the error to report
+            if returned:  # if it raised, report that error instead
                 _refuse_aliases(transform, followed, [own for own, _ in changed])
             with uninterrupted():
                 for own, after in changed:
@@ -104,7 +104,9 @@ def call_followed(
 def run_on(
     name: str, function: Callable[..., Any], primals: Sequence[Any]
 ) -> tuple[list[Followed], list[array]]:
-    """Follows `primals`, arrays or trees of them, through `function`: these and the outputs."""
+    """Calls `function` with `primals`, arrays or trees of them, traced; returns these and the
+    outputs.
+    """
     followed = []
     for primal in primals:
         values = leaves(primal)
@@ -115,7 +117,7 @@ def run_on(
 
 
 def _refuse_aliases(transform: str, followed: Sequence[Followed], changed: list[Any]) -> None:
-    """ValueError if the function was given several copies of a container that it changed."""
+    """Raises ValueError if the function was given several copies of a container that it changed."""
     for own in changed:
         copies = sum(argument.copies_of(own) for argument in followed)
         if copies > 1:
@@ -133,7 +135,7 @@ def _holds_the_same(one: Any, other: Any) -> bool:
     if type(one) is not type(other) or type(one) not in _PLAIN or len(one) != len(other):
         return False
     if type(one) is dict:
-        # names are strings as a rule, and the same objects, so comparing them costs little
+        # keys are usually identical strings, which compare quickly
         if list(one) != list(other):
             return False
         one, other = one.values(), other.values()
@@ -141,10 +143,10 @@ def _holds_the_same(one: Any, other: Any) -> bool:
 
 
 class _Origin:
-    """What the objects that a function was given are to the caller."""
+    """Maps the objects that a function was given to those of the caller."""
 
     def __init__(self, own: list[array], fresh: list[array], nodes: list[Node]) -> None:
-        # An array that the function updated in place is a new one for the caller.
+        # An array that the function updated in place is a new array to the caller.
         self._origin: dict[int, Any] = {
             id(leaf): array_of_caller
             for leaf, array_of_caller, node in zip(fresh, own, nodes, strict=True)
@@ -153,16 +155,16 @@ class _Origin:
         self._seen: set[int] = set()
 
     def add(self, own: Any, copy: Any) -> None:
-        """Notes a container of the caller and its copy, whose items were added before."""
+        """Adds a container of the caller and its copy, whose items have been added before."""
         self._origin[id(copy)] = self._tuple(own, copy) if isinstance(own, tuple) else own
 
     def _tuple(self, own: Any, copy: Any) -> Any:
-        """`own`, unless an array in the copy was updated in place."""
+        """`own`, or a new tuple if an array in the copy was updated in place."""
         items = [self(item) for item in copy]
         return own if _same(own, items) else sequence_like(copy, items)
 
     def __call__(self, item: Any) -> Any:
-        """The caller's object for one of the function's; containers that are new keep theirs."""
+        """The caller's counterpart of an object. New containers stay, with their items mapped."""
         if id(item) in self._origin:
             return self._origin[id(item)]
         if isinstance(item, tuple):
@@ -176,7 +178,7 @@ class _Origin:
 
 
 class _Contents:
-    """What a list or dict holds, and its attributes if it has any."""
+    """The items of a list or dict, and its attributes if it has any."""
 
     __slots__ = ("attributes", "keys", "values")
 
@@ -187,13 +189,13 @@ class _Contents:
         self.attributes: dict[str, Any] = dict(getattr(container, "__dict__", ()))
 
     def mapped(self, origin: _Origin) -> _Contents:
-        """This, with the caller's objects."""
+        """Maps the items to the caller's objects, in place; returns this."""
         self.values = [origin(value) for value in self.values]
         self.attributes = {name: origin(value) for name, value in self.attributes.items()}
         return self
 
     def same_objects(self, other: _Contents) -> bool:
-        """Whether the keys are equal, and all values the same objects."""
+        """Whether the keys are equal and all values are identical."""
         return (
             self.keys == other.keys
             and _same(self.values, other.values)
@@ -202,7 +204,7 @@ class _Contents:
         )
 
     def put_into(self, container: Any) -> None:
-        """Makes the container hold this."""
+        """Makes these the contents of a container."""
         if self.keys is None:
             container[:] = self.values
         else:
@@ -216,7 +218,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _update(container: dict[Any, Any], contents: dict[Any, Any]) -> None:
-    """Changes what differs, by items: `update` of a module is another thing."""
+    """Changes the items that differ, one by one: `update` has another meaning for modules."""
     for key in [key for key in container if key not in contents]:
         del container[key]
     for key, value in contents.items():

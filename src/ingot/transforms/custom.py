@@ -1,4 +1,4 @@
-"""`mx.custom_function`: functions whose derivatives or vectorisation the user gives."""
+"""`mx.custom_function`: functions with user-defined rules for derivatives or vectorisation."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["custom_function"]
 
 @register_constant_type
 class custom_function:
-    """A function whose derivative or vectorisation is given instead of followed.
+    """A function with user-defined rules for its derivative or vectorisation.
 
-    Use it as a decorator; then give rules with the decorators `vjp`, `jvp` and `vmap` of the
-    result. Where there is no rule, the function itself is followed.
+    Use it as a decorator; then set rules with the decorators `vjp`, `jvp` and `vmap` of the result.
+    Where there is no rule, the function is differentiated or vectorised as usual.
 
     Example:
         >>> @mx.custom_function
@@ -45,8 +45,9 @@ class custom_function:
     def vjp(self, f: Callable[..., Any]) -> custom_function:
         """Set the rule `f(primals, cotangents, outputs)`, which returns cotangents of the primals.
 
-        `primals` is the argument, or the tuple of arguments if there are several; the others are
-        shaped like the output. Keyword arguments of a call are passed on to the rule.
+        `primals` is the argument, or the tuple of arguments if there are several; cotangents and
+        outputs have the structure of the function's result. Keyword arguments of a call are passed
+        on to the rule.
         """
         check_callable("custom_function.vjp", f)
         self._rules = replace(self._rules, vjp=partial(_call_vjp, f))
@@ -55,7 +56,7 @@ class custom_function:
     def jvp(self, f: Callable[..., Any]) -> custom_function:
         """Set the rule `f(primals, tangents)` that returns the tangents of the outputs.
 
-        The tangents are shaped like the primals, and zero for those that do not vary.
+        The tangents have the structure of the primals, and are zero for primals that do not vary.
         """
         check_callable("custom_function.jvp", f)
         self._rules = replace(self._rules, jvp=partial(_call_with_second, f))
@@ -64,7 +65,7 @@ class custom_function:
     def vmap(self, f: Callable[..., Any]) -> custom_function:
         """Set the rule `f(inputs, axes)` that returns the outputs for a batch and their axes.
 
-        The axes are shaped like the inputs: 0, or None for what is the same for all examples.
+        The axes have the structure of the inputs: 0, or None for inputs that all examples share.
         """
         check_callable("custom_function.vmap", f)
         self._rules = replace(self._rules, vmap=partial(_call_with_second, f))

@@ -1,8 +1,8 @@
-"""Functions with rules of their own: what is behind `custom_function` and `checkpoint`.
+"""The op behind `custom_function` and `checkpoint`: a function with rules of its own.
 
-The function runs on its arguments with the derivative cut off, and what it built is recorded. An op
-over the arguments and the outputs then carries the rules; where there is none, the recording is
-followed. Evaluated, that op passes the outputs through.
+The function is called with its arguments detached from the gradient, and the graph that it builds
+is recorded. An op over arguments and outputs then carries the rules; where there is no rule, it
+transforms the recording. When evaluated, the op passes the outputs through.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["CustomFunction", "Rules", "call_with_rules"]
 
 
 class _Mark:
-    """Stands for an array in a tree that must not keep the array itself alive."""
+    """A placeholder for an array in a tree that must not keep the array alive."""
 
     def __repr__(self) -> str:
         return "array"
@@ -43,11 +43,11 @@ _MARK = _Mark()
 
 @dataclass(frozen=True)
 class Rules:
-    """What to do instead of following the function; None: follow it.
+    """User-defined rules; where one is None, the function itself is transformed.
 
-    Arguments are a pair of args and kwargs. vjp(arguments, cotangents, outputs) returns a tree
-    shaped like the args, jvp(arguments, tangents of the args) one like the outputs, and
-    vmap(arguments, axes of the args) the outputs and their axes.
+    `arguments` is a pair of args and kwargs. vjp(arguments, cotangents, outputs) returns a tree
+    with the structure of the args, jvp(arguments, tangents of the args) one with that of the
+    outputs, and vmap(arguments, axes of the args) the outputs and their axes.
     """
 
     vjp: Callable[..., Any] | None = None
@@ -57,18 +57,18 @@ class Rules:
 
 @dataclass(frozen=True, eq=False)
 class CustomFunction(Host):
-    """The outputs of a function, given after its arguments and what it captured, with its rules."""
+    """The outputs of a function with rules. Inputs: arguments, captured arrays, outputs."""
 
     several_outputs = True
     why_host = "it passes the outputs of a function through"
 
-    recording: Recording  # of the function: takes the arguments and what it captured
+    recording: Recording  # of the function; takes the arguments and captured arrays
     rules: Rules
-    late: bool  # whether what the gradient needs is computed again, once it is needed
-    arguments: Any  # the pair of args and kwargs, with a mark where an array goes
+    late: bool  # whether to recompute intermediate values when the gradient is computed
+    arguments: Any  # args and kwargs, with a mark in place of each array
     outputs: Any  # the tree of outputs, likewise
-    positional: int  # how many of the inputs are in the args
-    count: int  # how many are arguments at all; the captured ones and the outputs follow
+    positional: int  # how many inputs are in the args
+    count: int  # how many inputs are arguments; captured arrays and outputs follow
 
     def infer(self, *inputs: array) -> tuple[tuple[Shape, Dtype], ...]:
         outputs = inputs[self.recording.input_count :]
@@ -99,11 +99,11 @@ class CustomFunction(Host):
     def followed_back(
         self, cotangents: list[array | None], inputs: tuple[array, ...]
     ) -> list[array | None]:
-        """The cotangents of what the recording takes, by following it."""
+        """The cotangents of the recording's inputs, by differentiating it."""
         values = list(inputs[: self.recording.input_count])
         if self.late:
-            # What is computed from these copies waits until the cotangents are there, and cannot
-            # be merged with what was computed the first time.
+            # Whatever is computed from these copies waits for the cotangents, and cannot be merged
+            # with what was computed the first time.
             values = depends(values, [x for x in cotangents if x is not None])
         taken = follow(values)
         outputs = self.recording(*taken)
@@ -133,7 +133,7 @@ class CustomFunction(Host):
     def vmap(self, size: int, batched: tuple[bool, ...], *inputs: array) -> tuple[array, ...]:
         if self.rules.vmap is not None:
             return self.vmapped_by_rule(size, batched, inputs)
-        # Rules get all arguments with the batch axis: what is the same for all is repeated.
+        # Rules take all arguments with the batch axis, so arguments without it are repeated.
         has_rules = self.rules.vjp is not None or self.rules.jvp is not None
         taken = self.recording.input_count
         whole = [
@@ -151,7 +151,7 @@ class CustomFunction(Host):
     def vmapped_by_rule(
         self, size: int, batched: tuple[bool, ...], inputs: tuple[array, ...]
     ) -> tuple[array, ...]:
-        """The outputs that the user's vmap rule gives."""
+        """The outputs of the user's vmap rule."""
         if any(batched[self.positional : self.count]):
             raise ValueError(
                 "[custom_function] the vmap rule takes no axes of keyword arguments: "
@@ -179,7 +179,7 @@ class CustomFunction(Host):
         return tuple(self.like_outputs("vmap", outputs, shapes, traced))
 
     def like_arguments(self, tree: Any, inputs: Sequence[array]) -> list[array | None]:
-        """The shares that a vjp rule returned, one for each array in the args."""
+        """The cotangents that a vjp rule returned, one for each array in the args."""
         args = self.arguments[0]
         shares = _matched(args, tree)
         if shares is None and len(args) == 1:
@@ -220,7 +220,7 @@ def _refuse_keywords() -> array:
 
 
 def _checked(rule: str, found: Any, shape: Shape, like: array) -> array | None:
-    """What a rule returned for `like`, which must have `shape`, in the dtype of `like`."""
+    """Checks the shape of what a rule returned for `like`, and casts it to the dtype of `like`."""
     if found is None:
         return None
     if not isinstance(found, array) or found.shape != shape:
@@ -233,7 +233,7 @@ def _checked(rule: str, found: Any, shape: Shape, like: array) -> array | None:
 
 
 def _matched(structure: Any, tree: Any) -> list[Any] | None:
-    """What `tree` has where `structure` has marks; None if it is not shaped like it."""
+    """The leaves of `tree` at the marks of `structure`; None if their structures differ."""
     if structure is _MARK:
         return [tree] if tree is None or isinstance(tree, array) else None
     if isinstance(structure, dict):
@@ -276,7 +276,7 @@ def _zeros_for_none(vectors: Sequence[array | None], like: Sequence[array]) -> l
 def _vectorised(
     recording: Recording, size: int, batched: tuple[bool, ...], inputs: Sequence[array]
 ) -> Recording:
-    """The recording for a batch: inputs that are batched have the examples along the first axis."""
+    """The recording for a batch: batched inputs have the batch axis first."""
     values = []
     over = Batch(size, [], [])
     examples = []
@@ -300,9 +300,9 @@ def _vectorised(
 
 
 def _mapped(rule: Callable[..., Any] | None, within: Batch) -> Callable[..., Any] | None:
-    """`rule` for a batch: all its arrays have the examples along their first axis.
+    """`rule` for a batch: all its arrays have the batch axis first.
 
-    What the rule has captured of the function in which the batch was made is batched, too.
+    Arrays that the rule captured from the function being vectorised are batched, too.
     """
     if rule is None:
         return None
@@ -331,7 +331,7 @@ def _mapped(rule: Callable[..., Any] | None, within: Batch) -> Callable[..., Any
 
 
 def _call_of_user(rule: Any, *arguments: Any) -> Any:
-    """What a user's rule returns: what it makes has its own lines, not that of the function."""
+    """Calls a user's rule so that the arrays it builds are attributed to its own source lines."""
     line = _native.take_line_of(None)
     try:
         return rule(*arguments)
@@ -342,12 +342,12 @@ def _call_of_user(rule: Any, *arguments: Any) -> Any:
 def call_with_rules(
     function: Callable[..., Any], rules: Rules, late: bool, args: Any, kwargs: Any
 ) -> Any:
-    """What `function` returns for these arguments, with the rules in place of its derivatives."""
+    """Calls `function`, with rules in place of its derivatives."""
     positional = len(arrays_in(args))
     followed = arrays_in((args, kwargs))
     arguments = _structure((args, kwargs))
     with _native.tracing:
-        # The copies take the place of the arguments in the recording.
+        # These copies represent the arguments in the recording.
         inside = follow([stop_gradient(x) for x in followed])
         inside_nodes = [x._node for x in inside]
         inside_args, inside_kwargs = _filled(arguments, inside)

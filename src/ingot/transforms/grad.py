@@ -134,7 +134,7 @@ def _differentiated(
 
 
 def _followed(name: str, which: int | str, argument: Any) -> Followed:
-    """The argument with fresh leaves."""
+    """The argument with new leaves, which are traced."""
     values = _native.leaves(argument)
     inexact = False
     for value in values:

@@ -22,7 +22,7 @@ __all__ = ["forward", "jvp"]
 def forward(
     outputs: Sequence[array], leaves: Sequence[Node], tangents: Sequence[array | None]
 ) -> list[array | None]:
-    """The tangents of `outputs`: None where one does not vary."""
+    """The tangents of `outputs`; None for those that do not vary."""
     known: dict[Node, Any] = dict(zip(leaves, tangents, strict=True))
     tangent_of = known.get
     line = _native.take_line_of(None)
@@ -78,7 +78,7 @@ def jvp(
 
 
 def _check_structure(primal: Any, tangent: Any) -> None:
-    """ValueError unless a tangent has its arrays where the primal has them."""
+    """Raises ValueError unless a tangent has the structure of its primal."""
     one, other = (replace_leaves(x, [None] * len(tree_leaves(x)), True) for x in (primal, tangent))
     if one != other:
         raise ValueError(
@@ -87,7 +87,7 @@ def _check_structure(primal: Any, tangent: Any) -> None:
 
 
 def _matching(leaves: list[Node], tangents: list[array]) -> list[array | None]:
-    """The tangents in the dtypes of the leaves, whose shapes they must have; None for integers."""
+    """The tangents, with their shapes checked, in the dtypes of the leaves; None for integers."""
     for leaf, tangent in zip(leaves, tangents, strict=True):
         if leaf.shape != tangent.shape:
             raise ValueError(

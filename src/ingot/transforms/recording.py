@@ -1,9 +1,9 @@
 """Recordings: the graph between some arrays and others as steps that can be replayed.
 
-A recording holds ops, shapes and dtypes but no intermediate values, so it costs no memory to keep
-one: `checkpoint` computes from it again what it has thrown away, and functions with rules of their
-own are followed by it where there is no rule. Replaying the steps instead of running the Python
-function again means that random numbers, side effects and what the function captured are the same
+A recording consists of ops, shapes and dtypes without intermediate values, so keeping it takes
+little memory: `checkpoint` recomputes from it what it has discarded, and functions with
+user-defined rules are transformed by it where there is no rule. Steps are replayed, rather than the
+Python function called again, so that random numbers, side effects and captured values are the same
 the second time.
 """
 
@@ -20,11 +20,10 @@ from ingot.graph.shape import size_of
 
 __all__ = ["Recording", "record"]
 
-# Of what does not depend on the inputs, arrays of more elements are made again, others kept.
+# Constants with more elements than this are recomputed at each replay, smaller ones are kept.
 _SMALL = 1024
 
-# The slot of a step's input: inputs and results of steps are numbered up from 0, constants down
-# from -1.
+# The inputs and results of steps have the slots 0, 1 ..., constants the slots -1, -2 ...
 Slot = int
 
 
@@ -49,12 +48,14 @@ class Recording:
 def record(
     outputs: Sequence[array], leaves: Sequence[Node], *, hoist: bool = False, trace: Any = None
 ) -> tuple[Recording, list[Node]]:
-    """What computes `outputs` from `leaves`, and the nodes that it takes after the leaves.
+    """Records the computation of `outputs` from `leaves`; returns the nodes that it takes as
+    further inputs, too.
 
-    Those are what the outputs depend on besides the leaves and that must not be fixed: what another
-    transform follows, and what large constants are made again from. With `hoist`, as for the body
-    of a loop, everything else is taken that does not depend on the leaves, except for numbers; with
-    `trace`, as for a branch, everything that was not made while that trace recorded.
+    Those are the nodes, apart from the leaves, that the outputs depend on and whose values must not
+    be fixed: nodes that another transform traces, and inputs of large constants that are
+    recomputed. With `hoist`, for the bodies of loops, every node that does not depend on the leaves
+    becomes an input, except for numbers; with `trace`, for branches, every node that this trace did
+    not record.
     """
     if trace is not None:
         made = [node for node in topological(outputs) if node.trace is trace]
@@ -79,10 +80,10 @@ def record(
 def _hoisted(
     outputs: Sequence[array], leaves: Sequence[Node], path: list[Node]
 ) -> tuple[Recording, list[Node]]:
-    """A recording of the nodes on the path alone, and all that these take from elsewhere."""
+    """Records just the nodes on the path; everything that they read from elsewhere is an input."""
     inside = {*leaves, *path}
     captured: dict[Node, None] = {}
-    spread: dict[Node, None] = {}  # scalars with more axes: no work, and no memory
+    spread: dict[Node, None] = {}  # broadcast scalars, which take neither work nor memory
     sources = [source for node in path for source in node.inputs]
     for source in (*sources, *(output._node for output in outputs)):
         if source in inside or _is_scalar_constant(source):
@@ -95,8 +96,8 @@ def _hoisted(
 
 
 def _is_scalar_constant(node: Node) -> bool:
-    """Whether a node is a number that the function wrote. Arrays of one number from outside are
-    taken, because machine code for each of their values would be generated again.
+    """Whether a node is a number in the function's source. One-element arrays from outside become
+    inputs instead, so that code need not be generated again for each value.
     """
     return not node.tracer and node.shape == () and node.trace is not None
 
@@ -104,8 +105,8 @@ def _is_scalar_constant(node: Node) -> bool:
 def _recording(
     outputs: Sequence[array], inputs: Sequence[Node], nodes: Sequence[Node]
 ) -> Recording:
-    """The recording of `nodes`, inputs first, that computes `outputs`; what is neither among them
-    nor an input is a constant.
+    """A recording of `nodes`, in topological order, that computes `outputs`. Nodes that are neither
+    among them nor inputs become constants.
     """
     slots: dict[Node, Slot] = {node: slot for slot, node in enumerate([*inputs, *nodes])}
     constants: list[Node] = []
@@ -125,7 +126,7 @@ def _recording(
 
 
 def _large_constants(path: list[Node]) -> list[Node]:
-    """Large nodes that depend on nothing followed and are not computed yet, inputs first."""
+    """Large unevaluated nodes that depend on nothing traced, in topological order."""
     found: dict[Node, None] = {}
     for user in path:
         stack = [source for source in user.inputs if _is_large_constant(source)]
@@ -146,7 +147,7 @@ def _large_constants(path: list[Node]) -> list[Node]:
 
 def _is_large_constant(node: Node) -> bool:
     while not node.evaluated and isinstance(node.op, View):
-        (node,) = node.inputs  # a view is as large as what it is a view of
+        (node,) = node.inputs  # views take the size of their source
     if node.tracer or node.evaluated or node.op is None:
         return False
     shapes = node.shape if node.op.several_outputs else (node.shape,)

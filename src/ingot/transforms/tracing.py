@@ -1,9 +1,9 @@
-"""Tracing: how transforms follow a function's inputs through the graph that it builds.
+"""Tracing: how transforms track a function's inputs through the graph that it builds.
 
-A transform replaces the arrays it follows by fresh leaves, runs the function, and traverses the
-graph between the leaves and the results. While it runs, evaluated nodes that depend on the leaves
-keep their inputs, so Python control flow on values works inside. Leaves are remembered as nodes:
-the function may assign to the arrays it is given, which re-points them.
+A transform replaces the arrays that it traces by new leaves, calls the function, and traverses the
+graph between the leaves and the results. In the meantime, evaluated nodes that depend on the leaves
+keep their inputs, so functions may branch on values. Leaves are stored as nodes because the
+function may assign to its arrays, which makes these refer to other nodes.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _copy = Copy()
 
 
 def follow(values: list[array]) -> list[array]:
-    """Leaves with the values of `values` and identities of their own."""
+    """New leaves with the values of `values`."""
     return _native.follow(_copy, values)
 
 
 def named_after(fun: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
-    """`wrapper` with the name and the docstring of `fun`, which users call: errors that leave it
-    show the frames of their functions only.
+    """Gives `wrapper` the name and docstring of `fun`, and hides the transform's own frames from
+    the traceback of errors.
     """
 
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -49,7 +49,7 @@ def named_after(fun: Callable[..., Any], wrapper: Callable[..., Any]) -> Callabl
 
 
 def check_callable(name: str, function: Any) -> None:
-    """TypeError unless `function` can be called."""
+    """Raises TypeError unless `function` is callable."""
     if not callable(function):
         kind = type(function).__name__
         raise TypeError(
@@ -68,7 +68,7 @@ def check_arrays(name: str, what: str, values: Sequence[Any], refusal: type[Exce
 
 
 def as_outputs(name: str, result: Any) -> list[array]:
-    """The results of a function that returns an array or a sequence of arrays, as new arrays."""
+    """The result of a function that returns an array or a sequence of arrays, as new arrays."""
     outputs = list(result) if isinstance(result, (list, tuple)) else [result]
     for output in outputs:
         if not isinstance(output, array):

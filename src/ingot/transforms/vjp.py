@@ -20,11 +20,11 @@ __all__ = ["backward", "vjp"]
 def backward(
     outputs: Sequence[array], cotangents: list[array | None], leaves: Sequence[Node]
 ) -> list[array]:
-    """The cotangents of `leaves`: zeros where the outputs do not depend on one.
+    """The cotangents of `leaves`; zeros for those that the outputs do not depend on.
 
-    Visits each node between leaves and outputs once, in reverse topological order, so the work for
-    a value that is used n times grows linearly with n. Integers have no derivative,
-    whatever comes back to them.
+    Each node between leaves and outputs is visited once, in reverse topological order, so that the
+    work for a value grows linearly with the number of its uses. Cotangents of integers, which have
+    no derivative, are discarded.
     """
     seeds = [
         cotangent if is_inexact(output.dtype) else None
@@ -62,7 +62,7 @@ def vjp(
 
 
 def _matching(outputs: list[array], cotangents: list[array]) -> list[array | None]:
-    """The cotangents in the dtypes of the outputs, whose shapes they must have."""
+    """The cotangents, with their shapes checked, in the dtypes of the outputs."""
     if len(outputs) != len(cotangents):
         raise ValueError(
             f"[vjp] the function returned {len(outputs)} arrays but {len(cotangents)} cotangents "

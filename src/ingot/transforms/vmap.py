@@ -1,7 +1,7 @@
 """Vectorisation: `mx.vmap` runs a function written for one example on a batch of them.
 
 The function is traced once on placeholders without the batch axis; then each node that depends on
-them is rebuilt by its op's `vmap` rule with the batch axis first.
+these is rebuilt by its op's `vmap` rule, with the batch axis first.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ __all__ = ["Batch", "batch", "current_batch", "repeated", "vmap"]
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What a running vmap follows: leaves for one example, and values for all, batch axis first."""
+    """The state of a running vmap: leaves for one example, and their values for all, batch axis
+    first.
+    """
 
     size: int
     leaves: list[Node]
@@ -49,12 +51,12 @@ _running = _Running()
 
 
 def current_batch() -> Batch:
-    """The batch that is being built: for rules that keep functions which may capture its leaves."""
+    """The innermost running vmap, for rules that keep functions which may capture its leaves."""
     return _running.batches[-1]
 
 
 def batch(outputs: Sequence[array], over: Batch) -> list[array | None]:
-    """The outputs for all examples, batch axis first; None for one that is the same for all."""
+    """The outputs for all examples, batch axis first; None for those that all examples share."""
     known: dict[Node, Any] = dict(zip(over.leaves, over.values, strict=True))
     before = _running.batches
     _running.batches = (*before, over)
@@ -68,7 +70,7 @@ def batch(outputs: Sequence[array], over: Batch) -> list[array | None]:
                 continue
             batched = tuple([source in known for source in inputs])
             values = [known[source] if source in known else wrap(source) for source in inputs]
-            _native.take_line_of(node)  # it is the user's op, for all examples
+            _native.take_line_of(node)  # keep the source line of the user's op
             known[node] = op.vmap(over.size, batched, *values)
     finally:
         _running.batches = before
@@ -77,7 +79,7 @@ def batch(outputs: Sequence[array], over: Batch) -> list[array | None]:
 
 
 def repeated(size: int, x: array) -> array:
-    """`x` for each example, batch axis first."""
+    """`x` repeated for each example, batch axis first."""
     shape = (size, *x.shape)
     return broadcast_to(x, shape)
 
@@ -132,8 +134,8 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
 
 @contextmanager
 def _unbatched_states(over: Batch) -> Iterator[None]:
-    """ValueError, with the states as they were, if an implicit state such as the random one
-    depends on the examples afterwards: it is one for all.
+    """Raises ValueError, and restores the states, if an implicit state such as the random one comes
+    to depend on the example: all examples share it.
     """
     before = [(state, list(state)) for state in implicit_states()]
     yield
@@ -156,7 +158,9 @@ def _followed(value: array, axis: int, over: Batch) -> array:
 
 
 def _axes_for_arguments(in_axes: Any, args: tuple[Any, ...]) -> Any:
-    """`in_axes` as a prefix of the tuple of arguments: a tree may stand for the only argument."""
+    """`in_axes` as a tree prefix of the tuple of arguments; a tree may be given for a single
+    argument.
+    """
     if isinstance(in_axes, (list, tuple)) and len(in_axes) == len(args):
         return tuple(in_axes)
     if isinstance(in_axes, (list, tuple, dict)) and len(args) == 1:
@@ -165,7 +169,7 @@ def _axes_for_arguments(in_axes: Any, args: tuple[Any, ...]) -> Any:
 
 
 def spread(name: str, axes: Any, tree: Any) -> list[int | None]:
-    """One axis for each leaf of `tree`; an axis in place of a subtree holds for all its leaves."""
+    """The axis of each leaf of `tree`; one axis in place of a subtree is for all of its leaves."""
     if axes is None or isinstance(axes, int):
         return [axes] * len(leaves(tree))
     if isinstance(axes, dict) and isinstance(tree, dict) and axes.keys() == tree.keys():
@@ -186,7 +190,7 @@ def spread(name: str, axes: Any, tree: Any) -> list[int | None]:
 
 
 def _batch_size(inputs: list[Any], axes: list[int | None]) -> int:
-    """The length of the mapped axes, which must be there and equal."""
+    """The length of the mapped axes, which must exist and be equal."""
     size: int | None = None
     for value, axis in zip(inputs, axes, strict=True):
         if axis is None:

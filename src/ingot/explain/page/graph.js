@@ -1,9 +1,9 @@
-// The graph: draws the boxes and edges of one stage on a canvas, of which only what is in sight, and
-// finds the box under the pointer. Boxes and bends come with their places.
+// The graph: draws the visible boxes and edges of one stage on a canvas, and finds the box under the
+// pointer. Python has laid out boxes and bends.
 
 const HUES = [28, 205, 150, 285, 345, 95, 245, 180, 55, 320, 10, 225];
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
-const READABLE = 0.42; // the zoom below which titles are left out
+const READABLE = 0.42; // zoom below which titles are omitted
 const SMALLEST = 0.004, LARGEST = 3;
 const FAR = 600, FAINT = 0.16;
 
@@ -15,7 +15,7 @@ class Graph {
     this.stage = null;
     this.view = { x: 0, y: 0, zoom: 1 };
     this.selected = this.over = -1;
-    this.found = null; // boxes that a search found
+    this.found = null; // boxes found by a search
     this.listen();
     new ResizeObserver(() => this.resize()).observe(canvas.parentElement);
   }
@@ -46,7 +46,7 @@ class Graph {
     return [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)];
   }
 
-  // What is in sight
+  // The visible part
 
   resize() {
     const frame = this.canvas.parentElement.getBoundingClientRect();
@@ -67,7 +67,7 @@ class Graph {
   }
 
   fit(whole = false) {
-    // A graph that is too large to be read as a whole is shown from its top.
+    // A graph too large to be readable as a whole is shown from its top.
     let zoom = this.fitting();
     const readable = whole || zoom >= 0.3;
     if (!readable) zoom = 0.75;
@@ -90,7 +90,7 @@ class Graph {
   }
 
   reveal(index) {
-    // Moves only as far as is needed to see a box.
+    // Scrolls only as far as needed to show a box.
     const [x, y, width, height] = this.stage.nodes[index].box, { view } = this, margin = 20 / view.zoom;
     const right = view.x + this.width / view.zoom, bottom = view.y + this.height / view.zoom;
     const seen = x >= view.x && x + width <= right && y >= view.y && y + height <= bottom;
@@ -110,7 +110,7 @@ class Graph {
     this.draw();
   }
 
-  // Where a box is on the screen, and which box is at a place
+  // Screen coordinates of boxes, and the box at given coordinates
 
   onScreen(index) {
     const [x, y, width, height] = this.stage.nodes[index].box, { zoom } = this.view;
@@ -212,12 +212,12 @@ class Graph {
   }
 
   isFar([first, second, bends]) {
-    // Edges over very many layers go straight, through whatever is there.
+    // Edges across very many layers are straight lines, even through boxes.
     return bends.length < 2 && this.stage.nodes[second].box[1] - this.stage.nodes[first].box[1] > FAR;
   }
 
   port(first, second) {
-    // Where an edge arrives: inputs share the upper side in the order in which they come.
+    // Where an edge ends: inputs share the upper side, in the order of where they come from.
     const box = this.stage.nodes[second].box, edges = this.stage.edges;
     const across = (number) => {
       const [source, , bends] = edges[number], at = this.stage.nodes[source].box;
@@ -294,7 +294,7 @@ class Graph {
     }
   }
 
-  // The map in the corner: all boxes, and what is in sight of them
+  // The minimap in the corner: all boxes, and the visible part
 
   paintMap() {
     const { stage, map, view } = this, colours = this.colours();

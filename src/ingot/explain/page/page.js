@@ -1,9 +1,9 @@
-// The page: puts the graph and the panels together and keeps what is chosen the same in both.
+// The page: combines the graph and the panels and keeps their selections in sync.
 
 const element = (id) => document.getElementById(id);
 const state = { stage: 2, view: 0, work: -1, tab: 0 };
 const graph = new Graph(element("canvas"), element("map"), onNode);
-let data = null; // what Python tells, once it is unpacked
+let data = null; // the data from Python, once unpacked
 
 function facts() {
   const [before, after] = [data.stages[0].count, data.work.length];
@@ -32,7 +32,7 @@ function showStage(index, selected = -1) {
   element("note").textContent = notes[index];
 }
 
-// The box of another stage that shows the work that is chosen now.
+// The box of another stage that corresponds to the selected entry of the program.
 function sameIn(stage) {
   const group = state.work >= 0 ? data.work[state.work].group : -1;
   if (group < 0 || stage === 0) return -1;
@@ -59,7 +59,7 @@ function onNode(index) {
   showView(state.view);
 }
 
-// Chooses an entry of the program in the table and in the graph of kernels.
+// Selects an entry of the program in the table and in the graph of kernels.
 function openWork(index) {
   state.work = index;
   if (state.stage !== 2) showStage(2, sameIn(2));
@@ -126,7 +126,7 @@ element("view").addEventListener("keydown", (event) => {
   if (row && event.key === "Enter") openWork(Number(row.dataset.work));
 });
 
-// Light or dark: as the system says, until somebody chooses.
+// Light or dark: follows the system until the user chooses.
 const prefersDark = matchMedia("(prefers-color-scheme: dark)");
 function theme(dark) {
   document.documentElement.dataset.theme = dark ? "dark" : "light";

@@ -1,4 +1,4 @@
-// The panels: what runs as a table, the cache, the tapes as text, and the details of what is chosen.
+// The panels: the program as a table, the cache, the tapes as text, and details of the selection.
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -40,7 +40,7 @@ function tabs(names, chosen, choose, label) {
   return make("div", { class: "tabs", role: "tablist", "aria-label": label }, ...buttons);
 }
 
-// What the page is about is packed in it; the texts of kernels stay so until somebody looks at one.
+// The page's data is embedded compressed; the kernels' texts are unpacked when one is opened.
 async function unpack(id) {
   const packed = atob(document.getElementById(id).textContent);
   const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
@@ -59,7 +59,7 @@ const PATTERNS = {
   llvm: /([%@][\w.]+)|\b(define|declare|call|load|store|br|ret|phi|label|getelementptr|inbounds|fadd|fsub|fmul|fdiv|fneg|fcmp|icmp|add|sub|mul|select|ptr|float|double|half|void|i\d+|attributes)\b|\b(0x[0-9A-F]+|-?\d+)\b/g,
   assembly: /(%\w+)|^\s+([a-z]\w+)(?=\s)|(\$?-?\b(?:0x[0-9a-f]+|\d+)\b)/gm,
 };
-const MAX_COLOURED = 60000; // letters; colours of longer texts would take long and help nobody
+const MAX_COLOURED = 60000; // characters; highlighting longer texts would be slow
 
 function coloured(text, language) {
   const pre = make("pre");
@@ -79,7 +79,7 @@ function coloured(text, language) {
   return pre;
 }
 
-// The table of what runs
+// The table of the program
 
 function workTable(data, chosen, choose) {
   const timed = data.work.some((work) => work.seconds !== null);

@@ -1,7 +1,8 @@
-"""Control flow as values: loops and branches whose bodies are traced once.
+"""Control flow in graphs: loops and branches whose bodies are traced once.
 
-`scan`, `fori_loop`, `while_loop`, `cond` and `switch` make one op each. Its fields hold the traced
-bodies; its rules rewrite them, so that loops differentiate, vectorise and nest like other ops.
+`scan`, `fori_loop`, `while_loop`, `cond` and `switch` each build one op, whose fields hold the
+traced bodies. Its rules rewrite these, so loops can be differentiated, vectorised and nested like
+any other op.
 """
 
 from ingot.transforms.control.branch import cond, switch

@@ -1,8 +1,8 @@
 """Bodies: the functions that loops and branches run, as values.
 
-A body is a recording of ops, the shapes and dtypes that it takes and gives, and a name. Two bodies
-are equal if they compute the same, so a function that is traced again in every call of the user's
-program finds the machine code of the last time.
+A body is a recording of ops, the shapes and dtypes of its inputs and outputs, and a name. Bodies
+are equal if they compute the same, so that a function that is traced again at each call reuses its
+machine code.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ def like(specs: Sequence[Spec]) -> list[array]:
 
 
 def inexact(specs: Sequence[Spec]) -> list[bool]:
-    """Which of some arrays have derivatives."""
+    """Which of some arrays have an inexact dtype, and so derivatives."""
     return [is_inexact(dtype) for _, dtype in specs]
 
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """A function of arrays that was traced: `body(*inputs)` builds its graph over other inputs."""
+    """A traced function of arrays: `body(*inputs)` rebuilds its graph from other inputs."""
 
     recording: Recording
     inputs: tuple[Spec, ...]
@@ -72,7 +72,7 @@ class Body:
 
     @cached_property
     def key(self) -> Hashable:
-        """What the body computes: ops, who takes what, shapes, dtypes and constants."""
+        """A key of what the body computes: ops and their inputs, shapes, dtypes and constants."""
         recording = self.recording
         _native.evaluate(recording.constants)
         steps = tuple(
@@ -105,7 +105,9 @@ def body_of(
     hoist: bool = False,
     trace: Any = None,
 ) -> tuple[Body, list[array]]:
-    """The body that computes `outputs` from `leaves`, and the arrays that it takes after those."""
+    """The body that computes `outputs` from `leaves`, and the arrays that it takes as further
+    inputs.
+    """
     recording, captured = record(outputs, leaves, hoist=hoist, trace=trace)
     inputs = tuple(map(spec_of, [*leaves, *captured]))
     if any(isinstance(length, Dimension) for shape, _ in inputs for length in shape):
@@ -119,16 +121,18 @@ def body_of(
 def built(
     function: Callable[..., Sequence[array]], specs: Sequence[Spec], name: str
 ) -> tuple[Body, list[array]]:
-    """The body of a function that the rules of ops make, for inputs of these shapes and dtypes."""
+    """Traces a function that a rule defines, for inputs of these shapes and dtypes; returns its
+    body and the arrays that it captured.
+    """
     leaves = like(specs)
-    nodes = [x._node for x in leaves]  # the function may re-point the handles
+    nodes = [x._node for x in leaves]  # the function may make the arrays refer to other nodes
     with _native.tracing:
         outputs = list(function(*leaves))
     return body_of(outputs, nodes, name)
 
 
 class Passed(Host):
-    """Its inputs, as the outputs of one op: what `redirected` turns an op into."""
+    """Passes its inputs through as outputs: what `redirected` turns an op into."""
 
     several_outputs = True
     why_host = "it passes arrays through"
@@ -156,11 +160,11 @@ class Passed(Host):
 
 
 def redirected(outs: Sequence[array], replacement: Sequence[array]) -> None:
-    """Lets the node behind `outs` pass `replacement` on instead of computing the same itself.
+    """Makes the node behind `outs` pass `replacement` through instead of computing the same itself.
 
-    Rules that need more of a loop than its results build a loop that gives both. What took the
-    results of the first one takes them from there, so the loop runs once. A node that has a value
-    already, or that a thread is computing, stays as it is.
+    Rules that need more of a loop than its results build a loop that computes both. Readers of the
+    original results are redirected to it, so that the loop runs once. A node that already has a
+    value, or that a thread is computing, is left alone.
     """
     (whole,) = {out._node.inputs[0] for out in outs}
     _native.redirect(whole, Passed(), tuple(x._node for x in replacement[: len(outs)]))

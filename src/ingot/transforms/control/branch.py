@@ -1,4 +1,4 @@
-"""`mx.cond` and `mx.switch`: one of several functions, chosen by a value."""
+"""`mx.cond` and `mx.switch`: call one of several functions, chosen by a value."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["Branch", "branched", "cond", "switch"]
 
 @dataclass(frozen=True)
 class Branch(Host):
-    """The outputs of the body that the first input, an index, chooses; all take the others."""
+    """The outputs of one of several bodies: the first input is its index, the rest its inputs."""
 
     several_outputs = True
     why_host = "it runs one of several programs"
@@ -120,7 +120,7 @@ class Branch(Host):
 
 
 def _selected(here: array, news: Sequence[array], olds: Sequence[array]) -> list[array]:
-    """For each example the new values where `here` holds, else the old ones."""
+    """Selects, for each example, the new values where `here` holds, else the old ones."""
     return [
         where(
             broadcast_to(reshape(here, (*here.shape, *(1 for _ in new.shape[1:]))), new.shape),
@@ -134,7 +134,9 @@ def _selected(here: array, news: Sequence[array], olds: Sequence[array]) -> list
 def _applied(
     index: array, made: Sequence[tuple[Body, Sequence[array]]], inputs: Sequence[array]
 ) -> tuple[array, ...]:
-    """The choice among bodies that take the same inputs, and what each has captured."""
+    """Builds the choice among bodies with the same inputs, to which their captured arrays are
+    added.
+    """
     captured = [list(more) for _, more in made]
     arguments = [*inputs, *(x for more in captured for x in more)]
     specs = list(map(spec_of, arguments))
@@ -161,7 +163,7 @@ def branched(
     inputs: Sequence[array],
     name: str,
 ) -> tuple[array, ...]:
-    """The choice among functions of the same arrays, for rules of other ops."""
+    """Builds the choice among functions of the same arrays, for the rules of other ops."""
     specs = list(map(spec_of, inputs))
     return _applied(index, [built(function, specs, name) for function in functions], inputs)
 
@@ -260,7 +262,7 @@ def _chosen(
 
 
 class _Traced:
-    """A branch, traced: what it returns, and what it leaves of the states that it read."""
+    """A traced branch: its results, and its updates of the implicit states that it read."""
 
     def __init__(
         self,
@@ -280,7 +282,7 @@ class _Traced:
         self.updated = states.updated()
 
     def body(self, states: States) -> tuple[Body, list[array]]:
-        """The body, which gives all states that any branch reads."""
+        """The body, which returns all states that any branch reads."""
         unread = [wrap(node) for node in states.leaves[len(self.updated) :]]
         return body_of(
             [*self.outputs, *self.updated, *unread],
@@ -291,7 +293,7 @@ class _Traced:
 
 
 def _check_specs(name: str, called: tuple[str, str], first: _Traced, other: _Traced) -> None:
-    """ValueError unless two branches give arrays of the same shapes and dtypes."""
+    """Raises ValueError unless two branches return arrays of the same shapes and dtypes."""
     for leaf, one, two in zip(first.names, first.outputs, other.outputs, strict=True):
         if spec_of(one) != spec_of(two):
             raise ValueError(

@@ -1,6 +1,6 @@
-"""How loops and branches are evaluated.
+"""Evaluates loops and branches.
 
-Their bodies are compiled, and the first that runs loads the compiler: importing does without.
+Their bodies are compiled, so the first evaluation loads the compiler; importing this does not.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def program_of(body: Body) -> Any:
 
 
 def run_body(body: Body, inputs: Sequence[np.ndarray]) -> Any:
-    """The outputs of a body, once."""
+    """Runs a body once and returns its outputs."""
     return _programs().run_body(body, inputs)
 
 
 def run_scan(scan: ScanLoop, inputs: tuple[np.ndarray, ...]) -> Any:
-    """The last carries and the stacked ys."""
+    """Runs a loop and returns the last carries and the stacked ys."""
     return _programs().run_scan(scan, inputs)
 
 
 def run_while(loop: While, inputs: tuple[np.ndarray, ...]) -> Any:
-    """The carries for which the condition does not hold any more."""
+    """Runs a loop and returns the carries for which its condition no longer holds."""
     return _programs().run_while(loop, inputs)

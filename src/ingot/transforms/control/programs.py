@@ -1,7 +1,7 @@
-"""Running loops: bodies compiled to programs, and the loop around them in native code.
+"""Runs loops: bodies are compiled to programs, and the loop around them is native code.
 
-A body whose instructions are all native (kernels and products) runs in a loop in C, which moves
-the addresses of carries, slices and ys from step to step. A body with host steps runs from here.
+If all instructions of a body are native (kernels and products), a loop in C runs it and updates the
+addresses of carries, slices and ys at each step. A body with host steps is run from Python.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def program_of(body: Body) -> Program:
 
 
 def run_body(body: Body, inputs: Sequence[np.ndarray]) -> Any:
-    """The outputs of a body, once."""
+    """Runs a body once and returns its outputs."""
     return _program(body, numerics_key()).run(tuple(inputs))
 
 
@@ -48,13 +48,13 @@ def _program(body: Body, numerics: Hashable) -> Program:
 
 
 def _tape(body: Body) -> Tape:
-    """The steps of a body, without ops that only carry rules for transforms."""
+    """The steps of a body, without ops that just hold rules for transforms."""
     recording = body.recording
     inputs = [Step(None, (), shape, dtype) for shape, dtype in body.inputs]
     constants = [
         Step(None, (), node.shape, node.dtype, value=node.data) for node in _evaluated(body)
     ]
-    made: list[Any] = list(inputs)  # steps, and ops that pass their inputs on with these
+    made: list[Any] = list(inputs)  # steps, and (op, inputs) of ops that pass their inputs through
     steps = [*inputs, *constants]
     for op, slots, shape, dtype, stream in recording.steps:
         sources = [made[slot] if slot >= 0 else constants[~slot] for slot in slots]
@@ -73,12 +73,12 @@ def _tape(body: Body) -> Tape:
 
 
 def _evaluated(body: Body) -> Sequence[Any]:
-    assert body.key is not None  # which evaluates the constants
+    assert body.key is not None  # computing the key evaluates the constants
     return body.recording.constants
 
 
 def _stored(outputs: list[Any], steps: list[Step]) -> list[Step]:
-    """The outputs, of which those that would share memory are copied."""
+    """The outputs, with copies of those that would share memory."""
     found: list[Step] = []
     for number, step in enumerate(outputs):
         shares = step.op is None or step in found or isinstance(step.op, (View, Host))
@@ -90,7 +90,7 @@ def _stored(outputs: list[Any], steps: list[Step]) -> list[Step]:
 
 
 def run_scan(scan: ScanLoop, inputs: tuple[np.ndarray, ...]) -> Any:
-    """The last carries and the stacked ys."""
+    """Runs a loop and returns the last carries and the stacked ys."""
     carries, xs, others = scan.split(inputs)
     specs = scan.infer()
     ys = [np.empty(shape, dtype.numpy) for shape, dtype in specs[scan.carries :]]
@@ -111,7 +111,7 @@ def run_scan(scan: ScanLoop, inputs: tuple[np.ndarray, ...]) -> Any:
 
 
 def run_while(loop: While, inputs: tuple[np.ndarray, ...]) -> Any:
-    """The carries for which the condition does not hold any more."""
+    """Runs a loop and returns the carries for which its condition no longer holds."""
     carries, others = inputs[: loop.carries], inputs[loop.carries :]
     if not run_body(loop.condition, inputs)[0]:
         return tuple(x.copy() for x in carries)
@@ -142,8 +142,8 @@ def _loop(
     reverse: bool,
     has_flag: bool = False,
 ) -> tuple[list[np.ndarray], int]:
-    """The last carries of a native loop, and the number of its steps. Carries alternate between two
-    arrays, or change where they are if the program allows it.
+    """Runs a native loop; returns the last carries and the number of steps. Carries alternate
+    between two arrays, or are updated in place if the program allows it.
     """
     starts = _contiguous(carries)
     in_place = [native.takes(number, number) for number in range(len(starts))]

@@ -1,11 +1,11 @@
-"""Reverse mode of loops: the body of the loop that runs backwards, and what it needs saved.
+"""Reverse mode of loops: the body of the backward loop, and the residuals that it needs.
 
-Input: the body of a loop. Output: a body that gives, besides its results, the values that the
-way back reads (the residuals), and the body of the way back. The cotangents of one step are built
-by the ops' rules; where what depends on cotangents reads what does not, the graph is cut. Values on
-the cut that differ from step to step are saved, except for those that the way back can compute
-cheaply from what it has: slices, other residuals, and what the loop takes in every step. Values
-that are the same in every step are computed once, outside of the loop.
+Input: the body of a loop. Output: a body that returns, besides its results, the values that the
+backward pass reads (the residuals), and the body of the backward pass. The rules of the ops build
+the cotangents of one step; the graph is cut where nodes that depend on cotangents read nodes that
+do not. Values on the cut that differ from step to step are saved, except for those that the
+backward pass can cheaply rematerialise from slices, other residuals, and loop invariants. Values on
+the cut that are loop-invariant are computed once, outside of the loop.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ __all__ = ["Pullback", "Steps"]
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """An operand of all steps: number `number` of the residuals ("saved"), of the slices that the
-    loop was given ("slices"), or of the stacked results of the way back ("results").
+    """An operand of all steps, stacked: number `number` of the residuals ("saved"), of the loop's
+    slices ("slices"), or of the stacked results of the backward pass ("results").
     """
 
     kind: str
@@ -39,10 +39,10 @@ class Stack:
 class Steps:
     """The two bodies of a differentiated loop.
 
-    The backward body takes: cotangents of the carries in `carried`, sums for the others in
-    `summed`; the residuals, the slices in `slices`, cotangents of ys; all others, the invariants.
-    It gives new cotangents and sums, then cotangents of the slices that are wanted and operands of
-    `products`, which are the cotangents of other inputs.
+    The inputs of the backward body are: cotangents of the carries in `carried`, sums for the others
+    in `summed`; the residuals, the slices in `slices`, cotangents of ys; all others, the
+    invariants. Its outputs are the new cotangents and sums, then the cotangents of slices that are
+    wanted, and operands of `products`, which are the cotangents of other inputs.
     """
 
     forward: Body
@@ -53,11 +53,11 @@ class Steps:
     summed: list[int]
     slices: list[int]
     products: dict[int, tuple[SummedProduct, Stack, Stack]]
-    invariant: Recording  # of the others
+    invariant: Recording  # from the others to the invariants
     invariant_captured: list[array]
 
     def invariants(self, others: Sequence[array]) -> list[array]:
-        """What is the same in every step, computed from what the loop takes."""
+        """The loop-invariant values, computed from the loop's inputs."""
         return self.invariant(*others, *self.invariant_captured)
 
     def shares(
@@ -67,7 +67,7 @@ class Steps:
         saved: Sequence[array],
         slices: Sequence[array],
     ) -> tuple[Any, ...]:
-        """The cotangents of all inputs of the loop, from what the way back gave."""
+        """The cotangents of all inputs of the loop, from the results of the backward pass."""
         count = sum(self.carried) + len(self.summed)
         stacks = {"saved": saved, "slices": slices, "results": found[count:]}
         remaining = iter(found)
@@ -95,7 +95,7 @@ class Pullback:
         self.first_other = carries + slices
 
     def steps(self, wanted: Sequence[bool], has_y: Sequence[bool]) -> Steps:
-        """The bodies, for cotangents of the inputs that are `wanted` and of ys that have one."""
+        """The bodies, for cotangents of the `wanted` inputs, given which ys have cotangents."""
         with _native.tracing:
             outputs = self.body(*self.values)
             cotangents = [
@@ -197,8 +197,8 @@ class Pullback:
 
 
 class _Sources:
-    """Where operands of products come from: the way back computes them, they are slices, or they
-    are saved on the way there.
+    """Where the operands of products come from: computed in the backward pass, slices, or saved in
+    the forward pass.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ class _Sources:
         return all(node in self.backward or node in self.varying for node in both)
 
     def emitted(self, products: Iterable[SummedProduct], ys: list[array]) -> list[array]:
-        """The results that the way back stacks: `ys`, and operands that are none of these."""
+        """The results that the backward pass stacks: `ys`, and operands not among these."""
         found = list(ys)
         known = {x._node for x in ys}
         for product in products:
@@ -232,7 +232,7 @@ class _Sources:
         return found
 
     def saved(self, products: Iterable[SummedProduct]) -> list[Node]:
-        """The operands that the way there must save."""
+        """The operands that the forward pass must save."""
         operands = [node for each in products for node in (each.left, each.right)]
         return [node for node in operands if node not in {*self.backward, *self.slices}]
 
@@ -246,7 +246,7 @@ class _Sources:
 
 
 class _Cut:
-    """Where the way back reads values of the way there: what to save of them."""
+    """The values of the forward pass that the backward pass reads, and which of these to save."""
 
     def __init__(
         self,
@@ -273,7 +273,9 @@ class _Cut:
         self.slices = self._slices_read(results, given)
 
     def _thinned(self, fixed: dict[Node, None], saved: list[Node]) -> list[Node]:
-        """The residuals without those that others of them give for little work, but `fixed`."""
+        """The residuals without those that are cheap to recompute from the others; `fixed` ones are
+        kept.
+        """
         kept = {**fixed, **dict.fromkeys(saved)}
         for node in saved:
             if node in fixed:
@@ -284,7 +286,7 @@ class _Cut:
         return list(kept)
 
     def _has(self, nodes: Sequence[Node], kept: dict[Node, None], depth: int = 4) -> bool:
-        """Whether the way back can compute nodes from what it has."""
+        """Whether the backward pass can compute nodes from what is available."""
         return all(
             not node.tracer
             or node in kept
@@ -294,7 +296,7 @@ class _Cut:
         )
 
     def _slices_read(self, results: Sequence[array], given: Sequence[Node]) -> list[int]:
-        """The slices that the way back reads, with what it computes again."""
+        """The slices that the backward pass reads, including for recomputation."""
         ends = {*given, *self.saved, *self.invariant, *self._others}
         seen: set[Node] = set()
         stack = [x._node for x in results]
@@ -309,8 +311,8 @@ class _Cut:
 
 
 def _frontier(results: Sequence[array], given: Sequence[Node]) -> list[Node]:
-    """The nodes that depend on no cotangent and that something reads which does, inputs of views
-    in place of the views.
+    """The nodes that depend on no cotangent but are read by nodes that do; views are replaced by
+    their inputs.
     """
     path = between(results, given)
     inside = {*path, *given}
@@ -329,6 +331,6 @@ def _frontier(results: Sequence[array], given: Sequence[Node]) -> list[Node]:
 
 
 def _is_cheap(node: Node) -> bool:
-    """Whether computing a node again costs less than saving and reading it."""
+    """Whether recomputing a node costs less than saving and reading it."""
     op = node.op
     return isinstance(op, View) or (isinstance(op, Map) and op.approximate == 0)

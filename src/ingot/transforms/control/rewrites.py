@@ -16,9 +16,9 @@ __all__ = ["tangent_body", "vectorised"]
 def tangent_body(
     body: Body, varies: Sequence[bool], forced: Sequence[bool] = ()
 ) -> tuple[Body, list[array], list[bool]]:
-    """A body that takes the tangents of those inputs that vary behind the inputs, and gives those
-    of the outputs that vary behind the outputs; and which outputs have tangents. Of the first
-    outputs, `forced` says which have one in any case, zero if they do not vary.
+    """A body with the tangents of varying inputs as further inputs and those of varying outputs as
+    further outputs; and which outputs have tangents. `forced` says which of the first outputs must
+    have one, zero if they do not vary.
     """
     specs = body.inputs
     given: list[bool] = []
@@ -43,8 +43,8 @@ def tangent_body(
 def vectorised(
     body: Body, size: int, batched: Sequence[bool]
 ) -> tuple[Body, list[array], list[bool]]:
-    """A body for a batch: inputs that are batched have the examples along their first axis; and
-    which outputs have them.
+    """A body for a batch, whose batched inputs have the batch axis first; and which of its outputs
+    do.
     """
     values = []
     examples = []

@@ -71,7 +71,7 @@ def scan(
     carries, tree = flat(init)
     traced = _Traced(f, carries, tree, names_of(init, "carry"), slices, x_tree)
     carries, states = traced.carries, traced.states
-    # What the body returns as it came is no carry: it is the same in every step.
+    # What the body returns unchanged is loop-invariant rather than a carry.
     start = [*carries, *states.values]
     moving: list[int] = []
     still: list[int] = []
@@ -100,7 +100,7 @@ def scan(
 
 
 class _Traced:
-    """The body of a scan, traced: what it takes and what it gives."""
+    """A traced body of a scan: its inputs and outputs."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class _Traced:
         self.carries = carries
         self.carry_leaves: list[Node] = []
         news = self._run(f, tree, slices, x_tree)
-        # A number takes the dtype that the body gives it, as in other operations.
+        # A Python number takes the dtype that the body gives it, as in other operations.
         weak = [
             is_number and new.shape == carry.shape and new.dtype is not carry.dtype
             for is_number, new, carry in zip(numbers, news, carries, strict=True)
@@ -133,8 +133,8 @@ class _Traced:
         self.carry_leaves = [*self.carry_leaves, *self.states.leaves]
 
     def end_states(self, steps: int) -> tuple[array, ...]:
-        """The implicit states after the loop, by a loop of their own, if they depend on nothing
-        else: under vmap they are the same for all examples. Empty if there are none.
+        """The implicit states after the loop, computed by a loop of their own if they depend on
+        nothing else, so that vmap does not batch them. Empty otherwise.
         """
         count = len(self.carries)
         news, leaves = self.news[count:], self.carry_leaves[count:]
@@ -165,7 +165,7 @@ class _Traced:
 
 
 def _length(slices: list[array], names: list[str], length: int | None) -> int:
-    """The number of steps, on which the slices and the argument must agree."""
+    """The number of steps, checked to be the same for all slices and the argument."""
     steps = length
     who = "length"
     for x, name in zip(slices, names, strict=True):

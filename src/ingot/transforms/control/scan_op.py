@@ -1,4 +1,4 @@
-"""The op behind `scan`: its fields hold the traced body, its rules rewrite it."""
+"""The op behind `scan`: its fields hold the traced body, which its rules rewrite."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ __all__ = ["ScanLoop"]
 class ScanLoop(Host):
     """The last carries and the stacked ys of a loop.
 
-    Inputs are the first carries, the arrays that are cut into slices, and what the body takes in
-    every step.
+    Inputs are the initial carries, the arrays that are sliced, and all that the body reads in every
+    step.
     """
 
     several_outputs = True
@@ -53,7 +53,7 @@ class ScanLoop(Host):
         return ((f"in each of {self.length:,} iterations", program_of(self.body)),)
 
     def split(self, inputs: Any) -> tuple[Any, Any, Any]:
-        """The carries, the slices and the others of what belongs to inputs."""
+        """Splits something that corresponds to the inputs into carries, slices and others."""
         xs = self.carries + self.slices
         return inputs[: self.carries], inputs[self.carries : xs], inputs[xs:]
 
@@ -107,7 +107,7 @@ class ScanLoop(Host):
             tangent is not None and is_inexact(x.dtype)
             for tangent, x in zip(tangents, inputs, strict=True)
         ]
-        # A carry that starts without a tangent may get one from another in a step.
+        # A carry without an initial tangent may get one from another carry in any step.
         while True:
             before = varies[: self.carries]
             body, captured, given = tangent_body(self.body, varies, before)
@@ -171,15 +171,15 @@ class ScanLoop(Host):
 
 
 class _Interleaved:
-    """The order of inputs and outputs of a loop that carries tangents as well."""
+    """The order of inputs and outputs of a loop that carries tangents, too."""
 
     def __init__(self, scan: ScanLoop, flags: tuple[Any, Any, Any]) -> None:
         self.scan = scan
         self.flags = flags
 
     def body(self, body: Body) -> Body:
-        """`body`, which takes all values before all tangents and gives them so, for the loop: each
-        of carries, slices and others with their tangents behind them.
+        """Reorders `body`, whose inputs and outputs are all values, then all tangents: in the loop,
+        each of carries, slices and others is followed by its own tangents.
         """
         scan, flags = self.scan, self.flags
         values = len(scan.body.inputs)
@@ -218,7 +218,7 @@ def _all_batched(
     flags: list[bool],
     given: list[bool],
 ) -> tuple[Body, list[array]]:
-    """A body whose carries have the batch axis where the loop's have it, and whose ys all do."""
+    """A body whose carries are batched like those of the loop, and whose ys are all batched."""
     wanted = [*flags[: scan.carries], *(True for _ in given[scan.carries :])]
     if wanted == given:
         return body, captured

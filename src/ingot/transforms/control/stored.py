@@ -1,9 +1,9 @@
-"""What a function that is traced changes outside of itself: noticed, refused and put back.
+"""Detects, refuses and undoes what a traced function changes outside of itself.
 
-A body runs once, on placeholders. What it stores of them in objects, containers and variables
-outside would stay there without values. Before the call a shallow copy is kept of every container
-that the function reaches through its variables; afterwards they are compared, and where traced
-arrays were stored the containers get back what they held.
+A body is called once, on placeholders. Placeholders that it stores in objects, containers and
+variables outside would stay there without values. So every container that the function reaches
+through its variables is copied, shallowly, before the call and compared after it; containers in
+which traced arrays were stored get their old contents back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ingot._native import Node, array, leaves
 
 __all__ = ["Outside"]
 
-MAX_CONTAINERS = 20_000  # that are watched; a loop over more of them is not worth the time
+MAX_CONTAINERS = 20_000  # that are watched; more would take too long
 
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes))
 
@@ -29,7 +29,7 @@ class Outside:
     """The containers, variables and arrays that a function can change, as they were."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._containers: list[tuple[Any, Any]] = []  # dicts and lists with copies of them
+        self._containers: list[tuple[Any, Any]] = []  # dicts and lists, and copies of them
         self._cells: list[tuple[CellType, Any]] = []
         self._arrays: list[tuple[array, Node]] = []
         self._seen: set[int] = set()
@@ -38,7 +38,7 @@ class Outside:
             waiting.extend(self._noted(waiting.pop()))
 
     def _noted(self, item: Any) -> Iterator[Any]:
-        """Keeps what an object is now, and gives what it holds."""
+        """Notes the current contents of an object, and yields what it contains."""
         if isinstance(item, array):
             self._arrays.append((item, item._node))
             return
@@ -73,7 +73,7 @@ class Outside:
                 yield found
 
     def holds(self, is_traced: IsTraced) -> bool:
-        """Whether traced arrays are now where something else was."""
+        """Whether something that the function can reach has been replaced by traced arrays."""
         return (
             any(is_traced(x._node) for x, node in self._arrays if x._node is not node)
             or any(
@@ -89,7 +89,7 @@ class Outside:
         )
 
     def put_back(self, is_traced: IsTraced) -> None:
-        """Lets everything that holds traced arrays hold what it held before."""
+        """Restores the previous contents of everything that holds traced arrays."""
         for x, node in self._arrays:
             if x._node is not node and is_traced(x._node):
                 x._node = node
@@ -124,7 +124,7 @@ def _contents(cell: CellType) -> tuple[Any, ...]:
 
 
 def _new_values(container: Any, before: Any) -> list[Any]:
-    """What a container holds that it did not hold in the same place."""
+    """The values of a container that are not the ones it had at the same key or index."""
     if isinstance(container, list):
         changed = [now for was, now in zip(before, container, strict=False) if was is not now]
         return [*changed, *islice(container, len(before), None)]

@@ -1,8 +1,8 @@
-"""Sums of products leave the loop.
+"""Moves sums of products out of loops.
 
-The cotangent of a matrix that a loop multiplies by in every step is the sum of one product a step.
-Added up in the loop, each step reads and writes the whole matrix; the sum is also one product of
-the stacked operands: `sum_t a[t].T @ b[t] = concatenate(a).T @ concatenate(b)`.
+The cotangent of a matrix that a loop multiplies by in every step is a sum of one product per step.
+If it is accumulated in the loop, each step reads and writes the whole matrix. But the sum is also a
+single product of the stacked operands: `sum_t a[t].T @ b[t] = concatenate(a).T @ concatenate(b)`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["SummedProduct", "summed_product"]
 
 @dataclass(frozen=True, eq=False)
 class SummedProduct:
-    """A product of which the sum over all steps is wanted, by its operands without transposition.
-    `flips` says of which of left, right and result the transpose is meant.
+    """A product to be summed over all steps, given by its operands before transposition. `flips`
+    says which of left, right and result to transpose.
     """
 
     left: Node
@@ -30,7 +30,7 @@ class SummedProduct:
     flips: tuple[bool, bool, bool]
 
     def total(self, left: array, right: array) -> array:
-        """The sum, from the operands of all steps, stacked along their first axes."""
+        """The sum, from the operands of all steps, stacked along their first axis."""
         flip_left, flip_right, flip_result = self.flips
         rows = _joined(left) if flip_left else _joined(_swapped(left))
         columns = _joined(_swapped(right)) if flip_right else _joined(right)
@@ -44,12 +44,14 @@ def _swapped(stack: array) -> array:
 
 
 def _joined(stack: array) -> array:
-    """The rows of all matrices of a stack, one after the other."""
+    """The rows of all matrices of a stack, concatenated."""
     return reshape(stack, (stack.shape[0] * stack.shape[1], stack.shape[2]))
 
 
 def summed_product(share: array) -> SummedProduct | None:
-    """The product that a cotangent is, if stacking its operands moves less than adding it up."""
+    """The product that a cotangent is, if stacking its operands moves less data than accumulating
+    it.
+    """
     node, flip_result = _without_transposes(share._node)
     if not isinstance(node.op, Product) or len(node.shape) != 2:
         return None
@@ -62,7 +64,7 @@ def summed_product(share: array) -> SummedProduct | None:
 
 
 def _without_transposes(node: Node) -> tuple[Node, bool]:
-    """What a matrix is, and whether that is transposed."""
+    """The matrix below transposes, and whether it is transposed."""
     flipped = False
     op: Any = node.op
     while isinstance(op, Transpose) and op.axes == (1, 0):

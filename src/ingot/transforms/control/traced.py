@@ -1,9 +1,9 @@
-"""Tracing the user's functions for loops and branches.
+"""Traces the user's functions for loops and branches.
 
-Input: a function and the arrays it is to be called with. Output: the arrays that it returned,
-as a tree, and what it did to implicit states such as the random state, which become values that
-loops carry and branches give. Traced arrays that a function stores in objects would be left behind
-without values, so that is refused by name.
+Input: a function and the arrays to call it with. Output: the arrays that it returned, as a tree,
+and its updates of implicit states such as the random state, which become loop-carried values and
+outputs of branches. Traced arrays that a function stores in objects would stay there without
+values, so that is refused with an error that says where.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """The structure of a tree: leaves that are arrays, and others, which stay as they are."""
+    """The structure of a tree. Its leaves are arrays, and others, which are kept as they are."""
 
     tree: Any
     is_array: tuple[bool, ...]
 
     def filled(self, values: Sequence[Any]) -> Any:
-        """The tree with other arrays."""
+        """The tree with other arrays as leaves."""
         remaining = iter(values)
         mixed = [
             next(remaining) if is_array else leaf
@@ -57,7 +57,7 @@ class Tree:
 
     @property
     def values(self) -> list[Any]:
-        """The leaves that are arrays and numbers."""
+        """The leaves that are arrays or numbers."""
         flags = zip(leaves(self.tree), self.is_array, strict=True)
         return [leaf for leaf, is_array in flags if is_array]
 
@@ -75,7 +75,7 @@ class Tree:
 
 
 def flat(tree: Any) -> tuple[list[array], Tree]:
-    """The arrays of a tree, numbers among them, and its structure."""
+    """The arrays of a tree, including its numbers as arrays, and its structure."""
     found: list[array] = []
     flags = []
     for leaf in leaves(tree):
@@ -87,7 +87,7 @@ def flat(tree: Any) -> tuple[list[array], Tree]:
 
 
 def check_leaves(name: str, tree: Any, root: str) -> None:
-    """ValueError if a tree holds something else than arrays, numbers and None."""
+    """Raises ValueError if a tree contains anything but arrays, numbers and None."""
     for path, leaf in _paths(tree, root):
         if leaf is not None and not _is_value(leaf):
             raise ValueError(
@@ -97,7 +97,7 @@ def check_leaves(name: str, tree: Any, root: str) -> None:
 
 
 def names_of(tree: Any, root: str) -> list[str]:
-    """What the user would write for each array of a tree: `carry["h"][0]`."""
+    """The expression by which the user would refer to each array of a tree: `carry["h"][0]`."""
     return [path for path, leaf in _paths(tree, root) if _is_value(leaf)]
 
 
@@ -117,7 +117,7 @@ def _paths(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def check_same(what: str, expected: Tree, found: Tree, name: str) -> None:
-    """ValueError unless two trees have their arrays in the same places."""
+    """Raises ValueError unless two trees have the same structure."""
     if expected.skeleton != found.skeleton:
         path, before, after = _difference(_shown(expected), _shown(found), what)
         raise ValueError(
@@ -127,7 +127,7 @@ def check_same(what: str, expected: Tree, found: Tree, name: str) -> None:
 
 
 def _difference(before: Any, after: Any, path: str) -> tuple[str, Any, Any]:
-    """The innermost parts of two trees in which they differ, and what leads there."""
+    """The innermost subtrees in which two trees differ, and the path to them."""
     children: list[tuple[Any, str]] = []
     if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
         children = [(key, f"{path}[{key!r}]") for key in before]
@@ -145,7 +145,7 @@ def _shown(tree: Tree) -> Any:
 
 
 def structure_text(tree: Tree) -> str:
-    """A tree as errors show it, with the word array for each array."""
+    """A tree as shown in errors, with the word array for each array."""
     return repr(_shown(tree))
 
 
@@ -158,7 +158,9 @@ _ARRAY = _Mark()
 
 
 def as_carried(news: Sequence[array], carries: Sequence[array], tree: Tree) -> list[array]:
-    """What a body returns, with numbers in the dtypes of the carries where these can hold them."""
+    """The results of a body, with numbers cast to the dtypes of the carries where these can hold
+    them.
+    """
     return [
         astype(new, carry.dtype)
         if not isinstance(leaf, array) and promote(new.dtype, carry.dtype) is carry.dtype
@@ -168,7 +170,7 @@ def as_carried(news: Sequence[array], carries: Sequence[array], tree: Tree) -> l
 
 
 def check_spec(name: str, leaf: str, expected: array, found: array) -> None:
-    """ValueError unless an array has kept its shape and dtype."""
+    """Raises ValueError unless an array has kept its shape and dtype."""
     if expected.shape != found.shape or expected.dtype is not found.dtype:
         raise ValueError(
             f"[{name}] {leaf} goes into the body as {expected.dtype.name} of shape "
@@ -179,8 +181,8 @@ def check_spec(name: str, leaf: str, expected: array, found: array) -> None:
 
 
 class States:
-    """The implicit states that functions read while they are traced: each array of them has a
-    placeholder, whose value is the state's as it is outside.
+    """The implicit states that traced functions read. Each of their arrays has a placeholder, whose
+    value is that of the state outside.
     """
 
     def __init__(self) -> None:
@@ -202,11 +204,11 @@ class States:
 
     @property
     def values(self) -> list[array]:
-        """What they stand for."""
+        """The values of the placeholders."""
         return [wrap(x) for outer, _, _ in self._found.values() for x in outer]
 
     def updated(self) -> list[array]:
-        """What a function has left in their place; the placeholders are put back for the next."""
+        """The states as a function left them; the placeholders are restored for the next one."""
         found = []
         for _, stand_ins, nodes in self._found.values():
             found += [wrap(x) for x in stand_ins]
@@ -214,7 +216,7 @@ class States:
         return found
 
     def assign(self, values: Sequence[array]) -> None:
-        """Gives the states outside new values."""
+        """Assigns new values to the states outside."""
         remaining = iter(values)
         for outer, _, _ in self._found.values():
             for place in range(len(outer)):
@@ -228,7 +230,7 @@ def run(
     states: States,
     recorder: SourceRecorder | None = None,
 ) -> Any:
-    """What a function returns for arguments that hold placeholders; its nodes have `recorder`."""
+    """Calls a function on placeholders; the nodes that it builds belong to `recorder`."""
     recorder = recorder or SourceRecorder()
     outside = Outside(function)
     given = {x._node for x in leaves(list(arguments)) if isinstance(x, array)}
@@ -259,8 +261,8 @@ def _refuse_escapes(
     is_traced: Callable[[Node], bool],
     outside: Outside,
 ) -> None:
-    """ValueError if objects that the function reaches hold traced arrays; they get back what they
-    held.
+    """Raises ValueError if objects that the function can reach hold traced arrays, after restoring
+    their previous contents.
     """
     is_stored = outside.holds(is_traced)
     places = [

@@ -1,4 +1,4 @@
-"""`mx.while_loop`: a loop that goes on as long as a condition holds."""
+"""`mx.while_loop`: a loop that runs as long as a condition holds."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ __all__ = ["While", "while_loop"]
 
 @dataclass(frozen=True)
 class While(Host):
-    """The carries of a loop when its condition does not hold any more.
+    """The carries of a loop when its condition no longer holds.
 
-    Inputs are the first carries and what condition and body take in every step; both take all.
+    Inputs are the initial carries and all that condition and body read in every step; both take all
+    of them.
     """
 
     several_outputs = True
@@ -76,7 +77,7 @@ class While(Host):
 
     @cached_property
     def step(self) -> Body:
-        """The body, and whether the condition holds after it."""
+        """The body, with a further output: whether the condition holds after it."""
 
         def both(*inputs: array) -> list[array]:
             news = self.body(*inputs)
@@ -109,7 +110,7 @@ class While(Host):
         return (*found[:count], *found[count + 1 : len(inputs) + 1])
 
     def _bounded(self) -> tuple[Body, list[array]]:
-        """The body of a scan that does nothing any more once the condition does not hold."""
+        """The body of a scan that leaves the carries alone once the condition no longer holds."""
         specs = self.body.inputs
         count = self.carries
 
@@ -147,7 +148,7 @@ class While(Host):
             if has
         ]
 
-        # carries, their tangents; others, their tangents, what was captured
+        # carries, then their tangents; others, their tangents and captured arrays
         def split(xs: Sequence[array]) -> tuple[Any, Any, Any]:
             return xs[:count], xs[count : count + moved], xs[count + moved :]
 
@@ -210,7 +211,7 @@ class While(Host):
 
 
 def _chosen(holds: array, new: array, old: array) -> array:
-    """For each example the new value where the condition held, else the old one."""
+    """Selects, for each example, the new value where the condition held, else the old one."""
     shape = (holds.shape[0], *(1 for _ in new.shape[1:]))
     return where(broadcast_to(reshape(holds, shape), new.shape), new, old)
 
@@ -223,7 +224,7 @@ def _joined(
     max_steps: int | None,
     name: str,
 ) -> tuple[array, ...]:
-    """The loop of two functions of the same arguments, of which the first are carries."""
+    """Builds the loop of two functions of the same arguments, the first of which are carries."""
     specs = list(map(spec_of, arguments))
     tested, condition_captured = built(condition, specs, f"condition of {name}")
     stepped, captured = built(body, specs, name)
@@ -241,7 +242,9 @@ def _applied(
     carries: int,
     max_steps: int | None,
 ) -> tuple[array, ...]:
-    """The loop of two bodies that take the same arguments, and what each captured."""
+    """Builds the loop of two bodies with the same arguments, to which their captured arrays are
+    added.
+    """
     count, more = len(arguments), len(condition_captured)
     if more or captured:
         specs = list(map(spec_of, [*arguments, *condition_captured, *captured]))
