@@ -1,1 +1,1 @@
-"""What happens while programs run: evaluation, memory, threads."""
+"""Process-wide services at run time: evaluation, memory, threads, settings."""

@@ -16,10 +16,10 @@ __all__ = ["collection_put_off"]
 
 
 class _PutOff:
-    """Disables the collector for a `with` block, and enables it when no thread is in one."""
+    """Disables the collector inside a `with` block; re-enabled when no thread is in one."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a signal's handler may compile
+        self._lock = threading.RLock()  # a signal handler may compile
         self._depth = 0
         self._was_enabled = False
 

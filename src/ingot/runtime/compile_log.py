@@ -1,9 +1,9 @@
-"""The log of the compiler, `ingot.compile`, and INGOT_LOG, which prints it.
+"""The compiler's log, `ingot.compile`, and INGOT_LOG, which prints it.
 
 Every compilation is an INFO record with function, reason and time, and so is machine code that is
-made at an evaluation; where each kernel came from is DEBUG; a damaged file on disk is a WARNING.
-`INGOT_LOG=compile` prints INFO and above on stderr, `INGOT_LOG=compile:debug` everything, unless
-the program has handlers for these records itself, which then get them.
+generated during evaluation; where each kernel came from is DEBUG; a corrupt cache file is a
+WARNING. `INGOT_LOG=compile` prints INFO and above on stderr, `INGOT_LOG=compile:debug` everything,
+unless the program has its own handlers for these records.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEVELS = {"compile": logging.INFO, "compile:info": logging.INFO, "compile:debug
 
 
 class _Printer(logging.Handler):
-    """Prints records that no handler of the program's own gets."""
+    """Prints records that no handler of the program receives."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if not self._others_listen():
@@ -38,7 +38,7 @@ class _Printer(logging.Handler):
 
 
 def _print_if_wanted(wanted: str) -> None:
-    """Does what INGOT_LOG says: names of logs, of which there is one, perhaps with a level."""
+    """Apply INGOT_LOG: names of logs, of which there is one, with an optional level."""
     names = [name.strip().lower() for name in wanted.split(",") if name.strip()]
     unknown = [name for name in names if name not in _LEVELS]
     if unknown:

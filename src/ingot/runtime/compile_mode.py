@@ -1,5 +1,5 @@
-"""Which stages of `compile` run: a setting of the process, in a module of its own so that it exists
-before the compiler is loaded.
+"""Which stages of `compile` run: a process-wide setting, in its own module so that it exists before
+the compiler is loaded.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _mode_from_environment() -> CompileMode:
 _mode = _mode_from_environment()
 _OFF = ("", "0", "off", "false", "no")
 _checks_captures = os.environ.get("INGOT_CHECK_CAPTURES", "").lower() not in _OFF
-# Whether all other settings are what the keys of the fast path assume.
+# Whether all other settings have the values that the keys of the fast path assume.
 _usual_settings = True
 
 
@@ -63,14 +63,16 @@ _allow_fast_calls()
 
 
 def assume_usual_settings(usual: bool) -> None:
-    """Whether calls may be looked up by keys without the settings of `numerics.py`."""
+    """Declare whether calls may be looked up by keys that leave out the settings of
+    `numerics.py`.
+    """
     global _usual_settings
     _usual_settings = usual
     _allow_fast_calls()
 
 
 def compile_mode() -> CompileMode:
-    """The mode that compiled functions are called in now."""
+    """The current mode of compiled functions."""
     return _mode
 
 
@@ -88,12 +90,12 @@ def set_compile_mode(mode: CompileMode | str) -> None:
 
 
 def checks_captures() -> bool:
-    """Whether functions that are traced now check in each call for replaced constants."""
+    """Whether functions traced from now on check in each call for replaced constants."""
     return _checks_captures
 
 
 def set_check_captures(flag: bool) -> None:
-    """Does what INGOT_CHECK_CAPTURES does, for functions that are traced from now on."""
+    """Set what INGOT_CHECK_CAPTURES sets, for functions traced from now on."""
     global _checks_captures
     _checks_captures = flag
     _allow_fast_calls()

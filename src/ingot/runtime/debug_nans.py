@@ -1,13 +1,13 @@
-"""`debug_nans`: stops at the first operation that makes a NaN, or an infinity of finite numbers.
+"""`debug_nans`: stops at the first operation that makes a NaN, or an infinity from finite numbers.
 
 While it is on, `_native/evaluate/run_node.c` passes every node to `_run_checked` instead of running
 it: ops are computed one by one by their `evaluate` rules, those of compiled functions too, without
 donating inputs, and each result is inspected. When it is off, evaluation tests one pointer per
 node.
 
-An infinity that comes of an infinity, and a NaN that comes of a NaN, are no errors of the op that
-reads it; a NaN that comes of infinities is. Ops that compute each element, or each row, by itself
-are judged by element or row, so that a mask of -inf beside finite numbers hides nothing.
+An infinity propagated from an infinity, or a NaN from a NaN, is not an error of the op that reads
+it; a NaN computed from infinities is. Ops that compute each element, or each row, separately are
+judged by element or row, so that a mask of -inf next to finite numbers hides nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _VARIABLE = "INGOT_DEBUG_NANS"
 
 
 class _Restore:
-    """What `debug_nans` returns: at the end of a `with` block, the setting is as it was before."""
+    """What `debug_nans` returns: restores the previous setting at the end of a `with` block."""
 
     def __init__(self, before: bool) -> None:
         self._before = before
@@ -86,7 +86,7 @@ def _switch(on: bool) -> None:
 
 
 def _run_checked(node: Node, op: Op, inputs: tuple[np.ndarray, ...]) -> Any:
-    """The value of a node, once it is known that nothing went wrong in it."""
+    """The value of a node, after checking it."""
     if op.step_by_step is not None:  # a compiled function
         return op.step_by_step(inputs, _check)
     results = op.evaluate(*inputs)
@@ -117,7 +117,7 @@ def _check(op: Op, source: Source | None, inputs: Sequence[np.ndarray], results:
 
 
 def _can_be_infinite(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind not in "biu"  # bfloat16 has a kind of its own
+    return dtype.kind not in "biu"  # bfloat16 has its own kind
 
 
 def _is_number(x: np.ndarray) -> np.ndarray:
@@ -130,7 +130,7 @@ def _made_of(
     inputs: Sequence[np.ndarray],
     shape: tuple[int, ...],
 ) -> Any:
-    """Which elements of the result were made of elements with a property only."""
+    """Which elements of the result depend only on elements with the property."""
     found: Any = True
     for value in inputs:
         if not _can_be_infinite(value.dtype):

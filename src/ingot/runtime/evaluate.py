@@ -50,7 +50,7 @@ def async_eval(*args: Any) -> None:
     """
     arrays = arrays_in(args)
     if _native.in_tracing():
-        _native.evaluate(arrays)  # transforms know the state of their own thread only
+        _native.evaluate(arrays)  # transforms only know the state of their own thread
         return
     _worker.submit(arrays)
 
@@ -66,7 +66,7 @@ def synchronize(stream: StreamLike = None) -> None:
 
 
 class _Job:
-    """One call of `async_eval`: called, it waits for the end of the computation."""
+    """One call of `async_eval`; calling it waits for the end of the computation."""
 
     def __init__(self, arrays: list[array]) -> None:
         self.arrays = arrays
@@ -75,15 +75,15 @@ class _Job:
         self.orphaned = False  # no thread will run it: the first reader does
 
     def run(self) -> None:
-        """Computes the arrays; an error is kept and raised by reads of them."""
+        """Compute the arrays; an error is stored and raised by reads of them."""
         try:
             _native.evaluate_pending(self.arrays)
-        except BaseException as error:  # every error belongs to the thread that waits
+        except BaseException as error:  # stored for the thread that waits
             if _worker.stopped and threading.current_thread() is _worker.thread:
                 self.orphaned = True
                 return
             self.error = error
-        self.arrays = []  # the nodes refer to this job, which would keep them alive forever
+        self.arrays = []  # break the cycle: the nodes refer to this job
         self.done.set()
 
     def __call__(self) -> None:
@@ -120,21 +120,19 @@ class _Worker:
         self.jobs.put(job)
 
     def work(self) -> None:
-        """Runs jobs in the order they came in, until it finds None."""
+        """Run jobs in order, until it finds None."""
         while (job := self.jobs.get()) is not None:
             job.run()
             self.unfinished.discard(job)
             del job  # its error may hold arrays, which must not live until the next job
 
     def synchronize(self) -> None:
-        """Waits for all jobs that are queued now; their errors are raised where the values are
-        needed.
-        """
+        """Wait for all jobs queued so far; their errors are raised where the values are needed."""
         for job in list(self.unfinished):
             job.done.wait()
 
     def stop(self) -> None:
-        """Ends the thread before the interpreter exits. Its current job is cut short; a thread that
+        """Stop the thread before the interpreter exits. Its current job is cut short; a thread that
         still needs the result computes it.
         """
         with self.lock:
@@ -150,7 +148,7 @@ class _Worker:
         thread.join()
 
     def forget(self) -> None:
-        """Resets the state in a forked process, in which the thread does not exist."""
+        """Reset the state in a forked process, in which the thread does not exist."""
         for job in self.unfinished:
             job.done = threading.Event()
             job.orphaned = True

@@ -1,9 +1,11 @@
-"""Errors of evaluation: which op failed, on what, and which line of the user's asked for it.
+"""Errors of evaluation: which op failed, on what inputs, and which line of the user's program asked
+for it.
 
-In: an exception that an op's rule or an instruction of a program raised, with the node or the
-instruction, from native code (`_native/evaluate/failure.c`). Out: the exception to raise instead,
-mostly the same one with a sentence added. Its type stays, except that what no memory can hold is
-always a MemoryError. Tracebacks lose ingot's own frames, unless INGOT_TRACEBACK=full.
+Input: an exception that an op's rule or an instruction of a program raised, with the node or the
+instruction, from native code (`_native/evaluate/failure.c`). Output: the exception to raise
+instead, usually the same one with a sentence added. Its type stays, except that a request that
+exceeds memory is always a MemoryError. Tracebacks lose ingot's own frames, unless
+INGOT_TRACEBACK=full.
 """
 
 from __future__ import annotations
@@ -27,15 +29,17 @@ ADVICE = "Compute in smaller chunks, or drop arrays that are not needed any more
 
 
 def _explain_node(error: BaseException, node: Node) -> BaseException:
-    """For a node that was evaluated by its op's rule, or a compiled function as a whole."""
+    """For a node that was evaluated by its op's rule, or for a compiled function as a whole."""
     op = node.op
     if op is None:
-        return error  # another thread was faster, and the node dropped its op
+        return error  # another thread was faster, and the node has dropped its op
     return _explained(error, operation_text(op, node.inputs, node.origin), _nbytes(node))
 
 
 def _explain_instruction(error: BaseException, about: Any, number: int) -> BaseException:
-    """For an instruction of a program; a number below 0 stands for the memory of all of it."""
+    """For an instruction of a program; a negative index stands for the program's own
+    allocations.
+    """
     if about is None:
         return error
     if number < 0:
@@ -55,17 +59,17 @@ def _explain_instruction(error: BaseException, about: Any, number: int) -> BaseE
 
 
 def _step_text(step: Any) -> str:
-    """Names the op that the user wrote, which the program may have expanded into others."""
+    """Name the op that the user wrote, which the program may have expanded into others."""
     step = step.expanded_from or step
     source = step.source
-    if isinstance(source, int):  # the position of a node in a graph that was not traced
+    if isinstance(source, int):  # the index of a node in a graph that was not traced
         nodes = _native.evaluated_nodes()
         source = nodes[source].origin if source < len(nodes) else None
     return operation_text(step.op, step.inputs, source)
 
 
 def _explained(error: BaseException, operation: str, nbytes: int) -> BaseException:
-    """The error with a sentence that names the operation; errors that have one stay."""
+    """The error with a sentence that names the operation; errors that have one are unchanged."""
     if getattr(error, "names_operation", False):
         return error
     told: BaseException = _of_memory(error, operation, nbytes) or error
@@ -81,7 +85,7 @@ def _explained(error: BaseException, operation: str, nbytes: int) -> BaseExcepti
 
 
 def named(error: BaseException) -> BaseException:
-    """The error, marked as one that names its operation, so that no other one is added."""
+    """The error, marked as naming its operation, so that no other is added."""
     error.names_operation = True  # type: ignore[attr-defined]
     return error
 
@@ -91,12 +95,12 @@ def _of_memory(error: BaseException, operation: str, nbytes: int) -> MemoryError
     shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
     if isinstance(error, MemoryError):
         text = str(error)
-        if shape is not None and dtype is not None:  # NumPy's
+        if shape is not None and dtype is not None:  # NumPy's exception
             text = _native.memory_text(min(size_of(shape) * dtype.itemsize, sys.maxsize))
         elif not text.startswith("[malloc]"):
             text = _native.memory_text(min(nbytes, sys.maxsize))
     elif isinstance(error, ValueError | OverflowError) and nbytes > _native.memory_reach():
-        text = _native.memory_text(min(nbytes, sys.maxsize))  # NumPy calls such shapes wrong values
+        text = _native.memory_text(min(nbytes, sys.maxsize))  # NumPy: ValueError
     else:
         return None
     told = MemoryError(f"{text} It was for {operation}. {ADVICE}")
@@ -115,10 +119,10 @@ def _nbytes(node: Node) -> int:
 
 
 def _shorten(error: BaseException) -> None:
-    """Takes ingot's own frames out of the traceback of an error that leaves ingot.
+    """Remove ingot's own frames from the traceback of an error that leaves ingot.
 
-    What is in it so far lies inside of ingot: its own functions, and those of the user's that it
-    called, which stay.
+    The traceback so far lies inside ingot: its own functions are removed, user functions that it
+    called stay.
     """
     kept = []
     entry = error.__traceback__
@@ -133,7 +137,7 @@ def _shorten(error: BaseException) -> None:
 
 
 def install() -> None:
-    """Lets native code ask this module whenever an evaluation fails."""
+    """Register this module's handlers for failed evaluations with native code."""
     _native.set_callbacks(explain_node=_explain_node, explain_instruction=_explain_instruction)
     if os.environ.get("INGOT_TRACEBACK", "") != "full":
         _native.set_callbacks(shorten=_shorten)

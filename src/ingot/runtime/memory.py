@@ -1,9 +1,7 @@
-"""MLX's functions that show and bound the memory of arrays.
+"""MLX's functions that report and limit the memory of arrays.
 
-In: a number of bytes, for the limits. Out: numbers of bytes. The allocator behind them
-(`_native/memory/allocator.c`) keeps the memory of arrays that died and gives it to new ones,
-because memory that was written before is several times faster to write than memory fresh from the
-system.
+The allocator behind them (`_native/memory/allocator.c`) recycles the memory of dead arrays, because
+memory that was written before is several times faster to write than fresh pages from the system.
 """
 
 from __future__ import annotations
@@ -31,12 +29,12 @@ __all__ = [
 
 
 def get_active_memory() -> int:
-    """The bytes that arrays hold now, counted in the rounded sizes in which they are handed out."""
+    """The bytes that arrays hold now, counted in the allocator's rounded sizes."""
     return _native.get_active_memory()
 
 
 def get_peak_memory() -> int:
-    """The most bytes that were ever active since the start or the last `reset_peak_memory`."""
+    """The maximum of active memory since the start or the last `reset_peak_memory`."""
     return _native.get_peak_memory()
 
 
@@ -46,7 +44,7 @@ def reset_peak_memory() -> None:
 
 
 def get_cache_memory() -> int:
-    """The bytes that no array holds but that are kept for the next ones."""
+    """The bytes that are kept for reuse by new arrays."""
     return _native.get_cache_memory()
 
 
@@ -75,7 +73,7 @@ def get_array_buffer_size(*args: Any) -> int:
 
 
 def clear_cache() -> None:
-    """Give the memory that is kept for reuse back to the system."""
+    """Return the memory that is kept for reuse to the system."""
     _native.clear_cache()
 
 
@@ -99,7 +97,7 @@ def set_memory_limit(limit: SupportsIndex) -> int:
 
 
 def get_memory_limit() -> int:
-    """The bytes that arrays and cache should stay within, see `set_memory_limit`."""
+    """The soft limit on the bytes of arrays and cache, see `set_memory_limit`."""
     return _native.get_memory_limit()
 
 

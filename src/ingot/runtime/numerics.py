@@ -1,6 +1,6 @@
-"""Which bits results have: settings for the whole process.
+"""Process-wide settings that affect the bits of results.
 
-In: what users and the environment say. Out: what the compiler and evaluation ask.
+Users and the environment set them; the compiler and evaluation read them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _from_environment(variable: str) -> bool:
 
 
 def excess_precision() -> bool:
-    """Whether fused ops of half types hand each other float32."""
+    """Whether fused ops of half types pass float32 to each other."""
     return _excess_precision
 
 
@@ -49,7 +49,7 @@ def set_excess_precision(on: bool) -> None:
 
 
 def product_engine() -> str:
-    """What computes products of matrices: "ingot" or "blas"."""
+    """The engine for matrix products: "ingot" or "blas"."""
     return _product_engine
 
 
@@ -91,7 +91,7 @@ def set_quantized_activations(name: str) -> None:
 
 
 def numerics_key() -> Hashable:
-    """What programs depend on: part of their keys."""
+    """The settings that programs depend on: part of their keys."""
     return _excess_precision, _product_engine, activations()
 
 

@@ -1,7 +1,6 @@
-"""What the processor offers to machine code: its vectors and instructions.
+"""The processor's vector registers and instruction sets, for code generation.
 
-`INGOT_VECTOR_BITS` caps the width of vectors, so that tests run on one machine what another one
-would.
+`INGOT_VECTOR_BITS` caps the vector width, so that tests can run the code for another machine.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ WIDTHS = (128, 256, 512)
 
 @cache
 def processor_features() -> frozenset[str]:
-    """The instruction sets of the processor by the names that Linux has for them, without those of
-    wider vectors than are allowed; none where the system does not say.
+    """The processor's instruction sets by their Linux names, without those of vectors wider than
+    the cap; empty where the system does not tell.
     """
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -46,7 +45,7 @@ def _cap() -> int:
 
 @cache
 def vector_bytes() -> int:
-    """The width of vector registers."""
+    """The width of vector registers in bytes."""
     features = processor_features()
     if "avx512f" in features and "avx512vl" in features:
         return 64
@@ -55,6 +54,6 @@ def vector_bytes() -> int:
 
 @cache
 def vector_registers() -> int:
-    """How many vector registers there are."""
+    """The number of vector registers."""
     features = processor_features()
     return 32 if "avx512vl" in features or "asimd" in features else 16

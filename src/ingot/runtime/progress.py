@@ -1,10 +1,10 @@
 """Progress of long compilations, shown on a terminal or in a notebook.
 
-The compiler notes what it works on, which costs a few assignments. Where somebody may watch, a
-thread looks at the notes, and draws those of a compilation that takes longer than a second; it also
-does so while LLVM is busy with one large kernel or the user's function is being traced. The thread
-ends when nothing has been compiled for a while. Elsewhere, in pipes and files, there is no thread
-and nothing is written, unless INGOT_PROGRESS is "on".
+The compiler records what it is working on, which costs a few assignments. If there is a terminal or
+notebook, a thread polls these records and draws the progress of a compilation that takes longer
+than a second, also while LLVM is busy with one large kernel or the user's function is being traced.
+The thread ends when nothing has been compiled for a while. Otherwise, in pipes and files, there is
+no thread and nothing is written, unless INGOT_PROGRESS is "on".
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from typing import Any, Protocol
 
 __all__ = ["compiling", "set_compile_progress", "working", "write_line"]
 
-DELAY = 1.0  # seconds of compiling before anything is said
+DELAY = 1.0  # seconds of compiling before anything is shown
 INTERVAL = 0.1  # between updates in place
-INTERVAL_OF_LINES = 5.0  # where every update is a line of its own
-IDLE = 10.0  # after which the thread ends
+INTERVAL_OF_LINES = 5.0  # where every update is a new line
+IDLE = 10.0  # seconds after which the thread ends
 BAR = 24  # characters
 
 MODES = ("off", "auto", "on")
 
 
 class _Thread(threading.local):
-    """What belongs to a thread: the compilation that it is in."""
+    """Per-thread state: the current compilation."""
 
     task: compiling | None = None
 
@@ -38,7 +38,7 @@ _thread = _Thread()
 
 
 class compiling:
-    """Says that this thread compiles something: `with compiling("step"): ...`.
+    """Mark this thread as compiling: `with compiling("step"): ...`.
 
     Args:
         name: What is compiled.
@@ -55,7 +55,7 @@ class compiling:
 
     def __enter__(self) -> None:
         self._outer = _thread.task
-        if self._outer is None:  # otherwise it is a part of what is being compiled already
+        if self._outer is None:  # otherwise it is part of an outer compilation
             self.began = time.perf_counter() - self._spent
             _thread.task = self
             _watcher.add(self)
@@ -72,14 +72,16 @@ class compiling:
 
     @property
     def text(self) -> str:
-        """What is being done, in a line."""
+        """The current activity in one line."""
         if self.total:
             return f"compiling {self.name}: {self.done} of {self.total} {self.what}"
         return f"compiling {self.name}" + (f": {self.what}" if self.what else "")
 
 
 def working(what: str, done: int = 0, total: int = 0) -> None:
-    """Notes what this thread's compilation does now: with a total, how many of them are done."""
+    """Record the current activity of this thread's compilation, with a count if there
+    is a total.
+    """
     task = _thread.task
     if task is not None:
         task.what, task.done, task.total = what, done, total
@@ -91,7 +93,7 @@ class _Display(Protocol):
     interval: float
 
     def show(self, task: compiling, others: int) -> None:
-        """Displays a compilation, and that `others` more run, in place of the previous text."""
+        """Show a compilation, and the number of `others`, in place of the previous text."""
 
     def clear(self) -> None:
         """Erases the displayed text."""
@@ -107,8 +109,8 @@ def _line(task: compiling, others: int) -> str:
 
 
 class _Terminal:
-    """A line in place: it begins where the cursor is and leaves it there, so that what the program
-    writes before and after is what it wrote.
+    """A line drawn in place: the cursor returns to where it was, so that the program's own output
+    is unaffected.
     """
 
     interval = INTERVAL
@@ -117,7 +119,7 @@ class _Terminal:
         self._stream = stream
 
     def show(self, task: compiling, others: int) -> None:
-        # The cursor is saved and restored; meanwhile long lines are cut instead of wrapped.
+        # Save and restore the cursor, and turn off line wrapping meanwhile.
         self._write(f"\x1b7\x1b[?7l{_line(task, others)}{_bar(task)}\x1b[K\x1b[?7h\x1b8")
 
     def clear(self) -> None:
@@ -126,13 +128,13 @@ class _Terminal:
     def _write(self, text: str) -> None:
         flush = getattr(sys.stdout, "flush", None)
         if flush is not None:
-            flush()  # what the program has printed so far comes first
+            flush()  # output of the program so far comes first
         self._stream.write(text)
         self._stream.flush()
 
 
 class _Notebook:
-    """An output of the cell that is updated, and empty at the end."""
+    """An output of the cell that is updated, and cleared at the end."""
 
     interval = 5 * INTERVAL
 
@@ -154,7 +156,7 @@ class _Notebook:
 
 
 class _Lines:
-    """Lines one after the other, for logs of those who asked for them."""
+    """Consecutive lines, for logs."""
 
     interval = INTERVAL_OF_LINES
 
@@ -166,7 +168,7 @@ class _Lines:
         self._stream.flush()
 
     def clear(self) -> None:
-        """A log keeps what it says."""
+        """Nothing to erase in a log."""
 
 
 def _is_terminal(stream: Any) -> bool:
@@ -184,7 +186,7 @@ def _notebook_display() -> Any:
 
 
 def _display(mode: str) -> _Display | None:
-    """Where to show progress; None without a terminal or notebook."""
+    """The display to use; None without a terminal or notebook."""
     if mode == "off" or sys.stderr is None or getattr(sys.stderr, "closed", False):
         return None
     notebook = _notebook_display()
@@ -203,7 +205,7 @@ def _mode_from_environment() -> str:
 
 
 class _Watcher:
-    """The compilations that run, and the thread that shows the one that began first."""
+    """The running compilations, and the thread that shows the one that began first."""
 
     def __init__(self) -> None:
         self.mode = _mode_from_environment()
@@ -216,10 +218,10 @@ class _Watcher:
         self._display: _Display | None = None
         self._thread: threading.Thread | None = None
 
-    after_fork = _start  # neither the thread nor what it watched is there
+    after_fork = _start  # neither the thread nor the compilations exist in the child
 
     def add(self, task: compiling) -> None:
-        """Tracks a compilation if there is somewhere to show it."""
+        """Track a compilation if there is a display."""
         display = _display(self.mode)
         if display is None:
             return
@@ -236,7 +238,7 @@ class _Watcher:
                 self._changed.notify()
 
     def remove(self, task: compiling) -> None:
-        """Ends watching; its text is erased when this returns."""
+        """Stop tracking; the text is erased when this returns."""
         if not self._tasks:
             return
         with self._changed:
@@ -251,8 +253,8 @@ class _Watcher:
             self._say(self._display.clear)
 
     def _say(self, say: Any, *arguments: Any) -> None:
-        """Writes something. Streams and front ends may be of any kind and fail in any way: an error
-        turns the display off and never reaches the code that compiles.
+        """Write to the display. Streams and front ends may fail in any way: an error turns the
+        display off and never reaches the code that compiles.
         """
         try:
             say(*arguments)
@@ -269,7 +271,7 @@ class _Watcher:
                     self._changed.wait(self._step())
 
     def _step(self) -> float:
-        """Displays what is due; returns the seconds until the next update."""
+        """Show what is due; returns the seconds until the next update."""
         now = time.perf_counter()
         task = min(self._tasks, key=lambda task: task.began)
         rest = task.began + DELAY - now
@@ -283,14 +285,14 @@ class _Watcher:
         return display.interval
 
     def stop(self) -> None:
-        """Shows nothing more: the interpreter ends, and its streams with it."""
+        """Stop showing anything: the interpreter is exiting, and its streams with it."""
         with self._changed:
             self.mode = "off"
             self._tasks.clear()
             self._display = None
 
     def write_line(self, text: str) -> None:
-        """Writes a line on stderr, after erasing the displayed text."""
+        """Write a line on stderr, after erasing the displayed text."""
         with self._changed:
             if self._displayed is not None:
                 self._clear()
@@ -305,7 +307,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def write_line(text: str) -> None:
-    """Writes a line on stderr without disturbing the progress displayed there."""
+    """Write a line on stderr without disturbing the progress displayed there."""
     _watcher.write_line(text)
 
 

@@ -1,8 +1,8 @@
-"""How many threads work on one array program.
+"""The number of threads for loops and matrix products.
 
-In: a number. Out: the native pool (`_native/threads/pool.c`) and the BLAS libraries that NumPy and
-SciPy brought along use that many threads. Until it is set, the number is that of INGOT_NUM_THREADS,
-or else of the CPUs that this process may use: the cores it is bound to, or the container's quota.
+Applies to the native pool (`_native/threads/pool.c`) and to the BLAS libraries of NumPy and SciPy.
+The default is INGOT_NUM_THREADS, or else the number of CPUs that this process may use, by affinity
+or by the container's quota.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ __all__ = ["get_num_threads", "limit_blas_threads", "set_num_threads"]
 
 
 def get_num_threads() -> int:
-    """The number of threads that large loops and matrix products are spread over."""
+    """The number of threads that large loops and matrix products use."""
     return _native.get_num_threads()
 
 
 def set_num_threads(n: SupportsIndex) -> None:
-    """Spread loops and matrix products over `n` threads from now on, in the whole process."""
+    """Use `n` threads for loops and matrix products from now on, in the whole process."""
     try:
         threads = operator.index(n)
     except TypeError:
         raise TypeError(
             f"[set_num_threads] the number of threads must be a whole number, got {n!r}."
         ) from None
-    _native.set_num_threads(threads)  # refuses what is out of range
+    _native.set_num_threads(threads)  # raises if out of range
     limit_blas_threads()

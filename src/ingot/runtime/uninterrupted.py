@@ -1,11 +1,11 @@
-"""Ctrl-C during an update: it waits until the update is finished or undone.
+"""Defers Ctrl-C during an update until the update is finished or undone.
 
-Python runs the handler of SIGINT between any two instructions of the main thread, also in a
-`finally` block. Code that puts placeholders into a user's model and removes them again, or that
-writes back the results of a call, therefore runs `uninterrupted`: a handler of its own records the
-signal, and the user's is called when everything is consistent. Users' functions in between, which
-may take long, are interruptible: their handler raises in them; what follows is cleaning up, so the
-next Ctrl-C waits again.
+Python runs the SIGINT handler between any two instructions of the main thread, also in a `finally`
+block. Code that puts placeholders into a user's model and removes them again, or that writes back
+the results of a call, therefore runs `uninterrupted`: its own handler records the signal, and the
+user's handler is called when everything is consistent. User functions in between, which may take
+long, are interruptible: the user's handler raises inside them. What follows is cleanup, so the next
+Ctrl-C is deferred again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SIGINT: int = _signal.SIGINT
 
 
 class uninterrupted:
-    """A context in which Ctrl-C waits for its end. Only the main thread has to do with signals."""
+    """A context that defers Ctrl-C to its end. Does nothing outside the main thread."""
 
     __slots__ = ("_is_open", "_noted", "_usual")
 
@@ -31,23 +31,24 @@ class uninterrupted:
         usual = None
         if threading.get_ident() == threading.main_thread().ident:
             usual = _signal.getsignal(_SIGINT)
-        # First this, as the handler may be called at once. SIG_IGN and SIG_DFL are no functions.
+        # This first, because the handler may be called at once. SIG_IGN and SIG_DFL are not
+        # functions.
         self._usual: Any = usual if callable(usual) else None
         if self._usual is not None:
             _signal.signal(_SIGINT, self)
         return self
 
     def __call__(self, number: int, frame: Any) -> None:
-        """Handles the signal."""
+        """The signal handler."""
         if not self._is_open:
             self._noted = [frame]
             return
-        self._is_open = False  # what follows if this raises is cleaning up
+        self._is_open = False  # if this raises, what follows is cleanup
         self._usual(number, frame)
         self._is_open = True
 
     def let_through(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """The result of a function that Ctrl-C may interrupt."""
+        """Call a function that Ctrl-C may interrupt."""
         self._is_open = True
         try:
             if self._noted:
@@ -59,7 +60,7 @@ class uninterrupted:
     def __exit__(self, *_: object) -> None:
         if self._usual is None:
             return
-        if _signal.getsignal(_SIGINT) is self:  # the user's function may have set another
+        if _signal.getsignal(_SIGINT) is self:  # the user may have installed another handler
             _signal.signal(_SIGINT, self._usual)
         if self._noted:
             self._usual(_SIGINT, self._noted.pop())

@@ -1,4 +1,4 @@
-"""Whether the compiler verifies what it makes: `INGOT_VERIFY=1`, as in all tests."""
+"""Whether the compiler verifies its intermediate forms: `INGOT_VERIFY=1`, as in all tests."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _is_verifying = os.environ.get("INGOT_VERIFY", "0") not in ("", "0")
 
 
 def is_verifying() -> bool:
-    """Whether loop nests are verified before they become code."""
+    """Whether loop nests are verified before code generation."""
     return _is_verifying

@@ -1,8 +1,8 @@
 """Observes attribute accesses of objects while a function is traced.
 
 A class is observed by replacing its `__getattribute__`, `__setattr__` and `__delattr__` while some
-trace needs it; otherwise attribute access costs what it always costs. Only accesses of the tracing
-thread are reported.
+trace needs it; otherwise attribute access has no overhead. Only accesses of the tracing thread are
+reported.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _counts: dict[type, int] = {}
 
 
 def watch_always(watched: type) -> type:
-    """Observes the instances of a class, and of its subclasses, in every trace; returns it."""
+    """Observe the instances of a class, and of its subclasses, in every trace; returns
+    the class.
+    """
     _always.append(watched)
     return watched
 
@@ -39,10 +41,10 @@ def is_always_watched(instance: Any) -> bool:
 
 @contextmanager
 def observed_attributes(observer: Observer) -> Iterator[Callable[[type], None]]:
-    """Reports this thread's attribute accesses to `observer`; returns a function that observes a
+    """Report this thread's attribute accesses to `observer`; returns a function that observes a
     class.
 
-    What the observer does itself is not reported.
+    Accesses by the observer itself are not reported.
     """
     watched: set[type] = set()
 
@@ -93,7 +95,7 @@ def _remove(watched: type) -> None:
 
 
 def usual_method(cls: type, name: str) -> Any:
-    """The original method of a class, without the watching wrapper."""
+    """The original method of a class, without the observing wrapper."""
     found = getattr(cls, name)
     while hasattr(found, "usual"):
         found = found.usual

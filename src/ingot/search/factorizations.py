@@ -1,10 +1,10 @@
-"""Factors of tall matrices, made of products of matrices: the steps of `topk_svd`.
+"""Factorisations of tall matrices in terms of matrix products: the steps of `topk_svd`.
 
-`tall_qr` is a QR decomposition for matrices with few columns. LAPACK's (Householder's method) goes
-column by column; here the triangular factor comes from the small matrix of inner
-products (Cholesky), in double precision and, if need be, twice. What is left for LAPACK are
-matrices whose columns are dependent. `ritz_vectors` is the last step of `topk_svd`, and
-`two_sided_product` is A^T (A V), which reads A once.
+`tall_qr` is a QR decomposition for matrices with few columns. LAPACK's (Householder) goes column by
+column; here the triangular factor comes from the small Gram matrix (Cholesky QR), in double
+precision and, if necessary, twice. Matrices with dependent columns are left to LAPACK.
+`ritz_vectors` is the last step of `topk_svd`, and `two_sided_product` is A^T (A V), which reads A
+once.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from ingot.ops.linalg.matrices import BY_LAPACK, by_matrix, raising
 
 __all__ = ["ritz_vectors", "tall_qr", "two_sided_product"]
 
-_BAND_BYTES = 1 << 18  # of rows that stay in a core's cache between the two products
-_WORTH_THREADS = 1 << 23  # bytes of a matrix from which on starting threads pays
+_BAND_BYTES = 1 << 18  # bytes of rows that stay in a core's cache between the two products
+_WORTH_THREADS = 1 << 23  # minimum bytes of a matrix for which starting threads pays off
 
 # After the first pass, columns are orthonormal up to the rounding error of double precision times
-# the square of the condition number, of which the diagonal of the triangle tells the size.
+# the square of the condition number, which the diagonal of the triangle estimates.
 _ONE_PASS = 1e-3
 # The second pass squares what is left to be done: below this, it ends at rounding errors.
 _NEARLY_ORTHONORMAL = 0.1
@@ -64,7 +64,7 @@ def _orthonormalised(x: np.ndarray, single: bool) -> tuple[np.ndarray, np.ndarra
 
 
 def _by_cholesky(x: np.ndarray, single: bool) -> tuple[np.ndarray, np.ndarray] | None:
-    """The factors; None if the columns are dependent, or too nearly so."""
+    """The factors; None if the columns are (nearly) dependent."""
     first = _pass(x)
     if first is None:
         return None
@@ -79,12 +79,12 @@ def _by_cholesky(x: np.ndarray, single: bool) -> tuple[np.ndarray, np.ndarray] |
 class _Pass(NamedTuple):
     q: np.ndarray
     r: np.ndarray
-    smallest: float  # of the diagonal of r, for columns of length 1
+    smallest: float  # on the diagonal of r, for columns of length 1
     tilt: float  # how far the columns were from being orthogonal
 
 
 def _pass(x: np.ndarray) -> _Pass | None:
-    """One step towards orthonormal columns of a float64 matrix; None if it fails."""
+    """One orthonormalisation step for a float64 matrix; None if it fails."""
     lapack = scipy_linalg().lapack
     products = matrix_product(x.T, x)
     lengths = np.sqrt(products.diagonal())
@@ -93,7 +93,7 @@ def _pass(x: np.ndarray) -> _Pass | None:
     products /= lengths
     products /= lengths[:, None]
     tilt = float(np.abs(products - np.diag(products.diagonal())).max())
-    # The lower triangle of the transpose is the upper one, in the order of LAPACK.
+    # The lower triangle of the transpose is the upper one in LAPACK's column-major order.
     triangle, failure = lapack.dpotrf(products.T, clean=1, overwrite_a=1)
     if failure:
         return None
@@ -107,10 +107,10 @@ def _pass(x: np.ndarray) -> _Pass | None:
 
 @dataclass(frozen=True)
 class RitzVectors(Host):
-    """The largest singular values, with vectors, of A within a space.
+    """The largest singular values of A within a subspace, with vectors.
 
     Given `A @ basis` and the basis, whose columns are orthonormal; computed from inner products in
-    double precision, which is exact enough for float32.
+    double precision, which is accurate enough for float32.
     """
 
     k: int
@@ -125,10 +125,10 @@ class RitzVectors(Host):
     def evaluate(self, product: np.ndarray, basis: np.ndarray) -> Any:
         prepare_blas()
         wide = product.astype(np.float64)
-        # The matrix is small: threads of BLAS would only wait for each other.
+        # The matrix is small: BLAS threads would only wait for each other.
         with one_blas_thread(), raising("[topk_svd] eigenvalues did not converge."):
             _, rotation = np.linalg.eigh(matrix_product(wide.T, wide))
-        rotation = rotation[:, : -self.k - 1 : -1].copy()  # the largest comes first
+        rotation = rotation[:, : -self.k - 1 : -1].copy()  # largest first
         left, triangle = _orthonormalised(matrix_product(wide, rotation), True)
         values = triangle.diagonal()
         order = np.argsort(-values, kind="stable")  # rounding may have swapped tiny ones
@@ -147,7 +147,9 @@ class RitzVectors(Host):
 
 @dataclass(frozen=True)
 class TwoSidedProduct(Host):
-    """A^T (A V), a band of rows of A at a time: the band is in the cache for the second product."""
+    """A^T (A V), a band of rows of A at a time: the band is still in cache for the
+    second product.
+    """
 
     band_size: int | None  # in rows
 
@@ -163,7 +165,7 @@ class TwoSidedProduct(Host):
             return _summed_bands(matrix_product, a, v, height, starts)
         share = -(-len(starts) // _native.get_num_threads())
         chunks = [starts[first : first + share] for first in range(0, len(starts), share)]
-        # Each thread multiplies by itself, so that a band stays in the cache of its core.
+        # One BLAS thread per band, so that the band stays in the cache of its core.
         sums = each_in_parallel(lambda chunk: _summed_bands(np.matmul, a, v, height, chunk), chunks)
         return reduce(np.add, sums)
 
@@ -199,19 +201,21 @@ _TALL_QR = TallQR()
 
 
 def tall_qr(x: array) -> tuple[array, array]:
-    """The QR decomposition of a matrix that is not wider than high, quickest for few columns."""
+    """The QR decomposition of a matrix with at least as many rows as columns, fastest for few
+    columns.
+    """
     q, r = apply_multiple(_TALL_QR, x)
     return q, r
 
 
 def ritz_vectors(product: array, basis: array, k: int) -> tuple[array, array, array]:
-    """U, S and Vt of the `k` largest singular values that a float32 matrix has within the space of
-    a basis with orthonormal columns, given the product of the two.
+    """U, S and Vt of the `k` largest singular values of a float32 matrix within the span of an
+    orthonormal basis, given the product of the two.
     """
     left, values, right = apply_multiple(RitzVectors(k), product, basis)
     return left, values, right
 
 
 def two_sided_product(a: array, v: array, band_size: int | None = None) -> array:
-    """`a.T @ (a @ v)` with `a` read once: `band_size` rows of it at a time."""
+    """`a.T @ (a @ v)`, reading `a` once, `band_size` rows at a time."""
     return apply(TwoSidedProduct(band_size), a, v)

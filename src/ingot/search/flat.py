@@ -40,7 +40,7 @@ class FlatIndex:
             faiss's number for it.
     """
 
-    is_trained = True  # there is nothing to train; for programs that treat all indexes alike
+    is_trained = True  # there is nothing to train; for code that handles all indexes alike
 
     def __init__(self, d: int, metric_type: MetricType | str | int = MetricType.L2) -> None:
         self.d = as_count("FlatIndex", "d", d)
@@ -55,7 +55,7 @@ class FlatIndex:
 
     @property
     def ntotal(self) -> int:
-        """How many vectors there are."""
+        """The number of vectors."""
         refuse_in_trace("ntotal", "it is a number that would stay what it is while tracing")
         return self._storage.count
 
@@ -110,7 +110,7 @@ class FlatIndex:
         distances, positions = nearest_of(queries, rows, count, k, self.metric_type)
         if ids.shape[0] == 0:
             return distances, positions
-        # -1 takes the last id, which is replaced.
+        # -1 indexes the last id, which is replaced afterwards.
         return distances, mx.where(positions < 0, positions, mx.take(ids, positions, 0))
 
     def range_search(self, x: Any, radius: float) -> tuple[mx.array, mx.array, mx.array]:
@@ -200,7 +200,7 @@ class FlatIndex:
 
 
 def as_ids(name: str, ids: Any) -> np.ndarray:
-    """Ids that a user gave."""
+    """Validate ids from the user."""
     try:
         numbers = ids._data if isinstance(ids, mx.array) else np.asarray(ids)
     except (TypeError, ValueError):

@@ -1,10 +1,10 @@
-"""k-means: the centroids that codebooks and coarse quantizers are made of.
+"""k-means: trains the centroids of codebooks and coarse quantizers.
 
-Vectors come in stacks, each of which gets centroids of its own: a product quantizer trains all of
-its codebooks at once. One iteration is one compiled function: it finds the nearest centroid of
-every vector and adds the vectors up for each centroid. As in faiss, a random sample of very many
-vectors is enough, and a centroid that no vector is near to takes half of another cluster: here of
-the one with the largest error.
+Vectors come in stacks, each with its own centroids, so that a product quantizer trains all of its
+codebooks at once. One iteration is one compiled function: it finds the nearest centroid of every
+vector and sums the vectors per centroid. As in faiss, training uses a random sample if there are
+very many vectors, and a centroid without vectors takes half of another cluster: here of the one
+with the largest error.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ingot.search.metrics import MetricType
 
 __all__ = ["nearest_centroid", "train_centroids", "unit_vectors"]
 
-MAX_PER_CENTROID = 256  # vectors that training looks at
-LEAST_PER_CENTROID = 39  # vectors without which centroids say little about others
-_SIMILARITIES = 1 << 20  # of vectors and centroids, that are computed at once
-_APART = 1 / 1024  # by which the halves of a divided cluster differ, relatively
+MAX_PER_CENTROID = 256  # vectors that training uses
+LEAST_PER_CENTROID = 39  # below this many vectors, centroids generalise poorly
+_SIMILARITIES = 1 << 20  # vector-centroid similarities computed at a time
+_APART = 1 / 1024  # relative difference between the halves of a split cluster
 
 
 def train_centroids(
@@ -86,7 +86,9 @@ def train_centroids(
 def _totals(
     vectors: np.ndarray, centroids: np.ndarray, metric: MetricType
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The sums and numbers of the vectors nearest to each centroid, and their distances' sums."""
+    """The sum and number of the vectors nearest to each centroid, and the sum of their
+    distances.
+    """
     sums = np.zeros(centroids.shape)
     counts, errors = np.zeros(centroids.shape[:2]), np.zeros(centroids.shape[:2])
     given = mx.array(centroids)
@@ -108,14 +110,14 @@ def _chunks(count: int, centroids: int) -> Iterator[slice]:
 
 @cache
 def _compiled_step() -> Callable[..., tuple[mx.array, ...]]:
-    return mx.compile(_step)  # not before it is needed: it loads the compiler
+    return mx.compile(_step)  # compiled lazily: it loads the compiler
 
 
 def _step(vectors: mx.array, centroids: mx.array, metric: str) -> tuple[mx.array, ...]:
-    """The sums and numbers of the vectors nearest to each centroid, and their distances' sums.
+    """The sum and number of the vectors nearest to each centroid, and the sum of their distances.
 
-    All similarities are computed at once: with as few rows as there are centroids, selecting them
-    one by one would take longer.
+    All similarities are computed at once: with so few centroids, selecting per row would take
+    longer.
     """
     stacks, _, d = vectors.shape
     k = centroids.shape[1]
@@ -139,7 +141,7 @@ def _step(vectors: mx.array, centroids: mx.array, metric: str) -> tuple[mx.array
 def _moved(
     sums: np.ndarray, counts: np.ndarray, weights: np.ndarray, centroids: np.ndarray
 ) -> np.ndarray:
-    """The means of clusters; those without vectors take half of the cluster of most weight."""
+    """The means of clusters; an empty cluster takes half of the one with the largest error."""
     filled = counts > 0
     means = np.divide(
         sums, counts[..., None], out=centroids.astype(np.float64), where=filled[..., None]
@@ -156,9 +158,9 @@ def _moved(
 
 
 def nearest_centroid(stacks: np.ndarray, centroids: np.ndarray, metric: MetricType) -> np.ndarray:
-    """The numbers (stacks, vectors) of the nearest centroids, stack by stack.
+    """The indices (stacks, vectors) of the nearest centroids.
 
-    Not compiled: vectors are added in any number, and each would be a new signature.
+    Not compiled: every number of vectors would be a new signature.
     """
     found = np.empty(stacks.shape[:2], np.int64)
     halves = 0.5 * np.einsum("skd,skd->sk", centroids, centroids)[:, None]
@@ -171,7 +173,7 @@ def nearest_centroid(stacks: np.ndarray, centroids: np.ndarray, metric: MetricTy
 
 
 def unit_vectors(vectors: np.ndarray) -> np.ndarray:
-    """Vectors scaled to length 1; those of length 0 stay."""
+    """Vectors scaled to length 1; zero vectors stay zero."""
     lengths = np.sqrt(np.einsum("...d,...d->...", vectors, vectors, dtype=np.float64))[..., None]
     scaled = np.divide(vectors, lengths, out=np.zeros(vectors.shape), where=lengths > 0)
     return scaled.astype(np.float32)
@@ -183,7 +185,7 @@ class _Advance(Protocol):
 
 @contextmanager
 def _shown(name: str, iterations: int, progress: bool | None) -> Iterator[_Advance]:
-    """Shows how far training is: a bar if there is rich, lines on request otherwise."""
+    """Show the progress of training: a bar if rich is installed, otherwise lines on request."""
     rich: Any = None
     if progress or (progress is None and sys.stderr.isatty()):
         rich = rich_library()

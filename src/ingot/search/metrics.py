@@ -1,4 +1,4 @@
-"""How near vectors are to each other: the metrics of all indexes, by faiss's names and numbers."""
+"""Distance metrics of all indexes, by faiss's names and numbers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = [
 
 
 class MetricType(Enum):
-    """A metric. Small distances are near; of similarities, large ones are."""
+    """A metric. Smaller distances are nearer; larger similarities are."""
 
-    L2 = "l2"  # the sum of squared differences, as in faiss without a root
+    L2 = "l2"  # the sum of squared differences, without a root, as in faiss
     INNER_PRODUCT = "inner_product"
     COSINE = "cosine"  # the inner product of vectors scaled to length 1; 0 if one of them is 0
     L1 = "l1"
@@ -27,7 +27,7 @@ class MetricType(Enum):
 
     @property
     def is_similarity(self) -> bool:
-        """Whether large values are near."""
+        """Whether larger values are nearer."""
         return self in (MetricType.INNER_PRODUCT, MetricType.COSINE)
 
 

@@ -1,7 +1,8 @@
-"""How the nearest rows are found: float32 by native code, float64 in NumPy.
+"""Evaluation of nearest-row searches: float32 by native code, float64 in NumPy.
 
-Both compare all rows and never hold the distances of all pairs. `_native/search/top_k.c` says how;
-what is here for float64 takes blocks of the database, of which the best rows stay.
+Both compare all rows without ever storing the distances of all pairs. `_native/search/top_k.c`
+documents its method; for float64, the code here goes through the database in blocks and keeps the
+best rows.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ __all__ = ["METRICS", "SIMILARITIES", "distances_of", "nearest_rows", "rows_with
 
 # Numbered as in _native/search/distances.h.
 METRICS = ("l2", "l1", "linf", "inner_product", "cosine")
-SIMILARITIES = METRICS[3:]  # large ones are near
+SIMILARITIES = METRICS[3:]  # larger is nearer
 
-# Differences of queries and rows that exist at once: 8 MB of float64.
+# Query-row differences that exist at a time: 8 MB of float64.
 _BLOCK = 1 << 20
 
 
@@ -28,9 +29,9 @@ def nearest_rows(
     distances: np.ndarray,
     positions: np.ndarray,
 ) -> None:
-    """Writes distances and positions of the nearest of the first `count` rows, (queries, k) each.
+    """Write distances and positions of the nearest of the first `count` rows, (queries, k) each.
 
-    Equal distances come in the order of rows; -1 stands for rows that are not there.
+    Ties are in row order; missing rows are -1.
     """
     if queries.dtype == np.float64:
         _nearest_in_numpy(queries, database[:count], metric, distances, positions)

@@ -1,7 +1,7 @@
 """The nearest rows of a database for each query: distances and selection in one op.
 
-The matrix of all distances never exists. Positions have no derivative; distances have that of the
-distance between a query and the row that was found.
+The matrix of all distances is never stored. Positions have no derivative; the derivative of a
+distance is that between the query and the row that was found.
 """
 
 from __future__ import annotations
@@ -122,7 +122,9 @@ class Nearest(Host):
     def _partials(
         self, queries: array, table: array, rows: array, distances: array
     ) -> tuple[array, array]:
-        """The derivatives of each distance by its query and by its row, (..., queries, k, d)."""
+        """The derivatives of each distance with respect to its query and its row, (..., queries, k,
+        d).
+        """
         x = expand_dims(queries, -2)
         y = apply(Take((0,)), table, rows)
         x = broadcast_to(x, y.shape)
@@ -157,7 +159,7 @@ class Nearest(Host):
         count: array,
     ) -> tuple[array, ...]:
         if database.ndim == 2 and not batched[1] and not batched[2]:
-            # One database for all: all queries are a single, longer list of them.
+            # One database for all: the queries of the batch form one longer list.
             together = reshape(queries, (-1, queries.shape[-1]))
             outputs = apply_multiple(self, together, database, count)
             return tuple(reshape(x, (*queries.shape[:-1], self.k)) for x in outputs)
@@ -170,12 +172,12 @@ class Nearest(Host):
 
 
 def _table(database: array) -> array:
-    """All databases of a stack below each other."""
+    """The databases of a stack, concatenated."""
     return reshape(database, (-1, database.shape[-1]))
 
 
 def _absolute_rows(positions: array, shape: Shape) -> array:
-    """Where rows are in the table of all databases; the first one for rows that were not found."""
+    """Row indices in the concatenated databases; 0 for rows that were not found."""
     rows = maximum(positions, 0)
     stack = shape[:-2]
     if not stack:
@@ -185,7 +187,7 @@ def _absolute_rows(positions: array, shape: Shape) -> array:
 
 
 def _unit(x: array) -> tuple[array, array]:
-    """Vectors of length 1 along x, and the inverse of the lengths of x; 0 for both where x is 0."""
+    """x scaled to length 1, and the inverse of its length; 0 for both where x is 0."""
     length = sqrt(sum(square(x), -1, keepdims=True))
     is_zero = length == 0
     inverse = where(is_zero, 0, 1 / where(is_zero, 1, length))

@@ -1,8 +1,8 @@
 """Product quantizer: a vector is cut into subvectors, each replaced by the nearest codebook entry.
 
-The distance of a query to a code (asymmetric, because the query is not coded) is the sum of one
-number for each subvector, from tables of the query's distances to all entries of the codebooks. It
-is the same as the distance to the vector that the code stands for.
+The distance between a query and a code (asymmetric, because the query is not coded) is a sum over
+subvectors of lookups in tables of the query's distances to all codebook entries. It equals the
+distance to the decoded vector.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_TRIED = 4096  # values of M that an error message considers
 
 
 class ProductQuantizer:
-    """Codes of one byte for each subvector.
+    """One byte per subvector.
 
     Args:
         name: What error sentences begin with.
@@ -56,7 +56,7 @@ class ProductQuantizer:
         return self.codebooks is not None
 
     def train(self, vectors: np.ndarray, seed: int, progress: bool | None) -> None:
-        """Learns codebooks, all of them at once."""
+        """Train all codebooks at once."""
         self.codebooks = train_centroids(
             f"a product quantizer of {self.code_size} subvectors",
             self._subvectors(vectors),
@@ -66,14 +66,14 @@ class ProductQuantizer:
         )
 
     def encode(self, vectors: np.ndarray) -> np.ndarray:
-        """The numbers of the nearest entries of the codebooks."""
+        """The indices of the nearest codebook entries."""
         assert self.codebooks is not None
         return nearest_centroid(self._subvectors(vectors), self.codebooks, MetricType.L2).T.astype(
             np.uint8, order="C"
         )
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
-        """The entries of the codebooks, put together."""
+        """The concatenated codebook entries."""
         assert self.codebooks is not None
         subvectors, entries, length = self.codebooks.shape
         rows = codes + np.arange(0, subvectors * entries, entries)
@@ -81,7 +81,7 @@ class ProductQuantizer:
         return found.reshape(len(codes), subvectors * length)
 
     def format(self) -> CodeFormat:
-        """The codebooks, transposed; kept as long as they are the same."""
+        """The codebooks, transposed; cached while they are unchanged."""
         assert self.codebooks is not None
         kept = self._columns
         if kept is None or kept[0] is not self.codebooks:
@@ -95,11 +95,11 @@ class ProductQuantizer:
         return {} if self.codebooks is None else {"codebooks": self.codebooks}
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Those of the codebooks."""
+        """The shape of the codebooks."""
         return {"codebooks": (self.code_size, 1 << self.nbits, self._length)}
 
     def restore(self, arrays: dict[str, np.ndarray], codes: np.ndarray) -> str | None:
-        """Takes the codebooks."""
+        """Restore the codebooks."""
         self.codebooks = arrays.get("codebooks")
         most = int(codes.max(initial=0))
         if most >= 1 << self.nbits:

@@ -1,8 +1,8 @@
-"""Scalar quantizer: each number of a vector is replaced by a short one.
+"""Scalar quantizer: each component of a vector is replaced by a short code.
 
-As in faiss: the range of each component in the training vectors is cut into equal steps, and a code
-stands for the middle of its step; or numbers become half-precision floats, for which there is
-nothing to learn.
+As in faiss: the range of each component in the training vectors is divided into equal steps, and a
+code decodes to the middle of its step; or components become half-precision floats, which need no
+training.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class ScalarQuantizer:
 
     @property
     def is_trained(self) -> bool:
-        """Whether ranges are known, or not needed."""
+        """Whether the ranges are known, or not needed."""
         return self.qtype == "fp16" or self._lowest is not None
 
     def train(self, vectors: np.ndarray, seed: int, progress: bool | None) -> None:
-        """Learns the ranges of components."""
+        """Learn the ranges of components."""
         if len(vectors) == 0:
             raise ValueError("[train] a scalar quantizer needs at least 1 training vector, got 0.")
         if self.qtype != "fp16":
@@ -58,7 +58,7 @@ class ScalarQuantizer:
             self._range = vectors.max(0) - self._lowest
 
     def encode(self, vectors: np.ndarray) -> np.ndarray:
-        """The steps in which components lie; what is out of range counts for the last one."""
+        """The step of each component; values out of range are clamped."""
         if self.qtype == "fp16":
             largest = float(np.finfo(np.float16).max)
             return np.clip(vectors, -largest, largest).astype(np.float16)
@@ -93,7 +93,7 @@ class ScalarQuantizer:
         return vectors
 
     def format(self) -> CodeFormat:
-        """Where the middles of the steps are."""
+        """The origins and sizes of the steps."""
         kind = _KINDS[self.qtype]
         if self._lowest is None or self._range is None:
             return CodeFormat(
@@ -109,11 +109,11 @@ class ScalarQuantizer:
         return {"lowest": self._lowest, "range": self._range}
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Those of the ranges."""
+        """The shapes of the ranges."""
         return {} if self.qtype == "fp16" else {"lowest": (self.d,), "range": (self.d,)}
 
     def restore(self, arrays: dict[str, np.ndarray], codes: np.ndarray) -> str | None:
-        """Takes the ranges."""
+        """Restore the ranges."""
         self._lowest = arrays.get("lowest")
         self._range = arrays.get("range")
         if self._range is not None and (self._range < 0).any():

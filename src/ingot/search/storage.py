@@ -1,10 +1,10 @@
-"""Where an index keeps vectors: rows that grow without moving, and old states that stay valid.
+"""Vector storage of an index: rows that grow in place, with snapshots that stay valid.
 
-The rows are in one array with room to spare, and a count says how many of them there are. New rows
-are written behind the last one and then the count is replaced. Whoever took rows and count before,
-such as a search that was not evaluated yet, still sees what was there then. The room doubles when
-it is used up, so that compiled functions, which take the rows as an input, are traced again only
-then. Removing copies the rows that stay.
+The rows are in one array with spare capacity, and a count says how many of them are in use. New
+rows are written after the last one, and then the count is replaced. A reader that took rows and
+count before, such as a search that is not evaluated yet, still sees that snapshot. The capacity
+doubles when it is exhausted, so that compiled functions, which take the rows as an input, are
+retraced only then. Removal copies the remaining rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ingot.graph.state import State, current_state, state_lock
 
 __all__ = ["VectorStorage", "refuse_in_trace"]
 
-LEAST_ROOM = 64  # rows
+LEAST_ROOM = 64  # minimum capacity in rows
 
 
 def refuse_in_trace(name: str, why: str) -> None:
@@ -31,7 +31,7 @@ def refuse_in_trace(name: str, why: str) -> None:
 
 
 def _room(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Memory of ingot's own; what is not written yet takes none."""
+    """Memory from ingot's allocator; pages that are not written yet take none."""
     token = _native.enter_numpy_memory()
     try:
         return np.empty(shape, dtype)
@@ -40,14 +40,14 @@ def _room(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 
 class VectorStorage:
-    """float32 vectors of one length, with ids of their own or numbered from 0.
+    """float32 vectors of one length, with explicit ids or numbered from 0.
 
     Threads may read while one adds: they see the vectors before or after.
     """
 
     def __init__(self, d: int) -> None:
         self._d = d
-        self._lock = threading.RLock()  # one thread changes vectors at a time
+        self._lock = threading.RLock()  # one writer at a time
         self._rows = _room((0, d), np.float32)
         self._ids: np.ndarray | None = None  # None: numbered by position
         self._count = 0
@@ -56,12 +56,12 @@ class VectorStorage:
 
     @property
     def count(self) -> int:
-        """How many vectors there are."""
+        """The number of vectors."""
         return self._count
 
     @property
     def has_ids(self) -> bool:
-        """Whether the vectors were given ids."""
+        """Whether the vectors have explicit ids."""
         return self._ids is not None
 
     def current(self) -> tuple[array, array, array]:
@@ -81,7 +81,7 @@ class VectorStorage:
             return self._rows[:count], ids
 
     def append(self, name: str, vectors: np.ndarray, ids: np.ndarray | None) -> None:
-        """Adds vectors; either all of a storage have ids or none has."""
+        """Add vectors; either all vectors of a storage have ids or none has."""
         with self._lock:
             if self._count > 0 and (ids is None) != (self._ids is None):
                 there = "numbered by position" if ids is not None else "with ids of their own"
@@ -102,9 +102,9 @@ class VectorStorage:
             self._publish(count)
 
     def remove(self, unwanted: np.ndarray) -> int:
-        """Drops the vectors with these ids; how many those were.
+        """Remove the vectors with these ids; returns how many there were.
 
-        The others move to new memory of the same capacity: readers of the old still see all.
+        The others move to new memory of the same capacity: readers of the old memory still see all.
         """
         with self._lock:
             rows, ids = self.values()
@@ -121,7 +121,7 @@ class VectorStorage:
             return removed
 
     def clear(self) -> None:
-        """Drops all vectors and their ids."""
+        """Remove all vectors and their ids."""
         with self._lock:
             self._rows = _room((0, self._d), np.float32)
             self._ids = None
@@ -137,8 +137,8 @@ class VectorStorage:
             self._ids = ids
 
     def _publish(self, count: int) -> None:
-        """Shows the new state to whoever reads from now on, as a whole; its count comes last, so
-        that who knows of a vector finds it.
+        """Publish the new state to readers; the count comes last, so that a reader that sees a new
+        count finds the vectors.
         """
         ids = np.empty(0, np.int64) if self._ids is None else self._ids
         with state_lock:

@@ -31,29 +31,29 @@ from ingot.search.factorizations import ritz_vectors, tall_qr, two_sided_product
 __all__ = ["SVDCacheInfo", "cache_clear", "cache_info", "topk_svd"]
 
 MAX_PROGRAMS = 64
-_MORE = 8  # vectors at least that the iteration carries along besides those asked for
+_MORE = 8  # minimum number of extra vectors in the block
 _SAFE = (1e-12, 1e12)  # the largest element of a matrix whose products neither overflow nor vanish
 
 
 class SVDCacheInfo(NamedTuple):
-    """What the cache of compiled iterations has seen."""
+    """Statistics of the cache of compiled iterations."""
 
     hits: int
     misses: int
-    traces: int  # of the iteration in Python: one for each miss
+    traces: int  # of the Python function: one per miss
     maxsize: int
     currsize: int
 
 
 class _Programs:
-    """Compiled iterations by what they depend on; the one that was not used longest goes first."""
+    """LRU cache of compiled iterations."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.clear()
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Clear the cache."""
         with self.lock:
             self.found: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
             self.hits = self.misses = self.traces = 0
@@ -82,7 +82,7 @@ _programs = _Programs()
 
 
 def cache_info() -> SVDCacheInfo:
-    """How often a compiled iteration was there or had to be made, and how many are kept."""
+    """Hits, misses and size of the cache of compiled iterations."""
     made = _programs
     return SVDCacheInfo(made.hits, made.misses, made.traces, MAX_PROGRAMS, len(made.found))
 
@@ -154,7 +154,7 @@ class _Iteration:
     steps: int
     use_kernel: bool
     band_size: int | None
-    quick: bool  # whether decompositions are made of products of matrices
+    quick: bool  # whether to use decompositions made of matrix products
 
     def __call__(self, a: mx.array, start: mx.array) -> tuple[mx.array, mx.array, mx.array]:
         if a.shape[0] >= a.shape[1]:
@@ -163,7 +163,7 @@ class _Iteration:
         return right.T, values, left.T
 
     def decompose(self, a: mx.array, start: mx.array) -> tuple[mx.array, mx.array, mx.array]:
-        """The decomposition of a matrix that is not wider than high."""
+        """The decomposition of a matrix with at least as many rows as columns."""
         basis = self.basis(a, start)
         if self.quick and a.dtype is mx.float32:
             return ritz_vectors(a @ basis, basis, self.k)
@@ -172,16 +172,16 @@ class _Iteration:
         return q @ left[:, : self.k], values[: self.k], right[: self.k] @ basis.T
 
     def basis(self, a: mx.array, block: mx.array) -> mx.array:
-        """Orthonormal columns whose space nearly holds the singular vectors."""
+        """An orthonormal basis whose span nearly contains the singular vectors."""
         if 2 * block.shape[1] > a.shape[1]:
-            return mx.eye(a.shape[1], dtype=a.dtype)  # all of space, which is hardly more
+            return mx.eye(a.shape[1], dtype=a.dtype)  # the whole space, at hardly more cost
         shift = mx.array(0, a.dtype)
         for _ in range(self.steps):
             before = block
             block, r = self.qr(self.product(a, block) - shift * block)
             smallest = mx.min(mx.abs(mx.diagonal(r)))
             shift = mx.maximum(shift, (shift + smallest) / 2)
-        # What the last block but one adds; its columns need not be orthonormal for this.
+        # What the previous block adds; its columns need not be orthonormal for this.
         rest = before - block @ (block.T @ before)
         return self.qr(mx.concatenate([block, rest], 1))[0]
 
@@ -195,7 +195,7 @@ class _Iteration:
 
 
 def _random_start(length: int, k: int, dtype: mx.Dtype, seed: Any) -> mx.array:
-    """Columns of length 1, about: more than `k` of them."""
+    """More than `k` random columns of length about 1."""
     width = min(length, k + max(_MORE, k // 4))
     wide = dtype is mx.float64
     numbers = np.random.default_rng(0 if seed is None else _checked_int("seed", seed, 0)).random(
@@ -240,7 +240,9 @@ def _checked_int(name: str, value: Any, least: int, most: int | None = None) -> 
 
 
 def _scale(matrix: mx.array) -> float:
-    """A power of two that makes the products of a matrix neither overflow nor vanish, mostly 1."""
+    """A power of two, usually 1, by which to scale a matrix so that its products neither overflow
+    nor underflow.
+    """
     largest = mx.max(mx.abs(matrix)).item()
     if not math.isfinite(largest):
         raise ValueError("[topk_svd] takes finite numbers, got some that are NaN or infinite.")

@@ -17,7 +17,7 @@ from ingot.search.nearest_rows import Nearest
 
 __all__ = ["as_count", "as_rows", "as_vectors", "nearest", "nearest_of"]
 
-_CHECKED_AT_ONCE = 4096  # rows: few enough that what is made of them stays in the cache
+_CHECKED_AT_ONCE = 4096  # rows checked at a time: few enough that the temporaries stay in cache
 
 
 def nearest(
@@ -75,7 +75,7 @@ def nearest_of(
     metric: MetricType,
     stream: StreamLike = None,
 ) -> tuple[mx.array, mx.array]:
-    """As `nearest`, for arrays that are known to fit."""
+    """Same as `nearest`, for arrays that are known to fit."""
     distances, positions = apply_multiple(
         Nearest(k, metric.value), queries, database, count, stream=stream
     )
@@ -86,7 +86,7 @@ MAX_COUNT = 2**31 - 1  # of lists, of coordinates and of neighbours, as in faiss
 
 
 def as_count(name: str, what: str, value: Any) -> int:
-    """A number of things that a user asks for, which is 1 or more."""
+    """Validate a number from the user, which must be 1 or more."""
     try:
         number = index(value)
     except TypeError:

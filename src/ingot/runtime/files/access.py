@@ -27,7 +27,9 @@ File = str | os.PathLike[str] | IO[bytes]
 
 
 class FileError(ValueError, RuntimeError):
-    """A file that cannot be read or written. MLX raises ValueError or RuntimeError, by format."""
+    """A file that cannot be read or written. MLX raises ValueError or RuntimeError, depending on
+    the format.
+    """
 
 
 def path_of(name: str, file: Any) -> Path | None:
@@ -46,9 +48,9 @@ def path_of(name: str, file: Any) -> Path | None:
 
 
 def write_file(name: str, file: File, suffix: str, write: Callable[[IO[bytes]], None]) -> None:
-    """Writes a file as a whole or not at all; a path without the suffix gets it.
+    """Write a file atomically; a path without the suffix gets it.
 
-    What is written to an open file goes there at once.
+    Writes to an open file go there directly.
     """
     path = path_of(name, file)
     if path is None:
@@ -56,7 +58,7 @@ def write_file(name: str, file: File, suffix: str, write: Callable[[IO[bytes]], 
         return
     if path.suffix != suffix:
         path = path.with_name(path.name + suffix)
-    target = Path(os.path.realpath(path))  # not the link to it
+    target = Path(os.path.realpath(path))  # follow symlinks
     try:
         mode = target.stat().st_mode
     except OSError:
@@ -85,7 +87,7 @@ def write_file(name: str, file: File, suffix: str, write: Callable[[IO[bytes]], 
 
 
 def as_bytes(data: np.ndarray) -> memoryview:
-    """The elements in order, without a copy if they lie in order."""
+    """The elements as bytes in row-major order, without a copy if they are contiguous."""
     flat: Any = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
     return memoryview(flat)
 
@@ -95,7 +97,7 @@ def as_bytes(data: np.ndarray) -> memoryview:
 
 @contextlib.contextmanager
 def opened(file: File, where: str) -> Iterator[tuple[IO[bytes], int]]:
-    """The file as `_seekable` returns it, open for as long as the context lasts."""
+    """The file as `_seekable` returns it, open for the duration of the context."""
     path = path_of("load", file)
     if path is None:
         yield _seekable(file)
@@ -109,7 +111,7 @@ def opened(file: File, where: str) -> Iterator[tuple[IO[bytes], int]]:
 
 
 def _seekable(stream: Any) -> tuple[IO[bytes], int]:
-    """A stream in which one can go back and forth, and how many bytes are left in it."""
+    """A seekable stream, and the number of bytes left in it."""
     if isinstance(stream, io.TextIOBase):
         raise ValueError("[load] takes a file that was opened in binary mode, 'rb'.")
     if not (isinstance(stream, io.IOBase) and hasattr(stream, "readinto") and stream.seekable()):
@@ -128,7 +130,7 @@ def read_elements(
     backward: bool = False,
     swapped: bool = False,
 ) -> array:
-    """The array whose elements come next in the stream.
+    """Read an array from the stream.
 
     Args:
         stream: Where to read.
@@ -156,7 +158,7 @@ def read_elements(
 
 
 def _fill(stream: Any, memory: memoryview, where: str) -> None:
-    """Reads as many bytes as there is memory for."""
+    """Read until the buffer is full."""
     done = 0
     while done < len(memory):
         count = stream.readinto(memory[done:])

@@ -1,7 +1,8 @@
 """The elements of GGUF files: plain numbers, and blocks of codes with their scales.
 
-Blocks of Q4_0, Q4_1 and Q8_0 are what `quantized_matmul` multiplies by in another order, so they
-stay codes of 4 or 8 bits in groups of 32. All others become float16, as in MLX, which knows fewer.
+Blocks of Q4_0, Q4_1 and Q8_0 hold what `quantized_matmul` takes, in another order, so they stay
+codes of 4 or 8 bits in groups of 32. All others are dequantised to float16, as in MLX, which
+supports fewer.
 
 The layouts are those of ggml. Codes of a block of 32 are in two halves: the low bits of its bytes,
 then the high bits. K-quants have blocks of 256 in sub-blocks of 16 or 32, whose scales are small
@@ -20,7 +21,7 @@ from ingot.graph.dtype import float16, float32, float64, int8, int16, int32, int
 
 __all__ = ["BLOCKS", "CODES_OF_PLAIN", "PLAIN", "Blocks", "grouped_codes", "numbers_of_blocks"]
 
-# How many blocks become numbers at a time: what that takes in between stays in L2.
+# Blocks that are decoded at a time: the temporaries stay in L2.
 _AT_A_TIME = 512
 
 PLAIN: dict[int, Dtype] = {
@@ -36,20 +37,20 @@ CODES_OF_PLAIN = {dtype: code for code, dtype in PLAIN.items()}
 
 
 class Blocks(NamedTuple):
-    """A kind of block: how many elements and bytes it has, and how its numbers are found."""
+    """A block format: its size in elements and bytes, and its decoder."""
 
     name: str
     elements: int
     nbytes: int
     numbers: Callable[[np.ndarray], np.ndarray]
-    grouped_bits: int = 0  # the bits of its codes, if they stay codes
+    grouped_bits: int = 0  # bits per code, if blocks stay quantised
 
 
 def numbers_of_blocks(kind: Blocks, data: np.ndarray) -> np.ndarray:
-    """The numbers of blocks, one after the other, in float16."""
+    """The decoded elements of consecutive blocks, in float16."""
     blocks = data.reshape(-1, kind.nbytes)
     numbers = np.empty((len(blocks), kind.elements), np.float16)
-    with np.errstate(over="ignore", invalid="ignore"):  # damaged scales are NaN, or too large
+    with np.errstate(over="ignore", invalid="ignore"):  # corrupt scales may be NaN or too large
         for first in range(0, len(blocks), _AT_A_TIME):
             some = slice(first, first + _AT_A_TIME)
             numbers[some] = kind.numbers(blocks[some])
@@ -57,12 +58,12 @@ def numbers_of_blocks(kind: Blocks, data: np.ndarray) -> np.ndarray:
 
 
 def grouped_codes(kind: Blocks, data: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Blocks as words of codes, scales and biases: `scale * code + bias`, in groups of 32."""
+    """Blocks as packed codes, scales and biases: `scale * code + bias`, in groups of 32."""
     blocks = data.reshape(-1, kind.nbytes)
     scales = _halves(blocks, 0).copy()
     packed = np.empty((len(blocks), 4 * kind.grouped_bits), np.uint8)
     if kind.grouped_bits == 8:
-        # Signed bytes with the sign bit changed count from -128.
+        # Flipping the sign bit of signed bytes makes them offsets from -128.
         np.bitwise_xor(blocks[:, 2:], 0x80, out=packed)
         biases = scales * np.float16(-128)
     else:
@@ -75,7 +76,7 @@ def grouped_codes(kind: Blocks, data: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _halves(blocks: np.ndarray, first: int) -> np.ndarray:
-    """The float16 number at an offset of each block, as a column."""
+    """The float16 number at a byte offset of each block, as a column."""
     return blocks[:, first : first + 2].copy().view(np.float16)
 
 
@@ -97,7 +98,7 @@ def _q4_1(blocks: np.ndarray) -> np.ndarray:
 
 
 def _fifth_bits(bits: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Codes of five bits, whose highest are in four bytes."""
+    """5-bit codes, whose highest bits are in four separate bytes."""
     high = np.unpackbits(bits, axis=1, bitorder="little")
     return _nibbles(codes) | (high << 4)
 
@@ -116,7 +117,7 @@ def _q8_0(blocks: np.ndarray) -> np.ndarray:
 
 
 def _two_bits(codes: np.ndarray) -> np.ndarray:
-    """Codes of two bits, (blocks, 16, 16): 32 bytes have four rows of 32 codes."""
+    """2-bit codes, (blocks, 16, 16): 32 bytes hold four rows of 32 codes."""
     halves = codes.reshape(-1, 2, 1, 32)
     shifts = np.arange(0, 8, 2, dtype=np.uint8).reshape(1, 1, 4, 1)
     return ((halves >> shifts) & 3).reshape(-1, 16, 16)
@@ -136,7 +137,7 @@ def _q3_k(blocks: np.ndarray) -> np.ndarray:
     shifts = np.repeat(np.arange(0, 8, 2, dtype=np.uint8), 4)
     high = (np.tile(packed[:, 8:], 4) >> shifts) & 3
     scales = _factor(blocks, 108) * ((low | (high << 4)).astype(np.float32) - 32)
-    # A bit that is not set takes 4 off; bit n of byte l belongs to row n of 32 codes.
+    # A cleared bit subtracts 4; bit n of byte l belongs to row n of 32 codes.
     bits = np.arange(8, dtype=np.uint8).reshape(1, 8, 1)
     kept = ((blocks[:, None, :32] >> bits) & 1).reshape(-1, 16, 16)
     codes = _two_bits(blocks[:, 32:96]).astype(np.int8) - 4 + 4 * kept.astype(np.int8)
@@ -144,7 +145,7 @@ def _q3_k(blocks: np.ndarray) -> np.ndarray:
 
 
 def _scales_and_offsets(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scales and offsets of 8 sub-blocks, 6 bits each, from 12 bytes behind two float16."""
+    """Scales and offsets of 8 sub-blocks, 6 bits each, from the 12 bytes after two float16."""
     packed = blocks[:, 4:16]
     first, second, third = packed[:, :4], packed[:, 4:8], packed[:, 8:]
     steps = np.concatenate([first & 63, (third & 15) | ((first >> 6) << 4)], axis=1)

@@ -1,7 +1,7 @@
 """Files: arrays to and from .npy, .npz, .safetensors and .gguf, as MLX stores them.
 
-Nothing in a file is ever executed: there is no pickle. `access.py` says how files are opened and
-written, the modules of the formats what is in them.
+Nothing in a file is ever executed: there is no pickle. `access.py` opens and writes files, and
+there is a module per format.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ingot.runtime.files.safetensors_format import METADATA, read_safetensors, w
 
 __all__ = ["load", "save", "save_gguf", "save_safetensors", "savez", "savez_compressed"]
 
-# What Python's reader of archives raises for nonsense, depending on the nonsense. An encrypted
-# archive is a RuntimeError, unusual compression a NotImplementedError, which is one.
+# The exceptions of Python's zip reader for corrupt archives. An encrypted archive is a
+# RuntimeError, unsupported compression a NotImplementedError, which is a subclass.
 _DAMAGED_ARCHIVE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -129,7 +129,7 @@ def save_safetensors(file: File, arrays: dict[Any, Any], metadata: Any = None) -
 
 
 def _check_arrays(name: str, arrays: Mapping[Any, Any]) -> None:
-    """All values must be arrays, which are computed before a file is touched."""
+    """All values must be arrays, which are computed before a file is opened."""
     for key, value in arrays.items():
         if not isinstance(key, str):
             raise ConversionError(f"[{name}] the name of an array is a string, got {key!r}.")
@@ -139,7 +139,7 @@ def _check_arrays(name: str, arrays: Mapping[Any, Any]) -> None:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name in an archive does not lead out of the directory it is unpacked into."""
+    """Whether a name in an archive stays inside the directory it is unpacked into."""
     parts = PurePosixPath(name.replace("\\", "/")).parts
     return (
         bool(parts) and not name.startswith(("/", "\\")) and ".." not in parts and "\0" not in name

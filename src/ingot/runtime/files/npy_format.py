@@ -1,7 +1,7 @@
 """The .npy format: one array, its dtype and shape in a line of text, then its elements.
 
-NumPy reads and writes the text, a Python literal of which nothing is executed. It has no name for
-bfloat16; like MLX, ingot stores it as two bytes without a type (V2) and reads such elements as
+NumPy reads and writes the text, a Python literal that is parsed but not executed. It has no name
+for bfloat16; like MLX, ingot stores it as two untyped bytes (V2) and reads such elements as
 bfloat16.
 """
 
@@ -21,11 +21,11 @@ from ingot.runtime.files.access import FileError, as_bytes, read_elements
 __all__ = ["read_npy", "write_npy"]
 
 _READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-MAX_QUOTED = 200  # characters of what NumPy says of a damaged file
+MAX_QUOTED = 200  # characters quoted from NumPy's message about a corrupt file
 
 
 class Header(NamedTuple):
-    """What the text says, and how many bytes there are before the elements."""
+    """The parsed header, and the offset of the elements."""
 
     kind: np.dtype
     shape: Shape
@@ -34,7 +34,7 @@ class Header(NamedTuple):
 
 
 def write_npy(stream: IO[bytes], value: array) -> None:
-    """Writes an array."""
+    """Write an array."""
     kind = "|V2" if value.dtype is bfloat16 else npy.dtype_to_descr(value.dtype.numpy)
     header = {"descr": kind, "fortran_order": False, "shape": value.shape}
     npy.write_array_header_1_0(stream, header)
@@ -42,7 +42,7 @@ def write_npy(stream: IO[bytes], value: array) -> None:
 
 
 def read_npy(stream: IO[bytes], where: str, available: int) -> array:
-    """Reads an array from at most `available` bytes; `where` is what error sentences call them."""
+    """Read an array from at most `available` bytes; `where` names them in error messages."""
     header = _header(stream, where)
     dtype = _dtype_of(header.kind, where)
     needed = size_of(header.shape) * dtype.size
@@ -64,7 +64,7 @@ def _header(stream: IO[bytes], where: str) -> Header:
         raise FileError(f"[load] {where} has version {version[0]} of the .npy format, not 1 or 2.")
     try:
         shape, transposed, kind = reader(stream)
-    except Exception as error:  # of many types: the text is parsed, tokenized, made a dtype
+    except Exception as error:  # of many types, from parsing and from building the dtype
         raise FileError(f"[load] {where} is damaged: {_sentence(error)}") from None
     if not all(type(length) is int and length >= 0 for length in shape):
         raise FileError(f"[load] {where} is damaged: its header has the shape {shape}.")
@@ -80,7 +80,7 @@ def _version(stream: IO[bytes], where: str) -> tuple[int, int]:
 
 
 def _sentence(error: BaseException) -> str:
-    """What NumPy says, on one line."""
+    """NumPy's message on one line."""
     text = " ".join(str(error).split())
     return f"{text[:MAX_QUOTED]} ..." if len(text) > MAX_QUOTED else text or type(error).__name__
 

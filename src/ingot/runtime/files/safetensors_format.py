@@ -1,10 +1,10 @@
-"""The .safetensors format: a header of JSON that says where each array is, then the elements.
+"""The .safetensors format: a JSON header that locates each array, then the elements.
 
-A file begins with the length of the header, 8 bytes, the lowest first. For each name the header has
-the dtype, the shape, and where the elements begin and end behind the header. Nothing is taken on
-trust: lengths must fit the file and each other, and no two arrays may share bytes. Arrays are the
-pages of a mapped file (`content.py`). Floats of 8 bits are read as uint8, as in MLX, whose
-`from_fp8` makes numbers of them.
+A file begins with the length of the header, 8 bytes, little-endian. For each name the header has
+the dtype, the shape, and the begin and end offsets of the elements, relative to the end of the
+header. The header is untrusted: lengths must fit the file and each other, and no two arrays may
+overlap. Arrays are the pages of a mapped file (`content.py`). 8-bit floats are read as uint8, as in
+MLX, whose `from_fp8` converts them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["METADATA", "read_safetensors", "write_safetensors"]
 
 METADATA = "__metadata__"
 
-_LONGEST_HEADER = 100_000_000  # what other readers of the format accept, too
+_LONGEST_HEADER = 100_000_000  # the limit of other readers of the format
 _LENGTH = struct.Struct("<Q")
 _NAMES = {
     "bool": "BOOL",
@@ -45,7 +45,7 @@ _DTYPES = {_name_of(dtype): dtype for dtype in ALL_DTYPES} | {"F8_E4M3": uint8, 
 def write_safetensors(
     stream: IO[bytes], arrays: dict[str, array], metadata: dict[str, str]
 ) -> None:
-    """Writes arrays and metadata by name."""
+    """Write arrays and metadata by name."""
     header: dict[str, Any] = {METADATA: metadata} if metadata else {}
     # The largest elements first, so that all are aligned.
     ordered = sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0]))
@@ -65,7 +65,7 @@ def write_safetensors(
 
 
 class Entry(NamedTuple):
-    """What the header says of one array."""
+    """The header's entry for one array."""
 
     name: str
     dtype: Dtype
@@ -75,7 +75,7 @@ class Entry(NamedTuple):
 
 
 def read_safetensors(content: Content) -> tuple[dict[str, array], dict[str, str]]:
-    """Reads arrays and metadata by name."""
+    """Read arrays and metadata by name."""
     where = content.where
     header, length = _header(content)
     metadata = header.pop(METADATA, None) or {}
@@ -94,7 +94,7 @@ def read_safetensors(content: Content) -> tuple[dict[str, array], dict[str, str]
 
 
 def _header(content: Content) -> tuple[dict[str, Any], int]:
-    """The table of arrays and how many bytes it takes."""
+    """The parsed header and its size in bytes."""
     where, available = content.where, content.size
     if available < _LENGTH.size:
         raise FileError(f"[load] {where} has {available} bytes, fewer than a header takes.")
@@ -122,7 +122,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _entry(name: str, value: Any, body: int, where: str) -> Entry:
-    """What the header says of an array, once it is known to make sense."""
+    """The validated entry of an array in the header."""
     try:
         kind, lengths, (begin, end) = value["dtype"], value["shape"], value["data_offsets"]
         numbers = [*lengths, begin, end]

@@ -1,1 +1,1 @@
-"""`ingot.profile()`: what is measured while one runs, and how it is printed and written."""
+"""`ingot.profile()`: measurement, tables and trace files."""

@@ -1,4 +1,4 @@
-"""What profiles show: rows of a table, as text, and a trace file for Chrome or Perfetto."""
+"""The output of profiles: rows of a table, as text, and a trace file for Chrome or Perfetto."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ KINDS = {
     "compile": "tracing, optimising, machine code",
 }
 MAX_HTML_ROWS = 100
-MAX_LINES = 3  # of the user's program that a row of the table names
+MAX_LINES = 3  # source lines listed in a row of the table
 
 
 @dataclass(eq=False)
 class Row:
-    """All runs of one kernel, BLAS call, host step or op. `nanoseconds` are its own alone."""
+    """All runs of one kernel, BLAS call, host step or op. `nanoseconds` is self time."""
 
     kind: str
     name: str
@@ -42,7 +42,7 @@ class Row:
 
     @property
     def seconds(self) -> float:
-        """The time that it took itself."""
+        """The self time."""
         return self.nanoseconds / 1e9
 
     @property
@@ -90,7 +90,7 @@ def _summary(rows: Sequence[Row], seconds: float, elsewhere: float) -> str:
 
 
 def table_html(rows: Sequence[Row], seconds: float, elsewhere: float) -> str:
-    """The table for notebooks: the rows that took longest."""
+    """The table for notebooks: the rows with the most time."""
     cells = [_cells(row, seconds) for row in rows[:MAX_HTML_ROWS]]
     more = len(rows) - MAX_HTML_ROWS
     summary = _summary(rows, seconds, elsewhere) + (f"; {more} more rows" if more > 0 else "")
@@ -99,7 +99,7 @@ def table_html(rows: Sequence[Row], seconds: float, elsewhere: float) -> str:
 
 
 def table_text(rows: Sequence[Row], seconds: float, elsewhere: float) -> str:
-    """The table: drawn by rich on a terminal where that is installed, plain text otherwise."""
+    """The table: drawn by rich on a terminal if it is installed, plain text otherwise."""
     cells = [_cells(row, seconds) for row in rows]
     summary = _summary(rows, seconds, elsewhere)
     rich = rich_library() if sys.stdout.isatty() else None
@@ -153,7 +153,7 @@ def _rich_text(rich: Any, cells: Sequence[Sequence[str]], summary: str) -> str:
 def write_trace(
     file: Any, spans: Sequence[Span], threads: dict[int, str], begin: int, left_out: int
 ) -> None:
-    """The spans in the trace event format; times are microseconds since `begin`."""
+    """Write the spans in the trace event format; times are microseconds since `begin`."""
     process = os.getpid()
     numbers = {thread: number for number, thread in enumerate(threads)}
     events: list[dict[str, Any]] = [

@@ -1,9 +1,9 @@
-"""Profiles: what ran while a `with` block was running, how long, and for which line.
+"""Profiles: what ran during a `with` block, for how long, and for which line.
 
 While a profile runs, native code reports every program with the times of its instructions and every
-op that is evaluated by itself (`_native/evaluate/profile.c`), and the compiler reports what it
-spends. A report is kept as it comes; totals are made of them later, in the same order. In this
-order, what runs inside something is reported before it, which is how time is counted only once.
+op that is evaluated by itself (`_native/evaluate/profile.c`), and the compiler reports its own
+time. Reports are queued and aggregated later, in order. Nested work is reported before the work
+that contains it, which is how self time is computed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ingot.runtime.profile.output import Row, Span, table_html, table_text, writ
 
 __all__ = ["Profile", "is_profiling", "profile", "profiled", "program_times", "set_graph_origins"]
 
-MAX_WAITING = 1 << 16  # reports that wait before totals are made of them
+MAX_WAITING = 1 << 16  # queued reports before they are aggregated
 MAX_SPANS = 1 << 18  # kept for the trace file; totals count all
 MAX_OPEN = 1 << 12  # finished spans of a thread that a later one may turn out to enclose
 
@@ -39,9 +39,9 @@ _numbers = count()
 
 
 class _Thread(threading.local):
-    """What belongs to a thread: a number of its own, which no later thread gets again."""
+    """Per-thread state: an id that is never reused by a later thread."""
 
-    origins: list[Any] | None = None  # the lines of the graph that is evaluated as a whole now
+    origins: list[Any] | None = None  # source lines of the graph being evaluated as a whole
 
     def __init__(self) -> None:
         self.number = next(_numbers)
@@ -87,18 +87,18 @@ class Profile:
 
     @property
     def rows(self) -> list[Row]:
-        """What ran, the longest first: with its own time, without that of what ran inside it."""
+        """What ran, the longest first, with self times."""
         self._fold()
         return sorted(self._rows.values(), key=lambda row: -row.seconds)
 
     @property
     def seconds(self) -> float:
-        """From the beginning of the block to its end, or until now."""
+        """The time from the beginning of the block to its end, or until now."""
         return ((self._end or time.perf_counter_ns()) - self._begin) / 1e9 if self._begin else 0.0
 
     @property
     def compile_seconds(self) -> float:
-        """What was spent on tracing, optimising and machine code."""
+        """The time spent on tracing, optimising and code generation."""
         return sum(row.seconds for row in self.rows if row.kind == "compile")
 
     def __str__(self) -> str:
@@ -138,7 +138,7 @@ class Profile:
             self._fold()
 
     def _fold(self) -> None:
-        """Makes totals of the reports that wait."""
+        """Aggregate the queued reports."""
         with self._folding:
             while self._waiting:
                 kind, *details = self._waiting.popleft()
@@ -187,7 +187,7 @@ class Profile:
             is_counted = is_counted and not (kind == "node" and inner is row)
         ended.append((begin, end - begin, row))
         if len(ended) > 2 * MAX_OPEN:
-            # one entry for the oldest, so that the sum of all stays the time in ingot
+            # merge the oldest into one entry, so that the sum stays the time in ingot
             old = ended[:MAX_OPEN]
             ended[:MAX_OPEN] = [(old[0][0], sum(duration for _, duration, _ in old), None)]
         row.calls += is_counted
@@ -201,7 +201,7 @@ class Profile:
             self._left_out += 1
 
     def _elsewhere(self) -> float:
-        """Seconds of the block's own thread in which nothing of the above ran."""
+        """Seconds of the block's own thread in which none of the above ran."""
         self._fold()
         spent = sum(duration for _, duration, _ in self._ended.get(self._thread, ()))
         return max(0.0, self.seconds - spent / 1e9)
@@ -212,14 +212,14 @@ def _here() -> tuple[int, str]:
 
 
 def _resolved(origins: tuple[Any, ...], lines: list[Any] | None) -> tuple[Source, ...]:
-    """The lines that are meant: those of the nodes of this run, where positions are given."""
+    """The source lines, resolving indices to the nodes of this run."""
     if lines is not None:
         origins = tuple(lines[x] if isinstance(x, int) else x for x in origins)
     return tuple(dict.fromkeys(x for x in origins if isinstance(x, Source)))
 
 
 def _change_running(change: Any) -> None:
-    """Changes the profiles that run; native code reports if there are any."""
+    """Replace the set of running profiles; native code reports if there are any."""
     global _running
     with _lock:
         _running = change(_running)
@@ -239,7 +239,7 @@ def _ran_program(about: Any, times: bytes) -> None:
 def _ran_node(node: Node, begin: int, end: int) -> None:
     op = node.op
     if op is None or type(op) is Output:
-        return  # another thread was faster and the node forgot what it was; or it is nothing
+        return  # another thread was faster and the node has dropped its op; or no work
     kind, nbytes = "node", 0  # of a program
     sources: tuple[Source, ...] = ()
     if not op.only_calls:
@@ -258,12 +258,12 @@ def _nbytes(node: Node) -> int:
 
 
 def is_profiling() -> bool:
-    """Whether a profile runs."""
+    """Whether a profile is running."""
     return bool(_running)
 
 
 def set_graph_origins(nodes: list[Node]) -> None:
-    """Tells the profiles that run whose nodes the next program of this thread computes."""
+    """Tell the running profiles which nodes the next program of this thread computes."""
     _thread.origins = [node.origin for node in nodes]
 
 
@@ -280,7 +280,7 @@ class _TimesOf:
 
 
 def program_times(about: Any, run: Callable[[], None]) -> list[bytes]:
-    """The times of each run of a program, as native code reports them, while `run` runs."""
+    """The times of each run of a program, as reported by native code during `run`."""
     collector = _TimesOf(about)
     _change_running(lambda running: (*running, collector))
     try:
@@ -292,7 +292,7 @@ def program_times(about: Any, run: Callable[[], None]) -> list[bytes]:
 
 @contextmanager
 def profiled(kind: str, title: str) -> Iterator[None]:
-    """Reports the time of a block to the profiles that run."""
+    """Report the time of a block to the running profiles."""
     begin = time.perf_counter_ns()
     try:
         yield

@@ -1,1 +1,1 @@
-"""Inverted files: vectors in lists by their nearest centroid, as they are or as codes."""
+"""Inverted files: vectors in lists by their nearest centroid, uncompressed or as codes."""

@@ -1,7 +1,7 @@
-"""What an index keeps of a vector: codes, and how they are made and read.
+"""The codes that an index stores for vectors, and how they are encoded and decoded.
 
-`Codec` is what indexes ask of a quantizer. `WholeVectors` is the one that loses nothing.
-`CodeFormat` says how native code is to read codes.
+`Codec` is the interface of a quantizer. `WholeVectors` is the lossless one. `CodeFormat` tells
+native code how to read codes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NO_TABLE = np.empty((0, 0), np.float32)
 
 
 class CodeKind(IntEnum):
-    """What codes are, numbered as in _native/search/coded_keys.h."""
+    """The kinds of codes, numbered as in _native/search/coded_keys.h."""
 
     FLOAT32 = 0
     EIGHT_BITS = 1
@@ -27,10 +27,10 @@ class CodeKind(IntEnum):
 
 
 class CodeFormat(NamedTuple):
-    """How codes are read: component i is origins[i] + steps[i] * code, or from codebooks.
+    """How codes are read: component i is origins[i] + steps[i] * code, or comes from codebooks.
 
-    `origins` and `steps` are (1, d); `codebooks` are (d, entries): for each component those of all
-    entries of the codebook that it belongs to.
+    `origins` and `steps` are (1, d); `codebooks` are (d, entries): for each component, its value in
+    every entry of its codebook.
     """
 
     kind: CodeKind
@@ -40,36 +40,36 @@ class CodeFormat(NamedTuple):
 
 
 class Codec(Protocol):
-    """Makes codes, `code_size` numbers of `code_dtype`, of vectors, and vectors of codes."""
+    """Encodes vectors as `code_size` numbers of `code_dtype`, and decodes them."""
 
     code_size: int
     code_dtype: np.dtype[Any]
-    by_residual: bool  # whether inverted lists keep differences to their centroids, as in faiss
+    by_residual: bool  # whether inverted lists store residuals to their centroids, as in faiss
 
     @property
     def is_trained(self) -> bool:
-        """Whether there is nothing to train, or that is done."""
+        """Whether it is trained, or needs no training."""
 
     def train(self, vectors: np.ndarray, seed: int, progress: bool | None) -> None:
-        """Learns from float32 vectors (number, d)."""
+        """Train on float32 vectors (number, d)."""
 
     def encode(self, vectors: np.ndarray) -> np.ndarray:
         """The codes (number, code_size) of float32 vectors (number, d)."""
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
-        """The float32 vectors (number, d) that codes stand for."""
+        """The float32 vectors (number, d) that codes decode to."""
 
     def format(self) -> CodeFormat:
         """How native code reads the codes."""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What was learnt, by name."""
+        """The trained parameters, by name."""
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of what is learnt, float32 arrays, by name."""
+        """The shapes of the trained parameters, float32 arrays, by name."""
 
     def restore(self, arrays: dict[str, np.ndarray], codes: np.ndarray) -> str | None:
-        """Takes back what `arrays` gave, of the right shapes.
+        """Restore parameters from `arrays`, which have the right shapes.
 
         Returns:
             Why that or the codes cannot be right; None if they can.
@@ -77,7 +77,7 @@ class Codec(Protocol):
 
 
 class WholeVectors:
-    """Vectors as they are."""
+    """Uncompressed vectors."""
 
     by_residual = False
     is_trained = True
@@ -87,7 +87,7 @@ class WholeVectors:
         self.code_size = d
 
     def train(self, vectors: np.ndarray, seed: int, progress: bool | None) -> None:
-        """There is nothing to learn."""
+        """Nothing to train."""
 
     def encode(self, vectors: np.ndarray) -> np.ndarray:
         """The vectors."""
@@ -102,13 +102,13 @@ class WholeVectors:
         return CodeFormat(CodeKind.FLOAT32)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Nothing was learnt."""
+        """No trained parameters."""
         return {}
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Nothing is learnt."""
+        """No trained parameters."""
         return {}
 
     def restore(self, arrays: dict[str, np.ndarray], codes: np.ndarray) -> str | None:
-        """There is nothing to take back."""
+        """Nothing to restore."""
         return None

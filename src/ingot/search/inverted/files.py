@@ -1,7 +1,7 @@
-"""Files of indexes with codes: what they have, and whether it fits together.
+"""Files of indexes with codes: their contents, and consistency checks.
 
-Input: an index of `index.py`, or its class and a file. Everything that a search relies
-on is checked when a file is read, because native code reads lists and codes without bounds checks.
+Input: an index of `index.py`, or its class and a file. Everything that a search relies on is
+checked when a file is read, because native code reads lists and codes without bounds checks.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ingot.search.top_k import MAX_COUNT
 __all__ = ["load_coded", "save_coded"]
 
 _FLOATS, _INTS = np.dtype(np.float32), np.dtype(np.int64)
-_LEARNT = "codec."  # before the names of what the codec learnt
+_LEARNT = "codec."  # prefix of the names of the codec's parameters
 
 
 def save_coded(index: Any, file: File) -> None:
-    """Saves an index with codes."""
+    """Save an index with codes."""
     state = {
         "nprobe": index.nprobe,
         "seed": index.seed,
@@ -40,7 +40,7 @@ def save_coded(index: Any, file: File) -> None:
 
 
 def load_coded(kind: Any, file: File) -> Any:
-    """The index of the class `kind` that a file has."""
+    """Load an index of the class `kind` from a file."""
     found = load_index(file, kind.__name__)
     arguments: Any = found.settings.get("arguments")
     _check_number_of_lists(found, arguments)
@@ -65,7 +65,7 @@ def load_coded(kind: Any, file: File) -> Any:
 
 
 def _check_number_of_lists(found: IndexFile, arguments: Any) -> None:
-    """Before an index is made, which takes memory for each list."""
+    """Checked before the index is made, which allocates memory for each list."""
     count = arguments.get("nlist", 1) if isinstance(arguments, dict) else 1
     limits = found.arrays.get("limits")
     if limits is None:
@@ -75,7 +75,7 @@ def _check_number_of_lists(found: IndexFile, arguments: Any) -> None:
 
 
 def _array_specs(index: Any) -> dict[str, ArraySpec]:
-    """What a file of such an index has."""
+    """The arrays in a file of such an index."""
     codec = index._codec
     specs = {
         "codes": ArraySpec(codec.code_dtype, ("codes", codec.code_size)),
@@ -90,9 +90,9 @@ def _array_specs(index: Any) -> dict[str, ArraySpec]:
 
 
 def _check_lists(found: IndexFile, index: Any) -> None:
-    """FileError unless limits are those of lists, and ids those of codes."""
+    """FileError unless limits and ids are consistent with the lists and codes."""
     ids, limits = found.arrays["ids"], found.arrays["limits"]
-    # Compared and not subtracted: differences of hostile numbers wrap around.
+    # Compared rather than subtracted: differences of malicious values wrap around.
     rising = limits[0] == 0 and limits[-1] == len(ids) and (limits[1:] >= limits[:-1]).all()
     found.require(bool(rising), f"limits do not rise from 0 to {len(ids)}, the number of codes")
     found.require(not (ids == -1).any(), "-1 is among the ids, and is none")

@@ -1,8 +1,8 @@
-"""Indexes of coded vectors in inverted lists, with the conventions of faiss's.
+"""Indexes of coded vectors in inverted lists, with faiss's conventions.
 
-`CodedIndex` is all of them: vectors are put into the list of the nearest of `nlist` centroids and
-replaced by codes; a search looks at the `nprobe` lists whose centroids are nearest to a query.
-Indexes without centroids have one list, which every search looks at.
+`CodedIndex` implements all of them: vectors are assigned to the list of the nearest of `nlist`
+centroids and replaced by codes; a search scans the `nprobe` lists whose centroids are nearest to a
+query. Indexes without centroids have one list, which every search scans.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
     "ScalarQuantizerIndex",
 ]
 
-_COARSE_ITERATIONS = 10  # as in faiss: the centroids of lists need less care than codebooks
+_COARSE_ITERATIONS = 10  # as in faiss: the centroids of lists need less accuracy than codebooks
 _BY_VALUE = "it depends on values, which are not there while tracing"
 _RUNS_ONCE = "tracing runs it once, and later calls would not see it; do it outside"
 
@@ -88,7 +88,7 @@ class CodedIndex:
         return f"{self._name}({settings}), {state}"
 
     def _settings(self) -> dict[str, Any]:
-        """The arguments that make an index like this one."""
+        """The arguments that construct an index like this one."""
         raise NotImplementedError
 
     @property
@@ -98,7 +98,7 @@ class CodedIndex:
 
     @property
     def ntotal(self) -> int:
-        """How many vectors there are."""
+        """The number of vectors."""
         refuse_in_trace("ntotal", "it is a number that would stay what it is while tracing")
         return self._lists.total
 
@@ -286,16 +286,16 @@ class CodedIndex:
         made: Self = load_coded(cls, file)
         return made
 
-    # What the methods are made of
+    # Implementation
 
     @property
     def _residual(self) -> bool:
-        """Whether codes are of differences to centroids."""
+        """Whether codes are of residuals to centroids."""
         return self._has_centroids and self._codec.by_residual
 
     @property
     def _compared(self) -> MetricType:
-        """How stored vectors are compared: cosines are inner products of vectors of length 1."""
+        """The metric for stored vectors: cosines are inner products of vectors of length 1."""
         cosine = self.metric_type is MetricType.COSINE
         return MetricType.INNER_PRODUCT if cosine else self.metric_type
 
@@ -310,7 +310,7 @@ class CodedIndex:
         vectors = as_rows(name, "vectors", x, self.d)
         if self.metric_type is MetricType.COSINE:
             return unit_vectors(vectors)
-        return np.array(vectors, order="C")  # the user may change theirs
+        return np.array(vectors, order="C")  # a copy: the user may change theirs
 
     def _nearest_centroid(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The list that each vector belongs to, and the centroids of those lists."""
@@ -319,7 +319,7 @@ class CodedIndex:
         return lists, self._centroids[lists]
 
     def _probes(self, name: str, x: Any, nprobe: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """Queries, and the numbers of the lists that each is to be compared with."""
+        """Queries, and the indices of the lists that each scans."""
         queries = np.ascontiguousarray(as_vectors(name, "queries", x, self.d)._data)
         if self.metric_type is MetricType.COSINE:
             queries = unit_vectors(queries)
@@ -333,7 +333,7 @@ class CodedIndex:
         return queries, lists
 
     def _decode(self, number: int, codes: np.ndarray) -> np.ndarray:
-        """The vectors that codes of a list stand for."""
+        """Decode codes of a list."""
         vectors = self._codec.decode(codes)
         if self._residual:
             assert self._centroids is not None

@@ -1,7 +1,7 @@
-"""Inverted lists: codes and ids of vectors, those of a list one after the other.
+"""Inverted lists: codes and ids of vectors, contiguous per list.
 
-What is added waits in the order it came, and is sorted into its lists when they are read next. The
-arrays of lists are never changed afterwards but replaced, so whoever has them can go on reading.
+Additions are buffered in order and sorted into their lists by the next read. The arrays of lists
+are never modified but replaced, so readers can keep using the ones they have.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ __all__ = ["InvertedLists", "Lists"]
 
 
 class Lists(NamedTuple):
-    """All codes and ids by lists: those of list i are from limits[i] to before limits[i + 1]."""
+    """All codes and ids, grouped by list: list i is limits[i] to limits[i + 1] - 1."""
 
     codes: np.ndarray
     ids: np.ndarray
     limits: np.ndarray
 
     def list_of(self, positions: np.ndarray) -> np.ndarray:
-        """The numbers of the lists that positions belong to."""
+        """The indices of the lists that positions belong to."""
         return np.searchsorted(self.limits, positions, side="right") - 1
 
 
@@ -39,17 +39,17 @@ class InvertedLists:
 
     @property
     def total(self) -> int:
-        """How many codes there are in all lists."""
+        """The number of codes in all lists."""
         with self._lock:
             return len(self._lists.ids) + sum(len(ids) for _, ids, _ in self._waiting)
 
     def append(self, codes: np.ndarray, ids: np.ndarray, lists: np.ndarray) -> None:
-        """Adds codes, each to one of the lists."""
+        """Add codes, each to one of the lists."""
         with self._lock:
             self._waiting.append((codes, ids, lists))
 
     def read(self) -> Lists:
-        """The lists as they are now."""
+        """The current lists."""
         with self._lock:
             if self._waiting:
                 there = np.repeat(np.arange(self.count), np.diff(self._lists.limits))
@@ -62,13 +62,13 @@ class InvertedLists:
             return self._lists
 
     def replace(self, lists: Lists) -> None:
-        """Replaces all codes."""
+        """Replace all codes."""
         with self._lock:
             self._lists = lists
             self._waiting = []
 
     def remove(self, unwanted: np.ndarray) -> int:
-        """Drops the codes with these ids. Returns how many there were."""
+        """Remove the codes with these ids. Returns how many there were."""
         with self._lock:
             codes, ids, limits = self.read()
             kept = ~np.isin(ids, unwanted)
@@ -77,7 +77,7 @@ class InvertedLists:
             return int(len(ids) - before[-1])
 
     def clear(self) -> None:
-        """Drops everything."""
+        """Remove everything."""
         self.replace(self._none)
 
     def _sorted(self, codes: np.ndarray, ids: np.ndarray, lists: np.ndarray) -> Lists:

@@ -1,8 +1,7 @@
-"""Search in inverted lists: which vectors of the lists that are probed are nearest to each query.
+"""Search in inverted lists: the vectors of the probed lists that are nearest to each query.
 
-The nearest are found by native code, which reads codes where they lie. Where many queries look at
-one list of scalar codes, and for all vectors within a radius, codes are decoded once for all
-queries that are compared with them.
+Native code finds the nearest by reading codes in place. Where many queries probe one list of scalar
+codes, and for range searches, codes are decoded once for all queries that are compared with them.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from ingot.search.nearest_evaluation import METRICS, nearest_rows, rows_within
 
 __all__ = ["search_decoded", "search_lists", "search_lists_within", "worth_decoding"]
 
-# (number of the list, codes) -> vectors
+# (index of the list, codes) -> vectors
 Decode = Callable[[int, np.ndarray], np.ndarray]
 
-_ROWS = 1 << 14  # codes that are decoded at once
-_WORTH_DECODING = 32  # queries that look at the same list
+_ROWS = 1 << 14  # codes decoded at a time
+_WORTH_DECODING = 32  # queries that probe the same list
 
 
 def search_lists(
@@ -67,7 +66,7 @@ def search_lists(
 def search_decoded(
     queries: np.ndarray, lists: Lists, decode: Decode, k: int, metric: MetricType
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As `search_lists`, for queries that all look at the one list there is."""
+    """Same as `search_lists`, for queries that all scan the only list."""
     sign = -1 if metric.is_similarity else 1
     keys = np.full((len(queries), k), np.inf, np.float32)
     ids = np.full((len(queries), k), -1, np.int64)
@@ -84,7 +83,7 @@ def search_decoded(
 
 
 def worth_decoding(code_format: CodeFormat, queries: int, list_count: int) -> bool:
-    """Whether decoding all codes once takes less time than reading them for each query."""
+    """Whether decoding all codes once is faster than reading them for each query."""
     scalar = code_format.kind not in (CodeKind.FLOAT32, CodeKind.PARTS)
     return scalar and list_count == 1 and queries >= _WORTH_DECODING
 
@@ -119,7 +118,7 @@ def search_lists_within(
 
 
 def _by_list(probes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each list that is probed, and the indices into the flattened `probes` that name it."""
+    """Each probed list, and the indices into the flattened `probes` that name it."""
     named = probes.reshape(-1)
     order = np.argsort(named, kind="stable")
     numbers, first = np.unique(named[order], return_index=True)
@@ -129,7 +128,7 @@ def _by_list(probes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def _blocks(number: int, lists: Lists, decode: Decode) -> Iterator[tuple[int, np.ndarray]]:
-    """The vectors of a list, some at a time, and where they begin in the lists' arrays."""
+    """The vectors of a list, block by block, with their offset in the lists' arrays."""
     begin, end = lists.limits[number : number + 2].tolist()
     for start in range(begin, end, _ROWS):
         yield start, decode(number, lists.codes[start : min(end, start + _ROWS)])
