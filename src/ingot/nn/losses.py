@@ -1,4 +1,4 @@
-"""Loss functions. Each takes `reduction`: "none" for one loss an example, "mean" or "sum"."""
+"""Loss functions. Each takes `reduction`: "none" for one loss per example, "mean" or "sum"."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def cross_entropy(
 
     Args:
         logits: Unnormalised logarithms of probabilities.
-        targets: The number of the right class, in the shape of the logits without the axis; or
+        targets: The index of the correct class, in the shape of the logits without the axis; or
             probabilities in the shape of the logits.
         weights: A factor for each loss.
         axis: The axis of the classes.
@@ -122,7 +122,7 @@ def binary_cross_entropy(
 
     Args:
         inputs: Logits, or probabilities. Logarithms of probabilities are at least -100.
-        targets: What is right, 0 or 1.
+        targets: The correct labels, 0 or 1.
         weights: A factor for each loss.
         with_logits: Whether the inputs are logits, which is faster and more precise.
         reduction: "none", "mean" or "sum".
@@ -146,8 +146,8 @@ def l1_loss(predictions: mx.array, targets: mx.array, reduction: Reduction = "me
     """The absolute difference.
 
     Args:
-        predictions: What was predicted.
-        targets: What is right.
+        predictions: The predicted values.
+        targets: The correct values.
         reduction: "none", "mean" or "sum".
     """
     _check_same_shape("l1_loss", predictions=predictions, targets=targets)
@@ -158,8 +158,8 @@ def mse_loss(predictions: mx.array, targets: mx.array, reduction: Reduction = "m
     """The squared difference.
 
     Args:
-        predictions: What was predicted.
-        targets: What is right.
+        predictions: The predicted values.
+        targets: The correct values.
         reduction: "none", "mean" or "sum".
     """
     _check_same_shape("mse_loss", predictions=predictions, targets=targets)
@@ -169,11 +169,11 @@ def mse_loss(predictions: mx.array, targets: mx.array, reduction: Reduction = "m
 def nll_loss(
     inputs: mx.array, targets: mx.array, axis: int = -1, reduction: Reduction = "none"
 ) -> mx.array:
-    """The negative logarithm of the probability of the right class.
+    """The negative logarithm of the probability of the correct class.
 
     Args:
         inputs: Logarithms of probabilities.
-        targets: The numbers of the right classes.
+        targets: The indices of the correct classes.
         axis: The axis of the classes.
         reduction: "none", "mean" or "sum".
     """
@@ -192,7 +192,7 @@ def gaussian_nll_loss(
 
     Args:
         inputs: The means.
-        targets: What is right.
+        targets: The correct values.
         vars: The variances.
         full: Whether to add the constant log(2 pi) / 2.
         eps: The least variance.
@@ -213,7 +213,7 @@ def kl_div_loss(
 
     Args:
         inputs: Logarithms of the predicted probabilities.
-        targets: Logarithms of the right probabilities.
+        targets: Logarithms of the target probabilities.
         axis: The axis of the distributions.
         reduction: "none", "mean" or "sum".
     """
@@ -229,8 +229,8 @@ def smooth_l1_loss(
     """The absolute difference d, less `beta` / 2; below `beta`, d squared / (2 * `beta`).
 
     Args:
-        predictions: What was predicted.
-        targets: What is right.
+        predictions: The predicted values.
+        targets: The correct values.
         beta: Where the square ends and the absolute difference begins.
         reduction: "none", "mean" or "sum".
     """
@@ -274,8 +274,8 @@ def hinge_loss(inputs: mx.array, targets: mx.array, reduction: Reduction = "none
     """1 - `inputs` * `targets`, where that is positive.
 
     Args:
-        inputs: What was predicted.
-        targets: What is right, -1 or 1.
+        inputs: The predicted values.
+        targets: The correct labels, -1 or 1.
         reduction: "none", "mean" or "sum".
     """
     return _reduce(mx.maximum(1 - inputs * targets, 0), reduction)
@@ -290,8 +290,8 @@ def huber_loss(
     """Half of the squared difference; beyond `delta`, a straight line that goes on from it.
 
     Args:
-        inputs: What was predicted.
-        targets: What is right.
+        inputs: The predicted values.
+        targets: The correct values.
         delta: Where the square ends and the line begins.
         reduction: "none", "mean" or "sum".
     """
@@ -305,8 +305,8 @@ def log_cosh_loss(inputs: mx.array, targets: mx.array, reduction: Reduction = "n
     """The logarithm of the hyperbolic cosine of the difference.
 
     Args:
-        inputs: What was predicted.
-        targets: What is right.
+        inputs: The predicted values.
+        targets: The correct values.
         reduction: "none", "mean" or "sum".
     """
     difference = inputs - targets

@@ -80,7 +80,7 @@ def average_gradients(
         gradients: A tree of arrays.
         group: The group of processes, all by default. Only groups of one process are supported.
         all_reduce_size: How many bytes to communicate at once.
-        communication_stream: Where the communication belongs.
+        communication_stream: The stream of the communication.
     """
     if group is not None and group.size() != 1:
         raise ValueError(f"[average_gradients] groups have one process, got one of {group.size()}.")

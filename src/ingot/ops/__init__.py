@@ -1,8 +1,8 @@
 """The ops: their classes with all rules, and the functions that users call.
 
-Rules are written with these functions and with operators. The operators of arrays are set by the
-modules below, which are imported first: whoever imports an op can use its rules, whether or not the
-public module, which attaches methods to arrays, is there.
+Rules use these functions and the operators of arrays. The modules below register the operators and
+are imported first, so that rules work whether or not the public module, which attaches methods to
+arrays, is imported.
 """
 
 from ingot.ops.elementwise import arithmetic, bitwise, comparison, powers

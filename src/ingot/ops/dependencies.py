@@ -18,7 +18,7 @@ __all__ = ["depends"]
 
 @dataclass(frozen=True)
 class Depends(Host):
-    """Its first `count` inputs unchanged, but not before the other inputs are computed."""
+    """Returns its first `count` inputs, but only after the other inputs are computed."""
 
     count: int
 

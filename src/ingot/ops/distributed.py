@@ -1,8 +1,8 @@
-"""Communication between processes, of which there is one: MLX's functions for a group of one.
+"""Communication between processes: MLX's functions for a group of one process.
 
-Programs written for several processes run here unchanged, as they do in MLX when they are started
-once: sums over the group are the process's own arrays, and there is nobody to send to. Where a
-launcher started several processes that would quietly be wrong, so it is refused.
+Programs written for several processes run here unchanged, as they do in MLX when started once: sums
+over the group are the process's own arrays, and there is nobody to send to. If a launcher started
+several processes, this would silently give wrong results, so it raises.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 _BACKENDS = ("any", "mpi", "ring", "nccl", "jaccl")
 
-# How launchers tell a process how many there are; `mlx.launch` may only tell its rank.
+# How launchers announce the number of processes; `mlx.launch` may only set the rank.
 _SIZES = ("MLX_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 _RANK = "MLX_RANK"
 
@@ -103,7 +103,7 @@ def init(
 
 
 def _sign_of_others() -> str | None:
-    """The environment variable by which a launcher says that there are other processes."""
+    """The environment variable by which a launcher announces other processes."""
     sizes = {name: os.environ[name] for name in _SIZES if name in os.environ}
     several = [name for name, size in sizes.items() if size != "1"]
     if several:
@@ -112,7 +112,7 @@ def _sign_of_others() -> str | None:
 
 
 def _alone(name: str, x: Any, group: Any) -> array:
-    """`x` as an array of its own: what it is in a group of one process."""
+    """A new array equal to `x`: the result in a group of one process."""
     if group is None:
         group = init()
     if group.size() != 1:
@@ -126,7 +126,7 @@ def all_sum(x: Any, *, group: Group | None = None, stream: StreamLike = None) ->
     Args:
         x: The array of this process.
         group: The group, all processes by default.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     return _alone("all_sum", x, group)
 
@@ -137,7 +137,7 @@ def all_max(x: Any, *, group: Group | None = None, stream: StreamLike = None) ->
     Args:
         x: The array of this process.
         group: The group, all processes by default.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     return _alone("all_max", x, group)
 
@@ -148,7 +148,7 @@ def all_min(x: Any, *, group: Group | None = None, stream: StreamLike = None) ->
     Args:
         x: The array of this process.
         group: The group, all processes by default.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     return _alone("all_min", x, group)
 
@@ -159,7 +159,7 @@ def all_gather(x: Any, *, group: Group | None = None, stream: StreamLike = None)
     Args:
         x: The array of this process.
         group: The group, all processes by default.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     return _alone("all_gather", x, group)
 
@@ -170,7 +170,7 @@ def sum_scatter(x: Any, *, group: Group | None = None, stream: StreamLike = None
     Args:
         x: The array of this process.
         group: The group, all processes by default.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     return _alone("sum_scatter", x, group)
 
@@ -182,7 +182,7 @@ def send(x: Any, dst: int, *, group: Group | None = None, stream: StreamLike = N
         x: The array to send.
         dst: The number of the process to send it to.
         group: The group, all processes by default.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     _alone("send", x, group)
     raise ValueError(f"[send] there is no process {dst}: the group has one process.")
@@ -203,7 +203,7 @@ def recv(
         dtype: Its dtype.
         src: The number of the process that sends it.
         group: The group, all processes by default.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     raise ValueError(f"[recv] there is no process {src}: the group has one process.")
 
@@ -217,6 +217,6 @@ def recv_like(
         x: An array like the one that would come.
         src: The number of the process that sends it.
         group: The group, all processes by default.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     raise ValueError(f"[recv_like] there is no process {src}: the group has one process.")

@@ -70,7 +70,7 @@ class FlatIndex:
         self._storage.append("add", vectors, None)
 
     def add_with_ids(self, x: Any, ids: Any) -> None:
-        """Add vectors with ids of their own.
+        """Add vectors with explicit ids.
 
         As in faiss's IndexIDMap, ids may occur several times: a search finds each of the vectors,
         `remove_ids` removes them all, and `reconstruct` gives the one that was added last.
@@ -125,7 +125,7 @@ class FlatIndex:
 
         Returns:
             Limits (int64, number + 1), distances (float32) and ids (int64): those of query i are
-            from limits[i] up to before limits[i + 1], in the order in which they were added.
+            from limits[i] to limits[i + 1] - 1, in the order in which they were added.
         """
         refuse_in_trace("range_search", "how many vectors it finds depends on values")
         queries = as_vectors("range_search", "queries", x, self.d)._data

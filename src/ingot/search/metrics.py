@@ -50,7 +50,7 @@ def as_metric(name: str, value: Any) -> MetricType:
     """The metric that a user gave: a MetricType, its name, or faiss's number for it.
 
     Args:
-        name: What error sentences begin with.
+        name: The prefix of error messages.
         value: What was given.
     """
     if isinstance(value, MetricType):

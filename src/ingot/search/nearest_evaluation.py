@@ -31,7 +31,7 @@ def nearest_rows(
 ) -> None:
     """Write distances and positions of the nearest of the first `count` rows, (queries, k) each.
 
-    Ties are in row order; missing rows are -1.
+    Ties are in row-major order; missing rows are -1.
     """
     if queries.dtype == np.float64:
         _nearest_in_numpy(queries, database[:count], metric, distances, positions)
@@ -52,7 +52,7 @@ def rows_within(
     """The rows whose distance is less than `radius` (whose similarity is more), query by query.
 
     Queries and database are float32. Limits (queries + 1), distances and positions: those of query
-    i are from limits[i] to before limits[i + 1], in the order of rows.
+    i are from limits[i] to limits[i + 1] - 1, in the order of rows.
     """
     limits, distances, positions = _native.rows_within(
         np.ascontiguousarray(queries),

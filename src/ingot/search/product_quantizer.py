@@ -26,7 +26,7 @@ class ProductQuantizer:
     """One byte per subvector.
 
     Args:
-        name: What error sentences begin with.
+        name: The prefix of error messages.
         d: The length of vectors.
         M: The number of subvectors, which must divide `d`.
         nbits: Codebooks have 2**nbits entries; from 1 to 8.

@@ -23,7 +23,7 @@ class ScalarQuantizer:
     """Codes of 8, 4 or 16 bits for each component.
 
     Args:
-        name: What error sentences begin with.
+        name: The prefix of error messages.
         d: The length of vectors.
         qtype: "8bit", "4bit" or "fp16".
     """

@@ -41,7 +41,7 @@ def nearest(
         metric: A MetricType, its name ("l2", "inner_product", "cosine", "l1", "linf") or faiss's
             number.
         count: An int64 array without axes: only so many first rows count.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         Distances and positions (int64), both (queries, k). The nearest row comes first, of equally
@@ -102,7 +102,7 @@ def as_vectors(name: str, what: str, value: Any, d: int | None = None) -> mx.arr
     """Vectors that a user gave, (number, d), as an array of floating-point numbers.
 
     Args:
-        name: What error sentences begin with.
+        name: The prefix of error messages.
         what: What they call the vectors.
         value: An array, which may be lazy or a placeholder, a NumPy array or a list of lists.
         d: The length that the vectors must have; they become float32 then.

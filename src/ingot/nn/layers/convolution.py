@@ -78,8 +78,8 @@ class Conv1d(_Convolution):
         stride: The step from one position of the filter to the next.
         padding: How many zeros are added at both ends.
         dilation: The distance between the elements that a filter reads.
-        groups: The number of groups of channels that do not mix.
-        bias: Whether to add a learnt number to each output channel.
+        groups: The number of groups of channels that are convolved separately.
+        bias: Whether to add a learnt bias to each output channel.
     """
 
     _options = (*_Convolution._options, "groups")
@@ -118,8 +118,8 @@ class Conv2d(_Convolution):
         stride: The steps from one position of the filter to the next.
         padding: How many zeros are added at all sides.
         dilation: The distances between the elements that a filter reads.
-        groups: The number of groups of channels that do not mix.
-        bias: Whether to add a learnt number to each output channel.
+        groups: The number of groups of channels that are convolved separately.
+        bias: Whether to add a learnt bias to each output channel.
     """
 
     _options = (*_Convolution._options, "groups")
@@ -158,7 +158,7 @@ class Conv3d(_Convolution):
         stride: The steps from one position of the filter to the next.
         padding: How many zeros are added at all sides.
         dilation: The distances between the elements that a filter reads.
-        bias: Whether to add a learnt number to each output channel.
+        bias: Whether to add a learnt bias to each output channel.
     """
 
     def __init__(
@@ -226,10 +226,10 @@ class ConvTranspose1d(_TransposedConvolution):
         out_channels: The number of output channels.
         kernel_size: The length of the filters.
         stride: The step from one position of the filter to the next, in the output.
-        padding: How many elements are taken away from both ends of the output.
+        padding: How many elements are removed from both ends of the output.
         dilation: The distance between the elements that a filter writes.
         output_padding: How many elements are added at the end of the output.
-        bias: Whether to add a learnt number to each output channel.
+        bias: Whether to add a learnt bias to each output channel.
     """
 
     _dimensions = 1
@@ -244,10 +244,10 @@ class ConvTranspose2d(_TransposedConvolution):
         out_channels: The number of output channels.
         kernel_size: Height and width of the filters, or one int for both.
         stride: The steps from one position of the filter to the next, in the output.
-        padding: How many elements are taken away from all sides of the output.
+        padding: How many elements are removed from all sides of the output.
         dilation: The distances between the elements that a filter writes.
         output_padding: How many elements are added at the end of each axis of the output.
-        bias: Whether to add a learnt number to each output channel.
+        bias: Whether to add a learnt bias to each output channel.
     """
 
     _dimensions = 2
@@ -262,10 +262,10 @@ class ConvTranspose3d(_TransposedConvolution):
         out_channels: The number of output channels.
         kernel_size: Depth, height and width of the filters, or one int for all.
         stride: The steps from one position of the filter to the next, in the output.
-        padding: How many elements are taken away from all sides of the output.
+        padding: How many elements are removed from all sides of the output.
         dilation: The distances between the elements that a filter writes.
         output_padding: How many elements are added at the end of each axis of the output.
-        bias: Whether to add a learnt number to each output channel.
+        bias: Whether to add a learnt bias to each output channel.
     """
 
     _dimensions = 3

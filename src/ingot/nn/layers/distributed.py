@@ -65,7 +65,7 @@ def shard_inplace(
         module: The module.
         sharding: "all-to-sharded", "sharded-to-all", or a function of the path of a parameter and
             the parameter that says along which axis it is cut, or that and the segments.
-        segments: How many matrices a parameter is made of, each of which is cut.
+        segments: The number of stacked matrices in a parameter, each of which is sharded.
         group: The group of processes, all by default.
     """
     _checked_group("shard_inplace", group)
@@ -96,7 +96,7 @@ def shard_linear(
     Args:
         module: The linear layer, quantised or not, which stays as it is.
         sharding: "all-to-sharded" or "sharded-to-all": whether outputs or inputs are cut.
-        segments: How many matrices the weights are made of, each of which is cut.
+        segments: The number of stacked matrices in the weights, each of which is sharded.
         group: The group of processes, all by default.
     """
     _check_sharding("shard_linear", sharding)
@@ -125,7 +125,7 @@ class _ShardedLinear(Linear):
 
         Args:
             linear_layer: The layer with the weights.
-            segments: How many matrices the weights are made of, each of which is cut.
+            segments: The number of stacked matrices in the weights, each of which is sharded.
             group: The group of processes, all by default.
         """
         output_dims, input_dims = linear_layer.weight.shape
@@ -140,7 +140,7 @@ class AllToShardedLinear(_ShardedLinear):
     Args:
         input_dims: The number of input features.
         output_dims: The number of output features, of all processes together.
-        bias: Whether there is a translation.
+        bias: Whether to add a bias.
         group: The group of processes, all by default.
     """
 
@@ -151,7 +151,7 @@ class ShardedToAllLinear(_ShardedLinear):
     Args:
         input_dims: The number of input features, of all processes together.
         output_dims: The number of output features.
-        bias: Whether there is a translation.
+        bias: Whether to add a bias.
         group: The group of processes, all by default.
     """
 
@@ -186,7 +186,7 @@ class _QuantizedShardedLinear(QuantizedLinear):
 
         Args:
             quantized_linear_layer: The layer with the weights.
-            segments: How many matrices the weights are made of, each of which is cut.
+            segments: The number of stacked matrices in the weights, each of which is sharded.
             group: The group of processes, all by default.
         """
         source = quantized_linear_layer
@@ -210,9 +210,9 @@ class QuantizedAllToShardedLinear(_QuantizedShardedLinear):
     Args:
         input_dims: The number of input features.
         output_dims: The number of output features, of all processes together.
-        bias: Whether there is a translation.
-        group_size: How many weights share a scale; see `mx.quantize`.
-        bits: How many bits a weight has.
+        bias: Whether to add a bias.
+        group_size: The number of weights that share a scale; see `mx.quantize`.
+        bits: The number of bits per weight.
         mode: The mode of quantisation.
         group: The group of processes, all by default.
     """
@@ -224,9 +224,9 @@ class QuantizedShardedToAllLinear(_QuantizedShardedLinear):
     Args:
         input_dims: The number of input features, of all processes together.
         output_dims: The number of output features.
-        bias: Whether there is a translation.
-        group_size: How many weights share a scale; see `mx.quantize`.
-        bits: How many bits a weight has.
+        bias: Whether to add a bias.
+        group_size: The number of weights that share a scale; see `mx.quantize`.
+        bits: The number of bits per weight.
         mode: The mode of quantisation.
         group: The group of processes, all by default.
     """

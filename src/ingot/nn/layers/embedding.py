@@ -50,8 +50,8 @@ class Embedding(Module):
         """The layer with quantised vectors that approximates this one.
 
         Args:
-            group_size: How many numbers share a scale; see `mx.quantize`.
-            bits: How many bits a number has.
+            group_size: The number of elements that share a scale; see `mx.quantize`.
+            bits: The number of bits per number.
             mode: The mode of quantisation.
             quantize_input: Must be False: the inputs are integers.
         """

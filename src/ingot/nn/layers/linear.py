@@ -29,14 +29,14 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """A matrix product and a translation along the last axis: `x @ weight.T + bias`.
+    """An affine map along the last axis: `x @ weight.T + bias`.
 
     The parameters are uniform numbers between plus and minus 1 / sqrt(`input_dims`) at first.
 
     Args:
         input_dims: The number of input features.
         output_dims: The number of output features.
-        bias: Whether there is a translation.
+        bias: Whether to add a bias.
     """
 
     def __init__(self, input_dims: Size, output_dims: int, bias: bool = True) -> None:
@@ -65,8 +65,8 @@ class Linear(Module):
         """The layer with quantised weights that approximates this one.
 
         Args:
-            group_size: How many weights share a scale; see `mx.quantize`.
-            bits: How many bits a weight has.
+            group_size: The number of weights that share a scale; see `mx.quantize`.
+            bits: The number of bits per weight.
             mode: The mode of quantisation.
             quantize_input: Whether inputs are quantised, too: modes nvfp4 and mxfp8.
         """
@@ -88,7 +88,7 @@ class Bilinear(Module):
         input1_dims: The number of features of the first input.
         input2_dims: The number of features of the second input.
         output_dims: The number of output features.
-        bias: Whether there is a translation.
+        bias: Whether to add a bias.
     """
 
     def __init__(

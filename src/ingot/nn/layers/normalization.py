@@ -20,9 +20,9 @@ class LayerNorm(Module):
 
     Args:
         dims: The number of features, along the last axis.
-        eps: What is added to the variance.
-        affine: Whether to learn scales, which are 1 at first.
-        bias: Whether to learn shifts, too, which are 0 at first.
+        eps: Added to the variance for numerical stability.
+        affine: Whether to learn scales, initially 1.
+        bias: Whether to learn shifts, too, initially 0.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class RMSNorm(Module):
     """Divides the features of each element by the root of their mean square, then scales them.
 
     Args:
-        dims: The number of features, along the last axis. The learnt scales are 1 at first.
-        eps: What is added to the mean square.
+        dims: The number of features, along the last axis. The learnt scales are initially 1.
+        eps: Added to the mean square for numerical stability.
     """
 
     def __init__(self, dims: int, eps: float = 1e-5) -> None:
@@ -72,8 +72,8 @@ class InstanceNorm(Module):
 
     Args:
         dims: The number of features C.
-        eps: What is added to the variance.
-        affine: Whether to learn scales and shifts, which are 1 and 0 at first.
+        eps: Added to the variance for numerical stability.
+        affine: Whether to learn scales and shifts, initially 1 and 0.
     """
 
     def __init__(self, dims: int, eps: float = 1e-5, affine: bool = False) -> None:
@@ -110,8 +110,8 @@ class GroupNorm(Module):
     Args:
         num_groups: The number of groups.
         dims: The number of features C, a multiple of the number of groups.
-        eps: What is added to the variance.
-        affine: Whether to learn scales and shifts, which are 1 and 0 at first.
+        eps: Added to the variance for numerical stability.
+        affine: Whether to learn scales and shifts, initially 1 and 0.
         pytorch_compatible: Whether neighbouring features make a group, as in PyTorch. Otherwise
             feature i is in group i modulo `num_groups`.
     """
@@ -175,9 +175,9 @@ class BatchNorm(Module):
 
     Args:
         num_features: The number of features C.
-        eps: What is added to the variance.
+        eps: Added to the variance for numerical stability.
         momentum: The share of a new batch in the running averages.
-        affine: Whether to learn scales and shifts, which are 1 and 0 at first.
+        affine: Whether to learn scales and shifts, initially 1 and 0.
         track_running_stats: Whether to keep running averages. Without, evaluation mode takes mean
             and variance of the input, too.
     """

@@ -30,8 +30,8 @@ def quantize(
 
     Args:
         model: The model, which is changed. If a layer cannot be quantised it stays as it was.
-        group_size: How many weights share a scale; see `mx.quantize`.
-        bits: How many bits a weight has.
+        group_size: The number of weights that share a scale; see `mx.quantize`.
+        bits: The number of bits per weight.
         mode: The mode of quantisation.
         quantize_input: Whether linear layers quantise their inputs, too: modes nvfp4 and mxfp8.
         class_predicate: A function of the path of a layer and the layer that says whether it is
@@ -119,8 +119,8 @@ class QuantizedEmbedding(QuantizedWeight):
     Args:
         num_embeddings: The number of vectors.
         dims: The length of the vectors.
-        group_size: How many numbers share a scale; see `mx.quantize`.
-        bits: How many bits a number has.
+        group_size: The number of elements that share a scale; see `mx.quantize`.
+        bits: The number of bits per number.
         mode: The mode of quantisation.
     """
 
@@ -166,8 +166,8 @@ class QuantizedEmbedding(QuantizedWeight):
 
         Args:
             embedding_layer: The layer with the vectors.
-            group_size: How many numbers share a scale; see `mx.quantize`.
-            bits: How many bits a number has.
+            group_size: The number of elements that share a scale; see `mx.quantize`.
+            bits: The number of bits per number.
             mode: The mode of quantisation.
         """
         num_embeddings, dims = embedding_layer.weight.shape
@@ -182,9 +182,9 @@ class QuantizedLinear(QuantizedWeight):
     Args:
         input_dims: The number of input features.
         output_dims: The number of output features.
-        bias: Whether there is a translation.
-        group_size: How many weights share a scale; see `mx.quantize`.
-        bits: How many bits a weight has.
+        bias: Whether to add a bias.
+        group_size: The number of weights that share a scale; see `mx.quantize`.
+        bits: The number of bits per weight.
         mode: The mode of quantisation.
     """
 
@@ -227,8 +227,8 @@ class QuantizedLinear(QuantizedWeight):
 
         Args:
             linear_layer: The layer with the weights.
-            group_size: How many weights share a scale; see `mx.quantize`.
-            bits: How many bits a weight has.
+            group_size: The number of weights that share a scale; see `mx.quantize`.
+            bits: The number of bits per weight.
             mode: The mode of quantisation.
         """
         output_dims, input_dims = linear_layer.weight.shape
@@ -248,8 +248,8 @@ class QQLinear(QuantizedWeight):
     Args:
         input_dims: The number of input features.
         output_dims: The number of output features.
-        group_size: How many weights share a scale; see `mx.quantize`.
-        bits: How many bits a weight has.
+        group_size: The number of weights that share a scale; see `mx.quantize`.
+        bits: The number of bits per weight.
         mode: The mode of quantisation: "nvfp4" or "mxfp8".
     """
 
@@ -305,8 +305,8 @@ class QQLinear(QuantizedWeight):
 
         Args:
             linear_layer: The layer with the weights.
-            group_size: How many weights share a scale; see `mx.quantize`.
-            bits: How many bits a weight has.
+            group_size: The number of weights that share a scale; see `mx.quantize`.
+            bits: The number of bits per weight.
             mode: The mode of quantisation: "nvfp4" or "mxfp8".
         """
         if linear_layer.get("bias") is not None:

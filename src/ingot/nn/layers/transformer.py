@@ -197,7 +197,7 @@ class TransformerEncoder(_Stack):
         dropout: The probability of dropout.
         activation: The perceptrons' activation function.
         norm_first: Whether to normalise before each sublayer instead of after it.
-        checkpoint: Whether layers compute their values again for the gradient, to save memory.
+        checkpoint: Whether to recompute the layers' values for the gradient, to save memory.
     """
 
     _layer = TransformerEncoderLayer
@@ -275,7 +275,7 @@ class TransformerDecoder(_Stack):
         dropout: The probability of dropout.
         activation: The perceptrons' activation function.
         norm_first: Whether to normalise before each sublayer instead of after it.
-        checkpoint: Whether layers compute their values again for the gradient, to save memory.
+        checkpoint: Whether to recompute the layers' values for the gradient, to save memory.
     """
 
     _layer = TransformerDecoderLayer
@@ -304,7 +304,7 @@ class Transformer(Module):
         custom_encoder: What to use instead of a `TransformerEncoder`.
         custom_decoder: What to use instead of a `TransformerDecoder`.
         norm_first: Whether to normalise before each sublayer instead of after it.
-        checkpoint: Whether layers compute their values again for the gradient, to save memory.
+        checkpoint: Whether to recompute the layers' values for the gradient, to save memory.
     """
 
     def __init__(

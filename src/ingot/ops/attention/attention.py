@@ -48,7 +48,7 @@ def scaled_dot_product_attention(
             it is boolean, hides the keys at which it is False.
         sinks: For each head of queries the score of one more key, which has no value.
         force_fused: Whether also short sequences are computed in blocks.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         An array (B, heads, queries, E).
@@ -74,9 +74,9 @@ def scaled_dot_product_attention(
 
 
 def _is_nest(shape: Shape) -> bool:
-    """Whether attention with scores of a shape is one op: too many scores to be stored, or a loop
-    nest of a compiled program, which needs to know the lengths. A few queries are products with
-    vectors, which wait for memory alone.
+    """Whether attention with scores of a shape is one op: it has too many scores to store, or
+    becomes a loop nest of a compiled program, which needs static lengths. A few queries are
+    matrix-vector products, which are memory-bound.
     """
     if size_of(shape) >= MIN_BLOCKED_SCORES:
         return True
@@ -85,7 +85,7 @@ def _is_nest(shape: Shape) -> bool:
 
 
 def _checked_dtype(q: Any, k: Any, v: Any) -> Dtype:
-    """The dtype of the result, once queries, keys and values are known to fit."""
+    """The dtype of the result, after checking queries, keys and values."""
     for x in (q, k, v):
         require_array(_NAME, x)
         if x.ndim != 4:

@@ -1,9 +1,9 @@
-"""Attention in blocks of queries, in NumPy: the matrix of all scores never exists.
+"""Attention in blocks of queries, in NumPy: the matrix of all scores is never stored.
 
 Queries are (B, heads, queries, D), keys (B, heads / n, keys, D) and values (B, heads / n, keys, E):
-n consecutive heads of queries share those of a head. A mask is (B, heads, queries, keys), sinks are
-(B, heads), with 1 instead of any length but that of sinks' heads. Half precision is computed in
-float32.
+n consecutive heads of queries share a head of keys and values. A mask is (B, heads, queries, keys),
+sinks are (B, heads), with 1 allowed for any length but that of sinks' heads. Half precision is
+computed in float32.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Block(NamedTuple):
 
 
 class Masking(NamedTuple):
-    """What changes the scores of keys: their order, a mask, and sinks, which compete with them."""
+    """Modifiers of the scores: causality, a mask, and sinks, which compete with the keys."""
 
     causal: bool
     mask: np.ndarray | None
@@ -45,20 +45,20 @@ class Masking(NamedTuple):
 
 
 class Powers(NamedTuple):
-    """Exponentials of the scores of some queries, of which the largest of each row is 1."""
+    """Exponentials of the scores of some queries, scaled so that the largest of each row is 1."""
 
     of_keys: np.ndarray
     of_sink: np.ndarray
     totals: np.ndarray
     largest: np.ndarray
-    hidden: np.ndarray  # rows without a key to see: their scores are the lowest number, always
+    hidden: np.ndarray  # rows without a visible key: all their scores are the lowest number
 
 
 def attend(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, masking: Masking
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sums of values, weighted by the softmax of scaled products of queries and keys; the largest
-    score of each query, and the sum of the powers of the differences of all from that.
+    """Values weighted by the softmax of scaled products of queries and keys; the largest score of
+    each query, and the sum of the exponentials relative to it.
     """
     prepare_blas()
     sharing = q.shape[1] // k.shape[1]
@@ -109,7 +109,7 @@ def attention_cotangents(
                 scores = _scores(queries, keys, block, q.shape[2], masking)
                 powers = _powers(scores, masking.sink(block))
                 shares = powers.of_keys / powers.totals
-                count = shares.shape[1]  # of the keys that some of the queries see
+                count = shares.shape[1]  # number of keys that any of the queries sees
                 of_result = _wide(cotangent[block])
                 of_values[:count] += shares.T @ of_result
                 of_scores = of_result @ values[:count].T
@@ -145,7 +145,7 @@ def _row_blocks(queries: int, keys: int) -> Iterator[slice]:
 def _scores(
     queries: np.ndarray, keys: np.ndarray, block: Block, length: int, masking: Masking
 ) -> np.ndarray:
-    """The masked scores of a block, without the keys behind all that its queries may see.
+    """The masked scores of a block, without the keys after all that its queries may see.
 
     `length` is the number of queries of the whole sequence.
     """
@@ -169,14 +169,14 @@ def _scores(
 
 
 def _part_of_mask(mask: np.ndarray, block: Block, count: int) -> np.ndarray:
-    """The mask of a block and the first `count` keys; an axis of length 1 is the same for all."""
+    """The mask of a block and the first `count` keys; an axis of length 1 broadcasts."""
     example, head, rows = (length > 1 for length in mask.shape[:3])
     part: np.ndarray = mask[block.example if example else 0, block.head if head else 0]
     return part[block.rows if rows else slice(None), :count]
 
 
 def _powers(scores: np.ndarray, sink: np.ndarray | None) -> Powers:
-    """Powers of the scores, in their position, and of the sink."""
+    """Exponentials of the scores, in place, and of the sink."""
     lowest = np.finfo(scores.dtype).min
     largest: np.ndarray = scores.max(1, keepdims=True)
     hidden = largest[:, 0] == lowest

@@ -35,7 +35,9 @@ def _wide(x: array, stream: StreamLike = None) -> array:
 
 
 def _result_dtype(name: str, x: Any, **factors: array | None) -> Dtype:
-    """What a normalisation returns, once its factors are known to fit the last axis of `x`."""
+    """The dtype of a normalisation's result, after checking its factors against the last axis of
+    `x`.
+    """
     if require_array(name, x).ndim == 0:
         raise ValueError(f"[{name}] takes an array with at least one axis, got a scalar.")
     dtype: Dtype = x.dtype
@@ -59,8 +61,8 @@ def rms_norm(x: array, weight: array | None, eps: float, *, stream: StreamLike =
     Args:
         x: An array.
         weight: What the last axis is multiplied by, or None.
-        eps: What is added to the mean square.
-        stream: Where the work belongs.
+        eps: Added to the mean square for numerical stability.
+        stream: The stream or device to run on.
     """
     dtype = _result_dtype("rms_norm", x, weight=weight)
     op = RMSNorm(float(eps), dtype)
@@ -69,7 +71,7 @@ def rms_norm(x: array, weight: array | None, eps: float, *, stream: StreamLike =
 
 @dataclass(frozen=True)
 class RMSNorm(Composite):
-    """`rms_norm` of few rows."""
+    """`rms_norm` of few rows, as one node."""
 
     eps: float
     dtype: Dtype
@@ -98,11 +100,11 @@ def layer_norm(
         x: An array.
         weight: What the last axis is then multiplied by, or None.
         bias: What is then added, or None.
-        eps: What is added to the variance.
-        stream: Where the work belongs.
+        eps: Added to the variance for numerical stability.
+        stream: The stream or device to run on.
     """
     dtype = _result_dtype("layer_norm", x, weight=weight, bias=bias)
-    if weight is None:  # a bias alone does not widen the result
+    if weight is None:  # a bias alone does not upcast the result
         dtype = _result_dtype("layer_norm", x)
     wide = _wide(x, stream)
     centred = wide - mean(wide, -1, keepdims=True, stream=stream)
@@ -119,7 +121,7 @@ def cross_entropy(logits: array, targets: array, *, stream: StreamLike = None) -
     Args:
         logits: Scores of classes along the last axis.
         targets: The class of each row: integers in the shape of `logits` without the last axis.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         One float32 number, or float64, for each target.
@@ -162,7 +164,7 @@ def rope(
         scale: What positions are multiplied by.
         offset: The first position: an int, or an array of one or of B ints.
         freqs: How many positions each pair takes for an angle of 1, instead of `base`.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     _check_rope(a, dims, traditional, base, freqs)
     op = Rope(dims, traditional, None if freqs is not None else _base(base), float(scale))
@@ -172,7 +174,7 @@ def rope(
 
 @dataclass(frozen=True)
 class Rope(Composite):
-    """`rope` of few positions. The first of them, an integer, is an input."""
+    """`rope` of few positions, as one node. The first position, an integer, is an input."""
 
     dims: int
     traditional: bool
@@ -191,7 +193,7 @@ class Rope(Composite):
             steps = 1 / astype(freqs[0], dtype)
         positions = arange(a.shape[-2], dtype=dtype) + astype(first, dtype)
         angles = reshape(positions * self.scale, (*positions.shape, 1)) * steps
-        # Each feature times a cosine, and the other of its pair times a sine: all is one loop.
+        # Each feature times a cosine, plus the other one of its pair times a sine: one loop.
         axis = -1 if self.traditional else -2  # of the pairs
         whole = _wide(a)
         rotated = whole[..., : self.dims] if self.dims < a.shape[-1] else whole
@@ -242,7 +244,7 @@ def _check_rope(a: Any, dims: Any, traditional: Any, base: Any, freqs: Any) -> N
 
 
 def _first_position(a: array, offset: Any) -> array:
-    """The position of the first elements, as an array that broadcasts to (B, ..., T)."""
+    """The first position, as an array that broadcasts to (B, ..., T)."""
     if not isinstance(offset, array):
         try:
             return array(index(offset), int64)

@@ -1,4 +1,4 @@
-"""The gated delta rule: linear attention whose memory forgets and corrects itself."""
+"""The gated delta rule: linear attention with a decaying, error-corrected memory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def gated_delta_update(
         beta: How much of a difference is stored (B, T, heads).
         initial_state: The memory at first, (B, heads, E, D); nothing by default.
         mask: Which positions count (B, T); the others leave the memory and have outputs of 0.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The outputs (B, T, heads, E), and the memory at last.
@@ -80,7 +80,7 @@ def gated_delta_update(
 
 
 def _checked_dtype(q: Any, k: Any, v: Any, gamma: Any, beta: Any) -> Dtype:
-    """The dtype of the outputs, once the shapes of the inputs are known to fit."""
+    """The dtype of the outputs, after checking the shapes of the inputs."""
     for x in (q, k, v):
         if require_array(_NAME, x).ndim != 4:
             raise ValueError(

@@ -1,9 +1,9 @@
 """Attention as an op that is computed in blocks of queries, with its rules.
 
 It is for sequences whose matrix of scores would be too large; attention over shorter ones is
-composed of array operations, which fuse. Its derivative by queries, keys and values is an op of
-three outputs that computes the scores again, block by block. The other derivatives are those of the
-composition, which builds the matrix: by a mask, of higher order, and in forward mode.
+composed of array operations, which fuse. Its VJP for queries, keys and values is an op of three
+outputs that recomputes the scores block by block. All other derivatives (with respect to a mask, of
+higher order, and in forward mode) are those of the composition, which builds the matrix.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Composition = Callable[..., list[array]]
 
 
 def lowest(dtype: Dtype) -> float:
-    """The lowest finite number: the score of a key that is hidden."""
+    """The lowest finite number: the score of a masked key."""
     return -float(np.finfo(np.float64).max) if dtype is float64 else -LARGEST[dtype]
 
 
@@ -89,17 +89,17 @@ def composed_attention(
         matmul(reshape(powers, (batch, shared, rows, keys)), v),
         (batch, heads, queries, v.shape[-1]),
     )
-    # Dividing at last is less work. With heads after positions, as layers need them next, it saves
-    # a copy, too.
+    # Dividing last is less work, and with heads after positions, as the next layer needs them, it
+    # saves a copy.
     result = swapaxes(swapaxes(sums, 1, 2) / swapaxes(totals, 1, 2), 1, 2)
     return astype(result, dtype)
 
 
 def _powers(scores: array, sinks: array | None) -> tuple[array, array]:
-    """Exponentials of scores, of which the largest of each row is 1, and their sums by rows."""
+    """Exponentials of scores, scaled so that the largest of each row is 1, and their row sums."""
     if scores.shape[-1] == 0:
         return scores, ones((*scores.shape[:-1], 1), scores.dtype)
-    # Softmax does not depend on it, and so its derivative is of no use.
+    # Softmax is invariant to the shift, so its derivative is not needed.
     largest = stop_gradient(max(scores, -1, keepdims=True))
     if sinks is None:
         powers = exp(scores - largest)
@@ -113,7 +113,7 @@ def _powers(scores: array, sinks: array | None) -> tuple[array, array]:
 def _pulled_back(
     function: Composition, inputs: Sequence[array], cotangents: Sequence[array | None]
 ) -> list[array | None]:
-    """The cotangents of `inputs`, given those of what a composition makes of them."""
+    """The cotangents of `inputs`, given those of a composition's results."""
     taken = _native.follow(_COPY, list(inputs))
     return _native.backward(function(*taken), list(cotangents), taken)
 
@@ -121,9 +121,9 @@ def _pulled_back(
 def _pushed_forward(
     function: Composition, inputs: Sequence[array], tangents: Sequence[array | None]
 ) -> list[array | None]:
-    """The tangents of what a composition makes of `inputs`.
+    """The tangents of a composition's results.
 
-    Pulling back is linear in the cotangents; pulling back through that, in turn, pushes forward.
+    The VJP is linear in the cotangents, so its own transpose is the JVP.
     """
     varying = [position for position, tangent in enumerate(tangents) if tangent is not None]
 
@@ -141,14 +141,14 @@ def _zeros_for_none(x: array | None, like: array) -> array:
 
 @dataclass(frozen=True)
 class _InBlocks(Host, abstract=True):
-    """What the two ops share: a mask and sinks may follow their other inputs."""
+    """Shared by the two ops: a mask and sinks may follow the other inputs."""
 
     scale: float
     causal: bool
     has_mask: bool
 
     def masking(self, extras: Sequence[np.ndarray]) -> Masking:
-        """What changes scores, as the computation takes it."""
+        """The modifiers of the scores, in the form that the computation takes."""
         mask = extras[0] if self.has_mask else None
         sinks = extras[-1] if len(extras) > self.has_mask else None
         return Masking(self.causal, mask, sinks)
@@ -162,8 +162,8 @@ class _InBlocks(Host, abstract=True):
 
 @dataclass(frozen=True)
 class Attention(_InBlocks, Attend):
-    """Sums of values, weighted by the softmax of scaled and masked products of queries and keys;
-    and statistics of the scores, for the op of its cotangents alone: they have no derivative.
+    """Values weighted by the softmax of scaled and masked products of queries and keys, and
+    statistics of the scores, which only the cotangents' op uses: they have no derivative.
     """
 
     def infer(
@@ -209,12 +209,13 @@ _OUTPUTS = 3  # of attention
 
 @dataclass(frozen=True)
 class AttentionCotangents(_InBlocks, AttendBackward):
-    """The cotangents of queries, keys, values and sinks. That of the result is the first input,
-    then come the outputs of attention, which follow from its inputs: derivatives are by these.
+    """The cotangents of queries, keys, values and sinks. The inputs are the cotangent of the
+    result, the outputs of attention, and its inputs. The outputs are functions of the inputs, so
+    derivatives are taken with respect to the inputs only.
     """
 
     def followed(self, inputs: Sequence[Any]) -> list[Any]:
-        """Those of attention's inputs that have a cotangent here: all but the mask."""
+        """The inputs of attention that have a cotangent here: all but the mask."""
         return [x for position, x in enumerate(inputs) if position != 3 or not self.has_mask]
 
     def infer(self, cotangent: array, *inputs: array) -> tuple[tuple[Shape, Dtype], ...]:
@@ -246,7 +247,7 @@ class AttentionCotangents(_InBlocks, AttendBackward):
         if len(inputs) == 4 + _OUTPUTS + self.has_mask:
             results = apply_multiple(self, *_merged(size, batched, inputs))
             return tuple(_split(size, result) for result in results)
-        # Each of the batch has a cotangent of the sinks, also if all have the same sinks.
+        # Each example has its own cotangent of the sinks, even if all share the sinks.
         sinks = broadcast_batch(inputs[-1], size, batched[-1])
         merged = _merged(size, (*batched[:-1], True), (*inputs[:-1], sinks))
         *others, of_sinks = map(deferred(_split, size), apply_multiple(self, *merged))
@@ -256,7 +257,7 @@ class AttentionCotangents(_InBlocks, AttendBackward):
 
 
 def _independent(inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """What belongs to the inputs of a cotangents' op without the outputs of attention."""
+    """Drop the entries for the outputs of attention."""
     return (inputs[0], *inputs[1 + _OUTPUTS :])
 
 
@@ -266,14 +267,14 @@ def _wide(dtype: Dtype) -> Dtype:
 
 
 def _merged(size: int, batched: Sequence[bool], inputs: Sequence[array]) -> list[array]:
-    """Inputs of a vmap rule with the batch axis and that of examples as one."""
+    """Inputs of a vmap rule with the batch axis merged into that of examples."""
     examples = builtins.max(
         x.shape[1] if has else x.shape[0] for x, has in zip(inputs, batched, strict=True)
     )
     merged = []
     for x, has in zip(inputs, batched, strict=True):
         if not has and x.shape[0] == 1 and x.shape[0] != examples:
-            merged.append(x)  # a mask that is the same for all
+            merged.append(x)  # a mask that is shared by all
             continue
         whole = broadcast_batch(x, size, has)
         shape = whole.shape[2:]

@@ -1,5 +1,5 @@
-"""Attention of few queries as one node: a step of a model that decodes, whose keys are one more
-each time, so that no program of fixed lengths would be run twice.
+"""Attention of few queries as one node, for decoding, where the number of keys grows by one each
+step, so that a program of fixed lengths would run only once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["AttentionStep"]
 
 @dataclass(frozen=True)
 class AttentionStep(Composite):
-    """Attention by native code. A mask and sinks may follow values."""
+    """Attention by native code. A mask and sinks may follow the values."""
 
     scale: float
     causal: bool

@@ -102,7 +102,7 @@ class Divide(Elementary):
     def evaluate(self, *inputs: np.ndarray) -> Any:
         return quotient(*inputs) if inputs[0].dtype.kind == "c" else super().evaluate(*inputs)
 
-    # Not by `partials`: a quotient is one operation less than a product with 1 / y.
+    # Not through `partials`: a quotient is one operation less than a product with 1 / y.
     def vjp(self, cotangent: array, out: array, *inputs: array) -> tuple[Any, ...]:
         y = inputs[1]
         if y.dtype is complex64:
@@ -137,7 +137,7 @@ class FloorDivide(Elementwise):
             return np.floor_divide(x, y)
         if kind == "c":
             return quotient(x, y)
-        # The quotient is rounded to its dtype before it is rounded down, as in MLX.
+        # Round the quotient to its dtype before taking the floor, as in MLX.
         return in_float32(np.floor, np.asarray(in_float32(np.divide, x, y)))
 
     def partials(self, out: array, x: array, y: array) -> tuple[Partial, Partial]:
@@ -157,7 +157,7 @@ class FloorDivide(Elementwise):
 
 
 class Remainder(Elementwise):
-    """What is left after floor_divide, with the divisor's sign. Integers modulo zero give 0."""
+    """The remainder of floor_divide, with the divisor's sign. Integers modulo zero give 0."""
 
     name = "remainder"
     arity = 2
@@ -189,7 +189,7 @@ def _floating_remainder(x: np.ndarray, y: np.ndarray) -> Any:
 
 
 class Negative(Elementwise):
-    """Elements with the other sign."""
+    """Negated elements."""
 
     name = "negative"
     accepts = ANY & ~dtype_mask((bool_,))
@@ -214,7 +214,7 @@ class Abs(Elementwise):
         return modulus(x) if x.dtype.kind == "c" else np.absolute(x)
 
     def vjp(self, cotangent: array, out: array, *inputs: array) -> tuple[array]:
-        # Of a complex x, this is the direction in which the modulus grows: no conjugate.
+        # For complex x, this is the direction in which the modulus grows: no conjugate.
         return (cotangent * _sign(inputs[0]),)
 
     def jvp(self, tangents: tuple[array | None, ...], out: array, *inputs: array) -> array | None:
@@ -249,7 +249,7 @@ class Sign(Elementwise):
         return in_float32(_floating_sign, x)
 
     def vjp(self, cotangent: array, out: array, *inputs: array) -> tuple[array | None]:
-        # The turn of a complex number is its own adjoint in the real inner product.
+        # The rotation of a complex number is its own adjoint in the real inner product.
         return (_turn(cotangent, out, inputs[0]) if out.dtype is complex64 else None,)
 
     def jvp(self, tangents: tuple[array | None, ...], out: array, *inputs: array) -> array | None:
@@ -272,8 +272,8 @@ class Sign(Elementwise):
 
 
 def _turn(change: array, sign: array, x: array) -> array:
-    """How the sign of complex x, which is on the unit circle, turns when x changes: by the part of
-    the change across x, divided by the modulus; not at 0, where there is no direction.
+    """How the sign of complex x, a point on the unit circle, rotates when x changes: by the
+    component of the change perpendicular to x, divided by the modulus; 0 at x = 0.
     """
     modulus = _abs(x)
     across = imag(change * conj(sign))
@@ -301,7 +301,7 @@ def add(a: Any, b: Any, /, *, stream: StreamLike = None) -> array:
     Args:
         a: An array or a number.
         b: An array or a number; the two broadcast against each other.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The sum, in the dtype that both operands promote to.
@@ -341,12 +341,12 @@ def divmod(a: Any, b: Any, /, *, stream: StreamLike = None) -> list[array]:
 
 
 def negative(a: Any, /, *, stream: StreamLike = None) -> array:
-    """Elements with the other sign; booleans have none, see `logical_not`."""
+    """Negated elements; booleans cannot be negated, see `logical_not`."""
     return _negative(a, stream)
 
 
 def positive(a: array, /, *, stream: StreamLike = None) -> array:
-    """The same elements, as `+a` would be."""
+    """The elements unchanged, like `+a`."""
     only_array("positive", a)
     return wrap(a)
 

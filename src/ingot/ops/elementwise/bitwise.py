@@ -31,7 +31,7 @@ __all__ = [
 
 
 class NoBitsError(ValueError, RuntimeError):
-    """Operands with fractions: in MLX operators raise ValueError, functions RuntimeError."""
+    """Operands that are not integers: in MLX operators raise ValueError, functions RuntimeError."""
 
 
 class BitwiseBinary(Elementary, abstract=True):
@@ -60,7 +60,7 @@ class BitwiseOr(BitwiseBinary):
 
 
 class BitwiseXor(BitwiseBinary):
-    """Bits that are set in just one."""
+    """Bits that are set in exactly one."""
 
     name = "bitwise_xor"
     function = np.bitwise_xor
@@ -73,21 +73,21 @@ class Shift(BitwiseBinary, abstract=True):
 
 
 class LeftShift(Shift):
-    """Bits moved to higher positions; zeros come in."""
+    """Bits shifted left; zeros are shifted in."""
 
     name = "left_shift"
     function = np.left_shift
 
 
 class RightShift(Shift):
-    """Bits moved to lower positions; copies of the sign come in."""
+    """Bits shifted right; copies of the sign are shifted in."""
 
     name = "right_shift"
     function = np.right_shift
 
 
 class BitwiseInvert(Elementwise):
-    """All bits inverted; of booleans, not."""
+    """All bits inverted; logical not for booleans."""
 
     name = "bitwise_invert"
     accepts = INTEGRAL
@@ -111,7 +111,7 @@ _invert = lift(BitwiseInvert())
 
 
 def _shift(shift: Lift) -> Callable[..., array]:
-    """Like `shift`, but booleans are taken as uint8, which have room for the result."""
+    """Like `shift`, but booleans are converted to uint8, which can hold the result."""
 
     def shifted(a: Any, b: Any, stream: StreamLike = None) -> array:
         if _is_boolean(a) and _is_boolean(b):
@@ -159,7 +159,7 @@ def left_shift(a: Any, b: Any, /, *, stream: StreamLike = None) -> array:
         a: The integers to shift: an array or a number.
         b: By how many bits: an array or a number. A count that is negative or not less than the
             number of bits shifts all bits out.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The shifted integers in the dtype that both promote to; for booleans, uint8.

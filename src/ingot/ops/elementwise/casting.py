@@ -1,6 +1,6 @@
-"""Casts and ops that leave values as they are: conversions of dtype, copies, views of the bits.
+"""Casts and identity ops: conversions of dtype, copies, bitcasts.
 
-Also the checks of arguments that must be arrays, which the modules after this one share.
+Also the checks of arguments that must be arrays, which later modules share.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = ["astype", "contiguous", "stop_gradient", "view"]
 
 
 def only_array(name: str, value: Any) -> None:
-    """Refuses everything but arrays, for functions that MLX does not let take numbers."""
+    """Reject everything but arrays, for functions that do not take numbers in MLX."""
     if not isinstance(value, array):
         raise TypeError(f"[{name}] takes an array, got {type(value).__name__}.")
 
 
 def as_array(name: str, value: Any) -> array:
-    """An array, a number or a NumPy array as an array."""
+    """Convert an array, a number or a NumPy array to an array."""
     if isinstance(value, array):
         return value
     if isinstance(value, (int, float, complex, np.ndarray, np.generic)):
@@ -48,7 +48,7 @@ def _no_dtype(name: str, dtype: Any) -> TypeError:
 
 @dataclass(frozen=True)
 class AsType(Map):
-    """Elements converted to `dtype`. Complex numbers become real by losing the imaginary part."""
+    """Elements converted to `dtype`. Complex to real drops the imaginary part."""
 
     dtype: Dtype
 
@@ -91,7 +91,7 @@ def astype(a: array, dtype: Dtype, stream: StreamLike = None) -> array:
     Args:
         a: The array.
         dtype: The dtype to convert to.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The converted array. Floating-point numbers are rounded toward zero to integers; those that
@@ -108,7 +108,7 @@ def astype(a: array, dtype: Dtype, stream: StreamLike = None) -> array:
 
 
 class _Identity(Op, abstract=True):
-    """Ops that give their input unchanged."""
+    """Ops that return their input unchanged."""
 
     def is_no_op(self, x: Any) -> bool:
         return True
@@ -127,7 +127,7 @@ class _Identity(Op, abstract=True):
 
 
 class Copy(_Identity, Map):
-    """Its input under another identity: what transforms make of their inputs to follow them."""
+    """Its input as a new node: transforms wrap their inputs in it to track them."""
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         return (cotangent,)
@@ -138,8 +138,8 @@ class Copy(_Identity, Map):
 
 @dataclass(frozen=True)
 class Stored(_Identity, Map):
-    """Its input in memory of its own: what the bodies of loops return. `number` tells outputs apart
-    that have the same value.
+    """Its input in separate memory, for results of loop bodies. `number` distinguishes outputs with
+    the same value.
     """
 
     number: int
@@ -158,7 +158,7 @@ class Stored(_Identity, Map):
 
 
 class StopGradient(_Identity, Map):
-    """Its input, but constant to derivatives."""
+    """Its input, treated as a constant by differentiation."""
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[None]:
         return (None,)
@@ -169,7 +169,7 @@ class StopGradient(_Identity, Map):
 
 @dataclass(frozen=True)
 class Contiguous(_Identity, Host):
-    """Its input, row by row in memory; with `allow_col_major`, column by column will do."""
+    """Its input in row-major order; with `allow_col_major`, column-major will do, too."""
 
     allow_col_major: bool
 
@@ -192,7 +192,7 @@ class Contiguous(_Identity, Host):
 
 @dataclass(frozen=True)
 class Bitcast(Host):
-    """The same bits read as elements of `dtype`; of another size, they change the last axis."""
+    """The same bits as elements of `dtype`; a different element size changes the last axis."""
 
     dtype: Dtype
 
@@ -216,7 +216,7 @@ class Bitcast(Host):
 
 
 def stop_gradient(a: array, /, *, stream: StreamLike = None) -> array:
-    """The same values, through which no derivative flows."""
+    """The same values, through which no gradient flows."""
     only_array("stop_gradient", a)
     return make(_stop_gradient_op, (a,), a.shape, a.dtype, stream)
 
@@ -225,12 +225,12 @@ _stop_gradient_op = StopGradient()
 
 
 def contiguous(a: array, /, allow_col_major: bool = False, *, stream: StreamLike = None) -> array:
-    """The same values in memory row by row, copied if they are not.
+    """The same values in row-major order, copied if necessary.
 
     Args:
         a: The array.
         allow_col_major: Whether column by column is good enough.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The contiguous array.
@@ -245,7 +245,7 @@ def view(a: Any, dtype: Dtype, *, stream: StreamLike = None) -> array:
     Args:
         a: An array or a number.
         dtype: How to read the bits.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The array; if the elements have another size, its last axis has another length.
@@ -270,4 +270,4 @@ def view(a: Any, dtype: Dtype, *, stream: StreamLike = None) -> array:
     return apply(Bitcast(dtype), value, stream=stream)
 
 
-attach(_cast=astype)  # for the constructor, which is below the ops
+attach(_cast=astype)  # for the constructor, which is in a lower layer

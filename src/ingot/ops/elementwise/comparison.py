@@ -1,7 +1,7 @@
-"""Comparisons, logic and selection, element by element, and the questions for NaN and infinities.
+"""Elementwise comparisons, logic and selection, and tests for NaN and infinities.
 
-Comparisons give booleans. NaN is unequal to everything and in no order; complex numbers are ordered
-by their real parts and then by their imaginary parts.
+Comparisons give booleans. NaN is unordered and unequal to everything; complex numbers are ordered
+lexicographically by real and imaginary part.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 
 
 class Comparison(Elementary, abstract=True):
-    """Comparisons of two arrays: steps, without a derivative."""
+    """Comparisons of two arrays: piecewise constant, so without a derivative."""
 
     arity = 2
     result = "bool"
@@ -224,7 +224,7 @@ def where(condition: Any, x: Any, y: Any, /, *, stream: StreamLike = None) -> ar
         condition: An array or a number; what is not zero holds.
         x: An array or a number.
         y: An array or a number; all three broadcast against each other.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The selected elements, in the dtype that `x` and `y` promote to.
@@ -298,7 +298,7 @@ def isclose(
         rtol: The tolerance relative to `b`.
         atol: The tolerance in absolute terms.
         equal_nan: Whether NaN is close to NaN.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         An array of booleans.

@@ -227,7 +227,7 @@ _erf = lift(Erf())
 
 
 def _erfinv_of(x: np.ndarray) -> Any:
-    return np.copysign(scipy_special().erfinv(x), x)  # SciPy's loses the sign of zeros
+    return np.copysign(scipy_special().erfinv(x), x)  # SciPy's loses the sign of zero
 
 
 _erfinv = lift(ErfInv())

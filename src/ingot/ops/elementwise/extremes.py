@@ -1,4 +1,4 @@
-"""The larger and the smaller of elements, limits, and finite numbers for NaN and infinities."""
+"""Elementwise maximum and minimum, clipping, and replacement of NaN and infinities."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ingot.ops.elementwise.comparison import isnan, isneginf, isposinf, where
 
 __all__ = ["clip", "maximum", "minimum", "nan_to_num"]
 
-# Finite numbers in place of infinities: MLX has them for these dtypes only.
+# Finite replacements of infinities: MLX has them for these dtypes only.
 LARGEST = {float16: 65504.0, bfloat16: 2.0**128 - 2.0**120, float32: 2.0**128 - 2.0**104}
 
 
 class Maximum(Elementary):
-    """The larger of two elements; NaN if one is."""
+    """The larger of two elements; NaN if either is."""
 
     name = "maximum"
     arity = 2
@@ -33,7 +33,7 @@ class Maximum(Elementary):
 
 
 class Minimum(Elementary):
-    """The smaller of two elements; NaN if one is."""
+    """The smaller of two elements; NaN if either is."""
 
     name = "minimum"
     arity = 2
@@ -53,7 +53,7 @@ def maximum(a: Any, b: Any, /, *, stream: StreamLike = None) -> array:
     Args:
         a: An array or a number.
         b: An array or a number; the two broadcast against each other.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The maxima; where the operands are equal, derivatives flow to `b`.
@@ -67,13 +67,13 @@ def minimum(a: Any, b: Any, /, *, stream: StreamLike = None) -> array:
 
 
 def clip(a: array, /, a_min: Any, a_max: Any, *, stream: StreamLike = None) -> array:
-    """Elements moved into the limits.
+    """Elements clamped to the limits.
 
     Args:
         a: The array.
         a_min: The lower limit, an array or a number; None for no limit.
         a_max: The upper limit, which wins where it is below the lower one; None for no limit.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The limited elements, in the dtype that all operands promote to.
@@ -105,7 +105,7 @@ def nan_to_num(
         posinf: What replaces infinity; by default the largest finite number of the dtype, which
             float64 and complex64 do not have.
         neginf: What replaces negative infinity; by default the lowest finite number, likewise.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         An array of the same dtype.

@@ -36,13 +36,14 @@ class Power(Elementwise):
         if kind == "i":
             return np.where(y < 0, x.dtype.type(0), np.power(x, np.maximum(y, 0)))
         if kind == "c":
-            # The exponent's rounding grows with its magnitude: double precision keeps it small.
+            # The error of the exponent is amplified by its magnitude: double precision keeps it
+            # small.
             wide = np.complex128
             return np.exp(y.astype(wide) * np.log(x.astype(wide))).astype(x.dtype)
         return in_float32(np.power, x, y)
 
     def partials(self, out: array, x: array, y: array) -> tuple[Partial, Partial]:
-        # 0 to a positive power stays 0 nearby, although log(0) is infinite.
+        # The derivative at base 0 is 0 for positive exponents, although log(0) is infinite.
         return lambda: y * _power(x, y - 1), lambda: where(out == 0, 0, out * log(x))
 
     def emit(self, k: Kernel, x: Value, y: Value) -> Value:
@@ -115,12 +116,12 @@ def power(a: Any, b: Any, /, *, stream: StreamLike = None) -> array:
     Args:
         a: The base: an array or a number.
         b: The exponent: an array or a number; the two broadcast against each other.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The powers in the dtype that both promote to; integers to negative powers give 0.
     """
-    # By far the most frequent exponent, and much quicker as a product.
+    # By far the most frequent exponent, and much faster as a product.
     if b.__class__ is int and b == 2 and isinstance(a, array) and a.dtype is not bool_:
         return _square(a, stream)
     return _power(a, b, stream)

@@ -21,7 +21,7 @@ __all__ = ["ceil", "floor", "round", "trunc"]
 
 
 class Rounding(Elementary, abstract=True):
-    """Ops that give whole numbers: steps, without a derivative."""
+    """Ops that round to whole numbers: piecewise constant, so without a derivative."""
 
     def is_no_op(self, *inputs: Any) -> bool:
         return not is_inexact(inputs[0].dtype)
@@ -53,7 +53,7 @@ class Ceil(Rounding):
 
 
 class Round(Rounding):
-    """The nearest whole number, of two the even one; of complex numbers, both parts are rounded."""
+    """The nearest whole number, ties to even; both parts of complex numbers are rounded."""
 
     name = "round"
     function = np.rint
@@ -90,7 +90,7 @@ def trunc(a: array, /, *, stream: StreamLike = None) -> array:
     return where(a < 0, _ceil(a, stream), _floor(a, stream), stream=stream)
 
 
-MAX_PLACES = 300  # powers of ten that a float holds
+MAX_PLACES = 300  # powers of ten that a float can represent
 
 
 def round(a: Any, /, decimals: int = 0, *, stream: StreamLike = None) -> array:
@@ -99,7 +99,7 @@ def round(a: Any, /, decimals: int = 0, *, stream: StreamLike = None) -> array:
     Args:
         a: An array or a number.
         decimals: How many decimals to keep; negative: how many positions before the point to clear.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The rounded elements, in the dtype of `a`.
@@ -128,5 +128,5 @@ def round(a: Any, /, decimals: int = 0, *, stream: StreamLike = None) -> array:
 
 
 def _wide(dtype: Dtype) -> Dtype:
-    """A floating-point dtype that holds integers of `dtype` (of 64 bits, those below 2**53)."""
+    """A floating-point dtype that holds integers of `dtype` (64-bit ones only below 2**53)."""
     return float64 if dtype.size >= 4 else float32

@@ -189,7 +189,7 @@ class ArcCosh(Elementary):
 
     def partials(self, out: array, x: array) -> tuple[Partial]:
         if x.dtype is complex64:
-            # The root of the product would lie on the other branch in the left half of the plane.
+            # The root of the product would be on the wrong branch in the left half-plane.
             return (lambda: rsqrt(x - 1) * rsqrt(x + 1),)
         return (lambda: rsqrt(x * x - 1),)
 

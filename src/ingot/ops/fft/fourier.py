@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms along one or more axes, and the frequencies that belong to them.
+"""Discrete Fourier transforms along one or more axes, and their frequencies.
 
 Values are complex64 or float32, as in MLX, whatever the dtype of the input.
 """
@@ -59,15 +59,15 @@ _ADJOINTS: dict[Kind, Kind] = {
     "rfftn": "irfftn",
     "irfftn": "rfftn",
 }
-# A transform that divides by the number of elements has an adjoint that does so, in the other
-# direction, where the other norm means that.
+# The adjoint of a transform that divides by the number of elements also divides, in the other
+# direction, where the opposite norm has that meaning.
 _ADJOINT_NORMS = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 _LAST_TWO = (-2, -1)
 
 
 @dataclass(frozen=True)
 class FourierTransform(Host):
-    """A transform along `axes`; that of real values halves the last of them."""
+    """A transform along `axes`; the real one stores half of the last axis."""
 
     kind: Kind
     axes: tuple[int, ...]
@@ -110,7 +110,7 @@ class FourierTransform(Host):
         return apply(replace(self, axes=tuple(axis + 1 for axis in self.axes)), x)
 
     def multiplicity(self, half: array) -> array:
-        """How often the values of half a spectrum are in the whole one: 1 or 2 times."""
+        """How often each value of a half spectrum occurs in the full one: once or twice."""
         axis = self.axes[-1]
         positions = arange(half.shape[axis])
         alone = (positions == 0) | (positions * 2 == self.length)
@@ -175,7 +175,7 @@ _INPUTS: dict[Kind, Dtype] = {
 
 
 def _fitted(a: array, shape: Shape, stream: StreamLike) -> array:
-    """`a` cut off, or filled up with zeros, to the shape."""
+    """`a` truncated or zero-padded to the shape."""
     if a.shape == shape:
         return a
     kept = tuple(map(min, a.shape, shape))
@@ -215,12 +215,12 @@ def fft(
     """The discrete Fourier transform along an axis.
 
     Args:
-        a: The array; real values count as complex ones.
-        n: The length of the axis, which is cut off or filled up with zeros to have it.
+        a: The array; real values are treated as complex.
+        n: The length of the axis, to which it is truncated or zero-padded.
         axis: The axis.
         norm: Which direction divides by the length: "backward" (the inverse transform), "forward"
             (this one) or "ortho" (both, by its root).
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     return _one("fft", "fftn", a, n, axis, norm, stream)
 
@@ -247,10 +247,10 @@ def rfft(
 
     Args:
         a: The array; imaginary parts have no influence.
-        n: The length of the axis, which is cut off or filled up with zeros to have it.
+        n: The length of the axis, to which it is truncated or zero-padded.
         axis: The axis.
         norm: Which direction divides by the length, as in `fft`.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The first half of the transform, `n // 2 + 1` elements, which the others mirror.
@@ -272,7 +272,7 @@ def irfft(
         n: The length of the axis in the result; by default it is even.
         axis: The axis.
         norm: Which direction divides by the length, as in `fft`.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     return _one("irfft", "irfftn", a, n, axis, norm, stream)
 
@@ -287,11 +287,11 @@ def fftn(
     """The discrete Fourier transform along several axes.
 
     Args:
-        a: The array; real values count as complex ones.
-        s: The lengths of the axes, which are cut off or filled up with zeros to have them.
+        a: The array; real values are treated as complex.
+        s: The lengths of the axes, to which they are truncated or zero-padded.
         axes: The axes; by default all, unless `s` is given.
         norm: Which direction divides by the number of elements, as in `fft`.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     return _several("fftn", "fftn", a, s, axes, norm, stream)
 
@@ -318,10 +318,10 @@ def rfftn(
 
     Args:
         a: The array; imaginary parts have no influence.
-        s: The lengths of the axes, which are cut off or filled up with zeros to have them.
+        s: The lengths of the axes, to which they are truncated or zero-padded.
         axes: The axes; by default all, unless `s` is given.
         norm: Which direction divides by the number of elements, as in `fft`.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The transform, of which the last of the axes has the first half, as with `rfft`.
@@ -390,7 +390,7 @@ def fftfreq(n: int, d: float = 1.0, stream: StreamLike = None) -> array:
     Args:
         n: The number of samples.
         d: The distance between samples.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     count = _sample_count("fftfreq", n, d)
     half = count // 2
@@ -404,7 +404,7 @@ def rfftfreq(n: int, d: float = 1.0, stream: StreamLike = None) -> array:
     Args:
         n: The number of samples.
         d: The distance between samples.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     count = _sample_count("rfftfreq", n, d)
     return arange(count // 2 + 1, dtype=float32, stream=stream) / (count * d)

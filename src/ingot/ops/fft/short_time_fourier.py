@@ -1,4 +1,4 @@
-"""Short-time Fourier transforms: spectra of overlapping frames of a signal, and the way back."""
+"""Short-time Fourier transforms: spectra of overlapping frames of a signal, and the inverse."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["istft", "stft"]
 
 _NORMS = ("backward", "ortho", "forward")
 _PADDINGS = ("reflect", "edge")
-_NOTHING = 1e-11  # what windows leave of a sample, below which it cannot be told
+_NOTHING = 1e-11  # a sample whose total window weight is below this cannot be recovered
 
 
 def stft(
@@ -51,7 +51,7 @@ def stft(
         pad_mode: How it is continued: "reflect", "constant" (by zeros) or "edge".
         norm: "backward", "ortho" or "forward"; see `mx.fft.fft`.
         onesided: Whether to leave out negative frequencies: by default if the signal is real.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         A complex array (..., frequencies, frames).
@@ -101,7 +101,7 @@ def istft(
         norm: "backward", "ortho" or "forward", as it was given to `stft`.
         onesided: Whether negative frequencies were left out: True by default.
         length: How many samples the result has: it is cut off or continued by zeros.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     if require_array("istft", stft_matrix).ndim < 2:
         raise ValueError(
@@ -132,7 +132,7 @@ def istft(
 
 
 def _checked(name: str, n_fft: int, hop_length: int | None, norm: str) -> int:
-    """The distance between frames, once all numbers are known to make sense."""
+    """The hop length, after checking all arguments."""
     if n_fft <= 0:
         raise ValueError(f"[{name}] n_fft must be positive, got {n_fft}.")
     hop = max(1, n_fft // 4) if hop_length is None else hop_length
@@ -144,7 +144,7 @@ def _checked(name: str, n_fft: int, hop_length: int | None, norm: str) -> int:
 
 
 def _window(name: str, n_fft: int, win_length: int | None, window: Any) -> array:
-    """What the samples of a frame are multiplied by."""
+    """The window of a frame."""
     if window is None:
         weights = ones((n_fft if win_length is None else win_length,))
     else:
@@ -180,13 +180,13 @@ def _continued(signal: array, count: int, mode: str) -> array:
 
 
 def _places(length: int, size: int, hop: int) -> np.ndarray:
-    """Which samples are in which frame."""
+    """The sample indices of each frame."""
     starts = np.arange(0, length - size + 1, hop)
     return starts[:, None] + np.arange(size)
 
 
 def _added(frames: array, positions: array, length: int) -> array:
-    """Frames added up where they belong."""
+    """Overlap-add of frames."""
     flat = reshape(frames, (*frames.shape[:-2], frames.shape[-2] * frames.shape[-1]))
     result: array = at(zeros((*flat.shape[:-1], length)))[..., positions].add(flat)
     return result

@@ -1,4 +1,4 @@
-"""Windows: tapers for signals, one at their middle and small at their ends."""
+"""Windows: tapers for signals, largest in the middle and small at both ends."""
 
 from __future__ import annotations
 
@@ -52,5 +52,5 @@ def hamming(M: int, *, stream: StreamLike = None) -> array:
 def hanning(M: int, *, stream: StreamLike = None) -> array:
     """The Hanning window of M points: `0.5 - 0.5 cos(x)` with x from 0 to 2 pi."""
     step = pi / max(M - 1, 1)
-    # The same as the square of a sine, which does not cancel at the ends.
+    # Equal to the square of a sine, which does not cancel at the ends.
     return _window("hanning", M, lambda n: square(sin(n * step)), stream)

@@ -1,1 +1,1 @@
-"""Reading and writing by arrays of indices, and by subscripts of any kind."""
+"""Indexing: gathers, scatters and subscripts."""

@@ -1,7 +1,7 @@
-"""Gathers and scatters along one axis, with an index for each element: what `argsort` gives.
+"""Gathers and scatters along one axis, with one index per element, as from `argsort`.
 
-`TakeAlongAxis` is differentiated to a `PutAlongAxis` that adds, and the other way round. Indices
-are as for `indexing.py`.
+The VJP of `TakeAlongAxis` is a `PutAlongAxis` that adds, and vice versa. Indices follow the rules
+of `indexing.py`.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ class TakeAlongAxis(Host):
 
 @dataclass(frozen=True)
 class PutAlongAxis(Host):
-    """The first input with the second written along `axis` to the third: indices for each."""
+    """The first input with the second written along `axis` at the third: one index per element."""
 
     axis: int
-    mode: str  # "assign", by which the last of repeated indices wins, or "add"
+    mode: str  # "assign", where the last of repeated indices wins, or "add"
 
     why_host = _INDIRECT
 
@@ -110,7 +110,7 @@ class PutAlongAxis(Host):
         return cleared, where(self.last(x.shape, indices), gathered, 0), None
 
     def last(self, shape: Shape, indices: array) -> array:
-        """Which updates are the ones that stay where an index occurs repeatedly."""
+        """Which updates survive where an index is repeated."""
         numbers = arange(indices.shape[self.axis], dtype=int32)
         behind = indices.ndim - 1 - self.axis
         numbers = broadcast_to(reshape(numbers, (-1,) + (1,) * behind), indices.shape)
@@ -138,7 +138,7 @@ class PutAlongAxis(Host):
         )
 
     def expanded(self, build: Callable[..., Any], x: Any, updates: Any, indices: Any) -> Any | None:
-        """One update along the axis is a choice at each position between it and what was there."""
+        """With one update along the axis, select at each position between it and the old value."""
         length = x.shape[self.axis]
         if indices.shape[self.axis] != 1 or size_of(x.shape) == 0:
             return None
@@ -161,7 +161,7 @@ def take_along_axis(
         indices: Integers, with as many axes as `a`; the two broadcast against each other except
             along `axis`.
         axis: The axis that the indices belong to; None flattens `a` first.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         An array with the shape of the indices.
@@ -188,7 +188,7 @@ def put_along_axis(
         values: What to put, broadcast to the shape of the indices and converted to the dtype of
             `a`.
         axis: The axis that the indices belong to; None stands for `a` flattened.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         An array with the shape of `a`.
@@ -213,7 +213,7 @@ def _aligned(name: str, a: array, indices: array, axis: int | None) -> tuple[arr
     source = reshape(a, (a.size,)) if axis is None else a
     position = 0 if axis is None else normalize_axis(name, axis, a.ndim)
     if not is_integer(indices.dtype):
-        # MLX raises RuntimeError for this one, though not before it evaluates.
+        # MLX raises RuntimeError here, but only when it evaluates.
         raise RuntimeError(f"[{name}] indices are integers, got dtype {indices.dtype.name}.")
     if indices.ndim != source.ndim:
         raise ValueError(

@@ -1,8 +1,8 @@
-"""Gathers and scatters: elements read from, and written to, positions that arrays of indices name.
+"""Gathers and scatters: elements read from, and written to, positions given by index arrays.
 
-`Take` and `Put` index some axes with arrays, as NumPy's `x[:, rows, columns]` does. A gather
-is differentiated to a scatter that adds, and the other way round. Negative indices count from the
-end; indices outside of the axis raise IndexError when they are evaluated.
+`Take` and `Put` index some axes with arrays, as NumPy's `x[:, rows, columns]` does. The VJP of a
+gather is a scatter that adds, and vice versa. Negative indices count from the end; out-of-bounds
+indices raise IndexError when they are evaluated.
 """
 
 from __future__ import annotations
@@ -53,34 +53,34 @@ def move_block(x: array, source: int, target: int, count: int) -> array:
 
 @dataclass(frozen=True)
 class _Indexed(Op, abstract=True):
-    """What gathers and scatters by arrays of indices share.
+    """Shared by gathers and scatters with index arrays.
 
-    `axes` (sorted) are indexed by as many arrays of equal shape. As with NumPy, the axes of the
-    indices stand where the indexed axes were if those are neighbours, and in front otherwise.
+    `axes` (sorted) are indexed by as many arrays of equal shape. As in NumPy, the axes of the
+    indices replace the indexed axes if those are adjacent, and come first otherwise.
     """
 
     axes: Shape
 
     @property
     def position(self) -> int:
-        """Where the axes of the indices begin in what is gathered."""
+        """The first axis of the indices in the gathered array."""
         first = self.axes[0]
         return first if self.axes == tuple(range(first, first + len(self.axes))) else 0
 
     def gathered_shape(self, shape: Shape, index_shape: Shape) -> Shape:
-        """The shape of what is gathered from an array of that shape."""
+        """The shape of a gather from an array of that shape."""
         rest = tuple(length for axis, length in enumerate(shape) if axis not in self.axes)
         return rest[: self.position] + index_shape + rest[self.position :]
 
     @property
     def shifted(self) -> Shape:
-        """The indexed axes once there is a batch axis in front."""
+        """The indexed axes after adding a batch axis in front."""
         return tuple(axis + 1 for axis in self.axes)
 
     def batched_indices(
         self, size: int, batched: Sequence[bool], indices: Sequence[array]
     ) -> list[array]:
-        """Indices that all have the batch axis, and one that counts along it in front."""
+        """The indices, all with the batch axis, preceded by an iota along it."""
         full = [
             broadcast_batch(index, size, has_batch)
             for index, has_batch in zip(indices, batched, strict=True)
@@ -159,7 +159,7 @@ class Take(_Indexed, Host):
 class _Updated(_Indexed, abstract=True):
     """The first input with the second, shaped like a gather, written to what the others index.
 
-    Elements that are named repeatedly combine all their updates; by "assign" they get the last.
+    Repeated indices combine all their updates; with "assign" the last one wins.
     """
 
     mode: str  # one of accumulate.MODES
@@ -171,7 +171,7 @@ class _Updated(_Indexed, abstract=True):
         order = self.axes + tuple(axis for axis in range(x.ndim) if axis not in self.axes)
         base = x.transpose(order)
         rows, given = self.rows_of(base.shape, updates, indices)
-        # of its own memory, not a view: the next update may change it where it is
+        # a copy, not a view: the next update may modify it in place
         table: np.ndarray = np.empty(base.shape, base.dtype)
         out, old = (_as_matrix(each, len(self.axes)) for each in (table, base))
         accumulate(self.mode, out, old, rows, given)
@@ -186,7 +186,7 @@ class _Updated(_Indexed, abstract=True):
     def accumulation(
         self, x: np.ndarray, updates: np.ndarray, indices: tuple[np.ndarray, ...]
     ) -> Change:
-        """What changes a contiguous array whose first axes are those that the indices belong to."""
+        """The change of a contiguous array whose first axes are the indexed ones."""
         rows, given = self.rows_of(x.shape, updates, indices)
         return accumulation(self.mode, _as_matrix(x, len(self.axes)), rows, given)
 
@@ -194,7 +194,7 @@ class _Updated(_Indexed, abstract=True):
         self, shape: Shape, updates: np.ndarray, indices: tuple[np.ndarray, ...]
     ) -> tuple[np.ndarray, np.ndarray]:
         """The row of each update, and the updates as a matrix, for an array of that shape whose
-        first axes are those that the indices belong to.
+        first axes are the indexed ones.
         """
         lengths = shape[: len(self.axes)]
         rows = flat_positions(indices, lengths)
@@ -239,7 +239,9 @@ class _Updated(_Indexed, abstract=True):
         return apply(added, where(x == out, along_x, 0), terms, *indices)
 
     def last(self, shape: Shape, indices: Sequence[array]) -> array:
-        """Which updates stay where an index is repeated, in a shape that broadcasts to theirs."""
+        """Which updates survive where an index is repeated, in a shape that broadcasts
+        to theirs.
+        """
         index_shape = indices[0].shape
         lengths = tuple(shape[axis] for axis in self.axes)
         numbers = reshape(arange(indices[0].size, dtype=int32), index_shape)
@@ -279,12 +281,12 @@ class _Updated(_Indexed, abstract=True):
 
 
 def _as_matrix(x: np.ndarray, count: int) -> np.ndarray:
-    """An array whose first `count` axes are rows."""
+    """An array as a matrix, with its first `count` axes flattened into rows."""
     return x.reshape((size_of(x.shape[:count]), size_of(x.shape[count:])))
 
 
 class Put(_Updated, Host):
-    """An update at indices, which are checked when it is evaluated."""
+    """An update at indices that are checked when it is evaluated."""
 
     why_host = "it has many updates, no elements, or sums of a half type, which are kept in float32"
 
@@ -304,8 +306,8 @@ class Put(_Updated, Host):
 
 
 def _is_native(x: Any, updates: Any, count: int) -> bool:
-    """Whether native code combines updates, as many as there are, into an array of a program sooner
-    than a loop nest.
+    """Whether native code is faster than a loop nest at combining that many updates in
+    a program.
     """
     base, given = size_of(x.shape), size_of(updates.shape)
     if not all(type(number) is int for number in (base, given, count)):
@@ -316,7 +318,7 @@ def _is_native(x: Any, updates: Any, count: int) -> bool:
 
 
 class CheckedPut(_Updated, Scatter):
-    """An update at indices that are known to be within their axes."""
+    """An update at indices that are known to be in bounds."""
 
     def emit_index(self, k: Kernel, index: Value, length: int) -> Value:
         return emitted_wrap(k, index, length)
@@ -343,7 +345,7 @@ def take(
         a: The array to take from.
         indices: An int or an array of integers. Negative ones count from the end.
         axis: The axis that the indices belong to; without it `a` is flattened first.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         `a` with the axis replaced by the axes of the indices. Indices outside of the axis raise
@@ -366,7 +368,7 @@ def take(
 def gather(
     name: str, a: array, axes: Shape, indices: Sequence[array], stream: StreamLike = None
 ) -> array:
-    """The elements of `a` at indices along `axes` (sorted), which broadcast to each other."""
+    """The elements of `a` at indices along `axes` (sorted), which broadcast against each other."""
     lanes = checked_indices(name, [a.shape[axis] for axis in axes], indices)
     return apply(Take(axes), a, *lanes, stream=stream)
 
@@ -374,7 +376,7 @@ def gather(
 def checked_indices(
     name: str, lengths: Sequence[int], indices: Sequence[array]
 ) -> tuple[array, ...]:
-    """The indices of axes of those lengths, in their common shape, once they can be indices."""
+    """The indices of axes of those lengths, validated and broadcast to their common shape."""
     for index in indices:
         if not is_integer(index.dtype):
             raise ValueError(f"[{name}] indices are integers, got dtype {index.dtype.name}.")

@@ -29,7 +29,7 @@ def contains(a: array, value: Any) -> bool:
     return bool(any_of(equal)) if isinstance(equal, array) else equal
 
 
-# What loops and `in` call; set here, as operators are, so that it holds without the public module.
+# Used by `for` and `in`; set here, like the operators, so that it works without the public module.
 attach(
     __iter__=at_boundary(iterate, "array.__iter__"),
     __contains__=at_boundary(contains, "array.__contains__"),

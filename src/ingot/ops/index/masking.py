@@ -20,7 +20,7 @@ __all__: list[str] = []
 
 @dataclass(frozen=True)
 class MaskRank(Host):
-    """For each True along the last axis, how many were before it; for a False, any position.
+    """For each True along the last axis, the number of earlier ones; for a False, any position.
 
     There may be no more than `limit` of them, since that many values are there to be assigned.
     """
@@ -79,9 +79,10 @@ def assign_where(a: array, mask: array, values: array) -> array:
 
 
 def _rows_in_order(mask: array, values: array, rest: Shape) -> array:
-    """The values spread over the mask's shape: the k-th row at the k-th True."""
+    """The values scattered over the mask's shape: the k-th row at the k-th True."""
     count = values.shape[0]
-    # Without values there is still a row to point at where the mask is False: then, everywhere.
+    # With no values, there must still be a row for the positions where the mask is False: all of
+    # them.
     rows = broadcast_to(values, (count, *rest)) if count else zeros((1, *rest), values.dtype)
     ranks = apply(MaskRank(count), reshape(mask, (mask.size,)))
     return apply(Take((0,)), rows, reshape(ranks, mask.shape))

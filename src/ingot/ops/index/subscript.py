@@ -1,8 +1,8 @@
-"""a[...] and a[...] = v: Python's subscripts turned into slices, gathers and scatters.
+"""a[...] and a[...] = v: Python's subscripts lowered to slices, gathers and scatters.
 
-A subscript is located first: ints and slices become one `Slice`, and what arrays index is gathered
-from its result. An assignment goes the same way back: the slice is taken, the values are scattered
-into it, and it is put back.
+A subscript is parsed first: ints and slices become one `Slice`, and index arrays gather from its
+result. An assignment is the inverse: the slice is taken, the values are scattered into it, and it
+is written back.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ingot.ops.shape.slicing import Slice, SliceUpdate, element, span_length
 __all__ = ["ArrayAt"]
 
 _EVERYTHING = slice(None)
-_INDEXED = object()  # stands for the axes of the indices where the axes of a result are listed
+_INDEXED = object()  # placeholder for the axes of the indices in a list of a result's axes
 
 _COMBINE: dict[str, Callable[[array, array], array]] = {
     "assign": lambda old, new: new,
@@ -44,12 +44,12 @@ _COMBINE: dict[str, Callable[[array, array], array]] = {
 
 @dataclass(slots=True)
 class Selection:
-    """Which elements a subscript names, and how they are arranged in the result."""
+    """The elements that a subscript selects, and their arrangement in the result."""
 
-    part: Slice | None  # what ints and slices leave; None for everything
-    axes: Shape  # of the slice's result: those that arrays index
+    part: Slice | None  # the slice for ints and slices; None for everything
+    axes: Shape  # of the slice's result: those indexed by arrays
     indices: tuple[array, ...]
-    to_front: bool  # whether the axes of the indices go in front, wherever a gather leaves them
+    to_front: bool  # whether the axes of the indices go first, wherever a gather puts them
     shape: Shape  # of the result
     plain_shape: Shape  # of the result without its new axes
 
@@ -88,7 +88,7 @@ def setitem(a: array, index: Any, value: Any) -> None:
 
 
 def read(a: array, selection: Selection) -> array:
-    """The elements at a position."""
+    """The elements of a selection."""
     part = _part(a, selection)
     if selection.indices:
         op = Take(selection.axes)
@@ -101,7 +101,7 @@ def read(a: array, selection: Selection) -> array:
 
 
 def _part(a: array, selection: Selection) -> array:
-    """What the ints and slices of a subscript leave."""
+    """The slice for the ints and slices of a subscript."""
     if selection.part is None:
         return a
     shape = selection.part.shape if selection.indices else selection.plain_shape
@@ -109,7 +109,7 @@ def _part(a: array, selection: Selection) -> array:
 
 
 def write(name: str, a: array, selection: Selection, values: array, mode: str) -> array:
-    """`a` with `values` combined into the elements at a position."""
+    """`a` with `values` combined into a selection."""
     updates = reshape(_fitted(name, values, selection.shape), selection.plain_shape)
     part = _part(a, selection)
     if selection.indices:
@@ -126,7 +126,7 @@ def write(name: str, a: array, selection: Selection, values: array, mode: str) -
 
 
 def locate(name: str, a: array, index: Any) -> Selection:
-    """The position in `a` that a subscript names."""
+    """The selection of a subscript."""
     lengths = a.shape
     spans: list[tuple[int, int, int]] = []
     dropped: list[int] = []
@@ -176,7 +176,7 @@ def locate(name: str, a: array, index: Any) -> Selection:
 
 
 def _entries(name: str, index: Any, ndim: int) -> list[Any]:
-    """The parts of a subscript: None and, for each axis in order, a slice, int or array."""
+    """The entries of a subscript: None and, for each axis in order, a slice, int or array."""
     entries: list[Any] = []
     count = 0
     ellipsis_at = -1
@@ -200,7 +200,7 @@ def _entries(name: str, index: Any, ndim: int) -> list[Any]:
 
 
 def _entry(name: str, entry: Any) -> Any:
-    """One part of a subscript that is not obvious as an int or an array."""
+    """One entry of a subscript that is neither a plain int nor an array."""
     if isinstance(entry, list):
         entry = array(entry)
     if isinstance(entry, array):
@@ -222,9 +222,9 @@ def _entry(name: str, entry: Any) -> Any:
 
 
 def _bounds(name: str, entry: slice, length: int) -> tuple[int, int, int]:
-    """The start, stop and stride of a slice as positions; (0, 0, 1) if there is nothing in it.
+    """The start, stop and stride of a slice as nonnegative positions; (0, 0, 1) if it is empty.
 
-    Like `slice.indices`, but with plain arithmetic, which lengths that are symbolic survive.
+    Like `slice.indices`, but with plain arithmetic, which keeps symbolic lengths symbolic.
     """
     try:
         stride = 1 if entry.step is None else _as_int(entry.step)
@@ -249,7 +249,7 @@ def _as_int(number: Any) -> int:
 
 
 def _clamped(bound: Any, lowest: int, highest: int, length: int) -> int:
-    """A bound of a slice, which may count from the end, as a position within limits."""
+    """A bound of a slice, which may count from the end, clamped to limits."""
     position = _as_int(bound)
     if position < 0:
         position = position + length
@@ -267,13 +267,13 @@ def _position(name: str, position: int, length: int) -> int:
 
 
 def _is_separated(layout: list[Any]) -> bool:
-    """Whether a slice or a new axis stands between ints and arrays, as in a[0, :, indices]."""
+    """Whether a slice or a new axis separates ints and arrays, as in a[0, :, indices]."""
     positions = [at for at, length in enumerate(layout) if length is _INDEXED]
     return positions[-1] - positions[0] >= len(positions)
 
 
 def _arranged(layout: list[Any], index_shape: Shape, to_front: bool) -> Shape:
-    """The lengths of the result's axes, those of the indices in front or where they stand."""
+    """The lengths of the result's axes, with those of the indices first or in place."""
     shape: list[int] = list(index_shape) if to_front else []
     pending = () if to_front else index_shape
     for length in layout:
@@ -286,14 +286,14 @@ def _arranged(layout: list[Any], index_shape: Shape, to_front: bool) -> Shape:
 
 
 def _as_values(name: str, a: array, value: Any) -> array:
-    """What is assigned to elements of `a`; numbers take its dtype if that can hold their kind."""
+    """Convert the assigned values; numbers take the dtype of `a` if it can hold their kind."""
     if value is None:
         raise TypeError(f"[{name}] takes a number or an array, got None.")
     return as_array(name, value, a.dtype)
 
 
 def _fitted(name: str, values: array, shape: Shape) -> array:
-    """The values broadcast to the shape of what is selected, without leading axes of length 1."""
+    """The values broadcast to the shape of the selection, without leading axes of length 1."""
     extra = values.ndim - len(shape)
     if extra > 0 and values.shape[:extra] == (1,) * extra:
         values = reshape(values, values.shape[extra:])
@@ -321,9 +321,9 @@ _NO_INDEX = object()
 
 
 class ArrayAt:
-    """`a.at[index]`: updates of what a subscript names, in which repeated indices accumulate.
+    """`a.at[index]`: updates of a selection, in which repeated indices accumulate.
 
-    `a.at[index].add(v)` is a new array; `a` stays as it is.
+    `a.at[index].add(v)` is a new array; `a` is unchanged.
     """
 
     def __init__(self, a: array, index: Any = _NO_INDEX) -> None:
@@ -372,7 +372,7 @@ def at(a: array) -> ArrayAt:
     return ArrayAt(a)
 
 
-# What subscripts call; set here, as operators are, so that it holds without the public module.
+# Used by subscripts; set here, like the operators, so that it works without the public module.
 attach(
     __getitem__=at_boundary(getitem, "array.__getitem__"),
     __setitem__=at_boundary(setitem, "array.__setitem__"),

@@ -1,1 +1,1 @@
-"""Ops and evaluations that others are made of; users call none of them."""
+"""Ops and evaluation code that other ops are built on; not public."""

@@ -1,8 +1,7 @@
-"""How scatters evaluate: rows of updates written to, or combined into, rows of an array.
+"""Evaluation of scatters: rows of updates written to, or combined into, rows of an array.
 
-All scatters come down to one form: a 2-d array, the row that each update belongs to, and the
-updates, one row each. Rows may be named repeatedly. An assignment lets the last one win; the other
-modes combine all.
+All scatters reduce to one form: a 2-d array, the target row of each update, and the updates, one
+row each. Rows may repeat. In an assignment the last one wins; the other modes combine all.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _ON_BOOL = {"add": "maximum", "multiply": "minimum"}
 
 
 def flat_positions(indices: Sequence[np.ndarray], lengths: Sequence[int]) -> np.ndarray:
-    """The positions in a flattened array of shape `lengths` that the indices name."""
+    """The flat positions of the indices in an array of shape `lengths`."""
     shape = np.broadcast_shapes(*[index.shape for index in indices])
     flat: np.ndarray = np.empty(shape, np.int64)
     for number, (index, length) in enumerate(zip(indices, lengths, strict=True)):
@@ -49,7 +48,7 @@ def flat_positions(indices: Sequence[np.ndarray], lengths: Sequence[int]) -> np.
 
 
 def positions_along(indices: np.ndarray, axis: int, length: int) -> np.ndarray:
-    """The positions in a flattened array with one index along an axis of that length for each."""
+    """The flat positions for one index per element along an axis of that length."""
     outer = int(np.prod(indices.shape[:axis], dtype=np.int64))
     inner = int(np.prod(indices.shape[axis + 1 :], dtype=np.int64))
     lanes = (np.arange(outer) * (length * inner))[:, None, None] + np.arange(inner)
@@ -59,7 +58,7 @@ def positions_along(indices: np.ndarray, axis: int, length: int) -> np.ndarray:
 
 
 def wrapped(index: np.ndarray, length: int) -> np.ndarray:
-    """The index as int64, counted from the front."""
+    """The index as int64, with negative ones wrapped."""
     position = signed(index, length)
     if position.size == 0:
         return position
@@ -70,9 +69,9 @@ def wrapped(index: np.ndarray, length: int) -> np.ndarray:
 
 
 def signed(index: np.ndarray, length: int) -> np.ndarray:
-    """The index as int64. What only uint64 holds is out of range: it does not count from the end.
+    """The index as int64. Values that only uint64 holds are out of range: they do not wrap.
 
-    That the rest is in range remains to be checked.
+    The rest must still be checked.
     """
     if index.dtype == np.uint64 and index.size > 0 and index.max() >= length:
         raise out_of_range(index, length)
@@ -80,7 +79,7 @@ def signed(index: np.ndarray, length: int) -> np.ndarray:
 
 
 def out_of_range(index: np.ndarray, length: int) -> IndexError:
-    """The error that names the first index that is not within an axis."""
+    """The error that names the first index that is out of bounds."""
     wrong = index[(index < -length) | (index >= length)]
     return IndexError(
         f"[index] index {wrong.flat[0]} is out of range for an axis of length {length}."
@@ -88,9 +87,11 @@ def out_of_range(index: np.ndarray, length: int) -> IndexError:
 
 
 def accumulation(mode: str, out: np.ndarray, rows: np.ndarray, updates: np.ndarray) -> Change:
-    """What combines each `updates[i]` into row `rows[i]` of `out`, which is contiguous."""
+    """The change that combines each `updates[i]` into row `rows[i]` of `out`, which is
+    contiguous.
+    """
     dtype = out.dtype
-    if _is_half(dtype) and mode != "assign":  # sums of half types are kept in float32
+    if _is_half(dtype) and mode != "assign":  # sums of half types accumulate in float32
         wide = out.astype(np.float32)
         carry_out(accumulation(mode, wide, rows, updates.astype(np.float32)))
         return setitem, out, ..., wide.astype(dtype)
@@ -105,8 +106,8 @@ def accumulation(mode: str, out: np.ndarray, rows: np.ndarray, updates: np.ndarr
 def accumulate(
     mode: str, out: np.ndarray, base: np.ndarray, rows: np.ndarray, updates: np.ndarray
 ) -> None:
-    """Makes `out`, a contiguous matrix, a copy of `base` with each `updates[i]` combined into row
-    `rows[i]`.
+    """Fill `out`, a contiguous matrix, with a copy of `base` with each `updates[i]` combined into
+    row `rows[i]`.
     """
     if (mode != "assign" and _is_half(base.dtype)) or base.dtype.kind == "c":
         out[...] = base
@@ -123,8 +124,8 @@ def _is_half(dtype: np.dtype) -> bool:
 def _native_form(
     mode: str, out: np.ndarray, updates: np.ndarray
 ) -> tuple[Dtype, int, np.ndarray, np.ndarray]:
-    """The dtype and number of the mode, the table and the updates as native code takes them: bits
-    that are assigned as integers, complex numbers as pairs.
+    """The dtype and mode number, the table and the updates in the form that native code takes: for
+    assignment, bits as integers; complex numbers as pairs.
     """
     dtype = out.dtype
     if dtype.kind == "b":

@@ -1,8 +1,8 @@
-"""Views and sums: ops whose derivatives are each other.
+"""Views and sums: ops that are each other's adjoints.
 
-A broadcast is differentiated to a sum, a sum to a broadcast, reshapes and transpositions to their
-own kind. Each view shares the memory of its input where strides can express the result; only a
-`Reshape` of non-contiguous elements copies.
+The VJP of a broadcast is a sum, that of a sum a broadcast; reshapes and transpositions have
+adjoints of their own kind. Each view shares the memory of its input where strides can express the
+result; only a `Reshape` of non-contiguous elements copies.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Broadcast(Linear, View):
         )
         strides = (0,) * (len(self.shape) - x.ndim) + repeated
         view: np.ndarray = np.ndarray(self.shape, x.dtype, x, 0, strides)
-        # A broadcast view, and one that all arrays of zeros share: it must not be written to.
+        # A broadcast view, which all arrays of zeros share: it must be read-only.
         view.flags.writeable = False
         return view
 
@@ -154,24 +154,24 @@ class Transpose(Linear, View):
 
 @lru_cache(maxsize=1024)
 def _inverse(axes: tuple[int, ...]) -> Transpose:
-    """What undoes a transposition."""
+    """The inverse permutation."""
     return Transpose(tuple(sorted(range(len(axes)), key=axes.__getitem__)))
 
 
 def reshaped(a: array, shape: Shape, stream: StreamLike) -> array:
-    """`a` under a shape that must have as many elements."""
+    """`a` reshaped; the number of elements must match."""
     if same_shape(a.shape, shape):
         return wrap(a)
     return make(op_for_shape(Reshape, shape), (a,), shape, a.dtype, stream)
 
 
 class Reduction(Reduce, abstract=True):
-    """Reductions that convert their elements one by one where there is nothing to reduce."""
+    """Reductions that are only a cast where there is nothing to reduce."""
 
     def expanded(self, build: Callable[..., Any], x: Any) -> Any | None:
         if math.prod(x.shape[axis] for axis in self.axes) != 1:
             return None
-        return build(AsType(self.result_dtype(x.dtype)), x)  # each element by itself
+        return build(AsType(self.result_dtype(x.dtype)), x)  # elementwise
 
 
 @dataclass(frozen=True)
@@ -211,19 +211,19 @@ class Sum(Reduction):
 
 @lru_cache(maxsize=4096)
 def cached_op(kind: Callable[..., Op], *parameters: Hashable) -> Op:
-    """An op by class and parameters: programs reduce the same axes again and again."""
+    """An op by class and parameters, cached: programs reduce over the same axes again and again."""
     return kind(*parameters)
 
 
 def op_for_shape(kind: Callable[..., Op], shape: Shape) -> Op:
-    """The op that gives a result this shape: of numbers, the one it was before."""
+    """The op that produces this shape, cached for shapes of plain ints."""
     if all(type(length) is int for length in shape):
         return cached_op(kind, shape)
-    return kind(shape)  # comparing dimensions has consequences
+    return kind(shape)  # comparing dimensions adds guards
 
 
 def sum_kept(a: array, axes: tuple[int, ...]) -> array:
-    """The sum over `axes` (sorted), which stay with length 1."""
+    """The sum over `axes` (sorted), which are kept with length 1."""
     dtype = a.dtype
     lengths = list(a.shape)
     for axis in axes:

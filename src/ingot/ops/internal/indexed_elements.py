@@ -1,8 +1,7 @@
-"""What gathers and scatters become in compiled programs: elements read by index inside of kernels.
+"""The expansion of gathers and scatters in compiled programs: indexed loads inside of kernels.
 
-Before any element is read, a kernel finds out whether all indices are within their axes; if not,
-`CheckedIndex` raises the error that the ops themselves raise. What it passes on leads nowhere
-outside of the array.
+Before any element is loaded, a kernel checks whether all indices are in bounds; if not,
+`CheckedIndex` raises the error that the ops themselves raise. The indices it returns are safe.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ __all__ = [
 
 
 def emitted_wrap(k: Kernel, index: Value, length: int) -> Value:
-    """An index that is within an axis, counted from its front, as an int64."""
+    """An in-bounds index as a nonnegative int64."""
     slot = k.cast(index, int64)
     if not is_signed_integer(k.dtype(index)):
         return slot
@@ -48,9 +47,9 @@ def _wrapped(index: np.ndarray, length: int) -> np.ndarray:
 
 
 def checked(build: Callable[..., Any], index: Any, length: int) -> Any:
-    """An index in a compiled program that is used only once all of it is within the axis."""
+    """An index in a compiled program that is used only after a bounds check of all of it."""
     if size_of(index.shape) == 0:
-        return index  # no flag: a check reads one, which nothing would write
+        return index  # no flag: nothing would compute it
     outside = build(IsOutside(length), index)
     if size_of(index.shape) > 1:
         outside = build(SomeOutside(tuple(range(len(index.shape)))), outside)
@@ -58,7 +57,7 @@ def checked(build: Callable[..., Any], index: Any, length: int) -> Any:
 
 
 class _InPrograms(Op, abstract=True):
-    """Ops that others expand to."""
+    """Ops that only occur in expansions."""
 
     vjp = no_rule(IN_PROGRAMS)
     jvp = no_rule(IN_PROGRAMS)
@@ -67,7 +66,7 @@ class _InPrograms(Op, abstract=True):
 
 @dataclass(frozen=True)
 class IsOutside(_InPrograms, Map):
-    """Whether indices are not within an axis of that length."""
+    """Whether indices are out of bounds for an axis of that length."""
 
     length: int
 
@@ -81,14 +80,14 @@ class IsOutside(_InPrograms, Map):
         slot = k.cast(index, int64)
         low, high = k.constant(-self.length, slot), k.constant(self.length, slot)
         above = k.greater_equal(slot, high)
-        if k.dtype(index).name == "uint64":  # beyond 2^63 it seems to be negative
+        if k.dtype(index).name == "uint64":  # values from 2^63 on would look negative
             return k.bitwise_or(above, k.less(slot, k.constant(0, slot)))
         return k.bitwise_or(above, k.less(slot, low))
 
 
 @dataclass(frozen=True)
 class SomeOutside(Reduce):
-    """Whether some of the flags along `axes` is set."""
+    """Whether any of the flags along `axes` is set."""
 
     axes: Shape
 
@@ -106,7 +105,7 @@ class SomeOutside(Reduce):
 
 @dataclass(frozen=True)
 class CheckedIndex(_InPrograms, Check):
-    """The first input, once the second says that none of its indices is outside of the axis."""
+    """The first input, once the second says that all of its indices are in bounds."""
 
     length: int
 
@@ -122,7 +121,7 @@ class CheckedIndex(_InPrograms, Check):
 
 @dataclass(frozen=True)
 class IsAt(_InPrograms, Map):
-    """Whether a position along an axis is the one that an index, which was checked, names."""
+    """Whether a position along an axis equals a checked index."""
 
     length: int
 
@@ -138,10 +137,10 @@ class IsAt(_InPrograms, Map):
 
 @dataclass(frozen=True)
 class ElementsAt(_InPrograms, Gather):
-    """Elements of the first input at indices, which were checked, that are the other inputs.
+    """Elements of the first input at checked indices, which are the other inputs.
 
-    `axes` are what the indices, which have the shape of the result, belong to. For each axis of the
-    result `along` has the axis of the input that is traversed with it, or -1.
+    `axes` are the indexed axes; the indices have the shape of the result. For each axis of the
+    result, `along` has the axis of the input that moves with it, or -1.
     """
 
     axes: Shape

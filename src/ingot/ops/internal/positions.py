@@ -1,7 +1,7 @@
-"""Positions: what ops whose elements depend on where they are become in compiled programs.
+"""Positions: the expansion, in compiled programs, of ops whose elements depend on their index.
 
-`Positions` is an array that is never in memory: a kernel that takes it has each element in the
-registers that count its loops. The op itself says in `expanded` what it does with them.
+`Positions` is an array that is never stored: a kernel computes its elements from its loop counters.
+The op's `expanded` says what it does with them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ IN_PROGRAMS = "only compiled programs hold it, which are transformed before they
 
 @dataclass(frozen=True)
 class Positions(Iota):
-    """For each element of an array its position among those along `axes`, counted row by row."""
+    """For each element of an array its position along `axes`, in row-major order."""
 
     shape: Shape
     axes: Shape
@@ -29,7 +29,7 @@ class Positions(Iota):
 
     @property
     def steps(self) -> Shape:
-        """By how much the position grows along each axis."""
+        """The step of the position along each axis."""
         steps = [0] * len(self.shape)
         step = 1
         for axis in reversed(self.axes):

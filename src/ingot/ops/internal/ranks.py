@@ -1,7 +1,7 @@
-"""Ranks: how compiled programs find positions of extremes, as the largest of one number an element.
+"""Ranks: argmax and argmin in compiled programs, as maxima of one number per element.
 
-An element of at most 32 bits and its position become one uint64, so that an argmax is an ordinary
-reduction: LLVM vectorises it, and it fuses as others do.
+An element of at most 32 bits and its position are packed into one uint64, so that an argmax is an
+ordinary reduction: LLVM vectorises it, and it fuses like others.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _TOP = 1 << 31
 
 @dataclass(frozen=True)
 class Ranked(Map):
-    """Elements with their positions as uint64 that are in the order in which they would be chosen.
+    """Elements packed with their positions into uint64, ordered by precedence.
 
-    The high half grows with the element, or with `largest` false falls, and is highest for NaN; the
-    low half falls with the position, so that of equal elements the first is chosen.
+    The high half increases with the element (decreases if `largest` is false) and is highest for
+    NaN; the low half decreases with the position, so that the first of equal elements wins.
     """
 
     largest: bool
@@ -78,7 +78,7 @@ class Ranked(Map):
 
 
 class RankedPlace(Map):
-    """The position in a rank of `Ranked`."""
+    """The position packed into a rank of `Ranked`."""
 
     def infer(self, rank: array) -> tuple[Shape, Dtype]:
         return rank.shape, uint32

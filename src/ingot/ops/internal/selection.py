@@ -1,7 +1,7 @@
-"""How selection evaluates: rows rearranged around an element of given rank, or a range of that.
+"""Evaluation of selections: rows partitioned around an element of given rank, or a range of that.
 
-Input: a NumPy array, an axis, a rank and the indices along the axis that are wanted. Output:
-the elements, or positions, that a partition has there.
+Input: a NumPy array, an axis, a rank and the range of indices along the axis to return. Output: the
+elements, or positions, that a partition has there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["PartOfPartition", "axes_around", "part_of_partition", "selected"]
 
 @dataclass(frozen=True)
 class PartOfPartition(Host):
-    """Some indices along `axis` of a partition, as elements or positions."""
+    """A range of indices along `axis` of a partition, as elements or positions."""
 
     kth: int
     axis: int
@@ -52,7 +52,7 @@ def part_of_partition(
         return None
     bounds = list(zip(view.start, view.stop, shape, strict=True))
     if any(type(number) is not int for bound in bounds for number in bound):
-        return None  # sizes that are not known
+        return None  # lengths are symbolic
     begin, end, _ = bounds.pop(axis)
     if any((start, stop) != (0, length) for start, stop, length in bounds):
         return None
@@ -62,7 +62,7 @@ def part_of_partition(
 def selected(
     x: np.ndarray, axis: int, kth: int, wanted: tuple[int, int], positions: bool
 ) -> np.ndarray:
-    """Indices `wanted[0]` to before `wanted[1]` of a partition around rank `kth` along an axis."""
+    """Indices `wanted[0]` to `wanted[1]` - 1 of a partition around rank `kth` along an axis."""
     begin, end = wanted
     if x.dtype.kind == "c" or x.shape[axis] > np.iinfo(np.uint32).max:
         return _by_numpy(x, axis, kth, wanted, positions)
@@ -76,14 +76,14 @@ def selected(
 
 
 def axes_around(x: np.ndarray, axis: int) -> np.ndarray:
-    """The array with three axes, of which the middle one is `axis`."""
+    """The array as three axes, of which the middle one is `axis`."""
     return x.reshape((size_of(x.shape[:axis]), x.shape[axis], size_of(x.shape[axis + 1 :])))
 
 
 def _by_numpy(
     x: np.ndarray, axis: int, kth: int, wanted: tuple[int, int], positions: bool
 ) -> np.ndarray:
-    """The same for elements that have no keys."""
+    """The same for dtypes without native support."""
     part = (slice(None),) * axis + (slice(*wanted),)
     if positions:
         return np.argpartition(x, kth, axis)[part].astype(np.uint32)

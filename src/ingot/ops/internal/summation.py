@@ -1,9 +1,9 @@
-"""Reductions of NumPy arrays that give the bits that kernels give, too.
+"""Reductions of NumPy arrays, bit-identical to those of kernels.
 
-Input: a NumPy array and the axes to reduce. Output: the results, with the axes kept as
-length 1. NumPy's own reductions combine in an order that depends on the memory layout and the
-processor. Sums and products follow the order of `graph/numerics/reduction_order.py`; largest and
-smallest elements depend on no order.
+Input: a NumPy array and the axes to reduce. Output: the results, with the axes kept as length 1.
+NumPy's own reductions combine in an order that depends on the memory layout and the processor. Sums
+and products follow the order of `graph/numerics/reduction_order.py`; maxima and minima do not
+depend on the order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ Combine = Callable[..., np.ndarray]  # (a, b, out=None), as NumPy's functions
 def ordered_reduction(
     x: np.ndarray, axes: tuple[int, ...], combine: Combine, start: complex, total: np.dtype
 ) -> np.ndarray:
-    """The elements over sorted `axes` combined, in the dtype of `x`; blocks in that of `total`."""
+    """Reduce over sorted `axes` in the dtype of `x`; totals over blocks are in the
+    dtype `total`.
+    """
     plan = _plan(x.shape, axes)
     if plan.lengths is None:
         return x.astype(total)
@@ -51,16 +53,17 @@ def extreme(x: np.ndarray, axes: tuple[int, ...], function: np.ufunc) -> np.ndar
     found: np.ndarray = function.reduce(x, axes, keepdims=True)
     if x.dtype.kind != "f" or not (zeros := found == 0).any():
         return found
-    # There is no NaN then, and no element beyond zero. Read as integers, all others have the sign
-    # of their number, +0 has none and -0 is the lowest: their extreme has the sign of the zero.
+    # The extreme is a zero, so there is no NaN and no element beyond zero. As integers, all
+    # elements have the sign of their number, +0 is 0 and -0 is the lowest: the integer extreme has
+    # the sign of the zero.
     as_integer = function.reduce(x.view(f"i{x.dtype.itemsize}"), axes, keepdims=True)
     signed = np.where(as_integer < 0, x.dtype.type(-0.0), x.dtype.type(0.0))
     return np.where(zeros, signed, found)
 
 
 class _Plan(NamedTuple):
-    """How an array is brought into four axes: kept before, outer reduced, inner reduced, kept
-    behind.
+    """How an array is viewed as four axes: kept before, outer reduced, inner reduced,
+    kept after.
     """
 
     result: tuple[int, ...]
@@ -91,8 +94,8 @@ def _plan(shape: tuple[int, ...], axes: tuple[int, ...]) -> _Plan:
 
 
 def _native_reduction(rows: np.ndarray, multiplies: bool, total: np.dtype) -> np.ndarray:
-    """The second and third of four axes combined by native code; parts of complex numbers, which
-    add up each by themselves, are columns of their own.
+    """Reduce the second and third of four axes in native code; the parts of complex numbers, which
+    add up separately, are separate columns.
     """
     found: np.ndarray = np.empty((rows.shape[0], rows.shape[3]), total)
     parts = found
@@ -114,7 +117,7 @@ def _blockwise(rows: np.ndarray, combine: Combine, start: complex, total: np.dty
 
 
 def _padded(x: np.ndarray, multiple: int, start: complex) -> np.ndarray:
-    """The second of three axes in groups of `multiple`, the last of which is filled up."""
+    """The second of three axes in groups of `multiple`, the last of which is padded."""
     missing = -x.shape[1] % multiple
     if missing:
         filler = np.full((x.shape[0], missing, x.shape[2]), start, x.dtype)
@@ -123,7 +126,7 @@ def _padded(x: np.ndarray, multiple: int, start: complex) -> np.ndarray:
 
 
 def _one_after_the_other(x: np.ndarray, combine: Combine, start: complex) -> np.ndarray:
-    """The third of four axes combined in order."""
+    """Combine along the third of four axes in order."""
     total = np.full((*x.shape[:2], x.shape[3]), start, x.dtype)
     for position in range(x.shape[2]):
         combine(total, x[:, :, position], out=total)

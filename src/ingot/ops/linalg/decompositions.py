@@ -1,6 +1,6 @@
-"""Factors of matrices: Cholesky, QR and LU decompositions.
+"""Matrix factorisations: Cholesky, QR and LU.
 
-Factors are those of LAPACK, whose signs are a matter of convention.
+Factors are those of LAPACK, including their signs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Cholesky(MatrixOp):
         prepare_blas()
         try:
             if not in_own_precision(x):
-                return np.linalg.cholesky(x, upper=self.upper)  # quicker than starting threads
+                return np.linalg.cholesky(x, upper=self.upper)  # faster than starting threads
             cholesky = deferred(scipy_linalg().cholesky, lower=not self.upper, check_finite=False)
             return by_matrix(cholesky, x)
         except np.linalg.LinAlgError:
@@ -88,7 +88,8 @@ class Cholesky(MatrixOp):
 def _semidefinite_factor(x: np.ndarray) -> np.ndarray:
     """Lower factors of matrices that are not all definite; NaN for those not semi-definite.
 
-    Column by column: one whose pivot is zero up to rounding must be zero up to rounding as well.
+    Column by column: a column whose pivot is zero up to rounding must itself be zero up to
+    rounding.
     """
     rest = x.astype(np.float64)
     factor = np.zeros_like(rest)
@@ -108,7 +109,9 @@ def _semidefinite_factor(x: np.ndarray) -> np.ndarray:
 
 
 class QR(MatrixOp):
-    """Orthonormal columns Q and upper triangles R of matrices that are not wider than high."""
+    """Orthonormal columns Q and upper triangles R of matrices with at least as many rows as
+    columns.
+    """
 
     several_outputs = True
 
@@ -150,7 +153,7 @@ class QR(MatrixOp):
 
 def _lu_of_matrix(x: np.ndarray) -> Any:
     factors, pivots, _ = lapack_routine("getrf", x)(x)
-    rows = list(range(len(x)))  # which row of the matrix is where
+    rows = list(range(len(x)))  # the permutation of the rows
     for position, other in enumerate(pivots.tolist()):
         rows[position], rows[other] = rows[other], rows[position]
     positions = np.empty(len(x), np.uint32)
@@ -162,7 +165,7 @@ def _lu_of_stack(x: np.ndarray) -> Any:
     """The same for a stack of small matrices, by the same routine."""
     *batch, rows, columns = x.shape
     count = size_of(batch)
-    # LAPACK has matrices column by column
+    # LAPACK is column-major
     factors = np.swapaxes(x.reshape(count, rows, columns), -1, -2).copy()
     pivots = np.empty((count, min(rows, columns)), np.uint32)
     positions = np.empty((count, rows), np.uint32)
@@ -175,10 +178,10 @@ def _lu_of_stack(x: np.ndarray) -> Any:
 
 
 class LU(MatrixOp):
-    """Triangular factors of matrices whose rows are exchanged.
+    """Triangular factors of matrices with row exchanges.
 
-    The outputs are both triangles in one matrix (the diagonal of the lower one, all ones, is left
-    out), the row that each row was exchanged with in turn, and where each row went.
+    The outputs are both triangles in one matrix (without the unit diagonal of the lower one), the
+    pivots, and the row permutation.
     """
 
     several_outputs = True
@@ -245,7 +248,7 @@ def cholesky(a: array, upper: bool = False, *, stream: StreamLike = None) -> arr
         a: The matrices, in the last two axes; only one triangle of each is read.
         upper: Whether the factor is an upper triangle U with `U.T @ U = a` and the upper triangle
             of `a` is read, instead of the lower ones with `L @ L.T = a`.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The factors. That of a matrix with a negative eigenvalue is NaN.
@@ -258,7 +261,7 @@ def qr(a: array, *, stream: StreamLike = None) -> tuple[array, array]:
 
     Args:
         a: The matrices, in the last two axes.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         Q, whose columns are orthonormal, and the upper triangles R, such that `Q @ R = a`.
@@ -267,7 +270,7 @@ def qr(a: array, *, stream: StreamLike = None) -> tuple[array, array]:
     if rows >= columns:
         q, r = apply_multiple(_QR, a, stream=stream)
         return q, r
-    # The columns that are left over have no influence on Q.
+    # The remaining columns have no influence on Q.
     q, r = apply_multiple(_QR, a[..., :rows], stream=stream)
     rest = matmul(transposed(q), a[..., rows:], stream=stream)
     return q, concatenate([r, rest], -1, stream=stream)
@@ -278,7 +281,7 @@ def lu(a: array, *, stream: StreamLike = None) -> tuple[array, array, array]:
 
     Args:
         a: The matrices, in the last two axes.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The indices P, the lower triangles L, whose diagonals are ones, and the upper triangles U,
@@ -296,7 +299,7 @@ def lu_factor(a: array, *, stream: StreamLike = None) -> tuple[array, array]:
 
     Args:
         a: The matrices, in the last two axes.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         Both triangles in one matrix, without the diagonal of the lower one, and the row that each

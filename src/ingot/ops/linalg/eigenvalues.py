@@ -1,8 +1,8 @@
-"""Eigenvalues and eigenvectors of symmetric (or Hermitian) matrices and of matrices of any kind.
+"""Eigenvalues and eigenvectors of symmetric (or Hermitian) and of general matrices.
 
-Derivatives of eigenvectors exist where eigenvalues differ. Eigenvectors are determined only up to a
-sign (or complex factor); functions whose value depends on it have no derivative. Those by symmetric
-matrices are along symmetric matrices: a tangent counts by its symmetric part.
+Derivatives of eigenvectors exist where eigenvalues are distinct. Eigenvectors are determined only
+up to a sign (or complex factor); functions whose value depends on it have no derivative. For
+symmetric matrices, only the symmetric part of a tangent counts.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SymmetricEigen(MatrixOp):
     def evaluate(self, x: np.ndarray) -> Any:
         prepare_blas()
         require_finite("linalg.eigh", x)
-        # The matrix by columns is what MLX gives to LAPACK: most signs are then the same.
+        # MLX passes the matrix in column-major order to LAPACK: most signs are then the same.
         columns = np.swapaxes(x, -1, -2).conj()
         with raising("[linalg.eigh] did not converge."):
             if in_own_precision(x):
@@ -157,7 +157,7 @@ class Eigen(MatrixOp):
         core = diagonal_matrix(cotangent_or_zeros(cotangent[0], values))
         if cotangent[1] is not None:
             inner = adjoint(vectors) @ cotangent[1]
-            # Vectors keep their length: what would lengthen them is taken away.
+            # Vectors stay normalised: the component along the vector is removed.
             lengths = real(diagonal(inner, 0, -2, -1))[..., None, :]
             turn = inner - (adjoint(vectors) @ vectors) * lengths
             core = core + conj(differences_inverted(values)) * turn
@@ -219,7 +219,7 @@ def eigvals(a: array, *, stream: StreamLike = None) -> array:
 
     Args:
         a: The matrices, in the last two axes.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The eigenvalues, complex even if all are real.
@@ -232,7 +232,7 @@ def eig(a: array, *, stream: StreamLike = None) -> tuple[array, array]:
 
     Args:
         a: The matrices, in the last two axes.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The eigenvalues and the eigenvectors, complex even if all are real. Column i of the matrix
@@ -248,7 +248,7 @@ def eigvalsh(a: array, UPLO: str = "L", *, stream: StreamLike = None) -> array:
     Args:
         a: The matrices, in the last two axes.
         UPLO: Which triangle is read: the lower one ("L") or the upper one ("U").
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     op = SymmetricEigenvalues(_reads_lower("linalg.eigvalsh", UPLO))
     return apply(op, _square("linalg.eigvalsh", a), stream=stream)
@@ -260,7 +260,7 @@ def eigh(a: array, UPLO: str = "L", *, stream: StreamLike = None) -> tuple[array
     Args:
         a: The matrices, in the last two axes.
         UPLO: Which triangle is read: the lower one ("L") or the upper one ("U").
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The eigenvalues in ascending order, and the eigenvectors: column i of their matrix, whose

@@ -1,7 +1,7 @@
 """Systems of linear equations: inverses, solutions and determinants.
 
-All of them are built on two ops with the same rules for matrices of any kind and for triangles, of
-which only the triangle is read, and two for determinants.
+All are built on two ops for general and triangular matrices, which read only the triangle, and two
+for determinants.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def lapack_routine(name: str, x: np.ndarray) -> Any:
 
 
 def lapack_name(name: str, x: np.ndarray) -> str:
-    """What LAPACK calls a routine for elements of the type of `x`."""
+    """LAPACK's name of a routine for elements of the type of `x`."""
     return _PREFIXES[x.dtype.char] + name
 
 
@@ -92,7 +92,7 @@ def _solution(triangle: Triangle, a: np.ndarray, b: np.ndarray) -> Any:
 
 
 def _substituted(lower: bool, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The solutions for a stack of triangles, a row of all of them at a time."""
+    """Substitution for a stack of triangular matrices, a row of all of them at a time."""
     if (np.diagonal(a, axis1=-2, axis2=-1) == 0).any():
         raise np.linalg.LinAlgError
     length = a.shape[-1]
@@ -105,7 +105,7 @@ def _substituted(lower: bool, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _many(x: np.ndarray) -> bool:
-    """Whether there are more matrices than rows in one."""
+    """Whether there are more matrices than rows in each."""
     return bool(x.size > x.shape[-1] ** 3)
 
 
@@ -167,7 +167,7 @@ class Solve(Host):
         if b.size == 0:
             return b
         if a.ndim > 2 and not any(a.strides[:-2]):
-            # One matrix for the whole stack: what it is solved for are more columns.
+            # One matrix for the whole stack: its right-hand sides are more columns.
             columns = np.moveaxis(b, -2, 0)
             flat = columns.reshape(len(columns), -1)
             solution = self.evaluate(a[(0,) * (a.ndim - 2)], flat)
@@ -198,12 +198,12 @@ class Solve(Host):
 
 
 def solve_with(triangle: Triangle, a: array, b: array) -> array:
-    """The solutions for stacks that are as `Solve` takes them: what rules of other ops need."""
+    """Solve for stacks in the form that `Solve` takes, for the rules of other ops."""
     return apply(Solve(triangle), a, b)
 
 
 def _cofactors(x: array) -> array:
-    """The derivative of the determinants by the matrices."""
+    """The derivative of the determinants with respect to the matrices."""
     length = x.shape[-1]
     if length == 1:
         return ones_like(x)
@@ -283,7 +283,7 @@ def inv(a: array, *, stream: StreamLike = None) -> array:
 
     Args:
         a: The matrices, in the last two axes.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The inverses. Evaluating that of a singular matrix raises RuntimeError.
@@ -297,7 +297,7 @@ def tri_inv(a: array, upper: bool = False, *, stream: StreamLike = None) -> arra
     Args:
         a: The matrices, in the last two axes.
         upper: Whether the upper triangle is read instead of the lower one.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     op = Inverse("upper" if upper else "lower")
     return apply(op, require_square("linalg.tri_inv", a), stream=stream)
@@ -309,7 +309,7 @@ def cholesky_inv(a: array, upper: bool = False, *, stream: StreamLike = None) ->
     Args:
         a: The factors, as `cholesky` returns them.
         upper: Whether the factors are upper triangles instead of lower ones.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     require_square("linalg.cholesky_inv", a)
     inverse = tri_inv(a, upper, stream=stream)
@@ -324,7 +324,7 @@ def solve(a: array, b: array, *, stream: StreamLike = None) -> array:
     Args:
         a: The square matrices A, in the last two axes.
         b: The right sides: a vector, or matrices whose columns are vectors.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The solution. The axes in front of the matrices are broadcast. Evaluating that of a
@@ -342,7 +342,7 @@ def solve_triangular(
         a: The square matrices A, in the last two axes.
         b: The right sides: a vector, or matrices whose columns are vectors.
         upper: Whether the upper triangle of A is read instead of the lower one.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     return _solved("linalg.solve_triangular", "upper" if upper else "lower", a, b, stream)
 
@@ -379,7 +379,7 @@ def det(a: array, *, stream: StreamLike = None) -> array:
 
     Args:
         a: The matrices, in the last two axes; integers count as float32.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     return apply(_DET, _real_square("linalg.det", a, stream), stream=stream)
 
@@ -389,7 +389,7 @@ def slogdet(a: array, *, stream: StreamLike = None) -> tuple[array, array]:
 
     Args:
         a: The matrices, in the last two axes; integers count as float32.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The signs, which are 0 for singular matrices, and the logarithms, which are -inf for them.

@@ -1,8 +1,8 @@
-"""What functions of matrices share: their checks, their evaluation by LAPACK, their base class.
+"""Shared by all matrix functions: argument checks, evaluation by LAPACK, the base class.
 
-A matrix is what the last two axes of an array hold; the axes in front of them are a stack. NumPy
-iterates over stacks in C, but computes float32 as float64; SciPy computes float32 as such, one
-matrix at a time. So stacks of small matrices go to NumPy and large matrices to SciPy.
+Matrices are in the last two axes of an array; the axes in front are a stack. NumPy iterates over
+stacks in C, but computes float32 as float64; SciPy computes float32 as such, one matrix at a time.
+So stacks of small matrices go to NumPy and large matrices to SciPy.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ FLOATS = (float32, float64)
 FLOATS_AND_COMPLEX = (float32, float64, complex64)
 
 BY_LAPACK = "LAPACK computes it as a whole"
-_LARGE = 64  # from this many rows and columns on, matrices keep their own precision
+_LARGE = 64  # matrices with at least this many rows and columns keep their own precision
 
 
 class MatrixOp(Host, abstract=True):
@@ -74,7 +74,7 @@ class MatrixOp(Host, abstract=True):
 
 
 def require_matrices(name: str, a: array, dtypes: tuple[Dtype, ...] = FLOATS) -> array:
-    """`a`, which must be a stack of matrices of one of these dtypes."""
+    """Check that `a` is a stack of matrices of one of these dtypes; returns it."""
     require_array(name, a)
     if a.dtype not in dtypes:
         *others, last = (dtype.name for dtype in dtypes)
@@ -91,7 +91,7 @@ def require_matrices(name: str, a: array, dtypes: tuple[Dtype, ...] = FLOATS) ->
 
 
 def require_square(name: str, a: array, dtypes: tuple[Dtype, ...] = FLOATS) -> array:
-    """`a`, which must be a stack of square matrices of one of these dtypes."""
+    """Check that `a` is a stack of square matrices of one of these dtypes; returns it."""
     require_matrices(name, a, dtypes)
     if a.shape[-2] != a.shape[-1]:
         raise ValueError(f"[{name}] takes square matrices, got shape {shape_text(a.shape)}.")
@@ -107,12 +107,12 @@ def real_dtype(dtype: Dtype) -> Dtype:
 
 
 def in_own_precision(x: np.ndarray) -> bool:
-    """Whether SciPy is to compute these matrices, one at a time."""
+    """Whether SciPy computes these matrices, one at a time."""
     return x.size > 0 and min(x.shape[-2:]) >= _LARGE
 
 
 def by_matrix(function: Callable[..., Any], *stacks: np.ndarray) -> Any:
-    """The results of `function` for each matrix of a stack that is not empty, stacked.
+    """Apply `function` to each matrix of a nonempty stack, and stack the results.
 
     For stacks of equal shape in front it takes one matrix of each. It returns an array or a tuple
     of arrays, and so does this.
@@ -127,7 +127,7 @@ def by_matrix(function: Callable[..., Any], *stacks: np.ndarray) -> Any:
 
 
 def by_stack(function: Callable[..., Any], *stacks: np.ndarray) -> Any:
-    """What NumPy's function gives for stacks of small matrices, in blocks on all threads.
+    """Apply a NumPy function to stacks of small matrices, in blocks on all threads.
 
     It returns an array or a tuple of arrays, whose first axes are those of the stacks.
     """
@@ -157,7 +157,7 @@ def _stacked(results: Any, batch: tuple[int, ...]) -> np.ndarray:
 
 @contextmanager
 def raising(sentence: str) -> Iterator[None]:
-    """Raises RuntimeError, as MLX does, where LAPACK fails."""
+    """Raise RuntimeError, as MLX does, where LAPACK fails."""
     try:
         yield
     except np.linalg.LinAlgError:
@@ -165,21 +165,23 @@ def raising(sentence: str) -> Iterator[None]:
 
 
 def require_finite(name: str, x: np.ndarray) -> None:
-    """Refuses elements with which iterations would not come to an end."""
+    """Reject elements with which iterations would not converge."""
     if not np.isfinite(x).all():
         raise RuntimeError(f"[{name}] takes finite numbers, got some that are NaN or infinite.")
 
 
-# Words of derivative rules
+# Helpers of derivative rules
 
 
 def adjoint(x: array) -> array:
-    """The conjugates of the transposed matrices."""
+    """The conjugate transposes of the matrices."""
     return matrix_transpose(conj(x))
 
 
 def hermitian_part(x: array) -> array:
-    """The part of matrices that is its own adjoint: derivatives by symmetric matrices are such."""
+    """The Hermitian part of matrices: derivatives with respect to symmetric matrices
+    are symmetric.
+    """
     return (x + adjoint(x)) * 0.5
 
 
@@ -189,7 +191,9 @@ def diagonal_matrix(values: array) -> array:
 
 
 def lower_with_half_diagonal(x: array) -> array:
-    """The lower triangle; of a symmetric matrix it and its transpose add up to the matrix."""
+    """The lower triangle with half the diagonal; a symmetric matrix is the sum of it and its
+    transpose.
+    """
     return tril(x) - diagonal_matrix(diagonal(x, 0, -2, -1)) * 0.5
 
 

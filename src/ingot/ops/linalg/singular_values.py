@@ -1,9 +1,9 @@
-"""Singular values and vectors of matrices, and the pseudo-inverses that are made of them.
+"""Singular values and vectors of matrices, and pseudo-inverses computed from them.
 
-Derivatives of singular vectors exist where singular values differ from each other and from 0.
-Vectors are determined only up to a common sign (or complex factor) of left and right ones; those
-beyond the singular values are any basis of what is left. Functions whose value depends on that
-choice have no derivative.
+Derivatives of singular vectors exist where singular values are distinct and nonzero. Vectors are
+determined only up to a common sign (or complex factor) of left and right ones; those beyond the
+singular values are any basis of the complement. Functions whose value depends on that choice have
+no derivative.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FAILURE = "[linalg.svd] did not converge."
 def _decomposed(x: np.ndarray, full: bool) -> Any:
     prepare_blas()
     require_finite("linalg.svd", x)
-    # The matrix by columns is what MLX gives to LAPACK: most signs are then the same.
+    # MLX passes the matrix in column-major order to LAPACK: most signs are then the same.
     columns = np.swapaxes(x, -1, -2)
     with raising(_FAILURE):
         if in_own_precision(x):
@@ -126,7 +126,9 @@ class SVD(MatrixOp):
 def _with_rest(
     full: bool, common: int, basis: array, vectors: array, scaled: array, change: array
 ) -> array:
-    """The change of vectors, and of those beyond the singular values, which stay orthogonal."""
+    """The tangent of the vectors, and of those beyond the singular values, which stay
+    orthogonal.
+    """
     if not full:
         return change
     rest = vectors[..., common:]
@@ -134,7 +136,7 @@ def _with_rest(
 
 
 class _Parts:
-    """What the rules of a decomposition share. Vectors are columns, as many as singular values."""
+    """Shared by the rules of a decomposition. Vectors are columns, as many as singular values."""
 
     def __init__(self, x: array, out: tuple[array, ...]) -> None:
         self.rows, self.columns = x.shape[-2:]
@@ -147,7 +149,7 @@ class _Parts:
         self.gaps = differences_inverted(self.values * self.values)
 
     def turns(self, inner: array) -> tuple[array, array]:
-        """How the vectors turn within the space that they span, given the change between them."""
+        """The rotation of the vectors within their span, given the change between them."""
         along_columns = inner * self.values[..., None, :]
         along_rows = inner * self.values[..., :, None]
         left = self.gaps * (along_columns + adjoint(along_columns))
@@ -174,7 +176,7 @@ class _Parts:
         return core
 
     def beyond(self, basis: array, vectors: array, cotangent: array) -> array:
-        """The part of the cotangent of vectors that leads out of the space they span, scaled."""
+        """The component of the vectors' cotangent orthogonal to their span, scaled."""
         inside = cotangent[..., : self.common]
         out_of_span = inside - basis @ (adjoint(basis) @ inside)
         rest = vectors[..., self.common :]
@@ -211,7 +213,9 @@ class SingularValues(MatrixOp):
 
 
 class PseudoInverse(MatrixOp):
-    """Moore-Penrose inverses; singular values that are negligible beside the largest count as 0."""
+    """Moore-Penrose inverses; singular values negligible relative to the largest are
+    treated as 0.
+    """
 
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         *batch, rows, columns = x.shape
@@ -224,7 +228,7 @@ class PseudoInverse(MatrixOp):
         inverted = np.divide(1, values, out=np.zeros_like(values), where=kept)
         return np.swapaxes(right, -1, -2) @ (inverted[..., None] * np.swapaxes(left, -1, -2))
 
-    # For matrices near which the rank does not change.
+    # For matrices whose rank is locally constant.
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         within = transposed(out) @ cotangent @ transposed(out)
@@ -260,7 +264,7 @@ def svd(
     Args:
         a: The matrices, in the last two axes.
         compute_uv: Whether to compute singular vectors.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The square matrix U with left singular vectors as columns, the singular values S in
@@ -284,7 +288,7 @@ def pinv(a: array, *, stream: StreamLike = None) -> array:
 
     Args:
         a: The matrices, in the last two axes.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         Matrices P such that `a @ P @ a = a`, the smallest ones.

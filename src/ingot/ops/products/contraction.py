@@ -1,8 +1,8 @@
-"""Products of matrices and tensors, all of them made of one op that BLAS computes.
+"""Products of matrices and tensors, all built on one op.
 
-`Matmul` takes stacks of matrices of equal floating-point dtype and equal batch axes. What users
-may write besides (vectors, broadcast batches, mixed dtypes, products over any axes) is brought into
-that form by casts and movements, which are views wherever strides can express them.
+`Matmul` takes stacks of matrices of equal floating-point dtype and equal batch axes. Everything
+else that users may write (vectors, broadcast batches, mixed dtypes, products over any axes) is
+brought into that form by casts and movements, which are views wherever strides can express them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Matmul(Product):
         return by_a + by_b
 
     def vmap(self, size: int, batched: tuple[bool, ...], a: array, b: array) -> array:
-        # Without the batch axis in front, an input broadcasts along it.
+        # An input without the batch axis in front broadcasts along it.
         return matmul(a, b)
 
 
@@ -95,7 +95,7 @@ def _for_blas(x: np.ndarray) -> np.ndarray:
 
 
 def _product(a: array, b: array, stream: StreamLike = None) -> array:
-    """The product of stacks that are as `Matmul` takes them."""
+    """The product of stacks in the form that `Matmul` takes."""
     return make(_MATMUL, (a, b), (*a.shape[:-1], b.shape[-1]), a.dtype, stream)
 
 
@@ -119,8 +119,8 @@ def _is_transposed(x: array) -> bool:
     return isinstance(op, Transpose) and op.axes[-2:] == (x.ndim - 1, x.ndim - 2)
 
 
-# The cotangent of a transposed matrix is transposed next. As the transpose of a product it then is
-# that product, row by row in memory.
+# The cotangent of a transposed matrix is transposed next. Computed as the transpose of a product,
+# it becomes that product in row-major order.
 
 
 def _cotangent_of_a(cotangent: array, a: array, b: array) -> array:
@@ -141,7 +141,7 @@ def matmul(a: array, b: array, /, *, stream: StreamLike = None) -> array:
     Args:
         a: An array with at least one axis; a vector counts as a matrix of one row.
         b: An array with at least one axis; a vector counts as a matrix of one column.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The products of the matrices in the last two axes. The axes in front of these are
@@ -174,7 +174,7 @@ def _stacked_product(name: str, a: array, b: array, stream: StreamLike) -> array
         )
     if shape_a[-1] != shape_b[-2 if len(shape_b) > 1 else 0]:
         _refuse_shapes(name, shape_a, shape_b)
-    rows = shape_a[-2:-1]  # empty for a vector, and so are the columns
+    rows = shape_a[-2:-1]  # empty for a vector; likewise the columns
     columns = shape_b[-1:] if len(shape_b) > 1 else ()
     left = a if rows else _reshaped(a, (1, *shape_a), stream)
     right = b if columns else _reshaped(b, (*shape_b, 1), stream)
@@ -199,7 +199,7 @@ def _batched(a: array, b: array, batch: Shape, stream: StreamLike) -> array:
 
 
 def _reshaped(a: array, shape: Shape, stream: StreamLike) -> array:
-    """`a` under a shape that has as many elements: `reshape` without its checks."""
+    """`reshape` without its checks."""
     if same_shape(a.shape, shape):
         return a
     return make(Reshape(shape), (a,), shape, a.dtype, stream)
@@ -223,7 +223,7 @@ def addmm(
         b: The second factor.
         alpha: What the product is multiplied by; if it is 0, `a` and `b` have no influence.
         beta: What `c` is multiplied by; if it is 0, `c` has no influence.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     if not (isinstance(a, array) and isinstance(b, array) and isinstance(c, array)):
         _refuse_operands("addmm", c, a, b)
@@ -265,7 +265,7 @@ def tensordot(
         b: The second array.
         axes: How many of the last axes of `a` are summed with as many of the first axes of `b`, or
             two sequences: the axes of `a` and those of `b` that are summed with them.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         An array with the remaining axes of `a`, then those of `b`.
@@ -345,7 +345,7 @@ def vecdot(a: array, b: array, /, axis: int = -1, *, stream: StreamLike = None) 
         a: The first array.
         b: The second array. The other axes of the two are broadcast.
         axis: The axis of the vectors, in both arrays counted from the front.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     if not (isinstance(a, array) and isinstance(b, array)):
         _refuse_operands("vecdot", a, b)

@@ -45,7 +45,7 @@ def _convolved(
     groups: int,
     stream: StreamLike,
 ) -> array:
-    """The convolution, once all that users can give is known to fit together."""
+    """The convolution, after checking that all arguments fit together."""
     _check_positive(name, "stride", strides)
     _check_positive(name, "kernel dilation", steps)
     _check_positive(name, "input dilation", spreads)
@@ -96,7 +96,7 @@ def _check_channels(name: str, shape: Shape, filters: Shape, groups: int) -> Non
 
 
 def _checked_operands(name: str, x: Any, filters: Any, axes: int | None) -> int:
-    """The number of axes that are convolved, once both operands are known to have them."""
+    """The number of spatial axes, after checking both operands."""
     require_array(name, x)
     require_array(name, filters)
     if not is_floating(x.dtype):
@@ -207,8 +207,8 @@ def conv1d(
         stride: The step from one position of the filters to the next.
         padding: How many zeros are added at both ends.
         dilation: The distance between elements that a filter reads.
-        groups: The number of groups of channels that do not mix.
-        stream: Where the work belongs.
+        groups: The number of groups of channels that are convolved separately.
+        stream: The stream or device to run on.
 
     Returns:
         An array of shape (N, ..., O).
@@ -235,8 +235,8 @@ def conv2d(
         stride: The steps from one position of the filters to the next.
         padding: How many zeros are added on all sides.
         dilation: The distances between elements that a filter reads.
-        groups: The number of groups of channels that do not mix.
-        stream: Where the work belongs.
+        groups: The number of groups of channels that are convolved separately.
+        stream: The stream or device to run on.
 
     Returns:
         An array of shape (N, ..., O).
@@ -283,8 +283,8 @@ def conv_transpose1d(
         padding: How many results are left out at both ends.
         dilation: The distance between elements that a filter writes.
         output_padding: How many results are added behind.
-        groups: The number of groups of channels that do not mix.
-        stream: Where the work belongs.
+        groups: The number of groups of channels that are convolved separately.
+        stream: The stream or device to run on.
 
     Returns:
         An array of shape (N, ..., O).
@@ -386,9 +386,9 @@ def conv_general(
             sequences, those in front and those behind. Negative numbers remove elements.
         kernel_dilation: The distances between elements that a filter reads.
         input_dilation: The distances of the input's elements, between which zeros are put.
-        groups: The number of groups of channels that do not mix.
+        groups: The number of groups of channels that are convolved separately.
         flip: Whether to reverse the filters, as convolutions in mathematics do.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         An array of shape (N, ..., O).
@@ -413,7 +413,9 @@ def conv_general(
 
 
 def _spread(name: str, parameter: str, value: Any, default: int, count: int) -> Shape:
-    """An int or a sequence as one int for each axis: one stands for all, none for the default."""
+    """An int or a sequence as one int per axis: one stands for all, an empty one for
+    the default.
+    """
     if isinstance(value, int):
         return (value,) * count
     try:
@@ -452,7 +454,7 @@ def convolve(a: array, v: array, /, mode: str = "full", *, stream: StreamLike = 
         v: A vector.
         mode: "full" for all results, "same" for as many in the middle as the longer vector has
             elements, "valid" for those that need no elements from outside.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     require_array("convolve", a)
     require_array("convolve", v)

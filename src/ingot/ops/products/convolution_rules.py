@@ -1,10 +1,9 @@
 """The ops behind all convolutions, with their rules.
 
-`Convolution` does not flip filters, and it has the lengths of its result among its parameters
-rather than the padding behind the input: what lies outside of the input counts as 0, however far.
-Its derivative by the input is a convolution again, with the filters reversed and with stride and
-input dilation exchanged. Its derivative by the filters is `ConvolutionByFilters`, and the
-derivatives of that are convolutions.
+`Convolution` does not flip filters, and its parameters include the lengths of its result rather
+than the padding after the input: everything outside of the input is 0. Its VJP for the input is a
+convolution with reversed filters and with stride and input dilation exchanged. Its VJP for the
+filters is `ConvolutionByFilters`, whose own derivatives are convolutions.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ __all__ = ["Convolution", "ConvolutionByFilters"]
 
 @dataclass(frozen=True)
 class _Bilinear(Op, abstract=True):
-    """What the two ops share: linearity in each input, and the geometry of windows."""
+    """Shared by the two ops: linearity in each input, and the geometry of windows."""
 
     strides: Shape  # the steps from one result to the next
     before: Shape  # zeros in front of the input; a negative number removes elements
@@ -72,7 +71,7 @@ class Convolution(_Bilinear, Correlation):
         )
 
     def cotangent_of_input(self, cotangent: array, shape: Shape, filters: array) -> array:
-        """The convolution of the cotangent with the reversed filters, inputs for outputs."""
+        """The convolution of the cotangent with the reversed filters, with channels exchanged."""
         taps = filters.shape[1:-1]
         before = tuple(
             (count - 1) * step - padding
@@ -104,7 +103,9 @@ class Convolution(_Bilinear, Correlation):
 
 @dataclass(frozen=True)
 class ConvolutionByFilters(_Bilinear, CorrelationByFilters):
-    """The gradient of a convolution by its filters: a sum over all windows for each tap."""
+    """The gradient of a convolution with respect to its filters: for each tap, a sum
+    over windows.
+    """
 
     taps: Shape
 
@@ -131,7 +132,7 @@ class ConvolutionByFilters(_Bilinear, CorrelationByFilters):
             more = _batch_into_channels(outputs, 1)
             result = apply(_with_groups(self, size), _batch_into_channels(x, 1), more)
             return _batch_from_outputs(result, size, 1)
-        # More input channels of all filters.
+        # More input channels for all filters.
         result = apply(self, _batch_into_channels(x, self.groups), outputs)
         return _batch_from_channels(result, size, 1)
 
@@ -141,7 +142,7 @@ def _with_groups(op: Any, factor: int) -> Any:
 
 
 def _exchanged(filters: array, groups: int) -> array:
-    """Filters with inputs for outputs and the other way round, within each group."""
+    """Filters with input and output channels exchanged, within each group."""
     outputs, *taps, inputs = filters.shape
     last = filters.ndim - 1
     if groups == 1:

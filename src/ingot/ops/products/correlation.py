@@ -1,15 +1,14 @@
-"""How convolutions and their derivatives by filters are computed: by products of matrices.
+"""Evaluation of convolutions and their filter gradients by matrix products.
 
 `correlate` takes inputs (N, ..., C) of any strides and filters (O, ..., C / groups);
 `correlate_batch` takes inputs and a second array in the shape of the results. Neither touches the
-zeros that input dilation puts between elements: results are split into phases, each of which is a
-plain correlation with some of the taps.
+zeros of input dilation: results are split into phases, each of which is a plain correlation with a
+subset of the taps.
 
-A plain correlation is a product with a matrix of windows: a row for each result, a column for each
-tap and channel. The windows are a strided view of the padded input; they are copied into matrices a
-few megabytes at a time, which stay in the cache until BLAS has read them. Examples are spread over
-threads. Where each channel has a filter of its own there is nothing to multiply matrices for:
-shifted inputs are summed up instead.
+A plain correlation is a product with a matrix of windows (im2col): a row per result, a column per
+tap and channel. The windows are a strided view of the padded input; they are copied into matrices
+of a few megabytes at a time, which stay in cache until BLAS has read them. Examples are distributed
+over threads. Depthwise convolutions need no matrix product: they sum shifted inputs instead.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def correlate(
     shape = (x.shape[0], *lengths, filters.shape[0])
     if 0 in (*shape, *x.shape, *filters.shape):
         return np.zeros(shape, x.dtype)
-    # With zeros between elements, the windows of some results may contain nothing else.
+    # With input dilation, the windows of some results may contain only zeros.
     make = np.empty if set(geometry.spreads) == {1} else np.zeros
     result = make(shape, x.dtype)
     weights = filters.astype(_computed_dtype(x), copy=False)
@@ -80,7 +79,7 @@ def _computed_dtype(x: np.ndarray) -> np.dtype:
 
 
 def _fill(result: np.ndarray, x: np.ndarray, weights: np.ndarray, plain: Plain) -> None:
-    """Writes the results of a plain correlation, a block of examples at a time."""
+    """Write the results of a plain correlation, a block of examples at a time."""
     is_depthwise = _is_depthwise(weights, plain.groups)
     compute = _by_channel if is_depthwise else _by_rows
     factors = weights if is_depthwise else _as_columns(weights, plain, result.size)
@@ -103,7 +102,7 @@ def _fill(result: np.ndarray, x: np.ndarray, weights: np.ndarray, plain: Plain) 
 
 
 def _add(result: np.ndarray, x: np.ndarray, outputs: np.ndarray, plain: Plain) -> None:
-    """Adds the sums over all examples: each thread has some of them, always the same."""
+    """Add the sums over all examples: each thread has a fixed share of them."""
     compute = _sums_by_channel if _is_depthwise(result, plain.groups) else _sums_of_rows
 
     def total(examples: range) -> np.ndarray:
@@ -131,7 +130,7 @@ def _threads(work: int) -> int:
 
 
 def _blocks(examples: range, channels: int, plain: Plain) -> Iterator[slice]:
-    """Parts of the examples whose windows fill a block, or of one example."""
+    """Blocks of examples whose windows fill a matrix, or of one example."""
     windows = size_of(plain.lengths) * size_of(plain.taps) * channels
     count = max(1, WINDOW_BLOCK // windows)
     for start in range(examples.start, examples.stop, count):
@@ -139,12 +138,12 @@ def _blocks(examples: range, channels: int, plain: Plain) -> Iterator[slice]:
 
 
 def _is_depthwise(filters: np.ndarray, groups: int) -> bool:
-    """Whether each channel has one filter of its own."""
+    """Whether each channel has its own filter."""
     return groups > 1 and filters.shape[0] == groups and filters.shape[-1] == 1
 
 
 def _windows(x: np.ndarray, plain: Plain) -> np.ndarray:
-    """The windows, (groups, N, *lengths, *taps, C / groups), as a view of a copy."""
+    """The windows, (groups, N, *lengths, *taps, C / groups), as a view of a padded copy."""
     last = x.ndim - 1
     split = x.reshape(*x.shape[:-1], plain.groups, -1).transpose(last, *range(last), last + 1)
     field = _padded(split, plain)
@@ -212,7 +211,7 @@ def _sums_of_rows(x: np.ndarray, outputs: np.ndarray, plain: Plain) -> np.ndarra
 def _matrices(
     windows: np.ndarray, plain: Plain, columns: int
 ) -> Iterator[tuple[slice, np.ndarray]]:
-    """The windows (N, ...) of a group as matrices, and which of all rows each has.
+    """The windows (N, ...) of a group as matrices, and the range of rows of each.
 
     There is one matrix unless it would be too large: an example is then cut along its first axis.
     """
@@ -232,7 +231,7 @@ def _matrices(
 
 
 def _by_channel(x: np.ndarray, weights: np.ndarray, plain: Plain, out: np.ndarray) -> None:
-    """Results where each channel has a filter of its own: a sum over taps of shifted inputs."""
+    """Depthwise results: a sum over taps of shifted inputs."""
     windows = _windows(x, plain._replace(groups=1))[0]
     total = _joined_rows(out)
     total.fill(0)
@@ -242,7 +241,7 @@ def _by_channel(x: np.ndarray, weights: np.ndarray, plain: Plain, out: np.ndarra
 
 
 def _sums_by_channel(x: np.ndarray, outputs: np.ndarray, plain: Plain) -> np.ndarray:
-    """Filters where each channel has one of its own: sums of shifted inputs times outputs."""
+    """Depthwise filter gradients: sums of shifted inputs times outputs."""
     windows = _windows(x, plain._replace(groups=1))[0]
     factors = _joined_rows(np.ascontiguousarray(outputs, windows.dtype))
     rows = tuple(range(factors.ndim - 1))
@@ -254,11 +253,11 @@ def _sums_by_channel(x: np.ndarray, outputs: np.ndarray, plain: Plain) -> np.nda
 
 
 def _met_by(tap: tuple[int, ...], windows: np.ndarray) -> np.ndarray:
-    """The elements that a tap reads, with the positions of a row and channels as one axis."""
+    """The elements that a tap reads, with the last position axis and channels merged."""
     positions: tuple[slice | int, ...] = (slice(None),) * (1 + len(tap))
     return _joined_rows(windows[positions + tap])
 
 
 def _joined_rows(x: np.ndarray) -> np.ndarray:
-    """`x` with its last two axes as one: loops over it are longer, hence faster."""
+    """`x` with its last two axes merged: longer inner loops are faster."""
     return x.reshape(*x.shape[:-2], -1)

@@ -1,11 +1,11 @@
-"""Einstein summation: `einsum` written as diagonals, sums, products and products of matrices.
+"""Einstein summation: `einsum` in terms of diagonals, sums, elementwise and matrix products.
 
-Input: subscripts such as "ij,jk->ik" and arrays. Output: an array made of ordinary ops, so
-that transforms and `compile` need to know nothing of it. With more than two arrays, opt_einsum
-looks for the cheapest order in which to contract them, and `einsum_path` tells it.
+Input: subscripts such as "ij,jk->ik" and arrays. Output: an array made of ordinary ops, so that
+transforms and `compile` need no special support. With more than two arrays, opt_einsum finds the
+cheapest contraction order, which `einsum_path` reports.
 
-Inside, an axis has a label of one character; the axes that an ellipsis stands for get characters
-that are no letters, counted from the last one, as they broadcast.
+Internally, an axis has a label of one character; the axes of an ellipsis get non-letter characters,
+counted from the last axis, as they broadcast.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["einsum", "einsum_path"]
 Path = tuple[tuple[int, ...], ...]
 
 _ELLIPSIS = "..."
-# Labels of the axes that ellipses stand for, as many as an array can have: circled numbers.
+# Labels for the axes of ellipses, as many as an array can have: circled numbers.
 _HIDDEN = "".join(map(chr, range(0x2460, 0x2460 + 64)))
 
 
@@ -52,7 +52,7 @@ def einsum(subscripts: str, *operands: array, stream: StreamLike = None) -> arra
             of the result; axes with other letters are summed over. Without "->" the result has the
             letters that occur once, sorted. "..." stands for axes that are broadcast.
         operands: The arrays.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     inputs, output = _parsed("einsum", subscripts, operands)
     sizes = _sizes("einsum", subscripts, inputs, operands)
@@ -112,7 +112,7 @@ def einsum_path(subscripts: str, *operands: array) -> tuple[list[tuple[int, ...]
 
 
 def _flops(terms: Sequence[set[str]], output: set[str], sizes: dict[str, int]) -> int:
-    """The multiplications and additions of one step, without any rearrangement."""
+    """The FLOPs of one step."""
     involved = set().union(*terms)
     additions = 1 if involved - output else 0
     return prod(sizes[label] for label in involved) * (max(len(terms) - 1, 1) + additions)
@@ -159,7 +159,7 @@ def _parsed_text(name: str, subscripts: str, ndims: tuple[int, ...]) -> tuple[tu
 
 
 def _expanded(name: str, text: str, hidden: int, ndim: int | None) -> str:
-    """One operand's letters with its ellipsis replaced by labels for `hidden` axes."""
+    """One operand's labels with its ellipsis replaced by labels for `hidden` axes."""
     letters = text.replace(_ELLIPSIS, "", 1)
     for character in letters:
         if not (character.isascii() and character.isalpha()):
@@ -178,7 +178,7 @@ def _expanded(name: str, text: str, hidden: int, ndim: int | None) -> str:
 def _sizes(
     name: str, subscripts: str, inputs: tuple[str, ...], operands: tuple[array, ...]
 ) -> dict[str, int]:
-    """The length of each label; operands may have length 1 there instead."""
+    """The length of each label; operands may have length 1 instead."""
     sizes: dict[str, int] = {}
     for labels, operand in zip(inputs, operands, strict=True):
         shape = operand.shape
@@ -205,7 +205,7 @@ def _path(inputs: list[str], output: str, sizes: dict[str, int]) -> Path:
     """Which operands each step contracts; their result becomes the last one."""
     if len(inputs) <= 2:
         return (tuple(range(len(inputs))),)
-    # What only one operand has is summed before anything else and costs nothing here.
+    # Labels that only one operand has are summed first and cost nothing here.
     joined = "".join("".join(set(labels)) for labels in inputs) + output
     shared = tuple(
         frozenset(label for label in labels if joined.count(label) > 1) for labels in inputs
@@ -283,7 +283,7 @@ def _multiplied(a: _Term, b: _Term, only_b: str, stream: StreamLike) -> _Term:
 
 
 def _arranged(term: _Term, order: str, shape: Shape, stream: StreamLike) -> array:
-    """The term's axes in the order of these labels and then under that shape."""
+    """The term's axes in the order of these labels, then reshaped."""
     value = term.value
     if order != term.labels:
         value = transpose(value, [term.labels.index(label) for label in order], stream=stream)

@@ -1,6 +1,6 @@
-"""Products of matrices that are chosen by indices, as layers with experts need them.
+"""Matrix products selected by indices, as in mixture-of-experts layers.
 
-One op does it all: sums of products of matrices, each chosen from a stack by an index. Its
+One op covers it: sums of products of matrices, each selected from a stack by an index. Its
 derivatives are of the same kind, with the indices exchanged.
 """
 
@@ -58,7 +58,7 @@ class GatheredProducts(Host):
         result = np.zeros((self.count, a.shape[-2], b.shape[-1]), wide)
         indices = (_within(left, len(a)), _within(right, len(b)), position.astype(np.intp))
         ways = [len(np.unique(x)) for x in indices]
-        # Products that share a factor or a result are one product; the fewer, the better.
+        # Products that share a factor or a result are merged into one; the fewer, the better.
         add = _WAYS[ways.index(min(ways))]
         add(result, a.astype(wide, copy=False), b.astype(wide, copy=False), *indices)
         return result.astype(a.dtype, copy=False)
@@ -102,7 +102,7 @@ class GatheredProducts(Host):
     def vmap(self, size: int, batched: tuple[bool, ...], *inputs: array) -> array:
         a, b, *indices = inputs
         lengths = [a.shape[-3], b.shape[-3], self.count]
-        # Stacks that all of the batch share stay as they are; each has results of its own.
+        # Stacks that are shared by the batch stay as they are; each example has its own results.
         own = [batched[0], batched[1], True]
         moved = []
         for index, has, length, separate in zip(indices, batched[2:], lengths, own, strict=True):
@@ -119,7 +119,7 @@ class GatheredProducts(Host):
 
 
 def _within(index: np.ndarray, count: int) -> np.ndarray:
-    """Indices from 0 on, given some that may count from the end."""
+    """Nonnegative indices, given some that may count from the end."""
     if np.any((index < -count) | (index >= count)):
         wrong = index[(index < -count) | (index >= count)][0]
         raise IndexError(f"[gather_mm] index {wrong} is out of range for {count} matrices.")
@@ -127,7 +127,7 @@ def _within(index: np.ndarray, count: int) -> np.ndarray:
 
 
 def _groups(index: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each value that occurs, and where."""
+    """Each distinct value, and its positions."""
     order = np.argsort(index, kind="stable")
     values, starts = np.unique(index[order], return_index=True)
     for value, where in zip(values, np.split(order, starts[1:]), strict=True):
@@ -142,7 +142,7 @@ def _by_left(
     right: np.ndarray,
     position: np.ndarray,
 ) -> None:
-    """One product for each matrix of `a`: with the columns of all that it is multiplied by."""
+    """One product per matrix of `a`, with the concatenated columns of its right factors."""
     rows = a.shape[1]
     common, columns = b.shape[1:]
     for which, products in _groups(left):
@@ -159,7 +159,7 @@ def _by_right(
     right: np.ndarray,
     position: np.ndarray,
 ) -> None:
-    """One product for each matrix of `b`: with the rows of all that are multiplied by it."""
+    """One product per matrix of `b`, with the concatenated rows of its left factors."""
     rows, common = a.shape[1:]
     for which, products in _groups(right):
         found = a[left[products]].reshape(-1, common) @ b[which]
@@ -174,7 +174,7 @@ def _by_place(
     right: np.ndarray,
     position: np.ndarray,
 ) -> None:
-    """One product for each result: what is added up lies along the common axis."""
+    """One product per result: its terms are concatenated along the common axis."""
     rows = a.shape[1]
     columns = b.shape[2]
     for which, products in _groups(position):
@@ -204,7 +204,7 @@ def gather_mm(
             default all of them, in their shape.
         rhs_indices: Which of the matrices of `b`.
         sorted_indices: Whether the indices are sorted, which makes no difference here.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The products, in the shape that the indices have when they are broadcast.
@@ -240,7 +240,7 @@ def gather_mm(
 def indices_of(
     name: str, lhs_indices: Any, rhs_indices: Any, first: Shape, second: Shape
 ) -> tuple[array, array, Shape]:
-    """Two vectors of indices into stacks of two shapes, and the shape that they stand for."""
+    """Two vectors of indices into stacks of two shapes, and their broadcast shape."""
     left = _checked_indices(name, lhs_indices, first)
     right = _checked_indices(name, rhs_indices, second)
     shape = broadcast_shapes(name, left.shape, right.shape)
@@ -249,7 +249,7 @@ def indices_of(
 
 
 def _checked_indices(name: str, indices: Any, stack: Shape) -> array:
-    """Indices counted from 0, of all matrices of a stack by default."""
+    """Nonnegative indices; of all matrices of a stack by default."""
     count = size_of(stack)
     if indices is None:
         return reshape(arange(count, dtype=int32), stack)

@@ -23,8 +23,7 @@ from ingot.tuning import MAX_HADAMARD_FACTOR
 
 __all__ = ["hadamard_transform"]
 
-# Matrices of 4 x 4 blocks, each of which is given by its first row: the following ones are turned
-# by one position more.
+# Matrices of 4 x 4 circulant blocks, each given by its first row.
 _CIRCULANT_BLOCKS = {
     20: """
         +---- -++++ --++- -+--+
@@ -43,7 +42,7 @@ _ORDERS = (1, 12, 20, 28)
 
 
 def _matrix_of_12() -> np.ndarray:
-    """Paley's construction: from the squares modulo 5."""
+    """Paley's construction, from the quadratic residues modulo 5."""
     core = np.array([0, 1, -1, -1, 1])
     conference = np.ones((6, 6), int)
     conference[0, 0] = 0
@@ -92,7 +91,7 @@ def hadamard_transform(a: Any, scale: float | None = None, stream: StreamLike = 
         a: An array whose last axis is m * 2 ** k long, with m one of 1, 12, 20 and 28.
         scale: What the result is multiplied by; by default the inverse root of the length, with
             which the matrix is orthogonal.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     x = require_array("hadamard_transform", a)
     length = x.shape[-1] if x.ndim > 0 else 1

@@ -1,4 +1,4 @@
-"""Products of matrices of which only parts count: blocks that a mask keeps, segments of an axis."""
+"""Matrix products with block masks, and over segments of the common axis."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def block_masked_mm(
         mask_out: The mask of the product.
         mask_lhs: The mask of `a`.
         mask_rhs: The mask of `b`.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     name = "block_masked_mm"
     if block_size not in _BLOCK_SIZES:
@@ -60,7 +60,7 @@ def block_masked_mm(
 
 
 def _masked(x: array, mask: array | None, size: int, which: str) -> array:
-    """`x` with the blocks of its last two axes as the mask has them."""
+    """`x` with the mask applied to the blocks of its last two axes."""
     name = "block_masked_mm"
     if mask is None:
         return x
@@ -86,9 +86,9 @@ def _masked(x: array, mask: array | None, size: int, which: str) -> array:
 
 
 class SegmentedMatmul(Host):
-    """For each pair of bounds the product of the columns of `a` and the rows of `b` between them.
+    """For each pair of bounds, the product of the columns of `a` and the rows of `b` between them.
 
-    Bounds are an array (count, 2); what lies beyond the common axis is nothing.
+    Bounds are an array (count, 2); they are clamped to the common axis.
     """
 
     why_host = "it is a series of calls of BLAS"
@@ -158,7 +158,7 @@ def segmented_mm(a: array, b: array, /, segments: array, *, stream: StreamLike =
         a: A matrix (M, K).
         b: A matrix (K, N).
         segments: Bounds (..., 2): where segments of the axis of length K begin and end.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The products (..., M, N).

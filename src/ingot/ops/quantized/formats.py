@@ -1,8 +1,9 @@
-"""Small numbers and how they are packed: codes of a few bits in words of 32, and floats of 4 and 8.
+"""Formats of quantised elements: codes of a few bits packed into 32-bit words, and 4- and 8-bit
+floats.
 
-Everything here is composed of elementwise operations, which fuse with what uses it: a matrix is
-unpacked in the loop that multiplies it by its scales. Codes are packed from the lowest bits up, and
-those of 3, 5 or 6 bits may lie across two words.
+Everything here is composed of elementwise operations, which fuse with their consumers: a matrix is
+unpacked in the loop that applies its scales. Codes are packed from the lowest bits up; those of 3,
+5 or 6 bits may straddle two words.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ from ingot.ops.shape.movement import require_array, reshape
 
 __all__ = ["decode_fp4", "encode_fp4", "from_fp8", "pack", "to_fp8", "unpack"]
 
-_WORD = 32  # bits; shifting by all of them leaves nothing
+_WORD = 32  # bits; shifting by all of them gives 0
 
-# Halfway between the numbers that 4 bits can stand for: 0, 0.5, 1, 1.5, 2, 3, 4 and 6.
+# Midpoints between the magnitudes of 4-bit floats: 0, 0.5, 1, 1.5, 2, 3, 4 and 6.
 _FP4_STEPS = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)
 
-_FP8_LARGEST = 448.0  # the largest finite number of 8 bits
+_FP8_LARGEST = 448.0  # the largest finite 8-bit float
 _FP8_LARGEST_CODE = 0x7E
 _FP8_NAN = 0x7F
-_FP8_LOWEST_EXPONENT = -6  # below 2 ** -6 steps do not get smaller
+_FP8_LOWEST_EXPONENT = -6  # below 2 ** -6 numbers are subnormal
 
 
 @cache
 def _shifts(bits: int, codes: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each word and code: how far the code's bits are moved up, and how far down, to get there.
+    """For each word and code, the left and right shifts that move the code's bits into the word.
 
-    A shift by all of the bits says that the code is not in the word or moves the other way.
+    A shift by the whole width means that the code is not in the word or moves the other way.
     """
     words = codes * bits // _WORD
     distance = np.arange(codes) * bits - np.arange(words)[:, None] * _WORD
@@ -50,7 +51,7 @@ def _shifts(bits: int, codes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pack(codes: array, bits: int) -> array:
-    """Codes of some bits along the last axis as words, of which there are fewer."""
+    """Pack codes of a few bits along the last axis into words."""
     count = _WORD // gcd(bits, _WORD)
     up, down = _shifts(bits, count)
     chunks = reshape(codes, (*codes.shape[:-1], codes.shape[-1] // count, 1, count))
@@ -62,10 +63,10 @@ def pack(codes: array, bits: int) -> array:
 
 
 def unpack(packed: array, bits: int) -> array:
-    """The codes in words along the last axis: (..., words) become (..., chunks, codes).
+    """Unpack words along the last axis: (..., words) become (..., chunks, codes).
 
-    A chunk has as many codes as a vector register or two, and is made of all its words by shifts:
-    that is quicker than to read the one or two words of each code.
+    A chunk has as many codes as one or two vector registers, and is computed from all its words by
+    shifts: that is faster than loading the one or two words of each code.
     """
     least = 16 if bits > 4 else 32
     count = max(_WORD // gcd(bits, _WORD), min(least, packed.shape[-1] * _WORD // bits))
@@ -85,12 +86,12 @@ def unpack(packed: array, bits: int) -> array:
 
 
 def _crosses(bits: int) -> bool:
-    """Whether some codes begin in one word and end in the next."""
+    """Whether some codes straddle two words."""
     return _WORD % bits != 0
 
 
 def encode_fp4(x: array) -> array:
-    """The nearest of the 15 numbers of 4 bits as codes; halfway, the one that is nearer to 0.
+    """Round to the nearest of the 15 4-bit floats, ties toward zero; returns codes.
 
     The highest bit is the sign, two are the exponent, one is the fraction. There is one zero.
     """
@@ -103,7 +104,7 @@ def encode_fp4(x: array) -> array:
 
 
 def decode_fp4(code: array) -> array:
-    """The numbers of codes of 4 bits, in float32."""
+    """Decode 4-bit floats to float32."""
     one = 1
     fraction = code & one
     exponent = (code >> one) & 3
@@ -119,7 +120,7 @@ def to_fp8(x: array, *, stream: StreamLike = None) -> array:
 
     Args:
         x: Floating-point numbers.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     if not is_floating(require_array("to_fp8", x).dtype):
         raise ValueError(f"[to_fp8] takes real floating-point numbers, got {x.dtype.name}.")
@@ -127,7 +128,7 @@ def to_fp8(x: array, *, stream: StreamLike = None) -> array:
     size = abs(wide)
     fits = size < _FP8_LARGEST
     inside = where(fits, size, 1.0)
-    # Where the logarithm is rounded across a power of two, either exponent gives the same code.
+    # Where the logarithm rounds across a power of two, either exponent gives the same code.
     exponent = floor(log2(inside, stream=stream), stream=stream)
     above = where(
         exponent < _FP8_LOWEST_EXPONENT,
@@ -138,7 +139,7 @@ def to_fp8(x: array, *, stream: StreamLike = None) -> array:
     steps = inside * 512.0 / astype(array(1, uint32) << positions, float32)
     code = positions * 8 + astype(round(steps, stream=stream), uint32)
     code = where(fits, code, _FP8_LARGEST_CODE)
-    # The reciprocal tells the sign of zero.
+    # The reciprocal reveals the sign of zero.
     negative = (wide < 0) | (1 / wide < 0)
     return astype(where(negative, code + 128, code), uint8, stream)
 
@@ -149,7 +150,7 @@ def from_fp8(x: array, dtype: Dtype = bfloat16, *, stream: StreamLike = None) ->
     Args:
         x: The codes, uint8.
         dtype: The floating-point dtype of the result.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     if require_array("from_fp8", x).dtype is not uint8:
         raise ValueError(f"[from_fp8] takes codes of dtype uint8, got {x.dtype.name}.")

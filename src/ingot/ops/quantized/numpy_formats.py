@@ -1,4 +1,4 @@
-"""Quantised matrices in NumPy: what `evaluate` rules read them by."""
+"""Quantised matrices in NumPy, for `evaluate` rules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
 
 
 def codes_of(packed: np.ndarray, bits: int) -> np.ndarray:
-    """The codes in the words along the last axis, of which there are more."""
+    """Unpack the codes in the words along the last axis."""
     count = packed.shape[-1] * _WORD // bits
     first = np.arange(count) * bits
     word, shift = first // _WORD, (first % _WORD).astype(np.uint32)
@@ -33,7 +33,7 @@ def numbers(
     scales: np.ndarray,
     biases: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The numbers that codes stand for, in float32."""
+    """The decoded numbers, in float32."""
     codes = codes_of(packed, bits)
     if mode == "affine":
         values, factors = codes.astype(np.float32), scales.astype(np.float32)
@@ -48,12 +48,12 @@ def numbers(
 
 
 def _fp4() -> np.ndarray:
-    """The numbers of all codes of 4 bits."""
+    """The values of all 4-bit codes."""
     return np.concatenate([_FP4, -_FP4])
 
 
 def _fp8() -> np.ndarray:
-    """The numbers of all codes of 8 bits: sign, 4 bits of exponent, 3 of fraction."""
+    """The values of all 8-bit codes: sign, 4 bits of exponent, 3 of fraction."""
     code = np.arange(128)
     fraction, exponent = code & 7, code >> 3
     size = np.where(exponent == 0, fraction / 8, (1 + fraction / 8) * 2.0 ** (exponent - 1)) / 64

@@ -1,7 +1,7 @@
 """Products with quantised matrices.
 
-Their numbers are unpacked and scaled by array operations, so derivatives follow from those, and
-products of matrices are left to BLAS.
+Codes are decoded and scaled by array operations, so derivatives follow from those; kernels decode
+in registers where rows are few (`rows.py`).
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def quantized_matmul(
         scales: Its scales.
         biases: Its biases, in mode affine.
         transpose: Whether the quantised matrix is transposed.
-        group_size: How many elements share a scale.
-        bits: How many bits a code has.
+        group_size: The number of elements that share a scale.
+        bits: The number of bits per code.
         mode: The mode of quantisation.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     name = "quantized_matmul"
     scheme = scheme_of(name, mode, group_size, bits)
@@ -68,21 +68,21 @@ def quantized_matmul(
         matrix = (w, scales) if biases is None else (w, scales, biases)
         if x.size <= MAX_QUANTIZED_ROWS * x.shape[-1]:
             return apply(op, x, *matrix, stream=stream)
-        if type(x.size) is int:  # kernels that unpack matrices have lengths in their code
+        if type(x.size) is int:  # kernels that decode matrices have static lengths
             return _product_of_many(op, x, matrix, stream)
     numbers = _oriented(name, x, numbers_of(scheme, w, scales, biases), transpose)
     return matmul(astype(x, dtype), astype(numbers, dtype), stream=stream)
 
 
 def _are_rows_of(scheme: Scheme, x: array, scales: array) -> bool:
-    """Whether rows have as many elements as those of a matrix."""
+    """Whether rows have the length of the matrix's rows."""
     return x.ndim > 0 and bool(x.shape[-1] == scales.shape[-1] * scheme.group_size)
 
 
 def _product_of_many(
     op: QuantizedMatmul, x: array, matrix: tuple[array, ...], stream: StreamLike
 ) -> array:
-    """The product of many rows, for which the matrix is unpacked to memory, in parts of bounded
+    """The product with many rows, for which the matrix is decoded to memory, in panels of bounded
     size.
     """
     *leading, length = x.shape
@@ -149,12 +149,12 @@ def gather_qmm(
         lhs_indices: Which of the matrices of `x`, counted over all axes but the last two.
         rhs_indices: Which of the quantised matrices.
         transpose: Whether the quantised matrices are transposed.
-        group_size: How many elements share a scale.
-        bits: How many bits a code has.
+        group_size: The number of elements that share a scale.
+        bits: The number of bits per code.
         mode: The mode of quantisation.
         global_scale: What was given to `quantize`, for nvfp4.
         sorted_indices: Whether the indices are sorted, which makes no difference here.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     name = "gather_qmm"
     scheme = scheme_of(name, mode, group_size, bits)
@@ -164,7 +164,7 @@ def gather_qmm(
     if rhs_indices is not None and x.ndim > 1 and w.ndim > 2:
         left, right, shape = indices_of(name, lhs_indices, rhs_indices, x.shape[:-2], w.shape[:-2])
         if right.size < size_of(w.shape[:-2]):
-            # Only the codes of the chosen matrices are read.
+            # Only the codes of the selected matrices are read.
             parts = [
                 None if part is None else take(reshape(part, (-1, *part.shape[-2:])), right, 0)
                 for part in (w, scales, biases)
@@ -200,12 +200,12 @@ def qqmm(
         x: The first factor, which is quantised first.
         w: The packed codes of the second factor or, without scales, that factor itself.
         scales: The scales of the second factor.
-        group_size: How many elements share a scale.
-        bits: How many bits a code has.
+        group_size: The number of elements that share a scale.
+        bits: The number of bits per code.
         mode: "nvfp4" or "mxfp8".
         global_scale_x: For nvfp4 the largest absolute value of `x`.
         global_scale_w: For nvfp4 the largest absolute value of `w`.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     left, right = _both_quantized(
         "qqmm", x, w, scales, (mode, group_size, bits), global_scale_x, global_scale_w
@@ -237,13 +237,13 @@ def gather_qqmm(
         scales: The scales of the others.
         lhs_indices: Which of the matrices of `x`, counted over all axes but the last two.
         rhs_indices: Which of the others.
-        group_size: How many elements share a scale.
-        bits: How many bits a code has.
+        group_size: The number of elements that share a scale.
+        bits: The number of bits per code.
         mode: "nvfp4" or "mxfp8".
         global_scale_x: For nvfp4 the largest absolute value of `x`.
         global_scale_w: For nvfp4 the largest absolute value of `w`.
         sorted_indices: Whether the indices are sorted, which makes no difference here.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     left, right = _both_quantized(
         "gather_qqmm", x, w, scales, (mode, group_size, bits), global_scale_x, global_scale_w
@@ -260,7 +260,7 @@ def _both_quantized(
     global_scale_x: array | None,
     global_scale_w: array | None,
 ) -> tuple[array, array]:
-    """The factors of a product, both as numbers that codes can stand for, the second transposed."""
+    """The factors of a product, both rounded to representable values, the second transposed."""
     if wanted[0] not in ("nvfp4", "mxfp8"):
         raise ValueError(f"[{name}] the modes are nvfp4 and mxfp8, got {wanted[0]!r}.")
     scheme = scheme_of(name, *wanted)
@@ -276,7 +276,7 @@ def _both_quantized(
 
 
 def _rounded(name: str, scheme: Scheme, x: array, global_scale: array | None) -> array:
-    """The numbers that the codes of `x` stand for; to derivatives, `x` itself."""
+    """`x` quantised and decoded; the identity to differentiation."""
     matrix = expand_dims(x, 0) if x.ndim == 1 else x
     options = (scheme.group_size, scheme.bits, scheme.mode)
     codes, scales = quantize(matrix, *options, global_scale=global_scale)

@@ -40,12 +40,12 @@ class Scheme:
 
     @property
     def affine(self) -> bool:
-        """Whether codes are integers, which scales and biases make numbers of."""
+        """Whether codes are integers, decoded with scales and biases."""
         return self.mode == "affine"
 
     @property
     def largest(self) -> float:
-        """The largest number that a code can stand for."""
+        """The largest value of a code."""
         return {4: 6.0, 8: 448.0}[self.bits]
 
 
@@ -57,13 +57,13 @@ _DEFAULTS = {
     "mxfp8": Scheme("mxfp8", 32, 8),
     "nvfp4": Scheme("nvfp4", 16, 4),
 }
-_SMALLEST_SCALE = 1e-7  # of affine groups, so that equal numbers have one, too
+_SMALLEST_SCALE = 1e-7  # of affine groups, so that constant groups have one, too
 _SCALE_OF_ONE = 127  # the code of the scale 2 ** 0
-_LARGEST_NVFP4 = 448.0 * 6.0  # what one scale and one code can stand for
+_LARGEST_NVFP4 = 448.0 * 6.0  # the largest product of a scale and a code
 
 
 def scheme_of(name: str, mode: Any, group_size: int | None, bits: int | None) -> Scheme:
-    """The scheme that a user asks for, with what was left out."""
+    """The scheme that a user asks for, with defaults filled in."""
     if mode not in _DEFAULTS:
         raise ValueError(f"[{name}] the modes are {', '.join(_DEFAULTS)}, got {mode!r}.")
     default = _DEFAULTS[mode]
@@ -114,11 +114,11 @@ def quantize(
 
     Args:
         w: Floating-point numbers with at least two axes, of which the last is whole groups long.
-        group_size: How many elements share a scale.
-        bits: How many bits a code has.
+        group_size: The number of elements that share a scale.
+        bits: The number of bits per code.
         mode: One of the modes of the table.
         global_scale: For nvfp4 the largest absolute value of `w`, to which scales are relative.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The codes, packed into uint32; the scales; and the biases in mode affine.
@@ -149,13 +149,13 @@ def quantize(
 def _affine_codes(groups: array, bits: int) -> tuple[array, array, array]:
     """Codes of groups along the last axis, their scales and biases.
 
-    The larger end of the range of a group, by absolute value, gets a code of its own, and 0 one.
+    The end of a group's range with the larger magnitude is exactly representable, and so is 0.
     """
     wide = astype(groups, float32)
     largest = max(wide, -1, keepdims=True)
     smallest = min(wide, -1, keepdims=True)
     codes = (1 << bits) - 1
-    if bits == 1:  # two numbers: the ends of the range
+    if bits == 1:  # two values: the ends of the range
         scale = maximum(largest - smallest, _SMALLEST_SCALE)
         return astype(round((wide - smallest) / scale), uint32), scale, smallest
     step = maximum((largest - smallest) / float(codes), _SMALLEST_SCALE)
@@ -171,7 +171,7 @@ def _affine_codes(groups: array, bits: int) -> tuple[array, array, array]:
 
 
 def _float_codes(groups: array, scheme: Scheme, global_scale: array | None) -> tuple[array, array]:
-    """Codes of groups along the last axis that are small floats, and codes of their scales."""
+    """Small-float codes of groups along the last axis, and codes of their scales."""
     dtype = groups.dtype
     scale = astype(max(abs(groups), -1, keepdims=True), float32) / scheme.largest
     if scheme.mode == "nvfp4":
@@ -185,19 +185,19 @@ def _float_codes(groups: array, scheme: Scheme, global_scale: array | None) -> t
         exponent = ceil(log2(where(nothing, 1.0, scale)))
         code = astype(exponent + float(_SCALE_OF_ONE), uint8)
         factor = astype(power(2.0, exponent), dtype)
-    # A scale of 0 has elements of 0 only, or some that are too small.
+    # A scale of 0 has elements that are all 0 or too small.
     scaled = groups / where(factor == 0, float("inf"), factor)
     encode = encode_fp4 if scheme.bits == 4 else to_fp8
     return astype(encode(scaled), uint32), code
 
 
 def _unit(global_scale: array | None) -> array | None:
-    """What the scales of nvfp4 are multiples of."""
+    """The unit of nvfp4 scales."""
     return None if global_scale is None else astype(global_scale, float32) / _LARGEST_NVFP4
 
 
 def check_global_scale(name: str, scheme: Scheme, global_scale: Any) -> None:
-    """Refuses what is not the global scale of a scheme that has one."""
+    """Reject an invalid global scale, or one for a scheme without."""
     if global_scale is None:
         return
     if scheme.mode != "nvfp4":
@@ -228,13 +228,13 @@ def dequantize(
         w: The packed codes.
         scales: The scales of the groups.
         biases: Their biases, in mode affine.
-        group_size: How many elements share a scale.
-        bits: How many bits a code has.
+        group_size: The number of elements that share a scale.
+        bits: The number of bits per code.
         mode: The mode of quantisation.
         global_scale: What was given to `quantize`, for nvfp4.
         dtype: The dtype of the result. By default that of scales and biases; bfloat16 if the scales
             are codes themselves.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     scheme = scheme_of("dequantize", mode, group_size, bits)
     check_quantized("dequantize", scheme, w, scales, biases)
@@ -253,7 +253,7 @@ def numbers_of(
     biases: array | None = None,
     global_scale: array | None = None,
 ) -> array:
-    """The numbers that codes stand for, in float32."""
+    """The decoded numbers, in float32."""
     grouped = grouped_numbers(scheme, w, scales, biases, global_scale)
     return reshape(grouped, (*scales.shape[:-1], scales.shape[-1] * scheme.group_size))
 
@@ -265,7 +265,7 @@ def grouped_numbers(
     biases: array | None = None,
     global_scale: array | None = None,
 ) -> array:
-    """The numbers that codes stand for, (..., groups, chunks, codes), in float32."""
+    """The decoded numbers, (..., groups, chunks, codes), in float32."""
     if scheme.mode == "nvfp4":
         factors = from_fp8(scales, float32)
         unit = _unit(global_scale)
@@ -274,7 +274,7 @@ def grouped_numbers(
         factors = astype(scales, float32)
     else:
         factors = power(2.0, astype(scales, float32) - float(_SCALE_OF_ONE))
-    # The axes of groups are kept apart, so that all of this is one loop.
+    # The axes of groups stay separate, so that all of this is one loop.
     words = scheme.group_size * scheme.bits // 32
     codes = unpack(reshape(w, (*scales.shape, words)), scheme.bits)
     if scheme.affine:
@@ -290,7 +290,7 @@ def grouped_numbers(
 
 
 def check_quantized(name: str, scheme: Scheme, w: Any, scales: Any, biases: Any) -> None:
-    """Refuses arrays that are not the parts of one quantised matrix."""
+    """Reject arrays that do not form one quantised matrix."""
     if require_array(name, w).dtype is not uint32:
         raise ValueError(f"[{name}] packed codes are uint32, got {w.dtype.name}.")
     require_array(name, scales)

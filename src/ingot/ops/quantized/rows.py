@@ -1,8 +1,8 @@
 """The product of a few rows and a quantised matrix, as one op.
 
-Programs unpack its codes in registers (`compiler/lower/products/quantized.py`), so that a matrix
-costs what reading its codes costs. It is linear in the rows, and in scales and biases together; its
-derivatives are the op itself and products of float matrices.
+Programs decode its codes in registers (`compiler/lower/products/quantized.py`), so that the cost of
+a matrix is that of reading its codes. The op is linear in the rows, and in scales and biases
+together; its derivatives are the op itself and products of float matrices.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class QuantizedMatmul(QuantizedProduct):
         self, size: int, batched: tuple[bool, ...], x: array, w: array, *parts: array
     ) -> array:
         if not any(batched[1:]):
-            return apply(self, x, w, *parts)  # rows have any number of axes
-        # Each of the batch has a matrix of its own.
+            return apply(self, x, w, *parts)  # rows may have any number of axes
+        # Each example has its own matrix.
         whole = [
             part if has else broadcast_batch(part, size, False)
             for part, has in zip((w, *parts), batched[1:], strict=True)

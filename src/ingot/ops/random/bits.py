@@ -32,7 +32,7 @@ from ingot.tuning import MAX_SCALAR_BITS, RANDOM_SLAB
 
 __all__ = ["random_bits"]
 
-_PARITY = 0x1BD11BDA  # mixed into the third word of the key; like the rotations, the cipher's own
+_PARITY = 0x1BD11BDA  # mixed into the third word of the key; a constant of the cipher
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _GROUPS = 5  # of four rounds; after each, words of the key are added
 
@@ -164,7 +164,7 @@ def _fill_few(pairs: np.ndarray, words: int, first: np.ndarray, second: np.ndarr
 
 
 def _second_counter(position: int, words: int) -> int:
-    """The other half of the counter. Of an odd number of words, the middle one has no partner."""
+    """The other half of the counter. For an odd number of words, the middle one has no partner."""
     return 0 if 2 * position + 1 == words else position + (words + 1) // 2
 
 
@@ -191,7 +191,7 @@ def _mixed(
     rotated: Callable[[Any, int], Any],
     number: Callable[[int], Any],
 ) -> tuple[Any, Any]:
-    """The cipher in the arithmetic that it is given: of numbers, of arrays, or of a kernel."""
+    """The cipher in terms of the given arithmetic: of numbers, of arrays, or of a kernel."""
     x = add(x, words[0])
     y = add(y, words[1])
     for group, rotations in zip(range(1, _GROUPS + 1), cycle(_ROTATIONS), strict=False):
@@ -214,7 +214,7 @@ def _slabs(keys: int, applications: int) -> Iterator[tuple[slice, slice]]:
 def _fill(
     pairs: np.ndarray, words: int, columns: slice, first: np.ndarray, second: np.ndarray
 ) -> None:
-    """The cipher applied to the counters of `columns` for each key; `_encrypted` for many."""
+    """Apply the cipher to the counters of `columns` for each key; `_encrypted` for many."""
     key = (pairs[:, :1], pairs[:, 1:], pairs[:, :1] ^ pairs[:, 1:] ^ np.uint32(_PARITY))
     counters = np.arange(columns.start, columns.stop, dtype=np.uint32)
     partners = counters + np.uint32((words + 1) // 2)

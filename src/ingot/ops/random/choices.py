@@ -1,4 +1,4 @@
-"""Random choices: integers, bools, positions and orders, of random bits and of random numbers."""
+"""Random choices: integers, bools, indices and permutations, from random bits and numbers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def randint(
         shape: The shape of the result.
         dtype: An integer dtype or bool.
         key: A key; by default the next one of the state.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     lengths = checked_shape("randint", shape)
     wanted = checked_dtype("randint", dtype, int32)
@@ -69,7 +69,7 @@ def randint(
     low_float, high_float = (astype(bound, float32, stream) for bound in (least, end))
     samples = floor(between(used, low_float, high_float, lengths, float32, stream), stream=stream)
     samples = astype(samples, wanted, stream)
-    # Rounding may have led outside of the interval. An empty one gives its beginning.
+    # Rounding may have left the interval. An empty one gives its lower bound.
     greatest = astype(subtract(end, 1, stream=stream), wanted, stream)
     inside = minimum(samples, greatest, stream=stream)
     return maximum(inside, astype(least, wanted, stream), stream=stream)
@@ -87,7 +87,7 @@ def bernoulli(
         p: A probability, or an array of them that broadcasts to `shape`; floating-point.
         shape: The shape of the result; by default that of `p`.
         key: A key; by default the next one of the state.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     probability = as_array("bernoulli", p)
     if not is_floating(probability.dtype):
@@ -118,7 +118,7 @@ def categorical(
         shape: The shape of the result, to which that of `logits` without the axis broadcasts.
         num_samples: How many samples of each distribution; they become a new last axis.
         key: A key; by default the next one of the state.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The positions as uint32; without `shape` and `num_samples` one for each distribution.
@@ -147,7 +147,7 @@ def categorical(
         logits = expand_dims(logits, -1, stream=stream)
     if lengths and logits.size == length > 0:
         return _from_one_distribution(logits, lengths, key_or_next("categorical", key), stream)
-    # The largest of logits with Gumbel noise is at each position with the probability wanted.
+    # Gumbel-max trick: the argmax of logits plus Gumbel noise has the wanted distribution.
     full = (*lengths[:position], length, *lengths[position:])
     noise = gumbel_noise(key_or_next("categorical", key), full, float32, stream)
     return argmax(add(noise, logits, stream=stream), position, stream=stream)
@@ -156,7 +156,9 @@ def categorical(
 def _from_one_distribution(
     logits: array, lengths: tuple[int, ...], key: array, stream: StreamLike
 ) -> array:
-    """Positions found by a search among the sums of weights: one random number for each sample."""
+    """Inverse transform sampling by binary search in the cumulative weights: one draw
+    per sample.
+    """
     row = astype(reshape(logits, (logits.size,), stream=stream), float32, stream)
     largest = max(row, stream=stream)
     weights = where(
@@ -181,7 +183,7 @@ def permutation(
         x: An int or an array.
         axis: The axis of the array.
         key: A key; by default the next one of the state.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         For an int, a uint32 array; for an array one like it.

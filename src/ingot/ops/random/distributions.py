@@ -1,8 +1,8 @@
-"""Random numbers of continuous distributions: random bits, and what ordinary ops make of them.
+"""Continuous distributions: random bits, transformed by ordinary ops.
 
-Input: a key, or none and then the next one of the state, and the parameters of a distribution.
-Output: for the same key the same numbers as MLX's. Derivatives flow to the parameters through the
-ops that apply them; the bits have none.
+Input: a key (by default the next one of the state) and the parameters of a distribution. Output:
+the same numbers as MLX's for the same key. Derivatives flow to the parameters through the ops that
+apply them; the bits have none.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ __all__ = ["gumbel", "laplace", "normal", "truncated_normal", "uniform"]
 
 _BELOW_ONE = {float32: 1 - 2.0**-24, float16: 1 - 2.0**-11, bfloat16: 1 - 2.0**-8}
 _ABOVE_MINUS_ONE = -_BELOW_ONE[float32]
-_FROM_MINUS_ONE_TO_ONE = 2.0  # 1 - _ABOVE_MINUS_ONE, as float32 rounds it
+_FROM_MINUS_ONE_TO_ONE = 2.0  # 1 - _ABOVE_MINUS_ONE, rounded to float32
 
 
 def checked_shape(name: str, shape: Sequence[int]) -> Shape:
-    """A user's shape, which is no single int, as a tuple of lengths that are not negative."""
+    """A user's shape, which is not a single int, as a tuple of nonnegative lengths."""
     return as_shape(name, [+length for length in as_lengths(name, shape)])  # a bool becomes an int
 
 
@@ -91,9 +91,9 @@ def check_fit(name: str, shape: Shape, *parameters: array) -> None:
 
 
 def _fractions(key: array, shape: Shape, dtype: Dtype, stream: StreamLike) -> array:
-    """Uniform numbers from 0 up to the one before 1."""
+    """Uniform numbers in [0, 1)."""
     words = astype(random_bits(key, shape, stream), float32, stream)
-    # The bits as a float32 may be 2^32, and what is below 1 may be rounded to 1 in a half type.
+    # The bits as a float32 may be 2^32, and a number below 1 may round to 1 in a half type.
     inside = minimum(multiply(words, 2.0**-32, stream=stream), _BELOW_ONE[dtype], stream=stream)
     return astype(inside, dtype, stream)
 
@@ -101,14 +101,16 @@ def _fractions(key: array, shape: Shape, dtype: Dtype, stream: StreamLike) -> ar
 def between(
     key: array, low: array, high: array, shape: Shape, dtype: Dtype, stream: StreamLike
 ) -> array:
-    """Uniform numbers from `low` up to `high`, which have the dtype and fit the shape."""
+    """Uniform numbers in [low, high), which have the dtype and fit the shape."""
     fractions = _fractions(key, shape, dtype, stream)
     scaled = matching_product(_rounded(subtract, high, low, stream), fractions, stream)
     return _rounded(add, scaled, low, stream)
 
 
 def _rounded(function: Callable[..., array], x: array, y: array, stream: StreamLike) -> array:
-    """A function of numbers of one dtype, rounded to it: native code keeps halves in float32."""
+    """A function of numbers of one dtype, rounded to it: native code keeps half types
+    in float32.
+    """
     dtype = x.dtype
     if dtype is float64:
         return function(x, y, stream=stream)
@@ -117,7 +119,7 @@ def _rounded(function: Callable[..., array], x: array, y: array, stream: StreamL
 
 
 def _symmetric(key: array, shape: Shape, stream: StreamLike) -> array:
-    """Uniform float32 numbers between -1 and 1, for the inverses of distribution functions."""
+    """Uniform float32 numbers in (-1, 1), for inverse distribution functions."""
     doubled = multiply(
         _fractions(key, shape, float32, stream), _FROM_MINUS_ONE_TO_ONE, stream=stream
     )
@@ -140,7 +142,7 @@ def uniform(
         shape: The shape of the result.
         dtype: float32, float16 or bfloat16.
         key: A key; by default the next one of the state.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     lengths = checked_shape("uniform", shape)
     wanted = _uniform_dtype("uniform", dtype)
@@ -167,7 +169,7 @@ def normal(
         loc: The mean, a number or an array; by default 0.
         scale: The standard deviation, a number or an array; by default 1.
         key: A key; by default the next one of the state.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     lengths = checked_shape("normal", shape)
     wanted = checked_dtype("normal", dtype)
@@ -193,7 +195,7 @@ def normal(
 
 
 def _parameter(name: str, value: Any, dtype: Dtype) -> array:
-    """A user's parameter as an array; for float64 with all of the digits that it was given with."""
+    """A user's parameter as an array, in full precision for float64."""
     found = as_array(name, value)
     return array(value, float64) if dtype is float64 and found is not value else found
 
@@ -214,7 +216,7 @@ def truncated_normal(
         shape: The shape of the result; by default that to which the bounds broadcast.
         dtype: float32, float16 or bfloat16.
         key: A key; by default the next one of the state.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     wanted = _uniform_dtype("truncated_normal", dtype)
     low, high = (
@@ -249,7 +251,7 @@ def laplace(
         loc: The mean, a number.
         scale: The scale, a number.
         key: A key; by default the next one of the state.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     lengths = checked_shape("laplace", shape)
     wanted = _real_dtype("laplace", dtype)
@@ -278,7 +280,7 @@ def gumbel(
         shape: The shape of the result.
         dtype: float32, float16 or bfloat16.
         key: A key; by default the next one of the state.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     lengths = checked_shape("gumbel", shape)
     wanted = _uniform_dtype("gumbel", dtype)
@@ -286,7 +288,7 @@ def gumbel(
 
 
 def gumbel_noise(key: array, shape: Shape, dtype: Dtype, stream: StreamLike) -> array:
-    """What `gumbel` returns, of checked arguments."""
+    """The implementation of `gumbel`, for checked arguments."""
     fractions = _fractions(key, shape, dtype, stream)
     inner = negative(matching_log(fractions, stream), stream=stream)
     return negative(matching_log(inner, stream), stream=stream)

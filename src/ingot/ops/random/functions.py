@@ -1,15 +1,14 @@
 """The functions behind random numbers, computed step by step as MLX computes them.
 
-The same seed gives the same numbers as MLX to the last bit only if the logarithms, the error
-function and its inverse round as MLX's do, which those that users call need not. So here they are
-once more: logarithms by C's math library; erf by formula 7.1.26 of Abramowitz and Stegun with the
-exponential of Cephes; erfinv by N. Juffa's polynomials in log(1 - x * x). They work in float32 with
-fused multiplications and additions, for which float64 stands in: the product of two float32 is
-exact there, and that rounding the sum twice changes it happens to fewer than one number in 10^7.
+The same seed gives bit-identical numbers to MLX's only if the logarithms, the error function and
+its inverse round as MLX's do, which the public ones need not. So they are implemented here again:
+logarithms by C's math library; erf by formula 7.1.26 of Abramowitz and Stegun with the exponential
+of Cephes; erfinv by N. Juffa's polynomials in log(1 - x * x). They use float32 with FMA, which
+float64 emulates: the product of two float32 is exact there, and double rounding of the sum affects
+fewer than one number in 10^7.
 
-In native code, which has fused multiplications and additions and a logarithm with the bits of the
-GNU C library's, they are the same step by step. log1p and erf, which are rarely asked for, stay
-outside of kernels.
+Native code has FMA and a logarithm with the bits of the GNU C library's, so there they are the same
+step by step. log1p and erf, which are rarely used, stay outside of kernels.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ __all__ = [
 
 
 def _rounded(*coefficients: float) -> tuple[float, ...]:
-    """Coefficients of a polynomial, highest power first, as float32 has them."""
+    """Coefficients of a polynomial, highest power first, rounded to float32."""
     return tuple(float(np.float32(value)) for value in coefficients)
 
 
@@ -81,7 +80,7 @@ _ERFINV_TAIL = _rounded(
     8.40016484e-1,
 )
 _OUTSIDE = "native code would round it otherwise than MLX does"
-_TAIL = 6.125  # where -log(1 - x * x) is larger, the other polynomial holds
+_TAIL = 6.125  # where -log(1 - x * x) is larger, the other polynomial applies
 
 
 def _polynomial(x: np.ndarray, coefficients: tuple[float, ...]) -> np.ndarray:
@@ -140,7 +139,7 @@ _SINGLE = dtype_mask((float16, bfloat16, float32))
 
 
 class _Matching(Elementwise, abstract=True):
-    """Functions that give the bits that MLX gives. Half types are computed in float32."""
+    """Functions that are bit-identical to MLX's. Half types are computed in float32."""
 
     accepts = _SINGLE
 
@@ -151,7 +150,7 @@ class _Matching(Elementwise, abstract=True):
 
 
 class MatchingProduct(_Matching):
-    """The product of two elements, rounded also where native code could fuse it with a sum."""
+    """The product of two elements, rounded even where native code could contract it with a sum."""
 
     name = "multiply"
     arity = 2

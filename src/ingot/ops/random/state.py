@@ -1,6 +1,6 @@
-"""Keys of random numbers: making, splitting, and the state from which functions take their own.
+"""Keys of random numbers: creation, splitting, and the global state.
 
-A function that is given no key splits the key in the state: the first half becomes the new state,
+A function without a key argument splits the key in the state: the first half becomes the new state,
 the second is used.
 """
 
@@ -46,7 +46,7 @@ def _key_of_seed(name: str, seed: int) -> array:
     return constant(np.array([number >> 32, number & 0xFFFFFFFF], np.uint32), uint32)
 
 
-# Shared by all threads; compiled functions follow it by themselves. It begins with the time.
+# Shared by all threads; compiled functions track it implicitly. Seeded with the time.
 state = register_implicit_state([key(time.time_ns() // 1_000_000)])
 
 
@@ -63,7 +63,7 @@ def split(key: array, num: int = 2, stream: StreamLike = None) -> array:
     Args:
         key: A key.
         num: How many.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The keys, as the rows of an array of shape (num, 2).
@@ -77,7 +77,7 @@ def split(key: array, num: int = 2, stream: StreamLike = None) -> array:
 
 
 def checked_key(name: str, key: Any) -> array:
-    """A key that was given, if it is one."""
+    """Validate a key."""
     if not isinstance(key, array):
         raise TypeError(f"[{name}] a key is an array, got {type_name(key)}.")
     if key.dtype is not uint32:
@@ -94,7 +94,7 @@ def checked_key(name: str, key: Any) -> array:
 
 
 def key_or_next(name: str, key: array | None) -> array:
-    """The key that was given, or the next one of the state."""
+    """The given key, or the next one of the state."""
     if key is not None:
         return checked_key(name, key)
     # No two threads may take the same key.

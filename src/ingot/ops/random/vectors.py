@@ -64,7 +64,7 @@ def multivariate_normal(
             are broadcast.
         dtype: float32.
         key: A key; by default the next one of the state.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     name = "multivariate_normal"
     only_array(name, mean)

@@ -1,4 +1,4 @@
-"""What reductions and scans do with the axes that users name."""
+"""The axis arguments of reductions and scans."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Axis = int | Sequence[int] | None
 
 
 def as_int(name: str, what: str, value: int) -> int:
-    """A user's int; `name` and `what` it stands for are what the error sentence blames."""
+    """A user's int; `name` and `what` are for the error message."""
     try:
         return index(value)
     except TypeError:
@@ -27,19 +27,19 @@ def as_int(name: str, what: str, value: int) -> int:
 
 
 def reduced_axes(name: str, a: array, axis: Axis) -> tuple[int, ...]:
-    """The axes that a user's `axis` names, sorted; checks that `a` is an array."""
+    """The axes that a user's `axis` denotes, sorted; checks that `a` is an array."""
     ndim = require_array(name, a).ndim
     if axis is None or type(axis) is int:
         return _usual_axes(name, axis, ndim)
     return normalize_axes(name, axis, ndim)
 
 
-# One axis or all, the usual cases, in a tenth of the time.
+# Fast path for one axis or all.
 _usual_axes = lru_cache(maxsize=1024)(normalize_axes)
 
 
 def without_axes(a: array, axes: tuple[int, ...], keepdims: bool, stream: StreamLike) -> array:
-    """A result of a reduction, with the reduced axes removed unless they are to be kept."""
+    """A result of a reduction, with the reduced axes removed unless they are kept."""
     if keepdims:
         return a
     lengths = list(a.shape)
@@ -56,7 +56,7 @@ def flattened(a: array, stream: StreamLike) -> array:
 
 
 def joined_axes(x: array, axes: tuple[int, ...]) -> tuple[array, Callable[[array], array]]:
-    """`x` with the given axes moved to the end and joined into one, and the way back."""
+    """`x` with the given axes moved to the end and merged into one, and the inverse."""
     kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
     order = kept + axes
     moved = transpose(x, order)

@@ -29,12 +29,12 @@ __all__ = ["argmax", "argmin", "max", "min", "minmax"]
 
 
 class _Extreme(Reduction, abstract=True):
-    """What Max and Min share."""
+    """Shared by Max and Min."""
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
         if not is_inexact(x.dtype):
             return (None,)
-        # Elements that tie share the cotangent.
+        # Tied elements share the cotangent.
         hits = x == out
         count = apply(Sum(self.axes, x.dtype), hits)
         return (hits * (cotangent / count),)
@@ -47,7 +47,7 @@ class _Extreme(Reduction, abstract=True):
         place = apply(self.place(joined.ndim - 1), joined)
         return reshape(take_along_axis(moving, place, -1), out.shape)
 
-    place: Callable[[int], ArgReduce]  # the op that finds where the extreme along an axis is
+    place: Callable[[int], ArgReduce]  # the op that finds the position of the extreme along an axis
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Min(_Extreme):
 
 
 class ArgReduce(Host, abstract=True):
-    """Positions of extremes along `axis`, which stays with length 1; of equal ones the first."""
+    """Positions of extremes along `axis`, which is kept with length 1; the first of equal ones."""
 
     axis: int
 
@@ -183,7 +183,7 @@ def argmax(
         a: An array with elements.
         axis: The axis to search along; the flattened array if None.
         keepdims: Whether this axis stays, or all do, with length 1.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The positions as uint32: of equal elements the first, and the first NaN if there is one.

@@ -48,8 +48,8 @@ def norm(
             means the root of the sum of squares of either.
         axis: The axis of the vectors, or the two axes of the matrices. By default those of `a`,
             or, if `ord` is None as well, all axes as those of one vector.
-        keepdims: Whether these axes stay, with length 1.
-        stream: Where the work belongs.
+        keepdims: Whether to keep these axes, with length 1.
+        stream: The stream or device to run on.
     """
     require_array("linalg.norm", a)
     given = None if axis is None else _as_ints(axis)
@@ -103,7 +103,7 @@ def _check_order(which: float | str | None, given: Shape | None, count: int) -> 
 
 def _in_order(axes: tuple[int, ...], ndim: int) -> tuple[int, ...]:
     """The axes counted from the front, in the order given."""
-    normalize_axes("linalg.norm", axes, ndim)  # refuses to name one twice
+    normalize_axes("linalg.norm", axes, ndim)  # rejects duplicates
     return tuple(normalize_axis("linalg.norm", axis, ndim) for axis in axes)
 
 
@@ -161,7 +161,7 @@ def cross(a: array, b: array, axis: int = -1, *, stream: StreamLike = None) -> a
         b: The second array. The other axes of the two are broadcast.
         axis: The axis of the vectors, which have two or three elements; the third is 0 if it is
             not there.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The products, vectors of three elements.

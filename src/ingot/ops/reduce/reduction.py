@@ -43,7 +43,7 @@ _float32 = np.dtype(np.float32)
 _float64 = np.dtype(np.float64)
 _bool = np.dtype(np.bool_)
 
-# Sums and products of narrow integers are made in wider ones.
+# Sums and products of narrow integers accumulate in wider ones.
 _WIDENED = {bool_: int32, int8: int32, int16: int32, uint8: uint32, uint16: uint32}
 
 
@@ -80,7 +80,9 @@ class Prod(Reduction):
         return apply(Sum(self.axes, self.dtype), tangents[0] * self.product_of_others(x))
 
     def product_of_others(self, x: array) -> array:
-        """For each element the product of all others; no division, so zeros are right."""
+        """For each element the product of all others, without division, so that zeros
+        are handled.
+        """
         together, restore = joined_axes(x, self.axes)
         before = cumprod(together, -1, inclusive=False)
         after = cumprod(together, -1, reverse=True, inclusive=False)
@@ -91,7 +93,7 @@ class Prod(Reduction):
 
 
 class _Logical(Reduction, abstract=True):
-    """What All and Any share: elements count as false where they are zero."""
+    """Shared by All and Any: zero is false."""
 
     def result_dtype(self, dtype: Dtype) -> Dtype:
         return bool_
@@ -147,8 +149,8 @@ def sum(
     Args:
         a: An array.
         axis: The axis or axes to sum over; all if None.
-        keepdims: Whether these axes stay, with length 1.
-        stream: Where the work belongs.
+        keepdims: Whether to keep these axes, with length 1.
+        stream: The stream or device to run on.
 
     Returns:
         The sums, of integers narrower than 32 bits and bool in 32 bits.

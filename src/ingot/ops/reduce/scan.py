@@ -1,7 +1,7 @@
 """Scans: running sums, products and extremes along an axis, and differences, which undo sums.
 
 All scans have the form out[i] = f(out[i-1], x[i]). Their derivatives follow one linear recurrence
-whose coefficients are the partial derivatives of f, so each scan only states those.
+whose coefficients are the partial derivatives of f, so each scan only defines those.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def section(a: array, axis: int, start: int, stop: int, stream: StreamLike = Non
 
 
 def _shifted(a: array, axis: int, forward: bool) -> array:
-    """The elements moved one position along the axis, with zero where one becomes free."""
+    """The elements shifted by one position along the axis, with zero shifted in."""
     length = a.shape[axis]
     if length == 0:
         return a
@@ -87,11 +87,11 @@ class Recurrence(Host):
         factor, out = factor.astype(kind), term.astype(kind)
         along = np.moveaxis(factor, self.axis, 0), np.moveaxis(out, self.axis, 0)
         a, b = (x[::-1] for x in along) if self.reverse else along
-        # Each round doubles how many positions an element has seen.
+        # Recursive doubling: each round doubles the number of positions an element covers.
         reach = 1
         while reach < len(b):
             earlier = b[:-reach]
-            # A product of many factors may overflow, but nothing times it stays nothing.
+            # A product of many factors may overflow, but zero times it stays zero.
             b[reach:] += np.where(earlier == 0, 0, a[reach:] * earlier)
             a[reach:] *= a[:-reach].copy()
             reach *= 2
@@ -152,7 +152,7 @@ class _Cumulative(Scan, abstract=True):
         return scan_rows(dtype, KINDS.index(self.step), source, target)
 
     def accumulate(self, source: np.ndarray) -> np.ndarray:
-        """The scan along the middle axis of elements that native code does not take."""
+        """The scan along the middle axis for dtypes that native code does not support."""
         return self.step.accumulate(source, 1)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
@@ -189,7 +189,7 @@ class CumSum(_Cumulative):
     def scanned(self, source: np.ndarray, target: np.ndarray) -> bool:
         if source.dtype.kind != "c":
             return super().scanned(source, target)
-        # Parts of complex numbers add up each by themselves.
+        # The parts of complex numbers add up separately.
         parts = [getattr(each, part) for part in ("real", "imag") for each in (source, target)]
         return super().scanned(*parts[:2]) and super().scanned(*parts[2:])
 
@@ -213,10 +213,10 @@ class CumProd(_Cumulative):
 
 
 class _CumulativeExtreme(_Cumulative, abstract=True):
-    """What CumMax and CumMin share."""
+    """Shared by CumMax and CumMin."""
 
     def partials(self, out: array, previous: array, x: array) -> tuple[array, array]:
-        # Of elements that tie, the one seen last counts.
+        # The last of tied elements gets the derivative.
         taken = (x == out) | (x != x)
         return astype(~taken, x.dtype), astype(taken, x.dtype)
 
@@ -242,10 +242,10 @@ class LogCumSumExp(_Cumulative):
     step = np.logaddexp
 
     def start(self, dtype: np.dtype) -> complex | bool:
-        return self.identity  # also of complex numbers: its exponential is 0
+        return self.identity  # also for complex numbers: its exponential is 0
 
     def accumulate(self, source: np.ndarray) -> np.ndarray:
-        # For complex numbers NumPy has no logaddexp: each round doubles what an element has seen.
+        # NumPy has no logaddexp for complex numbers: recursive doubling instead.
         out = source.copy()
         reach = 1
         while reach < out.shape[1]:
@@ -254,7 +254,7 @@ class LogCumSumExp(_Cumulative):
         return out
 
     def partials(self, out: array, previous: array, x: array) -> tuple[array, array]:
-        # As long as all elements are -inf nothing has a share in the sum.
+        # While all elements are -inf, no element has a share in the sum.
         nothing = out == -math.inf
         by_previous = where(nothing, 0, exp(previous - out))
         return astype(by_previous, x.dtype), astype(where(nothing, 0, exp(x - out)), x.dtype)
@@ -310,7 +310,7 @@ def cumsum(
         reverse: Whether to sum from the end.
         inclusive: Whether the sum at a position includes the element there.
         dtype: The dtype to convert the elements to first.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The sums, of bool in int32.
@@ -391,7 +391,7 @@ def diff(a: array, /, n: int = 1, axis: int = -1, *, stream: StreamLike = None) 
     if times < 0:
         raise ValueError(f"[diff] cannot take differences {times} times: n must not be negative.")
     result = wrap(a)
-    # Once nothing is left, more differences change nothing.
+    # Further differences of an empty array change nothing.
     for length in range(a.shape[position], max(a.shape[position] - times, 0), -1):
         later = section(result, position, 1, length, stream)
         earlier = section(result, position, 0, length - 1, stream)

@@ -65,7 +65,7 @@ class _AlongAxis(Host, abstract=True):
 
 
 class _Order(_AlongAxis, abstract=True):
-    """Ops that give positions along `axis`."""
+    """Ops that return positions along `axis`."""
 
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         return x.shape, uint32
@@ -103,7 +103,7 @@ class _Rearrangement(_AlongAxis, abstract=True):
         return apply(ArgSort(self.axis), order)
 
     ranked: Callable[[array, array], array]  # (a, out) -> elements of a in the order of out's ranks
-    unranked: Callable[[array, array], array]  # (a, out) -> the way back
+    unranked: Callable[[array, array], array]  # (a, out) -> the inverse
 
 
 @dataclass(frozen=True)
@@ -152,9 +152,9 @@ class ArgSort(_Order):
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         if x.dtype.itemsize > 4 or x.shape[self.axis] <= MAX_UNPACKED_ROW:
-            # With bfloat16 NumPy does not sort NaN last.
+            # NumPy does not sort bfloat16 NaN last.
             return np.argsort(without_bfloat16(x), self.axis, kind="stable").astype(np.uint32)
-        # Positions sorted together with elements tell equal ones apart: the fastest sort is stable.
+        # Sorting elements with their positions as tie-breakers makes the fastest sort stable.
         packed = _sortable_bits(x)
         packed <<= 32
         lengths = [1] * x.ndim
@@ -165,13 +165,13 @@ class ArgSort(_Order):
 
 
 def _sortable_bits(x: np.ndarray) -> np.ndarray:
-    """Integers of 32 significant bits out of 64, in the same order as the elements."""
+    """64-bit integers with 32 significant bits, in the order of the elements."""
     if x.dtype.kind in "biu":
         return x.astype(np.int64 if x.dtype.kind == "i" else np.uint64)
     values = x.astype(np.float32)
     values += 0  # makes -0 into 0
     bits = values.view(np.int32)
-    # Negative numbers count downwards.
+    # Negative numbers are in reverse order.
     ordered = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64)
     ordered[np.isnan(values)] = 0x7FFFFFFF
     return ordered
@@ -179,7 +179,7 @@ def _sortable_bits(x: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ArgPartition(_Order):
-    """Positions of the elements in an order as a partition has it."""
+    """Positions of the elements in the order of a partition."""
 
     kth: int
     axis: int
@@ -214,7 +214,7 @@ class SearchSorted(Host):
         """The positions in one sequence."""
         if values.size < MIN_SORTED_LOOKUPS or sequence.size < MIN_SORTED_LOOKUPS:
             return np.searchsorted(sequence, values, self.side)
-        # Neighbouring values take neighbouring paths, which are in the cache already.
+        # Neighbouring values take neighbouring paths, which are already in cache.
         order = np.argsort(values, None)
         positions = np.empty(values.size, np.uint32)
         positions[order] = np.searchsorted(sequence, values.reshape(-1)[order], self.side)
@@ -230,7 +230,7 @@ class SearchSorted(Host):
 
     def vmap(self, size: int, batched: tuple[bool, bool], sequence: array, values: array) -> array:
         if not batched[0]:
-            # One sequence for all: the batch axis is just one more axis of the values.
+            # One sequence for all: the batch axis is just another axis of the values.
             if sequence.ndim == 1:
                 return apply(self, sequence, values)
             sequence = broadcast_batch(sequence, size, False)
@@ -251,7 +251,7 @@ def sort(a: array, /, axis: int | None = -1, *, stream: StreamLike = None) -> ar
     Args:
         a: An array.
         axis: The axis to sort along; the flattened array if None.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     a, position = _flat_or_axis("sort", a, axis, stream)
     return apply(Sort(position), a, stream=stream)
@@ -271,7 +271,7 @@ def partition(a: array, /, kth: int, axis: int | None = -1, *, stream: StreamLik
         kth: The position of the pivot, from the end if negative: no element before it is larger,
             none after it smaller.
         axis: The axis to work along; the flattened array if None.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     a, position = _flat_or_axis("partition", a, axis, stream)
     pivot = _pivot("partition", a, kth, position)
@@ -305,7 +305,7 @@ def topk(a: array, /, k: int, axis: int | None = -1, *, stream: StreamLike = Non
         a: An array.
         k: How many elements to take.
         axis: The axis to work along; the flattened array if None.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     a, position = _flat_or_axis("topk", a, axis, stream)
     count = as_int("topk", "k", k)
@@ -329,8 +329,8 @@ def median(
     Args:
         a: An array.
         axis: The axis or axes to take together; all if None.
-        keepdims: Whether these axes stay, with length 1.
-        stream: Where the work belongs.
+        keepdims: Whether to keep these axes, with length 1.
+        stream: The stream or device to run on.
 
     Returns:
         The medians, of integers in float32.
@@ -373,7 +373,7 @@ def searchsorted(
         sorted_sequence: An array with one axis, in ascending order.
         values: An array of any shape.
         side: "left" for the position before equal elements, "right" for the position after them.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The positions as uint32, in the shape of `values`.

@@ -1,4 +1,4 @@
-"""Statistics composed of reductions: means, spreads, counts, whole-array comparisons, softmax.
+"""Statistics composed of reductions: means, variances, counts, whole-array comparisons, softmax.
 
 There are no ops here: compositions are what the compiler can fuse. Half precision is computed in
 float32.
@@ -39,12 +39,12 @@ __all__ = [
 
 
 def _floating(dtype: Dtype) -> Dtype:
-    """The dtype of a result that is not an integer."""
+    """The dtype of a floating-point result."""
     return dtype if is_inexact(dtype) else float32
 
 
 def _work(dtype: Dtype) -> Dtype:
-    """The dtype such a result is computed in."""
+    """The dtype in which such a result is computed."""
     return float32 if dtype is float16 or dtype is bfloat16 else _floating(dtype)
 
 
@@ -60,8 +60,8 @@ def mean(
     Args:
         a: An array.
         axis: The axis or axes to average over; all if None.
-        keepdims: Whether these axes stay, with length 1.
-        stream: Where the work belongs.
+        keepdims: Whether to keep these axes, with length 1.
+        stream: The stream or device to run on.
 
     Returns:
         The means, of integers in float32; NaN where there are no elements.
@@ -88,10 +88,10 @@ def var(
     Args:
         a: An array.
         axis: The axis or axes to take together; all if None.
-        keepdims: Whether these axes stay, with length 1.
+        keepdims: Whether to keep these axes, with length 1.
         ddof: The sum of squares is divided by the number of elements less `ddof`.
         correction: Another name for `ddof`, which it replaces if given.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The variances: real for complex arrays, float32 for integers.
@@ -131,7 +131,7 @@ def _variance(
 ) -> array:
     axes = reduced_axes(name, a, axis)
     freedom = as_int(name, "ddof", ddof if correction is None else correction)
-    # Two passes: the mean of squares less the square of the mean would cancel.
+    # Two passes: the mean of squares minus the square of the mean would cancel.
     wide = astype(a, _work(a.dtype), stream)
     deviation = wide - mean(wide, axes, True, stream=stream)
     squares = deviation * (conj(deviation))
@@ -175,7 +175,7 @@ def array_equal(a: Any, b: Any, /, *, equal_nan: bool = False, stream: StreamLik
         a: An array or a number.
         b: An array or a number.
         equal_nan: Whether NaN counts as equal to NaN.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     left, right = as_array("array_equal", a), as_array("array_equal", b)
     if left.shape != right.shape:
@@ -187,7 +187,7 @@ def array_equal(a: Any, b: Any, /, *, equal_nan: bool = False, stream: StreamLik
 
 
 def _axes_or_value_error(name: str, a: array, axis: Axis) -> tuple[int, ...]:
-    """Like `reduced_axes`, but that a 0-d array has no axis is a ValueError."""
+    """Like `reduced_axes`, but raises ValueError for an axis of a 0-d array."""
     if a.ndim == 0 and axis not in (None, (), []):
         raise ValueError(f"[{name}] an array without axes has no axis {axis}.")
     return reduced_axes(name, a, axis)
@@ -201,8 +201,8 @@ def logsumexp(
     Args:
         a: An array with elements.
         axis: The axis or axes to sum over; all if None.
-        keepdims: Whether these axes stay, with length 1.
-        stream: Where the work belongs.
+        keepdims: Whether to keep these axes, with length 1.
+        stream: The stream or device to run on.
     """
     if require_array("logsumexp", a).size == 0:
         raise ValueError(
@@ -213,7 +213,7 @@ def logsumexp(
         return astype(a, _floating(a.dtype), stream)
     wide = astype(a, _work(a.dtype), stream)
     largest = apply(Max(axes), stop_gradient(wide, stream=stream), stream=stream)
-    # An infinite shift would make NaN of infinities.
+    # An infinite shift would turn infinities into NaN.
     shift = where(isfinite(largest, stream=stream), largest, 0)
     sums = total(exp(wide - shift, stream=stream), axes, wide.dtype, True, stream)
     result = astype(log(sums, stream=stream) + shift, _floating(a.dtype), stream)
@@ -234,7 +234,7 @@ def softmax(
         a: An array.
         axis: The axis or axes along which the results add up to one; all if None.
         precise: Whether half precision is computed in float32; here it always is.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     if require_array("softmax", a).size == 0:
         return wrap(a)

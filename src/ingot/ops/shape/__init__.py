@@ -1,1 +1,1 @@
-"""Making arrays, and changing their shapes: views, joins, pads, slices."""
+"""Array creation and shape manipulation: views, joins, pads, slices."""

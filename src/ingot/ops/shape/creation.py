@@ -1,7 +1,7 @@
-"""New arrays: filled, counted and spaced ones, and MLX's constants.
+"""Array creation: constant fills, ranges, and MLX's constants.
 
-A filled array is a broadcast of one number, so it costs neither time nor memory until something
-needs its elements.
+A filled array is a broadcast of one number, so it costs neither time nor memory until its elements
+are needed.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Arange(Host):
     def evaluate(self) -> np.ndarray:
         if is_integer(self.dtype):
             return self._integers()
-        # One rounding to the dtype, where adding up steps would collect an error with each of them.
+        # One rounding to the dtype; repeated addition would accumulate errors.
         spaced = np.arange(self.length, dtype=np.float64)
         if self.step != 1:
             spaced *= self.step
@@ -99,7 +99,7 @@ class Arange(Host):
             return np.full(self.length, self.start % 2**64, np.uint64).astype(kind)
         if limits.min <= min(self.start, last) and max(self.start, last) <= limits.max:
             return np.arange(self.start, last, self.step, dtype=kind)
-        # Elements beyond the dtype wrap around, which the low bits of a wider count do.
+        # Elements beyond the dtype's range wrap around, like the low bits of a wider integer.
         counted = np.arange(self.length, dtype=np.uint64) * np.uint64(self.step % 2**64)
         return (counted + np.uint64(self.start % 2**64)).astype(kind)
 
@@ -135,7 +135,7 @@ class Counted(Map):
 
     def emit(self, k: Kernel, position: Value) -> Value:
         if is_integer(self.dtype):
-            # Modulo 2^64: what is beyond the dtype wraps around.
+            # Modulo 2^64: values beyond the dtype's range wrap around.
             step = k.constant(_signed(self.step), position)
             start = k.constant(_signed(self.start), position)
             return k.cast(k.add(k.multiply(position, step), start), self.dtype)
@@ -152,9 +152,9 @@ class Counted(Map):
 
 
 def _signed(number: float) -> int:
-    """The number from -2^63 up that equals another modulo 2^64."""
+    """The number in [-2^63, 2^63) that is congruent to another modulo 2^64."""
     whole = number if isinstance(number, int) else int(number)
-    if -(2**63) <= whole < 2**63:  # as lengths are, which stay symbolic
+    if -(2**63) <= whole < 2**63:  # also true of lengths, which stay symbolic
         return whole
     return (whole + 2**63) % 2**64 - 2**63
 
@@ -174,7 +174,7 @@ def _filled(shape: Shape, value: int, dtype: Dtype, stream: StreamLike) -> array
     if not shape:
         return constant(
             number._data, dtype
-        )  # a node of its own: `compile` tells inputs by their nodes
+        )  # a separate node: `compile` identifies inputs by their nodes
     return make(op_for_shape(Broadcast, shape), (number,), shape, dtype, stream)
 
 
@@ -214,7 +214,7 @@ def full(
         shape: The shape of the result.
         vals: A number, or an array that broadcasts to `shape`.
         dtype: The dtype that a number takes if it can hold its kind. An array keeps its own.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     _check_dtype("full", dtype)
     return broadcast_to(as_array("full", vals, dtype), as_shape("full", shape), stream=stream)
@@ -278,7 +278,7 @@ def arange(*bounds: Any, stream: StreamLike = None, **named: Any) -> array:
     Args:
         *bounds: `start` (0 by default), `stop`, `step` (1 by default) and `dtype`, by position.
         **named: The same by name.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         An array of `dtype`; without it of float32 if any argument is a float, else of int32, or
@@ -308,10 +308,10 @@ def arange(*bounds: Any, stream: StreamLike = None, **named: Any) -> array:
 
 
 def _range_arguments(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
-    """`start`, `stop`, `step` and `dtype` of a call of `arange`; None where one was not given."""
+    """`start`, `stop`, `step` and `dtype` of a call of `arange`; None for missing ones."""
     names: tuple[str, ...] = ("stop", "step", "dtype")
     numbers = bounds[:-1] if bounds and isinstance(bounds[-1], Dtype) else bounds
-    # Two numbers are start and stop, unless the dtype behind them says that they are stop and step.
+    # Two numbers are start and stop, unless a dtype after them makes them stop and step.
     if "start" in named or len(numbers) > 2 or len(numbers) == len(bounds) == 2:
         names = ("start", *names)
     given = dict(zip(names, bounds, strict=False))
@@ -330,7 +330,7 @@ def _range_arguments(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[An
 
 
 def _count_dtype(*numbers: float) -> Dtype:
-    """The dtype of a range that is counted with these numbers."""
+    """The dtype of a range with these numbers."""
     if any(isinstance(number, float) for number in numbers):
         return float32
     if all(isinstance(number, bool) for number in numbers):
@@ -364,7 +364,7 @@ def _count_length(start: float, stop: float, step: float) -> int:
 
 
 def _in_dtype(number: float, dtype: Dtype) -> float:
-    """The number as an element of `dtype`: an integer dtype cuts off the fraction."""
+    """The number as an element of `dtype`: an integer dtype truncates the fraction."""
     if not is_inexact(dtype):
         return number if isinstance(number, int) else math.trunc(number)
     if dtype is complex64:
@@ -388,7 +388,7 @@ def linspace(
         num: How many numbers.
         endpoint: Whether `stop` is one of them.
         dtype: The dtype of the result.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     _check_dtype("linspace", dtype)
     if not isinstance(num, int) or not isinstance(endpoint, bool):

@@ -1,4 +1,4 @@
-"""Diagonals and triangles of matrices: taken out, put in, cut off."""
+"""Diagonals and triangles of matrices: extraction, construction and masking."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["diag", "diagonal", "eye", "identity", "trace", "tri", "tril", "triu"
 
 
 def _diagonal_span(rows: int, columns: int, offset: int) -> tuple[int, int]:
-    """The length of a diagonal and its first element's position in the flattened matrix."""
+    """The length of a diagonal and the flat position of its first element."""
     if offset >= 0:
         length = min(rows, columns - offset)
         return max(length, 0), min(offset, columns)
@@ -80,7 +80,7 @@ def diagonal(
         offset: How far to the right of the main diagonal; to the left if negative.
         axis1: The axis of the rows.
         axis2: The axis of the columns.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The array without these two axes and with the diagonals along a new last axis.
@@ -88,7 +88,7 @@ def diagonal(
     return _diagonal("diagonal", a, offset, axis1, axis2, stream)
 
 
-MAX_OFFSET = 2**31 - 1  # NumPy's: beyond every matrix here, as all larger ones are
+MAX_OFFSET = 2**31 - 1  # NumPy's: larger offsets are beyond every matrix anyway
 
 
 def _diagonal(
@@ -115,7 +115,7 @@ def diag(a: array, /, k: int = 0, *, stream: StreamLike = None) -> array:
     Args:
         a: An array with one or two axes.
         k: How far to the right of the main diagonal; to the left if negative.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     shape = require_array("diag", a).shape
     if not isinstance(k, int):
@@ -146,7 +146,7 @@ def trace(
         axis1: The axis of the rows.
         axis2: The axis of the columns.
         dtype: What elements are converted to before they are added.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     elements = _diagonal("trace", a, offset, axis1, axis2, stream)
     if dtype is not None:
@@ -182,7 +182,7 @@ def eye(
         m: The number of columns; as many as rows without it.
         k: How far the ones are to the right of the main diagonal; to the left if negative.
         dtype: The dtype of the matrix.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     columns = n if m is None else m
     _check_matrix_size("eye", n, columns, k)
@@ -213,7 +213,7 @@ def tri(
         m: The number of columns; as many as rows without it.
         k: How far the diagonal is to the right of the main one; to the left if negative.
         dtype: The dtype of the matrix; float32 without it.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     columns = n if m is None else m
     _check_matrix_size("tri", n, columns, k)

@@ -35,7 +35,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Concatenate(Assemble):
-    """Its inputs, which have the same dtype, one after the other along `axis`."""
+    """Its inputs, which have the same dtype, concatenated along `axis`."""
 
     axis: int
 
@@ -84,7 +84,7 @@ class Concatenate(Assemble):
 
 
 def between(a: array, axis: int, start: int, stop: int, stream: StreamLike = None) -> array:
-    """The part from position `start` to position `stop` along one axis."""
+    """The slice from position `start` to position `stop` along one axis."""
     shape = a.shape
     before, after = shape[:axis], shape[axis + 1 :]
     first = (0,) * axis + (start,) + (0,) * len(after)
@@ -93,7 +93,7 @@ def between(a: array, axis: int, start: int, stop: int, stream: StreamLike = Non
 
 
 def _array_list(name: str, arrays: Any) -> list[array]:
-    """A user's sequence of arrays as a list; an array stands for its rows."""
+    """A user's sequence of arrays as a list; an array is a sequence of its rows."""
     if isinstance(arrays, array):
         arrays = unstack(arrays)
     if not isinstance(arrays, (list, tuple)):
@@ -116,7 +116,7 @@ def concatenate(
     Args:
         arrays: The arrays, with the same shape but for `axis`.
         axis: The axis; None joins the flattened arrays.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         One array, in the dtype that all promote to.
@@ -186,7 +186,7 @@ def split(
         a: The array.
         indices_or_sections: The number of equal parts, or the indices of the cuts.
         axis: The axis that is split.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     require_array("split", a)
     position = normalize_axis("split", axis, a.ndim)
@@ -203,7 +203,7 @@ def split(
         width = length // sections
         cuts = [width * number for number in range(1, sections)]
     else:
-        # As in a slice, a negative index counts from the end, and none is beyond the ends.
+        # As in a slice, negative indices count from the end, and all are clamped.
         slots = as_lengths("split", indices_or_sections)
         cuts = [slice(slot, None).indices(length)[0] for slot in slots]
     return [
@@ -218,7 +218,7 @@ def tile(a: array, reps: int | Sequence[int], /, *, stream: StreamLike = None) -
     Args:
         a: The array.
         reps: How often along each axis. Axes and counts are aligned at the end; missing ones are 1.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     require_array("tile", a)
     counts = (reps,) if isinstance(reps, int) else as_lengths("tile", reps)
@@ -274,7 +274,7 @@ def roll(
         a: The array.
         shift: By how many positions; one number, or one for each axis.
         axis: The axis or axes. Without one the array is rolled as if it were flat.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     require_array("roll", a)
     shifts = (shift,) if isinstance(shift, int) else as_lengths("roll", shift)
@@ -305,7 +305,7 @@ def meshgrid(
         *arrays: The coordinates; arrays with more or fewer axes than one are flattened.
         sparse: Whether each grid has length 1 in the axes along which it does not vary.
         indexing: "ij" puts the arrays along the axes in order, "xy" swaps the first two axes.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     if indexing not in ("xy", "ij"):
         raise ValueError(f'[meshgrid] indexing is "xy" or "ij", got {indexing!r}.')
@@ -323,4 +323,4 @@ def meshgrid(
     return tuple(grids)
 
 
-attach(_stack=staticmethod(stack))  # for the constructor, which is below the ops
+attach(_stack=staticmethod(stack))  # for the constructor, which is in a lower layer

@@ -1,4 +1,4 @@
-"""Movement: ops that only rearrange elements, and the functions on shapes that are made of them.
+"""Movement: functions that only rearrange elements.
 
 The ops are in `internal/adjoints.py`.
 """
@@ -49,7 +49,7 @@ __all__ = [
 
 
 def require_array(name: str, value: Any) -> array:
-    """`value`, which must be an array already: `name` does not convert."""
+    """Check that `value` is an array; `name` does not convert."""
     if not isinstance(value, array):
         raise TypeError(
             f"[{name}] takes an array, got {type(value).__name__}: {value_text(value)}."
@@ -58,7 +58,7 @@ def require_array(name: str, value: Any) -> array:
 
 
 def require_arrays(name: str, values: Iterable[Any]) -> list[array]:
-    """`values`, which must all be arrays; otherwise RuntimeError, as in MLX."""
+    """Check that all `values` are arrays; otherwise RuntimeError, as in MLX."""
     found = list(values)
     for value in found:
         if not isinstance(value, array):
@@ -69,7 +69,7 @@ def require_arrays(name: str, values: Iterable[Any]) -> list[array]:
 
 
 def as_array(name: str, value: Any, dtype: Dtype | None = None) -> array:
-    """An array, a Python number or a NumPy array as an array.
+    """Convert an array, a Python number or a NumPy array to an array.
 
     Numbers take `dtype` if it can hold their kind: a float stays float32 beside an integer dtype.
     Arrays keep theirs.
@@ -107,7 +107,7 @@ def reshape(a: array, /, shape: Sequence[int], *, stream: StreamLike = None) -> 
     Args:
         a: The array.
         shape: The lengths; one of them may be -1, which stands for what is left.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         A view of `a` where that is possible, a copy otherwise.
@@ -157,7 +157,7 @@ def unflatten(a: array, /, axis: int, shape: Sequence[int], *, stream: StreamLik
         a: The array.
         axis: The axis to split.
         shape: The lengths it is split into; one of them may be -1, which stands for what is left.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     require_array("unflatten", a)
     lengths = as_lengths("unflatten", shape)
@@ -211,7 +211,7 @@ def transpose(
     Args:
         a: The array.
         axes: Which axis of `a` becomes each axis of the result. None reverses them.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     require_array("transpose", a)
     ndim = a.ndim

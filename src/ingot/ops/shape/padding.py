@@ -39,7 +39,7 @@ def pad(
         mode: Where they come from: "constant", "edge" (the outermost element), "reflect" (the array
             mirrored at its outermost element) or "symmetric" (the array mirrored behind it).
         constant_values: The number, or array of one element, for mode "constant".
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     require_array("pad", a)
     widths = _pad_widths(pad_width, a.ndim)
@@ -140,7 +140,7 @@ def _pad_mirrored(
         )
     if length == 1:
         return _pad_edge(a, axis, before, after, stream)
-    # A mirror at the outermost element does not repeat it.
+    # Reflection does not repeat the outermost element.
     shared = 1 if mode == "reflect" else 0
     mirrored = flip(a, axis)
     period = length - shared

@@ -32,12 +32,12 @@ _UPDATE = "it writes into a copy of its input"
 
 
 def span(start: int, stop: int, stride: int) -> builtins.slice:
-    """Python's slice between positions, of which a stop before the first element is -1."""
+    """Python's slice between positions; a stop before the first element is -1."""
     return builtins.slice(start, stop if stop >= 0 else None, stride)
 
 
 def span_length(start: int, stop: int, stride: int) -> int:
-    """The number of elements between positions; arithmetic, so that it can be symbolic."""
+    """The number of elements between positions; plain arithmetic, so that it can be symbolic."""
     if stride == 1:
         return stop - start
     if stride > 0:
@@ -46,7 +46,7 @@ def span_length(start: int, stop: int, stride: int) -> int:
 
 
 def broadcast_batch(x: array, size: int, batched: bool) -> array:
-    """An input of a vmap rule with the batch axis in front, repeated along it if it has none."""
+    """An input of a vmap rule with the batch axis in front, broadcast along it if it has none."""
     return x if batched else broadcast_to(x, (size, *x.shape))
 
 
@@ -102,7 +102,7 @@ class Slice(View):
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         update = reshape(cotangent, self.kept_shape) if self.dropped else cotangent
-        if self.kept_shape == x.shape:  # all elements, in another order: back in the same way
+        if self.kept_shape == x.shape:  # all elements, permuted: the slice is its own inverse
             return (apply(Slice(self.start, self.stop, self.strides), update),)
         slot = SliceUpdate(self.start, self.stop, self.strides)
         return (apply(slot, zeros(x.shape, x.dtype), update),)
@@ -188,10 +188,10 @@ def element(a: array, axis: int, position: int, stream: StreamLike = None) -> ar
 
 @dataclass(frozen=True)
 class _Dynamic(Host, abstract=True):
-    """What the slices with computed starts share.
+    """Shared by the slices with computed starts.
 
-    `axes` and `sizes` do not count the `batch` axes that vmap has put in front of all inputs: each
-    batch element has starts of its own.
+    `axes` and `sizes` exclude the `batch` axes that vmap has added in front of all inputs: each
+    batch element has its own starts.
     """
 
     axes: Shape
@@ -199,7 +199,7 @@ class _Dynamic(Host, abstract=True):
     batch: int = 0
 
     def checked(self, shape: Shape, starts: np.ndarray) -> np.ndarray:
-        """The starts as int64, once all are known to leave the slice inside the array."""
+        """The starts as int64, after checking that the slices are in bounds."""
         starts = starts.astype(np.int64)
         for number, axis in enumerate(self.axes):
             length = shape[self.batch + axis]
@@ -214,7 +214,7 @@ class _Dynamic(Host, abstract=True):
         return starts
 
     def windows(self, x: np.ndarray, starts: np.ndarray, writeable: bool) -> tuple[Any, Any]:
-        """A view of `x` and the index into it that names the slices of all batch elements."""
+        """A view of `x` and the index into it that selects the slices of all batch elements."""
         starts = self.checked(x.shape, starts)
         if self.batch == 0:
             begin = dict(zip(self.axes, starts.tolist(), strict=True))
@@ -259,7 +259,7 @@ class DynamicSlice(_Dynamic):
 
 
 class DynamicSliceUpdate(_Dynamic):
-    """The first input with a slice, which starts where the third says, replaced by the second."""
+    """The first input with the slice at the starts of the third replaced by the second."""
 
     why_host = _UPDATE
 
@@ -321,7 +321,7 @@ def slice(
         start_indices: The first position along each of `axes`: a 0-d or 1-d array of integers.
         axes: The axes that the starts belong to; the slice starts at 0 along the others.
         slice_size: The lengths of the slice along all axes of `a`.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The slice.
@@ -354,7 +354,7 @@ def slice_update(
             length 1 if they are among `axes`; along others it is repeated.
         start_indices: The first position along each of `axes`: a 0-d or 1-d array of integers.
         axes: The axes that the starts belong to; the update starts at 0 along the others.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         The updated array. An update that does not lie within `a` raises IndexError when it is
@@ -376,7 +376,7 @@ def slice_update(
 
 
 def _checked_places(name: str, a: array, starts: array, axes: Sequence[int]) -> Shape:
-    """The axes counted from the front, once the starts are known to fit them."""
+    """The axes counted from the front, after checking the starts against them."""
     require_array(name, a)
     require_array(name, starts)
     if not is_integer(starts.dtype):

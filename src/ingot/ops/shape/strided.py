@@ -24,7 +24,7 @@ __all__ = ["as_strided"]
 
 @dataclass(frozen=True)
 class AsStrided(Linear, View):
-    """For each index i, element `offset + sum(i * strides)` of the input in row order."""
+    """For each index i, element `offset + sum(i * strides)` of the input in row-major order."""
 
     shape: Shape
     strides: Shape
@@ -36,7 +36,7 @@ class AsStrided(Linear, View):
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         elements = np.ascontiguousarray(x).reshape(-1)[self.offset :]
         steps = tuple(stride * x.itemsize for stride in self.strides)
-        # Elements may appear in several positions, so the view must not be written to.
+        # Elements may alias, so the view must be read-only.
         return numpy_as_strided(elements, self.shape, steps, writeable=False)
 
     def layout(self, shape: Shape, strides: Shape) -> tuple[int, Shape] | None:
@@ -49,7 +49,7 @@ class AsStrided(Linear, View):
         positions = full(self.shape, self.offset)
         for axis, (length, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
             if length == 1:
-                continue  # its stride is never taken, and may be too long for an index
+                continue  # its stride is never used, and may overflow an index
             along = [1] * len(self.shape)
             along[axis] = length
             positions = positions + reshape(arange(length), along) * stride
@@ -63,7 +63,7 @@ class AsStrided(Linear, View):
 
 
 def _row_order_step(shape: Shape, strides: Shape) -> int | None:
-    """The distance of neighbours in row order; None if elements lie otherwise."""
+    """The stride between neighbours in row-major order; None if it is not uniform."""
     step, distance = None, 0
     for length, stride in zip(reversed(shape), reversed(strides), strict=True):
         if length == 1:
@@ -73,7 +73,7 @@ def _row_order_step(shape: Shape, strides: Shape) -> int | None:
         if stride != distance or step < 0:
             return None
         distance = distance * length
-    return step or 0  # of one element, the distance does not matter
+    return step or 0  # for a single element, the stride does not matter
 
 
 def as_strided(
@@ -85,7 +85,7 @@ def as_strided(
     *,
     stream: StreamLike = None,
 ) -> array:
-    """A view of the elements of `a`, in row order, with any shape and strides.
+    """A view of the elements of `a`, in row-major order, with any shape and strides.
 
     Args:
         a: The array.
@@ -93,7 +93,7 @@ def as_strided(
         strides: How many elements further the next index of each axis is; those of row order
             without it.
         offset: The position of the first element.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
     """
     require_array("as_strided", a)
     lengths = a.shape if shape is None else as_shape("as_strided", as_lengths("as_strided", shape))

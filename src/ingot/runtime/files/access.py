@@ -136,7 +136,7 @@ def read_elements(
         stream: Where to read.
         dtype: The dtype of the elements.
         shape: The shape of the array.
-        where: What error sentences call the stream.
+        where: The name of the stream in error messages.
         backward: Whether the elements are in the order of the transposed array.
         swapped: Whether the bytes of each element are in the order of other machines.
     """

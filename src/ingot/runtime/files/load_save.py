@@ -168,7 +168,7 @@ def load(
         file: A path or an open file.
         format: "npy", "npz", "safetensors" or "gguf"; by default what the file's name ends with.
         return_metadata: Whether to return the metadata of a .safetensors or .gguf file, too.
-        stream: Where the work belongs.
+        stream: The stream or device to run on.
 
     Returns:
         One array from a .npy file, else a dict of arrays by name; with `return_metadata`, a pair of

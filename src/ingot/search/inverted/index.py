@@ -54,7 +54,7 @@ class CodedIndex:
         d: The length of vectors.
         metric_type: The metric. Vectors are scaled to length 1 for "cosine".
         nlist: The number of inverted lists.
-        nprobe: How many lists a search looks at, 1 unless it is set.
+        nprobe: How many lists a search probes, 1 by default.
         seed: Of the random choices of training.
     """
 
@@ -147,7 +147,7 @@ class CodedIndex:
         self._append(vectors, np.arange(self._next_id, self._next_id + len(vectors)))
 
     def add_with_ids(self, x: Any, ids: Any) -> None:
-        """Add vectors with ids of their own.
+        """Add vectors with explicit ids.
 
         Ids may occur several times: a search finds each of the vectors, `remove_ids` removes all.
 
@@ -183,12 +183,12 @@ class CodedIndex:
         self._next_id = max(self._next_id, int(ids.max(initial=-1)) + 1)
 
     def search(self, x: Any, k: int, nprobe: int | None = None) -> tuple[array, array]:
-        """The `k` nearest vectors of each query, among those in the lists it looks at.
+        """The `k` nearest vectors of each query, among the lists it probes.
 
         Args:
             x: Queries (number, d): an array, a NumPy array or a list of lists.
             k: How many vectors to find, 1 or more.
-            nprobe: How many lists to look at instead of the attribute `nprobe`.
+            nprobe: How many lists to probe instead of the attribute `nprobe`.
 
         Returns:
             Distances (float32) to the vectors that the codes stand for, and ids (int64), both
@@ -211,17 +211,17 @@ class CodedIndex:
     def range_search(
         self, x: Any, radius: float, nprobe: int | None = None
     ) -> tuple[array, array, array]:
-        """All vectors nearer to a query than `radius`, among those in the lists it looks at.
+        """All vectors nearer to a query than `radius`, among the lists it probes.
 
         Args:
             x: Queries (number, d): an array, a NumPy array or a list of lists.
             radius: Vectors are found whose distance is less (for L2: squared), or whose inner
                 product or cosine is more.
-            nprobe: How many lists to look at instead of the attribute `nprobe`.
+            nprobe: How many lists to probe instead of the attribute `nprobe`.
 
         Returns:
             Limits (int64, number + 1), distances (float32) and ids (int64): those of query i are
-            from limits[i] up to before limits[i + 1].
+            from limits[i] to limits[i + 1] - 1.
         """
         refuse_in_trace("range_search", _BY_VALUE)
         self._require_training("range_search")
