@@ -1,4 +1,4 @@
-"""ingot.nn: layers, losses and initialisers, shaped like `mlx.nn`."""
+"""ingot.nn: layers, losses and initialisers, with the API of `mlx.nn`."""
 
 from ingot.graph.boundary import check_classes as _check_classes
 from ingot.graph.boundary import check_functions as _check_functions

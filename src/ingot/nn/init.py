@@ -86,14 +86,14 @@ def identity(dtype: mx.Dtype = mx.float32) -> Initializer:
 
 
 def _fans(name: str, a: mx.array) -> tuple[int, int]:
-    """The inputs of an output and the outputs of an input; weights are (outputs, ..., inputs)."""
+    """The fan-in and fan-out of weights of shape (outputs, ..., inputs)."""
     if a.ndim < 2:
         raise ValueError(
             f"[init.{name}] expected an array with at least 2 dimensions, got shape {a.shape}."
         )
     outputs, *between, inputs = a.shape
     positions = math.prod(between)
-    return max(inputs * positions, 1), max(outputs * positions, 1)  # of no weights, any will do
+    return max(inputs * positions, 1), max(outputs * positions, 1)  # any value, if empty
 
 
 def _chosen_fan(name: str, a: mx.array, mode: str) -> int:
@@ -216,7 +216,7 @@ def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
         rows, columns = a.shape
         size = max(rows, columns)
         q, r = mx.linalg.qr(mx.random.normal((size, size)), stream=mx.cpu)
-        # The signs make it a draw from all orthogonal matrices alike.
+        # Fixing the signs makes the distribution uniform over all orthogonal matrices.
         q = q * mx.sign(mx.diag(r))
         return (q[:rows, :columns] * gain).astype(dtype)
 

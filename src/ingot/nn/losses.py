@@ -56,7 +56,7 @@ def _weighted(name: str, loss: mx.array, weights: mx.array | None) -> mx.array:
 
 
 def _picked(values: mx.array, classes: mx.array, axis: int) -> mx.array:
-    """The value of the given class along an axis, which goes away."""
+    """The value of the given class along an axis, which is removed."""
     return mx.take_along_axis(values, mx.expand_dims(classes, axis), axis).squeeze(axis)
 
 
@@ -98,7 +98,7 @@ def cross_entropy(
             f"[cross_entropy] targets of shape {targets.shape} do not fit logits of shape "
             f"{logits.shape} with classes along axis {axis}."
         )
-    # The largest logit is taken away first: nothing overflows, and the sum keeps its precision.
+    # Subtract the largest logit first, so that nothing overflows and the sum keeps its precision.
     shifted = logits - mx.stop_gradient(mx.max(logits, axis=axis, keepdims=True))
     if as_probabilities:
         score = mx.sum(shifted * targets, axis=axis)
@@ -118,7 +118,7 @@ def binary_cross_entropy(
     with_logits: bool = True,
     reduction: Reduction = "mean",
 ) -> mx.array:
-    """The cross entropy of yes-or-no decisions.
+    """The binary cross entropy.
 
     Args:
         inputs: Logits, or probabilities. Logarithms of probabilities are at least -100.

@@ -1,8 +1,8 @@
 """`nn.Module`: the base of all layers and models.
 
-A module is a dict: attributes that are arrays, modules, or lists, tuples and dicts of them are kept
-in it as items, so that a model is a tree whose leaves are its parameters; all other attributes are
-ordinary.
+A module is a dict: attributes that are arrays, modules, or lists, tuples and dicts of them are
+stored as its items, so that a model is a tree whose leaves are its parameters; all other attributes
+are ordinary.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Module(dict[str, Any]):
 
     __call__: Callable[..., Any]
 
-    # Names that `unfreeze` leaves frozen; for subclasses to set.
+    # Names that `unfreeze` leaves frozen; subclasses may override it.
     _always_frozen: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Module(dict[str, Any]):
             self.pop(key, None)
             return
         if key not in self and hasattr(self, key):
-            delattr(self, key)  # an ordinary attribute would hide the item
+            delattr(self, key)  # an ordinary attribute would shadow the item
         self[key] = value
 
     def __delattr__(self, key: str) -> None:
@@ -96,7 +96,7 @@ class Module(dict[str, Any]):
     # Printing
 
     def _extra_repr(self) -> str:
-        """What is printed in the brackets after the class name; for subclasses to define."""
+        """The text in parentheses after the class name; subclasses may override it."""
         return ""
 
     def __repr__(self) -> str:
@@ -110,7 +110,7 @@ class Module(dict[str, Any]):
     def _repr_html_(self) -> str:
         return module_html(self)
 
-    # Looking into the tree
+    # Traversal
 
     @staticmethod
     def is_module(value: Any) -> bool:
@@ -119,17 +119,17 @@ class Module(dict[str, Any]):
 
     @staticmethod
     def valid_child_filter(module: Module, key: str, value: Any) -> bool:
-        """A filter for what may be or hold a module."""
+        """A filter for values that may be or contain a module."""
         return isinstance(value, (dict, list))
 
     @staticmethod
     def valid_parameter_filter(module: Module, key: str, value: Any) -> bool:
-        """A filter for what may be or hold a parameter."""
+        """A filter for values that may be or contain a parameter."""
         return isinstance(value, (dict, list, mx.array)) and not key.startswith("_")
 
     @staticmethod
     def trainable_parameter_filter(module: Module, key: str, value: Any) -> bool:
-        """A filter for what may be or hold a parameter that is not frozen."""
+        """A filter for values that may be or contain a parameter that is not frozen."""
         return Module.valid_parameter_filter(module, key, value) and key not in module._no_grad
 
     def filter_and_map(
@@ -138,7 +138,7 @@ class Module(dict[str, Any]):
         map_fn: Callable[[Any], Any] | None = None,
         is_leaf_fn: Filter | None = None,
     ) -> dict[str, Any]:
-        """A tree of dicts and lists with the contents of the module that a filter lets through.
+        """A tree of dicts and lists with the contents of the module that pass a filter.
 
         Args:
             filter_fn: Whether to keep a value, given the module that holds it, its key and the
@@ -204,7 +204,7 @@ class Module(dict[str, Any]):
             waiting.extend(tree_flatten(module.children(), prefix, self.is_module))
         return self
 
-    # Changing it
+    # Updates
 
     def update(self, parameters: Any, strict: bool = True) -> Self:  # type: ignore[override]
         """Replace parameters.
@@ -287,7 +287,7 @@ class Module(dict[str, Any]):
         keys: str | Sequence[str] | None = None,
         strict: bool = False,
     ) -> Self:
-        """Take parameters out of training: they have no gradients.
+        """Exclude parameters from training: they get no gradients.
 
         Args:
             recurse: Whether to do so in all modules in this one, too.
@@ -311,7 +311,7 @@ class Module(dict[str, Any]):
         keys: str | Sequence[str] | None = None,
         strict: bool = False,
     ) -> Self:
-        """Take parameters into training again; the opposite of `freeze`.
+        """Include parameters in training again; the opposite of `freeze`.
 
         Args:
             recurse: Whether to do so in all modules in this one, too.
@@ -351,8 +351,8 @@ class Module(dict[str, Any]):
         return names
 
     def train(self, mode: bool = True) -> Self:
-        """Set the training mode of this module and all modules in it, on which dropout depends, for
-        one.
+        """Set the training mode of this module and all modules in it, which affects dropout, for
+        example.
 
         Args:
             mode: Whether to train (True) or to evaluate (False).
@@ -363,11 +363,11 @@ class Module(dict[str, Any]):
         return self.apply_to_modules(lambda _path, module: module._set_training_mode(mode))
 
     def eval(self) -> Self:
-        """As `train(False)`."""
+        """Same as `train(False)`."""
         return self.train(False)
 
     def _set_training_mode(self, mode: bool) -> None:
-        """What `train` calls for each module; for subclasses to extend."""
+        """Called by `train` for each module; subclasses may extend it."""
         self._training = mode
 
     # Files
@@ -439,7 +439,7 @@ def _selected(
 ) -> Any:
     """The filtered contents of one value.
 
-    What a filter stops leaves `{}` behind in lists and plain dicts.
+    Values that the filter rejects leave `{}` in lists and plain dicts.
     """
     if is_leaf_fn(module, key, value):
         return map_fn(value)
@@ -463,7 +463,7 @@ def _selected(
 
 
 def _own_parameter_names(module: Module) -> list[str]:
-    """The paths of the parameters that are not in a module inside."""
+    """The paths of the parameters that are not in a submodule."""
 
     def is_own(holder: Module, key: str, value: Any) -> bool:
         return not isinstance(value, Module) and holder.valid_parameter_filter(holder, key, value)
@@ -472,7 +472,7 @@ def _own_parameter_names(module: Module) -> list[str]:
 
 
 def _module_replacements(container: Any, modules: Any, strict: bool) -> Iterator[Replacement]:
-    """The slots of the modules in `container` that the tree `modules` gives new modules for."""
+    """The slots of the modules in `container` that the tree `modules` replaces."""
     for key, value in entries(container, modules, strict, "module"):
         present = container[key]
         if isinstance(present, Module) and isinstance(value, Module):
@@ -487,6 +487,6 @@ def _module_replacements(container: Any, modules: Any, strict: bool) -> Iterator
 
 
 def _replace(replacements: Iterator[Replacement]) -> None:
-    """Carries out replacements once all are known to be possible."""
+    """Perform replacements once all are known to be valid."""
     for container, key, value in list(replacements):
         container[key] = value

@@ -1,4 +1,4 @@
-"""A module in a notebook: a tree that opens and closes, with the number of parameters everywhere.
+"""A module in a notebook: a collapsible tree with the number of parameters of each module.
 
 Names of classes and attributes come from users: everything is escaped.
 """
@@ -27,7 +27,7 @@ def _count_text(arrays: list[mx.array], trainable: int) -> str:
 
 
 def module_html(module: Any, name: str = "", is_open: bool = True) -> str:
-    """A module with all that is in it; `name` is what it is called where it is."""
+    """A module with its contents; `name` is its name in its parent."""
     parameters = [x for _, x in tree_flatten(module.parameters())]
     trainable = sum(x.size for _, x in tree_flatten(module.trainable_parameters()))
     title = f"{type(module).__name__}({module._extra_repr()})"

@@ -1,8 +1,8 @@
-"""Temporarily replaces the arrays of a model by others.
+"""Temporarily replaces the arrays of a model.
 
-A model is a tree of dicts and lists (`nn.Module` is a dict). The functions here find the slots in
-it that a tree of new values names, all of them before any is changed, so that an error leaves the
-model as it was; and put back what was there.
+A model is a tree of dicts and lists (`nn.Module` is a dict). The functions here first find all
+slots that a tree of new values names, so that an error leaves the model unchanged, then replace the
+values, and restore the old ones.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from ingot.runtime.uninterrupted import uninterrupted
 
 __all__ = ["Replacement", "call_lent", "call_unchanged", "entries", "parameter_replacements"]
 
-# A dict or list of the model, a key or position in it, and the new value.
+# A dict or list of the model, a key or index in it, and the new value.
 Replacement = tuple[Any, Any, Any]
 
 
 def entries(container: Any, given: Any, strict: bool, what: str) -> Iterator[tuple[Any, Any]]:
     """The keys and values of `given` for which `container` has a slot.
 
-    With `strict`, a ValueError says what has no slot; otherwise it is left out. `what` names the
-    kind of thing that is looked for in that sentence.
+    With `strict`, a ValueError names what has no slot; otherwise it is skipped. `what` is the kind
+    of value in that message.
     """
     if isinstance(given, dict):
         for key, value in given.items():
@@ -54,7 +54,7 @@ def entries(container: Any, given: Any, strict: bool, what: str) -> Iterator[tup
 
 
 def _contents(container: Any) -> str:
-    """What may be named instead, for messages."""
+    """The valid names, for messages."""
     if isinstance(container, dict):
         return f"{type(container).__name__} has {', '.join(map(str, container)) or 'nothing'}"
     if isinstance(container, (list, tuple)):
@@ -63,7 +63,7 @@ def _contents(container: Any) -> str:
 
 
 def parameter_replacements(container: Any, parameters: Any, strict: bool) -> Iterator[Replacement]:
-    """The slots of the arrays in `container` that the tree `parameters` gives new values for."""
+    """The slots of the arrays in `container` that the tree `parameters` replaces."""
     for key, value in entries(container, parameters, strict, "parameter"):
         present = container[key]
         if not isinstance(present, mx.array):
@@ -79,10 +79,10 @@ def parameter_replacements(container: Any, parameters: Any, strict: bool) -> Ite
 def call_lent(
     model: Any, parameters: Any, function: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> Any:
-    """What a function returns while `model` has `parameters`.
+    """Call a function while `model` has `parameters`.
 
-    Afterwards each slot that still holds what it was lent gets its own array back. What the model
-    changed meanwhile, such as running statistics, stays.
+    Afterwards each slot that still holds its substitute gets its own array back. Other changes to
+    the model, such as running statistics, stay.
     """
     replaced = []
     with uninterrupted() as ctrl_c:
@@ -105,7 +105,7 @@ def _holds(container: Any, key: Any, value: Any) -> bool:
 
 
 def call_unchanged(model: Any, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """What a function returns; whatever it does to the model, in place or not, is undone."""
+    """Call a function, then undo all its changes to the model, in place or not."""
     kept: dict[int, tuple[Any, Any, dict[str, Any] | None]] = {}
     _keep(model, kept)
     handles: dict[int, mx.array] = {}
@@ -115,7 +115,8 @@ def call_unchanged(model: Any, function: Callable[..., Any], /, *args: Any, **kw
                 slots = container.items() if isinstance(container, dict) else enumerate(container)
                 for key, value in list(slots):
                     if isinstance(value, mx.array):
-                        # A handle of its own: `x += 1` changes the handle. Tied ones stay tied.
+                        # A separate handle, because `x += 1` changes the handle. Tied arrays stay
+                        # tied.
                         container[key] = handles.setdefault(id(value), copy(value))
             return ctrl_c.let_through(function, *args, **kwargs)
         finally:
@@ -126,7 +127,7 @@ def call_unchanged(model: Any, function: Callable[..., Any], /, *args: Any, **kw
 def _put_back(container: Any, contents: Any, attributes: dict[str, Any] | None) -> None:
     if isinstance(container, dict):
         dict.clear(container)
-        dict.update(container, contents)  # `update` of a module is another thing
+        dict.update(container, contents)  # not the module's own `update`
     else:
         container[:] = contents
     if attributes is not None:
@@ -135,7 +136,7 @@ def _put_back(container: Any, contents: Any, attributes: dict[str, Any] | None) 
 
 
 def _keep(value: Any, kept: dict[int, tuple[Any, Any, dict[str, Any] | None]]) -> None:
-    """Copies the contents and attributes of all dicts and lists in `value`."""
+    """Copy the contents and attributes of all dicts and lists in `value`."""
     if isinstance(value, tuple):
         children: Any = value
     elif isinstance(value, (dict, list)) and id(value) not in kept:

@@ -1,4 +1,4 @@
-"""Transforms of functions of models: gradients, checkpoints, and gradients of several processes."""
+"""Transforms of functions of models: gradients, checkpoints, and averages over processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ __all__ = ["average_gradients", "checkpoint", "clip_grad_norm_sharded", "value_a
 def value_and_grad(
     model: Module, fn: Callable[..., Any]
 ) -> Callable[..., tuple[Any, dict[str, Any]]]:
-    """A function that returns the value of `fn` and its gradient by the model's parameters.
+    """A function that returns the value of `fn` and its gradient with respect to the model's
+    parameters.
 
     Args:
         model: The model, which `fn` calls. Its trainable parameters are followed.
@@ -36,7 +37,7 @@ def value_and_grad(
 
 
 def checkpoint(module: Module, fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """A function that forgets its intermediate values and computes them again for the gradient.
+    """A function that discards its intermediate values and recomputes them for the gradient.
 
     Args:
         module: The module whose trainable parameters have gradients, as the arguments have.
@@ -45,7 +46,7 @@ def checkpoint(module: Module, fn: Callable[..., Any] | None = None) -> Callable
     Returns:
         A function with the same results whose gradient needs less memory and more time.
     """
-    # The module and not its `__call__`, so that a later change of the latter counts.
+    # The module rather than its bound `__call__`, so that later changes of the latter take effect.
     function = module if fn is None else fn
     checkpointed = mx.checkpoint(_with_parameters(module, function))
 

@@ -1,4 +1,4 @@
-"""Weights by name, as files have them: the parameters they are for, and whether they fit."""
+"""Weights by name, as in files: the parameters they belong to, and whether they match."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def parameter_slots(
 ) -> Iterator[tuple[str, Any, Any]]:
     """The path of each parameter, the dict or list of the model that holds it, and its key there.
 
-    Names are looked up among those that the model has; nothing is made of the names of a file.
+    Names are looked up among those of the model; names from a file never create anything.
 
     Args:
         container: The model, or a subtree of it.

@@ -1,4 +1,4 @@
-"""Layers and activation functions, one module a family."""
+"""Layers and activation functions, one module per family."""
 
 from ingot.nn.layers.activations import *
 from ingot.nn.layers.base import *

@@ -1,4 +1,4 @@
-"""Where programs written for MLX look for `Module`; it is in `ingot.nn.module`."""
+"""Alias for programs written for MLX: `Module` is in `ingot.nn.module`."""
 
 from ingot.nn.module import Module
 

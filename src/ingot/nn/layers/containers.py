@@ -1,4 +1,4 @@
-"""Modules that are made of others."""
+"""Modules that are composed of other modules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Sequential"]
 
 
 class Sequential(Module):
-    """Calls modules, or any functions, one after the other, each with what the one before returned.
+    """Calls modules, or any functions, in sequence, each with the result of the one before.
 
     Args:
         modules: The modules and functions in order.

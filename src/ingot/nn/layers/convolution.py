@@ -30,11 +30,11 @@ def _for_each_axis(lengths: Lengths, count: int) -> tuple[int, ...]:
 class _Convolution(Module):
     """The parameters of all convolutions: filters of shape (outputs, ..., inputs) and a bias.
 
-    The filters are uniform numbers between plus and minus the inverse root of the number of inputs
-    that each output has, the bias is 0 at first.
+    The filters are initially uniform in plus or minus 1 / sqrt(number of inputs per output), the
+    bias is 0.
     """
 
-    # What is printed of a layer after its channels and sizes, as names of attributes.
+    # The attributes that are printed after a layer's channels and sizes.
     _options: tuple[str, ...] = ("stride", "padding", "dilation")
 
     def _make_parameters(
@@ -182,7 +182,7 @@ class Conv3d(_Convolution):
 
 
 class _TransposedConvolution(_Convolution):
-    """What the transposed convolutions share."""
+    """Shared by the transposed convolutions."""
 
     _dimensions: int
     _function: Callable[..., mx.array]

@@ -1,6 +1,6 @@
-"""Layers that several processes share, for groups of one process: each layer has all its weights.
+"""Sharded layers, for groups of one process: each layer has all its weights.
 
-Programs that shard their models run unchanged, as they do with MLX when they are started once.
+Programs that shard their models run unchanged, as they do with MLX when started once.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def shard_inplace(
     segments: int | list[Any] = 1,
     group: Group | None = None,
 ) -> None:
-    """Leave to a module this process's shard of its parameters: all of them.
+    """Keep only this process's shard of a module's parameters: all of them.
 
     Args:
         module: The module.
@@ -91,7 +91,7 @@ def shard_linear(
     segments: int | list[Any] = 1,
     group: Group | None = None,
 ) -> Module:
-    """A layer that computes this process's share of a linear layer.
+    """A layer that computes this process's shard of a linear layer.
 
     Args:
         module: The linear layer, quantised or not, which stays as it is.
@@ -135,7 +135,7 @@ class _ShardedLinear(Linear):
 
 
 class AllToShardedLinear(_ShardedLinear):
-    """A linear layer of which each process of a group computes some of the outputs.
+    """A linear layer of which each process of a group computes a shard of the outputs.
 
     Args:
         input_dims: The number of input features.
@@ -146,7 +146,8 @@ class AllToShardedLinear(_ShardedLinear):
 
 
 class ShardedToAllLinear(_ShardedLinear):
-    """A linear layer of which each process of a group has some of the inputs; all have the outputs.
+    """A linear layer of which each process of a group has a shard of the inputs; all have the
+    outputs.
 
     Args:
         input_dims: The number of input features, of all processes together.
@@ -233,9 +234,9 @@ class QuantizedShardedToAllLinear(_QuantizedShardedLinear):
 
 
 class FullyShardedModule(Module):
-    """A module of whose parameters each process of a group keeps a shard.
+    """A module whose parameters are sharded over the processes of a group.
 
-    The parameters come together, in another dtype if wanted, for each call.
+    For each call, the parameters are gathered, and cast if `compute_dtype` is given.
 
     Args:
         module: The module.
@@ -263,7 +264,7 @@ class FullyShardedModule(Module):
         return f"num_sharded_params={len(tree_flatten(self.module.parameters()))}"
 
     def _gathered(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """What a function returns while the module has all of its parameters."""
+        """Call a function while the module has all of its parameters."""
         dtype = self.compute_dtype
         if dtype is None:
             return function(*args, **kwargs)
@@ -289,7 +290,8 @@ def fully_shard(
     group: Group | None = None,
     compute_dtype: mx.Dtype | None = None,
 ) -> Module:
-    """A module of whose parameters each process keeps a shard: with one process, the module.
+    """Shard a module's parameters over the processes of a group: with one process, the module
+    itself.
 
     Args:
         module: The module.

@@ -1,4 +1,4 @@
-"""Dropout: while a model is trained, some of its values are set to zero at random."""
+"""Dropout: sets random elements to zero during training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Dropout", "Dropout2d", "Dropout3d"]
 
 
 class _Dropout(Module):
-    """What the layers share; they differ in which elements share their fate."""
+    """Shared by the layers, which differ in which elements are dropped together."""
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Tables of vectors."""
+"""Embedding tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Embedding"]
 class Embedding(Module):
     """A learnt vector for each of the integers 0 to `num_embeddings` - 1.
 
-    The vectors are normal with variance 1 / `dims` at first.
+    The vectors are initially normal with variance 1 / `dims`.
 
     Args:
         num_embeddings: The number of vectors, for example of the words of a vocabulary.
@@ -36,7 +36,7 @@ class Embedding(Module):
     def as_linear(self, x: mx.array) -> mx.array:
         """The products of x with all vectors: the table as the weights of a linear layer.
 
-        Models use it where input and output share their weights.
+        For models whose input and output layers share their weights.
         """
         return x @ self.weight.T
 

@@ -31,7 +31,7 @@ class Identity(Module):
 class Linear(Module):
     """An affine map along the last axis: `x @ weight.T + bias`.
 
-    The parameters are uniform numbers between plus and minus 1 / sqrt(`input_dims`) at first.
+    The parameters are initially uniform in plus or minus 1 / sqrt(`input_dims`).
 
     Args:
         input_dims: The number of input features.
@@ -82,7 +82,7 @@ class Linear(Module):
 class Bilinear(Module):
     """For each output feature i: `x2 @ weight[i] @ x1 + bias[i]`.
 
-    The parameters are uniform numbers between plus and minus 1 / sqrt(`input1_dims`) at first.
+    The parameters are initially uniform in plus or minus 1 / sqrt(`input1_dims`).
 
     Args:
         input1_dims: The number of features of the first input.
@@ -110,7 +110,7 @@ class Bilinear(Module):
     def __call__(self, x1: mx.array, x2: mx.array) -> mx.array:
         output_dims, input2_dims, input1_dims = self.weight.shape
         rows = x1.reshape(-1, input1_dims)
-        # All products with the first input at once, then one small product for each row.
+        # All products with the first input at once, then one small product per row.
         products = rows @ self.weight.reshape(-1, input1_dims).T
         products = products.reshape(-1, output_dims, input2_dims).swapaxes(-2, -1)
         y = x2.reshape(-1, 1, input2_dims) @ products

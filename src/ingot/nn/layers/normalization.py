@@ -16,7 +16,8 @@ def _check_eps(module: Module, eps: float) -> None:
 
 
 class LayerNorm(Module):
-    """Brings the features of each element to mean 0 and variance 1, then scales and shifts them.
+    """Normalises the features of each element to mean 0 and variance 1, then scales and shifts
+    them.
 
     Args:
         dims: The number of features, along the last axis.
@@ -66,7 +67,7 @@ class RMSNorm(Module):
 
 
 class InstanceNorm(Module):
-    """Brings each feature of each example to mean 0 and variance 1.
+    """Normalises each feature of each example to mean 0 and variance 1.
 
     Inputs have the shape (N, ..., C); mean and variance are taken over all axes between.
 
@@ -102,7 +103,7 @@ class InstanceNorm(Module):
 
 
 class GroupNorm(Module):
-    """Brings each group of features of each example to mean 0 and variance 1.
+    """Normalises each group of features of each example to mean 0 and variance 1.
 
     Inputs have the shape (N, ..., C); mean and variance are taken over all axes between and over
     the features of the group.
@@ -167,7 +168,7 @@ class GroupNorm(Module):
 
 
 class BatchNorm(Module):
-    """Brings each feature to mean 0 and variance 1 over the batch, then scales and shifts it.
+    """Normalises each feature to mean 0 and variance 1 over the batch, then scales and shifts it.
 
     Inputs have the shape (N, C), (N, L, C) or (N, H, W, C). In training mode, mean and variance are
     those of the input, and running averages of them are kept, which evaluation mode uses. The
@@ -232,7 +233,7 @@ class BatchNorm(Module):
         return self.weight * y + self.bias if "weight" in self else y
 
     def _statistics(self, x: mx.array) -> tuple[mx.array, mx.array]:
-        """Mean and variance to use; training brings the running averages up to date."""
+        """The mean and variance to use; in training mode, updates the running averages."""
         if self.track_running_stats and not self.training:
             return self.running_mean, self.running_var
         axes = tuple(range(x.ndim - 1))

@@ -1,4 +1,4 @@
-"""Pooling layers: the largest value or the mean of each window of a signal, image or volume."""
+"""Pooling layers: the maximum or the mean of each window of a signal, image or volume."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Lengths = int | Sequence[int]
 
 
 class _Pool(Module):
-    """What all pooling layers share: (N, ..., C) is cut into windows, which are reduced."""
+    """Shared by all pooling layers: (N, ..., C) is divided into windows, which are reduced."""
 
     _dimensions: int
     _reduction: Callable[..., mx.array]
@@ -33,7 +33,7 @@ class _Pool(Module):
         self._padding = self._lengths("padding", padding, 0)
 
     def _lengths(self, name: str, given: Lengths, least: int) -> tuple[int, ...]:
-        """One length for each axis, from one for all or from several."""
+        """One length per axis, from one for all or from several."""
         count = self._dimensions
         lengths = (given,) * count if isinstance(given, int) else given
         if not isinstance(lengths, (tuple, list)) or len(lengths) != count:
@@ -85,7 +85,7 @@ def _windows(x: mx.array, sizes: tuple[int, ...], steps: tuple[int, ...]) -> mx.
 
 
 def _tiles(x: mx.array, sizes: tuple[int, ...]) -> mx.array:
-    """The windows where they fill the array without overlapping."""
+    """The windows if they tile the array without overlap."""
     shape = [x.shape[0]]
     for length, size in zip(x.shape[1:-1], sizes, strict=True):
         shape += [length // size, size]

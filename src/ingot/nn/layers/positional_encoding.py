@@ -1,4 +1,4 @@
-"""Layers that tell a transformer where in the sequence things are."""
+"""Positional encodings for transformers."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class SinusoidalPositionalEncoding(Module):
         half = dims // 2
         descent = mx.array([1.0]) if half == 1 else 1 - mx.arange(half) / (half - 1)
         lowest = math.log(min_freq)
-        # The underscore keeps it from being a parameter.
+        # The underscore prefix keeps it from being a parameter.
         self._sigmas = mx.exp(descent * (math.log(max_freq) - lowest) + lowest)
         if full_turns:
             self._sigmas = self._sigmas * (2 * math.pi)
@@ -103,7 +103,7 @@ class SinusoidalPositionalEncoding(Module):
 
 
 class ALiBi(Module):
-    """Attention with linear biases: scores fall with the distance, each head's at its own pace."""
+    """Attention with linear biases: scores decrease with the distance, with a slope per head."""
 
     @staticmethod
     def create_alibi_matrix(
@@ -129,7 +129,7 @@ class ALiBi(Module):
 
     @staticmethod
     def create_alibi_slope(num_heads: int, dtype: mx.Dtype = mx.float32) -> mx.array:
-        """The paces of the heads, of shape (heads, 1, 1).
+        """The slopes of the heads, of shape (heads, 1, 1).
 
         Args:
             num_heads: The number of heads.
@@ -164,7 +164,7 @@ class ALiBi(Module):
 def _slopes(num_heads: int) -> list[float]:
     """A geometric sequence for a power of two.
 
-    Otherwise that of the power of two below, and every second number of the one above.
+    Otherwise that of the power of two below, and every second element of the one above.
     """
     power = math.floor(math.log2(num_heads))
     if num_heads == 2**power:

@@ -1,4 +1,4 @@
-"""Layers whose weights are quantised, and how a model's layers become such."""
+"""Layers with quantised weights, and the conversion of a model's layers to these."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ingot.utils import tree_map_with_path
 
 __all__ = ["QQLinear", "QuantizedEmbedding", "QuantizedLinear", "quantize"]
 
-# Group size and number of bits of each mode, unless they are given.
+# Default group size and number of bits of each mode.
 _DEFAULTS = {"affine": (64, 4), "mxfp4": (32, 4), "mxfp8": (32, 8), "nvfp4": (16, 4)}
 
 
@@ -26,7 +26,7 @@ def quantize(
     quantize_input: bool = False,
     class_predicate: Callable[[str, Module], bool | dict[str, Any]] | None = None,
 ) -> None:
-    """Replace layers of a model by quantised ones: each that has a method `to_quantized`.
+    """Replace the layers of a model that have a method `to_quantized` with quantised ones.
 
     Args:
         model: The model, which is changed. If a layer cannot be quantised it stays as it was.
@@ -68,7 +68,7 @@ def quantize(
 
 
 class QuantizedWeight(Module):
-    """A layer with a matrix of weights that is quantised and frozen."""
+    """A layer with a quantised, frozen weight matrix."""
 
     def __init__(self, group_size: int | None, bits: int | None, mode: str) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class QuantizedWeight(Module):
         return {"group_size": self.group_size, "bits": self.bits, "mode": self.mode}
 
     def _quantize(self, weight: mx.array) -> None:
-        """Takes the codes of a matrix as weights."""
+        """Store the codes of a matrix as the weights."""
         self.weight, self.scales, *biases = mx.quantize(weight, **self._options)
         self.biases = biases[0] if biases else None
 
@@ -105,7 +105,7 @@ class QuantizedWeight(Module):
         )
 
     def _shape(self) -> tuple[int, int]:
-        """The shape of the matrix."""
+        """The shape of the decoded matrix."""
         rows, words = self.weight.shape
         return rows, words * 32 // self.bits
 
@@ -114,7 +114,7 @@ class QuantizedWeight(Module):
 
 
 class QuantizedEmbedding(QuantizedWeight):
-    """Vectors for integers as `Embedding` has them, quantised.
+    """A quantised `Embedding`.
 
     Args:
         num_embeddings: The number of vectors.
@@ -271,13 +271,13 @@ class QQLinear(QuantizedWeight):
         return f"input_dims={input_dims}, output_dims={output_dims}, {self._options_text()}"
 
     def quantize(self) -> None:
-        """Replace the weights by their codes."""
+        """Replace the weights with their codes."""
         if not self._quantized:
             self.weight, self.scales = mx.quantize(self.weight, **self._options)
             self._quantized = True
 
     def dequantize(self) -> None:
-        """Take the numbers that the codes stand for as weights."""
+        """Replace the codes with the decoded weights."""
         if self._quantized:
             self.weight = mx.dequantize(self.weight, self.scales, **self._options)
             del self.scales

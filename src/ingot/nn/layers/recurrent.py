@@ -1,7 +1,7 @@
 """Recurrent layers: a state that is carried along a sequence.
 
 Inputs have the shape (N, L, D) or (L, D), states (N, H) or (H). The products with the inputs are
-one product for the whole sequence; what is left for each step is the product with the state, in
+one matrix product for the whole sequence; only the product with the state remains for each step, in
 a native loop (`mx.scan`).
 """
 
@@ -29,8 +29,8 @@ def _scanned(
     size: int,
     states: list[mx.array | None],
 ) -> Any:
-    """What `step` gives for each element of a sequence, stacked along its axis of steps; states
-    that are None begin with 0.
+    """Scan `step` over a sequence and stack the results along its axis of steps; states that are
+    None start at 0.
     """
     if x.ndim < 2:
         raise ValueError(
@@ -43,7 +43,7 @@ def _scanned(
 
 
 class RNN(Module):
-    """Elman's recurrent layer: `h = tanh(Wxh @ x + Whh @ h + bias)` at each step.
+    """An Elman recurrent layer: `h = tanh(Wxh @ x + Whh @ h + bias)` at each step.
 
     Args:
         input_size: The number of input features.
@@ -146,7 +146,7 @@ class GRU(Module):
 
 
 class LSTM(Module):
-    """A layer with long short-term memory.
+    """A long short-term memory layer.
 
     At each step, i, f and o are sigmoids and g is the tanh of sums of products with x and h and a
     bias; the new cell is f * c + i * g, and the new state is o * tanh(c).

@@ -28,7 +28,7 @@ Activation = Callable[[Any], Any]
 
 
 class MultiHeadAttention(Module):
-    """Attention with several heads: means of values, weighted by how well keys match queries.
+    """Multi-head attention: means of values, weighted by how well keys match queries.
 
     Queries, keys, values and the result are linear functions of their inputs.
 
@@ -97,7 +97,7 @@ class MultiHeadAttention(Module):
 
     @staticmethod
     def create_additive_causal_mask(N: int, dtype: mx.Dtype = mx.float32) -> mx.array:
-        """A mask that hides later positions: the lowest number there is, otherwise 0.
+        """A mask that hides later positions: the lowest number of the dtype there, otherwise 0.
 
         Args:
             N: The length of the sequence.
@@ -109,7 +109,7 @@ class MultiHeadAttention(Module):
 
 
 class TransformerEncoderLayer(Module):
-    """Attention of a sequence to itself, then a perceptron for each position.
+    """Self-attention, then a position-wise MLP.
 
     Args:
         dims: The number of features.
@@ -156,7 +156,7 @@ class TransformerEncoderLayer(Module):
 
 
 class _Stack(Module):
-    """Several layers and a normalisation: what encoders and decoders have in common."""
+    """Shared by encoders and decoders: several layers and a normalisation."""
 
     _layer: type[Any]
 
@@ -207,7 +207,7 @@ class TransformerEncoder(_Stack):
 
 
 class TransformerDecoderLayer(Module):
-    """Attention of a sequence to itself and to a memory, then a perceptron for each position.
+    """Self-attention and attention to a memory, then a position-wise MLP.
 
     Args:
         dims: The number of features.
@@ -291,7 +291,7 @@ class TransformerDecoder(_Stack):
 
 
 class Transformer(Module):
-    """An encoder and a decoder, which attends to what the encoder returns.
+    """An encoder, and a decoder that attends to the encoder's result.
 
     Args:
         dims: The number of features.

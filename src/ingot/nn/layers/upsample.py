@@ -1,7 +1,7 @@
 """Resizing of signals, images and volumes.
 
-Interpolation goes axis by axis: every element of the result is a weighted sum of a few elements of
-the input, the taps.
+Interpolation is separable: along each axis, every element of the result is a weighted sum of a few
+elements of the input, the taps.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _nearest_indices(length: int, scale: float) -> mx.array:
 
 
 def _source_positions(length: int, scale: float, align_corners: bool) -> mx.array:
-    """Where the elements of the result lie in the input, in float32."""
+    """The positions of the result's elements in the input, in float32."""
     count = int(scale * length)
     numbers = mx.arange(count, dtype=mx.float32)
     if align_corners:
@@ -138,12 +138,12 @@ def _source_positions(length: int, scale: float, align_corners: bool) -> mx.arra
 
 
 def _inside(positions: mx.array, length: int) -> mx.array:
-    """`positions` as indices: those beyond the ends become the ends."""
+    """`positions` as indices, clamped to the ends."""
     return mx.clip(positions, 0, length - 1).astype(mx.uint32)
 
 
 def _linear_taps(positions: mx.array, length: int) -> Taps:
-    """The two neighbours, weighted by closeness."""
+    """The two neighbours, weighted by proximity."""
     positions = mx.clip(positions, 0, length - 1)
     before = mx.floor(positions)
     weight = positions - before
@@ -166,9 +166,9 @@ def _filtered_taps(
     kernel: Callable[[mx.array], mx.array],
     radius: int,
 ) -> Taps:
-    """All elements in reach of a filter that is as wide as the step from one position to the next.
+    """All elements within the support of a filter as wide as the step between positions.
 
-    Elements beyond the ends have no weight; the others make up for it.
+    Elements beyond the ends have no weight, and the other weights are renormalised.
     """
     width = max(1 / scale, 1.0)
     reach = ceil(radius * width)
@@ -192,7 +192,7 @@ def _triangle(distance: mx.array) -> mx.array:
 
 
 def _cubic(distance: mx.array, coefficient: float) -> mx.array:
-    """Keys' cubic convolution kernel, which ends at distance 2."""
+    """Keys' cubic convolution kernel, with support up to distance 2."""
     a, x = coefficient, distance
     near = ((a + 2.0) * x - (a + 3.0)) * x * x + 1
     far = (((x - 5) * x + 8) * x - 4) * a

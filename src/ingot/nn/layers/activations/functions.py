@@ -1,4 +1,6 @@
-"""Activation functions: plain array expressions, which `mx.compile` fuses with what is around."""
+"""Activation functions: plain array expressions, which `mx.compile` fuses with their
+surroundings.
+"""
 
 from __future__ import annotations
 
@@ -168,7 +170,7 @@ def softmin(x: mx.array, axis: int = -1) -> mx.array:
 
 def log_softmax(x: mx.array, axis: int = -1) -> mx.array:
     """The logarithm of softmax along an axis."""
-    # The largest value goes first: the logarithm of the sum would round away beside it.
+    # Subtract the largest value first: next to it, the logarithm of the sum would be rounded away.
     shifted = x - mx.stop_gradient(mx.max(x, axis=axis, keepdims=True))
     return shifted - mx.logsumexp(shifted, axis=axis, keepdims=True)
 

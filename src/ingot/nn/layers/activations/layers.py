@@ -1,4 +1,4 @@
-"""Activation functions as layers, for `nn.Sequential` and for those that have parameters."""
+"""Activation functions as layers, for `nn.Sequential` and for those with parameters."""
 
 from __future__ import annotations
 
