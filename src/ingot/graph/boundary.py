@@ -96,10 +96,10 @@ class Kind:
     """What a parameter takes.
 
     Attributes:
-        words: What it is called in sentences.
-        take: Gives a value as the annotation has it (an int of NumPy as an int), or REFUSED.
-        bits: Which values C takes for good without asking.
-        plural: What several are called.
+        words: Its name in error messages.
+        take: Converts a value to the annotated type (a NumPy int to an int), or returns REFUSED.
+        bits: Which values C accepts without calling `take`.
+        plural: The plural of the name.
     """
 
     words: str
@@ -410,8 +410,8 @@ def check_function(function: Any, title: str, converts: bool = False) -> Any:
 
     Args:
         function: A Python function.
-        title: What sentences call it.
-        converts: Whether numbers and NumPy arrays stand for arrays, as in MLX's Python code.
+        title: Its name in error messages.
+        converts: Whether to convert numbers and NumPy arrays, as MLX's Python code does.
     """
     checks = any(
         text not in _UNCHECKED
@@ -452,7 +452,7 @@ def check_functions(
     Args:
         namespace: The module's.
         names: Those of its public names that may be functions.
-        prefix: Stands before their names in sentences.
+        prefix: The prefix of their names in error messages.
         converts: As for `check_function`.
     """
     for name in names:

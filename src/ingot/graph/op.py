@@ -70,7 +70,7 @@ class Op:
     """One kind of array operation with all of its rules.
 
     Subclasses with fields are frozen dataclasses; those without inherit all that from here, which
-    makes them quicker to import.
+    makes them faster to import.
 
     The rules are methods of the subclass; docs/internals/graph.md has the table of what each takes
     and returns. `Any` in their types leaves each op free to name its inputs.

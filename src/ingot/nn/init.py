@@ -203,7 +203,7 @@ def sparse(
 
 
 def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
-    """An initialiser that draws orthogonal matrices, cut to shape if it is not square.
+    """An initialiser that draws orthogonal matrices, truncated if the shape is not square.
 
     Args:
         gain: A factor for the matrices.

@@ -154,7 +154,7 @@ def all_min(x: Any, *, group: Group | None = None, stream: StreamLike = None) ->
 
 
 def all_gather(x: Any, *, group: Group | None = None, stream: StreamLike = None) -> array:
-    """The arrays of all processes of a group, one after the other along the first axis.
+    """The arrays of all processes of a group, concatenated along the first axis.
 
     Args:
         x: The array of this process.

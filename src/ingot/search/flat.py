@@ -24,14 +24,14 @@ _RUNS_ONCE = "tracing runs it once, and later calls would not see it; do it outs
 
 
 class FlatIndex:
-    """All vectors as they are; a search compares each query with each of them.
+    """Uncompressed vectors; a search compares each query with each of them.
 
     `search` on arrays builds a lazy result like any operation: it can be part of a compiled
     function, of which the vectors are an input. A call of the compiled function finds what is in
     the index then, also what was added after the compilation.
 
     Vectors have the positions 0, 1, 2... as ids, unless they were added with ids. As in faiss,
-    removing a vector without an id of its own renumbers those behind it. Threads may search while
+    removing a vector without an explicit id renumbers those after it. Threads may search while
     another adds or removes: they see the vectors before or after that.
 
     Args:

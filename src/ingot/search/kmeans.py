@@ -44,7 +44,7 @@ def train_centroids(
     """Centroids (stacks, k, d) of the vectors of each stack.
 
     Args:
-        name: What is trained, for sentences and the progress bar.
+        name: What is trained, for messages and the progress bar.
         stacks: float32 vectors (stacks, number, d).
         k: How many centroids.
         iterations: How often centroids are moved.

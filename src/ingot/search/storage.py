@@ -74,7 +74,7 @@ class VectorStorage:
         return rows, count, ids
 
     def values(self) -> tuple[np.ndarray, np.ndarray]:
-        """The vectors and their ids, as they are now: views that stay as they are."""
+        """The current vectors and their ids: views that stay valid."""
         with self._lock:
             count = self._count
             ids = np.arange(count) if self._ids is None else self._ids[:count]

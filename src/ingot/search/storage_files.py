@@ -1,8 +1,8 @@
 """Files of indexes: arrays and settings in one .safetensors file, with a checksum.
 
-Nothing in a file is ever executed. Files are written as a whole or not at all. An index says which
-arrays its file must hold (`ArraySpec`), and a file whose arrays contradict that or each other is
-refused when it is read.
+Nothing in a file is ever executed. Files are written atomically. An index declares the arrays of
+its file (`ArraySpec`), and a file whose arrays contradict that or each other is rejected when it is
+read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _VERSION = 1
 def save_index(
     file: File, kind: str, settings: Mapping[str, Any], arrays: Mapping[str, array]
 ) -> None:
-    """Saves an index.
+    """Save an index.
 
     Args:
         file: A path, to which .safetensors is added if it is missing, or an open file.
@@ -47,11 +47,11 @@ def save_index(
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """What an array of a file must be.
+    """The requirements on an array of a file.
 
     Attributes:
         dtype: Its dtype.
-        shape: Its lengths. A name stands for any length, which is the same in all arrays.
+        shape: Its lengths. A name is a variable, which has the same value in all arrays.
         trained: Whether only trained indexes have it.
         optional: Whether it may be missing.
     """
@@ -81,7 +81,7 @@ class IndexFile:
         raise FileError(f"[load] {self.name} contradicts itself: {reason}.")
 
     def require(self, holds: bool, reason: str) -> None:
-        """FileError with the reason unless something holds."""
+        """Raise FileError with the reason unless the condition holds."""
         if not holds:
             self.refuse(reason)
 
@@ -95,7 +95,7 @@ class IndexFile:
         return value
 
     def make(self, kind: Any, arguments: Any) -> Any:
-        """An index of the class, made with arguments from the file."""
+        """Construct an index of the class with arguments from the file."""
         if not isinstance(arguments, dict):
             self.refuse(f"the arguments of {kind.__name__} are a dict, got {value_text(arguments)}")
         try:
@@ -104,7 +104,7 @@ class IndexFile:
             self.refuse(f"its settings make no {kind.__name__}: {str(error).rstrip('.')}")
 
     def check(self, expected: Mapping[str, ArraySpec]) -> None:
-        """FileError unless the arrays are what an index expects, and finite."""
+        """FileError unless the arrays match the specifications and are finite."""
         for name in self.arrays:
             self.require(name in expected, f"an index of this class has no {name}")
         lengths: dict[str, tuple[int, str]] = {}
@@ -139,7 +139,7 @@ class IndexFile:
 
 
 def load_index(file: File, kind: str) -> IndexFile:
-    """The settings and the arrays of an index that `save_index` saved.
+    """Load the settings and arrays that `save_index` saved.
 
     Raises:
         FileError: The file cannot be read, holds something else, or is damaged.

@@ -40,7 +40,7 @@ def nearest(
         k: How many rows to find for each query, 1 or more.
         metric: A MetricType, its name ("l2", "inner_product", "cosine", "l1", "linf") or faiss's
             number.
-        count: An int64 array without axes: only so many first rows count.
+        count: A 0-d int64 array: only that many first rows are searched.
         stream: The stream or device to run on.
 
     Returns:

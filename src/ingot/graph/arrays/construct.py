@@ -93,7 +93,7 @@ def asarray(a: Any, dtype: Dtype | None = None, *, copy: bool | None = None) -> 
     Args:
         a: A number, an array, a (nested) list or tuple, or an object that exports its memory.
         dtype: The dtype of the result; by default that of `array(a)`.
-        copy: False refuses to copy, which only an array of the right dtype allows.
+        copy: False raises where a copy is needed: only arrays of the right dtype need none.
     """
     if copy is False and not (isinstance(a, array) and dtype in (None, a.dtype)):
         raise ValueError(
@@ -106,7 +106,7 @@ def coerce(value: Any, dtype: Dtype | None = None) -> Any:
     """Convert an operand that is neither an array nor a Python number; NotImplemented if
     impossible.
 
-    Beside an array, whose dtype is then given, it takes that dtype.
+    Next to an array, whose dtype is then given, it takes that dtype.
     """
     if value is None or isinstance(value, (list, tuple, str)):
         return NotImplemented

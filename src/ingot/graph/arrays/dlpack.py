@@ -95,7 +95,7 @@ def from_dlpack(x: Any, /, *, copy: bool | None = None) -> array:
 
     Args:
         x: An object with `__dlpack__` and `__dlpack_device__`, or a capsule.
-        copy: False is refused: the memory is always copied, for its owner may write into it.
+        copy: False raises: the memory is always copied, because its owner may write to it.
     """
     if not hasattr(x, "__dlpack__") and type(x).__name__ != "PyCapsule":
         raise TypeError(f"[from_dlpack] takes an object with __dlpack__, got {type_name(x)}.")

@@ -4,14 +4,14 @@ Results then do not depend on fusion, on the strides of arrays or on the number 
 `evaluate` rules (`ops/internal/summation.py`) and kernels (`compiler/lower/reductions/`) both
 follow it.
 
-- The elements that are reduced come in row-major order of the reduced axes. The last of them,
-  joined with those right before it as long as fewer than `BLOCK` elements are together, are the
-  inner axes; the others are the outer ones. Axes of length 1 do not count.
-- Along the inner axes, each `BLOCK` elements are a block. Element i of a block belongs to lane
-  i modulo `LANES`. A lane adds its elements one after the other; then the upper half of the lanes
-  is added to the lower one until there is one. Lanes without elements have no effect.
-- The blocks' sums are added one after the other in groups of `PART`, and those of the groups one
-  after the other. For sums of float32 and half types these totals are float64.
+- The reduced elements are in row-major order of the reduced axes. The last reduced axis and the
+  reduced axes adjacent to it, added one by one while they have fewer than `BLOCK` elements, are the
+  inner axes; the other reduced axes are the outer ones. Axes of length 1 are ignored.
+- The inner axes are divided into blocks of `BLOCK` elements. Element i of a block belongs to lane
+  i modulo `LANES`. A lane adds its elements sequentially; then the upper half of the lanes is added
+  to the lower half until one is left. Lanes without elements have no effect.
+- The sums of the blocks are added sequentially in groups of `PART`, and then the sums of the groups
+  are added sequentially. For sums of float32 and half types these totals are float64.
 - All of that starts from zero, or one for products. Half types are float32 until the result is
   rounded.
 """

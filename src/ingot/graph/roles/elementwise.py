@@ -47,7 +47,7 @@ class Pointwise(Op, abstract=True):
     from `partials`.
     """
 
-    name: ClassVar[str]  # the function that users call, for error sentences
+    name: ClassVar[str]  # the function that users call, for error messages
     arity: ClassVar[int] = 1
     operands: ClassVar[str] = (
         "promote"  # or "floating", "logical", "select": the inputs' common dtype

@@ -64,7 +64,7 @@ def shard_inplace(
     Args:
         module: The module.
         sharding: "all-to-sharded", "sharded-to-all", or a function of the path of a parameter and
-            the parameter that says along which axis it is cut, or that and the segments.
+            the parameter that returns the axis to shard it along, or that and the segments.
         segments: The number of stacked matrices in a parameter, each of which is sharded.
         group: The group of processes, all by default.
     """
@@ -95,7 +95,7 @@ def shard_linear(
 
     Args:
         module: The linear layer, quantised or not, which stays as it is.
-        sharding: "all-to-sharded" or "sharded-to-all": whether outputs or inputs are cut.
+        sharding: "all-to-sharded" or "sharded-to-all": whether outputs or inputs are sharded.
         segments: The number of stacked matrices in the weights, each of which is sharded.
         group: The group of processes, all by default.
     """

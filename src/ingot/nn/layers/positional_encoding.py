@@ -17,7 +17,7 @@ class RoPE(Module):
         dims: How many of the features are rotated; the others stay as they are.
         traditional: Whether neighbouring features are a pair. Otherwise features half of `dims`
             apart are, which is a little faster.
-        base: The base of the angles: pair i turns by `base ** (-2 * i / dims)` a position.
+        base: The base of the angles: pair i rotates by `base ** (-2 * i / dims)` per position.
         scale: A factor for the positions.
     """
 
@@ -59,7 +59,7 @@ class SinusoidalPositionalEncoding(Module):
         max_freq: The highest frequency.
         scale: A factor for the features; sqrt(2 / `dims`) by default.
         cos_first: Whether the cosines come before the sines.
-        full_turns: Whether frequencies are in turns, not in radians, a position.
+        full_turns: Whether frequencies are in turns, not radians, per position.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ def scaled_dot_product_attention(
         q: Queries (B, heads, queries, D).
         k: Keys (B, heads / n, keys, D), each for n consecutive heads of queries.
         v: Values (B, heads / n, keys, E).
-        scale: What the products of queries and keys are multiplied by, often 1 / sqrt(D).
+        scale: A factor for the products of queries and keys, often 1 / sqrt(D).
         mask: "causal" hides the keys that come after a query, where the last query sees the last
             key. An array that broadcasts to (B, heads, queries, keys) is added to the scores or, if
             it is boolean, hides the keys at which it is False.

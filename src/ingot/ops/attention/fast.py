@@ -60,7 +60,7 @@ def rms_norm(x: array, weight: array | None, eps: float, *, stream: StreamLike =
 
     Args:
         x: An array.
-        weight: What the last axis is multiplied by, or None.
+        weight: Factors for the last axis, or None.
         eps: Added to the mean square for numerical stability.
         stream: The stream or device to run on.
     """
@@ -98,8 +98,8 @@ def layer_norm(
 
     Args:
         x: An array.
-        weight: What the last axis is then multiplied by, or None.
-        bias: What is then added, or None.
+        weight: Factors for the normalised last axis, or None.
+        bias: Added after that, or None.
         eps: Added to the variance for numerical stability.
         stream: The stream or device to run on.
     """
@@ -160,8 +160,8 @@ def rope(
         a: An array (B, ..., T, D), with positions along the axis before the last.
         dims: How many of the D features are rotated; the others stay as they are.
         traditional: Whether neighbouring features are a pair; otherwise those half of `dims` apart.
-        base: Pair i turns by `base ** (-2 * i / dims)` a position. None if there are `freqs`.
-        scale: What positions are multiplied by.
+        base: Pair i rotates by `base ** (-2 * i / dims)` per position. None if there are `freqs`.
+        scale: A factor for the positions.
         offset: The first position: an int, or an array of one or of B ints.
         freqs: How many positions each pair takes for an angle of 1, instead of `base`.
         stream: The stream or device to run on.

@@ -62,7 +62,7 @@ def composed_attention(
         q: Queries (B, heads, queries, D).
         k: Keys (B, heads / n, keys, D), each for n consecutive heads of queries.
         v: Values (B, heads / n, keys, E).
-        scale: What the products of queries and keys are multiplied by.
+        scale: A factor for the products of queries and keys.
         causal: Whether keys are hidden that come after a query; the last query sees all.
         mask: What is added to the scores (B, heads, queries, keys), or False for hidden keys.
         sinks: For each head of queries, (1, heads) or (B, heads), the score of one more key, which

@@ -46,7 +46,7 @@ def stft(
         n_fft: How many samples a frame has.
         hop_length: How many samples lie between the beginnings of frames: a quarter by default.
         win_length: How many samples of a frame count, unless there is a window: all by default.
-        window: What the samples of a frame are multiplied by; if it is shorter, its middle.
+        window: Factors for the samples of a frame, or for its middle if it is shorter.
         center: Whether frames are around their samples: the signal is continued at both ends.
         pad_mode: How it is continued: "reflect", "constant" (by zeros) or "edge".
         norm: "backward", "ortho" or "forward"; see `mx.fft.fft`.
@@ -100,7 +100,7 @@ def istft(
         center: Whether the signal was continued at both ends.
         norm: "backward", "ortho" or "forward", as it was given to `stft`.
         onesided: Whether negative frequencies were left out: True by default.
-        length: How many samples the result has: it is cut off or continued by zeros.
+        length: The number of samples to which the result is truncated or zero-padded.
         stream: The stream or device to run on.
     """
     if require_array("istft", stft_matrix).ndim < 2:

@@ -187,7 +187,7 @@ def put_along_axis(
             along `axis`.
         values: What to put, broadcast to the shape of the indices and converted to the dtype of
             `a`.
-        axis: The axis that the indices belong to; None stands for `a` flattened.
+        axis: The axis that the indices belong to; None flattens `a`.
         stream: The stream or device to run on.
 
     Returns:

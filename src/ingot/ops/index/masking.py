@@ -55,7 +55,7 @@ class MaskRank(Host):
 def assign_where(a: array, mask: array, values: array) -> array:
     """`a` with `values` where `mask` is True. The mask covers the first axes of `a`.
 
-    Values that have at most the axes behind the mask are the same for every True; with one axis
+    Values that have at most the axes after the mask are the same for every True; with one axis
     more, there is a row for each True, in order.
     """
     shape = a.shape

@@ -279,7 +279,7 @@ def svd(
 
 
 def singular_values(name: str, a: array, stream: StreamLike) -> array:
-    """The singular values of matrices; `name` is the function that error sentences blame."""
+    """The singular values of matrices; `name` is the function in error messages."""
     return apply(_VALUES, require_matrices(name, a, FLOATS_AND_COMPLEX), stream=stream)
 
 

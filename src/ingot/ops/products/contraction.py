@@ -221,8 +221,8 @@ def addmm(
         c: What is added; it broadcasts to the shape of the product.
         a: The first factor of the product, as `matmul` takes it.
         b: The second factor.
-        alpha: What the product is multiplied by; if it is 0, `a` and `b` have no influence.
-        beta: What `c` is multiplied by; if it is 0, `c` has no influence.
+        alpha: A factor for the product; if it is 0, `a` and `b` have no influence.
+        beta: A factor for `c`; if it is 0, `c` has no influence.
         stream: The stream or device to run on.
     """
     if not (isinstance(a, array) and isinstance(b, array) and isinstance(c, array)):

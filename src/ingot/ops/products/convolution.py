@@ -282,7 +282,7 @@ def conv_transpose1d(
         stride: The distance of the filters of neighbours.
         padding: How many results are left out at both ends.
         dilation: The distance between elements that a filter writes.
-        output_padding: How many results are added behind.
+        output_padding: How many results are added at the end.
         groups: The number of groups of channels that are convolved separately.
         stream: The stream or device to run on.
 
@@ -383,7 +383,7 @@ def conv_general(
         weight: Filters of shape (O, ..., C / groups).
         stride: The steps from one position of the filters to the next.
         padding: How many zeros are added: an int, one for both ends of each axis, or a pair of
-            sequences, those in front and those behind. Negative numbers remove elements.
+            sequences, before and after. Negative numbers remove elements.
         kernel_dilation: The distances between elements that a filter reads.
         input_dilation: The distances of the input's elements, between which zeros are put.
         groups: The number of groups of channels that are convolved separately.
@@ -435,7 +435,7 @@ def _spread(name: str, parameter: str, value: Any, default: int, count: int) -> 
 
 
 def _padding_pair(padding: Any, count: int) -> tuple[Shape, Shape]:
-    """The padding in front and behind."""
+    """The padding before and after."""
     is_pair = (
         isinstance(padding, (list, tuple))
         and len(padding) == 2

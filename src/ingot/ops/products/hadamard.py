@@ -89,7 +89,7 @@ def hadamard_transform(a: Any, scale: float | None = None, stream: StreamLike = 
 
     Args:
         a: An array whose last axis is m * 2 ** k long, with m one of 1, 12, 20 and 28.
-        scale: What the result is multiplied by; by default the inverse root of the length, with
+        scale: A factor for the result; by default the inverse root of the length, with
             which the matrix is orthogonal.
         stream: The stream or device to run on.
     """

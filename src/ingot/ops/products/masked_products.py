@@ -152,7 +152,7 @@ def _inside(bounds: array, length: int, dtype: Dtype) -> array:
 
 
 def segmented_mm(a: array, b: array, /, segments: array, *, stream: StreamLike = None) -> array:
-    """Products of segments of the common axis of two matrices, each by itself.
+    """Separate products for segments of the common axis of two matrices.
 
     Args:
         a: A matrix (M, K).

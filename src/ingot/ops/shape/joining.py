@@ -111,7 +111,7 @@ def _promoted(arrays: list[array]) -> list[array]:
 def concatenate(
     arrays: Sequence[array], axis: int | None = 0, *, stream: StreamLike = None
 ) -> array:
-    """Arrays one after the other along an axis that they have.
+    """Concatenate arrays along an existing axis.
 
     Args:
         arrays: The arrays, with the same shape but for `axis`.
@@ -151,7 +151,7 @@ def concat(arrays: Sequence[array], axis: int | None = 0, *, stream: StreamLike 
 
 
 def stack(arrays: Sequence[array], axis: int | None = 0, *, stream: StreamLike = None) -> array:
-    """Arrays of equal shape one after the other along a new axis."""
+    """Stack arrays of equal shape along a new axis."""
     parts = _array_list("stack", arrays)
     for a in parts:
         if a.shape != parts[0].shape:

@@ -106,7 +106,7 @@ def reshape(a: array, /, shape: Sequence[int], *, stream: StreamLike = None) -> 
 
     Args:
         a: The array.
-        shape: The lengths; one of them may be -1, which stands for what is left.
+        shape: The lengths; one of them may be -1, which is inferred.
         stream: The stream or device to run on.
 
     Returns:
@@ -156,7 +156,7 @@ def unflatten(a: array, /, axis: int, shape: Sequence[int], *, stream: StreamLik
     Args:
         a: The array.
         axis: The axis to split.
-        shape: The lengths it is split into; one of them may be -1, which stands for what is left.
+        shape: The lengths it is split into; one of them may be -1, which is inferred.
         stream: The stream or device to run on.
     """
     require_array("unflatten", a)

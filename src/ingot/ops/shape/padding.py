@@ -37,7 +37,7 @@ def pad(
         pad_width: How many: a number for both ends of all axes, a pair (before, after) for all
             axes, or a pair for each.
         mode: Where they come from: "constant", "edge" (the outermost element), "reflect" (the array
-            mirrored at its outermost element) or "symmetric" (the array mirrored behind it).
+            mirrored at its outermost element) or "symmetric" (the array mirrored after it).
         constant_values: The number, or array of one element, for mode "constant".
         stream: The stream or device to run on.
     """

@@ -1,10 +1,10 @@
-"""What is in a file, by offset: mapped into memory if it can be, read otherwise.
+"""Random access to the bytes of a file: memory-mapped if possible, read otherwise.
 
-Arrays of a mapped file are its pages: loading a model takes the time of the page faults, and its
-weights are in memory once, however many processes use them. Pages are private, so writing to such
-an array changes a copy of a page and never the file. A file that is replaced or deleted lives on in
-the mapping. One that is cut short by somebody else while it is mapped is lost, as with every
-program that maps files.
+Arrays of a mapped file are its pages: loading a model costs the page faults, and its weights are in
+memory once, however many processes use them. Mappings are private, so writing to such an array
+copies a page and never changes the file. A file that is replaced or deleted lives on in the
+mapping. Truncating a file while it is mapped makes its arrays unreadable, as with every program
+that maps files.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from ingot.tuning import MIN_MAPPED_BYTES
 
 __all__ = ["Content"]
 
-# Without it the kernel counts a private mapping as memory that may be asked for, and refuses to map
-# a file that is larger than memory.
+# Without it the kernel charges a private mapping to committed memory, and refuses to map a file
+# that is larger than memory.
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0)
 
 
 class Content:
-    """The bytes from where a stream is to its end.
+    """The bytes from the current position of a stream to its end.
 
     Args:
         stream: The open file.
-        where: What error sentences call it.
-        available: How many bytes it has from here on.
+        where: The name of the file in error messages.
+        available: The number of bytes from there to the end.
     """
 
     def __init__(self, stream: IO[bytes], where: str, available: int) -> None:
@@ -47,7 +47,9 @@ class Content:
         self._pages = _pages_of(stream, self._start + available)
 
     def bytes_at(self, offset: int, count: int) -> np.ndarray:
-        """So many bytes from an offset on, which are there; not a copy if the file is mapped."""
+        """The given number of bytes at an offset, which must exist; not a copy if the file is
+        mapped.
+        """
         if self._pages is not None:
             first = self._start + offset
             return self._pages[first : first + count]
@@ -58,7 +60,7 @@ class Content:
         return found
 
     def elements_at(self, offset: int, dtype: Dtype, shape: Shape, what: str) -> array:
-        """The array whose elements begin at an offset, and which are all there."""
+        """The array whose elements begin at an offset, which must all exist."""
         if self._pages is not None and (self._start + offset) % dtype.size == 0:
             try:
                 data = self.bytes_at(offset, size_of(shape) * dtype.size).view(dtype.numpy)
@@ -72,8 +74,8 @@ class Content:
 
 
 def _pages_of(stream: IO[bytes], size: int) -> np.ndarray | None:
-    """A regular file as an array of bytes; None for what is better read."""
-    # compressed streams have the descriptor of a file with other bytes
+    """The mapped bytes of a regular file; None if it should be read instead."""
+    # Compressed streams have the descriptor of the underlying file, whose bytes differ.
     if size < MIN_MAPPED_BYTES or not isinstance(getattr(stream, "raw", stream), io.FileIO):
         return None
     try:
@@ -86,6 +88,6 @@ def _pages_of(stream: IO[bytes], size: int) -> np.ndarray | None:
             flags=mmap.MAP_PRIVATE | _NO_RESERVE,
             prot=mmap.PROT_READ | mmap.PROT_WRITE,
         )
-    except (OSError, ValueError):  # a file system that cannot map
+    except (OSError, ValueError):  # the file system does not support mapping
         return None
     return np.frombuffer(pages, np.uint8)

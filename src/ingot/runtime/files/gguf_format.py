@@ -1,8 +1,7 @@
 """The GGUF format of llama.cpp: metadata of many types, a table of arrays, then their elements.
 
-Lengths of axes are in the order opposite to ours. Nothing is taken on trust: whatever the file says
-of lengths and offsets is checked against its size before anything is read or allocated, and no two
-arrays may share bytes.
+Lengths of axes are in reverse order. The file is untrusted: all lengths and offsets are checked
+against its size before anything is read or allocated, and no two arrays may overlap.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _ALIGNMENT = "general.alignment"
 _DEFAULT_ALIGNMENT = 32
 _MAX_ALIGNMENT = 1 << 20
 _MAGIC = b"GGUF"
-_AHEAD = 1 << 16  # bytes that are read at a time
+_AHEAD = 1 << 16  # bytes read at a time
 _SIZES = {"I": 4, "Q": 8}
 _VERSIONS = (2, 3)
 MAX_AXES = 8
@@ -70,7 +69,7 @@ _CODES_OF_SCALARS = {dtype: code for code, dtype in _SCALARS.items()}
 METADATA_DTYPES = tuple(_CODES_OF_SCALARS)
 _SUFFIX = ".weight"
 
-# What MLX writes, and nothing else, so that it reads what we write.
+# Only what MLX writes, so that it can read our files.
 WRITABLE = (float32, float16, int8, int16, int32)
 
 
@@ -78,7 +77,7 @@ WRITABLE = (float32, float16, int8, int16, int32)
 
 
 class _Cursor:
-    """Goes through the bytes of a file and never leaves them."""
+    """A bounds-checked read position in a file."""
 
     def __init__(self, content: Content) -> None:
         self.content = content
@@ -100,7 +99,7 @@ class _Cursor:
         return self.ahead[begin : begin + count]
 
     def _read_on(self, count: int) -> None:
-        """Reads so many bytes and some more: metadata are strings of a few bytes."""
+        """Read at least that many bytes: metadata are strings of a few bytes, so read ahead."""
         self.begun = self.offset
         count = min(max(count, _AHEAD), self.content.size - self.offset)
         self.ahead = self.content.bytes_at(self.offset, count).tobytes()
@@ -119,7 +118,9 @@ class _Cursor:
             ) from error
 
     def fits(self, count: int, each: int, what: str) -> None:
-        """Refuses a number of things for which there is no room, before any is made."""
+        """Reject a count of items that cannot fit in the rest of the file, before
+        allocating any.
+        """
         if count * each > self.content.size - self.offset:
             raise FileError(
                 f"[load] {self.content.where} is damaged or incomplete: it should have {count} "
@@ -128,7 +129,7 @@ class _Cursor:
 
 
 class _Entry(NamedTuple):
-    """What the table says of one array."""
+    """The table's entry for one array."""
 
     name: str
     kind: int
@@ -138,7 +139,7 @@ class _Entry(NamedTuple):
 
 
 def read_gguf(content: Content) -> tuple[dict[str, array], Metadata]:
-    """Reads arrays and metadata by name."""
+    """Read arrays and metadata by name."""
     cursor = _Cursor(content)
     where = content.where
     if cursor.take(4, "the first word") != _MAGIC:
@@ -200,7 +201,7 @@ def _scalars(cursor: _Cursor, kind: int, shape: Shape, what: str) -> np.ndarray:
 
 
 def _as_mlx(value: str | list[str] | np.ndarray) -> str | list[str] | array:
-    """Metadata as MLX returns them: numbers are arrays, and those of 8 bytes float32."""
+    """Metadata as MLX returns them: numbers are arrays, 8-byte ones float32."""
     if not isinstance(value, np.ndarray):
         return value
     with np.errstate(over="ignore"):
@@ -208,7 +209,7 @@ def _as_mlx(value: str | list[str] | np.ndarray) -> str | list[str] | array:
 
 
 def _alignment_of(metadata: Metadata, where: str) -> int:
-    """The multiple at which arrays begin."""
+    """The alignment of arrays."""
     found = metadata.get(_ALIGNMENT, _DEFAULT_ALIGNMENT)
     number = np.asarray(found)
     if number.size != 1 or number.dtype.kind not in "iu":
@@ -223,7 +224,7 @@ def _alignment_of(metadata: Metadata, where: str) -> int:
 
 
 def _entry(cursor: _Cursor) -> _Entry:
-    """What the table says of an array, once it is known to make sense."""
+    """The validated entry of an array in the table."""
     where = cursor.content.where
     name = cursor.text("the name of an array")
     what = f"the shape of {name!r}"
@@ -251,7 +252,7 @@ def _entry(cursor: _Cursor) -> _Entry:
 
 
 def _check_extents(entries: list[_Entry], content: Content, first: int) -> None:
-    """Refuses arrays that reach beyond the end of the file or into each other."""
+    """Reject arrays that extend beyond the end of the file or overlap."""
     body = content.size - first
     reached = 0
     for entry in sorted(entries, key=lambda entry: (entry.begin, entry.nbytes)):
@@ -269,7 +270,7 @@ def _check_extents(entries: list[_Entry], content: Content, first: int) -> None:
 
 
 def _arrays_of(entry: _Entry, content: Content, first: int) -> Iterable[tuple[str, array]]:
-    """An array, or the three that are a quantised one, by name."""
+    """An array, or the three arrays of a quantised one, by name."""
     what = f"{entry.name!r} in {content.where}"
     if entry.kind in PLAIN:
         dtype = PLAIN[entry.kind]
@@ -302,7 +303,7 @@ def _arrays_of(entry: _Entry, content: Content, first: int) -> Iterable[tuple[st
 
 
 def write_gguf(stream: IO[bytes], arrays: dict[str, array], metadata: Metadata) -> None:
-    """Writes arrays, of the dtypes in `WRITABLE`, and metadata by name."""
+    """Write arrays, of the dtypes in `WRITABLE`, and metadata by name."""
     alignment = _alignment_of(metadata, "the metadata")
     header = [_MAGIC, struct.pack("<IQQ", _VERSIONS[-1], len(arrays), len(metadata))]
     for name, value in metadata.items():

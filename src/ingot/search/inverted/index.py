@@ -55,7 +55,7 @@ class CodedIndex:
         metric_type: The metric. Vectors are scaled to length 1 for "cosine".
         nlist: The number of inverted lists.
         nprobe: How many lists a search probes, 1 by default.
-        seed: Of the random choices of training.
+        seed: The seed of the training's random choices.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class CodedIndex:
             nprobe: How many lists to probe instead of the attribute `nprobe`.
 
         Returns:
-            Distances (float32) to the vectors that the codes stand for, and ids (int64), both
+            Distances (float32) to the decoded vectors, and ids (int64), both
             (number, k), the nearest first. L2 distances are squared. Where fewer than `k` vectors
             are found, the id is -1 and the distance infinite (minus infinity for inner products
             and cosines).
@@ -253,7 +253,7 @@ class CodedIndex:
         return count
 
     def reconstruct(self, key: int) -> array:
-        """The vector that the code with an id stands for; if there are several, the last one."""
+        """The decoded vector with an id; if there are several, the last one."""
         refuse_in_trace("reconstruct", _BY_VALUE)
         lists = self._lists.read()
         found = np.flatnonzero(lists.ids == index(key))[-1:]
@@ -342,7 +342,7 @@ class CodedIndex:
 
 
 class IVFFlatIndex(CodedIndex):
-    """Inverted lists of vectors as they are.
+    """Inverted lists of uncompressed vectors.
 
     Args:
         d: The length of vectors.
@@ -387,7 +387,7 @@ class PQIndex(CodedIndex):
 
 
 class IVFPQIndex(CodedIndex):
-    """Inverted lists of codes of a product quantizer, of differences to the lists' centroids.
+    """Inverted lists of product quantizer codes of residuals to the lists' centroids.
 
     Args:
         d: The length of vectors.

@@ -38,10 +38,10 @@ def search_lists(
 
     Args:
         queries: float32 vectors (queries, d).
-        probes: For each query the numbers of the lists to look at, -1 for none.
+        probes: For each query the indices of the lists to probe, -1 for none.
         lists: All lists.
         code_format: How codes are read.
-        centroids: If codes are of differences to the centroids of lists, these.
+        centroids: The centroids of the lists, if codes are of residuals.
         k: How many vectors to find.
         metric: The metric.
     """

@@ -8,17 +8,18 @@ __all__ = ["Attend", "AttendBackward"]
 
 
 class Attend(Host, role=True):
-    """Sums of values, weighted by the softmax of scaled and masked products of queries and keys.
+    """Values weighted by the softmax of scaled and masked products of queries and keys.
 
     Queries are (B, heads, queries, D), keys (B, heads / n, keys, D) and values (B, heads / n, keys,
-    E): n consecutive heads of queries share a head of keys. A mask, if `has_mask`, and sinks, if
-    there is one more input, follow: (B, heads, queries, keys) with 1 instead of any length, and
-    (B, heads) or (1, heads). The outputs are (B, heads, queries, E), and for each query, in the
-    dtype of sums (B, heads, queries), the largest of its scores and its sink, and the sum of the
-    powers of their differences from that: from these, `AttendBackward` computes shares again.
+    E): n consecutive heads of queries share a head of keys. They are followed by a mask, if
+    `has_mask`, of shape (B, heads, queries, keys) with 1 allowed for any length, and by sinks, if
+    there is one more input, of shape (B, heads) or (1, heads). The outputs are the result (B,
+    heads, queries, E) and two statistics (B, heads, queries) in the dtype of sums: the maximum of
+    each query's scores and sink, and the sum of their exponentials relative to that maximum, from
+    which `AttendBackward` recomputes the softmax.
 
     Write a frozen dataclass with these fields, and the rules. Compiled programs have loop nests
-    for it that keep the scores of a block in the cache.
+    for it that keep the scores of a block in cache.
     """
 
     scale: float
