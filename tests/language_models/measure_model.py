@@ -17,11 +17,12 @@ def greedy_tokens(model: object, tokenizer: object, count: int) -> tuple[list[in
     """The likeliest tokens one after the other, and by how much each is ahead of the next."""
     messages = [{"role": "user", "content": QUESTION}]
     prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
-    tokens, leads = [], []
+    tokens: list[int] = []
+    leads: list[float] = []
     for token, logprobs in generate_step(mx.array(prompt), model, max_tokens=count):
         tokens.append(int(token))
-        first, second = mx.sort(logprobs)[-2:][::-1].tolist()
-        leads.append(first - second)
+        second, first = mx.sort(logprobs)[-2:]
+        leads.append(float((first - second).item()))
     return tokens, leads
 
 

@@ -165,14 +165,16 @@ def gather_qmm(
         left, right, shape = indices_of(name, lhs_indices, rhs_indices, x.shape[:-2], w.shape[:-2])
         if right.size < size_of(w.shape[:-2]):
             # Only the codes of the selected matrices are read.
-            parts = [
+            codes, factors, shifts = (
                 None if part is None else take(reshape(part, (-1, *part.shape[-2:])), right, 0)
                 for part in (w, scales, biases)
-            ]
-            chosen = numbers_of(scheme, *parts, global_scale)
-            factors = astype(_oriented(name, x, chosen, transpose), dtype)
+            )
+            assert codes is not None
+            assert factors is not None
+            chosen = numbers_of(scheme, codes, factors, shifts, global_scale)
+            matrices = astype(_oriented(name, x, chosen, transpose), dtype)
             rows = take(reshape(astype(x, dtype), (-1, *x.shape[-2:])), left, 0)
-            product = matmul(rows, factors, stream=stream)
+            product = matmul(rows, matrices, stream=stream)
             return reshape(product, (*shape, *product.shape[1:]))
     numbers = _oriented(name, x, numbers_of(scheme, w, scales, biases, global_scale), transpose)
     return gather_mm(
