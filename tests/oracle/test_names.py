@@ -24,7 +24,7 @@ TESTED_ELSEWHERE = {
     "tests/ops/products/test_chosen_products.py": """
         gather_mm block_masked_mm segmented_mm hadamard_transform
     """,
-    "tests/runtime/test_files.py": """
+    "tests/runtime/files/test_load_save.py": """
         save savez savez_compressed save_gguf save_safetensors load
     """,
 }

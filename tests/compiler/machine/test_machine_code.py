@@ -142,6 +142,7 @@ def test_structures_of_fused_graphs_are_bounded(
     assert eager.eager_fusion_info()["programs"] == 3
     assert 3 <= in_memory()[0] - baseline[0] <= 6
     eager._structures.found.clear()
+    _native.forget_graphs()
 
 
 def test_equal_kernels_are_one(baseline: tuple[int, int]) -> None:

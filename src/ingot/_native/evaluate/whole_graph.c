@@ -445,7 +445,13 @@ static PyObject *graph_runs(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ign
     return PyLong_FromLongLong(run_count);
 }
 
+static PyObject *forget_graphs_function(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    forget_graphs();
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"forget_graphs", forget_graphs_function, METH_NOARGS, "Forgets which programs compute which graphs."},
     {"evaluated_nodes", evaluated_nodes, METH_NOARGS, "The nodes of the graph that this thread evaluates as a whole."},
     {"graph_runs", graph_runs, METH_NOARGS, "How often graphs ran by programs that were found without Python."},
     {NULL, NULL, 0, NULL},

@@ -133,6 +133,7 @@ def _keep_latest(entries: OrderedDict[Hashable, Any], key: Hashable) -> None:
     entries.move_to_end(key)
     while len(entries) > MAX_FUSED_STRUCTURES:
         entries.popitem(last=False)
+        _native.forget_graphs()  # the table in C would keep the programs of evicted entries
 
 
 _structures = _Structures()

@@ -25,7 +25,7 @@ from ingot.ops.shape.creation import arange
 from ingot.ops.shape.movement import broadcast_to, expand_dims, require_array, reshape, swapaxes
 from ingot.ops.shape.slicing import broadcast_batch
 
-__all__ = ["gather_mm", "indices_of"]
+__all__ = ["gather_mm"]
 
 
 @dataclass(frozen=True)

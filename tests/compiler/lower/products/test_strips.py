@@ -91,3 +91,14 @@ def test_the_same_bits_with_any_number_of_threads(bits: str) -> None:
         for threads in ("1", "2", "5")
     }
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("rows", [300, 1003])
+def test_a_column_of_a_matrix_with_narrow_last_tiles(rows: int) -> None:
+    """One row of results in two parallel loops: the verifier must see that neither has more."""
+    generator = np.random.default_rng(rows)
+    x = generator.standard_normal((rows, 500)).astype(np.float32)
+    w = generator.standard_normal((500, 7)).astype(np.float32)
+    found = np.array(mx.array(x) @ mx.array(w)[:, :1])
+    expected = x.astype(np.float64) @ w[:, :1]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)

@@ -96,8 +96,9 @@ def _separate(
     for split in a.splits:
         if split in b.splits:
             number = replace(a, index=(split.number,), joined=None)
+            several = [index for index in split.indices if not _is_single(bounds, index)]
             if _one_by_one(bounds, indices, around, number, number) and _one_by_one(
-                bounds, split.indices, around, a, b
+                bounds, several, around, a, b
             ):
                 return True
     return False
@@ -124,7 +125,7 @@ def _one_by_one(
 
 
 def _is_single(bounds: Bounds, index: Index) -> bool:
-    """Whether a loop has at most one iteration."""
+    """Whether an index has at most one value."""
     least, most = bounds.range_of(index)
     return any(bounds.is_not_negative(low - high) for low in least for high in most)
 

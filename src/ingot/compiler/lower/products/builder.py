@@ -168,15 +168,17 @@ class ProductBuilder(GroupBuilder):
         height = self.together * (before or tile).rows
         down, columns = -(-product.m // height), self.numbers("across", across)
         lengths = [self.numbers(f"s{axis}", length) for axis, length in enumerate(product.stack)]
-        lengths.append(self.numbers("blocks", down))
+        # a result of one row has no axis of rows, so the nest must show that there is one block
+        lengths.append(1 if product.m == 1 else self.numbers("blocks", down))
         count = size_of(product.stack) * down
         if before is None:
             lengths.append(columns)
             count *= across
         # if there are several parallel loops, each must have a single index
-        flat = [self.numbers("last tasks" if before else "tasks", count)]
-        with self.parallel(lengths if self.last is None else flat) as indices:
-            found = indices if self.last is None else self.split(indices[0], lengths)
+        if is_flat := self.last is not None and len(lengths) > 1:
+            flat = [self.numbers("last tasks" if before else "tasks", count)]
+        with self.parallel(flat if is_flat else lengths) as indices:
+            found = self.split(indices[0], lengths) if is_flat else indices
             *stack, block = (affine(each) for each in found[: len(product.stack) + 1])
             # a symbol times a symbolic stride is not affine, but an index times a stride is
             panel = affine(self.multiple(columns, columns, by=1) if before else found[-1])
@@ -356,7 +358,7 @@ class ProductBuilder(GroupBuilder):
         self.nest.buffers = [each for each in self.nest.buffers if each.name != "product"]
         self.nest.strategy = STRATEGIES.get(self.way, "")
         parts = (self.way, self.tile, self.last, self.together, self.product.dtype.name)
-        way = (self.packed is None, bool(self.product.k > SUM_BLOCK))
+        way = (self.packed is None, self.product.m == 1, bool(self.product.k > SUM_BLOCK))
         key = None if self.group.steps else code_key(self, self.numbers, *parts, *way)
         return kernel_of(self.nest, self.operands, key)
 

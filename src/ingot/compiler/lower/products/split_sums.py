@@ -8,13 +8,14 @@ adds them in order and computes the epilogue.
 
 from __future__ import annotations
 
+from operator import index
 from typing import NamedTuple
 
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest.data import Carried, Constant
 from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.forms.schedule import Group
-from ingot.compiler.forms.size import Number, is_symbolic
+from ingot.compiler.forms.size import Number
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.products.builder import ProductBuilder
 from ingot.compiler.lower.products.operands import Matrices, Product
@@ -41,14 +42,15 @@ class Chunks(NamedTuple):
 
 
 def split(product: Product) -> Chunks | None:
-    """The chunks of a product; None if its result is large enough for all threads, or k short."""
-    if any(is_symbolic(length) for length in (product.m, product.n, product.k)):
+    """The chunks of a product; None if its result is large enough for all threads, or k short.
+    Programs for unknown shapes decide likewise, so that they give the same bits; one that splits k
+    is for one k.
+    """
+    if product.stack or product.k < 2 * MIN_SPLIT_LENGTH:
         return None
-    if product.stack or product.m * product.n > MAX_SPLIT_RESULTS:
+    if product.m * product.n > MAX_SPLIT_RESULTS:
         return None
-    whole, rest = divmod(product.k, MIN_SPLIT_LENGTH)
-    if whole < 2:
-        return None
+    whole, rest = divmod(index(product.k), MIN_SPLIT_LENGTH)
     shape = (whole + bool(rest), product.m, product.n)
     strides = contiguous(shape, product.dtype.size)
     results = Matrices(None, product.dtype, shape[:1], product.m, product.n, strides)
