@@ -168,7 +168,7 @@ def requirements(extras: list[str]) -> list[str]:
         if extra not in project["optional-dependencies"]:
             raise SetupError(f"pyproject.toml has no extra called {extra!r}.")
         for line in project["optional-dependencies"][extra]:
-            # An extra made of other extras: "ingot[test,cli]".
+            # An extra made of other extras: "ingot-ml[test,cli]".
             if found := re.fullmatch(rf"{project['name']}\[(.+)\]", line):
                 pending += [name.strip() for name in found[1].split(",")]
             else:

@@ -162,7 +162,7 @@ def test_contenders_are_measured_compared_and_never_hidden() -> None:
         "failure: fakes, broken: failed: ValueError: it cannot",
         "failure: fakes, breaking: failed: IndexError: pop from empty list",
         "failure: fakes, dying: failed: its process ended (7)",
-        "not installed and not measured: gone (`pip install 'ingot[bench]'` has the peers)",
+        "not installed and not measured: gone (`pip install 'ingot-ml[bench]'` has the peers)",
         "The machine is busy: other programs used 50% of the CPUs between rounds. "
         "Trust ratios more than times, and neither to the last digit.",
     ]
@@ -275,7 +275,7 @@ def test_runs_where_no_peer_is_installed(tmp_path: Path, monkeypatch: pytest.Mon
         assert f"    {peer:<24}not installed" in done.stdout
     assert "not installed and not measured: mlx, jax, torch" in done.stdout
     for present in ("ingot", "numpy"):
-        assert len(contenders[present]["rounds"]) == 3
+        assert len(contenders[present]["rounds"]) >= 3  # more where a round was disturbed
         assert contenders[present]["best"] > 0
     ratios = {row["against"]: row["ratio"] for row in only["comparisons"]}
     assert ratios["numpy"] == pytest.approx(

@@ -12,6 +12,7 @@ from typing import Any
 
 from ingot.graph.boundary import check_functions as _check_functions
 from ingot.graph.errors import type_name, value_text
+from ingot.graph.reporting.hints import nearest
 from ingot.graph.tree import sequence_like
 
 __all__ = [
@@ -76,9 +77,10 @@ def _child(name: str, tree: Any, key: Any) -> Any:
     try:
         return tree[key]
     except (LookupError, TypeError):
+        hint = nearest(key, tree) if isinstance(key, str) and isinstance(tree, dict) else ""
         raise TreeError(
             f"[{name}] the trees differ: the first has something at {key!r}, and another one has "
-            f"nothing there: it is {type_name(tree)}: {value_text(tree)}."
+            f"nothing there: it is {type_name(tree)}: {value_text(tree)}{hint or '.'}"
         ) from None
 
 

@@ -148,7 +148,7 @@ def test_every_method_of_arrays_has_a_call() -> None:
     methods = {
         name
         for name, method in vars(mx.array).items()
-        if not name.startswith("_") and inspect.isroutine(method)
+        if not name.startswith("_") and inspect.isroutine(method) and hasattr(mx.array, name)
     }
     takes = {
         name

@@ -188,7 +188,8 @@ def test_without_rich_it_says_what_to_install() -> None:
     done = python("-c", program)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "`ingot tour` needs rich, which is not installed. `pip install 'ingot[cli]'` installs it.\n"
+        "`ingot tour` needs rich, which is not installed. "
+        "`pip install 'ingot-ml[cli]'` installs it.\n"
     )
 
 

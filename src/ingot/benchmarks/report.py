@@ -83,7 +83,7 @@ def closing_lines(report: dict[str, Any]) -> list[str]:
     if absent:
         said.append(
             f"not installed and not measured: {', '.join(absent)} "
-            "(`pip install 'ingot[bench]'` has the peers)"
+            "(`pip install 'ingot-ml[bench]'` has the peers)"
         )
     busy = machine.busy_line(report["busy"])
     return said if busy is None else [*said, busy]

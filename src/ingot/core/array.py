@@ -11,6 +11,7 @@ from ingot._native import array
 from ingot.graph.arrays import construct, conversion, dlpack, printing
 from ingot.graph.boundary import at_boundary, check_function
 from ingot.graph.errors import value_text
+from ingot.graph.reporting.hints import ARRAY, add_hints
 from ingot.ops.elementwise import complex_numbers
 from ingot.ops.elementwise.arithmetic import positive
 from ingot.ops.index import subscript
@@ -80,3 +81,4 @@ def attach_functions(namespace: Mapping[str, Any]) -> None:
         raise ImportError(f"ingot.core lacks functions that array needs: {', '.join(missing)}.")
     for name in SHARED:
         setattr(array, name, namespace[name])
+    add_hints(array, ARRAY)

@@ -31,6 +31,7 @@ from ingot.graph.dimension import Dimension
 from ingot.graph.dtype import is_complex, is_integer
 from ingot.graph.errors import RangeError, type_name, value_text
 from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.reporting.hints import keyword_error
 
 __all__ = [
     "Between",
@@ -304,6 +305,7 @@ class Parameters:
     positions: int
     kinds: tuple[Kind, ...]
     rest: tuple[str, Kind]  # the name and the kind of *args
+    takes_others: bool  # has **kwargs
 
 
 def parameters_of(checked: Checked) -> Parameters:
@@ -318,6 +320,7 @@ def parameters_of(checked: Checked) -> Parameters:
 def _read_parameters(function: types.FunctionType, converts: bool) -> Parameters:
     positional, keyword = [], []
     rest = ("", _ANYTHING)
+    takes_others = False
     for parameter in inspect.signature(function).parameters.values():
         kind = kind_of(_annotation(parameter.annotation, function), converts)
         entry = (parameter.name, kind)
@@ -327,12 +330,15 @@ def _read_parameters(function: types.FunctionType, converts: bool) -> Parameters
             keyword.append(entry)
         elif parameter.kind is parameter.VAR_POSITIONAL and parameter.annotation != "array":
             rest = entry  # functions of *arrays check them themselves, with MLX's exceptions
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            takes_others = True
     entries = positional + keyword
     return Parameters(
         tuple(name for name, _ in entries),
         len(positional),
         tuple(kind for _, kind in entries),
         rest,
+        takes_others,
     )
 
 
@@ -375,7 +381,9 @@ def taken_arguments(
     first = zip(found.names, found.kinds, args[: found.positions], strict=False)
     rest = args[found.positions :]
     positional = [taken(*one) for one in first] + [taken(*found.rest, value) for value in rest]
-    # Other names are for the function itself to accept or reject.
+    unknown = next((name for name in kwargs if name not in kinds), None)
+    if unknown is not None and not found.takes_others:
+        raise keyword_error(_public_name(checked, args), unknown, found.names)
     named = {n: taken(n, kinds.get(n, _ANYTHING), value) for n, value in kwargs.items()}
     return tuple(positional), named
 

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import ingot.core as mx
 from ingot.graph.errors import type_name
+from ingot.graph.reporting.hints import MODULE, add_hints, raise_not_callable
 from ingot.nn.module_html import module_html
 from ingot.nn.substitution import (
     Replacement,
@@ -50,7 +51,7 @@ class Module(dict[str, Any]):
         ...         return self.layers[1](nn.relu(self.layers[0](x)))
     """
 
-    __call__: Callable[..., Any]
+    __call__: Callable[..., Any] = raise_not_callable
 
     # Names that `unfreeze` leaves frozen; subclasses may override it.
     _always_frozen: frozenset[str] = frozenset()
@@ -469,6 +470,9 @@ def _own_parameter_names(module: Module) -> list[str]:
         return not isinstance(value, Module) and holder.valid_parameter_filter(holder, key, value)
 
     return [path for path, _ in tree_flatten(module.filter_and_map(is_own))]
+
+
+add_hints(Module, MODULE)
 
 
 def _module_replacements(container: Any, modules: Any, strict: bool) -> Iterator[Replacement]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import ingot.core as mx
 from ingot.graph.errors import type_name, value_text
+from ingot.graph.reporting.hints import OPTIMIZER, add_hints
 from ingot.graph.tree import sequence_like
 from ingot.nn.module import Module
 from ingot.optimizers.description import description_html, description_text
@@ -241,3 +242,6 @@ def check_above_zero(name: str, parameter: str, value: float) -> None:
     """ValueError for a number that is not positive."""
     if value <= 0.0:
         raise ValueError(f"[{name}] {parameter} must be above 0, got {value}.")
+
+
+add_hints(Optimizer, OPTIMIZER)

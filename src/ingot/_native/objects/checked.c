@@ -84,7 +84,7 @@ static unsigned kinds_of_keyword(Checked *self, PyObject *name) {
         if (PyUnicode_Compare(PyTuple_GET_ITEM(self->names, i), name) == 0)
             return self->kinds[i];
     }
-    return ANYTHING; /* either the function raises for an unknown parameter, or it takes **kwargs */
+    return 0; /* unknown: Python raises, unless the function takes **kwargs */
 }
 
 static bool all_usual(Checked *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {

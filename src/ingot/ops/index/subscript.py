@@ -19,6 +19,7 @@ from ingot.graph.dtype import bool_
 from ingot.graph.errors import value_text
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
+from ingot.graph.reporting.hints import INDEXED, add_hints
 from ingot.graph.shape import Shape, shape_text
 from ingot.ops.elementwise.arithmetic import add, multiply, reciprocal
 from ingot.ops.elementwise.casting import astype
@@ -377,3 +378,4 @@ attach(
     __getitem__=at_boundary(getitem, "array.__getitem__"),
     __setitem__=at_boundary(setitem, "array.__setitem__"),
 )
+add_hints(ArrayAt, INDEXED)

@@ -32,6 +32,12 @@ class FileError(ValueError, RuntimeError):
     """
 
 
+class MissingFileError(FileError, FileNotFoundError):
+    """A file that is not there."""
+
+    __str__ = Exception.__str__  # an OSError shows its error number
+
+
 def path_of(name: str, file: Any) -> Path | None:
     """The path that a user gave; None for an open file."""
     if isinstance(file, (str, os.PathLike)):
@@ -105,7 +111,8 @@ def opened(file: File, where: str) -> Iterator[tuple[IO[bytes], int]]:
     try:
         stream = path.open("rb")
     except OSError as error:
-        raise FileError(f"[load] cannot open {where}: {error.strerror}.") from error
+        kind = MissingFileError if isinstance(error, FileNotFoundError) else FileError
+        raise kind(f"[load] cannot open {where}: {error.strerror}.") from error
     with stream:
         yield _seekable(stream)
 

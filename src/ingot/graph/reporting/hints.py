@@ -1,0 +1,161 @@
+"""Hints for names that other libraries have: `x.numpy()`, `model.forward(x)`, `sum(x, dim=1)`.
+
+A `Foreign` is a class attribute that is not there: reading it raises an AttributeError with the
+hint, so `hasattr` is False. Unlike `__getattr__` on the class, it costs other attributes nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import NoReturn
+
+__all__ = ["add_hints", "keyword_error", "nearest", "raise_not_callable"]
+
+_DEVICE = "arrays live in the machine's memory and there is one device, so there is nothing to move"
+_GRADIENT = "gradients are functions of functions: `mx.grad(f)(x)` or `mx.value_and_grad(f)(x)`"
+
+ARRAY = {
+    "backward": _GRADIENT,
+    "block_until_ready": "use `mx.eval(x)`",
+    "bool": "use `x.astype(mx.bool_)`",
+    "clamp": "use `mx.clip(x, low, high)`",
+    "clip": "use `mx.clip(x, low, high)`",
+    "clone": "use `mx.array(x)`; arrays never share later changes",
+    "contiguous": "use `mx.contiguous(x)`",
+    "copy": "use `mx.array(x)`; arrays never share later changes",
+    "cpu": _DEVICE,
+    "cuda": _DEVICE,
+    "detach": "use `mx.stop_gradient(x)`",
+    "device": _DEVICE,
+    "dim": "use `x.ndim`",
+    "dot": "use `x @ y` or `mx.inner(x, y)`",
+    "double": "use `x.astype(mx.float64)`",
+    "expand": "use `mx.broadcast_to(x, shape)`",
+    "float": "use `x.astype(mx.float32)`",
+    "gather": "use `mx.take_along_axis(x, indices, axis)`",
+    "grad": _GRADIENT,
+    "half": "use `x.astype(mx.float16)`",
+    "index_select": "use `mx.take(x, indices, axis)`",
+    "int": "use `x.astype(mx.int32)`",
+    "long": "use `x.astype(mx.int64)`",
+    "masked_fill": "use `mx.where(mask, value, x)`",
+    "matmul": "use `x @ y`",
+    "mm": "use `x @ y`",
+    "norm": "use `mx.linalg.norm(x)`",
+    "numel": "use `x.size`",
+    "numpy": "use `np.array(x)`, or `x.tolist()` for Python numbers",
+    "permute": "use `x.transpose(axes)`",
+    "ravel": "use `x.flatten()`",
+    "repeat": "use `mx.repeat(x, count, axis)` or `mx.tile(x, counts)`",
+    "requires_grad": _GRADIENT,
+    "requires_grad_": _GRADIENT,
+    "softmax": "use `mx.softmax(x, axis)`",
+    "sort": "use `mx.sort(x, axis)`",
+    "t": "use `x.T`",
+    "to": "use `x.astype(dtype)`; " + _DEVICE,
+    "topk": "use `mx.topk(x, k, axis)` for values, `mx.argpartition(x, k, axis)` for indices",
+    "type": "use `x.astype(dtype)`",
+    "unsqueeze": "use `mx.expand_dims(x, axis)` or `x[None]`",
+}
+
+INDEXED = {
+    "apply": "use `x[i] = f(x[i])`",
+    "get": "use `x[i]`",
+    "set": "use `x[i] = value`",
+}
+
+MODULE = {
+    "bfloat16": "use `model.set_dtype(mx.bfloat16)`",
+    "cpu": _DEVICE,
+    "cuda": _DEVICE,
+    "double": "use `model.set_dtype(mx.float64)`",
+    "float": "use `model.set_dtype(mx.float32)`",
+    "forward": "define `__call__` and call the module itself, `model(x)`",
+    "half": "use `model.set_dtype(mx.float16)`",
+    "load_state_dict": "use `model.load_weights(file)` or `model.update(tree)`",
+    "named_parameters": "use `mlx.utils.tree_flatten(model.parameters())`",
+    "register_buffer": "assign the array, then `model.freeze(keys=[name], recurse=False)`",
+    "register_parameter": "assign the array: `self.weight = mx.zeros(shape)`",
+    "requires_grad_": "use `model.freeze()` and `model.unfreeze()`",
+    "state_dict": "use `model.parameters()`, or `model.save_weights(file)`",
+    "to": "use `model.set_dtype(dtype)`; " + _DEVICE,
+    "zero_grad": "gradients are returned, not stored: `nn.value_and_grad(model, loss)`",
+}
+
+OPTIMIZER = {
+    "load_state_dict": "assign to `optimizer.state`",
+    "param_groups": "use `optimizers.MultiOptimizer` for groups of parameters",
+    "state_dict": "use `optimizer.state`",
+    "zero_grad": "gradients are returned, not stored: nothing has to be cleared",
+}
+
+# Parameters that other libraries name differently.
+KEYWORDS = {
+    "axes": "axis",
+    "axis": "axes",
+    "dim": "axis",
+    "dims": "axes",
+    "input": "a",
+    "keepdim": "keepdims",
+    "lr": "learning_rate",
+    "other": "b",
+    "size": "shape",
+}
+
+
+class Foreign:
+    """An attribute that arrays or modules of other libraries have, and these have not."""
+
+    def __init__(self, name: str, hint: str) -> None:
+        self.name = name
+        self.hint = hint
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        kind = "class" if instance is None else "object"
+        raise AttributeError(
+            f"{owner.__name__!r} {kind} has no attribute {self.name!r}: {self.hint}."
+        )
+
+
+def add_hints(owner: type, hints: Mapping[str, str]) -> None:
+    """Make a class answer names of other libraries with hints; its own names stay as they are."""
+    for name, hint in hints.items():
+        if not hasattr(owner, name):
+            setattr(owner, name, Foreign(name, hint))
+    setattr(owner, "__dir__", _names_without_hints)  # noqa: B010
+
+
+def _names_without_hints(self: object) -> list[str]:
+    foreign = {
+        name
+        for owner in type(self).__mro__
+        for name, value in vars(owner).items()
+        if isinstance(value, Foreign)
+    }
+    return [name for name in object.__dir__(self) if name not in foreign]
+
+
+def raise_not_callable(module: object, *args: object, **kwargs: object) -> NoReturn:
+    """The call of a module whose class defines none."""
+    name = type(module).__name__
+    hint = "; `forward` is named `__call__` here" if hasattr(module, "forward") else ""
+    raise TypeError(f"{name!r} object is not callable: it defines no `__call__`{hint}.")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'weight'?` for a misspelled name, or nothing."""
+    found = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {found[0]!r}?" if found else ""
+
+
+def keyword_error(title: str, name: str, known: tuple[str, ...]) -> TypeError:
+    """The error for an argument whose name the function does not have."""
+    there = [other for other in known if other != "self"]
+    meant = KEYWORDS.get(name)
+    hint = f"; it is called {meant!r} here" if meant in there else nearest(name, there)
+    parameters = f" Its parameters are {', '.join(there)}." if there else ""
+    end = "" if hint.endswith("?") else "."
+    return TypeError(
+        f"[{title}] got an unexpected keyword argument {name!r}{hint}{end}{parameters}"
+    )
