@@ -106,7 +106,7 @@ class Explanation:
         if not dimensions:
             return []
         values = [each.value for each in dimensions]
-        sizes, tape = symbolic_tape(self._trace, values)
+        sizes, tape = symbolic_tape(self._trace.tape, self._trace.guards, values)
         program = SymbolicProgram(sizes, tape, values, name=self.name)
         return program.conditions(lambda number: dimensions[number].text())
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from numbers import Number
 from typing import Any
@@ -23,7 +24,7 @@ import numpy as np
 from ingot._native import SizeCode
 from ingot.graph.size_writer import SizeWriter
 
-__all__ = ["Dimension", "Guards", "resolve", "symbolic_shape"]
+__all__ = ["Dimension", "Guards", "Parametric", "holds_dimensions", "resolve", "symbolic_shape"]
 
 Shapes = Sequence[Sequence[int]]  # of the inputs of a call
 
@@ -451,10 +452,34 @@ def symbolic_shape(position: int, shape: Sequence[int], guards: Guards) -> tuple
     )
 
 
+class Parametric(ABC):
+    """A field of an op that may contain dimensions of a trace, as the body of a loop does."""
+
+    @property
+    @abstractmethod
+    def guards(self) -> Guards | None:
+        """The guards of its dimensions; None if it has no dimensions."""
+
+    @abstractmethod
+    def resolved(self, values: Sequence[Any]) -> Any:
+        """The same for these values of the trace's dimensions."""
+
+
+def holds_dimensions(value: Any) -> bool:
+    """Whether the field of an op, or a shape, contains dimensions."""
+    if type(value) is tuple:
+        return any(map(holds_dimensions, value))
+    if type(value) is Dimension:
+        return True
+    return isinstance(value, Parametric) and value.guards is not None
+
+
 def resolve(value: Any, values: Sequence[Any]) -> Any:
     """`value` with each dimension in it (also inside tuples) replaced by its value."""
     if type(value) is Dimension:
         return values[value.number]
+    if isinstance(value, Parametric) and value.guards is not None:
+        return value.resolved(values)
     if type(value) is tuple:
         return tuple([resolve(item, values) for item in value])
     return value

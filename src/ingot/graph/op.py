@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
-from functools import partial
+from dataclasses import fields, is_dataclass
+from functools import cache, partial
 from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,6 +22,7 @@ __all__ = [
     "apply",
     "carry_out",
     "no_rule",
+    "parameters",
     "registry",
 ]
 
@@ -214,3 +215,14 @@ def apply(op: Op, *inputs: array, stream: StreamLike = None) -> array:
 
 
 Partial = array | int | None | Callable[[], array]
+
+
+def parameters(op: Op | None) -> dict[str, Any]:
+    """The fields of an op by name."""
+    kind: Any = type(op)
+    return {name: getattr(op, name) for name in _field_names(kind)}
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple([field.name for field in fields(kind)]) if is_dataclass(kind) else ()

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ingot._native import Node, array, between, make, topological, wrap
+from ingot.graph.dimension import holds_dimensions
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.op import Op
+from ingot.graph.op import Op, parameters
 from ingot.graph.roles import View
 from ingot.graph.shape import size_of
 
@@ -52,10 +53,10 @@ def record(
     further inputs, too.
 
     Those are the nodes, apart from the leaves, that the outputs depend on and whose values must not
-    be fixed: nodes that another transform traces, and inputs of large constants that are
-    recomputed. With `hoist`, for the bodies of loops, every node that does not depend on the leaves
-    becomes an input, except for numbers; with `trace`, for branches, every node that this trace did
-    not record.
+    be fixed: nodes that another transform traces, and inputs of constants that are recomputed,
+    because they are large or depend on lengths that vary. With `hoist`, for the bodies of loops,
+    every node that does not depend on the leaves becomes an input, except for numbers; with
+    `trace`, for branches, every node that this trace did not record.
     """
     if trace is not None:
         made = [node for node in topological(outputs) if node.trace is trace]
@@ -63,13 +64,16 @@ def record(
     path = between(outputs, leaves)
     if hoist:
         return _hoisted(outputs, leaves, path)
-    nodes = [*_large_constants(path), *path]
+    ends = [output._node for output in outputs]
+    nodes = [*_recomputed([source for node in path for source in node.inputs] + ends), *path]
     taken = set(nodes)
     taken.update(leaves)
     captured: dict[Node, None] = {}
     for node in nodes:
         for source in node.inputs:
-            if source not in taken and (source.tracer or not node.tracer):
+            if source in taken or _is_scalar_constant(source):
+                continue
+            if source.tracer or not node.tracer:
                 captured[source] = None
     for output in outputs:
         if output._node not in taken and output._node.tracer:
@@ -97,9 +101,12 @@ def _hoisted(
 
 def _is_scalar_constant(node: Node) -> bool:
     """Whether a node is a number in the function's source. One-element arrays from outside become
-    inputs instead, so that code need not be generated again for each value.
+    inputs instead, so that code need not be generated again for each value; so do lengths that
+    vary.
     """
-    return not node.tracer and node.shape == () and node.trace is not None
+    if node.tracer or node.shape != () or node.trace is None:
+        return False
+    return node.op is None or not _varying([node])
 
 
 def _recording(
@@ -125,24 +132,55 @@ def _recording(
     return Recording(len(inputs), steps, tuple(constants), ends)
 
 
-def _large_constants(path: list[Node]) -> list[Node]:
-    """Large unevaluated nodes that depend on nothing traced, in topological order."""
+def _recomputed(roots: Sequence[Node]) -> list[Node]:
+    """Unevaluated nodes that depend on nothing traced, but are large or depend on lengths that
+    vary, in topological order.
+    """
+    varying = _varying(roots)
     found: dict[Node, None] = {}
-    for user in path:
-        stack = [source for source in user.inputs if _is_large_constant(source)]
-        while stack:
-            node = stack[-1]
-            missing = [
-                source
-                for source in node.inputs
-                if source not in found and _is_large_constant(source)
-            ]
-            if missing and node not in found:
-                stack.extend(missing)
-                continue
+    stack = list(reversed(roots))
+    while stack:
+        node = stack[-1]
+        if node in found or not (node in varying or _is_large_constant(node)):
             stack.pop()
-            found[node] = None
+            continue
+        missing = [
+            source
+            for source in node.inputs
+            if source not in found and (source in varying or _is_large_constant(source))
+        ]
+        if missing:
+            stack.extend(missing)
+            continue
+        stack.pop()
+        found[node] = None
     return list(found)
+
+
+def _varying(roots: Sequence[Node]) -> set[Node]:
+    """Those of the constants behind some nodes that depend on lengths that vary."""
+    varying: set[Node] = set()
+    seen: set[Node] = set()
+    stack = list(roots)
+    while stack:
+        node = stack[-1]
+        if node in seen or not _is_pending_constant(node):
+            stack.pop()
+            continue
+        missing = [x for x in node.inputs if x not in seen and _is_pending_constant(x)]
+        if missing:
+            stack.extend(missing)
+            continue
+        stack.pop()
+        seen.add(node)
+        fields = (node.shape, *parameters(node.op).values())
+        if any(map(holds_dimensions, fields)) or not varying.isdisjoint(node.inputs):
+            varying.add(node)
+    return varying
+
+
+def _is_pending_constant(node: Node) -> bool:
+    return not node.tracer and not node.evaluated and node.op is not None
 
 
 def _is_large_constant(node: Node) -> bool:

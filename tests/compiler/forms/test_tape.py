@@ -9,7 +9,8 @@ import pytest
 from tests.compiler.compiled_calls import traced
 
 import ingot.core as mx
-from ingot.compiler.forms.tape import Step, Tape, parameters, tape_of
+from ingot.compiler.forms.tape import Step, Tape, tape_of
+from ingot.graph.op import parameters
 from ingot.graph.reporting.source import Source
 from ingot.ops.elementwise.arithmetic import Add, Multiply
 from ingot.ops.internal.adjoints import Reshape

@@ -22,7 +22,7 @@ def test_numbers_take_the_stead_of_sizes(shape: tuple[int, int]) -> None:
     trace = traced(function, mx.zeros((6, 4)), shapeless=True)
     values = trace.guards.checked(((6, 4),))
     assert values is not None
-    sizes, tape = symbolic_tape(trace, values)
+    sizes, tape = symbolic_tape(trace.tape, trace.guards, values)
     assert any(is_symbolic(length) for step in tape.steps for length in step.shape)
     given = trace.guards.checked((shape,))
     assert given is not None
@@ -40,6 +40,6 @@ def test_other_hints_are_another_example() -> None:
     other = trace.guards.checked(((60, 40),))
     assert values is not None
     assert other is not None
-    sizes, tape = symbolic_tape(trace, values)
+    sizes, tape = symbolic_tape(trace.tape, trace.guards, values)
     _, moved = with_hints(tape, sizes, other)
     assert [getattr(n, "hint", n) for n in moved.inputs[0].shape] == [60, 40]

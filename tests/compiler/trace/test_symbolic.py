@@ -14,7 +14,7 @@ def tape_of(function: object, *shape: int) -> Tape:
     trace = traced(function, mx.zeros(shape), shapeless=True)
     values = trace.guards.checked((shape,))
     assert values is not None
-    return symbolic_tape(trace, values)[1]
+    return symbolic_tape(trace.tape, trace.guards, values)[1]
 
 
 def test_lengths_are_sizes_with_the_shapes_as_hints() -> None:
@@ -36,7 +36,7 @@ def test_axes_that_must_be_equal_are_one_size() -> None:
     trace = traced(lambda x, y: x + y, mx.zeros((6, 4)), mx.zeros((6, 4)), shapeless=True)
     values = trace.guards.checked(((6, 4), (6, 4)))
     assert values is not None
-    x, y = symbolic_tape(trace, values)[1].inputs
+    x, y = symbolic_tape(trace.tape, trace.guards, values)[1].inputs
     assert [a.key for a in x.shape] == [b.key for b in y.shape]
 
 

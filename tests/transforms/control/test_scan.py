@@ -282,12 +282,6 @@ def test_errors_name_the_leaf_and_both_sides() -> None:
         mx.scan(lambda c, x: (c, None), W)
 
 
-def test_shapeless_functions_are_refused() -> None:
-    run = mx.compile(lambda xs: mx.scan(lambda c, x: (c + x, c), xs[0], xs), shapeless=True)
-    with pytest.raises(ValueError, match="shapeless=True"):
-        run(XS)
-
-
 def test_storing_traced_arrays_elsewhere_is_refused_by_name() -> None:
     seen: dict[str, Any] = {}
 

@@ -7,7 +7,7 @@
 #include "numpy_api.h"
 
 bool ingot_program_can_loop(const Program *self) {
-    return !self->has_host && self->finish == Py_None && !self->any_layout && self->template == NULL;
+    return !self->has_host && self->finish == Py_None && !self->any_layout;
 }
 
 /* A slot whose address advances by a slice per step, forwards or backwards. */
@@ -85,6 +85,8 @@ static void begin_loop(Loop *loop, char **slots, void *arena) {
     }
     for (Py_ssize_t i = 0; i < self->constant_count; i++)
         slots[self->input_count + self->output_count + i] = data_of(self->constants, i);
+    for (Py_ssize_t i = 0; i < self->own_count; i++)
+        slots[self->own[i].slot] = self->own[i].data;
     slots[self->arena_slot] = arena;
 }
 

@@ -17,7 +17,8 @@ from typing import Any
 from ingot._native import Node
 from ingot.compiler.forms.size import is_symbolic
 from ingot.compiler.forms.sizes import Sizes
-from ingot.compiler.forms.tape import Step, Tape, only_carries_rules, parameters, passed_input
+from ingot.compiler.forms.tape import Step, Tape, only_carries_rules, passed_input
+from ingot.graph.op import parameters
 
 __all__ = ["Dimensions", "Numbers", "generalised", "skeleton"]
 

@@ -412,7 +412,7 @@ class CompiledFunction(FastCall):
             if found is not None:
                 return found
         with profiled("compile", f"{self._name}: simplify, fuse"):
-            sizes, tape = symbolic_tape(variant.trace, values)
+            sizes, tape = symbolic_tape(variant.trace.tape, variant.trace.guards, values)
             made = SymbolicProgram(sizes, tape, values, mode, self._name, account)
         variant.add_program(made)
         return made.first(values)

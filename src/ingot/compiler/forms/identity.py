@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ingot.compiler.forms.tape import parameters
-from ingot.graph.op import Op
+from ingot.graph.op import Op, parameters
 
 __all__ = ["OpIdentities"]
 

@@ -7,15 +7,14 @@ printed. Each pass over tapes builds a new one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field, fields, is_dataclass
-from functools import cache
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from ingot._native import Dtype, Node, array, topological
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.op import Op
+from ingot.graph.op import Op, parameters
 from ingot.graph.outputs import Output
 from ingot.graph.reporting.source import Source
 
@@ -24,7 +23,6 @@ __all__ = [
     "Step",
     "Tape",
     "only_carries_rules",
-    "parameters",
     "passed_input",
     "program_lines",
     "tape_of",
@@ -188,17 +186,6 @@ def _value_text(value: Any) -> str:
     if value.ndim == 0:
         return str(value[()])
     return f"of {value.size} elements"
-
-
-def parameters(op: Op | None) -> dict[str, Any]:
-    """The fields of an op by name."""
-    kind: Any = type(op)
-    return {name: getattr(op, name) for name in _field_names(kind)}
-
-
-@cache
-def _field_names(kind: type) -> tuple[str, ...]:
-    return tuple([field.name for field in fields(kind)]) if is_dataclass(kind) else ()
 
 
 def _op_text(op: Op, inputs: list[str]) -> str:

@@ -28,7 +28,7 @@ from ingot.compiler.forms.nests import (
 from ingot.compiler.forms.plan import Plan, operands_of
 from ingot.compiler.forms.size import Number
 from ingot.compiler.forms.size_code import Given, Made, depends_on_shapes, made
-from ingot.compiler.forms.tape import LengthStep, Step, parameters
+from ingot.compiler.forms.tape import LengthStep, Step
 from ingot.compiler.llvm.nests import nest_module
 from ingot.compiler.machine.callbacks import (
     checking,
@@ -41,7 +41,9 @@ from ingot.compiler.machine.callbacks import (
 from ingot.compiler.machine.kernels import LoadedKernels, load_kernels
 from ingot.compiler.machine.work import KernelCode, Work
 from ingot.compiler.options import Options
+from ingot.graph.dimension import Parametric
 from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.op import parameters
 from ingot.graph.roles import Product
 from ingot.graph.shape import size_of
 
@@ -177,8 +179,17 @@ def _check_call(each: RaiseIf, plan: Plan) -> Made:
 
 def _remade(op: Any) -> Any:
     """An op that is constructed for each shape, if its fields depend on shapes."""
-    values = tuple(parameters(op).values())
+    values = tuple(map(_remade_field, parameters(op).values()))
     return Made(type(op), values) if any(map(depends_on_shapes, values)) else op
+
+
+def _remade_field(value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple(map(_remade_field, value))
+    if isinstance(value, Parametric) and value.guards is not None:
+        dimensions = tuple(map(Given, range(len(value.guards.dimensions))))
+        return Made(value.resolved, (dimensions,))
+    return value
 
 
 # Descriptions of instructions

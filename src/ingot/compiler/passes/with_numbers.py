@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ingot.compiler.forms.size import Size, is_symbolic
+from ingot.compiler.forms.size import is_symbolic
 from ingot.compiler.forms.sizes import Sizes
-from ingot.compiler.forms.tape import LengthStep, Step, Tape, parameters
+from ingot.compiler.forms.tape import LengthStep, Step, Tape
+from ingot.graph.dimension import Parametric, resolve
+from ingot.graph.op import parameters
 
 __all__ = ["with_hints", "with_numbers"]
 
@@ -18,28 +20,33 @@ __all__ = ["with_hints", "with_numbers"]
 def with_numbers(tape: Tape, sizes: Sizes, values: Sequence[Any]) -> Tape:
     """The tape for these values of the dimensions."""
 
+    def number(x: Any) -> Any:
+        return resolve(x, values) if isinstance(x, Parametric) else sizes.number(x, values)
+
     def length(step: LengthStep) -> Step:
         value = np.array(values[step.number]).astype(step.dtype.numpy)
         return Step(None, (), (), step.dtype, step.stream, step.source, value)
 
-    return _mapped(tape, lambda size: sizes.number(size, values), length)
+    return _mapped(tape, number, length)
 
 
 def with_hints(tape: Tape, sizes: Sizes, values: Sequence[Any]) -> tuple[Sizes, Tape]:
     """The tape, still symbolic, with these values of the dimensions as the example at hand."""
     made = sizes.with_hints(values)
-    return made, _mapped(tape, lambda size: sizes.moved(size, made, values), lambda step: step)
+
+    def moved(x: Any) -> Any:
+        return x if isinstance(x, Parametric) else sizes.moved(x, made, values)
+
+    return made, _mapped(tape, moved, lambda step: step)
 
 
-def _mapped(
-    tape: Tape, number: Callable[[Size], Any], length: Callable[[LengthStep], Step]
-) -> Tape:
-    """The tape with something else in place of each size and each length."""
+def _mapped(tape: Tape, number: Callable[[Any], Any], length: Callable[[LengthStep], Step]) -> Tape:
+    """The tape with something else in place of each size, each body of a loop and each length."""
 
     def mapped(x: Any) -> Any:
         if type(x) is tuple:
             return tuple([mapped(item) for item in x])
-        return number(x) if is_symbolic(x) else x
+        return number(x) if is_symbolic(x) or isinstance(x, Parametric) else x
 
     made: dict[Step, Step] = {}
     for step in tape.steps:

@@ -1,8 +1,9 @@
-"""A trace for all shapes as a tape of symbolic sizes.
+"""A tape for all shapes in terms of symbolic sizes.
 
-Every dimension of the trace becomes a size. The guards of the trace, which each call checks before
-anything else, are known facts about these sizes. A length of 0 or 1 is a number from the start:
-kernels have no loops for such axes, so they get programs of their own.
+Input: the tape of a trace, or of the body of a loop in it. Every dimension of the trace becomes a
+size. The guards of the trace, which each call checks before anything else, are known facts about
+these sizes. A length of 0 or 1 is a number from the start: kernels have no loops for such axes, so
+they get programs of their own.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ from typing import Any
 from ingot._native import Dtype
 from ingot.compiler.forms.size import Size, is_symbolic
 from ingot.compiler.forms.sizes import Sizes
-from ingot.compiler.forms.tape import LengthStep, Step, Tape, parameters
-from ingot.compiler.trace.trace import Trace
+from ingot.compiler.forms.tape import LengthStep, Step, Tape
 from ingot.graph.arrays.length import Length
 from ingot.graph.dimension import Dimension, Guards
+from ingot.graph.op import parameters
 
 __all__ = ["symbolic_tape"]
 
 _POLYNOMIAL = ("add", "sub", "mul", "floordiv", "mod", "neg")
 
 
-def symbolic_tape(trace: Trace, values: Sequence[Any]) -> tuple[Sizes, Tape]:
-    """The tape of a trace with sizes for dimensions, whose hints are `values`."""
-    found = _Dimensions(trace.guards, values)
+def symbolic_tape(tape: Tape, guards: Guards, values: Sequence[Any]) -> tuple[Sizes, Tape]:
+    """The tape with sizes for the dimensions of a trace, whose hints are `values`."""
+    found = _Dimensions(guards, values)
     made: dict[Step, Step] = {}
     lengths: dict[tuple[int, Dtype], Step] = {}
-    for step in trace.tape.steps:
+    for step in tape.steps:
         op: Any = step.op
         if type(op) is Length and type(op.length) is Dimension:
             key = (op.length.number, op.dtype)
@@ -48,10 +49,10 @@ def symbolic_tape(trace: Trace, values: Sequence[Any]) -> tuple[Sizes, Tape]:
         shape = found.resolved(step.shape)
         made[step] = Step(op, inputs, shape, step.dtype, step.stream, step.source, step.value)
     return found.sizes, Tape(
-        [made[step] for step in trace.tape.inputs],
-        [made[step] for step in trace.tape.outputs],
+        [made[step] for step in tape.inputs],
+        [made[step] for step in tape.outputs],
         list(dict.fromkeys(made.values())),
-        {made[step]: name for step, name in trace.tape.names.items()},
+        {made[step]: name for step, name in tape.names.items()},
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, Node, array, placeholder, topological, wrap
-from ingot.compiler.forms.tape import Step, Tape, parameters, tape_of
+from ingot.compiler.forms.tape import Step, Tape, tape_of
 from ingot.compiler.trace.attributes import AttributeGuards, AttributeReads
 from ingot.compiler.trace.call import Call
 from ingot.compiler.trace.capture import Recipe, Snapshot, is_plain
@@ -18,9 +18,9 @@ from ingot.compiler.trace.captures import Captures, constants_of
 from ingot.compiler.trace.structure import STRUCTURAL, Contents, children, copied, kind
 from ingot.compiler.trace.template import Template
 from ingot.compiler.trace.variables import Variables
-from ingot.graph.dimension import Dimension, Guards, resolve, symbolic_shape
+from ingot.graph.dimension import Guards, holds_dimensions, resolve, symbolic_shape
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.op import Op
+from ingot.graph.op import parameters
 from ingot.graph.reporting.source import SourceRecorder
 from ingot.graph.state import State, followed_states
 from ingot.graph.tree import arrays_in, tree_leaves
@@ -28,7 +28,7 @@ from ingot.runtime.compile_mode import checks_captures
 from ingot.runtime.uninterrupted import uninterrupted
 from ingot.runtime.watched import observed_attributes
 
-__all__ = ["SIZES_CHANGED", "Trace", "sharing", "trace"]
+__all__ = ["SIZES_CHANGED", "Trace", "sharing", "tape_for_values", "trace"]
 
 SIZES_CHANGED = "the function depends on sizes that changed: "  # prefix of such reasons
 
@@ -132,43 +132,38 @@ class Trace:
 
     def for_values(self, values: Sequence[Any]) -> Tape:
         """The tape with every dimension replaced by its value in `values`."""
-        made: dict[Step, Step] = {}
-        for step in self.tape.steps:
-            op: Any = step.op
-            value = step.value
-            if op is not None and _is_symbolic(op):
-                op = _resolved(op, values)
-                if not step.inputs and step.shape == ():
-                    op, value = None, op.evaluate()  # a length, which is a number now
-            made[step] = Step(
-                op,
-                [made[source] for source in step.inputs],
-                resolve(step.shape, values),
-                step.dtype,
-                step.stream,
-                step.source,
-                value,
-            )
-        return Tape(
-            [made[step] for step in self.tape.inputs],
-            [made[step] for step in self.tape.outputs],
-            list(made.values()),
-            {made[step]: name for step, name in self.tape.names.items()},
+        return tape_for_values(self.tape, values)
+
+
+def tape_for_values(tape: Tape, values: Sequence[Any]) -> Tape:
+    """A tape with every dimension replaced by its value in `values`."""
+    made: dict[Step, Step] = {}
+    for step in tape.steps:
+        op: Any = step.op
+        value = step.value
+        if op is not None and any(map(holds_dimensions, parameters(op).values())):
+            op = _resolved(op, values)
+            if not step.inputs and step.shape == ():
+                op, value = None, op.evaluate()  # a length, which is a number now
+        made[step] = Step(
+            op,
+            [made[source] for source in step.inputs],
+            resolve(step.shape, values),
+            step.dtype,
+            step.stream,
+            step.source,
+            value,
         )
-
-
-def _is_symbolic(op: Op) -> bool:
-    return any(map(_holds_dimension, parameters(op).values()))
+    return Tape(
+        [made[step] for step in tape.inputs],
+        [made[step] for step in tape.outputs],
+        list(made.values()),
+        {made[step]: name for step, name in tape.names.items()},
+    )
 
 
 def _resolved(op: Any, values: Sequence[Any]) -> Any:
     return replace(op, **{name: resolve(old, values) for name, old in parameters(op).items()})
-
-
-def _holds_dimension(value: Any) -> bool:
-    if type(value) is tuple:
-        return any(map(_holds_dimension, value))
-    return type(value) is Dimension
 
 
 def trace(

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from ingot import __version__
 from ingot.compiler.forms.schedule import Group
-from ingot.compiler.forms.tape import Step, Tape, parameters, program_lines
+from ingot.compiler.forms.tape import Step, Tape, program_lines
 from ingot.compiler.lower.domain import immediate_value, is_immediate
 from ingot.compiler.machine.jit import assembly, machine_description
 from ingot.compiler.machine.work import Work
 from ingot.compiler.pipeline import Stages
 from ingot.explain.page.layout import layered
 from ingot.explain.text import source_lines
+from ingot.graph.op import parameters
 from ingot.graph.reporting.source import Source
 from ingot.graph.roles import View, role_of
 

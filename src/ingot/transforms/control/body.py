@@ -2,20 +2,22 @@
 
 A body is a recording of ops, the shapes and dtypes of its inputs and outputs, and a name. Bodies
 are equal if they compute the same, so that a function that is traced again at each call reuses its
-machine code.
+machine code. In functions compiled for all shapes, bodies contain dimensions of the trace; what
+runs is a `ShapedBody`, with values for these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 from ingot import _native
 from ingot._native import Dtype, Node, array, placeholder, wrap
-from ingot.graph.dimension import Dimension
+from ingot.graph.dimension import Dimension, Guards, Parametric, resolve
 from ingot.graph.dtype import is_inexact
 from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.op import parameters
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape
 from ingot.ops.shape.creation import zeros
@@ -25,6 +27,7 @@ from ingot.transforms.vmap import repeated
 __all__ = [
     "Body",
     "Passed",
+    "ShapedBody",
     "Spec",
     "body_of",
     "built",
@@ -59,7 +62,7 @@ def inexact(specs: Sequence[Spec]) -> list[bool]:
 
 
 @dataclass(frozen=True, eq=False)
-class Body:
+class Body(Parametric):
     """A traced function of arrays: `body(*inputs)` rebuilds its graph from other inputs."""
 
     recording: Recording
@@ -84,17 +87,67 @@ class Body:
         return self.inputs, steps, constants, recording.outputs
 
     @cached_property
+    def guards(self) -> Guards | None:
+        """The guards of the trace whose dimensions the body contains; None if it has none."""
+        found = (value.guards for value in self._dimensions())
+        return next((guards for guards in found if guards is not None), None)
+
+    def _dimensions(self) -> Iterator[Dimension | Parametric]:
+        """Dimensions, and inner bodies, in all shapes and in the fields of ops."""
+        waiting: list[Any] = [self.inputs, self.outputs]
+        for op, _, shape, *_ in self.recording.steps:
+            waiting += [shape, tuple(parameters(op).values())]
+        while waiting:
+            value = waiting.pop()
+            if type(value) is tuple:
+                waiting.extend(value)
+            elif type(value) is Dimension or isinstance(value, Parametric):
+                yield value
+
+    def resolved(self, values: Sequence[Any]) -> ShapedBody:
+        """The body for these values of the trace's dimensions."""
+        return ShapedBody(self, tuple(values))
+
+    @cached_property
     def _hash(self) -> int:
-        return hash(self.key)
+        return hash(self.key) if self.guards is None else id(self)
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Body) and self.key == other.key)
+        """Bodies with dimensions are equal to themselves only: comparing these would add guards."""
+        if self is other:
+            return True
+        if not isinstance(other, Body) or self.guards is not None or other.guards is not None:
+            return False
+        return bool(self.key == other.key)
 
     def __hash__(self) -> int:
         return self._hash
 
     def __repr__(self) -> str:
         return f"<{self.name}: {len(self.recording.steps)} ops>"
+
+
+class ShapedBody:
+    """A body with dimensions, for some values of these."""
+
+    def __init__(self, generic: Body, values: tuple[Any, ...]) -> None:
+        self.generic = generic
+        self.values = values
+        self.inputs: tuple[Spec, ...] = resolve(generic.inputs, values)
+        self.outputs: tuple[Spec, ...] = resolve(generic.outputs, values)
+        self.name = generic.name
+        self.program: tuple[Hashable, Any] = (None, None)  # the last one, below its numerics
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ShapedBody):
+            return False
+        return self.generic is other.generic and self.values == other.values
+
+    def __hash__(self) -> int:
+        return hash((id(self.generic), self.values))
+
+    def __repr__(self) -> str:
+        return repr(self.generic)
 
 
 def body_of(
@@ -110,11 +163,6 @@ def body_of(
     """
     recording, captured = record(outputs, leaves, hoist=hoist, trace=trace)
     inputs = tuple(map(spec_of, [*leaves, *captured]))
-    if any(isinstance(length, Dimension) for shape, _ in inputs for length in shape):
-        raise ValueError(
-            f"[{name}] the body of a loop or branch needs shapes of numbers, and in functions "
-            "compiled with shapeless=True they are not: compile it without."
-        )
     return Body(recording, inputs, tuple(map(spec_of, outputs)), name), list(map(wrap, captured))
 
 

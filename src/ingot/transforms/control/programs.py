@@ -6,22 +6,27 @@ addresses of carries, slices and ys at each step. A body with host steps is run 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ingot._native import NativeProgram
+from ingot._native import NativeProgram, evaluate
+from ingot.compiler.call.symbolic_program import SymbolicProgram
 from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.run.program import Program
+from ingot.compiler.run.shaped_program import ShapedProgram
+from ingot.compiler.trace.symbolic import symbolic_tape
+from ingot.compiler.trace.trace import tape_for_values
 from ingot.graph.outputs import Output
 from ingot.graph.roles import Host, Map, View
 from ingot.ops.elementwise.casting import Stored
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import numerics_key
-from ingot.transforms.control.body import Body
+from ingot.transforms.control.body import Body, ShapedBody
 from ingot.tuning import MAX_LOOP_PROGRAMS
 
 if TYPE_CHECKING:
@@ -31,20 +36,76 @@ if TYPE_CHECKING:
 __all__ = ["program_of", "run_body", "run_scan", "run_while"]
 
 
-def program_of(body: Body) -> Program:
-    """The program that runs a body."""
-    return _program(body, numerics_key())
+def program_of(body: Body | ShapedBody) -> Program:
+    """The program of a body as explanations show it: if shapes vary, that for an example."""
+    if isinstance(body, Body):
+        if body.guards is None:
+            return _program(body, numerics_key())
+        body = body.resolved([dimension.value for dimension in body.guards.dimensions])
+    tape = tape_for_values(_tape(body.generic), body.values)
+    return run_pipeline(tape, CompileMode.enabled, body.name).program
 
 
-def run_body(body: Body, inputs: Sequence[np.ndarray]) -> Any:
+def run_body(body: Body | ShapedBody, inputs: Sequence[np.ndarray]) -> Any:
     """Runs a body once and returns its outputs."""
-    return _program(body, numerics_key()).run(tuple(inputs))
+    return _runner(body).run(tuple(inputs))
+
+
+def _runner(body: Body | ShapedBody) -> Program | ShapedProgram:
+    """What runs a body."""
+    numerics = numerics_key()
+    if isinstance(body, Body):
+        return _program(body, numerics)
+    if body.program[0] != numerics:
+        body.program = numerics, _generic(body.generic, numerics).program(body.values)
+    found: ShapedProgram = body.program[1]
+    return found
+
+
+def _native_of(program: Program | ShapedProgram) -> NativeProgram:
+    if isinstance(program, Program):
+        return program.executable.native
+    assert program.native is not None, "made together with its program"
+    return program.native
 
 
 @lru_cache(maxsize=MAX_LOOP_PROGRAMS)
 def _program(body: Body, numerics: Hashable) -> Program:
     """The program of a body, each of whose outputs has memory of its own."""
     return run_pipeline(_tape(body), CompileMode.enabled, body.name).program
+
+
+@lru_cache(maxsize=MAX_LOOP_PROGRAMS)
+def _generic(body: Body, numerics: Hashable) -> _Generic:
+    return _Generic(body)
+
+
+class _Generic:
+    """The programs of a body with dimensions: each is valid for all shapes that meet its
+    conditions.
+    """
+
+    def __init__(self, body: Body) -> None:
+        self._body = body
+        self._programs: list[SymbolicProgram] = []
+        self._lock = threading.RLock()  # held while machine code is generated
+
+    def program(self, values: Sequence[Any]) -> ShapedProgram:
+        """The program for some values of the dimensions."""
+        with self._lock:
+            for each in self._programs:
+                found = each.program(values)
+                if found is not None:
+                    return found
+            guards = self._body.guards
+            assert guards is not None, "a body without dimensions has one program"
+            sizes, tape = symbolic_tape(_tape(self._body), guards, values)
+            made = SymbolicProgram(sizes, tape, values, name=self._body.name)
+            self._programs.insert(0, made)
+            del self._programs[MAX_LOOP_PROGRAMS:]
+            found = made.program(values)
+        assert found is not None, "a program is valid for the shapes that it is made for"
+        return found
 
 
 def _tape(body: Body) -> Tape:
@@ -73,7 +134,7 @@ def _tape(body: Body) -> Tape:
 
 
 def _evaluated(body: Body) -> Sequence[Any]:
-    assert body.key is not None  # computing the key evaluates the constants
+    evaluate(body.recording.constants)
     return body.recording.constants
 
 
@@ -96,8 +157,8 @@ def run_scan(scan: ScanLoop, inputs: tuple[np.ndarray, ...]) -> Any:
     ys = [np.empty(shape, dtype.numpy) for shape, dtype in specs[scan.carries :]]
     if scan.length == 0:
         return (*(x.copy() for x in carries), *ys)
-    program = _program(scan.body, numerics_key())
-    native = program.executable.native
+    program = _runner(scan.body)
+    native = _native_of(program)
     if native.can_loop:
         ends, _ = _loop(native, carries, xs, others, ys, scan.length, scan.reverse)
         return (*ends, *ys)
@@ -118,8 +179,8 @@ def run_while(loop: While, inputs: tuple[np.ndarray, ...]) -> Any:
     most = -1 if loop.max_steps is None else loop.max_steps
     if most == 0:
         return tuple(x.copy() for x in carries)
-    program = _program(loop.step, numerics_key())
-    native = program.executable.native
+    program = _runner(loop.step)
+    native = _native_of(program)
     if native.can_loop:
         flag = np.empty((), bool)
         ends, _ = _loop(native, carries, (), others, [flag], most, False, True)

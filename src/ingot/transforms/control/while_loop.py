@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 from ingot._native import array
@@ -53,7 +52,7 @@ class While(Host):
     """The carries of a loop when its condition no longer holds.
 
     Inputs are the initial carries and all that condition and body read in every step; both take all
-    of them.
+    of them. `step` is the body with a further output: whether the condition holds after it.
     """
 
     several_outputs = True
@@ -61,6 +60,7 @@ class While(Host):
 
     condition: Body
     body: Body
+    step: Body
     carries: int
     max_steps: int | None
 
@@ -74,18 +74,6 @@ class While(Host):
             ("whether to begin", program_of(self.condition)),
             (f"in each iteration{most}", program_of(self.step)),
         )
-
-    @cached_property
-    def step(self) -> Body:
-        """The body, with a further output: whether the condition holds after it."""
-
-        def both(*inputs: array) -> list[array]:
-            news = self.body(*inputs)
-            return [*news, *self.condition(*news, *inputs[self.carries :])]
-
-        made, captured = built(both, self.body.inputs, self.body.name)
-        assert not captured
-        return made
 
     def infer(self, *inputs: array) -> tuple[Spec, ...]:
         return self.body.outputs
@@ -255,8 +243,20 @@ def _applied(
         body, _ = built(
             lambda *xs: old_body(*xs[:count], *xs[count + more :]), specs, old_body.name
         )
-    loop = While(condition, body, carries, max_steps)
+    loop = While(condition, body, _tested(body, condition, carries), carries, max_steps)
     return apply_multiple(loop, *arguments, *condition_captured, *captured)
+
+
+def _tested(body: Body, condition: Body, carries: int) -> Body:
+    """The body, with a further output: whether the condition holds after it."""
+
+    def both(*inputs: array) -> list[array]:
+        news = body(*inputs)
+        return [*news, *condition(*news, *inputs[carries:])]
+
+    made, captured = built(both, body.inputs, body.name)
+    assert not captured
+    return made
 
 
 def while_loop(
