@@ -1,4 +1,4 @@
-"""The C header `tuning.h`, made from src/ingot/tuning.py: C and Python read the same numbers.
+"""The C header `tuning.h`, made from the modules of thresholds: C and Python read the same numbers.
 
 In: the names that `NATIVE` lists there. Out: one #define each, and `INGOT_TUNING(X)`, which
 applies a macro to all of them. `python build_support/tuning_header.py FOLDER` writes it by hand.
@@ -11,27 +11,32 @@ import runpy
 import sys
 from pathlib import Path
 
-TUNING = Path(__file__).resolve().parent.parent / "src" / "ingot" / "tuning.py"
+PACKAGE = Path(__file__).resolve().parent.parent / "src" / "ingot"
+TUNING = (PACKAGE / "tuning.py", PACKAGE / "tuning_fourier.py")
 
 
 def header_text() -> str:
-    # By its path: importing it would import the package, which needs the extension.
-    tuning = runpy.run_path(str(TUNING))
+    numbers: dict[str, int] = {}
+    for path in TUNING:
+        # By its path: importing it would import the package, which needs the extension.
+        tuning = runpy.run_path(str(path))
+        numbers |= {name: checked(path, name, tuning[name]) for name in tuning["NATIVE"]}
     lines = [
-        "/* Made by build_support/tuning_header.py; the reasons are in src/ingot/tuning.py. */",
+        "/* Made by build_support/tuning_header.py; the reasons are in src/ingot/tuning*.py. */",
         "#ifndef INGOT_TUNING_H",
         "#define INGOT_TUNING_H",
         "",
     ]
-    for name in tuning["NATIVE"]:
-        value = tuning[name]
-        if type(value) is not int or not 0 <= value < 1 << 63:
-            raise SystemExit(
-                f"error: {name} in {TUNING} must be an int of 0 to 2**63 - 1: {value!r}"
-            )
-        lines.append(f"#define {name} {value}")
-    applied = " ".join(f"X({name})" for name in tuning["NATIVE"])
+    lines += [f"#define {name} {value}" for name, value in numbers.items()]
+    applied = " ".join(f"X({name})" for name in numbers)
     return "\n".join([*lines, "", f"#define INGOT_TUNING(X) {applied}", "", "#endif", ""])
+
+
+def checked(path: Path, name: str, value: object) -> int:
+    """A number that C can hold."""
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise SystemExit(f"error: {name} in {path} must be an int of 0 to 2**63 - 1: {value!r}")
+    return value
 
 
 def write_header(folder: Path) -> None:

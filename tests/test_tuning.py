@@ -9,17 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from ingot import _native, tuning, tuning_products
+from ingot import _native, tuning, tuning_fourier, tuning_products
 from ingot.benchmarks import suite  # noqa: F401  (enters the benchmarks)
 from ingot.benchmarks.benchmark import chosen
 
 PROJECT = Path(__file__).resolve().parent.parent
-SOURCES = [Path(module.__file__).read_text() for module in (tuning, tuning_products)]
+MODULES = (tuning, tuning_fourier, tuning_products)
+SOURCES = [Path(module.__file__).read_text() for module in MODULES]
 NUMBERS = {
     name: value
-    for name, value in {**vars(tuning), **vars(tuning_products)}.items()
+    for module in MODULES
+    for name, value in vars(module).items()
     if name.isupper() and name != "NATIVE"
 }
+NATIVE = (*tuning.NATIVE, *tuning_fourier.NATIVE)
 
 
 def comment_paragraphs() -> dict[str, str]:
@@ -46,13 +49,13 @@ def paragraphs_of(source: str) -> dict[str, str]:
 
 
 def test_the_extension_was_built_with_the_numbers_of_the_module() -> None:
-    assert _native.tuning() == {name: NUMBERS[name] for name in tuning.NATIVE}, "run `make build`"
+    assert _native.tuning() == {name: NUMBERS[name] for name in NATIVE}, "run `make build`"
 
 
 def test_c_reads_what_is_made_for_it_and_defines_none_of_it_again() -> None:
     sources = (PROJECT / "src" / "ingot" / "_native").rglob("*.[ch]")
     text = "\n".join(path.read_text() for path in sources)
-    for name in tuning.NATIVE:
+    for name in NATIVE:
         assert re.search(rf"\b{name}\b", text), f"no C code reads {name}"
         assert not re.search(rf"(define\s+{name}\b|\b{name}\s*=[^=])", text), name
 
@@ -61,7 +64,7 @@ def test_python_reads_the_numbers_that_are_not_for_c() -> None:
     sources = (PROJECT / "src" / "ingot").rglob("*.py")
     others = [path for path in sources if not path.stem.startswith("tuning")]
     text = "\n".join(path.read_text() for path in others)
-    for name in set(NUMBERS) - set(tuning.NATIVE):
+    for name in set(NUMBERS) - set(NATIVE):
         assert re.search(rf"\b{name}\b", text), f"nobody reads {name}"
         assert not re.search(rf"(?m)^_?{name} = ", text), f"{name} is defined elsewhere, too"
 
@@ -97,10 +100,10 @@ def test_the_header_refuses_what_c_cannot_hold(
     header = runpy.run_path(str(PROJECT / "build_support" / "tuning_header.py"))
     text = header["header_text"]()
     assert dict(re.findall(r"#define ([A-Z_0-9]+) (\d+)\n", text)) == {
-        name: str(NUMBERS[name]) for name in tuning.NATIVE
+        name: str(NUMBERS[name]) for name in NATIVE
     }
     wrong = tmp_path / "tuning.py"
     wrong.write_text('HALF = 0.5\nNATIVE = ("HALF",)\n')
-    monkeypatch.setitem(header["header_text"].__globals__, "TUNING", wrong)
+    monkeypatch.setitem(header["header_text"].__globals__, "TUNING", (wrong,))
     with pytest.raises(SystemExit, match="HALF"):
         header["header_text"]()

@@ -47,9 +47,6 @@ PRODUCT_SPLIT_SIDE = 1024
 # Multiplications of a convolution that are worth another of Python's threads: about a millisecond.
 # Less would be lost to waiting for the GIL between products. convolution.
 MIN_CORRELATION_THREAD_WORK = 1 << 25
-# Elements of a Fourier transform from which on SciPy is given all threads; it starts its own. No
-# benchmark.
-MIN_FFT_THREAD_ELEMENTS = 1 << 14
 
 # ---- Interrupts ----------------------------------------------------------------------------------
 

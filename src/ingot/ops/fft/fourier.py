@@ -23,13 +23,14 @@ from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, as_lengths, axes_tuple, normalize_axis, shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import where
+from ingot.ops.fft.passes import passes, run
 from ingot.ops.reduce.axes import as_int
 from ingot.ops.shape.creation import arange
 from ingot.ops.shape.joining import roll
 from ingot.ops.shape.movement import require_array, reshape
 from ingot.ops.shape.padding import pad
 from ingot.ops.shape.slicing import Slice
-from ingot.tuning import MIN_FFT_THREAD_ELEMENTS
+from ingot.tuning_fourier import MIN_FFT_THREAD_ELEMENTS
 
 __all__ = [
     "fft",
@@ -85,11 +86,19 @@ class FourierTransform(Host):
         return tuple(lengths), float32 if self.kind == "irfftn" else complex64
 
     def block_axis(self, x: np.ndarray) -> int | None:
+        if passes(self.kind, self.axes, self.lengths(x)) is not None:
+            return None  # the extension looks for signals itself
         return longest_axis(x.shape, *self.axes)
 
+    def lengths(self, x: np.ndarray) -> tuple[int, ...]:
+        """Those of the axes; of the last, where it is real."""
+        return (*(x.shape[axis] for axis in self.axes[:-1]), self.length)
+
     def evaluate(self, x: np.ndarray) -> Any:
-        lengths = [x.shape[axis] for axis in self.axes]
-        lengths[-1] = self.length
+        lengths = self.lengths(x)
+        steps = passes(self.kind, self.axes, lengths)
+        if steps is not None:
+            return run(steps, x, self.norm)
         threads = 1 if x.size < MIN_FFT_THREAD_ELEMENTS else _native.get_num_threads()
         transform = getattr(scipy_fft(), self.kind)
         return transform(x, lengths, self.axes, self.norm, workers=threads)

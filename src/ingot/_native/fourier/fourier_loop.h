@@ -1,0 +1,419 @@
+/* Fourier transforms with the vectors of one instruction set. fourier.c includes this several times, each time with
+ * these defined:
+ *
+ * MACHINE  suffix of the functions' names
+ * TARGET   attributes of the functions
+ * LANES    floats in a vector
+ * EVEN, ODD, LOW, HIGH, REVERSED   lists of lanes for SHUFFLE: every second lane of two vectors, the interleaved
+ *          lower and upper halves of two vectors, and one vector backwards
+ *
+ * Vectors hold real and imaginary parts apart. The inverse transform is the transform with the two exchanged, before
+ * and after, so all passes are those of the forward one. */
+#define JOIN_NAMES(a, b) a##_##b
+#define NAME_FOR(name, machine) JOIN_NAMES(name, machine)
+#define NAMED(name) NAME_FOR(name, MACHINE)
+#define Floats NAMED(Floats)
+#define Numbers NAMED(Numbers)
+
+typedef float Floats __attribute__((vector_size(4 * LANES)));
+typedef struct {
+    Floats re, im;
+} Numbers;
+
+/* ---- complex numbers in memory ---- */
+
+TARGET INLINE void NAMED(load)(Numbers *x, const float *from, bool exchanged) {
+    Floats first, second;
+    memcpy(&first, from, sizeof first);
+    memcpy(&second, from + LANES, sizeof second);
+    Floats even = SHUFFLE(first, second, EVEN), odd = SHUFFLE(first, second, ODD);
+    x->re = exchanged ? odd : even;
+    x->im = exchanged ? even : odd;
+}
+
+TARGET INLINE void NAMED(store)(float *to, const Numbers *x, bool exchanged) {
+    Floats even = exchanged ? x->im : x->re, odd = exchanged ? x->re : x->im;
+    Floats first = SHUFFLE(even, odd, LOW), second = SHUFFLE(even, odd, HIGH);
+    memcpy(to, &first, sizeof first);
+    memcpy(to + LANES, &second, sizeof second);
+}
+
+/* The transpose of LANES vectors: each round interleaves the first half of them with the second. */
+TARGET INLINE void NAMED(transpose)(Floats *rows) {
+#pragma GCC unroll 4
+    for (int round = 1; round < LANES; round *= 2) {
+        Floats next[LANES];
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES / 2; i++) {
+            next[2 * i] = SHUFFLE(rows[i], rows[i + LANES / 2], LOW);
+            next[2 * i + 1] = SHUFFLE(rows[i], rows[i + LANES / 2], HIGH);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++)
+            rows[i] = next[i];
+    }
+}
+
+/* ---- butterflies: transforms of `radix` numbers, in place ---- */
+
+TARGET INLINE void NAMED(butterfly_2)(Numbers *a) {
+    Numbers x = a[0], y = a[1];
+    a[0] = (Numbers){x.re + y.re, x.im + y.im};
+    a[1] = (Numbers){x.re - y.re, x.im - y.im};
+}
+
+TARGET INLINE void NAMED(butterfly_4)(Numbers *a) {
+    Floats s0 = a[0].re + a[2].re, s1 = a[0].im + a[2].im, d0 = a[0].re - a[2].re, d1 = a[0].im - a[2].im;
+    Floats s2 = a[1].re + a[3].re, s3 = a[1].im + a[3].im, d2 = a[1].re - a[3].re, d3 = a[1].im - a[3].im;
+    a[0] = (Numbers){s0 + s2, s1 + s3};
+    a[1] = (Numbers){d0 + d3, d1 - d2};
+    a[2] = (Numbers){s0 - s2, s1 - s3};
+    a[3] = (Numbers){d0 - d3, d1 + d2};
+}
+
+TARGET INLINE void NAMED(butterfly_8)(Numbers *a) {
+    Numbers sums[4], others[4];
+    const float root = 0.70710678118654752440F;
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        sums[i] = (Numbers){a[i].re + a[i + 4].re, a[i].im + a[i + 4].im};
+        others[i] = (Numbers){a[i].re - a[i + 4].re, a[i].im - a[i + 4].im};
+    }
+    Numbers b = others[1], c = others[2], d = others[3];
+    others[1] = (Numbers){(b.re + b.im) * root, (b.im - b.re) * root};
+    others[2] = (Numbers){c.im, -c.re};
+    others[3] = (Numbers){(d.im - d.re) * root, -((d.re + d.im) * root)};
+    NAMED(butterfly_4)(sums);
+    NAMED(butterfly_4)(others);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        a[2 * i] = sums[i];
+        a[2 * i + 1] = others[i];
+    }
+}
+
+/* `radix` is a compile-time constant; `roots` are those of its order. */
+TARGET INLINE void NAMED(butterfly_odd)(Numbers *a, const int radix, const float *roots) {
+    Numbers sums[6], differences[6], first = a[0];
+#pragma GCC unroll 6
+    for (int j = 1; j <= radix / 2; j++) {
+        sums[j - 1] = (Numbers){a[j].re + a[radix - j].re, a[j].im + a[radix - j].im};
+        differences[j - 1] = (Numbers){a[j].re - a[radix - j].re, a[j].im - a[radix - j].im};
+        a[0] = (Numbers){a[0].re + sums[j - 1].re, a[0].im + sums[j - 1].im};
+    }
+#pragma GCC unroll 6
+    for (int k = 1; k <= radix / 2; k++) {
+        Numbers even = first, odd = {{0}, {0}};
+#pragma GCC unroll 6
+        for (int j = 1; j <= radix / 2; j++) {
+            float cosine = roots[2 * (j * k % radix)], sine = roots[2 * (j * k % radix) + 1];
+            even.re += cosine * sums[j - 1].re;
+            even.im += cosine * sums[j - 1].im;
+            odd.re += sine * differences[j - 1].im;
+            odd.im += sine * differences[j - 1].re;
+        }
+        a[k] = (Numbers){even.re - odd.re, even.im + odd.im};
+        a[radix - k] = (Numbers){even.re + odd.re, even.im - odd.im};
+    }
+}
+
+/* One pass of Stockham's algorithm, which needs no reordering at the end: `stride` transforms, of which each butterfly
+ * combines numbers that lie `count` strides apart. */
+TARGET INLINE void NAMED(pass)(const int radix, const Numbers *x, Numbers *y, int64_t count, int64_t stride, const float *roots,
+                               const float *own) {
+    for (int64_t p = 0; p < count; p++, roots += 2 * (radix - 1)) {
+        for (int64_t q = 0; q < stride; q++) {
+            Numbers a[13];
+#pragma GCC unroll 13
+            for (int k = 0; k < radix; k++)
+                a[k] = x[q + stride * (p + count * k)];
+            if (radix == 2)
+                NAMED(butterfly_2)(a);
+            else if (radix == 4)
+                NAMED(butterfly_4)(a);
+            else if (radix == 8)
+                NAMED(butterfly_8)(a);
+            else
+                NAMED(butterfly_odd)(a, radix, own);
+            Numbers *to = y + q + stride * radix * p;
+            to[0] = a[0];
+#pragma GCC unroll 13
+            for (int k = 1; k < radix; k++) {
+                float re = roots[2 * (k - 1)], im = roots[2 * (k - 1) + 1];
+                to[stride * k] = (Numbers){a[k].re * re - a[k].im * im, a[k].re * im + a[k].im * re};
+            }
+        }
+    }
+}
+
+/* Returns where the result is: x or y, which are both overwritten. */
+TARGET static Numbers *NAMED(transform)(const ingot_fourier_part *part, Numbers *x, Numbers *y) {
+    int64_t count = part->length, stride = 1;
+    for (int i = 0; i < part->passes; i++) {
+        int radix = part->radices[i];
+        const float *own = part->own + 2 * radix * radix, *roots = part->roots[i];
+        count /= radix;
+        switch (radix) {
+        case 2:
+            NAMED(pass)(2, x, y, count, stride, roots, own);
+            break;
+        case 3:
+            NAMED(pass)(3, x, y, count, stride, roots, own);
+            break;
+        case 4:
+            NAMED(pass)(4, x, y, count, stride, roots, own);
+            break;
+        case 5:
+            NAMED(pass)(5, x, y, count, stride, roots, own);
+            break;
+        case 7:
+            NAMED(pass)(7, x, y, count, stride, roots, own);
+            break;
+        case 8:
+            NAMED(pass)(8, x, y, count, stride, roots, own);
+            break;
+        case 11:
+            NAMED(pass)(11, x, y, count, stride, roots, own);
+            break;
+        default:
+            NAMED(pass)(13, x, y, count, stride, roots, own);
+        }
+        stride *= radix;
+        Numbers *other = x;
+        x = y;
+        y = other;
+    }
+    return x;
+}
+
+/* ---- short transforms: each lane is a row ---- */
+
+/* The numbers of a row that is shorter than a vector, up to `end`, where the readable memory ends. */
+TARGET INLINE void NAMED(load_short)(Numbers *x, const float *from, int64_t length, const float *end, bool exchanged) {
+    float padded[2 * LANES] = {0};
+    if (end - from < 2 * LANES) {
+        memcpy(padded, from, (size_t)length * 2 * sizeof(float));
+        from = padded;
+    }
+    NAMED(load)(x, from, exchanged);
+}
+
+/* Stores may run over what follows the row, up to `end`; later rows are stored after it. */
+TARGET INLINE void NAMED(store_short)(float *to, const Numbers *x, int64_t length, const float *end, bool exchanged) {
+    float padded[2 * LANES];
+    bool fits = end - to >= 2 * LANES;
+    NAMED(store)(fits ? to : padded, x, exchanged);
+    if (!fits)
+        memcpy(to, padded, (size_t)length * 2 * sizeof(float));
+}
+
+/* The last of several vectors of a row overlaps the one before. */
+INLINE int64_t NAMED(chunk)(int64_t first, int64_t length) {
+    return length < LANES || first < length - LANES ? first : length - LANES;
+}
+
+TARGET static void NAMED(load_rows)(Numbers *x, const float *const *rows, int64_t length, const float *end, bool exchanged) {
+    for (int64_t first = 0; first < length; first += LANES) {
+        Floats re[LANES], im[LANES];
+        int64_t at = NAMED(chunk)(first, length);
+        for (int i = 0; i < LANES; i++) {
+            Numbers some;
+            if (length >= LANES)
+                NAMED(load)(&some, rows[i] + 2 * at, exchanged);
+            else
+                NAMED(load_short)(&some, rows[i], length, end, exchanged);
+            re[i] = some.re;
+            im[i] = some.im;
+        }
+        NAMED(transpose)(re);
+        NAMED(transpose)(im);
+        for (int i = 0; i < LANES; i++)
+            x[at + i] = (Numbers){re[i], im[i]};
+    }
+}
+
+TARGET static void NAMED(store_rows)(float *const *rows, int64_t row_count, const Numbers *x, int64_t length, float scale,
+                                     bool exchanged) {
+    const float *end = rows[row_count - 1] + 2 * length;
+    for (int64_t first = 0; first < length; first += LANES) {
+        Floats re[LANES], im[LANES];
+        int64_t at = NAMED(chunk)(first, length);
+        for (int i = 0; i < LANES; i++) {
+            re[i] = x[at + i].re * scale;
+            im[i] = x[at + i].im * scale;
+        }
+        NAMED(transpose)(re);
+        NAMED(transpose)(im);
+        for (int64_t i = 0; i < row_count; i++) {
+            Numbers some = {re[i], im[i]};
+            if (length >= LANES)
+                NAMED(store)(rows[i] + 2 * at, &some, exchanged);
+            else
+                NAMED(store_short)(rows[i], &some, length, end, exchanged);
+        }
+    }
+}
+
+/* The half spectrum of 2n real numbers from the transform of n pairs of them. */
+TARGET static void NAMED(untangle_rows)(const ingot_fourier_plan *plan, const Numbers *x, Numbers *y) {
+    int64_t n = plan->length;
+    y[0] = (Numbers){x[0].re + x[0].im, {0}};
+    y[n] = (Numbers){x[0].re - x[0].im, {0}};
+    for (int64_t k = 1; k < n; k++) {
+        Numbers a = x[k], b = x[n - k];
+        Floats dr = a.re - b.re, di = a.im + b.im;
+        float re = plan->halves_real[k], im = plan->halves_imag[k];
+        y[k] = (Numbers){(a.re + b.re) * 0.5F + (dr * re - di * im), (a.im - b.im) * 0.5F + (dr * im + di * re)};
+    }
+}
+
+/* The inverse of it, doubled, with real and imaginary parts exchanged. */
+TARGET static void NAMED(tangle_rows)(const ingot_fourier_plan *plan, const Numbers *x, Numbers *y) {
+    int64_t n = plan->length;
+    y[0] = (Numbers){x[0].re - x[n].re, x[0].re + x[n].re};
+    for (int64_t k = 1; k < n; k++) {
+        Numbers a = x[k], b = x[n - k];
+        Floats dr = a.re - b.re, di = a.im + b.im;
+        float re = 2 * plan->halves_real[k], im = -2 * plan->halves_imag[k];
+        y[k] = (Numbers){(a.im - b.im) + (dr * im + di * re), (a.re + b.re) + (dr * re - di * im)};
+    }
+}
+
+/* Transforms up to LANES rows, each of which follows the one before in memory; what is readable ends at `end`, and
+ * `scratch` has room for 2 * (length + 1 + LANES) numbers. */
+TARGET static void NAMED(transform_rows)(const ingot_fourier_plan *plan, ingot_fourier_kind kind, const float *const *from,
+                                         float *const *to, int64_t row_count, const float *end, float scale, float *scratch) {
+    int64_t n = plan->length;
+    Numbers *x = (Numbers *)scratch, *y = x + n + 1 + LANES;
+    const float *rows[LANES];
+    for (int64_t i = 0; i < LANES; i++)
+        rows[i] = from[i < row_count ? i : 0];
+    NAMED(load_rows)(x, rows, kind == FOURIER_REAL_BACKWARD ? n + 1 : n, end, kind == FOURIER_BACKWARD);
+    if (kind == FOURIER_REAL_BACKWARD) {
+        NAMED(tangle_rows)(plan, x, y);
+        Numbers *other = x;
+        x = y;
+        y = other;
+    }
+    Numbers *result = NAMED(transform)(&plan->parts[0], x, y), *other = result == x ? y : x;
+    if (kind == FOURIER_REAL_FORWARD) {
+        NAMED(untangle_rows)(plan, result, other);
+        result = other;
+    }
+    NAMED(store_rows)(to, row_count, result, kind == FOURIER_REAL_FORWARD ? n + 1 : n, scale,
+                      kind == FOURIER_BACKWARD || kind == FOURIER_REAL_BACKWARD);
+}
+
+/* ---- long transforms: lanes are columns, then rows, of one array; the last block of lanes overlaps the one before ---- */
+
+/* Transforms blocks of columns; the result is in `re` and `im`, each as rows x columns. */
+TARGET static void NAMED(transform_columns)(const ingot_fourier_plan *plan, const float *from, bool exchanged, float *re,
+                                            float *im, int64_t begin, int64_t end, float *scratch) {
+    int64_t rows = plan->parts[0].length, columns = plan->parts[1].length;
+    Numbers *x = (Numbers *)scratch, *y = x + rows;
+    for (int64_t block = begin; block < end; block++) {
+        int64_t column = block * LANES < columns - LANES ? block * LANES : columns - LANES;
+        for (int64_t i = 0; i < rows; i++)
+            NAMED(load)(&x[i], from + 2 * (i * columns + column), exchanged);
+        const Numbers *found = NAMED(transform)(&plan->parts[0], x, y);
+        for (int64_t i = 0; i < rows; i++) {
+            Floats root_re, root_im, own_re = found[i].re, own_im = found[i].im;
+            int64_t at = i * columns + column;
+            memcpy(&root_re, plan->cross_real + at, sizeof root_re);
+            memcpy(&root_im, plan->cross_imag + at, sizeof root_im);
+            Floats new_re = own_re * root_re - own_im * root_im, new_im = own_re * root_im + own_im * root_re;
+            memcpy(re + at, &new_re, sizeof new_re);
+            memcpy(im + at, &new_im, sizeof new_im);
+        }
+    }
+}
+
+/* Transforms blocks of the rows that transform_columns left. */
+TARGET static void NAMED(transform_lines)(const ingot_fourier_plan *plan, const float *re, const float *im, float *to,
+                                          float scale, bool exchanged, int64_t begin, int64_t end, float *scratch) {
+    int64_t rows = plan->parts[0].length, columns = plan->parts[1].length;
+    Numbers *x = (Numbers *)scratch, *y = x + columns;
+    for (int64_t block = begin; block < end; block++) {
+        int64_t row = block * LANES < rows - LANES ? block * LANES : rows - LANES;
+        for (int64_t first = 0; first < columns; first += LANES) {
+            int64_t column = first < columns - LANES ? first : columns - LANES;
+            Floats part_re[LANES], part_im[LANES];
+#pragma GCC unroll 16
+            for (int i = 0; i < LANES; i++)
+                memcpy(&part_re[i], re + (row + i) * columns + column, sizeof part_re[i]);
+            NAMED(transpose)(part_re);
+#pragma GCC unroll 16
+            for (int i = 0; i < LANES; i++)
+                x[column + i].re = part_re[i];
+#pragma GCC unroll 16
+            for (int i = 0; i < LANES; i++)
+                memcpy(&part_im[i], im + (row + i) * columns + column, sizeof part_im[i]);
+            NAMED(transpose)(part_im);
+#pragma GCC unroll 16
+            for (int i = 0; i < LANES; i++)
+                x[column + i].im = part_im[i];
+        }
+        const Numbers *found = NAMED(transform)(&plan->parts[1], x, y);
+        for (int64_t i = 0; i < columns; i++) {
+            Numbers scaled = {found[i].re * scale, found[i].im * scale};
+            NAMED(store)(to + 2 * (i * rows + row), &scaled, exchanged);
+        }
+    }
+}
+
+/* Elements begin <= k < end of 1 to n - 1, from `from` to `to`; those that are less than LANES before the end are
+ * computed again. */
+TARGET static void NAMED(untangle)(const ingot_fourier_plan *plan, const float *from, float *to, int64_t begin, int64_t end) {
+    int64_t n = plan->length;
+    for (int64_t first = begin; first < end; first += LANES) {
+        int64_t k = first < n - LANES ? first : n - LANES;
+        Numbers a, b;
+        Floats root_re, root_im;
+        NAMED(load)(&a, from + 2 * k, false);
+        NAMED(load)(&b, from + 2 * (n - k - LANES + 1), false);
+        memcpy(&root_re, plan->halves_real + k, sizeof root_re);
+        memcpy(&root_im, plan->halves_imag + k, sizeof root_im);
+        b.re = SHUFFLE(b.re, b.re, REVERSED);
+        b.im = SHUFFLE(b.im, b.im, REVERSED);
+        Floats dr = a.re - b.re, di = a.im + b.im;
+        Numbers result = {(a.re + b.re) * 0.5F + (dr * root_re - di * root_im),
+                          (a.im - b.im) * 0.5F + (dr * root_im + di * root_re)};
+        NAMED(store)(to + 2 * k, &result, false);
+    }
+}
+
+TARGET static void NAMED(tangle)(const ingot_fourier_plan *plan, const float *from, float *to, int64_t begin, int64_t end) {
+    int64_t n = plan->length;
+    for (int64_t first = begin; first < end; first += LANES) {
+        int64_t k = first < n - LANES ? first : n - LANES;
+        Numbers a, b;
+        Floats root_re, root_im;
+        NAMED(load)(&a, from + 2 * k, false);
+        NAMED(load)(&b, from + 2 * (n - k - LANES + 1), false);
+        memcpy(&root_re, plan->halves_real + k, sizeof root_re);
+        memcpy(&root_im, plan->halves_imag + k, sizeof root_im);
+        b.re = SHUFFLE(b.re, b.re, REVERSED);
+        b.im = SHUFFLE(b.im, b.im, REVERSED);
+        Floats dr = a.re - b.re, di = a.im + b.im, re = 2 * root_re, im = -2 * root_im;
+        Numbers result = {(a.im - b.im) + (dr * im + di * re), (a.re + b.re) + (dr * re - di * im)};
+        NAMED(store)(to + 2 * k, &result, false);
+    }
+}
+
+static const ingot_fourier_loops NAMED(loops) = {
+    LANES, NAMED(transform_rows), NAMED(transform_columns), NAMED(transform_lines), NAMED(untangle), NAMED(tangle),
+};
+
+#undef JOIN_NAMES
+#undef NAME_FOR
+#undef NAMED
+#undef Floats
+#undef Numbers
+#undef MACHINE
+#undef TARGET
+#undef LANES
+#undef EVEN
+#undef ODD
+#undef LOW
+#undef HIGH
+#undef REVERSED

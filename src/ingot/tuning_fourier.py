@@ -1,0 +1,30 @@
+"""Thresholds of Fourier transforms: what `tuning` is for others."""
+
+# Elements of a transform from which on SciPy is given all threads; it starts its own. No benchmark.
+MIN_FFT_THREAD_ELEMENTS = 1 << 14
+# Complex numbers whose transforms are worth another thread: as many take some 10 us of one core.
+# rfft_rows.
+MIN_FOURIER_THREAD_WORK = 1 << 13
+# Complex numbers of a row that threads share where there are fewer rows than threads: with fewer,
+# joining the threads between the steps takes longer than what they save. No benchmark.
+MIN_SHARED_FOURIER_LENGTH = 1 << 15
+# Bytes of vectors, with their copy, that passes go through in L1 and in L2, and the time of a pass
+# over more than that, in percent of one over less. rfft_rows.
+FOURIER_L1_BYTES = 32 << 10
+FOURIER_L2_BYTES = 1 << 20
+FOURIER_L2_PERCENT = 140
+FOURIER_MEMORY_PERCENT = 300
+# Complex numbers up to which a transform may be computed for a vector of rows at a time, where no
+# split of its length suits the lanes. Beyond, one row alone would take too long. No benchmark.
+MAX_WHOLE_FOURIER_LENGTH = 1024
+# Numbers of an axis whose tables, 16 bytes for each, are worth keeping, and how many axes' tables
+# are kept. Longer axes are left to SciPy. No benchmark.
+MAX_FOURIER_LENGTH = 1 << 22
+MAX_FOURIER_PLANS = 16
+
+# fmt: off
+NATIVE = (
+    "MIN_FOURIER_THREAD_WORK", "MIN_SHARED_FOURIER_LENGTH", "FOURIER_L1_BYTES", "FOURIER_L2_BYTES",
+    "FOURIER_L2_PERCENT", "FOURIER_MEMORY_PERCENT", "MAX_WHOLE_FOURIER_LENGTH",
+)
+# fmt: on
