@@ -275,7 +275,7 @@ def test_runs_where_no_peer_is_installed(tmp_path: Path, monkeypatch: pytest.Mon
         assert f"    {peer:<24}not installed" in done.stdout
     assert "not installed and not measured: mlx, jax, torch" in done.stdout
     for present in ("ingot", "numpy"):
-        assert len(contenders[present]["rounds"]) >= 3  # more where a round was disturbed
+        assert 1 <= len(contenders[present]["rounds"]) <= 3  # fewer on a very busy machine
         assert contenders[present]["best"] > 0
     ratios = {row["against"]: row["ratio"] for row in only["comparisons"]}
     assert ratios["numpy"] == pytest.approx(
