@@ -68,8 +68,7 @@ def quantized_matmul(
         matrix = (w, scales) if biases is None else (w, scales, biases)
         if x.size <= MAX_QUANTIZED_ROWS * x.shape[-1]:
             return apply(op, x, *matrix, stream=stream)
-        if type(x.size) is int:  # kernels that decode matrices have static lengths
-            return _product_of_many(op, x, matrix, stream)
+        return _product_of_many(op, x, matrix, stream)
     numbers = _oriented(name, x, numbers_of(scheme, w, scales, biases), transpose)
     return matmul(astype(x, dtype), astype(numbers, dtype), stream=stream)
 

@@ -15,8 +15,11 @@ import pytest
 from tests.compiler.forms.nest.nest_runner import Memory, run_nest
 
 import ingot.core as mx
+from ingot.compiler.forms.affine import Symbol
+from ingot.compiler.forms.nest.data import Nest
 from ingot.compiler.forms.nest.interpret import interpret
 from ingot.compiler.forms.nest.verify import verify
+from ingot.compiler.llvm.nests import nest_module
 
 AFFINE = [("affine", group, bits) for group in (32, 64, 128) for bits in (1, 2, 3, 4, 5, 6, 8)]
 FLOATS = [("mxfp4", 32, 4), ("mxfp8", 32, 8), ("nvfp4", 16, 4)]
@@ -74,9 +77,41 @@ def test_blocks_of_rows(scheme: Scheme) -> None:
     for rows in (19, 32):
         x = rows_of(rows, 2304)
         (_, product) = kernels(scheme, mx.array(x), *parts)
-        assert product.nest.parallel[0].lengths[0] > 1
+        (parts_of_rows, _) = product.nest.parallel[0].lengths
+        assert isinstance(parts_of_rows, Symbol)
+        assert parts_of_rows.size > 1
         found = np.array(compiled(scheme)(mx.array(x), *parts))
         np.testing.assert_allclose(found, expected(x, parts, scheme), rtol=0, atol=1e-3)
+
+
+def test_the_number_of_rows_is_a_symbol() -> None:
+    scheme = ("affine", 64, 4)
+    parts = matrix(scheme, 6, 192)
+    texts = set()
+    for rows in range(5, 33):
+        x = rows_of(rows, 192).reshape(1, rows, 192)
+        found = kernels(scheme, mx.array(x), *parts)
+        texts.update(nest_module(kernel.nest) for kernel in found)
+        if rows == 9:
+            for number, kernel in enumerate(found):
+                check_nest(kernel.nest, number)
+    assert len(texts) == 8  # for blocks of 5 to 8 rows a kernel that permutes them and a product
+
+
+def test_shapeless() -> None:
+    scheme = ("affine", 64, 4)
+    parts = matrix(scheme, 6, 192)
+    function = mx.compile(
+        lambda x: mx.quantized_matmul(x * 2, *parts, **options(scheme)) + 1, shapeless=True
+    )
+    for rows in (1, 3, 5, 6, 9, 13, 17, 32, 33, 40):
+        x = rows_of(rows, 192)
+        np.testing.assert_allclose(
+            np.array(function(mx.array(x))), expected(x * 2, parts, scheme) + 1, atol=1e-4
+        )
+    # one row; three; 5 to 32 in blocks; more, with unpacked panels
+    made = [each for each in function.cache_info().compilations if each.seconds]
+    assert len(made) == 4
 
 
 @pytest.mark.parametrize("scheme", AFFINE + FLOATS, ids=str)
@@ -86,13 +121,18 @@ def test_nests_are_verified_and_interpreted(scheme: Scheme) -> None:
         found = kernels(scheme, mx.array(rows_of(rows, length)), *parts)
         assert len(found) == 2
         for number, kernel in enumerate(found):
-            verify(kernel.nest)
-            one, other = (Memory(kernel.nest, number, 200) for _ in range(2))
-            interpret(kernel.nest, one.arrays)
-            run_nest(kernel.nest, other.arrays, chunk=1)
-            for a, b in zip(one.arrays, other.arrays, strict=True):
-                wide = a.astype(np.float64)
-                np.testing.assert_allclose(wide, b.astype(np.float64), rtol=1e-5, atol=1e-3)
+            check_nest(kernel.nest, number)
+
+
+def check_nest(nest: Nest, seed: int) -> None:
+    verify(nest)
+    symbols = {symbol: int(symbol.size or 0) for symbol in nest.symbols}
+    one, other = (Memory(nest, seed, 200, symbols) for _ in range(2))
+    interpret(nest, one.arrays, symbols)
+    run_nest(nest, other.arrays, symbols, chunk=1)
+    for a, b in zip(one.arrays, other.arrays, strict=True):
+        wide = a.astype(np.float64)
+        np.testing.assert_allclose(wide, b.astype(np.float64), rtol=1e-5, atol=1e-3)
 
 
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=lambda dtype: dtype.name)

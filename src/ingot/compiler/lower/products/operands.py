@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ingot._native import Dtype
@@ -13,7 +14,26 @@ from ingot.compiler.lower.products.numbers import Numbers
 from ingot.graph.dtype import uint32
 from ingot.graph.shape import contiguous, size_of
 
-__all__ = ["Matrices", "Product", "made_even", "product_of"]
+__all__ = ["Matrices", "Product", "made_even", "merged", "product_of"]
+
+
+def merged(
+    lengths: Sequence[Number], strides: Sequence[Number]
+) -> tuple[list[Number], list[Number]]:
+    """Lengths and strides of the fewest axes with the same elements in the same order: none of
+    length 1, and no two at a constant stride.
+    """
+    found: tuple[list[Number], list[Number]] = ([], [])
+    for length, stride in zip(lengths, strides, strict=True):
+        if length == 1:
+            continue
+        if found[0] and found[1][-1] == stride * length:
+            found[0][-1] *= length
+            found[1][-1] = stride
+        else:
+            found[0].append(length)
+            found[1].append(stride)
+    return found
 
 
 def made_even(length: Number) -> Number:

@@ -10,17 +10,24 @@ depend on the number of threads: lanes along a row of the matrix, which are then
 
 from __future__ import annotations
 
-from ingot.compiler.forms.affine import Affine, Index, affine
+from collections.abc import Sequence
+from operator import index
+
+from ingot.compiler.forms.affine import Affine, Extent, affine
 from ingot.compiler.forms.nest.build import NestBuilder
-from ingot.compiler.forms.nest.data import Buffer, Constant, Nest, Value
+from ingot.compiler.forms.nest.data import Buffer, Constant, Value
+from ingot.compiler.forms.nests import Kernel
+from ingot.compiler.forms.size import is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Lowered, kernel_of
 from ingot.compiler.lower.products.codes import Codes, Scheme
+from ingot.compiler.lower.products.numbers import Numbers, code_key
+from ingot.compiler.lower.products.operands import merged
 from ingot.compiler.lower.products.quantized_bytes import (
     Bytes,
     BytesTile,
     has_bytes,
-    quantise_rows,
+    quantise_row,
 )
 from ingot.compiler.lower.products.quantized_panels import lower_quantized_panels
 from ingot.compiler.lower.products.quantized_tile import QuantizedTile
@@ -47,162 +54,226 @@ Strides = dict[Step, tuple[int, ...]]
 def lower_quantized(step: Step, strides_of: Strides) -> Lowered | None:
     """The kernels of a product with a quantised matrix; None if they do not support its layout."""
     assert isinstance(step.op, QuantizedProduct)
-    lengths = (*step.inputs[0].shape, *step.inputs[1].shape)
-    known = (*lengths, *(s for source in step.inputs for s in strides_of[source]))
-    if not all(type(number) is int for number in known) or 0 in lengths:
+    x, *matrix = step.inputs
+    known = (x.shape[-1], *matrix[0].shape, *(s for part in matrix for s in strides_of[part]))
+    if not all(type(number) is int for number in known) or 0 in (*known[:3], *step.shape):
         return None
-    if any(strides_of[part][-1] != part.dtype.size for part in step.inputs[1:]):
+    if any(strides_of[part][-1] != part.dtype.size for part in matrix):
         return None
+    scheme = Scheme(step.op.mode, step.op.group_size, step.op.bits)
     if size_of(step.shape[:-1]) > MAX_QUANTIZED_ROWS:
-        scheme = Scheme(step.op.mode, step.op.group_size, step.op.bits)
         return lower_quantized_panels(step, scheme, strides_of)
-    return _Lowering(step, step.op, strides_of).lowered()
+    return _Lowering(step, scheme, strides_of).lowered()
 
 
 class _Lowering:
-    def __init__(self, step: Step, op: QuantizedProduct, strides_of: Strides) -> None:
+    def __init__(self, step: Step, scheme: Scheme, strides_of: Strides) -> None:
         self.step = step
         self.strides_of = strides_of
-        self.scheme = Scheme(op.mode, op.group_size, op.bits)
-        self.codes = Codes(self.scheme, lanes_of(float32))
+        self.scheme = scheme
+        self.codes = Codes(scheme, lanes_of(float32))
         self.columns, words = step.inputs[1].shape
-        self.units = words // self.scheme.unit_words
+        self.units = words // scheme.unit_words
         self.rows = size_of(step.shape[:-1])
         self.chunks = -(-self.units // self.codes.lanes)
-        self.bytes = self._bytes()
-        self.factored = self.bytes is not None or self.rows <= MAX_FACTORED_ROWS
-        self.has_sums = self.bytes is None and self.factored and self.scheme.mode == "affine"
-        self.tile_rows = QUANTIZED_TILE_ROWS if self.bytes is None else BYTES_TILE_ROWS
+        self.is_bytes = self._takes_bytes()
+        self.factored = self.is_bytes or bool(self.rows <= MAX_FACTORED_ROWS)
+        self.has_sums = not self.is_bytes and self.factored and scheme.mode == "affine"
+        self.height = self._height()
+        self.blocks = -(-self.rows // self.height)
+        # rows are padded to whole blocks
+        self.bytes = Bytes(self.codes, self.chunks) if self.is_bytes else None
         bundles = self.codes.vectors + self.has_sums
-        self.shape = (self.rows, self.chunks, bundles, self.codes.lanes)
+        self.shape = (self.chunks, bundles, self.codes.lanes)  # of a permuted row
 
-    def _bytes(self) -> Bytes | None:
-        """The layout of rows quantised to int8, if that is requested and possible."""
+    def _takes_bytes(self) -> bool:
+        """Whether rows are quantised to int8: if that is requested and possible."""
         x = self.step.inputs[0]
         if activations() != "int8" or not has_bytes(self.scheme):
-            return None
+            return False
         if self.rows > MAX_BYTES_ROWS or self.strides_of[x][-1] != x.dtype.size:
-            return None
-        if self.codes.lanes * self.scheme.unit_codes < ACTIVATION_BLOCK:
-            return None
-        return Bytes(self.codes, self.rows, self.chunks)
+            return False
+        return self.codes.lanes * self.scheme.unit_codes >= ACTIVATION_BLOCK
+
+    def _height(self) -> int:
+        """How many rows to multiply by codes while they are in registers: blocks of equal height,
+        as few as possible. The number of blocks, and that of their rows which exist, are symbols,
+        so that a few kernels serve all numbers of rows.
+        """
+        if self.rows <= MAX_FACTORED_ROWS:
+            return index(self.rows)
+        limit = BYTES_TILE_ROWS if self.is_bytes else QUANTIZED_TILE_ROWS
+        if is_symbolic(self.rows):
+            return limit
+        blocks = -(-self.rows // limit)
+        return -(-self.rows // blocks)
+
+    @property
+    def _is_one_block(self) -> bool:
+        """Whether the number of rows is a compile-time constant."""
+        return type(self.rows) is int and self.rows <= MAX_FACTORED_ROWS
 
     def lowered(self) -> Lowered:
         """Both kernels, and the scratch memory for the permuted rows."""
         x, *matrix = self.step.inputs
         kernels = [
-            kernel_of(self._ordering(), [x, None]),
-            kernel_of(self._product(), [None, *matrix, self.step]),
+            self._kernel(*self._ordering(), [x, None]),
+            self._kernel(*self._product(), [None, *matrix, self.step]),
         ]
-        return Lowered(kernels, self.scratch)
+        return Lowered(kernels, self.blocks * self.height * self._row_bytes)
+
+    def _kernel(
+        self, builder: NestBuilder, numbers: Numbers, operands: Sequence[Step | None]
+    ) -> Kernel:
+        parts = (self.scheme, self.columns, self.units, self.height, self._is_one_block)
+        key = code_key(builder, numbers, "quantized", *parts, self.factored, self.is_bytes)
+        return kernel_of(builder.nest, operands, key)
 
     @property
-    def scratch(self) -> int:
-        """The size of the permuted rows in bytes."""
+    def _row_bytes(self) -> int:
+        """The size of a permuted row."""
         return size_of(self.shape) * float32.size if self.bytes is None else self.bytes.nbytes
 
-    def _buffer(self, builder: NestBuilder, name: str, step: Step, argument: int) -> Buffer:
-        return builder.buffer(
-            name, step.dtype, step.shape, self.strides_of[step], argument, origin=step
-        )
+    def _blocks(self, numbers: Numbers) -> Extent:
+        """The number of blocks of rows, in a kernel."""
+        return 1 if self._is_one_block else numbers("blocks", self.blocks)
 
-    def _scratch(self, builder: NestBuilder, argument: int) -> Buffer:
-        strides = contiguous(self.shape, float32.size)
-        return builder.buffer("ordered", float32, self.shape, strides, argument)
+    def _rows(self, numbers: Numbers) -> Extent:
+        """The number of rows, in a kernel."""
+        return index(self.rows) if self._is_one_block else numbers("rows", self.rows)
+
+    def _scratch(self, builder: NestBuilder, numbers: Numbers, argument: int) -> tuple[Buffer, ...]:
+        """Declares the permuted rows: as float32, or as bytes and their factors."""
+        padded = affine(self._blocks(numbers)) * self.height
+        if self.bytes is not None:
+            return self.bytes.buffers(builder, padded, argument)
+        strides = contiguous((1, *self.shape), float32.size)
+        return (builder.buffer("ordered", float32, (padded, *self.shape), strides, argument),)
 
     # The permuted rows
 
-    def _ordering(self) -> Nest:
-        """The kernel that permutes rows to the order of codes and divides them by the powers of two
-        by which bundles of codes are scaled. The sums of each lane follow.
-        """
-        builder = NestBuilder()
+    def _source(self, builder: NestBuilder, numbers: Numbers) -> Buffer:
+        """Declares the rows as they are given; axes of adjacent rows are merged."""
         source = self.step.inputs[0]
-        x = self._buffer(builder, "x", source, 0)
-        if self.bytes is not None:
-            return quantise_rows(builder, x, source.shape[:-1], self.units, self.bytes)
-        ordered = self._scratch(builder, 1)
+        strides, size = self.strides_of[source], source.dtype.size
+        lengths, distances = merged(source.shape[:-1], strides[:-1])
+        shape = [numbers(f"x.{axis}", length) for axis, length in enumerate(lengths)]
+        if len(shape) == 1:
+            shape = [self._rows(numbers)]
+        apart = [
+            numbers.stride(f"x.{axis}.stride", stride, 0) for axis, stride in enumerate(distances)
+        ]
+        last = strides[-1]
+        return builder.buffer(
+            "x",
+            source.dtype,
+            [*shape, source.shape[-1]],
+            [*apart, numbers.stride("x.stride", last, size)],
+            0,
+            origin=source,
+        )
+
+    def _ordering(self) -> tuple[NestBuilder, Numbers]:
+        """The kernel that permutes rows to the order of codes and divides them by the powers of two
+        by which bundles of codes are scaled. The sums of each lane follow. Rows past the last one
+        are copies of it.
+        """
+        builder, numbers = NestBuilder(), Numbers()
+        x = self._source(builder, numbers)
+        targets = self._scratch(builder, numbers, 1)
+        blocks, last = self._blocks(numbers), affine(self._rows(numbers)) - 1
         vectors, lanes = self.codes.vectors, self.codes.lanes
-        k = builder.words
-        with builder.parallel((self.rows, self.chunks), vectors * lanes) as (row, chunk):
-            leading = _along(builder, row, source.shape[:-1])
-            first = affine(chunk) * lanes
-            with builder.loop(0, lanes, affine(self.units) - first) as lane:
-                total: Value | None = None
-                for vector in range(vectors):
-                    at = (first + lane) * vectors + vector
-                    value = k.cast(builder.load(x, (*leading, at)), float32)
-                    target = [affine(index) for index in (row, chunk, vector, lane)]
-                    total = value if total is None else k.add(total, value)
-                    if self.scheme.exponent(vector):
-                        scale = Constant(float32, 0.5 ** self.scheme.exponent(vector))
-                        value = k.multiply(value, scale)
-                    builder.store(value, ordered, target)
-                if self.has_sums and total is not None:
-                    target = [affine(index) for index in (row, chunk, vectors, lane)]
-                    builder.store(total, ordered, target)
-        return builder.nest
+        lengths = (blocks, self.height, self.chunks)
+        with builder.parallel(lengths, vectors * lanes) as (block, number, chunk):
+            row = affine(block) * self.height + number
+            at = row if self._is_one_block else affine(builder.multiple(0, row, last, by=1))
+            place, above = (row, affine(chunk)), [at][: len(x.shape) - 1]
+            if len(x.shape) > 2:
+                above = [affine(each) for each in builder.split(at, x.shape[:-1])]
+            if self.bytes is not None:
+                quantise_row(builder, (x, tuple(above)), self.units, self.bytes, targets, place)
+            else:
+                self._permute(builder, (x, tuple(above)), targets[0], place)
+        return builder, numbers
+
+    def _permute(
+        self,
+        builder: NestBuilder,
+        source: tuple[Buffer, tuple[Affine, ...]],
+        ordered: Buffer,
+        place: tuple[Affine, Affine],
+    ) -> None:
+        """Permutes a chunk of a row."""
+        k, vectors, lanes = builder.words, self.codes.vectors, self.codes.lanes
+        (x, above), first = source, place[1] * lanes
+        with builder.loop(0, lanes, affine(self.units) - first) as lane:
+            total: Value | None = None
+            for vector in range(vectors):
+                at = (first + lane) * vectors + vector
+                value = k.cast(builder.load(x, (*above, at)), float32)
+                total = value if total is None else k.add(total, value)
+                if self.scheme.exponent(vector):
+                    scale = Constant(float32, 0.5 ** self.scheme.exponent(vector))
+                    value = k.multiply(value, scale)
+                builder.store(value, ordered, (*place, affine(vector), affine(lane)))
+            if self.has_sums and total is not None:
+                builder.store(total, ordered, (*place, affine(vectors), affine(lane)))
 
     # The product
 
-    def _product(self) -> Nest:
-        builder = NestBuilder()
+    def _product(self) -> tuple[NestBuilder, Numbers]:
+        builder, numbers = NestBuilder(), Numbers()
         names = ("codes", "scales", "biases")
-        rows: Buffer | tuple[Buffer, Buffer]
-        rows = self._scratch(builder, 0) if self.bytes is None else self.bytes.buffers(builder, 0)
+        ordered = self._scratch(builder, numbers, 0)
         matrix = [
-            self._buffer(builder, name, step, number)
-            for number, (name, step) in enumerate(
+            builder.buffer(name, part.dtype, part.shape, self.strides_of[part], number, origin=part)
+            for number, (name, part) in enumerate(
                 zip(names, self.step.inputs[1:], strict=False), start=1
             )
         ]
-        shape = (self.rows, self.columns)
-        strides = contiguous(shape, self.step.dtype.size)
-        argument = len(self.step.inputs)
+        rows, blocks = self._rows(numbers), self._blocks(numbers)
+        strides = (self.columns * self.step.dtype.size, self.step.dtype.size)
+        shape, argument = (rows, self.columns), len(self.step.inputs)
         result = builder.buffer("y", self.step.dtype, shape, strides, argument, origin=self.step)
-        # as many rows at a time as leave registers for codes, in blocks of equal height
-        blocks = -(-self.rows // self.tile_rows)
-        height = -(-self.rows // blocks)
-        sums = 16 if vector_registers() >= 32 else 8
-        width = self._width(height, sums)
-        # as many of these blocks as stay in the cache while all columns are computed from them
-        nbytes = height * (self.scratch // self.rows)
-        parts = -(-blocks // max(1, QUANTIZED_ROWS_BYTES // nbytes))
-        blocks = -(-blocks // parts)
-        work = self.chunks * self.codes.vectors * blocks
+        height = self.height
+        width = self._width(height, 16 if vector_registers() >= 32 else 8)
+        # as many blocks as stay in the cache while all columns are computed from them
+        together = max(1, QUANTIZED_ROWS_BYTES // (height * self._row_bytes))
+        is_all = self._is_one_block or together * height >= MAX_QUANTIZED_ROWS
+        parts = 1 if is_all else numbers("parts", -(-self.blocks // together))
+        work = self.chunks * self.codes.vectors
         with builder.parallel((parts, -(-self.columns // width)), work) as (part, block):
-            columns = _clamped(builder, affine(block) * width, width, self.columns)
-            tile = self._tile(builder, rows, matrix, columns)
             first = affine(block) * width
-            if blocks == 1:
-                self._store(builder, result, tile, (affine(part) * height, first), height)
+            columns = _clamped(builder, first, width, self.columns)
+            tile = self._tile(builder, ordered, matrix, columns)
+            if self._is_one_block:
+                self._store(builder, result, tile, (affine(0), first))
             else:
-                with builder.loop(0, blocks) as number:
-                    top = (affine(part) * blocks + number) * height
-                    self._store(builder, result, tile, (top, first), height)
-        return builder.nest
+                begin = affine(part) * together
+                with builder.loop(begin, begin + together, blocks) as number:
+                    self._store(builder, result, tile, (affine(number) * height, first))
+        return builder, numbers
 
     def _width(self, height: int, sums: int) -> int:
         """How many columns to compute together, given the number of rows and of registers for sums.
         A single row of bytes is limited by memory bandwidth, which few streams use best.
         """
-        if self.bytes is not None and height == 1:
+        if self.is_bytes and height == 1:
             return min(2, self.columns)
-        if self.factored and self.bytes is None:
+        if self.factored and not self.is_bytes:
             sums //= 2
         return max(1, min(4, sums // height, self.columns))
 
     def _tile(
         self,
         builder: NestBuilder,
-        rows: Buffer | tuple[Buffer, Buffer],
+        rows: tuple[Buffer, ...],
         matrix: list[Buffer],
         columns: list[Affine],
     ) -> QuantizedTile:
-        if isinstance(rows, tuple):
-            assert self.bytes is not None
+        if self.bytes is not None:
             return BytesTile(builder, self.units, self.bytes, rows, matrix, columns)
-        return QuantizedTile(builder, self.codes, self.units, rows, matrix, columns)
+        return QuantizedTile(builder, self.codes, self.units, rows[0], matrix, columns)
 
     def _store(
         self,
@@ -210,18 +281,13 @@ class _Lowering:
         result: Buffer,
         tile: QuantizedTile,
         corner: tuple[Affine, Affine],
-        height: int,
     ) -> None:
         """Computes and stores a block of the result that begins at `corner`."""
-        width = len(tile.columns)
+        width, height = len(tile.columns), self.height
         top, first = corner
         rows = [top + number for number in range(height)]
-        if self.rows > self.tile_rows:  # rows past the last one are clamped
-            last = affine(self.rows - 1)
-            rows = [affine(builder.multiple(0, row, last, by=1)) for row in rows]
-        is_whole = self.rows <= self.tile_rows and self.columns % width == 0
         sums = tile.factored(rows) if self.factored else tile.direct(rows)
-        if is_whole and not self.has_sums:
+        if self._is_one_block and self.columns % width == 0 and not self.has_sums:
             for number, column in enumerate(sums):
                 for row, value in zip(rows, column, strict=True):
                     found = builder.words.cast(value, result.dtype)
@@ -234,7 +300,7 @@ class _Lowering:
                 _keep(builder, tile.direct(rows), kept)
         with (  # those within the result
             builder.loop(0, width, affine(self.columns) - first) as across,
-            builder.loop(0, height, affine(self.rows) - top) as down,
+            builder.loop(0, height, affine(result.shape[0]) - top) as down,
         ):
             value = builder.load(kept, (affine(across), affine(down)))
             found = builder.words.cast(value, result.dtype)
@@ -258,13 +324,6 @@ def _are_finite(builder: NestBuilder, sums: list[list[Value]]) -> Value:
             found = k.fused_multiply_add(value, zero, found)
     are_finite: Value = k.cast(k.equal(found, zero), int64)
     return are_finite
-
-
-def _along(builder: NestBuilder, number: Index, lengths: tuple[int, ...]) -> tuple[Affine, ...]:
-    """The indices along the leading axes of the row with this number."""
-    if not lengths:
-        return ()
-    return tuple(map(affine, builder.split(number, lengths)))
 
 
 def _clamped(builder: NestBuilder, first: Affine, count: int, length: int) -> list[Affine]:

@@ -14,16 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ingot.compiler.forms.affine import Affine, affine
+from ingot.compiler.forms.affine import Affine, Extent, affine
 from ingot.compiler.forms.nest.build import NestBuilder
-from ingot.compiler.forms.nest.data import Buffer, Constant, Nest, Repeated, Value
+from ingot.compiler.forms.nest.data import Buffer, Constant, Repeated, Value
 from ingot.compiler.lower.products.codes import Codes, Scheme, Unpacker
 from ingot.compiler.lower.products.quantized_tile import QuantizedTile, Sums
 from ingot.graph.dtype import Dtype, float32, int32, uint32
 from ingot.graph.numerics.activations import ACTIVATION_BLOCK
 from ingot.graph.shape import contiguous, size_of
 
-__all__ = ["Bytes", "BytesTile", "has_bytes", "quantise_rows"]
+__all__ = ["Bytes", "BytesTile", "has_bytes", "quantise_row"]
 
 _BYTE = 8
 
@@ -34,71 +34,81 @@ def has_bytes(scheme: Scheme) -> bool:
 
 
 class Bytes:
-    """The layout of rows of bytes in scratch memory: the words of all chunks, then the scales and
-    sums of each lane.
+    """The layout of rows of bytes in scratch memory: for each row the words of all chunks, then the
+    scales and sums of each lane.
     """
 
-    def __init__(self, codes: Codes, rows: int, chunks: int) -> None:
+    def __init__(self, codes: Codes, chunks: int) -> None:
         self.codes = codes
         self.vectors = _BYTE // codes.scheme.bits
-        self.words_shape = (rows, chunks, self.vectors, codes.lanes)
-        self.factors_shape = (rows, chunks, 2, codes.lanes)
+        self.words_shape = (chunks, self.vectors, codes.lanes)
+        self.factors_shape = (chunks, 2, codes.lanes)
 
     @property
     def nbytes(self) -> int:
-        """The size of both."""
+        """The size of a row."""
         return (size_of(self.words_shape) + size_of(self.factors_shape)) * uint32.size
 
-    def buffers(self, builder: NestBuilder, argument: int) -> tuple[Buffer, Buffer]:
+    def buffers(self, builder: NestBuilder, rows: Extent, argument: int) -> tuple[Buffer, Buffer]:
         """Declares words and factors as buffers."""
         words = builder.buffer(
-            "bytes", uint32, self.words_shape, contiguous(self.words_shape, 4), argument
+            "bytes",
+            uint32,
+            (rows, *self.words_shape),
+            (self.nbytes, *contiguous(self.words_shape, uint32.size)),
+            argument,
         )
-        offset = size_of(self.words_shape) * uint32.size
-        strides = contiguous(self.factors_shape, 4)
         factors = builder.buffer(
-            "factors", float32, self.factors_shape, strides, argument, offset=offset
+            "factors",
+            float32,
+            (rows, *self.factors_shape),
+            (self.nbytes, *contiguous(self.factors_shape, float32.size)),
+            argument,
+            offset=size_of(self.words_shape) * uint32.size,
         )
         return words, factors
 
 
-def quantise_rows(
-    builder: NestBuilder, x: Buffer, leading: Sequence[int], units: int, rows: Bytes
-) -> Nest:
-    """The kernel that quantises rows, whose elements are adjacent."""
-    words, factors = rows.buffers(builder, 1)
+def quantise_row(
+    builder: NestBuilder,
+    source: tuple[Buffer, tuple[Affine, ...]],
+    units: int,
+    rows: Bytes,
+    targets: Sequence[Buffer],
+    place: tuple[Affine, Affine],
+) -> None:
+    """Quantises a chunk of a row, whose elements are adjacent: `source` is the rows and the index
+    of one, `place` its number and that of the chunk.
+    """
+    (x, above), (words, factors) = source, targets
     codes = rows.codes
     unit, k = codes.scheme.unit_codes, builder.words
     together = min(ACTIVATION_BLOCK // unit, codes.lanes)  # lanes that share a scale
     count = together * unit
     assert count == ACTIVATION_BLOCK
-    places = codes.lanes // together  # blocks per chunk
-    with builder.parallel(rows.words_shape[:2], codes.lanes * unit) as (row, chunk):
-        index = tuple(map(affine, builder.split(row, leading))) if leading else ()
-        first = affine(chunk) * places
-        with builder.loop(0, places, affine(units // together) - first) as place:
-            found = builder.load_lanes(x, (*index, (first + place) * count), count)
-            scale, whole = _scaled(builder, builder.words.cast(found, float32))
-            lane = affine(place) * together
-            total: Value | None = None
-            for vector in range(rows.vectors):
-                parts = [
-                    builder.some_lanes(whole, byte * rows.vectors + vector, together, unit)
-                    for byte in range(4)
-                ]
-                for part in parts:
-                    total = part if total is None else k.add(total, part)
-                word: Value = _byte(builder, parts[0], 0)
-                for number, part in enumerate(parts[1:], start=1):
-                    word = k.bitwise_or(word, _byte(builder, part, number))
-                builder.store(word, words, (affine(row), affine(chunk), affine(vector), lane))
-            assert total is not None
-            scales = scale if together == 1 else builder.splat(scale, together)
-            sums = k.multiply(k.cast(total, float32), scales)
-            for number, value in enumerate((scales, sums)):
-                at = (affine(row), affine(chunk), affine(number), lane)
-                builder.store(value, factors, at)
-    return builder.nest
+    blocks = codes.lanes // together  # blocks per chunk
+    first = place[1] * blocks
+    with builder.loop(0, blocks, affine(units // together) - first) as block:
+        found = builder.load_lanes(x, (*above, (first + block) * count), count)
+        scale, whole = _scaled(builder, builder.words.cast(found, float32))
+        lane = affine(block) * together
+        total: Value | None = None
+        for vector in range(rows.vectors):
+            parts = [
+                builder.some_lanes(whole, byte * rows.vectors + vector, together, unit)
+                for byte in range(4)
+            ]
+            for part in parts:
+                total = part if total is None else k.add(total, part)
+            word: Value = _byte(builder, parts[0], 0)
+            for number, part in enumerate(parts[1:], start=1):
+                word = k.bitwise_or(word, _byte(builder, part, number))
+            builder.store(word, words, (*place, affine(vector), lane))
+        assert total is not None
+        scales = scale if together == 1 else builder.splat(scale, together)
+        sums = k.multiply(k.cast(total, float32), scales)
+        for number, value in enumerate((scales, sums)):
+            builder.store(value, factors, (*place, affine(number), lane))
 
 
 def _scaled(builder: NestBuilder, values: Value) -> tuple[Value, Value]:
@@ -137,7 +147,7 @@ class BytesTile(QuantizedTile):
         builder: NestBuilder,
         units: int,
         rows: Bytes,
-        buffers: tuple[Buffer, Buffer],
+        buffers: Sequence[Buffer],
         matrix: Sequence[Buffer],
         columns: list[Affine],
     ) -> None:

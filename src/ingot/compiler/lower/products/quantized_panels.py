@@ -10,7 +10,6 @@ a time; they are collected on the stack, then transposed in registers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from ingot.compiler.forms.affine import Affine, Extent, affine
 from ingot.compiler.forms.nest.build import NestBuilder
@@ -21,12 +20,12 @@ from ingot.compiler.lower.kernel import Lowered, kernel_of
 from ingot.compiler.lower.products.builder import epilogue_of
 from ingot.compiler.lower.products.codes import Codes, Scheme, Unpacker
 from ingot.compiler.lower.products.matmul import Scratch, multiply_panels
-from ingot.compiler.lower.products.operands import Matrices, Product
+from ingot.compiler.lower.products.operands import Matrices, Product, merged
 from ingot.compiler.lower.products.panels import Panels
 from ingot.compiler.lower.products.quantized_tile import QuantizedTile
 from ingot.compiler.lower.products.register_tile import lanes_of, tile_shape
 from ingot.graph.dtype import float32
-from ingot.graph.shape import contiguous, size_of
+from ingot.graph.shape import contiguous
 from ingot.tuning import MAX_REGISTER_TILE, MAX_UNPACKED_CODES
 
 __all__ = ["lower_quantized_panels"]
@@ -59,14 +58,11 @@ def lower_quantized_panels(step: Step, scheme: Scheme, strides_of: Strides) -> L
 
 def _rows_of(x: Step, strides: tuple[int, ...]) -> Matrices | None:
     """All rows as one matrix; None if they are not at a constant stride."""
-    axes = [axis for axis, length in enumerate(x.shape[:-1]) if length != 1]
-    for outer, inner in pairwise(axes):
-        if strides[outer] != strides[inner] * x.shape[inner]:
-            return None
-    if not axes:
+    lengths, distances = merged(x.shape[:-1], strides[:-1])
+    if len(lengths) != 1:
         return None
-    both = (strides[axes[-1]], strides[-1])
-    return Matrices(x, x.dtype, (), size_of(x.shape[:-1]), x.shape[-1], both)
+    both = (distances[0], strides[-1])
+    return Matrices(x, x.dtype, (), lengths[0], x.shape[-1], both)
 
 
 class _Unpacking:
