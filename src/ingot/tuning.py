@@ -151,8 +151,7 @@ MAX_LOOP_PROGRAMS = 256
 
 # Elements up to which rms_norm, rope and the like are one node that runs as a program of its own,
 # without `compile`: some rows of a model that decodes. Measured on a row of 576: 8 us for each
-# instead of 60 to 100 op by op. Each shape compiles once, so that long prompts, which are of any
-# length, stay graphs of ops, which fuse. decoding.
+# instead of 60 to 100 op by op. More elements stay graphs of ops, which fuse with others. decoding.
 MAX_COMPOSITE_ELEMENTS = 1 << 13
 
 # ---- Sums in a fixed order -----------------------------------------------------------------------

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import mlx.core as mlx
 import numpy as np
+import pytest
 
 import ingot.core as mx
 from ingot.compiler.call.alone import _program, program_alone
+from ingot.compiler.machine import kernels
 from ingot.ops.elementwise.exponential import Exp
 
 
@@ -39,3 +42,26 @@ def test_programs_are_kept_by_layouts() -> None:
         program_alone(None, Alone(), (values,))  # type: ignore[arg-type]
     info = _program.cache_info()
     assert (info.hits, info.misses) == (1, 3)
+
+
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_new_lengths_of_compositions_compile_nothing(
+    is_transposed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rotated(library: Any, length: int) -> np.ndarray:
+        x = np.random.default_rng(length).normal(size=(1, 3, length, 16)).astype(np.float32)
+        if is_transposed:
+            q = library.array(x.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
+        else:
+            q = library.array(x)
+        options = {"traditional": False, "base": 10000.0, "scale": 1.0, "offset": 5}
+        return np.array(library.fast.rope(q, 16, **options))
+
+    rotated(mx, 2)  # compiles
+
+    def refuse(text: str, *_: Any) -> Any:
+        raise AssertionError(f"compiles {text}")
+
+    monkeypatch.setattr(kernels, "_load", refuse)
+    for length in (3, 4, 7, 13, 30):
+        np.testing.assert_allclose(rotated(mx, length), rotated(mlx, length), atol=1e-5)

@@ -139,18 +139,41 @@ class SymbolicProgram:
         """The native program for the layout of some inputs; None if copying them is better, because
         nothing like them came before.
         """
-        numbers = [*values, *(stride for x in inputs for stride in x.strides)]
         with self._lock:
-            for programs in self._for_layouts:
-                native = programs.native(numbers)
-                if native is not None:
-                    return native
+            native = self._native_if_made(values, inputs)
+            if native is not None:
+                return native
             if not self._layouts.is_due(tuple(map(_kind_of_layout, inputs)), inputs):
                 return None
-            programs = self._made_for_layout(values, numbers, inputs)
-            self._for_layouts.insert(0, programs)
-            del self._for_layouts[MAX_LAYOUTS:]
-            return programs.native(numbers)
+            return self._native_for_layout(values, inputs)
+
+    def native_at_once(
+        self, values: Sequence[Any], inputs: tuple[np.ndarray, ...]
+    ) -> NativeProgram | None:
+        """The native program for some inputs, which are never copied; None if the program is for
+        contiguous inputs and their shapes violate its conditions.
+        """
+        if all(x.flags.c_contiguous for x in inputs):
+            return self._finished().native(values)
+        with self._lock:
+            made = self._native_if_made(values, inputs)
+            return self._native_for_layout(values, inputs) if made is None else made
+
+    def _native_if_made(
+        self, values: Sequence[Any], inputs: tuple[np.ndarray, ...]
+    ) -> NativeProgram | None:
+        numbers = _with_strides(values, inputs)
+        found = (programs.native(numbers) for programs in self._for_layouts)
+        return next((native for native in found if native is not None), None)
+
+    def _native_for_layout(
+        self, values: Sequence[Any], inputs: tuple[np.ndarray, ...]
+    ) -> NativeProgram | None:
+        numbers = _with_strides(values, inputs)
+        programs = self._made_for_layout(values, numbers, inputs)
+        self._for_layouts.insert(0, programs)
+        del self._for_layouts[MAX_LAYOUTS:]
+        return programs.native(numbers)
 
     def _made_for_layout(
         self, values: Sequence[Any], numbers: Sequence[Any], inputs: tuple[np.ndarray, ...]
@@ -192,6 +215,11 @@ class _Programs:
         native = NativeProgram(*parts)
         native.about = self._about(values)
         return native
+
+
+def _with_strides(values: Sequence[Any], inputs: tuple[np.ndarray, ...]) -> list[Any]:
+    """Values of the dimensions, and after them the strides of all inputs."""
+    return [*values, *(stride for x in inputs for stride in x.strides)]
 
 
 def _strides(sizes: Sizes, tape: Tape, first: int, inputs: tuple[np.ndarray, ...]) -> Strides:
