@@ -176,7 +176,6 @@ def test_group_of_one_process() -> None:
             (ValueError, lambda d=distributed, m=library.mx: d.recv((2,), m.float32, 0)),
             (ValueError, lambda d=distributed, x=x: d.recv_like(x, 1)),
             (RuntimeError, lambda group=group: group.split(0)),
-            (RuntimeError, lambda d=distributed: d.init(strict=True)),
             (ValueError, lambda d=distributed: d.init(backend="pigeons")),
             (TypeError, lambda d=distributed: d.Group()),
         ):
@@ -184,7 +183,6 @@ def test_group_of_one_process() -> None:
                 call()
         results.append(found)
     assert results[0] == results[1]
-    assert not mx.distributed.is_available()
 
 
 def test_sums_over_a_group_are_arrays_of_their_own() -> None:
@@ -209,7 +207,6 @@ class TwoProcesses(mx.distributed.Group):
 def test_larger_groups_are_refused() -> None:
     two: Any = TwoProcesses()
     calls = [
-        lambda: mx.distributed.all_sum(mx.ones(2), group=two),
         lambda: nn.AllToShardedLinear(4, 4, group=two),
         lambda: nn.QuantizedShardedToAllLinear(64, 4, group=two),
         lambda: nn.FullyShardedModule(nn.Linear(2, 2), two),

@@ -1,18 +1,16 @@
 """mlx.core.distributed: communication between processes."""
 
-from ingot.ops.distributed import (
-    Group,
+from ingot.graph.communication.groups import Group, init, is_available
+from ingot.ops.distributed.collectives import (
     all_gather,
     all_max,
     all_min,
     all_sum,
-    init,
-    is_available,
-    recv,
-    recv_like,
-    send,
+    all_to_all,
+    broadcast,
     sum_scatter,
 )
+from ingot.ops.distributed.messages import recv, recv_like, send
 
 __all__ = [
     "Group",
@@ -20,6 +18,8 @@ __all__ = [
     "all_max",
     "all_min",
     "all_sum",
+    "all_to_all",
+    "broadcast",
     "init",
     "is_available",
     "recv",

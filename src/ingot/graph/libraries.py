@@ -7,6 +7,7 @@ the thread counts of the BLAS libraries that these load equal to the pool's.
 from __future__ import annotations
 
 import os
+import sys
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -16,6 +17,7 @@ from ingot import _native
 __all__ = [
     "limit_blas_threads",
     "llvm_binding",
+    "mpi_library",
     "opt_einsum_paths",
     "prepare_blas",
     "rich_library",
@@ -44,6 +46,21 @@ def llvm_binding() -> ModuleType:
 
     module: ModuleType = llvmlite.binding
     return module
+
+
+@cache
+def mpi_library() -> Any:
+    """MPI through mpi4py, loaded but not started; None if it or an MPI library is missing."""
+    try:
+        import mpi4py
+
+        # Loading would start MPI, which then has to be ended: only groups of processes need that.
+        if "mpi4py.MPI" not in sys.modules:
+            mpi4py.rc.initialize = False
+        from mpi4py import MPI
+    except (ImportError, RuntimeError):
+        return None
+    return MPI
 
 
 @cache

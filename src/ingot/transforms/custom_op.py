@@ -106,7 +106,7 @@ class CustomFunction(Host):
             # with what was computed the first time.
             values = depends(values, [x for x in cotangents if x is not None])
         taken = follow(values)
-        outputs = self.recording(*taken)
+        outputs = self.recording.again(*taken)
         return _native.backward(outputs, cotangents, taken)
 
     def jvp(
@@ -115,7 +115,7 @@ class CustomFunction(Host):
         taken = self.recording.input_count
         if self.rules.jvp is None:
             primals = follow(list(inputs[:taken]))
-            outputs = self.recording(*primals)
+            outputs = self.recording.again(*primals)
             return tuple(forward(outputs, [x._node for x in primals], tangents[:taken]))
         if any(tangent is not None for tangent in tangents[self.positional : self.count]):
             raise ValueError(

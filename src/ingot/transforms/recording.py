@@ -9,10 +9,11 @@ the second time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ingot._native import Node, array, between, make, topological, wrap
+from ingot.graph.communication.order import Communication, in_order
 from ingot.graph.dimension import holds_dimensions
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op, parameters
@@ -38,12 +39,27 @@ class Recording:
     outputs: tuple[Slot, ...]
 
     def __call__(self, *inputs: array) -> list[array]:
+        return self._replayed(inputs, make)
+
+    def again(self, *inputs: array) -> list[array]:
+        """The outputs, computed once more: communication comes after all that was called so far,
+        instead of a second time at the same point of the order.
+        """
+        return self._replayed(inputs, _made_again)
+
+    def _replayed(self, inputs: Sequence[array], make: Callable[..., array]) -> list[array]:
         values: list[array | Node] = list(inputs)
         constants = self.constants
         for op, slots, shape, dtype, stream in self.steps:
             sources = [values[slot] if slot >= 0 else constants[~slot] for slot in slots]
             values.append(make(op, sources, shape, dtype, stream))
         return [wrap(values[slot] if slot >= 0 else constants[~slot]) for slot in self.outputs]
+
+
+def _made_again(op: Op, sources: list[Any], shape: Any, dtype: Any, stream: Any) -> array:
+    if isinstance(op, Communication):
+        return in_order(op, sources[:-1], shape, dtype, stream)
+    return make(op, sources, shape, dtype, stream)
 
 
 def record(

@@ -21,6 +21,7 @@ from ingot._native import (
     replace_leaves,
     wrap,
 )
+from ingot.graph.communication.order import calls_so_far, current_token, order, set_token
 from ingot.graph.errors import value_text
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import Output
@@ -116,15 +117,17 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
             value if axis is None else _followed(value, axis % value.ndim, over)
             for value, axis in zip(inputs, axes, strict=True)
         ]
+        calls = calls_so_far()
         with _native.tracing:
             with _unbatched_states(over):
                 result = fun(*replace_leaves(args, followed, False))
             outputs = leaves(result)
             check_arrays("vmap", "the results of the function", outputs, ValueError)
+            batched = _batched(outputs, over, calls_so_far() > calls)
             placed = [
                 _place_output(over.size, axis, output, found)
                 for axis, output, found in zip(
-                    spread("out_axes", out_axes, result), outputs, batch(outputs, over), strict=True
+                    spread("out_axes", out_axes, result), outputs, batched, strict=True
                 )
             ]
         return replace_leaves(result, placed, False)
@@ -132,12 +135,22 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
     return named_after(fun, vectorised)
 
 
+def _batched(outputs: list[array], over: Batch, communicates: bool) -> list[array | None]:
+    """The outputs for all examples. What is called later comes after their communication."""
+    if not communicates:
+        return batch(outputs, over)
+    *batched, token = batch([*outputs, current_token()], over)
+    if token is not None:
+        set_token(token)
+    return batched
+
+
 @contextmanager
 def _unbatched_states(over: Batch) -> Iterator[None]:
     """Raises ValueError, and restores the states, if an implicit state such as the random one comes
     to depend on the example: all examples share it.
     """
-    before = [(state, list(state)) for state in implicit_states()]
+    before = [(state, list(state)) for state in implicit_states() if state is not order]
     yield
     for state, values in before:
         changed = [x for x in state if x._node.tracer]

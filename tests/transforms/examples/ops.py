@@ -389,6 +389,13 @@ ELSEWHERE = {
         ("Branch", "Passed", "ScanLoop", "While"),
         "tests/transforms/control: their fields are bodies of loops and branches",
     ),
+    **dict.fromkeys(
+        (
+            *("AllGather", "AllMax", "AllMin", "AllSum", "AllToAll", "BroadcastFrom"),
+            *("Done", "Receive", "ReceiveLike", "Send", "SumScatter"),
+        ),
+        "tests/distributed: they need other processes",
+    ),
     "PartOfPartition": "tests/compiler/passes/test_narrow.py: what a slice of a partition becomes",
     **dict.fromkeys(
         ("CheckedIndex", "CheckedPut", "ElementsAt", "IsAt", "IsOutside", "SomeOutside"),

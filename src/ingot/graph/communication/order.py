@@ -1,0 +1,122 @@
+"""One order of communication: the order in which the program calls, whatever is evaluated when.
+
+Arrays are lazy, so two ranks may evaluate the same collectives in different orders, each waiting
+for the other forever. Every communication therefore takes a token as its last input and makes the
+next: it depends on the one called before, in any group, and evaluating it evaluates those first.
+The current token is an implicit state like that of random numbers, so that compiled functions and
+loops take it in and hand it on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ingot import _native
+from ingot._native import Dtype, array, constant, make
+from ingot.graph.dtype import int32
+from ingot.graph.op import Op, no_rule
+from ingot.graph.roles.host import Host
+from ingot.graph.shape import Shape
+from ingot.graph.state import State, current_state, register_implicit_state, state_lock
+
+__all__ = [
+    "Communication",
+    "Done",
+    "calls_so_far",
+    "current_token",
+    "finish",
+    "in_order",
+    "order",
+    "restart",
+    "set_token",
+]
+
+
+class Communication(Host, role=True):
+    """A host step that communicates; its last input is the token of the one before."""
+
+    why_host = "it communicates with other processes"
+
+    emit = no_rule("MPI does it")
+
+
+class Done(Host):
+    """The token of a communication, whose result is the input."""
+
+    why_host = "it orders communication"
+
+    def infer(self, result: array) -> tuple[Shape, Dtype]:
+        return (), int32
+
+    def evaluate(self, result: np.ndarray) -> np.ndarray:
+        return np.zeros((), np.int32)
+
+    def vjp(self, cotangent: array, out: array, result: array) -> tuple[None]:
+        return (None,)
+
+    def jvp(self, tangents: tuple[Any, ...], out: array, result: array) -> None:
+        return None
+
+    def vmap(self, size: int, batched: tuple[bool, ...], result: array) -> array:
+        return make(_DONE, (result,), (), int32)  # all examples communicate at once
+
+
+_DONE = Done()
+
+# Of all groups: ranks that are in two of them must not enter those in different orders.
+order: State = register_implicit_state([])
+
+
+class _Thread(threading.local):
+    calls = 0
+
+
+_thread = _Thread()
+
+
+def in_order(
+    op: Op, inputs: Sequence[Any], shape: Shape, dtype: Dtype, stream: Any = None
+) -> array:
+    """The lazy result of a communication after all that were called before."""
+    with state_lock:
+        tokens = _tokens()
+        result = make(op, (*inputs, tokens[0]), shape, dtype, stream)
+        tokens[0] = make(_DONE, (result,), (), int32)
+    _thread.calls += 1
+    return result
+
+
+def calls_so_far() -> int:
+    """How many communications this thread has called."""
+    return _thread.calls
+
+
+def current_token() -> array:
+    """The token of the last communication that this thread, or the trace that it runs, called."""
+    return _tokens()[0]
+
+
+def set_token(token: array) -> None:
+    """Let the next communication come after `token`."""
+    _tokens()[0] = token
+
+
+def _tokens() -> State:
+    return current_state(order, "the order of communication")
+
+
+def restart() -> None:
+    """Let what is called from now on not depend on a communication that failed on all ranks."""
+    order[:] = [constant(np.zeros((), np.int32), int32)]
+
+
+def finish() -> None:
+    """Performs all communication that was called so far."""
+    _native.evaluate([order[0]])
+
+
+restart()

@@ -1,0 +1,1 @@
+"""Communication between processes: collectives and messages as lazy ops."""

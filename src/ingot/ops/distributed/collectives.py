@@ -1,0 +1,289 @@
+"""Collectives: every process of a group calls them, with arrays of the same shape and dtype.
+
+Derivatives follow MLX. What all processes hold alike after a sum, a gather or a broadcast goes into
+the same loss on each of them, so a process is given the derivative by its own array: the cotangent
+itself, or its slice of it. After `sum_scatter` and `all_to_all` each process holds something else,
+and the cotangents travel back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ingot._native import Dtype, array, make, wrap
+from ingot.graph.communication.groups import Group, init
+from ingot.graph.communication.order import Communication, in_order
+from ingot.graph.communication.transport import Transport
+from ingot.graph.device import StreamLike
+from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.shape import Shape, shape_text
+from ingot.ops.elementwise.casting import as_array
+from ingot.ops.elementwise.comparison import equal, where
+from ingot.ops.shape.creation import zeros_like
+from ingot.ops.shape.movement import broadcast_to, moveaxis, reshape
+from ingot.ops.shape.slicing import element
+
+__all__ = [
+    "all_gather",
+    "all_max",
+    "all_min",
+    "all_sum",
+    "all_to_all",
+    "broadcast",
+    "sum_scatter",
+]
+
+
+@dataclass(frozen=True)
+class Collective(Communication, abstract=True):
+    """A collective of one array; the other input is the token of the communication before."""
+
+    group: Group
+
+    @property
+    def transport(self) -> Transport:
+        found = self.group._transport
+        assert found is not None  # groups of one process have no ops
+        return found
+
+    def infer(self, x: array, token: array) -> tuple[Shape, Dtype]:
+        return x.shape, x.dtype
+
+    def jvp(self, tangents: tuple[array | None, ...], out: array, x: array, token: array) -> Any:
+        return None if tangents[0] is None else collect(self, tangents[0])
+
+    def vmap(self, size: int, batched: tuple[bool, ...], x: array, token: array) -> array:
+        """All examples communicate at once; those that share `x` depend on them by the token."""
+        if not batched[0]:
+            found = self.after(token, x)
+            return broadcast_to(found, (size, *found.shape))
+        return self.of_batch(token, x)
+
+    def of_batch(self, token: array, x: array) -> array:
+        """The results for examples along the first axis."""
+        return self.after(token, x)
+
+    def after(self, token: array, x: array) -> array:
+        """The lazy result after a given token, which `vmap` follows."""
+        return make(self, (x, token), *self.infer(x, token))
+
+
+class AllSum(Collective):
+    """The sum over all processes."""
+
+    def evaluate(self, x: np.ndarray, token: np.ndarray) -> np.ndarray:
+        return self.transport.reduce("all_sum", x)
+
+    def vjp(self, cotangent: array, out: array, x: array, token: array) -> tuple[Any, ...]:
+        return cotangent, None
+
+
+class _Extreme(Collective, abstract=True):
+    """The largest or smallest of each element."""
+
+    def vjp(self, cotangent: array, out: array, x: array, token: array) -> tuple[Any, ...]:
+        return where(equal(x, out), cotangent, zeros_like(cotangent)), None
+
+    def jvp(self, tangents: tuple[array | None, ...], out: array, x: array, token: array) -> Any:
+        tangent = tangents[0]
+        if tangent is None:
+            return None
+        return collect(AllSum(self.group), where(equal(x, out), tangent, zeros_like(tangent)))
+
+
+class AllMax(_Extreme):
+    """The largest of each element."""
+
+    def evaluate(self, x: np.ndarray, token: np.ndarray) -> np.ndarray:
+        return self.transport.reduce("all_max", x)
+
+
+class AllMin(_Extreme):
+    """The smallest of each element."""
+
+    def evaluate(self, x: np.ndarray, token: np.ndarray) -> np.ndarray:
+        return self.transport.reduce("all_min", x)
+
+
+class AllGather(Collective):
+    """The arrays of all processes, stacked along a new first axis."""
+
+    def infer(self, x: array, token: array) -> tuple[Shape, Dtype]:
+        return (self.group.size(), *x.shape), x.dtype
+
+    def evaluate(self, x: np.ndarray, token: np.ndarray) -> np.ndarray:
+        return self.transport.gather(x)
+
+    def vjp(self, cotangent: array, out: array, x: array, token: array) -> tuple[Any, ...]:
+        return element(cotangent, 0, self.group.rank()), None
+
+    def of_batch(self, token: array, x: array) -> array:
+        return moveaxis(self.after(token, x), 0, 1)
+
+
+class _OfBlocks(Collective, abstract=True):
+    """A collective of arrays with a block for each process along a first axis of that length."""
+
+    def of_batch(self, token: array, x: array) -> array:
+        return self.after(token, moveaxis(x, 0, 1))
+
+
+class SumScatter(_OfBlocks):
+    """This process's block of the sum over all processes."""
+
+    def infer(self, x: array, token: array) -> tuple[Shape, Dtype]:
+        return x.shape[1:], x.dtype
+
+    def evaluate(self, x: np.ndarray, token: np.ndarray) -> np.ndarray:
+        return self.transport.scatter_sum(x)
+
+    def vjp(self, cotangent: array, out: array, x: array, token: array) -> tuple[Any, ...]:
+        return collect(AllGather(self.group), cotangent), None
+
+
+class AllToAll(_OfBlocks):
+    """Block r goes to process r; the result has one block from each."""
+
+    def evaluate(self, x: np.ndarray, token: np.ndarray) -> np.ndarray:
+        return self.transport.exchange_blocks(x)
+
+    def vjp(self, cotangent: array, out: array, x: array, token: array) -> tuple[Any, ...]:
+        return collect(self, cotangent), None
+
+    def of_batch(self, token: array, x: array) -> array:
+        return moveaxis(super().of_batch(token, x), 1, 0)
+
+
+@dataclass(frozen=True)
+class BroadcastFrom(Collective):
+    """The array of one process."""
+
+    root: int
+
+    def evaluate(self, x: np.ndarray, token: np.ndarray) -> np.ndarray:
+        return self.transport.broadcast(x, self.root)
+
+    def vjp(self, cotangent: array, out: array, x: array, token: array) -> tuple[Any, ...]:
+        return cotangent if self.group.rank() == self.root else zeros_like(cotangent), None
+
+
+def collect(op: Collective, x: array, stream: StreamLike = None) -> array:
+    """The lazy result of a collective, after all communication that was called before."""
+    return in_order(op, (x,), *op.infer(x, x), stream)
+
+
+def _operand(name: str, x: Any, group: Group | None) -> tuple[array, Group]:
+    return as_array(name, x), init() if group is None else group
+
+
+def _blocks(name: str, x: array, size: int) -> array:
+    """`x` with its first axis cut into a block for each process."""
+    if x.ndim == 0 or x.shape[0] % size:
+        raise ValueError(
+            f"[{name}] the first axis is cut into equal blocks for {size} processes, which an "
+            f"array of shape {shape_text(x.shape)} does not allow."
+        )
+    return reshape(x, (size, x.shape[0] // size, *x.shape[1:]))
+
+
+def all_sum(x: Any, *, group: Group | None = None, stream: StreamLike = None) -> array:
+    """The sum of the arrays of all processes of a group; of bools, whether any is true.
+
+    Args:
+        x: The array of this process. Sums of half precision are computed in float32.
+        group: The group, all processes by default.
+        stream: The stream or device to run on.
+    """
+    x, group = _operand("all_sum", x, group)
+    return wrap(x) if group.size() == 1 else collect(AllSum(group), x, stream)
+
+
+def all_max(x: Any, *, group: Group | None = None, stream: StreamLike = None) -> array:
+    """The largest of the elements of all processes of a group; NaN where one is NaN.
+
+    Args:
+        x: The array of this process.
+        group: The group, all processes by default.
+        stream: The stream or device to run on.
+    """
+    x, group = _operand("all_max", x, group)
+    return wrap(x) if group.size() == 1 else collect(AllMax(group), x, stream)
+
+
+def all_min(x: Any, *, group: Group | None = None, stream: StreamLike = None) -> array:
+    """The smallest of the elements of all processes of a group; NaN where one is NaN.
+
+    Args:
+        x: The array of this process.
+        group: The group, all processes by default.
+        stream: The stream or device to run on.
+    """
+    x, group = _operand("all_min", x, group)
+    return wrap(x) if group.size() == 1 else collect(AllMin(group), x, stream)
+
+
+def all_gather(x: Any, *, group: Group | None = None, stream: StreamLike = None) -> array:
+    """The arrays of all processes of a group, concatenated along the first axis.
+
+    Args:
+        x: The array of this process. Scalars become the elements of a vector.
+        group: The group, all processes by default.
+        stream: The stream or device to run on.
+    """
+    x, group = _operand("all_gather", x, group)
+    if group.size() == 1:
+        return wrap(x)
+    gathered = collect(AllGather(group), x, stream)
+    if x.ndim == 0:
+        return gathered
+    return reshape(gathered, (group.size() * x.shape[0], *x.shape[1:]))
+
+
+def sum_scatter(x: Any, *, group: Group | None = None, stream: StreamLike = None) -> array:
+    """This process's block, along the first axis, of the sum of the arrays of all processes.
+
+    Args:
+        x: The array of this process; its first axis is a multiple of the number of processes.
+        group: The group, all processes by default.
+        stream: The stream or device to run on.
+    """
+    x, group = _operand("sum_scatter", x, group)
+    if group.size() == 1:
+        return wrap(x)
+    return collect(SumScatter(group), _blocks("sum_scatter", x, group.size()), stream)
+
+
+def all_to_all(x: Any, *, group: Group | None = None, stream: StreamLike = None) -> array:
+    """Block r of each process goes to process r: blocks of all processes, in their order.
+
+    Args:
+        x: The array of this process, with a block for each process along the first axis.
+        group: The group, all processes by default.
+        stream: The stream or device to run on.
+    """
+    x, group = _operand("all_to_all", x, group)
+    if group.size() == 1:
+        return wrap(x)
+    blocks = _blocks("all_to_all", x, group.size())
+    return reshape(collect(AllToAll(group), blocks, stream), x.shape)
+
+
+def broadcast(
+    x: Any, root: int = 0, *, group: Group | None = None, stream: StreamLike = None
+) -> array:
+    """The array of one process of a group.
+
+    Args:
+        x: The array of this process: what the others get, or an array like it.
+        root: The process whose array it is.
+        group: The group, all processes by default.
+        stream: The stream or device to run on.
+    """
+    x, group = _operand("broadcast", x, group)
+    if not 0 <= root < group.size():
+        raise ValueError(
+            f"[broadcast] there is no process {root} in a group of size {group.size()}."
+        )
+    return wrap(x) if group.size() == 1 else collect(BroadcastFrom(group, root), x, stream)

@@ -1,0 +1,33 @@
+"""Collectives and messages under the real `mpiexec`; collectives_program.py has the checks."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from tests.distributed.ranks import passes, run_ranks
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_collectives(count: int) -> None:
+    passes(count, "tests.distributed.collectives_program")
+
+
+def test_collectives_without_headers() -> None:
+    checks = "every_collective compiled_collectives messages one_order".split()
+    passes(2, "tests.distributed.collectives_program", *checks, INGOT_CHECK_COLLECTIVES="off")
+
+
+@pytest.mark.parametrize(
+    ("what", "status", "words"),
+    [
+        ("raise", 1, "ingot: rank 1 of 2 on {host} failed, which ends all ranks: KeyError: 'lost'"),
+        ("leave", 1, "rank 0: all_sum of float32 of shape (4); rank 1: the end of the program"),
+        ("kill", 9, "EXIT CODE: 9"),
+        ("lazy", 0, "rank 0 ends\n"),
+    ],
+)
+def test_a_rank_that_fails_ends_all(what: str, status: int, words: str) -> None:
+    done = run_ranks(2, "tests.distributed.failing_program", what, seconds=30)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert words.format(host=socket.gethostname()) in done.stdout + done.stderr
