@@ -1,6 +1,7 @@
 """Types of the C extension. The methods of `array` are attached by core/array.py."""
 
 from collections.abc import Callable, Iterator, Sequence
+from inspect import Signature
 from types import CodeType
 from typing import Any, Literal, Unpack
 
@@ -538,6 +539,18 @@ class Checked:
     sets_item: bool
     def __init__(self, function: Callable[..., Any], /) -> None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+class FieldInit:
+    def __init__(
+        self,
+        function_name: str,
+        fields: tuple[tuple[str, int, Any], ...],
+        is_frozen: bool,
+        has_post_init: bool,
+        signature: Callable[[], Signature],
+        /,
+    ) -> None: ...
+    def __call__(self, instance: Any, /, *args: Any, **kwargs: Any) -> None: ...
 
 class FastCall:
     def prepare(

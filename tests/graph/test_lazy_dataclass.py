@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import gc
 import inspect
 import pickle
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from ingot._native import FieldInit
 from ingot.graph.lazy_dataclass import dataclass as lazy
 
 DECORATORS = [lazy, dataclasses.dataclass]
@@ -141,7 +144,7 @@ def test_threads_that_meet() -> None:
 
 
 def test_interrupted() -> None:
-    # A Ctrl-C somewhere in the first use of a class, at every seventh line: the next use begins
+    # A Ctrl-C somewhere in the first use of a class, at every third line: the next use begins
     # again.
     def interrupt_after(lines: int) -> Callable[..., Any]:
         def trace(frame: Any, event: str, _: Any) -> Any:
@@ -165,11 +168,11 @@ def test_interrupted() -> None:
             sys.settrace(before)
         return True
 
-    for line in range(1, 1_000_000, 7):
+    for line in range(1, 1_000_000, 3):
         _, _, derived = family(lazy)
         if run(derived, line):
             break
-        run(derived, 300)  # and once more, elsewhere
+        run(derived, 150)  # and once more, elsewhere
         made: Any = derived(3, c=(4,))
         assert (made.a, made.b, made.c, repr(made)) == (3, 2.0, (4,), "mine")
         assert made == derived(3, 2.0, (4,)) != derived(3)
@@ -177,7 +180,7 @@ def test_interrupted() -> None:
             made.a = 4
         with pytest.raises(ValueError, match="negative"):
             derived(-1)
-    assert line > 500
+    assert line > 300
 
 
 @pytest.mark.parametrize("decorate", DECORATORS, ids=["lazy", "dataclasses"])
@@ -209,3 +212,85 @@ def test_dataclasses_may_be_derived_from_lazy_ones() -> None:
     assert (made.a, made.b, made.c, made.d) == (1, 2.0, (3,), 4)
     with pytest.raises(dataclasses.FrozenInstanceError):
         made.d = 5
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        ((), {}),
+        ((), {"b": 1}),
+        ((), {"c": 1, "d": 2}),
+        ((1,), {}),
+        ((1, 2, 3, 4, 5, 6), {}),
+        ((1, 2, 3), {"a": 4}),
+        ((1, 2, 3), {"z": 4}),
+        ((1, 2, 3, 4), {"d": 4}),
+    ],
+)
+@pytest.mark.parametrize("has_defaults", [False, True])
+def test_wrong_arguments(args: tuple[int, ...], kwargs: dict[str, int], has_defaults: bool) -> None:
+    def message(decorate: Callable[..., Any]) -> str:
+        if has_defaults:
+
+            class Several:
+                a: int
+                b: int
+                c: int
+                d: int = 4
+                e: list[int] = dataclasses.field(default_factory=list)
+
+            decorated = decorate(Several)
+        else:
+
+            class Three:
+                a: int
+                b: int
+                c: int
+
+            decorated = decorate(Three)
+        with pytest.raises(TypeError) as caught:
+            decorated(*args, **kwargs)
+        return str(caught.value)
+
+    assert message(lazy) == message(dataclasses.dataclass)
+
+
+def test_signatures() -> None:
+    def made(decorate: Callable[..., Any]) -> inspect.Signature:
+        @decorate
+        class Several:
+            a: int
+            b: float = 2.0
+            c: list[int] = dataclasses.field(default_factory=list)
+
+        return inspect.signature(Several)
+
+    found, expected = made(lazy), made(dataclasses.dataclass)
+    assert list(found.parameters) == list(expected.parameters)
+    for name in ("a", "b"):
+        assert found.parameters[name] == expected.parameters[name]
+    assert found.return_annotation is expected.return_annotation is None
+
+
+def test_collected() -> None:
+    *_, derived = family(lazy)
+    derived(3)
+    gone = weakref.ref(derived)
+    del derived, _
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        (("a", 1, 2), ("b", 0, None)),
+        (("a", 3, list), ("b", 1, 2)),
+        (("a", 4, None),),
+        (("a", 0),),
+        ((1, 0, None),),
+    ],
+)
+def test_fields_that_native_code_refuses(fields: Any) -> None:
+    with pytest.raises(TypeError):
+        FieldInit("f", fields, False, False, inspect.Signature)

@@ -223,6 +223,7 @@ int ingot_add_list_search(PyObject *module);
 int ingot_add_product(PyObject *module);
 int ingot_add_ordered_sum(PyObject *module);
 int ingot_add_checked(PyObject *module);
+int ingot_add_field_init(PyObject *module);
 int ingot_add_dispatch(PyObject *module);
 int ingot_add_whole_graph(PyObject *module);
 int ingot_add_lapack(PyObject *module);

@@ -7,11 +7,28 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from pathlib import Path
 
-__all__ = ["processor_features", "vector_bytes", "vector_registers"]
+__all__ = ["processor_description", "processor_features", "vector_bytes", "vector_registers"]
 
 WIDTHS = (128, 256, 512)
+
+
+@cache
+def processor_description() -> tuple[str, ...]:
+    """What the system says about the first processor, line by line, without its current frequency;
+    empty where it says nothing.
+    """
+    try:
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            first = b""
+            while b"\n\n" not in first and (block := file.read(4096)):
+                first += (
+                    block  # the system writes what is read, which takes long for all processors
+                )
+    except OSError:
+        return ()
+    lines = first.partition(b"\n\n")[0].decode(errors="replace").splitlines()
+    return tuple(x for x in lines if "MHz" not in x and "bogomips" not in x.lower())
 
 
 @cache
@@ -19,10 +36,7 @@ def processor_features() -> frozenset[str]:
     """The processor's instruction sets by their Linux names, without those of vectors wider than
     the cap; empty where the system does not tell.
     """
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return frozenset()
+    lines = processor_description()
     flags = next((line for line in lines if line.startswith(("flags", "Features"))), ":")
     found = flags.partition(":")[2].split()
     cap = _cap()

@@ -69,7 +69,7 @@ def test_a_folder_that_cannot_be_written_only_costs_time(tmp_path: Path) -> None
 
 
 def test_entries_are_whole_or_not_there(tmp_path: Path) -> None:
-    cache = DiskCache(tmp_path)
+    cache = DiskCache(str(tmp_path))
     cache.write("a" * 64, b"code")
     assert cache.read("a" * 64) == b"code"
     assert cache.read("b" * 64) is None
@@ -78,7 +78,7 @@ def test_entries_are_whole_or_not_there(tmp_path: Path) -> None:
 
 
 def test_the_size_is_bounded_and_the_oldest_goes(tmp_path: Path) -> None:
-    cache = DiskCache(tmp_path, limit=6400)
+    cache = DiskCache(str(tmp_path), limit=6400)
     for number in range(9):
         cache.write(f"{number:064}", bytes(1000))
         os.utime(tmp_path / f"{number:064}.o", (number, number))
@@ -94,13 +94,13 @@ def test_the_limit_is_a_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("INGOT_CACHE_SIZE", "0.01")
-    cache = DiskCache(tmp_path)
+    cache = DiskCache(str(tmp_path))
     for number in range(40):
         cache.write(f"{number:064}", bytes(1000))
     assert 0 < sum(path.stat().st_size for path in tmp_path.iterdir()) <= 0.01 * (1 << 20)
     assert caplog.records == []
     monkeypatch.setenv("INGOT_CACHE_SIZE", "plenty")
-    assert DiskCache(tmp_path)._limit == 256 << 20
+    assert DiskCache(str(tmp_path))._limit == 256 << 20
     assert "INGOT_CACHE_SIZE is a number of megabytes, got 'plenty'" in caplog.text
 
 
@@ -109,7 +109,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     old.write_bytes(b"half")
     os.utime(old, (0, 0))
     new.write_bytes(b"half")
-    DiskCache(tmp_path).write("a" * 64, b"code")
+    DiskCache(str(tmp_path)).write("a" * 64, b"code")
     assert not old.exists()
     assert new.exists()
 
@@ -117,21 +117,20 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 def test_a_folder_that_is_only_read_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    DiskCache(tmp_path).write("a" * 64, b"code")
+    DiskCache(str(tmp_path)).write("a" * 64, b"code")
 
     def refuse(path: Path) -> None:
         raise PermissionError(path)
 
     monkeypatch.setattr(os, "utime", refuse)
-    assert DiskCache(tmp_path).read("a" * 64) == b"code"
+    assert DiskCache(str(tmp_path)).read("a" * 64) == b"code"
 
 
 WRITES_MUCH = """
 import logging, sys
-from pathlib import Path
 from ingot.compiler.machine.disk_cache import DiskCache
 logging.basicConfig(level=logging.INFO, stream=sys.stdout)
-cache = DiskCache(Path(sys.argv[1]), limit=20_000)
+cache = DiskCache(sys.argv[1], limit=20_000)
 for number in range(150):
     key = f"{number * 7 % 60:064}"
     found = cache.read(key)

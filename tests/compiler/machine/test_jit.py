@@ -84,14 +84,12 @@ other: ret i64 -1
 def test_code_runs_without_llvm_loading_it() -> None:
     image = image_of(jit.compile_object(_PROGRAM))
     assert image is not None
-    code = _native.MachineCode(image.data, image.places, 0)
-    base = code.address
-    chosen = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64, ctypes.c_double)(
-        base + image.functions["chosen"]
-    )
+    code = image.loaded("chosen")
+    chosen = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64, ctypes.c_double)(code.address)
     assert chosen(0, 0.25) == 0.25 + 1.5
     assert chosen(1, 0.25) == math.cos(0.25) + 2.5
-    switched = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(base + image.functions["switched"])
+    other = image.loaded("switched")
+    switched = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(other.address)
     assert [switched(i) for i in range(6)] == [7, 1, 9, 3, 5, -1]
 
 

@@ -6,7 +6,9 @@ Whatever is not an array counts: a change between calls changes the result, as w
 from __future__ import annotations
 
 import argparse
+import dis
 import gc
+import inspect
 import threading
 import types
 import weakref
@@ -21,6 +23,7 @@ import pytest
 
 import ingot.core as mx
 import ingot.nn as nn
+from ingot.compiler.trace.variables import _names_in
 from ingot.tuning import MAX_GUARDED_ITEMS
 
 X = mx.array([1.0, 2.0])
@@ -455,3 +458,19 @@ def test_a_closed_over_object_changes_in_another_thread() -> None:
         thread.join()
     assert wrong == []
     assert compiled(X).tolist() == (X * plain.value).tolist()
+
+
+def codes_in(code: types.CodeType) -> list[types.CodeType]:
+    inner = [x for x in code.co_consts if isinstance(x, types.CodeType)]
+    return [code, *(found for each in inner for found in codes_in(each))]
+
+
+@pytest.mark.parametrize("module", [argparse, inspect, threading])
+def test_names_in_bytecode(module: types.ModuleType) -> None:
+    whole = compile(inspect.getsource(module), module.__name__, "exec")
+    for code in codes_in(whole):
+        instructions = [x for each in codes_in(code) for x in dis.get_instructions(each)]
+        named = [x for x in instructions if x.opcode in dis.hasname]
+        variables = {x.argval for x in named if x.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+        attributes = {x.argval for x in named if x.opname not in ("LOAD_GLOBAL", "LOAD_NAME")}
+        assert _names_in(code) == (frozenset(variables), frozenset(attributes))

@@ -132,6 +132,9 @@ static int64_t cgroup_limit(const char *root, const char *controller, limit_read
         }
         *controllers++ = '\0';
         *group++ = '\0';
+        if (strcmp(group, "/") == 0) {
+            *group = '\0'; /* the mount itself, which is read once */
+        }
         const char *folders[2] = {"", "/unified"};
         limit_reader reader = version_2;
         if (*controllers != '\0') {
@@ -143,6 +146,9 @@ static int64_t cgroup_limit(const char *root, const char *controller, limit_read
             reader = version_1;
         }
         for (int i = 0; i < 2; i++) {
+            if (i == 1 && strcmp(folders[0], folders[1]) == 0) {
+                continue;
+            }
             const char *slash = *folders[i] == '\0' || *folders[i] == '/' ? "" : "/";
             int length = snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s%s", root, slash, folders[i]);
             if (length < (int)sizeof mount) {

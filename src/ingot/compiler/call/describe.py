@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 from ingot._native import array
@@ -82,6 +82,9 @@ def _add_bound(contents: Contents, bound: Any) -> None:
 
 def _parameter_names(function: Callable[..., Any]) -> list[str]:
     """The names of the positional parameters."""
+    if type(function) is FunctionType and not function.__dict__:  # as `inspect` finds, but quickly
+        code = function.__code__
+        return list(code.co_varnames[: code.co_argcount])
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

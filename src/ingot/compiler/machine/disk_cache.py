@@ -1,4 +1,4 @@
-"""The disk cache: object files by a digest of what they were made from.
+"""The disk cache: machine code by a digest of what they were made from.
 
 Entries are written to a temporary file and renamed, carry a checksum, and are bounded in total
 size: the least recently used ones are evicted. Several processes may share a folder: a file that
@@ -13,27 +13,26 @@ import os
 import tempfile
 import time
 from contextlib import suppress
-from pathlib import Path
 
 from ingot.runtime.compile_log import log
 
 __all__ = ["DiskCache", "cache_folder"]
 
-_MAGIC = b"ingot-object-1\n"
+_MAGIC = b"ingot-object-2\n"
 MAX_MEGABYTES = 256  # unless INGOT_CACHE_SIZE says otherwise
 MAX_PARTIAL_AGE = 3600.0  # seconds after which the writer of a temporary file is presumed dead
 _OFF = {"0", "off", "false", "no", ""}
 
 
-def cache_folder() -> Path | None:
+def cache_folder() -> str | None:
     """Where entries are; None if the cache is switched off."""
     if os.environ.get("INGOT_CACHE", "1").lower() in _OFF:
         return None
     chosen = os.environ.get("INGOT_CACHE_DIR")
     if chosen:
-        return Path(chosen)
+        return chosen
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "ingot"
+    return os.path.join(base, "ingot")
 
 
 def _limit() -> int:
@@ -57,9 +56,9 @@ def _is_left_over(status: os.stat_result) -> bool:
 
 
 class DiskCache:
-    """Object files in a folder; without a folder, nothing is read or written."""
+    """Machine code in a folder; without a folder, nothing is read or written."""
 
-    def __init__(self, folder: Path | None, limit: int | None = None) -> None:
+    def __init__(self, folder: str | None, limit: int | None = None) -> None:
         self.folder = folder
         self._limit = _limit() if limit is None else limit
         self._written = self._limit  # bytes since this process last measured the folder
@@ -68,9 +67,10 @@ class DiskCache:
         """The entry for a key; None if there is none or it is damaged."""
         if self.folder is None:
             return None
-        path = self.folder / f"{key}.o"
+        path = os.path.join(self.folder, f"{key}.o")
         try:
-            content = path.read_bytes()
+            with open(path, "rb", buffering=0) as file:  # in one read
+                content = file.read()
         except OSError:
             return None
         with suppress(OSError):  # a read-only folder keeps no access times
@@ -78,7 +78,7 @@ class DiskCache:
         head = len(_MAGIC)
         digest, data = content[head : head + 32], content[head + 32 :]
         if content[:head] != _MAGIC or hashlib.sha256(data).digest() != digest:
-            log.warning("the cached object %s is damaged and is compiled again", path.name)
+            log.warning("the cached object %s is damaged and is compiled again", f"{key}.o")
             return None
         return data
 
@@ -87,12 +87,12 @@ class DiskCache:
         if self.folder is None:
             return
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            os.makedirs(self.folder, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".partial")
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(_MAGIC + hashlib.sha256(data).digest() + data)
-                os.replace(temporary, self.folder / f"{key}.o")
+                os.replace(temporary, os.path.join(self.folder, f"{key}.o"))
             except OSError:
                 os.unlink(temporary)
                 raise
@@ -103,7 +103,7 @@ class DiskCache:
         except OSError as error:
             log.info("the disk cache cannot be written: %s", error)
 
-    def _evict(self, folder: Path) -> None:
+    def _evict(self, folder: str) -> None:
         """Evicts least recently used entries down to an eighth below the limit, so that the next
         eviction is some time away, and removes temporary files of killed processes.
         """

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from ingot._native import MachineCode
 from ingot.compiler.machine.disk_cache import DiskCache, cache_folder
-from ingot.compiler.machine.jit import code_version, compile_object, load_object
+from ingot.compiler.machine.jit import code_version, compile_object, linked, load_object
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.runtime.compile_log import log
 from ingot.runtime.progress import working
@@ -64,7 +64,7 @@ def _load(text: str, disk: DiskCache, to: LoadedKernels) -> MachineCode:
         log.debug("kernel %s: from the disk cache, %d bytes", name, len(data))
     else:
         started = time.perf_counter()
-        data = compile_object(text.replace("KERNEL", name))
+        data = linked(compile_object(text.replace("KERNEL", name)))
         to.compiled += 1
         seconds = time.perf_counter() - started
         log.debug("kernel %s: compiled in %.1f ms, %d bytes", name, seconds * 1e3, len(data))

@@ -3,15 +3,19 @@
 Loading compiled code with LLVM takes longer than all the rest of a first call, because its library
 must be loaded. So the common case, ELF files for x86-64, is handled here: sections are laid out in
 one image, relocations between them applied, and a table of the addresses of external functions
-appended. LLVM loads files with anything else.
+appended. LLVM loads files with anything else. The disk cache holds images, which only lack what
+differs from process to process: the addresses of the image and of external functions.
 """
 
 from __future__ import annotations
 
 import ctypes
+import marshal
 import struct
-from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
+
+from ingot._native import MachineCode
 
 __all__ = ["Image", "image_of", "undefined_symbols"]
 
@@ -19,6 +23,9 @@ _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
+_WORD = struct.Struct("<q")
+_PACKED = b"image\n"
+_MARSHAL_VERSION = 4  # which all supported versions of Python read
 _X86_64 = 62
 _SYMBOL_TABLE, _RELOCATIONS, _NO_BITS = 2, 4, 8
 _ALLOCATED, _WRITTEN, _THREAD_LOCAL = 2, 1, 0x400
@@ -46,11 +53,40 @@ class _Symbol(NamedTuple):
 
 
 class Image(NamedTuple):
-    """The arguments of `_native.MachineCode`, and the offsets of the functions."""
+    """Linked code, the offsets of its functions, and the 64-bit words that are still to be filled:
+    the address of the image is added to some, that of an external function to others.
+    """
 
     data: bytes
-    places: tuple[int, ...]
+    relative: tuple[int, ...]
+    external: tuple[tuple[int, str], ...]
     functions: dict[str, int]
+
+    def packed(self) -> bytes:
+        """The image as bytes for the disk cache."""
+        return _PACKED + marshal.dumps(tuple(self), _MARSHAL_VERSION)
+
+    @staticmethod
+    def unpacked(data: bytes) -> Image | None:
+        """An image that was packed; None if the bytes are something else."""
+        if not data.startswith(_PACKED):
+            return None
+        return Image(*marshal.loads(memoryview(data)[len(_PACKED) :]))
+
+    def missing(self) -> list[str]:
+        """The external functions that no library of this process defines."""
+        return [name for _, name in self.external if address_of(name) is None]
+
+    def loaded(self, function: str) -> MachineCode:
+        """The code of a function in memory; no external function may be missing."""
+        data = self.data
+        if self.external:
+            filled = bytearray(data)
+            for offset, name in self.external:
+                (addend,) = _WORD.unpack_from(filled, offset)
+                _WORD.pack_into(filled, offset, (address_of(name) or 0) + addend)
+            data = bytes(filled)
+        return MachineCode(data, self.relative, self.functions[function])
 
 
 class _UnsupportedError(Exception):
@@ -103,6 +139,7 @@ def undefined_symbols(data: bytes) -> list[str]:
     return [symbol.name for symbol in _File(data).symbols if symbol.section == 0 and symbol.name]
 
 
+@lru_cache(256)
 def address_of(name: str) -> int | None:
     """The address of a function of the C library."""
     try:
@@ -113,12 +150,12 @@ def address_of(name: str) -> int | None:
 
 
 class _Linker:
-    def __init__(self, file: _File, resolve: Callable[[str], int | None]) -> None:
+    def __init__(self, file: _File) -> None:
         self.file = file
-        self.resolve = resolve
         self.image = bytearray()
         self.start: dict[int, int] = {}  # offsets of sections in the image
-        self.places: list[int] = []
+        self.relative: list[int] = []
+        self.external: list[tuple[int, str]] = []
         self.jumps: dict[str, int] = {}
         self.table: dict[_Symbol, int] = {}
 
@@ -145,7 +182,7 @@ class _Linker:
             for symbol in self.file.symbols
             if symbol.name and symbol.section in self.start
         }
-        return Image(bytes(self.image), tuple(self.places), functions)
+        return Image(bytes(self.image), tuple(self.relative), tuple(self.external), functions)
 
     def _align(self, to: int) -> None:
         self.image += bytes(-len(self.image) % to)
@@ -167,25 +204,21 @@ class _Linker:
             raise _UnsupportedError(symbol.name)
         return self.start[symbol.section] + symbol.value
 
-    def _outside(self, symbol: _Symbol) -> int:
-        found = self.resolve(symbol.name)
-        if found is None:
-            raise _UnsupportedError(symbol.name)
-        return found
-
     def _absolute(self, where: int, symbol: _Symbol, addend: int) -> None:
         if symbol.section == 0:
-            struct.pack_into("<Q", self.image, where, self._outside(symbol) + addend)
+            self.external.append((where, symbol.name))
+            _WORD.pack_into(self.image, where, addend)
         else:
-            struct.pack_into("<q", self.image, where, self._inside(symbol) + addend)
-            self.places.append(where)
+            self.relative.append(where)
+            _WORD.pack_into(self.image, where, self._inside(symbol) + addend)
 
     def _jump(self, symbol: _Symbol) -> int:
         """A jump to an external function, which may be out of range of a call."""
         if symbol.name not in self.jumps:
             self._align(16)
             self.jumps[symbol.name] = len(self.image)
-            self.image += _JUMP + struct.pack("<Q", self._outside(symbol))
+            self.image += _JUMP + bytes(8)
+            self._absolute(len(self.image) - 8, symbol, 0)
         return self.jumps[symbol.name]
 
     def _entry(self, symbol: _Symbol) -> int:
@@ -197,7 +230,7 @@ class _Linker:
         return self.table[symbol]
 
 
-def image_of(data: bytes, resolve: Callable[[str], int | None] = address_of) -> Image | None:
+def image_of(data: bytes) -> Image | None:
     """An object file as an image that can be loaded without LLVM; None if only LLVM can."""
     if not _is_elf(data):
         return None
@@ -205,6 +238,6 @@ def image_of(data: bytes, resolve: Callable[[str], int | None] = address_of) -> 
     if file.machine != _X86_64:
         return None
     try:
-        return _Linker(file, resolve).run()
+        return _Linker(file).run()
     except _UnsupportedError:
         return None

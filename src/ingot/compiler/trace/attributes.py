@@ -13,7 +13,6 @@ import copyreg
 import sys
 import types
 import weakref
-from collections import Counter
 from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
@@ -280,7 +279,9 @@ class AttributeReads:
         self._guards.clear()
         self._new.clear()
         # Objects that are gone by now, or that only guards refer to, were created by the function.
-        held = Counter(id(guard[0]) for guard, _ in made)
+        held: dict[int, int] = {}
+        for guard, _ in made:
+            held[id(guard[0])] = held.get(id(guard[0]), 0) + 1
         alive = [
             found
             for found in made
