@@ -536,6 +536,7 @@ class Checked:
     title: str
     converts: bool
     by_shapes: bool
+    subscripts: bool
     sets_item: bool
     def __init__(self, function: Callable[..., Any], /) -> None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...

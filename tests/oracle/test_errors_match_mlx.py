@@ -90,7 +90,6 @@ WRONG: dict[str, Attempt] = {
     "index text": lambda mx: mx.zeros((3,))["a"],
     "index float array": lambda mx: mx.zeros((3,))[mx.array([0.0])],
     "index NaN": lambda mx: mx.zeros((3,))[mx.array([float("nan")])],
-    "index mask": lambda mx: mx.zeros((2,))[mx.array([True, False])],
     "index too many": lambda mx: mx.zeros((3,))[0, 0],
     "index two ellipses": lambda mx: mx.zeros((3, 3))[..., ...],
     "index 0-d": lambda mx: mx.array(1.0)[0],

@@ -37,7 +37,9 @@ from ingot.ops.elementwise.trigonometry import *
 from ingot.ops.fft.windows import *
 from ingot.ops.index.along_axis import *
 from ingot.ops.index.indexing import *
+from ingot.ops.index.nonzero import *
 from ingot.ops.index.subscript import *
+from ingot.ops.index.unique import *
 from ingot.ops.products.contraction import *
 from ingot.ops.products.convolution import *
 from ingot.ops.products.einstein import *

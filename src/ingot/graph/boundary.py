@@ -50,8 +50,8 @@ NONE, FLAG, INTEGER, REAL_BIT, TEXT, ARRAY, DTYPE, INTEGERS, FUNCTION, ANYTHING 
 )
 
 # Functions, by title, that build the same graph for the same shapes, dtypes and other arguments:
-# they read no value, setting or random state. C replays equal calls of these
-# (`_native/objects/call_memo.c`).
+# they read no value but those of masks, no setting and no random state. C replays equal calls of
+# these (`_native/objects/call_memo.c`).
 _BY_SHAPES = frozenset(
     (
         "all any argmax argmin argpartition argsort astype broadcast_to clip cumsum dequantize "
@@ -442,6 +442,7 @@ def at_boundary(function: Any, title: str, converts: bool = False) -> Any:
         converts=converts,
     )
     made.by_shapes = title in _BY_SHAPES and not converts
+    made.subscripts = title in ("array.__getitem__", "array.__setitem__")
     made.sets_item = title == "array.__setitem__"
     return made
 

@@ -88,8 +88,16 @@ def _searches() -> Iterator[Case]:
             yield Case("searchsorted", (Array(dtype, (5,), values="ties"), values), run=search)
 
 
+def _unique() -> Iterator[Case]:
+    for dtype, (shape, layout) in product(DTYPES, SHAPES):
+        array = Array(dtype, shape, layout, "ties")
+        for size in (0, 2, 9):
+            yield Case("unique", (array, size))
+            yield Case("unique", (array, size, True, True, True), {"fill_value": 1})
+
+
 def enter() -> None:
     """Enter the cases of this module into the table."""
-    for generate in (_sorts, _searches):
+    for generate in (_sorts, _searches, _unique):
         for case in generate():
             add(case)

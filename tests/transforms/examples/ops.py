@@ -29,7 +29,7 @@ from tests.transforms.examples.example import (
 from ingot.graph import dtype as dtypes
 from ingot.ops import dependencies
 from ingot.ops.elementwise import casting, exponential
-from ingot.ops.index import along_axis, indexing, masking
+from ingot.ops.index import along_axis, indexing, masking, nonzero, unique
 from ingot.ops.internal import adjoints
 from ingot.ops.linalg import decompositions, linear_systems, singular_values
 from ingot.ops.products import contraction, convolution_rules, gathered_products, masked_products
@@ -173,6 +173,8 @@ INDEXING = [
     Example(along_axis.PutAlongAxis(0, "assign"), (real(3, 2), real(4, 2), integers(4, 2))),
     Example(along_axis.PutAlongAxis(1, "add"), (real(2, 3), real(2, 4), integers(2, 4))),
     Example(masking.MaskRank(12), (booleans(2, 6),)),
+    Example(nonzero.Nonzero(4), (booleans(2, 6),)),
+    Example(unique.Unique(3), (apart(2, 5),)),
 ]
 
 REDUCTIONS = [

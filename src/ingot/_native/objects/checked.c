@@ -30,6 +30,7 @@ typedef struct {
     unsigned kinds[MAX_PARAMETERS];
     unsigned others; /* the kinds that *args accepts */
     char by_shapes;  /* the graph it builds depends only on shapes, dtypes and non-array arguments: see call_memo.c */
+    char subscripts; /* it evaluates the masks among its arguments, so that calls with one are not cached */
     char sets_item;  /* it re-points its first argument instead of returning a result */
     PyObject *dictionary;
     PyObject *weak_references;
@@ -207,12 +208,21 @@ static PyObject *call_by_shapes(Checked *self, MemoKey *key, PyObject *const *ar
     return result;
 }
 
+/* Whether an array after the first argument may be a mask. */
+static bool has_mask(const MemoKey *key) {
+    for (int i = 1; i < key->array_count; i++)
+        if (((Dtype *)key->nodes[i]->dtype)->number == BOOL)
+            return true;
+    return false;
+}
+
 static PyObject *checked_call(PyObject *object, PyObject *const *arguments, size_t flagged, PyObject *keywords) {
     Checked *self = (Checked *)object;
     PyObject *result;
     MemoKey key;
     bool usual;
-    if (self->by_shapes && memo_key(&key, object, arguments, PyVectorcall_NARGS(flagged), keywords))
+    if (self->by_shapes && memo_key(&key, object, arguments, PyVectorcall_NARGS(flagged), keywords) &&
+        !(self->subscripts && has_mask(&key)))
         result = call_by_shapes(self, &key, arguments, flagged, keywords);
     else
         result = call_function(self, arguments, flagged, keywords, &usual);
@@ -283,6 +293,7 @@ static PyMethodDef methods[] = {
 static PyMemberDef members[] = {
     {"__wrapped__", T_OBJECT, offsetof(Checked, function), READONLY, "The function without the check."},
     {"by_shapes", T_BOOL, offsetof(Checked, by_shapes), 0, "Whether equal calls build equal nodes."},
+    {"subscripts", T_BOOL, offsetof(Checked, subscripts), 0, "Whether it evaluates masks."},
     {"sets_item", T_BOOL, offsetof(Checked, sets_item), 0, "Whether it re-points its first argument."},
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Checked, vectorcall), READONLY, NULL},
     {"__dictoffset__", T_PYSSIZET, offsetof(Checked, dictionary), READONLY, NULL},

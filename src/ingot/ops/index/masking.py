@@ -12,6 +12,7 @@ from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, shape_text
 from ingot.ops.elementwise.comparison import where
 from ingot.ops.index.indexing import Take
+from ingot.ops.index.nonzero import check_mask
 from ingot.ops.shape.creation import zeros
 from ingot.ops.shape.movement import broadcast_to, reshape
 
@@ -59,11 +60,7 @@ def assign_where(a: array, mask: array, values: array) -> array:
     more, there is a row for each True, in order.
     """
     shape = a.shape
-    if mask.shape != shape[: mask.ndim]:
-        raise ValueError(
-            f"[setitem] a mask of shape {shape_text(mask.shape)} does not match the first axes of "
-            f"an array of shape {shape_text(shape)}."
-        )
+    check_mask("setitem", mask, shape)
     rest = shape[mask.ndim :]
     if values.ndim > len(rest) + 1:
         raise ValueError(

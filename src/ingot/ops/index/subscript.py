@@ -26,6 +26,7 @@ from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.extremes import maximum, minimum
 from ingot.ops.index.indexing import Put, Take, checked_indices, move_block
 from ingot.ops.index.masking import assign_where
+from ingot.ops.index.nonzero import mask_indices, selected_by
 from ingot.ops.shape.movement import as_array, broadcast_to, reshape
 from ingot.ops.shape.slicing import Slice, SliceUpdate, element, span_length
 
@@ -60,7 +61,7 @@ def getitem(a: array, index: Any) -> array:
 
     Ints, slices, None, Ellipsis, arrays and lists of ints are combined as with NumPy. Slices are
     views. An int out of range raises IndexError at once, an array of indices when it is evaluated.
-    Masks cannot be read through, since the result's shape would depend on values.
+    A boolean mask is evaluated at once, since the result's shape depends on its values.
     """
     shape = a.shape
     if shape and type(index) is int:
@@ -70,6 +71,9 @@ def getitem(a: array, index: Any) -> array:
         rest = (0,) * (len(shape) - 1)
         op = Slice((begin, *rest), (end, *shape[1:]), (stride,) + (1,) * len(rest))
         return make(op, (a,), (span_length(begin, end, stride), *shape[1:]), a.dtype)
+    mask = None if isinstance(index, (tuple, bool)) else _as_mask(index)
+    if mask is not None:
+        return selected_by("getitem", a, mask)
     return read(a, locate("getitem", a, index))
 
 
@@ -134,7 +138,7 @@ def locate(name: str, a: array, index: Any) -> Selection:
     arrays: dict[int, array] = {}  # by axis of the slice's result
     layout: list[Any] = []  # the result's axes: lengths, None for a new one, and _INDEXED
     everything = True
-    for entry in _entries(name, index, len(lengths)):
+    for entry in _entries(name, index, lengths):
         if entry is None:
             layout.append(None)
             continue
@@ -176,9 +180,11 @@ def locate(name: str, a: array, index: Any) -> Selection:
     return Selection(part, axes, indices, to_front, shape, plain_shape)
 
 
-def _entries(name: str, index: Any, ndim: int) -> list[Any]:
+def _entries(name: str, index: Any, lengths: Shape) -> list[Any]:
     """The entries of a subscript: None and, for each axis in order, a slice, int or array."""
+    ndim = len(lengths)
     entries: list[Any] = []
+    has_masks = False
     count = 0
     ellipsis_at = -1
     for entry in index if type(index) is tuple else (index,):
@@ -190,26 +196,44 @@ def _entries(name: str, index: Any, ndim: int) -> list[Any]:
         elif entry is None:
             entries.append(None)
         else:
-            entries.append(entry if kind is slice or kind is int else _entry(name, entry))
-            count += 1
+            part = entry if kind is slice or kind is int else _entry(name, entry)
+            is_mask = isinstance(part, array) and part.dtype is bool_
+            has_masks = has_masks or is_mask
+            entries.append(part)
+            count += part.ndim if is_mask else 1
     if count > ndim:
         raise ValueError(f"[{name}] too many indices: {count} for an array with {ndim} axes.")
     if count < ndim:
         at = len(entries) if ellipsis_at < 0 else ellipsis_at
         entries[at:at] = [_EVERYTHING] * (ndim - count)
-    return entries
+    return _without_masks(name, entries, lengths) if has_masks else entries
+
+
+def _without_masks(name: str, entries: list[Any], lengths: Shape) -> list[Any]:
+    """The entries with index arrays, one for each of its axes, in the place of each mask."""
+    found: list[Any] = []
+    axis = 0
+    for entry in entries:
+        if not isinstance(entry, array) or entry.dtype is not bool_:
+            found.append(entry)
+            axis += entry is not None
+            continue
+        covered = lengths[axis : axis + entry.ndim]
+        if entry.ndim == 0 or entry.shape != covered:
+            raise ValueError(
+                f"[{name}] a mask of shape {shape_text(entry.shape)} does not match the axes of "
+                f"lengths {shape_text(covered)} that it stands for in the subscript."
+            )
+        found += mask_indices(name, entry)
+        axis += entry.ndim
+    return found
 
 
 def _entry(name: str, entry: Any) -> Any:
     """One entry of a subscript that is neither a plain int nor an array."""
-    if isinstance(entry, list):
+    if isinstance(entry, list) or (isinstance(entry, np.ndarray) and entry.dtype.kind == "b"):
         entry = array(entry)
     if isinstance(entry, array):
-        if entry.dtype is bool_:
-            raise ValueError(
-                f"[{name}] a boolean mask can only be the whole subscript of an assignment, "
-                "a[mask] = v. For anything else use where(mask, x, y)."
-            )
         return entry
     if not isinstance(entry, bool):
         try:
