@@ -132,6 +132,11 @@ def _saved(make: Any = _lists) -> io.BytesIO:
     return file
 
 
+def _mlxfn() -> str:
+    mx.export_function("f.mlxfn", lambda x: 2 * x, mx.ones(3))
+    return "f.mlxfn"
+
+
 def _npz() -> io.BytesIO:
     file = io.BytesIO()
     np.savez(file, a=_numbers)
@@ -200,6 +205,7 @@ def environment() -> dict[str, Any]:
         "_lists": _lists,
         "_saved": _saved,
         "_saved_flat": lambda: _saved(_flat),
+        "_mlxfn": _mlxfn,
         "_npz": _npz,
     }
 

@@ -15,6 +15,7 @@ from ingot.core import random as random
 from ingot.core.array import array as array
 from ingot.core.array import attach_functions
 from ingot.core.compilation import *
+from ingot.core.exporting import *
 from ingot.explain.dot import export_to_dot as export_to_dot
 from ingot.graph.arrays.construct import *
 from ingot.graph.arrays.dlpack import *

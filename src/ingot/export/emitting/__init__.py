@@ -1,0 +1,1 @@
+"""From ingot's ops to MLX's primitives: what each op is in a file."""
