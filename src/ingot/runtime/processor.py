@@ -8,9 +8,16 @@ from __future__ import annotations
 import os
 from functools import cache
 
-__all__ = ["processor_description", "processor_features", "vector_bytes", "vector_registers"]
+__all__ = [
+    "datapath_bytes",
+    "processor_description",
+    "processor_features",
+    "vector_bytes",
+    "vector_registers",
+]
 
 WIDTHS = (128, 256, 512)
+ZEN_3_AND_4 = "25"  # AMD's family of processors; those of it that have AVX-512 are Zen 4
 
 
 @cache
@@ -36,15 +43,19 @@ def processor_features() -> frozenset[str]:
     """The processor's instruction sets by their Linux names, without those of vectors wider than
     the cap; empty where the system does not tell.
     """
-    lines = processor_description()
-    flags = next((line for line in lines if line.startswith(("flags", "Features"))), ":")
-    found = flags.partition(":")[2].split()
+    found = (_entry("flags") or _entry("Features")).split()
     cap = _cap()
     if cap < 512:
         found = [name for name in found if not name.startswith("avx512")]
     if cap < 256:
         found = [name for name in found if not name.startswith("avx")]
     return frozenset(found)
+
+
+def _entry(name: str) -> str:
+    """An entry of the processor's description; "" if there is none."""
+    lines = (line.partition(":") for line in processor_description())
+    return next((value.strip() for key, _, value in lines if key.strip() == name), "")
 
 
 def _cap() -> int:
@@ -64,6 +75,15 @@ def vector_bytes() -> int:
     if "avx512f" in features and "avx512vl" in features:
         return 64
     return 32 if "avx2" in features else 16
+
+
+@cache
+def datapath_bytes() -> int:
+    """The bytes of a vector that an arithmetic unit processes at once. Zen 4 splits vectors of 512
+    bits, so that two of 256 bits take no longer.
+    """
+    is_zen_4 = (_entry("vendor_id"), _entry("cpu family")) == ("AuthenticAMD", ZEN_3_AND_4)
+    return min(32, vector_bytes()) if is_zen_4 else vector_bytes()
 
 
 @cache

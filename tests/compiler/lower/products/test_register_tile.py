@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from tests.compiler.forms.nest.nest_runner import run_nest
 
+from ingot._native import Dtype
 from ingot.compiler.forms.affine import affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Store
 from ingot.compiler.forms.nest.interpret import interpret
 from ingot.compiler.forms.nest.verify import verify
+from ingot.compiler.lower.products import register_tile
 from ingot.compiler.lower.products.register_tile import (
     accumulate,
     lanes_of,
@@ -26,7 +28,7 @@ from ingot.runtime.processor import vector_registers
 @pytest.mark.parametrize("rows", [1, 3, 100])
 def test_tiles_fit_into_registers(dtype: object, columns: int, rows: int) -> None:
     shape = tile_shape(dtype, columns, rows)
-    assert shape.lanes == lanes_of(dtype)
+    assert shape.lanes in (lanes_of(dtype), lanes_of(dtype) // 2)
     assert 1 <= shape.rows <= rows
     assert shape.rows * shape.vectors + shape.vectors + 1 <= vector_registers()
     assert shape.columns < columns + 4 * shape.lanes
@@ -51,6 +53,24 @@ def test_the_last_columns_have_a_tile_that_is_as_narrow_as_they_are(columns: int
     assert rest <= last.columns < rest + last.lanes
     assert 16 * shape.rows % last.rows == 0
     assert last.rows * last.vectors + last.vectors + 1 <= vector_registers()
+
+
+@pytest.mark.parametrize("dtype", [float32, float64])
+@pytest.mark.parametrize("datapath", [32, 64])
+def test_vectors_are_shorter_only_where_that_is_faster(
+    dtype: Dtype, datapath: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Results of up to a tile's columns, on processors with vectors of 512 bits."""
+    monkeypatch.setattr(register_tile, "vector_bytes", lambda: 64)
+    monkeypatch.setattr(register_tile, "datapath_bytes", lambda: datapath)
+    lanes = lanes_of(dtype)
+    half = lanes // 2
+    for columns in range(1, 2 * lanes + 1):
+        shape = tile_shape(dtype, columns, 100)
+        is_odd = -(-columns // half) % 2 == 1
+        assert (shape.lanes == half) is (is_odd and (datapath == 32 or columns <= half))
+        assert columns <= shape.columns < columns + shape.lanes
+        assert last_shape(shape, columns, 16) is None
 
 
 def test_no_tile_is_narrower_where_lengths_are_not_known_or_columns_fit() -> None:

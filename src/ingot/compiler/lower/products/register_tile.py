@@ -18,7 +18,7 @@ from ingot.compiler.forms.affine import Extent, Index
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Carried, Constant, Repeated, Value
 from ingot.compiler.forms.size import Number, is_symbolic
-from ingot.runtime.processor import vector_bytes, vector_registers
+from ingot.runtime.processor import datapath_bytes, vector_bytes, vector_registers
 from ingot.tuning import (
     MAX_TILE_ROWS,
     MAX_TILE_VECTORS,
@@ -26,6 +26,7 @@ from ingot.tuning import (
     PRODUCT_UNROLLING,
     TILE_OVERHEAD_ROWS,
 )
+from ingot.tuning_products import LAST_TILE_TIME, TILE_TIME
 
 __all__ = [
     "Tile",
@@ -74,52 +75,62 @@ def tile_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
     tile (`last_shape`).
     """
     lanes, widest = lanes_of(dtype), 4 if _has_many_registers() else 2
-    needed = -(-columns // lanes)
-    if needed == 1:
-        vectors = 1
-    elif is_symbolic(needed):
-        vectors = widest
-    else:
-        most = _at_most(widest, needed)
+    if is_symbolic(columns):
+        return _of_height(TileShape(1, widest, lanes), rows)
+    known = index(columns)
+    if known <= widest * lanes:
+        # a second column of tiles would read the left operand again
+        return _of_height(_narrow(known, lanes), rows)
 
-        def cost(vectors: int) -> float:
-            whole, rest = divmod(index(columns), vectors * lanes)
-            return whole * _tile_cost(vectors) + _tile_cost(_vectors_of(rest, lanes))
+    def cost(tile: TileShape) -> float:
+        whole, rest = divmod(known, tile.columns)
+        last = _time(_narrow(rest, lanes), lanes) + LAST_TILE_TIME if rest else 0
+        return whole * (_time(tile, lanes) + TILE_TIME / tile.vectors) + last
 
-        vectors = min(range(most, 1, -1), key=cost)
-    height = min(_accumulators() // vectors, MAX_TILE_ROWS)
-    return TileShape(_height(height, rows), vectors, lanes)
+    tiles = [TileShape(1, vectors, lanes) for vectors in range(widest, 1, -1)]
+    return _of_height(min(tiles, key=cost), rows)
 
 
-def _tile_cost(vectors: float) -> float:
-    """The relative time of a row of a tile: a narrow one loads more of the left operand per
-    product.
+def _time(tile: TileShape, lanes: int) -> float:
+    """How long a row of a tile is multiplied, in multiplications of `lanes` lanes."""
+    is_shorter = tile.lanes < lanes and datapath_bytes() < vector_bytes()
+    return tile.vectors / 2 if is_shorter else tile.vectors
+
+
+def _narrow(columns: int, lanes: int) -> TileShape:
+    """A tile of one row that is just wide enough for these columns; of shorter vectors if one is
+    enough, or a few are and processors take half as long for them, as Zen 4 does for vectors of 256
+    bits. (More of them leave too few registers for rows.)
     """
-    return vectors + 0.5 / vectors if vectors else 0
-
-
-def _vectors_of(columns: int, lanes: int) -> float:
-    """Vectors for the last columns; half a vector if that is enough and shorter vectors are faster.
-    With AVX-512, processors take as long, or half as long, for 256-bit vectors.
-    """
-    if 0 < columns <= lanes // 2 and vector_bytes() == 64:
-        return 0.5
-    return -(-columns // lanes)
+    halves = -(-columns // (lanes // 2))
+    enough = (1, 3, 5) if datapath_bytes() < vector_bytes() else (1,)
+    if vector_bytes() == 64 and halves in enough:
+        return TileShape(1, halves, lanes // 2)
+    return TileShape(1, -(-columns // lanes), lanes)
 
 
 def last_shape(tile: TileShape, columns: Number, tiles: int) -> TileShape | None:
     """The tile for the last columns, if they are fewer than those of a tile; None otherwise. The
     height is a multiple of that of `tile` and divides the height of `tiles` of them.
     """
-    if is_symbolic(columns) or columns <= tile.columns:
+    if is_symbolic(columns) or columns <= tile.columns or columns % tile.columns == 0:
         return None
-    vectors = _vectors_of(index(columns % tile.columns), tile.lanes)
-    if vectors in (0, tile.vectors):
+    last = _narrow(index(columns % tile.columns), tile.lanes)
+    if last.columns == tile.columns:
         return None
-    lanes = tile.lanes // 2 if vectors == 0.5 else tile.lanes
-    high = min(int(_accumulators() // vectors), MAX_TILE_ROWS) // tile.rows
+    high = _max_rows(last) // tile.rows
     multiple = max(count for count in range(1, max(high, 1) + 1) if tiles % count == 0)
-    return TileShape(multiple * tile.rows, max(1, int(vectors)), lanes)
+    return last._replace(rows=multiple * tile.rows)
+
+
+def _of_height(tile: TileShape, rows: Number) -> TileShape:
+    """A tile of this width with as many rows as registers allow and results have."""
+    return tile._replace(rows=_height(_max_rows(tile), rows))
+
+
+def _max_rows(tile: TileShape) -> int:
+    """Rows that registers allow for tiles of this width."""
+    return min(_accumulators() // tile.vectors, MAX_TILE_ROWS)
 
 
 def _height(most: int, rows: Number) -> int:

@@ -1,0 +1,66 @@
+"""What the system tells about the processor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ingot.runtime import processor
+
+ZEN_3 = "vendor_id : AuthenticAMD\ncpu family : 25\nflags : fma avx2 vaes\n"
+ZEN_4 = "vendor_id : AuthenticAMD\ncpu family : 25\nflags : fma avx2 avx512f avx512vl\n"
+ZEN_5 = "vendor_id : AuthenticAMD\ncpu family : 26\nflags : fma avx2 avx512f avx512vl\n"
+XEON = "vendor_id : GenuineIntel\ncpu family : 6\nflags : fma avx2 avx512f avx512vl\n"
+GRAVITON = "BogoMIPS : 243.75\nFeatures : fp asimd sve\n"
+CACHED = (
+    processor.processor_description,
+    processor.processor_features,
+    processor.vector_bytes,
+    processor.vector_registers,
+    processor.datapath_bytes,
+)
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    """What the caches hold belongs to the real processor."""
+    for function in CACHED:
+        function.cache_clear()
+    yield
+    for function in CACHED:
+        function.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "registers", "datapath"),
+    [
+        (ZEN_3, 32, 16, 32),
+        (ZEN_4, 64, 32, 32),
+        (ZEN_5, 64, 32, 64),
+        (XEON, 64, 32, 64),
+        (GRAVITON, 16, 32, 16),
+        ("", 16, 16, 16),
+    ],
+)
+def test_processors(
+    text: str, width: int, registers: int, datapath: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("INGOT_VECTOR_BITS", raising=False)
+    monkeypatch.setattr(processor, "processor_description", lambda: text.splitlines())
+    assert processor.vector_bytes() == width
+    assert processor.vector_registers() == registers
+    assert processor.datapath_bytes() == datapath
+
+
+def test_the_width_has_a_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processor, "processor_description", ZEN_4.splitlines)
+    monkeypatch.setenv("INGOT_VECTOR_BITS", "128")
+    assert (processor.vector_bytes(), processor.datapath_bytes()) == (16, 16)
+    assert processor.processor_features() == {"fma"}
+
+
+def test_a_cap_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INGOT_VECTOR_BITS", "300")
+    with pytest.raises(ValueError, match=r"INGOT_VECTOR_BITS must be one of 128, 256, 512"):
+        processor.processor_features()
