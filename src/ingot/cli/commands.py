@@ -19,6 +19,7 @@ from ingot import MLX_VERSION, __version__
 
 SUMMARIES = {
     "run": "run a program written for MLX, unchanged",
+    "launch": "run a program as several processes, on one machine or several",
     "chat": "talk with a language model",
     "tour": "see in a minute what ingot does",
     "explain": "show what a compiled function becomes",

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from ingot._native import get_num_threads, set_num_threads
 from ingot.graph.communication.ending import end_together
 from ingot.graph.communication.order import finish
 from ingot.graph.communication.transport import Transport
-from ingot.graph.libraries import mpi_library
+from ingot.graph.libraries import limit_blas_threads, mpi_library
 
 __all__ = ["Group", "init", "is_available"]
 
@@ -88,7 +89,22 @@ def _world() -> Group:
     world = Transport(mpi, mpi.COMM_WORLD.Dup())
     if world.size > 1:
         end_together(world, starts_mpi)
+        _share_cores(mpi)
     return group_of(world)
+
+
+def _share_cores(mpi: Any) -> None:
+    """Divides the threads of this machine among the ranks on it, unless the user has chosen their
+    number. Ranks that the launcher has bound to cores share those with none or a few.
+    """
+    machine = mpi.COMM_WORLD.Split_type(mpi.COMM_TYPE_SHARED)
+    mine = os.sched_getaffinity(0)
+    sharers = sum(bool(mine & cores) for cores in machine.allgather(mine))
+    machine.Free()
+    if "INGOT_NUM_THREADS" not in os.environ and sharers > 1:
+        # By default as many as cores, or as the container's quota allows.
+        set_num_threads(max(1, get_num_threads() // sharers))
+        limit_blas_threads()
 
 
 def is_available(backend: str = "any") -> bool:

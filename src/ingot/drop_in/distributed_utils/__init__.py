@@ -1,0 +1,1 @@
+"""What the command `mlx.launch` imports: `mlx._distributed_utils`."""
