@@ -66,6 +66,11 @@ MAX_LOOP_BLOCK_GROWTH = 4
 FIRST_BLOCK_GRAINS = 512
 FIRST_BLOCK_ITERATIONS = 4
 
+# Iterations of a native loop between two looks at the clock, if all its kernels are too small for a
+# second thread (microseconds): reading it takes 7 ns, as long as a short iteration.
+# loop_recurrence.
+SMALL_STEPS_PER_POLL = 16
+
 # One call of BLAS cannot be interrupted. Multiplications of one block of a product: a twentieth of
 # a second of one core for float32. Matrix-vector products wait for memory and take longer for each.
 # Smaller blocks pack operands more often. matmul_float32, matmul_vector.
@@ -481,7 +486,8 @@ MAX_GUARDED_ITEMS = 256
 NATIVE = (
     "SPIN_MICROSECONDS", "CHUNKS_PER_THREAD", "MIN_PRODUCT_THREAD_WORK", "PRODUCT_SPLIT_SIDE",
     "POLL_NANOSECONDS", "BLOCK_NANOSECONDS", "MAX_LOOP_BLOCK_GROWTH", "FIRST_BLOCK_GRAINS",
-    "FIRST_BLOCK_ITERATIONS", "MAX_PRODUCT_BLOCK_WORK", "MAX_GEMV_BLOCK_WORK",
+    "FIRST_BLOCK_ITERATIONS", "SMALL_STEPS_PER_POLL", "MAX_PRODUCT_BLOCK_WORK",
+    "MAX_GEMV_BLOCK_WORK",
     "PRODUCT_BLOCK_SIDE", "PRODUCT_BLOCK_DEPTH", "MIN_BLOCKED_ELEMENTS", "MIN_HUGE_PAGE_BYTES",
     "MAX_CLASSES_ABOVE", "MIN_DONATED_BYTES", "MIN_FUSED_ELEMENTS", "MIN_FUSED_NODE_ELEMENTS",
     "MIN_SMALL_GRAPH_RUNS", "MAX_SMALL_GRAPH_NODES", "MAX_FUSED_NODES", "ORDERED_SUM_COLUMNS",

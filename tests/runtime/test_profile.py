@@ -71,6 +71,33 @@ def test_a_compiled_function() -> None:
     assert sum(row.seconds for row in profile.rows) > profile.compile_seconds
 
 
+def test_iterations_of_loops_are_counted() -> None:
+    def step(c: mx.array, x: mx.array) -> Any:
+        c = mx.sin(c) + x
+        return c, c.sum()
+
+    # steps before and after the loop: its time is counted as that of its own step
+    compiled = mx.compile(lambda c, xs: mx.cos(mx.scan(step, mx.sort(c), mx.sort(xs))[1]))
+    xs = mx.ones((300, 64))
+    mx.eval(compiled(xs[0], xs))
+    with ingot.profile() as profile:
+        for _ in range(2):
+            mx.eval(compiled(xs[0], xs))
+        mx.eval(mx.while_loop(lambda v: v < 1000, lambda v: v * 2, 1))
+    loops = rows(profile, "loop")
+    assert loops["step"].calls == 2 * 300
+    assert loops["<lambda>"].calls == 10  # 2 ** 10 is the first that is not below 1000
+    (kernel,) = [row for name, row in rows(profile, "kernel").items() if "Sin" in name]
+    assert kernel.calls == 2 * 300
+    assert kernel.bytes == 2 * 300 * (3 * 64 + 1) * 4  # two vectors read, one and a sum written
+    assert kernel.seconds + loops["step"].seconds > 0
+    assert sum(row.seconds for row in profile.rows) <= profile.seconds
+    trace = io.StringIO()
+    profile.save_trace(trace)
+    names = [each["name"] for each in json.loads(trace.getvalue())["traceEvents"]]
+    assert names.count("step") == 2  # a span for each loop, not for each iteration
+
+
 def test_time_is_counted_once() -> None:
     compiled = mx.compile(lambda x: mx.sort(mx.exp(x @ x)))
     with ingot.profile() as profile:

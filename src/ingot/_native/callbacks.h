@@ -43,6 +43,7 @@
     CALLBACK(program_alone)                \
     CALLBACK(ran_node)                     \
     CALLBACK(ran_program)                  \
+    CALLBACK(ran_loop)                     \
     CALLBACK(compiled_type)                \
     CALLBACK(shaped_type)                  \
     CALLBACK(enum_metatype)                \

@@ -187,6 +187,7 @@ int64_t ingot_now(void);
  * `times`. */
 void ingot_report_node(Node *node, int64_t begin);
 void ingot_report_program(PyObject *about, PyObject *times);
+void ingot_report_loop(PyObject *about, PyObject *times, Py_ssize_t steps);
 
 int ingot_add_callbacks(PyObject *module);
 int ingot_add_dtype(PyObject *module);

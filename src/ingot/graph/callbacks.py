@@ -76,6 +76,7 @@ class Callbacks(TypedDict, total=False):
     # Profiles, while one runs; times are nanoseconds of the monotonic clock
     ran_node: Callable[[Node, int, int], Any] | None  # (node, begin, end)
     ran_program: Callable[[Any, bytes], Any] | None  # (about, times)
+    ran_loop: Callable[[Any, bytes, int], Any] | None  # (about, times, iterations)
 
     # Types that compiled functions recognise
     enum_metatype: type[type]

@@ -26,6 +26,15 @@ void ingot_report_node(Node *node, int64_t begin) {
     report(callback, Py_BuildValue("OLL", (PyObject *)node, (long long)begin, (long long)end));
 }
 
+void ingot_report_loop(PyObject *about, PyObject *times, Py_ssize_t steps) {
+    if (callbacks.ran_loop == NULL) {
+        Py_DECREF(times);
+        return;
+    }
+    PyObject *callback = Py_NewRef(callbacks.ran_loop);
+    report(callback, Py_BuildValue("ONn", about, times, steps));
+}
+
 void ingot_report_program(PyObject *about, PyObject *times) {
     if (callbacks.ran_program == NULL) {
         Py_DECREF(times);

@@ -67,9 +67,10 @@ Program *ingot_template_make(PyObject *template, const Number *values, SizeOutco
 PyObject *ingot_template_values(Program *self); /* a new list */
 bool ingot_is_template(PyObject *object);
 Py_ssize_t ingot_template_inputs(PyObject *template);
-/* Runs a kernel or a product from begin to end; false, with an exception, if it was interrupted. `slots` has room for the
- * arguments of a kernel after the addresses. */
-bool ingot_run_instruction(Program *program, const Instruction *instruction, char **slots);
+typedef void (*KernelFunction)(void *arguments, int64_t begin, int64_t end, int thread);
+/* Runs a kernel from iteration `done` of its parallel loop on; returns up to where it ran. If that is not the end, it was
+ * interrupted and an exception is set. */
+int64_t ingot_run_kernel(const Instruction *instruction, char **arguments, int64_t done);
 
 /* Whether `loop` may run it: all instructions are native, and no output is a view. */
 bool ingot_program_can_loop(const Program *self);

@@ -7,8 +7,6 @@
 #include "numpy_api.h"
 #include "tuning.h"
 
-typedef void (*KernelFunction)(void *arguments, int64_t begin, int64_t end, int thread);
-
 /* One run of a program and its progress. */
 typedef struct {
     Program *program;
@@ -23,20 +21,24 @@ typedef struct {
     Progress progress;      /* progress of a product */
 } Run;
 
+int64_t ingot_run_kernel(const Instruction *instruction, char **arguments, int64_t done) {
+    KernelFunction function = (KernelFunction)instruction->function;
+    int64_t parts = instruction->parts, grain = instruction->grain;
+    if (parts <= grain) {
+        function(arguments, 0, parts, 0);
+        return parts;
+    }
+    int64_t first = (grain > 1 ? FIRST_BLOCK_GRAINS * grain : FIRST_BLOCK_ITERATIONS) * ingot_num_threads();
+    return ingot_interruptible_for(function, arguments, done, parts, grain, first);
+}
+
 /* False, with an exception, if it was interrupted. */
 static bool run_kernel(Run *run, const Instruction *instruction) {
     char **slots = run->slots, **arguments = slots + run->program->slot_count;
     for (int i = 0; i < instruction->count; i++)
         arguments[i] = slots[instruction->arguments[i].slot] + instruction->arguments[i].offset;
-    KernelFunction function = (KernelFunction)instruction->function;
-    int64_t parts = instruction->parts, grain = instruction->grain;
-    if (parts <= grain) {
-        function(arguments, 0, parts, 0);
-        return true;
-    }
-    int64_t first = (grain > 1 ? FIRST_BLOCK_GRAINS * grain : FIRST_BLOCK_ITERATIONS) * ingot_num_threads();
-    run->done = ingot_interruptible_for(function, arguments, run->done, parts, grain, first);
-    return run->done == parts;
+    run->done = ingot_run_kernel(instruction, arguments, run->done);
+    return run->done == instruction->parts;
 }
 
 static char *address(const Argument *argument, char **slots) {
@@ -56,15 +58,6 @@ static bool run_native(Run *run, const Instruction *instruction) {
         run->progress = (Progress){0};
     }
     return complete;
-}
-
-bool ingot_run_instruction(Program *program, const Instruction *instruction, char **slots) {
-    Run run; /* native instructions use only what follows */
-    run.program = program;
-    run.slots = slots;
-    run.done = 0;
-    run.progress = (Progress){0};
-    return run_native(&run, instruction);
 }
 
 /* Runs a host step, whose results, ndarrays, are stored in their slots. */

@@ -21,6 +21,7 @@ KINDS = {
     "host": "steps of a program that NumPy or SciPy does",
     "check": "whether indices are within their axes",
     "op": "ops evaluated one by one",
+    "loop": "iterations of native loops, and what is between their kernels",
     "call": "starting programs and giving them memory",
     "compile": "tracing, optimising, machine code",
 }

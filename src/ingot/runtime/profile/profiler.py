@@ -144,6 +144,8 @@ class Profile:
                 kind, *details = self._waiting.popleft()
                 if kind == "program":
                     self._add_program(*details)
+                elif kind == "iterations":
+                    self._add_iterations(*details)
                 else:
                     self._add(kind, *details)
 
@@ -151,14 +153,43 @@ class Profile:
         self, about: Any, raw: bytes, origins: list[Any] | None, thread: int, name: str
     ) -> None:
         times = memoryview(raw).cast("q")
-        begin = times[0]
+        ran_inside = deque(reversed(self._taken(thread, times[0])))
+        spent = 0
         for number, work in enumerate(about.work):
-            first, last = times[2 * number + 2], times[2 * number + 3]
-            lines = _resolved(work.origins, origins)
-            self._add(
-                work.kind, work.name, lines, work.nbytes, work.flops, first, last, thread, name
-            )
-        self._add("call", about.name, (), 0, 0, begin, times[1], thread, name)
+            begin, end = times[2 * number + 2], times[2 * number + 3]
+            inside = 0  # host steps run other programs and loops
+            while ran_inside and ran_inside[0][0] < end:
+                inside += ran_inside.popleft()[1]
+            row = self._row(work.kind, work.name, _resolved(work.origins, origins))
+            self._count(row, begin, end, inside, work.nbytes, work.flops, thread, name)
+            spent += end - begin
+        spent += sum(duration for _, duration, _ in ran_inside)
+        row = self._row("call", about.name, ())
+        self._count(row, times[0], times[1], spent, 0, 0, thread, name)
+        self._ended[thread].append((times[0], times[1] - times[0], row))
+
+    def _add_iterations(
+        self, about: Any, raw: bytes, iterations: int, thread: int, name: str
+    ) -> None:
+        """A native loop: its kernels count once for each iteration, and the trace has one span."""
+        begin, end, *spent = memoryview(raw).cast("q")
+        for work, nanoseconds in zip(about.work, spent, strict=True):
+            row = self._row(work.kind, work.name, _resolved(work.origins, None))
+            row.calls += iterations
+            row.nanoseconds += nanoseconds
+            row.bytes += iterations * work.nbytes
+            row.flops += iterations * work.flops
+        self._add("loop", about.name, (), 0, 0, begin, end, thread, name)
+        row = self._row("loop", about.name, ())
+        row.calls += iterations - 1
+        row.nanoseconds -= min(row.nanoseconds, sum(spent))
+
+    def _row(self, kind: str, title: str, sources: tuple[Source, ...]) -> Row:
+        key = (kind, title, sources)
+        found = self._rows.get(key)
+        if found is None:
+            found = self._rows[key] = Row(kind, title, sources)
+        return found
 
     def _add(
         self,
@@ -172,25 +203,39 @@ class Profile:
         thread: int,
         thread_name: str,
     ) -> None:
-        is_counted = True
-        shown = "call" if kind == "node" else kind
-        key = (shown, title, sources)
-        row = self._rows.get(key)
-        if row is None:
-            row = self._rows[key] = Row(shown, title, sources)
-        inside = 0
+        row = self._row("call" if kind == "node" else kind, title, sources)
+        ran_inside = self._taken(thread, begin)
+        inside = sum(duration for _, duration, _ in ran_inside)
+        self._count(row, begin, end, inside, nbytes, flops, thread, thread_name)
+        if kind == "node" and any(inner is row for *_, inner in ran_inside):
+            row.calls -= 1  # a node and the program that it runs are one call
+        self._ended[thread].append((begin, end - begin, row))
+
+    def _taken(self, thread: int, begin: int) -> list[tuple[int, int, Row | None]]:
+        """Takes the spans that have begun since `begin`, the last first."""
         ended = self._ended.setdefault(thread, [])
+        found = []
         while ended and ended[-1][0] >= begin:
-            _, duration, inner = ended.pop()
-            inside += duration
-            # A node and the program that it runs are one call.
-            is_counted = is_counted and not (kind == "node" and inner is row)
-        ended.append((begin, end - begin, row))
+            found.append(ended.pop())
         if len(ended) > 2 * MAX_OPEN:
             # merge the oldest into one entry, so that the sum stays the time in ingot
             old = ended[:MAX_OPEN]
             ended[:MAX_OPEN] = [(old[0][0], sum(duration for _, duration, _ in old), None)]
-        row.calls += is_counted
+        return found
+
+    def _count(
+        self,
+        row: Row,
+        begin: int,
+        end: int,
+        inside: int,
+        nbytes: int,
+        flops: int,
+        thread: int,
+        thread_name: str,
+    ) -> None:
+        """Adds a span to its row; `inside` is the time of other rows in it."""
+        row.calls += 1
         row.nanoseconds += max(0, end - begin - inside)
         row.bytes += nbytes
         row.flops += flops
@@ -224,14 +269,20 @@ def _change_running(change: Any) -> None:
     with _lock:
         _running = change(_running)
         if _running:
-            _native.set_callbacks(ran_node=_ran_node, ran_program=_ran_program)
+            _native.set_callbacks(ran_node=_ran_node, ran_program=_ran_program, ran_loop=_ran_loop)
         else:
-            _native.set_callbacks(ran_node=None, ran_program=None)
+            _native.set_callbacks(ran_node=None, ran_program=None, ran_loop=None)
 
 
 def _ran_program(about: Any, times: bytes) -> None:
     origins, _thread.origins = _thread.origins, None
     report = ("program", about, times, origins, *_here())
+    for each in _running:
+        each._take(report)
+
+
+def _ran_loop(about: Any, times: bytes, iterations: int) -> None:
+    report = ("iterations", about, times, iterations, *_here())
     for each in _running:
         each._take(report)
 
