@@ -57,7 +57,9 @@ lint:
 	echo "ingot: ruff check";   $(PYTHON_IN_VENV) -m ruff check --quiet --output-format concise . || result=1; \
 	echo "ingot: ruff format";  $(PYTHON_IN_VENV) -m ruff format --check --quiet --output-format concise . || \
 	    { echo "       (\`make format\` puts that right)"; result=1; }; \
-	echo "ingot: mypy";         $(PYTHON_IN_VENV) -m mypy --no-error-summary src/ingot tests || result=1; \
+	$(PYTHON_IN_VENV) build_support/snippets.py build/snippets; \
+	echo "ingot: mypy";         $(PYTHON_IN_VENV) -m mypy --no-error-summary src/ingot tests examples build/snippets || result=1; \
+	echo "ingot: pyright";      $(PYTHON_IN_VENV) -m pyright --project build_support/pyright.json > build/pyright.txt || { cat build/pyright.txt; result=1; }; \
 	echo "ingot: lint-imports"; $(PYTHON_IN_VENV) build_support/lint_imports.py || result=1; \
 	echo "ingot: clang-format, clang-tidy"; $(PYTHON_IN_VENV) build_support/lint_c.py || result=1; \
 	exit $$result

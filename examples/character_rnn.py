@@ -82,7 +82,7 @@ def held_back_loss(model: nn.Module) -> float:
     """The loss on text that was not trained with."""
     _, text = encoded()
     rows = len(text) // (CONTEXT + 1)
-    return loss_fn(model, text[: rows * (CONTEXT + 1)].reshape(rows, -1)).item()
+    return float(loss_fn(model, text[: rows * (CONTEXT + 1)].reshape(rows, -1)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

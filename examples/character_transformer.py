@@ -58,7 +58,8 @@ class Block(nn.Module):
 
     def __call__(self, x: mx.array) -> mx.array:
         x = x + self.attend(self.attention_norm(x))
-        return x + self.network(self.network_norm(x))
+        x += self.network(self.network_norm(x))
+        return x
 
 
 class Transformer(nn.Module):
@@ -120,7 +121,7 @@ def train(steps: int, seed: int = 0) -> tuple[Transformer, list[float]]:
 def test_loss(model: nn.Module) -> float:
     _, text = encoded()
     rows = len(text) // (CONTEXT + 1)
-    return loss_fn(model, text[: rows * (CONTEXT + 1)].reshape(rows, -1)).item()
+    return float(loss_fn(model, text[: rows * (CONTEXT + 1)].reshape(rows, -1)))
 
 
 def write(model: nn.Module, length: int, temperature: float = 0.8) -> str:

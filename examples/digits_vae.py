@@ -64,7 +64,7 @@ def loss_of_the_mean(train_x: mx.array, test_x: mx.array) -> float:
     """The loss of a model that draws the mean of all images, whatever it is shown."""
     mean = train_x.mean(axis=0)
     log_error = mx.log(mx.sqrt(mx.mean((train_x - mean) ** 2)))
-    return drawing_loss(mean, log_error, test_x).item()
+    return float(drawing_loss(mean, log_error, test_x))
 
 
 def train(epochs: int, seed: int = 0) -> tuple[VAE, list[float]]:

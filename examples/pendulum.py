@@ -42,7 +42,8 @@ def runge_kutta(f: Slope, start: mx.array, h: float, steps: int) -> mx.array:
         y = y + h / 6 * (a + 2 * b + 2 * c + d)
         return y, y
 
-    return mx.scan(step, start, length=steps)[1]
+    _, states = mx.scan(step, start, length=steps)
+    return mx.array(states)
 
 
 def adaptive(f: Slope, start: mx.array, end: float, tolerance: float) -> tuple[mx.array, mx.array]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from ingot.graph.boundary import check_functions as _check_functions
 from ingot.graph.errors import type_name, value_text
@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 IsLeaf = Callable[[Any], bool]
+Pairs = TypeVar("Pairs", list[tuple[str, Any]], dict[str, Any])
 
 
 def tree_map(fn: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | None = None) -> Any:
@@ -146,6 +147,22 @@ def _mapped_with_path(
     if isinstance(tree, dict):
         return {key: mapped(key, child) for key, child in tree.items()}
     return sequence_like(tree, [mapped(key, child) for key, child in enumerate(tree)])
+
+
+@overload
+def tree_flatten(
+    tree: Any, prefix: str = "", is_leaf: IsLeaf | None = None, destination: None = None
+) -> list[tuple[str, Any]]: ...
+
+
+@overload
+def tree_flatten(
+    tree: Any, prefix: str = "", is_leaf: IsLeaf | None = None, *, destination: Pairs
+) -> Pairs: ...
+
+
+@overload
+def tree_flatten(tree: Any, prefix: str, is_leaf: IsLeaf | None, destination: Pairs) -> Pairs: ...
 
 
 def tree_flatten(

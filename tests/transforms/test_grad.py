@@ -280,7 +280,7 @@ class TestErrors:
 
     def test_grad_of_a_tuple_names_value_and_grad(self) -> None:
         with pytest.raises(ValueError, match=r"got tuple\. To return more .* use value_and_grad"):
-            mx.grad(lambda x: (x.sum(), x))(vector())
+            mx.grad(lambda x: (x.sum(), x))(vector())  # type: ignore[return-value]
 
     @pytest.mark.parametrize("value", [(), (1.0, 2.0), {"loss": 1.0}])
     def test_value_without_a_loss(self, value: Any) -> None:

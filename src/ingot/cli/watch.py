@@ -53,7 +53,7 @@ class _Watch:
     def __enter__(self) -> _Watch:
         watch, original = self, CompiledFunction.__call__
 
-        def watched(compiled: CompiledFunction, /, *args: Any, **kwargs: Any) -> Any:
+        def watched(compiled: CompiledFunction[..., Any], /, *args: Any, **kwargs: Any) -> Any:
             if not _native.recording() and watch._is_meant(compiled, sys._getframe(1)):
                 watch._found(lambda: compiled.explain(*args, **kwargs))
             return original(compiled, *args, **kwargs)
@@ -66,7 +66,7 @@ class _Watch:
         sys.setprofile(None)
         del CompiledFunction.__call__
 
-    def _is_meant(self, compiled: CompiledFunction, caller: FrameType) -> bool:
+    def _is_meant(self, compiled: CompiledFunction[..., Any], caller: FrameType) -> bool:
         """Whether the function has the name, or is bound to it where it is called."""
         if self.name in _names(compiled) | _names(compiled._function):
             return True

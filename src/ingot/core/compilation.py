@@ -6,7 +6,7 @@ import importlib
 import os
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ingot import _native
 from ingot.graph.lazy_dataclass import complete
@@ -16,6 +16,10 @@ from ingot.graph.roles.elementwise import is_approximate
 
 if TYPE_CHECKING:
     from ingot.compiler.call import function
+
+    # Not known at run time, so that the arguments are checked where callables are taken apart.
+    P = ParamSpec("P")
+    R = TypeVar("R")
 
 __all__ = ["compile", "eager_fusion_info", "set_deterministic", "set_eager_fusion"]
 
@@ -34,14 +38,14 @@ def _eager() -> Any:
 
 
 def compile(
-    fun: Any,
+    fun: Callable[P, R],
     inputs: Any = None,
     outputs: Any = None,
     shapeless: bool = False,
     *,
     on_recompile: str | None = None,
     verify: bool = False,
-) -> function.CompiledFunction:
+) -> function.CompiledFunction[P, R]:
     """Compile a function: trace it once, then run one optimised program for each kind of arguments.
 
     Args:
@@ -58,7 +62,7 @@ def compile(
     Returns:
         The compiled function, with the methods `cache_info`, `cache_clear` and `explain`.
     """
-    made: function.CompiledFunction = _function().compile(
+    made: function.CompiledFunction[P, R] = _function().compile(
         fun, inputs, outputs, shapeless, on_recompile=on_recompile, verify=verify
     )
     return made

@@ -51,7 +51,7 @@ class Module(dict[str, Any]):
         ...         return self.layers[1](nn.relu(self.layers[0](x)))
     """
 
-    __call__: Callable[..., Any] = raise_not_callable
+    __call__: Any = raise_not_callable  # what layers take differs; Any lets them override it
 
     # Names that `unfreeze` leaves frozen; subclasses may override it.
     _always_frozen: frozenset[str] = frozenset()

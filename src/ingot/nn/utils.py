@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import ingot.core as mx
 from ingot.nn.module import Module
@@ -13,10 +13,11 @@ from ingot.utils import tree_map, tree_reduce
 
 __all__ = ["average_gradients", "checkpoint", "clip_grad_norm_sharded", "value_and_grad"]
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def value_and_grad(
-    model: Module, fn: Callable[..., Any]
-) -> Callable[..., tuple[Any, dict[str, Any]]]:
+
+def value_and_grad(model: Module, fn: Callable[P, R]) -> Callable[P, tuple[R, dict[str, Any]]]:
     """A function that returns the value of `fn` and its gradient with respect to the model's
     parameters.
 
@@ -28,7 +29,8 @@ def value_and_grad(
         A function of the arguments of `fn` that returns a pair: what `fn` returns, and a tree like
         that of `model.trainable_parameters()`.
     """
-    differentiated = mx.value_and_grad(_with_parameters(model, fn))
+    by_parameters = _with_parameters(model, fn)
+    differentiated: Callable[..., tuple[R, Any]] = mx.value_and_grad(by_parameters)
 
     def value_and_gradient(*args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         return differentiated(model.trainable_parameters(), *args, **kwargs)

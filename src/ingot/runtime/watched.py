@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = ["Observer", "is_always_watched", "observed_attributes", "usual_method", "watch_always"]
 
@@ -21,12 +21,14 @@ _HOOKS_OF_DICTS = (*_HOOKS, "__getitem__")  # items of modules are attributes
 Observer = Callable[[Any, str, bool], None]
 
 _thread = threading.local()
+T = TypeVar("T", bound=type)
+
 _lock = threading.RLock()
 _always: list[type] = []  # observed by every trace, because functions may close over instances
 _counts: dict[type, int] = {}
 
 
-def watch_always(watched: type) -> type:
+def watch_always(watched: T) -> T:
     """Observe the instances of a class, and of its subclasses, in every trace; returns
     the class.
     """

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from ingot.transforms.custom_op import Rules, call_with_rules
 from ingot.transforms.tracing import check_callable, named_after
 
 __all__ = ["checkpoint"]
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
+
+def checkpoint(fun: Callable[P, R]) -> Callable[P, R]:
     """A function that discards its intermediate values and recomputes them for the gradient.
 
     Args:

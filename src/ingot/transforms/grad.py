@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from ingot import _native
 from ingot._native import Dtype, array, replace_leaves
@@ -16,7 +16,25 @@ from ingot.transforms.vjp import backward
 
 __all__ = ["grad", "value_and_grad"]
 
+P = ParamSpec("P")
+R = TypeVar("R")
+A = TypeVar("A", bound=array)
+
 _one: dict[Dtype, array] = {dtype: scalar(1, dtype) for dtype in ALL_DTYPES}
+
+
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[A, P], R], argnums: None = None
+) -> Callable[Concatenate[A, P], tuple[R, A]]: ...
+
+
+@overload
+def value_and_grad(
+    fun: Callable[P, R],
+    argnums: int | Sequence[int] | None = None,
+    argnames: str | Sequence[str] = (),
+) -> Callable[P, tuple[R, Any]]: ...
 
 
 def value_and_grad(
@@ -43,6 +61,20 @@ def value_and_grad(
     check_callable("value_and_grad", fun)
     positions, names = _selection("value_and_grad", argnums, argnames)
     return _differentiated("value_and_grad", fun, positions, names, _loss_of_value)
+
+
+@overload
+def grad(
+    fun: Callable[Concatenate[A, P], array], argnums: None = None
+) -> Callable[Concatenate[A, P], A]: ...
+
+
+@overload
+def grad(
+    fun: Callable[P, array],
+    argnums: int | Sequence[int] | None = None,
+    argnames: str | Sequence[str] = (),
+) -> Callable[P, Any]: ...
 
 
 def grad(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from ingot import _native
 from ingot._native import (
@@ -31,6 +31,9 @@ from ingot.ops.shape.movement import broadcast_to, expand_dims, moveaxis
 from ingot.transforms.tracing import check_arrays, check_callable, named_after
 
 __all__ = ["Batch", "batch", "current_batch", "repeated", "vmap"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +88,7 @@ def repeated(size: int, x: array) -> array:
     return broadcast_to(x, shape)
 
 
-def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+def vmap(fun: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, R]:
     """A function that applies `fun` to every example along an axis of its arguments.
 
     Args:
@@ -100,6 +103,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
         The vectorised function.
     """
     check_callable("vmap", fun)
+    call: Callable[..., Any] = fun
     for name, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
         if axes is None:
             raise TypeError(f"[vmap] {name} is an int or a tree of ints and None, got None.")
@@ -120,7 +124,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
         calls = calls_so_far()
         with _native.tracing:
             with _unbatched_states(over):
-                result = fun(*replace_leaves(args, followed, False))
+                result = call(*replace_leaves(args, followed, False))
             outputs = leaves(result)
             check_arrays("vmap", "the results of the function", outputs, ValueError)
             batched = _batched(outputs, over, calls_so_far() > calls)

@@ -1,4 +1,4 @@
-"""The order of sums, word by word as docs/numerics.md states it, against what sums give."""
+"""The order of sums, word by word as docs/guide/numerics.md states it, against what sums give."""
 
 from __future__ import annotations
 

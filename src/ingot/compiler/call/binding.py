@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable
 from functools import partial
 from types import MethodType
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from ingot import _native
 from ingot.compiler.trace.structure import Kind, kind
@@ -19,6 +19,9 @@ from ingot.graph.errors import value_text
 from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = ["CompiledMethod", "Target", "name_of", "takes_any_keywords", "target_of"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def name_of(function: Any) -> str:
     return getattr(function, "__qualname__", None) or type(function).__qualname__
 
 
-class CompiledMethod:
+class CompiledMethod(Generic[P, R]):
     """A compiled method bound to an object."""
 
     __slots__ = ("__func__", "__self__", "__weakref__")
@@ -88,8 +91,9 @@ class CompiledMethod:
         self.__func__ = function
         self.__self__ = instance
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.__func__(self.__self__, *args, **kwargs)
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = self.__func__(self.__self__, *args, **kwargs)
+        return result
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__func__, name)

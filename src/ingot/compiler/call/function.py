@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Hashable
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from ingot import _native
 from ingot._native import (
@@ -64,18 +64,23 @@ __all__ = ["CompiledFunction", "compile"]
 
 WARN_AFTER_MISSES = 16  # in a row: recompiling on every call deserves a warning
 
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+S = TypeVar("S")
+
 Signature = tuple[tuple[Any, ...], list[array], list[Any]]  # key, arrays, objects
 
 
 def compile(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     inputs: Any = None,
     outputs: Any = None,
     shapeless: bool = False,
     *,
     on_recompile: str | None = None,
     verify: bool = False,
-) -> CompiledFunction:
+) -> CompiledFunction[P, R]:
     """`ingot.core.compile`, which documents the arguments."""
     target = target_of(fun)
     for name, captured in (("inputs", inputs), ("outputs", outputs)):
@@ -89,7 +94,7 @@ def compile(
             f'[compile] on_recompile is "warn", "error" or None, got {on_recompile!r}.'
         )
     options = _Options(inputs, outputs, bool(shapeless), on_recompile, bool(verify))
-    compiled = CompiledFunction(target, options)
+    compiled: CompiledFunction[P, R] = CompiledFunction(target, options)
     update_wrapper(compiled, target.function, updated=())
     return compiled
 
@@ -106,7 +111,7 @@ class _Options:
 
 
 @register_constant_type
-class CompiledFunction(FastCall):
+class CompiledFunction(FastCall, Generic[P, R]):
     """A function that compiles itself when it is called. Made by `compile`.
 
     Calls without side effects whose signature was seen are answered by the native base class; all
@@ -131,6 +136,10 @@ class CompiledFunction(FastCall):
             options.shapeless,
         )
 
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
     @property
     def bound(self) -> Any:
         """The method, partial or callable object that was compiled; None if it was a function."""
@@ -141,14 +150,22 @@ class CompiledFunction(FastCall):
 
     # Copies are the function itself, and it is pickled by its name, as other functions are.
 
-    def __copy__(self) -> CompiledFunction:
+    def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo: Any) -> CompiledFunction:
+    def __deepcopy__(self, memo: Any) -> Self:
         return self
 
     def __reduce__(self) -> str:
         return self._name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(
+        self: CompiledFunction[Concatenate[S, Q], R], instance: S, owner: type | None = None
+    ) -> CompiledMethod[Q, R]: ...
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:

@@ -1,6 +1,8 @@
 """Layers and activation functions, one module per family."""
 
-from ingot.nn.layers.activations import *
+# Not from `activations`, whose submodule `layers` would shadow `nn.layers`.
+from ingot.nn.layers.activations.functions import *
+from ingot.nn.layers.activations.layers import *
 from ingot.nn.layers.base import *
 from ingot.nn.layers.containers import *
 from ingot.nn.layers.convolution import *

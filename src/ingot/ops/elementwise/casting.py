@@ -96,7 +96,7 @@ def astype(a: array, dtype: Dtype, stream: StreamLike = None) -> array:
     Returns:
         The converted array. Floating-point numbers are rounded toward zero to integers; those that
         an integer dtype cannot hold, infinities and NaN become what MLX on x86 gives, the same in
-        every way in which a cast can run (the table is in docs/numerics.md).
+        every way in which a cast can run (the table is in docs/guide/numerics.md).
     """
     only_array("astype", a)
     if a.dtype is dtype:

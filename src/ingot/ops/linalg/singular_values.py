@@ -9,7 +9,7 @@ no derivative.
 from __future__ import annotations
 
 from functools import partial as deferred
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -254,6 +254,22 @@ _FULL = SVD(True)
 _REDUCED = SVD(False)
 _VALUES = SingularValues()
 _PSEUDO_INVERSE = PseudoInverse()
+
+
+@overload
+def svd(
+    a: array, compute_uv: Literal[True] = True, *, stream: StreamLike = None
+) -> tuple[array, array, array]: ...
+
+
+@overload
+def svd(a: array, compute_uv: Literal[False], *, stream: StreamLike = None) -> array: ...
+
+
+@overload
+def svd(
+    a: array, compute_uv: bool, *, stream: StreamLike = None
+) -> tuple[array, array, array] | array: ...
 
 
 def svd(

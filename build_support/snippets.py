@@ -1,0 +1,48 @@
+"""Writes the Python examples of the documentation into files, for type checkers.
+
+The examples of a page are one program; those of the README are independent.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def programs(document: Path) -> list[str]:
+    """The programs of a page."""
+    examples = EXAMPLE.findall(document.read_text())
+    if document.name == "README.md" or not examples:
+        return examples
+    return ["\n".join(examples)]
+
+
+def documents() -> list[Path]:
+    """The pages for users. Not those about the inside, whose ops take anything, nor that for users
+    of MLX, whose programs import MLX.
+    """
+    pages = [PROJECT / "docs" / "index.md", *sorted((PROJECT / "docs").glob("*/*.md"))]
+    return [PROJECT / "README.md", *(page for page in pages if page.name != "mlx_users.md")]
+
+
+def main(folder: Path) -> None:
+    """Writes a file for each program, named after its page; others in the folder are removed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = set()
+    for document in documents():
+        for number, program in enumerate(programs(document)):
+            parts = document.relative_to(PROJECT).with_suffix("").parts
+            path = folder / f"{'_'.join(parts).lower()}_{number}.py"
+            if not path.exists() or path.read_text() != program:
+                path.write_text(program)
+            written.add(path)
+    for path in set(folder.glob("*.py")) - written:
+        path.unlink()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
