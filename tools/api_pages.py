@@ -67,7 +67,8 @@ def public_names(owner: Any) -> list[str]:
     """What a module says it offers, or what a module or class has."""
     names = getattr(owner, "__all__", None)
     if names is None:
-        names = [name for name in dir(owner) if not name.startswith("_")]
+        # What only hints at a name raises AttributeError.
+        names = [name for name in dir(owner) if name[0] != "_" and hasattr(owner, name)]
         if isinstance(owner, ModuleType):
             names = [name for name in names if _belongs(owner, getattr(owner, name))]
     return sorted((name for name in names if not name.startswith("_")), key=str.lower)
