@@ -18,10 +18,21 @@ from ingot.compiler.trace.structure import Kind, kind
 from ingot.graph.errors import value_text
 from ingot.graph.lazy_dataclass import dataclass
 
-__all__ = ["CompiledMethod", "Target", "name_of", "takes_any_keywords", "target_of"]
+__all__ = ["CompiledMethod", "Options", "Target", "name_of", "takes_any_keywords", "target_of"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of `compile`."""
+
+    inputs: Any
+    outputs: Any
+    shapeless: bool
+    on_recompile: str | None
+    verify: bool
 
 
 @dataclass(frozen=True)

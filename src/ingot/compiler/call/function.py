@@ -20,6 +20,7 @@ from ingot._native import (
 )
 from ingot.compiler.call.binding import (
     CompiledMethod,
+    Options,
     Target,
     name_of,
     takes_any_keywords,
@@ -40,7 +41,6 @@ from ingot.compiler.trace.escapes import Escapes
 from ingot.compiler.trace.structure import Contents
 from ingot.compiler.trace.symbolic import symbolic_tape
 from ingot.compiler.trace.trace import SIZES_CHANGED, Trace, trace
-from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import apply_multiple, output_ops
 from ingot.graph.reporting.source import depth_of_user
 from ingot.graph.state import implicit_states, state_lock
@@ -93,21 +93,10 @@ def compile(
         raise ValueError(
             f'[compile] on_recompile is "warn", "error" or None, got {on_recompile!r}.'
         )
-    options = _Options(inputs, outputs, bool(shapeless), on_recompile, bool(verify))
+    options = Options(inputs, outputs, bool(shapeless), on_recompile, bool(verify))
     compiled: CompiledFunction[P, R] = CompiledFunction(target, options)
     update_wrapper(compiled, target.function, updated=())
     return compiled
-
-
-@dataclass(frozen=True)
-class _Options:
-    """The options of `compile`."""
-
-    inputs: Any
-    outputs: Any
-    shapeless: bool
-    on_recompile: str | None
-    verify: bool
 
 
 @register_constant_type
@@ -118,7 +107,7 @@ class CompiledFunction(FastCall, Generic[P, R]):
     others reach `slow_call`.
     """
 
-    def __init__(self, target: Target, options: _Options) -> None:
+    def __init__(self, target: Target, options: Options) -> None:
         self._target = target
         self._function = target.function
         self._name = name_of(target.function)
