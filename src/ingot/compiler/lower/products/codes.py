@@ -31,11 +31,12 @@ class Scheme(NamedTuple):
     mode: str
     group_size: int
     bits: int
+    words: int = 0  # per unit; 0 for as few as possible
 
     @property
     def unit_words(self) -> int:
         """Words per unit."""
-        return 1 if WORD % self.bits == 0 else self.bits
+        return self.words or (1 if WORD % self.bits == 0 else self.bits)
 
     @property
     def unit_codes(self) -> int:

@@ -26,20 +26,19 @@ from ingot.compiler.lower.products.operands import merged
 from ingot.compiler.lower.products.quantized_bytes import (
     Bytes,
     BytesTile,
-    has_bytes,
+    in_blocks,
     quantise_row,
 )
 from ingot.compiler.lower.products.quantized_panels import lower_quantized_panels
 from ingot.compiler.lower.products.quantized_tile import QuantizedTile
 from ingot.compiler.lower.products.register_tile import lanes_of
 from ingot.graph.dtype import float32, int64
-from ingot.graph.numerics.activations import ACTIVATION_BLOCK, activations
+from ingot.graph.numerics.activations import activations
 from ingot.graph.roles import QuantizedProduct
 from ingot.graph.shape import contiguous, size_of
 from ingot.runtime.processor import vector_registers
 from ingot.tuning import (
     BYTES_TILE_ROWS,
-    MAX_BYTES_ROWS,
     MAX_FACTORED_ROWS,
     MAX_QUANTIZED_ROWS,
     QUANTIZED_ROWS_BYTES,
@@ -61,22 +60,31 @@ def lower_quantized(step: Step, strides_of: Strides) -> Lowered | None:
     if any(strides_of[part][-1] != part.dtype.size for part in matrix):
         return None
     scheme = Scheme(step.op.mode, step.op.group_size, step.op.bits)
-    if size_of(step.shape[:-1]) > MAX_QUANTIZED_ROWS:
-        return lower_quantized_panels(step, scheme, strides_of)
-    return _Lowering(step, scheme, strides_of).lowered()
+    if _takes_bytes(step, scheme, strides_of) or size_of(step.shape[:-1]) <= MAX_QUANTIZED_ROWS:
+        return _Lowering(step, scheme, strides_of).lowered()
+    return lower_quantized_panels(step, scheme, strides_of)
+
+
+def _takes_bytes(step: Step, scheme: Scheme, strides_of: Strides) -> bool:
+    """Whether rows are to be quantised to int8, and can be: their elements are adjacent."""
+    x = step.inputs[0]
+    if activations() != "int8" or in_blocks(scheme) is None:
+        return False
+    return bool(strides_of[x][-1] == x.dtype.size)
 
 
 class _Lowering:
     def __init__(self, step: Step, scheme: Scheme, strides_of: Strides) -> None:
         self.step = step
         self.strides_of = strides_of
-        self.scheme = scheme
+        self.rows = size_of(step.shape[:-1])
+        in_bytes = in_blocks(scheme)
+        self.is_bytes = _takes_bytes(step, scheme, strides_of)
+        self.scheme = scheme = in_bytes if in_bytes and self.is_bytes else scheme
         self.codes = Codes(scheme, lanes_of(float32))
         self.columns, words = step.inputs[1].shape
         self.units = words // scheme.unit_words
-        self.rows = size_of(step.shape[:-1])
         self.chunks = -(-self.units // self.codes.lanes)
-        self.is_bytes = self._takes_bytes()
         self.factored = self.is_bytes or bool(self.rows <= MAX_FACTORED_ROWS)
         self.has_sums = not self.is_bytes and self.factored and scheme.mode == "affine"
         self.height = self._height()
@@ -85,15 +93,6 @@ class _Lowering:
         self.bytes = Bytes(self.codes, self.chunks) if self.is_bytes else None
         bundles = self.codes.vectors + self.has_sums
         self.shape = (self.chunks, bundles, self.codes.lanes)  # of a permuted row
-
-    def _takes_bytes(self) -> bool:
-        """Whether rows are quantised to int8: if that is requested and possible."""
-        x = self.step.inputs[0]
-        if activations() != "int8" or not has_bytes(self.scheme):
-            return False
-        if self.rows > MAX_BYTES_ROWS or self.strides_of[x][-1] != x.dtype.size:
-            return False
-        return self.codes.lanes * self.scheme.unit_codes >= ACTIVATION_BLOCK
 
     def _height(self) -> int:
         """How many rows to multiply by codes while they are in registers: blocks of equal height,
@@ -239,28 +238,33 @@ class _Lowering:
         width = self._width(height, 16 if vector_registers() >= 32 else 8)
         # as many blocks as stay in the cache while all columns are computed from them
         together = max(1, QUANTIZED_ROWS_BYTES // (height * self._row_bytes))
-        is_all = self._is_one_block or together * height >= MAX_QUANTIZED_ROWS
+        is_all = self._is_one_block or (
+            not self.is_bytes and together * height >= MAX_QUANTIZED_ROWS
+        )
         parts = 1 if is_all else numbers("parts", -(-self.blocks // together))
         work = self.chunks * self.codes.vectors
         with builder.parallel((parts, -(-self.columns // width)), work) as (part, block):
             first = affine(block) * width
-            columns = _clamped(builder, first, width, self.columns)
+            columns = [first + number for number in range(width)]
+            if self.columns % width:
+                columns = _clamped(builder, first, width, affine(self.columns - 1))
             tile = self._tile(builder, ordered, matrix, columns)
             if self._is_one_block:
-                self._store(builder, result, tile, (affine(0), first))
+                self._store(builder, result, tile, affine(0))
             else:
                 begin = affine(part) * together
                 with builder.loop(begin, begin + together, blocks) as number:
-                    self._store(builder, result, tile, (affine(number) * height, first))
+                    self._store(builder, result, tile, affine(number) * height)
         return builder, numbers
 
     def _width(self, height: int, sums: int) -> int:
         """How many columns to compute together, given the number of rows and of registers for sums.
-        A single row of bytes is limited by memory bandwidth, which few streams use best.
+        Bytes have two sums for each column, of integers and of floats; a single row of them is
+        limited by memory bandwidth, which few streams use best.
         """
-        if self.is_bytes and height == 1:
+        if self.is_bytes:
             return min(2, self.columns)
-        if self.factored and not self.is_bytes:
+        if self.factored:
             sums //= 2
         return max(1, min(4, sums // height, self.columns))
 
@@ -280,31 +284,25 @@ class _Lowering:
         builder: NestBuilder,
         result: Buffer,
         tile: QuantizedTile,
-        corner: tuple[Affine, Affine],
+        top: Affine,
     ) -> None:
-        """Computes and stores a block of the result that begins at `corner`."""
+        """Computes and stores the columns of a tile in a block of rows."""
         width, height = len(tile.columns), self.height
-        top, first = corner
         rows = [top + number for number in range(height)]
         sums = tile.factored(rows) if self.factored else tile.direct(rows)
-        if self._is_one_block and self.columns % width == 0 and not self.has_sums:
-            for number, column in enumerate(sums):
-                for row, value in zip(rows, column, strict=True):
-                    found = builder.words.cast(value, result.dtype)
-                    builder.store(found, result, (row, first + number))
-            return
+        # through memory: kept in registers, sums that wait to be stored are spilled in the loop
         kept = builder.stack("sums", float32, (width, height))
         _keep(builder, sums, kept)
         if self.has_sums:
             with builder.when(_are_finite(builder, sums), 0, 1):
                 _keep(builder, tile.direct(rows), kept)
-        with (  # those within the result
-            builder.loop(0, width, affine(self.columns) - first) as across,
-            builder.loop(0, height, affine(result.shape[0]) - top) as down,
-        ):
-            value = builder.load(kept, (affine(across), affine(down)))
-            found = builder.words.cast(value, result.dtype)
-            builder.store(found, result, (top + down, first + across))
+        # Rows past the last one are copies of it, and columns are clamped: they store what it does.
+        if not self._is_one_block:
+            rows = _clamped(builder, top, height, affine(result.shape[0]) - 1)
+        for across, column in enumerate(tile.columns):
+            for down, row in enumerate(rows):
+                value = builder.load(kept, (affine(across), affine(down)))
+                builder.store(builder.words.cast(value, result.dtype), result, (row, column))
 
 
 def _keep(builder: NestBuilder, sums: list[list[Value]], kept: Buffer) -> None:
@@ -326,8 +324,7 @@ def _are_finite(builder: NestBuilder, sums: list[list[Value]]) -> Value:
     return are_finite
 
 
-def _clamped(builder: NestBuilder, first: Affine, count: int, length: int) -> list[Affine]:
-    """`count` indices from `first` on, clamped to the last of the axis."""
-    if length % count == 0:
-        return [first + number for number in range(count)]
-    return [affine(builder.multiple(0, first + n, affine(length - 1), by=1)) for n in range(count)]
+def _clamped(builder: NestBuilder, first: Affine, count: int, last: Affine) -> list[Affine]:
+    """`count` indices from `first` on, which is at most `last`, clamped to that."""
+    more = [builder.multiple(first, first + number, last, by=1) for number in range(1, count)]
+    return [first, *map(affine, more)]

@@ -1,36 +1,40 @@
 """Products of int8 rows and quantised matrices: an instruction multiplies four bytes per word.
 
-Input: a `QuantizedProduct` whose rows are to be quantised to int8 in blocks
-(`graph/numerics/activations.py`) and whose codes do not straddle bytes. The first kernel quantises
-the rows and permutes them to the order of codes: each byte of a word has 8 / bits codes, so
-shifting the word by a multiple of `bits` moves one code of each byte to its lower end, and word j
-of a row has the elements that belong to codes j, j + 8 / bits ... of a unit. Next to the bytes are,
-for each lane, the scale of its block, and the sum of its bytes times that scale, for biases.
-Products are summed in int32; the sums of a chunk are multiplied by the scales of both the block and
-the group.
+Input: a `QuantizedProduct` whose rows are to be quantised to int8 in blocks of 32
+(`graph/numerics/activations.py`) and whose codes do not straddle bytes. A lane has the codes of a
+block: as many words as a code has bits. Products of a block are summed in int32, which are then
+multiplied by the scales of both the block and the group. The first kernel quantises the rows and
+permutes them to the order of codes: each byte of a word has 8 / bits codes, so shifting the word by
+a multiple of `bits` moves one code of each byte to its lower end, and there is a word of four
+elements for each word of codes and each shift. Next to these are, for each block, its scale, and
+the sum of its bytes times that scale, for biases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ingot.compiler.forms.affine import Affine, Extent, affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Constant, Repeated, Value
-from ingot.compiler.lower.products.codes import Codes, Scheme, Unpacker
+from ingot.compiler.lower.products.codes import WORD, Codes, Scheme, Unpacker
 from ingot.compiler.lower.products.quantized_tile import QuantizedTile, Sums
 from ingot.graph.dtype import Dtype, float32, int32, uint32
 from ingot.graph.numerics.activations import ACTIVATION_BLOCK
 from ingot.graph.shape import contiguous, size_of
 
-__all__ = ["Bytes", "BytesTile", "has_bytes", "quantise_row"]
+__all__ = ["Bytes", "BytesTile", "in_blocks", "quantise_row"]
 
 _BYTE = 8
 
 
-def has_bytes(scheme: Scheme) -> bool:
-    """Whether codes are integers that do not straddle bytes."""
-    return scheme.mode == "affine" and _BYTE % scheme.bits == 0
+def in_blocks(scheme: Scheme) -> Scheme | None:
+    """The scheme with the codes of a block as a unit; None if codes are no integers, or straddle
+    bytes.
+    """
+    if scheme.mode != "affine" or _BYTE % scheme.bits != 0:
+        return None
+    return scheme._replace(words=ACTIVATION_BLOCK * scheme.bits // WORD)
 
 
 class Bytes:
@@ -40,8 +44,8 @@ class Bytes:
 
     def __init__(self, codes: Codes, chunks: int) -> None:
         self.codes = codes
-        self.vectors = _BYTE // codes.scheme.bits
-        self.words_shape = (chunks, self.vectors, codes.lanes)
+        self.shifts = _BYTE // codes.scheme.bits
+        self.words_shape = (chunks, ACTIVATION_BLOCK // 4, codes.lanes)
         self.factors_shape = (chunks, 2, codes.lanes)
 
     @property
@@ -81,40 +85,33 @@ def quantise_row(
     of one, `place` its number and that of the chunk.
     """
     (x, above), (words, factors) = source, targets
-    codes = rows.codes
-    unit, k = codes.scheme.unit_codes, builder.words
-    together = min(ACTIVATION_BLOCK // unit, codes.lanes)  # lanes that share a scale
-    count = together * unit
-    assert count == ACTIVATION_BLOCK
-    blocks = codes.lanes // together  # blocks per chunk
-    first = place[1] * blocks
-    with builder.loop(0, blocks, affine(units // together) - first) as block:
-        found = builder.load_lanes(x, (*above, (first + block) * count), count)
-        scale, whole = _scaled(builder, builder.words.cast(found, float32))
-        lane = affine(block) * together
-        total: Value | None = None
-        for vector in range(rows.vectors):
-            parts = [
-                builder.some_lanes(whole, byte * rows.vectors + vector, together, unit)
-                for byte in range(4)
-            ]
-            for part in parts:
-                total = part if total is None else k.add(total, part)
-            word: Value = _byte(builder, parts[0], 0)
-            for number, part in enumerate(parts[1:], start=1):
-                word = k.bitwise_or(word, _byte(builder, part, number))
-            builder.store(word, words, (*place, affine(vector), lane))
-        assert total is not None
-        scales = scale if together == 1 else builder.splat(scale, together)
-        sums = k.multiply(k.cast(total, float32), scales)
-        for number, value in enumerate((scales, sums)):
-            builder.store(value, factors, (*place, affine(number), lane))
+    lanes, scheme, k = rows.codes.lanes, rows.codes.scheme, builder.words
+    count = scheme.unit_words
+    first = place[1] * lanes
+    with builder.loop(0, lanes, affine(units) - first) as lane:
+        at = (*above, (first + lane) * ACTIVATION_BLOCK)
+        found = builder.load_lanes(x, at, ACTIVATION_BLOCK)
+        scale, whole = _scaled(builder, k.cast(found, float32))
+        for shift in range(rows.shifts):
+            word: Value | None = None  # one for each word of codes
+            for byte in range(4):
+                begin, stride = byte * rows.shifts + shift, ACTIVATION_BLOCK // count
+                part = _byte(builder, builder.some_lanes(whole, begin, count, stride), byte)
+                word = part if word is None else k.bitwise_or(word, part)
+            assert word is not None
+            for number in range(count):
+                each = word if count == 1 else builder.some_lanes(word, number, 1)
+                vector = affine(number * rows.shifts + shift)
+                builder.store(each, words, (*place, vector, affine(lane)))
+        total = k.cast(_folded(builder, whole, k.add), float32)
+        for number, value in enumerate((scale, k.multiply(total, scale))):
+            builder.store(value, factors, (*place, affine(number), affine(lane)))
 
 
 def _scaled(builder: NestBuilder, values: Value) -> tuple[Value, Value]:
     """The scale of a block, and its elements as int32 multiples of that scale."""
     k, zero = builder.words, Constant(float32, 0.0)
-    largest = _folded(builder, k.absolute(values))
+    largest = _folded(builder, k.absolute(values), k.maximum)
     # infinities and NaN make the scale NaN
     finite = k.fused_multiply_add(largest, zero, largest)
     scale = k.multiply(finite, Constant(float32, 1 / 127))
@@ -131,16 +128,18 @@ def _byte(builder: NestBuilder, x: Value, number: int) -> Value:
     return k.left_shift(low, _repeated(uint32, _BYTE * number, x.lanes)) if number else low
 
 
-def _folded(builder: NestBuilder, x: Value) -> Value:
-    """The largest lane."""
+def _folded(builder: NestBuilder, x: Value, combine: Callable[[Value, Value], Value]) -> Value:
+    """All lanes combined, by halving."""
     while x.lanes > 1:
         half = x.lanes // 2
-        x = builder.words.maximum(*(builder.some_lanes(x, at, half) for at in (0, half)))
+        x = combine(*(builder.some_lanes(x, at, half) for at in (0, half)))
     return x
 
 
 class BytesTile(QuantizedTile):
     """Sums of products of bytes and codes."""
+
+    min_lanes = 4
 
     def __init__(
         self,
@@ -152,7 +151,7 @@ class BytesTile(QuantizedTile):
         columns: list[Affine],
     ) -> None:
         self.bytes, factors = buffers
-        self.vectors = rows.vectors
+        self.shifts = rows.shifts
         super().__init__(builder, rows.codes, units, factors, matrix, columns)
 
     def factored(self, rows: list[Affine]) -> Sums:
@@ -173,10 +172,11 @@ class BytesTile(QuantizedTile):
         zero = _repeated(int32, 0, lanes)
         totals: Sums = [[zero] * len(rows) for _ in self.columns]
         packed = self.words(unpacker, number, limit)
-        for vector in range(self.vectors):
+        for vector in range(ACTIVATION_BLOCK // 4):
             factors = self._bundles(self.bytes, unpacker, rows, number, vector, limit)
-            for column, (word,) in enumerate(packed):
-                code = self._code(word, vector)
+            word, shift = divmod(vector, self.shifts)
+            for column, words in enumerate(packed):
+                code = self._code(words[word], shift)
                 for row, factor in enumerate(factors):
                     totals[column][row] = k.dot_bytes(totals[column][row], code, factor)
         row_scales, row_sums = (
@@ -192,11 +192,11 @@ class BytesTile(QuantizedTile):
             found.append(column_sums)
         return found
 
-    def _code(self, word: Value, vector: int) -> Value:
+    def _code(self, word: Value, shift: int) -> Value:
         """One code in each byte of words."""
         k, bits = self.builder.words, self.scheme.bits
-        if vector:
-            word = k.right_shift(word, _repeated(uint32, vector * bits, word.lanes))
+        if shift:
+            word = k.right_shift(word, _repeated(uint32, shift * bits, word.lanes))
         if bits == _BYTE:
             return word
         mask = ((1 << bits) - 1) * 0x01010101

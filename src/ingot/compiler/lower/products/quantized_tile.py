@@ -28,6 +28,8 @@ Chunk = Callable[..., Sums]
 class QuantizedTile:
     """Sums for some columns of the result, that is, some rows of the matrix."""
 
+    min_lanes = 1  # of a bundle that has an instruction for products
+
     def __init__(
         self,
         builder: NestBuilder,
@@ -71,27 +73,24 @@ class QuantizedTile:
                 for sums, updates in zip(carried, found, strict=True):
                     for each, update in zip(sums, updates, strict=True):
                         each.update = update
-            totals = [[self._total(each) for each in sums] for sums in carried]
+            totals = [list(sums) for sums in carried]
         if rest:
             last = self._rest(blocks * block, rest, rows, chunk)
             totals = [
-                [self.builder.words.add(a, b) for a, b in zip(one, other, strict=True)]
-                if one
-                else other
+                [self._added(a, b) for a, b in zip(one, other, strict=True)] if one else other
                 for one, other in zip(totals, last, strict=True)
             ]
-        return totals
+        return [[self._folded(each, 1) for each in sums] for sums in totals]
 
     def _rest(self, first: int, rest: int, rows: list[Affine], chunk: Chunk) -> Sums:
         """The products of the units after the last whole block, in bundles of fewer lanes."""
-        lanes = 1 << (rest - 1).bit_length()
+        lanes = max(self.min_lanes, 1 << (rest - 1).bit_length())
         unpacker = Unpacker(self.builder, self.codes._replace(lanes=lanes))
         zeros: Sums = [[_zero(lanes)] * len(rows) for _ in self.columns]
         number = affine(first // self.codes.lanes)
         limit = None if lanes == rest else self.units
         scales = self.scales(lanes, affine(first), limit)
-        sums = chunk(unpacker, number, rows, zeros, limit, scales)
-        return [[self._total(each) for each in row] for row in sums]
+        return chunk(unpacker, number, rows, zeros, limit, scales)
 
     # Chunks
 
@@ -213,9 +212,14 @@ class QuantizedTile:
             found.append(values)
         return found
 
-    def _total(self, sums: Value) -> Value:
-        """The sum of all lanes, by halving."""
-        while sums.lanes > 1:
+    def _added(self, sums: Value, rest: Value) -> Value:
+        """Sums plus those of the last units, in the fewer of both numbers of lanes."""
+        lanes = min(sums.lanes, rest.lanes)
+        return self.builder.words.add(self._folded(sums, lanes), self._folded(rest, lanes))
+
+    def _folded(self, sums: Value, lanes: int) -> Value:
+        """The sums of all lanes in as many lanes, by halving."""
+        while sums.lanes > lanes:
             half = sums.lanes // 2
             parts = [self.builder.some_lanes(sums, first, half) for first in (0, half)]
             sums = self.builder.words.add(*parts)
