@@ -217,10 +217,15 @@ MIN_INNER_COLUMNS = 8
 # Columns of a tile in a reduction along other axes: the wider, the longer the runs of memory that
 # prefetching sees, as long as 12 lanes stay in the caches next to the processor. There should be
 # MIN_COLUMN_TILES, with blocks of rows, for threads to share. Measured, sums of 4096 x 4096: tiles
-# of 256 columns take 3.3 ms, 512 3.2, 1024 2.8, 4096 2.4. sum_columns, max_columns.
+# of 256 columns take 3.3 ms, 512 3.2, 1024 2.8, 4096 2.4. Of 1000 x 1000 on one thread: tiles of
+# 256 62 us, 512 and more 56; of 3000 x 300 62 and 52. sum_columns, max_columns.
 MAX_TILE_COLUMNS = 1024
-MIN_TILE_COLUMNS = 256
+MIN_TILE_COLUMNS = 512
 MIN_COLUMN_TILES = 8
+# Elements from which a tile's last columns, which do not fill a vector, have a loop of their own
+# if something is computed of each element: 1000 x 1000 exponentials take 249 instead of 303 us, but
+# LLVM 150 ms longer. Maxima, whose code is short, always do: 82 instead of 99 us.
+MIN_SPLIT_COLUMN_ELEMENTS = 1 << 19
 # Lanes that one loop combines: LLVM's time grows with the square of the pointers in a loop. More
 # would save iterations of a loop that is short anyway. sum_columns, first_call_cold.
 LANES_TOGETHER = 8

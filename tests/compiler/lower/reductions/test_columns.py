@@ -49,6 +49,31 @@ def test_columns_that_fill_no_vector_are_masked() -> None:
     assert "masked" not in text
 
 
+def test_only_the_last_columns_of_maxima_are_masked() -> None:
+    (text,) = texts_of(lambda x: x.max(axis=0), numbers(40, 83))
+    assert "0..80 vector" in text
+    assert "80..83 masked" in text
+    assert " 0..83" not in text
+
+
+@pytest.mark.parametrize("columns", [65, 600, 1030])
+@pytest.mark.parametrize("rows", [7, 100, 300, 700])
+def test_maxima_of_all_widths(rows: int, columns: int) -> None:
+    x = np.array(numbers(rows, columns))
+    x[rows // 2, -1] = np.nan
+    x[:, -2] = -0.0
+    x[rows - 1, -2] = 0.0
+    found = np.array(mx.compile(lambda x: x.max(axis=0))(mx.array(x)))
+    np.testing.assert_array_equal(found, x.max(0))
+    assert not np.signbit(found[-2])
+
+
+def test_tiles_are_alike() -> None:
+    for text in texts_of(lambda x: x.sum(axis=0), numbers(300, 3000))[:1]:
+        assert "j in 0..5" in text or "i in 0..5" in text
+        assert "lanes0: float32[8, 608]" in text
+
+
 def test_maxima_have_one_lane() -> None:
     (text,) = texts_of(lambda x: x.max(axis=0), numbers(100, 9))
     assert "local lanes0: float32[1, 9]" in text

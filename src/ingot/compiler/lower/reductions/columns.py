@@ -9,7 +9,7 @@ read rows in the order of memory. Where the order is free there is one lane.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from functools import partial, reduce
 
 from ingot.compiler.forms.affine import Affine, Extent, Index, affine
 from ingot.compiler.forms.nest.data import Buffer, Value
@@ -24,6 +24,7 @@ from ingot.tuning import (
     MAX_TILE_COLUMNS,
     MAX_UNROLLED_COLUMN_STEPS,
     MIN_COLUMN_TILES,
+    MIN_SPLIT_COLUMN_ELEMENTS,
     MIN_TILE_COLUMNS,
     ROWS_TOGETHER,
 )
@@ -31,6 +32,8 @@ from ingot.tuning import (
 __all__ = ["Columns", "Sink"]
 
 VECTOR = 16  # elements
+ALIASING_ELEMENTS = 1024  # rows that are 4 KiB or multiples apart share a set of L1
+MIN_SPLIT_VECTORS = 4  # of a tile whose last columns have a loop of their own
 
 # Consumes the results of a block in one column of the tile, one value per reduction.
 Sink = Callable[[Affine, list[Value]], None]
@@ -45,8 +48,9 @@ def _width(columns: Number, others: Number) -> int:
             MIN_TILE_COLUMNS if columns <= MIN_COLUMN_TILES * MIN_TILE_COLUMNS else MAX_TILE_COLUMNS
         )
     wanted = 1 if others >= MIN_COLUMN_TILES else -(-MIN_COLUMN_TILES // hint_of(others))
-    shared = -(-columns // wanted)
-    return min(columns, max(MIN_TILE_COLUMNS, min(MAX_TILE_COLUMNS, shared)))
+    tiles = max(1, min(wanted, columns // MIN_TILE_COLUMNS), -(-columns // MAX_TILE_COLUMNS))
+    shared = -(-columns // tiles)
+    return min(columns, -(-shared // VECTOR) * VECTOR)
 
 
 class Columns:
@@ -129,23 +133,44 @@ class Columns:
             self.ends = (self.width,)
             if not is_zero_anyway(self.columns_in_all % self.width):
                 self.ends = (self.width, affine(self.columns_in_all) - self.left)
+        self.whole = self._whole_vectors()
         self.point = tuple(point)
 
-    @contextmanager
-    def _loop(self) -> Iterator[Affine]:
-        """A loop over the columns of the tile."""
+    def _whole_vectors(self) -> Extent | None:
+        """The end of the columns of the tile that fill vectors; None if one masked loop handles
+        all.
+        """
+        end = self.ends[-1]
+        if type(end) is int and end % VECTOR == 0:
+            return end
+        size = self.builder.domain.size(range(self.last + 1))
+        is_cheap = self.apart == 1 and not self.maps
+        is_worth_it = is_cheap or (self.maps and size >= MIN_SPLIT_COLUMN_ELEMENTS)
+        if is_symbolic(size) or self.width < MIN_SPLIT_VECTORS * VECTOR or not is_worth_it:
+            return None
+        if type(end) is int:
+            return end - end % VECTOR
+        return affine(self.builder.multiple(0, *self.ends, by=VECTOR))
+
+    def _columns(self) -> Iterator[Affine]:
+        """Opens loops over the columns of the tile, whose bodies the caller builds: one over whole
+        vectors, one over the rest, with a mask, which would slow down all of them.
+        """
         lanes = self.builder.lanes(self.last)
-        fills_vectors = type(self.ends[-1]) is int and self.ends[-1] % VECTOR == 0
-        kind = "vector" if fills_vectors else "masked"
-        with self.builder.loop(0, *self.ends, kind=kind, lanes=lanes) as column:
-            yield affine(column)
+        if self.whole is not None:
+            with self.builder.loop(0, self.whole, kind="vector", lanes=lanes) as column:
+                yield affine(column)
+        if self.whole != self.ends[-1]:
+            begin = 0 if self.whole is None else self.whole
+            with self.builder.loop(begin, *self.ends, kind="masked", lanes=lanes) as column:
+                yield affine(column)
 
     def point_of(self, column: Affine) -> Point:
         """The point of a column of the tile."""
         return (*self.point[: self.last], self.left + column)
 
     def _start(self, memories: list[Buffer]) -> None:
-        with self._loop() as column:
+        for column in self._columns():
             for x, memory in zip(self.accumulators, memories, strict=True):
                 self.builder.store(x.start(x.total), memory, (column,))
 
@@ -162,7 +187,7 @@ class Columns:
             with self.builder.loop(0, self.parts, copies=1) as part:
                 self._start(in_part)
                 self._reduce_group(in_part, affine(part))
-                with self._loop() as column:
+                for column in self._columns():
                     added: list[Value] = [self.builder.load(each, (column,)) for each in in_part]
                     self._added_to(totals)(column, added)
         self._hand_on(totals, sink)
@@ -174,7 +199,7 @@ class Columns:
         self._hand_on(totals, sink)
 
     def _hand_on(self, totals: list[Buffer], sink: Sink) -> None:
-        with self._loop() as column:
+        for column in self._columns():
             sink(column, [self.builder.load(each, (column,)) for each in totals])
 
     def _reduce_group(self, totals: list[Buffer], part: Affine) -> None:
@@ -235,12 +260,12 @@ class Columns:
                 number = affine(group) + affine(lane) * groups
                 self._reduce_lane(point, start, number, affine(lane))
             if groups > 1:
-                with self._loop() as column:
+                for column in self._columns():
                     folded = self._fold(self.lanes, count, column)
                     for value, memory in zip(folded, self.folded, strict=True):
                         builder.store(value, memory, (affine(group), column))
         lanes, left = (self.folded, groups) if groups > 1 else (self.lanes, count)
-        with self._loop() as column:
+        for column in self._columns():
             self._hand_on_widened(self._fold(lanes, left, column), column, sink)
 
     def _fold(
@@ -294,11 +319,12 @@ class Columns:
             ):
                 self._add_rows(point, affine(each) - row, affine(each), 1)
         groups = lanes // LANES_TOGETHER
-        with builder.loop(0, groups, copies=1) as group, self._loop() as column:
-            folded = self._fold(self.lanes, LANES_TOGETHER, column, affine(group), groups)
-            for value, memory in zip(folded, self.folded, strict=True):
-                builder.store(value, memory, (affine(group), column))
-        with self._loop() as column:
+        with builder.loop(0, groups, copies=1) as group:
+            for column in self._columns():
+                folded = self._fold(self.lanes, LANES_TOGETHER, column, affine(group), groups)
+                for value, memory in zip(folded, self.folded, strict=True):
+                    builder.store(value, memory, (affine(group), column))
+        for column in self._columns():
             self._hand_on_widened(self._fold(self.folded, groups, column), column, sink)
 
     def _hand_on_widened(self, found: list[Value], column: Affine, sink: Sink) -> None:
@@ -313,6 +339,13 @@ class Columns:
         sure, most = self._rows_of_lanes()
         begin = start + number
         done = min(self.together, sure)
+        half = self.together // 2
+        spare = 0 if self.columns_in_all % ALIASING_ELEMENTS == 0 else half // 2
+        if sure <= self.together + spare and most <= sure + 1:
+            done = sure
+        elif 1 < half <= done and sure < most - 1:
+            # The last block is shorter, and the others come out even.
+            sure = done = done // half * half
         self._add_rows(point, lane, begin, done, is_first=True)
         chunks, rest = divmod(sure - done, self.together)
         first = begin + done * apart
@@ -327,7 +360,7 @@ class Columns:
         ends: tuple[Affine, ...] = (affine(self.length),)
         if self.is_long:
             ends = (start + BLOCK, affine(self.length))
-        for together in (self.together, self.together // 2):
+        for together in (self.together, half):
             if 1 < together <= most - sure:
                 by = apart * together
                 whole = affine(builder.multiple(first, *(end + (apart - 1) for end in ends), by=by))
@@ -349,7 +382,7 @@ class Columns:
     def _reduce_short(self, point: Point, sink: Sink) -> None:
         """A block in which each row is a lane, kept in registers."""
         rows = [self.builder.at(point, self.inner, affine(row)) for row in range(self.length)]
-        with self._loop() as column:
+        for column in self._columns():
             lanes = [self._elements_at(row, column) for row in rows]
             found = [
                 self._combined(x, list(each))
@@ -390,20 +423,23 @@ class Columns:
         rows = [
             builder.at(point, self.inner, first + self.apart * number) for number in range(together)
         ]
-        with self._loop() as column:
-            running: list[Value] = []
+        for column in self._columns():
+            found: list[list[Value]] = []
             if not is_first:
-                running = [builder.load(each, (lane, column)) for each in self.lanes]
-            for row in rows:
-                added = self._elements_at(row, column)
-                running = (
-                    [
-                        x.combine(builder, total, each)
-                        for x, total, each in zip(self.accumulators, running, added, strict=True)
-                    ]
-                    if running
-                    else added
-                )
-            running = running or [x.start(x.dtype) for x in self.accumulators]
-            for value, memory in zip(running, self.lanes, strict=True):
-                builder.store(value, memory, (lane, column))
+                found = [[builder.load(each, (lane, column)) for each in self.lanes]]
+            found += [self._elements_at(row, column) for row in rows]
+            found = found or [[x.start(x.dtype) for x in self.accumulators]]
+            for x, memory, *values in zip(self.accumulators, self.lanes, *found, strict=True):
+                builder.store(self._combined_rows(x, values), memory, (lane, column))
+
+    def _combined_rows(self, x: Accumulator, values: list[Value]) -> Value:
+        """Combines the rows of a lane one after the other, or if the order is free as a tree, which
+        is not bound by the latency of combining two.
+        """
+        if self.apart > 1:
+            return reduce(partial(x.combine, self.builder), values)
+        while len(values) > 1:
+            pairs = zip(values[::2], values[1::2], strict=False)
+            last = values[-1:] if len(values) % 2 else []
+            values = [x.combine(self.builder, a, b) for a, b in pairs] + last
+        return values[0]
