@@ -249,15 +249,6 @@ def test_async_evaluation_from_within_evaluation() -> None:
     assert later.item() == 4
 
 
-def test_async_evaluation_in_a_transform() -> None:
-    def function(x: mx.array) -> mx.array:
-        y = x * x
-        mx.async_eval(y)
-        return y * x
-
-    assert mx.grad(function)(mx.array(2.0)).item() == 12
-
-
 def test_pending_arrays_in_many_threads() -> None:
     def work(number: int) -> Any:
         total = mx.array(float(number))

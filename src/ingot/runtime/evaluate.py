@@ -50,8 +50,10 @@ def async_eval(*args: Any) -> None:
     """
     arrays = arrays_in(args)
     if _native.in_tracing():
-        _native.evaluate(arrays)  # transforms only know the state of their own thread
-        return
+        raise ValueError(
+            "[async_eval] is not allowed inside a function that is transformed or compiled, whose "
+            "arrays have no values yet: call it on the results."
+        )
     _worker.submit(arrays)
 
 

@@ -131,7 +131,10 @@ def vmap(fun: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P
             placed = [
                 _place_output(over.size, axis, output, found)
                 for axis, output, found in zip(
-                    spread("out_axes", out_axes, result), outputs, batched, strict=True
+                    spread("out_axes", _axes_for_results(out_axes, result), result),
+                    outputs,
+                    batched,
+                    strict=True,
                 )
             ]
         return replace_leaves(result, placed, False)
@@ -183,6 +186,13 @@ def _axes_for_arguments(in_axes: Any, args: tuple[Any, ...]) -> Any:
     if isinstance(in_axes, (list, tuple, dict)) and len(args) == 1:
         return (in_axes,)
     return in_axes
+
+
+def _axes_for_results(out_axes: Any, result: Any) -> Any:
+    """The axes of the results; a tuple of one may stand for that of a single array."""
+    if isinstance(out_axes, tuple) and len(out_axes) == 1 and isinstance(result, array):
+        return out_axes[0]
+    return out_axes
 
 
 def spread(name: str, axes: Any, tree: Any) -> list[int | None]:

@@ -259,21 +259,23 @@ static PyObject *array_data(Array *self, void *Py_UNUSED(closure)) {
     return node_view(self->node);
 }
 
-/* The buffer protocol has no format for bfloat16, which is exported as two bytes per element. Format strings match
- * MLX's. */
+/* Format strings match MLX's. The buffer protocol has none for bfloat16: without a buffer, NumPy asks `__array__`, which
+ * answers in ml_dtypes' bfloat16. */
 static int array_get_buffer(Array *self, Py_buffer *view, int flags) {
     view->obj = NULL;
+    if (self->node->dtype == (PyObject *)dtype_table[BFLOAT16]) {
+        PyErr_SetString(PyExc_BufferError, "[memoryview] the buffer protocol has no format for bfloat16: use "
+                                           "x.view(mx.uint16) for its bits, or np.array(x).");
+        return -1;
+    }
     PyObject *data = node_view(self->node);
-    bool is_bfloat16 = self->node->dtype == (PyObject *)dtype_table[BFLOAT16];
-    if (data != NULL && is_bfloat16)
-        Py_SETREF(data, PyObject_CallMethod(data, "view", "O", dtype_table[UINT16]->numpy));
     if (data == NULL)
         return -1;
     int status = PyObject_GetBuffer(data, view, flags);
     Py_DECREF(data);
     if (status == 0 && view->format != NULL) {
         int number = ((Dtype *)self->node->dtype)->number;
-        view->format = is_bfloat16 ? "bfloat16" : number == INT64 ? "q" : number == UINT64 ? "Q" : view->format;
+        view->format = number == INT64 ? "q" : number == UINT64 ? "Q" : view->format;
     }
     return status;
 }

@@ -102,6 +102,9 @@ def asarray(a: Any, dtype: Dtype | None = None, *, copy: bool | None = None) -> 
     return construct(a, dtype)
 
 
+_CONVERSIONS = ("__complex__", "__float__", "__index__")
+
+
 def coerce(value: Any, dtype: Dtype | None = None) -> Any:
     """Convert an operand that is neither an array nor a Python number; NotImplemented if
     impossible.
@@ -116,7 +119,17 @@ def coerce(value: Any, dtype: Dtype | None = None) -> Any:
         made = _from_other_library(value, dtype)
     except ConversionError:
         return NotImplemented
-    return NotImplemented if made is None else made
+    return _foreign_number(value) if made is None else made
+
+
+def _foreign_number(value: Any) -> Any:
+    """A number of a foreign class: complex, as in MLX, which asks for nothing more specific."""
+    if not any(hasattr(type(value), method) for method in _CONVERSIONS):
+        return NotImplemented
+    try:
+        return scalar(complex(value), complex64)
+    except TypeError:  # what has the method may still refuse
+        return NotImplemented
 
 
 def scalar(value: Any, dtype: Dtype) -> array:

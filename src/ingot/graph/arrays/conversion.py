@@ -85,11 +85,9 @@ def as_bytes(a: array) -> bytes:
 
 
 def as_numpy(a: array, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    """The array for NumPy: shares memory unless another dtype or a copy is requested."""
-    if a.dtype is bfloat16:
-        raise TypeError(
-            "[array] NumPy has no bfloat16: cast the array with astype(mx.float32) first."
-        )
+    """The array for NumPy: shares memory unless another dtype or a copy is requested. Elements of
+    bfloat16 have the dtype of that name of ml_dtypes.
+    """
     return np.array(a._data, dtype, copy=copy)
 
 

@@ -104,6 +104,10 @@ KEYWORDS = {
 }
 
 
+# What NumPy's functions, such as np.mean(x), pass to methods of the same name.
+_OF_NUMPY = ("dtype", "out")
+
+
 class Foreign:
     """An attribute that arrays or modules of other libraries have, and these have not."""
 
@@ -154,6 +158,8 @@ def keyword_error(title: str, name: str, known: tuple[str, ...]) -> TypeError:
     there = [other for other in known if other != "self"]
     meant = KEYWORDS.get(name)
     hint = f"; it is called {meant!r} here" if meant in there else nearest(name, there)
+    if name in _OF_NUMPY and not hint:
+        hint = f"; NumPy's np.{title}(x) passes it on: use mx.{title}(x) or np.{title}(np.array(x))"
     parameters = f" Its parameters are {', '.join(there)}." if there else ""
     end = "" if hint.endswith("?") else "."
     return TypeError(
