@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 import ingot.core as mx
 from ingot.nn.module import Module
 from ingot.nn.substitution import call_lent
-from ingot.utils import tree_map, tree_reduce
+from ingot.utils import tree_flatten, tree_map, tree_reduce, tree_unflatten
 
 __all__ = ["average_gradients", "checkpoint", "clip_grad_norm_sharded", "value_and_grad"]
 
@@ -79,15 +79,45 @@ def average_gradients(
 ) -> Any:
     """The gradients, averaged over the processes of a group: with one process, the gradients.
 
+    Small arrays are sent together. The last ones come first, because the backward pass computes
+    the gradients of the last layers first.
+
     Args:
         gradients: A tree of arrays.
-        group: The group of processes, all by default. Only groups of one process are supported.
-        all_reduce_size: How many bytes to communicate at once.
+        group: The group of processes, all by default.
+        all_reduce_size: How many bytes to communicate at once; 0 for each array by itself.
         communication_stream: The stream of the communication.
     """
-    if group is not None and group.size() != 1:
-        raise ValueError(f"[average_gradients] groups have one process, got one of {group.size()}.")
-    return gradients
+    group = group or mx.distributed.init()
+    if group.size() == 1:
+        return gradients
+    flat = tree_flatten(gradients)
+    averages: dict[str, mx.array] = {}
+    for bucket in _buckets(flat, all_reduce_size):
+        arrays = [flat[place][1] for place in bucket]
+        whole = arrays[0] if len(arrays) == 1 else mx.concatenate([x.reshape(-1) for x in arrays])
+        total = mx.distributed.all_sum(whole, group=group, stream=communication_stream)
+        average = total / group.size()
+        ends = [sum(x.size for x in arrays[: end + 1]) for end in range(len(arrays) - 1)]
+        parts = [average] if len(arrays) == 1 else mx.split(average, ends)
+        for place, part in zip(bucket, parts, strict=True):
+            path, own = flat[place]
+            averages[path] = part.reshape(own.shape)
+    return tree_unflatten([(path, averages[path]) for path, _ in flat])
+
+
+def _buckets(flat: list[tuple[str, mx.array]], size: int) -> list[list[int]]:
+    """The positions of arrays of one dtype each that are at least `size` bytes together, from the
+    last array to the first.
+    """
+    full: list[list[int]] = []
+    filling: dict[mx.Dtype, list[int]] = {}
+    for place in reversed(range(len(flat))):
+        bucket = filling.setdefault(flat[place][1].dtype, [])
+        bucket.append(place)
+        if sum(flat[place][1].nbytes for place in bucket) >= size:
+            full.append(filling.pop(flat[place][1].dtype))
+    return [*full, *filling.values()]
 
 
 def clip_grad_norm_sharded(
@@ -98,7 +128,7 @@ def clip_grad_norm_sharded(
     Args:
         gradients: A tree of arrays.
         max_norm: The largest norm of all gradients together.
-        group: The group of processes, all by default. Only groups of one process are supported.
+        group: The group of processes, all by default.
 
     Returns:
         The gradients, and their norm before.

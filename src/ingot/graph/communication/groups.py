@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from ingot._native import get_num_threads, set_num_threads
+from ingot._native import get_num_threads, register_constant_type, set_num_threads
 from ingot.graph.communication.ending import end_together
 from ingot.graph.communication.order import finish
 from ingot.graph.communication.transport import Transport
@@ -29,6 +29,7 @@ _RANKS = (("PMIX_RANK", 1), ("PMI_RANK", 1), ("MLX_RANK", 2))
 _INSTALL = "pip install 'ingot-ml[distributed]' installs mpi4py and MPICH"
 
 
+@register_constant_type
 class Group:
     """Processes that communicate. `init` gives the group of all."""
 

@@ -1,19 +1,21 @@
-"""Sharded layers, for groups of one process: each layer has all its weights.
+"""Sharded layers: each process of a group has a part of the weights.
 
-Programs that shard their models run unchanged, as they do with MLX when started once.
+In a group of one process, a layer has all its weights, and programs run as they do with MLX when
+started once.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Self
 
 import ingot.core as mx
+from ingot.nn.layers.fully_sharded import FullyShardedModule, fully_shard
 from ingot.nn.layers.linear import Linear
-from ingot.nn.layers.quantized import QuantizedLinear
 from ingot.nn.module import Module
-from ingot.nn.substitution import call_lent
-from ingot.utils import tree_flatten, tree_map, tree_map_with_path
+from ingot.nn.shards import Sharding, shard_length, sharded
 
 __all__ = [
     "AllToShardedLinear",
@@ -25,14 +27,6 @@ __all__ = [
 ]
 
 Group = mx.distributed.Group
-Sharding = Callable[[str, mx.array], Any]
-
-
-def _checked_group(name: str, group: Group | None) -> Group:
-    found = group or mx.distributed.init()
-    if found.size() != 1:
-        raise ValueError(f"[{name}] groups have one process, got one of {found.size()}.")
-    return found
 
 
 def _check_sharding(name: str, sharding: Any) -> None:
@@ -42,14 +36,43 @@ def _check_sharding(name: str, sharding: Any) -> None:
         )
 
 
+@lru_cache
 def sum_gradients(group: Group) -> Callable[[mx.array], mx.array]:
     """A function that returns its input, and sums its gradient over the processes of a group.
 
     Args:
         group: The group of processes.
     """
-    _checked_group("sum_gradients", group)
-    return lambda x: x
+    if group.size() == 1:
+        return lambda x: x
+
+    @mx.custom_function
+    def unchanged(x: mx.array) -> mx.array:
+        return x
+
+    @unchanged.vjp
+    def summed(x: mx.array, cotangent: mx.array, output: mx.array) -> mx.array:
+        return mx.distributed.all_sum(cotangent, group=group)
+
+    return summed
+
+
+def _all_to_sharded(segments: Any) -> Sharding:
+    """Along outputs: the rows of weights, and biases."""
+
+    def axis(path: str, weight: mx.array) -> Any:
+        return (-1 if path.endswith("bias") else max(weight.ndim - 2, 0)), segments
+
+    return axis
+
+
+def _sharded_to_all(segments: Any) -> Sharding:
+    """Along inputs: the columns of weights; the bias stays whole."""
+
+    def axis(path: str, weight: mx.array) -> Any:
+        return None if path.endswith("bias") else (-1, segments)
+
+    return axis
 
 
 def shard_inplace(
@@ -59,29 +82,23 @@ def shard_inplace(
     segments: int | list[Any] = 1,
     group: Group | None = None,
 ) -> None:
-    """Keep only this process's shard of a module's parameters: all of them.
+    """Keep only this process's shard of a module's parameters.
+
+    The module itself stays what it is: it has to communicate by itself if it should.
 
     Args:
         module: The module.
         sharding: "all-to-sharded", "sharded-to-all", or a function of the path of a parameter and
             the parameter that returns the axis to shard it along, or that and the segments.
-        segments: The number of stacked matrices in a parameter, each of which is sharded.
+        segments: The number of stacked matrices in a parameter, each of which is sharded, or where
+            they are cut.
         group: The group of processes, all by default.
     """
-    _checked_group("shard_inplace", group)
     if isinstance(sharding, str):
         _check_sharding("shard_inplace", sharding)
-        return
-
-    def check(path: str, parameter: mx.array) -> None:
-        cut = sharding(path, parameter)
-        if cut is not None and not isinstance(cut, (int, tuple)):
-            raise ValueError(
-                "[shard_inplace] the function returns an axis, an axis and segments, or None, got "
-                f"{cut!r} for {path}."
-            )
-
-    tree_map_with_path(check, module.parameters())
+        kind = _all_to_sharded if sharding == "all-to-sharded" else _sharded_to_all
+        sharding = kind(segments)
+    module.update(sharded(module.parameters(), sharding, group or mx.distributed.init()))
 
 
 def shard_linear(
@@ -96,7 +113,8 @@ def shard_linear(
     Args:
         module: The linear layer, quantised or not, which stays as it is.
         sharding: "all-to-sharded" or "sharded-to-all": whether outputs or inputs are sharded.
-        segments: The number of stacked matrices in the weights, each of which is sharded.
+        segments: The number of stacked matrices in the weights, each of which is sharded, or where
+            they are cut.
         group: The group of processes, all by default.
     """
     _check_sharding("shard_linear", sharding)
@@ -108,14 +126,29 @@ def shard_linear(
     return quantized.from_quantized_linear(module, segments=segments, group=group)
 
 
-class _ShardedLinear(Linear):
+class _ShardedLinear(Module):
     """A linear layer of a group of processes."""
 
     def __init__(
         self, input_dims: int, output_dims: int, bias: bool = True, group: Group | None = None
     ) -> None:
-        super().__init__(input_dims, output_dims, bias)
-        self.group = _checked_group(type(self).__name__, group)
+        super().__init__()
+        self.group = group or mx.distributed.init()
+        self._whole = (input_dims, output_dims)  # of all processes together
+        limit = math.sqrt(1.0 / input_dims)
+        rows, columns = self._own_shape(input_dims, output_dims)
+        self.weight = mx.random.uniform(low=-limit, high=limit, shape=(rows, columns))
+        if bias:
+            self.bias = mx.random.uniform(low=-limit, high=limit, shape=(rows,))
+
+    def _own_shape(self, input_dims: int, output_dims: int) -> tuple[int, int]:
+        raise NotImplementedError
+
+    _sharding: Callable[[Any], Sharding]
+
+    def _extra_repr(self) -> str:
+        input_dims, output_dims = self._whole
+        return f"input_dims={input_dims}, output_dims={output_dims}, bias={'bias' in self}"
 
     @classmethod
     def from_linear(
@@ -125,12 +158,14 @@ class _ShardedLinear(Linear):
 
         Args:
             linear_layer: The layer with the weights.
-            segments: The number of stacked matrices in the weights, each of which is sharded.
+            segments: The number of stacked matrices in the weights, each of which is sharded, or
+                where they are cut.
             group: The group of processes, all by default.
         """
         output_dims, input_dims = linear_layer.weight.shape
         layer = cls(input_dims, output_dims, "bias" in linear_layer, group)
-        layer.update(linear_layer.parameters())
+        sharding = cls._sharding(segments)
+        layer.update(sharded(linear_layer.parameters(), sharding, layer.group))
         return layer
 
 
@@ -144,6 +179,17 @@ class AllToShardedLinear(_ShardedLinear):
         group: The group of processes, all by default.
     """
 
+    _sharding = staticmethod(_all_to_sharded)
+
+    def _own_shape(self, input_dims: int, output_dims: int) -> tuple[int, int]:
+        return shard_length(output_dims, self.group), input_dims
+
+    def __call__(self, x: mx.array) -> mx.array:
+        x = sum_gradients(self.group)(x)
+        if "bias" in self:
+            return mx.addmm(self["bias"], x, self["weight"].T)
+        return x @ self["weight"].T
+
 
 class ShardedToAllLinear(_ShardedLinear):
     """A linear layer of which each process of a group has a shard of the inputs; all have the
@@ -156,11 +202,18 @@ class ShardedToAllLinear(_ShardedLinear):
         group: The group of processes, all by default.
     """
 
+    _sharding = staticmethod(_sharded_to_all)
 
-class _QuantizedShardedLinear(QuantizedLinear):
+    def _own_shape(self, input_dims: int, output_dims: int) -> tuple[int, int]:
+        return output_dims, shard_length(input_dims, self.group)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        x = mx.distributed.all_sum(x @ self["weight"].T, group=self.group)
+        return x + self["bias"] if "bias" in self else x
+
+
+class _QuantizedShardedLinear(Module):
     """A quantised linear layer of a group of processes; it stays frozen."""
-
-    _always_frozen = frozenset({"weight", "scales", "biases", "bias"})
 
     def __init__(
         self,
@@ -172,8 +225,55 @@ class _QuantizedShardedLinear(QuantizedLinear):
         mode: str = "affine",
         group: Group | None = None,
     ) -> None:
-        super().__init__(input_dims, output_dims, bias, group_size, bits, mode)
-        self.group = _checked_group(type(self).__name__, group)
+        super().__init__()
+        self.group_size = group_size
+        self.bits = bits
+        self.mode = mode
+        self.group = group or mx.distributed.init()
+        self._whole = (input_dims, output_dims)
+        limit = math.sqrt(1.0 / input_dims)
+        rows, columns = self._own_shape(input_dims, output_dims)
+        weight = mx.random.uniform(low=-limit, high=limit, shape=(rows, columns))
+        self.weight, self.scales, *biases = mx.quantize(weight, group_size, bits, mode=mode)
+        self.biases = biases[0] if biases else None
+        if bias:
+            self.bias = mx.zeros((rows,))
+        self.freeze()
+
+    def _own_shape(self, input_dims: int, output_dims: int) -> tuple[int, int]:
+        raise NotImplementedError
+
+    _sharding: Callable[[Any], Sharding]
+
+    def unfreeze(self, *args: Any, **kwargs: Any) -> Self:
+        """Unfreezes nothing of the layer itself, whose weights have no gradients.
+
+        Args:
+            args: What `Module.unfreeze` takes.
+            kwargs: What `Module.unfreeze` takes by name.
+        """
+        super().unfreeze(*args, **kwargs)
+        self.freeze(recurse=False)
+        return self
+
+    def _extra_repr(self) -> str:
+        input_dims, output_dims = self._whole
+        return (
+            f"input_dims={input_dims}, output_dims={output_dims}, bias={'bias' in self}, "
+            f"group_size={self.group_size}, bits={self.bits}, mode={self.mode}"
+        )
+
+    def _product(self, x: mx.array) -> mx.array:
+        return mx.quantized_matmul(
+            x,
+            self["weight"],
+            scales=self["scales"],
+            biases=self.get("biases"),
+            transpose=True,
+            group_size=self.group_size,
+            bits=self.bits,
+            mode=self.mode,
+        )
 
     @classmethod
     def from_quantized_linear(
@@ -187,7 +287,8 @@ class _QuantizedShardedLinear(QuantizedLinear):
 
         Args:
             quantized_linear_layer: The layer with the weights.
-            segments: The number of stacked matrices in the weights, each of which is sharded.
+            segments: The number of stacked matrices in the weights, each of which is sharded, or
+                where they are cut.
             group: The group of processes, all by default.
         """
         source = quantized_linear_layer
@@ -198,11 +299,17 @@ class _QuantizedShardedLinear(QuantizedLinear):
             "bias" in source,
             source.group_size,
             source.bits,
-            source.mode,
+            getattr(source, "mode", "affine"),
             group,
         )
-        layer.update(source.parameters())
+        units = cls._units(source)
+        sharding = cls._sharding(segments)
+        layer.update(sharded(source.parameters(), sharding, layer.group, units))
         return layer
+
+    @staticmethod
+    def _units(layer: Module) -> int | None:
+        return None
 
 
 class QuantizedAllToShardedLinear(_QuantizedShardedLinear):
@@ -218,9 +325,19 @@ class QuantizedAllToShardedLinear(_QuantizedShardedLinear):
         group: The group of processes, all by default.
     """
 
+    _sharding = staticmethod(_all_to_sharded)
+
+    def _own_shape(self, input_dims: int, output_dims: int) -> tuple[int, int]:
+        return shard_length(output_dims, self.group), input_dims
+
+    def __call__(self, x: mx.array) -> mx.array:
+        x = self._product(sum_gradients(self.group)(x))
+        return x + self["bias"] if "bias" in self else x
+
 
 class QuantizedShardedToAllLinear(_QuantizedShardedLinear):
-    """A quantised `ShardedToAllLinear`, whose parameters are frozen.
+    """A quantised `ShardedToAllLinear`, whose parameters are frozen. Shards are whole groups of
+    weights that share a scale.
 
     Args:
         input_dims: The number of input features, of all processes together.
@@ -232,71 +349,19 @@ class QuantizedShardedToAllLinear(_QuantizedShardedLinear):
         group: The group of processes, all by default.
     """
 
+    _sharding = staticmethod(_sharded_to_all)
 
-class FullyShardedModule(Module):
-    """A module whose parameters are sharded over the processes of a group.
+    def _own_shape(self, input_dims: int, output_dims: int) -> tuple[int, int]:
+        if input_dims % self.group_size:
+            return output_dims, input_dims  # which `mx.quantize` refuses
+        groups = shard_length(input_dims // self.group_size, self.group)
+        return output_dims, groups * self.group_size
 
-    For each call, the parameters are gathered, and cast if `compute_dtype` is given.
+    @staticmethod
+    def _units(layer: Module) -> int:
+        count: int = layer.scales.shape[-1]
+        return count
 
-    Args:
-        module: The module.
-        group: The group of processes, all by default.
-        compute_dtype: The dtype of the parameters in calls; their own by default.
-    """
-
-    def __init__(
-        self,
-        module: Module,
-        group: Group | None = None,
-        compute_dtype: mx.Dtype | None = None,
-    ) -> None:
-        super().__init__()
-        _checked_group("FullyShardedModule", group)
-        for path, parameter in tree_flatten(module.parameters()):
-            if parameter.ndim == 0:
-                raise ValueError(
-                    f"[FullyShardedModule] parameter {path} is a scalar, which cannot be sharded."
-                )
-        self.module = module
-        self.compute_dtype = compute_dtype
-
-    def _extra_repr(self) -> str:
-        return f"num_sharded_params={len(tree_flatten(self.module.parameters()))}"
-
-    def _gathered(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a function while the module has all of its parameters."""
-        dtype = self.compute_dtype
-        if dtype is None:
-            return function(*args, **kwargs)
-        gathered = tree_map(lambda x: x.astype(dtype), self.module.parameters())
-        return call_lent(self.module, gathered, function, *args, **kwargs)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._gathered(self.module, *args, **kwargs)
-
-    def as_linear(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls `as_linear` of the module, for tables of vectors.
-
-        Args:
-            args: What the method takes.
-            kwargs: What the method takes by name.
-        """
-        return self._gathered(self.module.as_linear, *args, **kwargs)
-
-
-def fully_shard(
-    module: Module,
-    *,
-    group: Group | None = None,
-    compute_dtype: mx.Dtype | None = None,
-) -> Module:
-    """Shard a module's parameters over the processes of a group: with one process, the module
-    itself.
-
-    Args:
-        module: The module.
-        group: The group of processes, all by default.
-        compute_dtype: The dtype of the parameters in calls, if there are several processes.
-    """
-    _checked_group("fully_shard", group)
-    return module
+    def __call__(self, x: mx.array) -> mx.array:
+        x = mx.distributed.all_sum(self._product(x), group=self.group)
+        return x + self["bias"] if "bias" in self else x
