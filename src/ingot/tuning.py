@@ -174,6 +174,8 @@ MAX_GROUP_STEPS = 256
 # a weight that 300 unrolled steps use is a sum of 300: LLVM took 8.3 s for a kernel that reads 100,
 # and the sum 2.5 GB. compile_unrolled_lstm.
 MAX_GROUP_PRODUCTS = 4
+# Parts of a joined value that its reader reads where they lie, or that one kernel writes.
+MAX_PARTS = 4
 # With fewer rows, a long reduction is better split among threads than run row by row, unless it has
 # so few elements that one thread reduces them at once. sum_rows, odd_sum_rows_7x1023.
 MIN_ROWS = 16

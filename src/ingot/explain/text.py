@@ -6,6 +6,7 @@ import linecache
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from ingot.compiler.forms.nests import value_name
 from ingot.compiler.forms.tape import Step, program_lines
 from ingot.compiler.lower.products.choose import why_blas
 from ingot.compiler.machine.work import Work
@@ -109,7 +110,7 @@ def _work_text(work: Work, numbers: dict[Step, int]) -> str:
 
     def names(steps: list[Step]) -> str:
         nothing = "partial results" if work.uses_scratch else "nothing"
-        return ", ".join(f"%{numbers[s]}" if s in numbers else "a copy" for s in steps) or nothing
+        return ", ".join(value_name(step, numbers, "a copy") for step in steps) or nothing
 
     return (
         f"{work.kind} {work.name}: reads {names(work.reads)}; "

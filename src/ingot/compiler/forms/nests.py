@@ -28,6 +28,7 @@ __all__ = [
     "RaiseIf",
     "RunKernel",
     "step_namer",
+    "value_name",
 ]
 
 
@@ -288,6 +289,14 @@ def step_namer(schedule: Schedule) -> Callable[[Step | None], str | None]:
     def name(step: Step | None) -> str | None:
         if step is None:
             return None
-        return f"%{numbers[step]}" if step in numbers else "copy"
+        return value_name(step, numbers, "copy")
 
     return name
+
+
+def value_name(step: Step, numbers: dict[Step, int], otherwise: str) -> str:
+    """The name of a value in texts: its number in a tape, or that of the value it is a part of."""
+    if step in numbers:
+        return f"%{numbers[step]}"
+    whole = step.expanded_from
+    return f"part of %{numbers[whole]}" if whole in numbers else otherwise

@@ -9,7 +9,7 @@ from dataclasses import field
 
 from ingot.compiler.forms.tape import Step, Tape, program_lines
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.roles import Gather, Reduce, View
+from ingot.graph.roles import Assemble, Gather, Reduce, View
 
 __all__ = ["Group", "Schedule", "gathers", "inputs_at_place", "without_ones"]
 
@@ -113,8 +113,10 @@ def gathers(step: Step) -> bool:
 
 def inputs_at_place(step: Step) -> tuple[Step, ...]:
     """The inputs of which a step reads the element at its own position; a gather reads its first
-    input anywhere, so that must be in memory.
+    input anywhere, and an assembled value its parts elsewhere, so those must be in memory.
     """
+    if isinstance(step.op, Assemble):
+        return ()
     return step.inputs[1:] if gathers(step) else step.inputs
 
 

@@ -22,6 +22,13 @@ from ingot.compiler.forms.nests import (
 from ingot.compiler.forms.schedule import Group, Schedule
 from ingot.compiler.forms.size import surely_equal
 from ingot.compiler.forms.tape import LengthStep, Step
+from ingot.compiler.lower.cells import (
+    Cell,
+    assembled_steps,
+    cell_group,
+    cells_of,
+    with_assembled_read,
+)
 from ingot.compiler.lower.fused import lower_group, read_across
 from ingot.compiler.lower.kernel import Lowered
 from ingot.compiler.lower.layout import layout_of_view
@@ -32,7 +39,7 @@ from ingot.compiler.lower.scatter import lower_scatter
 from ingot.compiler.options import Options
 from ingot.graph.numerics.blas import has_gemm, product_of
 from ingot.graph.outputs import Output, output_ops
-from ingot.graph.roles import Assemble, Map, Product, Scatter
+from ingot.graph.roles import Assemble, Map, Product, Scatter, View
 from ingot.graph.shape import contiguous, size_of
 from ingot.runtime.progress import working
 
@@ -64,6 +71,7 @@ class _Lowering:
         ] = {}  # values that cannot be viewed -> their contiguous copies
         self.host_results: dict[tuple[Step, int], Block] = {}
         self.kernel_results: dict[Step, list[Step]] = {}  # of a step with several outputs
+        self.part_of = _written_parts(schedule) if options.sizes is None else {}
         self.inputs = [self._there(step, Block("input", step.nbytes, step)) for step in tape.inputs]
         for step, given in zip(tape.inputs, strides or (), strict=False):
             self.locations[step] = self.locations[step]._replace(strides=given)
@@ -118,7 +126,19 @@ class _Lowering:
 
     def _new(self, step: Step) -> None:
         """Allocates memory for a value that a kernel or a product will write."""
-        self._there(step, Block("result", step.nbytes, step))
+        if step in self.part_of:
+            self._part_of(step, *self.part_of[step])
+        else:
+            self._there(step, Block("result", step.nbytes, step))
+
+    def _part_of(self, step: Step, whole: Step, part: View) -> None:
+        """Locates a value where it belongs in the value that is assembled from it."""
+        if whole not in self.locations:
+            self._new(whole)
+        block, start, strides = self.locations[whole]
+        found = part.layout(whole.shape, strides)
+        assert found is not None
+        self.locations[step] = Location(block, start + found[0], found[1])
 
     def _view(self, step: Step) -> None:
         source = step.inputs[0]
@@ -162,13 +182,14 @@ class _Lowering:
         self._run(group, self._of_group(group, strides))
 
     def _assemble(self, step: Step) -> None:
-        """Copies the blocks of a result to their offsets in it."""
-        self._new(step)
+        """Copies the parts of a result to where they belong, unless they were written there."""
+        if step not in self.locations:
+            self._new(step)
         whole = self.locations[step]
         assert isinstance(step.op, Assemble)
         for number, part in step.op.slices(*step.inputs):
             source = step.inputs[number]
-            if size_of(source.shape) == 0:
+            if size_of(source.shape) == 0 or self.part_of.get(source) == (step, part):
                 continue
             found = part.layout(step.shape, whole.strides)
             assert found is not None
@@ -178,6 +199,15 @@ class _Lowering:
             self._copy(copy)
 
     def _fused(self, group: Group) -> None:
+        assembled = assembled_steps(group)
+        if assembled:
+            cells = cells_of(group) if self.repeats is not None else None
+            if cells is not None:
+                self._by_cells(group, cells)
+                return
+            for step in assembled:
+                self._assemble(step)
+            group = with_assembled_read(group)
         for step in group.outputs:
             self._new(step)
         steps = (*group.inputs, *group.outputs)
@@ -189,7 +219,18 @@ class _Lowering:
             self._copy(copy)
             strides[source] = self.locations[copy].strides
         lowered = self._of_group(group, strides).reading(copies)
-        self._run(group, lowered, () if group.reduced else self._replaceable(group))
+        in_place = not group.reduced and self.part_of.keys().isdisjoint(group.outputs)
+        self._run(group, lowered, self._replaceable(group) if in_place else ())
+
+    def _by_cells(self, group: Group, cells: list[Cell]) -> None:
+        """Lowers a group that reads assembled values cell by cell."""
+        for step in group.outputs:
+            self._new(step)
+        for cell in cells:
+            part, located = cell_group(group, cell, self.locations)
+            self.locations.update(located)
+            strides = {step: location.strides for step, location in located.items()}
+            self._run(part, self._of_group(part, strides), steps=group.steps)
 
     def _read_across(self, group: Group, strides: StridesOf) -> list[Step]:
         """The inputs that are better copied first."""
@@ -226,6 +267,7 @@ class _Lowering:
         lowered: Lowered,
         replaceable: Collection[Step] = (),
         results: Sequence[Step] | None = None,
+        steps: list[Step] | None = None,
     ) -> None:
         scratch = Location(Block("scratch", lowered.scratch, None), 0, ())
         outputs = group.outputs if results is None else results
@@ -237,7 +279,7 @@ class _Lowering:
             self.instructions.append(
                 RunKernel(
                     kernel,
-                    group.steps,
+                    group.steps if steps is None else steps,
                     tuple(operands),
                     written,
                     tuple([n for n, step in enumerate(kernel.operands) if step in replaceable])
@@ -359,6 +401,26 @@ class _Lowering:
             results = [self._there(step, Block("host", step.nbytes, step))]
         sources = tuple([self.locations[source] for source in step.inputs])
         self.instructions.append(CallHost([step], sources, tuple(results)))
+
+
+def _written_parts(schedule: Schedule) -> dict[Step, tuple[Step, View]]:
+    """The values that maps write where they belong in an assembled value, with that place."""
+    computed = {
+        step
+        for group in schedule.groups
+        if group.kind == "fused" and not group.reduced
+        for step in group.outputs
+    }
+    computed.difference_update(schedule.tape.outputs)
+    found: dict[Step, tuple[Step, View]] = {}
+    for group in schedule.groups:
+        whole = group.steps[0]
+        if group.kind == "assemble" and isinstance(whole.op, Assemble) and whole.op.disjoint:
+            for number, part in whole.op.slices(*whole.inputs):
+                source = whole.inputs[number]
+                if source in computed and size_of(source.shape):
+                    found.setdefault(source, (whole, part))
+    return found
 
 
 def _takes_in_place(step: Step, source: Step) -> bool:

@@ -15,9 +15,7 @@ suffices.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
-from typing import Any
 
 from ingot.compiler.forms.schedule import (
     Group,
@@ -29,6 +27,7 @@ from ingot.compiler.forms.schedule import (
 from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.options import Options
 from ingot.compiler.passes.fuse_products import with_epilogues
+from ingot.compiler.passes.group_order import connect, in_order
 from ingot.compiler.passes.late_casts import single_reader
 from ingot.graph.roles import (
     Assemble,
@@ -46,7 +45,13 @@ from ingot.graph.shape import size_of
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import product_engine
 from ingot.runtime.progress import working
-from ingot.tuning import MAX_GROUP_PRODUCTS, MAX_GROUP_STEPS, MAX_ROWWISE_ELEMENTS, MIN_ROWS
+from ingot.tuning import (
+    MAX_GROUP_PRODUCTS,
+    MAX_GROUP_STEPS,
+    MAX_PARTS,
+    MAX_ROWWISE_ELEMENTS,
+    MIN_ROWS,
+)
 
 __all__ = ["fuse", "runs_by_rows"]
 
@@ -130,13 +135,15 @@ def _behind_views(step: Step) -> Step:
 
 
 class _Fuser:
-    def __init__(self, tape: Tape) -> None:
+    def __init__(self, tape: Tape, symbolic: bool) -> None:
         self.tape = tape
+        self.symbolic = symbolic  # comparing symbolic sizes would add conditions on shapes
         self.part_of: dict[Step, _Part] = {}
         self.available: dict[Step, int] = {}  # the first level that can read a step
         self.singles: dict[Step, Group] = {}
         self.readers: dict[tuple[Step, int], list[_Part]] = {}  # of large values, by level
-        self.waiting: set[Step] = set()  # casts that are to join the group of their only reader
+        # casts and assembled values that are to join the group of their only reader
+        self.waiting: set[Step] = set()
         self.users = tape.users()
         self.live_out = set(tape.outputs)
 
@@ -155,8 +162,8 @@ class _Fuser:
                     self._join(step, without_ones(step.shape))
                 case Scatter():
                     self._single(step, kind="scatter")
-                case Assemble():
-                    self._single(step, kind="assemble")
+                case Assemble() as op:
+                    self._assemble(step, op)
                 case Iota():
                     self._iota(step)
                 case Check():
@@ -197,6 +204,49 @@ class _Fuser:
         self.singles[step] = Group("view", [step])
         self.available[step] = self._readable(source)
 
+    def _assemble(self, step: Step, op: Assemble) -> None:
+        if self._is_read_in_parts(step, op):
+            for source in step.inputs:
+                self._settle(source)
+                self._read(source)
+            self.waiting.add(step)
+            return
+        if op.disjoint and not self.symbolic and len(step.inputs) <= MAX_PARTS:
+            self._unite_writers(step)
+        self._single(step, kind="assemble")
+
+    def _is_read_in_parts(self, step: Step, op: Assemble) -> bool:
+        """Whether the one map that reads an assembled value should read its parts instead: those
+        that are in memory already would have to be copied, and they are at least half of it.
+        """
+        users = set(self.users[step])
+        if self.symbolic or step in self.live_out or len(users) != 1:
+            return False
+        if len(step.inputs) > MAX_PARTS or op.boxes(*step.inputs) is None:
+            return False
+        copied = sum(x.nbytes for x in set(step.inputs) if not self._is_written_there(x, op))
+        return isinstance(users.pop().op, Map) and 2 * copied >= step.nbytes
+
+    def _is_written_there(self, source: Step, op: Assemble) -> bool:
+        """Whether a map computes an input of an assembled value, and can write it there."""
+        part = self.part_of.get(source)
+        return op.disjoint and part is not None and part.reduced is None
+
+    def _unite_writers(self, step: Step) -> None:
+        """Merges groups that write parts of one value, which often read the same values."""
+        merged: _Part | None = None
+        for part in map(self.part_of.get, step.inputs):
+            if part is None or part.reduced is not None or part is merged:
+                continue
+            if merged is None:
+                merged = part
+                continue
+            level = max(merged.level, part.level)
+            fixed = [each.level for each in (merged, part) if each.is_read]
+            if fixed.count(level) == len(fixed) and merged.can_absorb(part):
+                merged.level = part.level = level
+                merged = self._united(merged, part)
+
     def _check(self, step: Step) -> None:
         for source in step.inputs:
             self._read(source)
@@ -219,8 +269,11 @@ class _Fuser:
         self, step: Step, domain: tuple[int, ...], reduced: tuple[int, ...] | None = None
     ) -> None:
         """Adds a map or reduction to the group of its inputs if possible, else to another one."""
-        at_place, casts = self._behind_casts(inputs_at_place(step))
-        elsewhere = step.inputs[:1] if gathers(step) else ()
+        at_place, pending = self._behind_pending(inputs_at_place(step))
+        elsewhere = list(step.inputs[:1]) if gathers(step) else []
+        for each in pending:
+            if isinstance(each.op, Assemble):
+                elsewhere += each.inputs
         behind = map(_behind_views, at_place)
         products = {source for source in behind if isinstance(source.op, Product)}
         joinable = [
@@ -259,8 +312,8 @@ class _Fuser:
                 readers.append(merged)
         for source in (*elsewhere, *at_place):
             self._read(source, merged)
-        for cast in casts:
-            self._add(merged, cast, is_row=domain != merged.domain)
+        for each in pending:
+            self._add(merged, each, is_row=domain != merged.domain)
         if reduced is not None:
             by_rows = runs_by_rows(domain, reduced)
             merged.reduced, merged.by_rows = reduced, by_rows
@@ -268,20 +321,23 @@ class _Fuser:
         else:
             self._add(merged, step, is_row=domain != merged.domain)
 
-    def _behind_casts(self, inputs: Sequence[Step]) -> tuple[list[Step], list[Step]]:
-        """The inputs with pending casts looked through, and these casts, which are no longer
-        pending.
+    def _behind_pending(self, inputs: Sequence[Step]) -> tuple[list[Step], list[Step]]:
+        """The inputs with pending casts looked through and without pending assembled values, and
+        both of these, which are no longer pending.
         """
-        found = list(inputs)
-        casts: list[Step] = []
-        for position, source in enumerate(found):
-            while source in self.waiting or source in casts:
+        found: list[Step] = []
+        pending: list[Step] = []
+        for source in inputs:
+            while source in self.waiting or source in pending:
                 if source in self.waiting:
                     self.waiting.remove(source)
-                    casts.append(source)
+                    pending.append(source)
+                if isinstance(source.op, Assemble):
+                    break
                 source = source.inputs[0]
-            found[position] = source
-        return found, casts
+            else:
+                found.append(source)
+        return found, pending
 
     def _settle(self, step: Step) -> None:
         """Gives a pending cast a group after all, because its result must be in memory."""
@@ -364,8 +420,8 @@ class _Fuser:
             for step in part.steps:
                 group_of[step] = group
         groups = list({id(group): group for group in group_of.values()}.values())
-        _connect(self.tape, groups, group_of)
-        return _ordered(groups, group_of, position)
+        connect(self.tape, groups, group_of)
+        return in_order(groups, group_of, position)
 
 
 def _large(sources: list[Step], domain: tuple[int, ...]) -> list[Step]:
@@ -399,60 +455,12 @@ def runs_by_rows(domain: tuple[int, ...], reduced: tuple[int, ...]) -> bool:
     return size_of(domain[:rows]) >= MIN_ROWS or size_of(domain) <= MAX_ROWWISE_ELEMENTS
 
 
-def _connect(tape: Tape, groups: list[Group], group_of: dict[Step, Group]) -> None:
-    """Fills in which values each group reads from memory and writes to it."""
-    written: dict[Step, None] = dict.fromkeys(step for step in tape.outputs if step in group_of)
-    for group in groups:
-        inputs: dict[Step, None] = {}
-        for step in group.steps:
-            for source in step.inputs:
-                if group_of.get(source) is not group:
-                    inputs[source] = None
-                    if source in group_of:
-                        written[source] = None
-        group.inputs = list(inputs)
-    for step in written:
-        group_of[step].outputs.append(step)
-
-
-def _ordered(
-    groups: list[Group], group_of: dict[Step, Group], position: dict[Step, int]
-) -> list[Group]:
-    """The groups in topological order, otherwise in the order of the tape."""
-    last = {id(group): position[group.steps[-1]] for group in groups}
-    users: dict[int, list[Group]] = {id(group): [] for group in groups}
-    waiting: dict[int, int] = {}
-    for group in groups:
-        needed = {id(group_of[step]): group_of[step] for step in group.inputs if step in group_of}
-        waiting[id(group)] = len(needed)
-        for other in needed.values():
-            users[id(other)].append(group)
-    ready: list[tuple[int, int, Any]] = [
-        (last[id(group)], number, group)
-        for number, group in enumerate(groups)
-        if waiting[id(group)] == 0
-    ]
-    heapq.heapify(ready)
-    ordered: list[Group] = []
-    number = len(groups)
-    while ready:
-        _, _, group = heapq.heappop(ready)
-        ordered.append(group)
-        for user in users[id(group)]:
-            waiting[id(user)] -= 1
-            if waiting[id(user)] == 0:
-                number += 1
-                heapq.heappush(ready, (last[id(user)], number, user))
-    assert len(ordered) == len(groups), "groups depend on each other in a circle"
-    return ordered
-
-
 def fuse(tape: Tape, options: Options) -> Schedule:
     """Groups the steps of a tape."""
     working(f"fusing {len(tape.steps):,} operations")
     if options.mode is CompileMode.no_fuse:
         return _separate(tape)
-    groups = _Fuser(tape).run()
+    groups = _Fuser(tape, options.sizes is not None).run()
     for group in groups:
         group.excess_precision = options.excess_precision
     if product_engine() != "blas":

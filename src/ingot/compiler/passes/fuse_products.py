@@ -11,7 +11,7 @@ from __future__ import annotations
 from ingot.compiler.forms.schedule import Group, without_ones
 from ingot.compiler.forms.tape import Step, Tape
 from ingot.graph.numerics.blas import is_small
-from ingot.graph.roles import Gather, PairedMap, Product, View
+from ingot.graph.roles import Assemble, Gather, PairedMap, Product, View
 from ingot.graph.shape import size_of
 
 __all__ = ["with_epilogues"]
@@ -77,8 +77,8 @@ def _is_epilogue(group: Group, product: Step) -> bool:
     """Whether a group computes each element from the corresponding element of a product."""
     if group.kind != "fused" or group.reduced is not None:
         return False
-    if any(isinstance(step.op, PairedMap) for step in group.steps):
-        return False  # one iteration computes elements of both halves of the result
+    if any(isinstance(step.op, (Assemble, PairedMap)) for step in group.steps):
+        return False  # read in parts; or one iteration computes elements of both halves
     shape = without_ones(product.shape)
     return bool(
         shape

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ingot import __version__
+from ingot.compiler.forms.nests import value_name
 from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step, Tape, program_lines
 from ingot.compiler.lower.domain import immediate_value, is_immediate
@@ -320,8 +321,7 @@ def _work(explanation: Explanation, group_of: dict[Step, int]) -> list[dict[str,
 
 
 def _name(step: Step, numbers: dict[Step, int]) -> str:
-    number = f"%{numbers[step]}" if step in numbers else "a copy"
-    return f"{number} {_type(step)}"
+    return f"{value_name(step, numbers, 'a copy')} {_type(step)}"
 
 
 def _source(step: Step) -> dict[str, Any] | None:

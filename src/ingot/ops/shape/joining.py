@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial, reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,8 @@ class Concatenate(Assemble):
     """Its inputs, which have the same dtype, concatenated along `axis`."""
 
     axis: int
+
+    disjoint: ClassVar[bool] = True
 
     def infer(self, *inputs: array) -> tuple[Shape, Dtype]:
         axis = self.axis
@@ -73,13 +75,18 @@ class Concatenate(Assemble):
 
     def slices(self, *inputs: Any) -> list[tuple[int, View]]:
         found: list[tuple[int, View]] = []
-        end = 0
+        for number, first in self.boxes(*inputs):
+            last = list(inputs[number].shape)
+            last[self.axis] += first[self.axis]
+            found.append((number, Slice(first, tuple(last), (1,) * len(first))))
+        return found
+
+    def boxes(self, *inputs: Any) -> list[tuple[int, Shape]]:
+        found: list[tuple[int, Shape]] = []
+        first = [0] * len(inputs[0].shape)
         for number, x in enumerate(inputs):
-            first = [0] * len(x.shape)
-            last = list(x.shape)
-            first[self.axis], last[self.axis] = end, end + x.shape[self.axis]
-            found.append((number, Slice(tuple(first), tuple(last), (1,) * len(first))))
-            end = last[self.axis]
+            found.append((number, tuple(first)))
+            first[self.axis] += x.shape[self.axis]
         return found
 
 

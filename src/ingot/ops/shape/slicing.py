@@ -160,6 +160,11 @@ class SliceUpdate(Assemble):
         everything = Slice((0,) * len(x.shape), x.shape, (1,) * len(x.shape))
         return [(0, everything), (1, Slice(self.start, self.stop, self.strides))]
 
+    def boxes(self, x: Any, update: Any) -> list[tuple[int, Shape]] | None:
+        if any(stride != 1 for stride in self.strides):
+            return None
+        return [(0, (0,) * len(x.shape)), (1, self.start)]
+
 
 def zeros_for_none(tangents: Sequence[array | None], primals: Sequence[array]) -> list[array]:
     """The tangents, with zeros for inputs that do not vary."""
