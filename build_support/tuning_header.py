@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "ingot"
-TUNING = (PACKAGE / "tuning.py", PACKAGE / "tuning_fourier.py")
+TUNING = (PACKAGE / "tuning.py", PACKAGE / "tuning_linalg.py")
 
 
 def header_text() -> str:

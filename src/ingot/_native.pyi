@@ -444,6 +444,7 @@ def fourier_plan(length: int, is_real: bool, lanes: int = 16, /) -> object | Non
 def transform_rows(
     plan: object, backward: bool, scale: float, numbers: np.ndarray, results: np.ndarray, /
 ) -> None: ...
+def factorize_definite(matrices: np.ndarray, factors: np.ndarray, upper: bool, /) -> bool: ...
 def scatter_rows(
     dtype: Dtype,
     mode: int,

@@ -461,14 +461,6 @@ MIN_NATIVE_SCATTER = 1 << 14
 MIN_NATIVE_SCATTER_ROW = 8
 # Elements among which ranks are found that are worth a thread: about 15 us of work. top_k.
 SELECTION_GRAIN = 1 << 14
-# Elements of a stack of small matrices from which on threads share it: starting them takes as long
-# as about ten inverses of 32 x 32. Cholesky factors are not shared: 256 of 32 x 32 took 0.99 ms on
-# one thread and 1.72 on two. singular_values_stack.
-MIN_MATRIX_THREAD_ELEMENTS = 1 << 16
-# Rows or columns up to which a stack of matrices is factorised by its own loop: LAPACK spreads
-# larger ones over threads by itself. Multiplications that are worth a thread. lu_stack.
-MAX_FACTORED_LENGTH = 128
-MIN_FACTORED_THREAD_WORK = 1 << 16
 # Elements of rows that are sorted faster as they are than packed with their positions. No
 # benchmark.
 MAX_UNPACKED_ROW = 64
@@ -495,6 +487,5 @@ NATIVE = (
     "MAX_CLASSES_ABOVE", "MIN_DONATED_BYTES", "MIN_FUSED_ELEMENTS", "MIN_FUSED_NODE_ELEMENTS",
     "MIN_SMALL_GRAPH_RUNS", "MAX_SMALL_GRAPH_NODES", "MAX_FUSED_NODES", "ORDERED_SUM_COLUMNS",
     "SCAN_CHUNK", "SCAN_GRAIN", "MIN_SCANNED_COLUMNS", "SCATTER_GRAIN", "SELECTION_GRAIN",
-    "MIN_PARALLEL_ATTENTION", "ATTENTION_SPLIT", "MAX_FACTORED_LENGTH",
-    "MIN_FACTORED_THREAD_WORK",
+    "MIN_PARALLEL_ATTENTION", "ATTENTION_SPLIT",
 )  # fmt: skip

@@ -30,7 +30,7 @@ from ingot.ops.shape.joining import roll
 from ingot.ops.shape.movement import require_array, reshape
 from ingot.ops.shape.padding import pad
 from ingot.ops.shape.slicing import Slice
-from ingot.tuning_fourier import MIN_FFT_THREAD_ELEMENTS
+from ingot.tuning_linalg import MIN_FFT_THREAD_ELEMENTS
 
 __all__ = [
     "fft",

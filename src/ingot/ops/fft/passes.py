@@ -13,7 +13,7 @@ import numpy as np
 
 from ingot import _native
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.tuning_fourier import MAX_FOURIER_LENGTH, MAX_FOURIER_PLANS
+from ingot.tuning_linalg import MAX_FOURIER_LENGTH, MAX_FOURIER_PLANS
 
 __all__ = ["passes", "run"]
 

@@ -38,7 +38,7 @@ from ingot.ops.reduce.sorting import argsort
 from ingot.ops.shape.diagonals import eye, tril, triu
 from ingot.ops.shape.joining import concatenate
 from ingot.ops.shape.movement import matrix_transpose as transposed
-from ingot.tuning import MAX_FACTORED_LENGTH
+from ingot.tuning_linalg import MAX_FACTORED_LENGTH, MAX_LANE_LENGTH
 
 __all__ = ["cholesky", "lu", "lu_factor", "qr"]
 
@@ -59,8 +59,10 @@ class Cholesky(MatrixOp):
     def evaluate(self, x: np.ndarray) -> Any:
         prepare_blas()
         try:
+            if x.ndim > 2 and x.size > 0 and x.shape[-1] <= MAX_LANE_LENGTH:
+                return _factors_of_stack(x, self.upper)
             if not in_own_precision(x):
-                return np.linalg.cholesky(x, upper=self.upper)  # faster than starting threads
+                return np.linalg.cholesky(x, upper=self.upper)
             cholesky = deferred(scipy_linalg().cholesky, lower=not self.upper, check_finite=False)
             return by_matrix(cholesky, x)
         except np.linalg.LinAlgError:
@@ -83,6 +85,15 @@ class Cholesky(MatrixOp):
         half = solve_with("lower", factor, hermitian_part(tangents[0]))
         change = factor @ lower_with_half_diagonal(solve_with("lower", factor, transposed(half)))
         return transposed(change) if self.upper else change
+
+
+def _factors_of_stack(x: np.ndarray, upper: bool) -> np.ndarray:
+    """Triangular factors of a stack of small matrices."""
+    matrices = np.ascontiguousarray(x).reshape(-1, *x.shape[-2:])
+    factors = np.empty_like(matrices)
+    if not _native.factorize_definite(matrices, factors, upper):
+        raise np.linalg.LinAlgError
+    return factors.reshape(x.shape)
 
 
 def _semidefinite_factor(x: np.ndarray) -> np.ndarray:

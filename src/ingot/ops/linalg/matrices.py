@@ -28,7 +28,7 @@ from ingot.ops.elementwise.complex_numbers import conj
 from ingot.ops.shape.creation import zeros
 from ingot.ops.shape.diagonals import diagonal, eye, tril
 from ingot.ops.shape.movement import matrix_transpose, require_array
-from ingot.tuning import MIN_MATRIX_THREAD_ELEMENTS
+from ingot.tuning_linalg import MIN_MATRIX_THREAD_ELEMENTS
 
 __all__ = [
     "BY_LAPACK",

@@ -1,4 +1,15 @@
-"""Thresholds of Fourier transforms: what `tuning` is for others."""
+"""Thresholds of decompositions and Fourier transforms: what `tuning` is for others."""
+
+# Elements of a stack of small matrices from which on threads share it: starting them takes as long
+# as about ten inverses of 32 x 32. singular_values_stack.
+MIN_MATRIX_THREAD_ELEMENTS = 1 << 16
+# Rows or columns up to which a stack of matrices is factorised by its own loop: LAPACK spreads
+# larger ones over threads by itself. Multiplications that are worth a thread. lu_stack.
+MAX_FACTORED_LENGTH = 128
+MIN_FACTORED_THREAD_WORK = 1 << 16
+# Rows up to which a stack is factorised with a matrix in each lane of vectors, whose memory, 64
+# bytes for each element, stays in L2: 256 KiB. cholesky_stack.
+MAX_LANE_LENGTH = 64
 
 # Elements of a transform from which on SciPy is given all threads; it starts its own. No benchmark.
 MIN_FFT_THREAD_ELEMENTS = 1 << 14
@@ -22,9 +33,8 @@ MAX_WHOLE_FOURIER_LENGTH = 1024
 MAX_FOURIER_LENGTH = 1 << 22
 MAX_FOURIER_PLANS = 16
 
-# fmt: off
 NATIVE = (
-    "MIN_FOURIER_THREAD_WORK", "MIN_SHARED_FOURIER_LENGTH", "FOURIER_L1_BYTES", "FOURIER_L2_BYTES",
-    "FOURIER_L2_PERCENT", "FOURIER_MEMORY_PERCENT", "MAX_WHOLE_FOURIER_LENGTH",
-)
-# fmt: on
+    "MAX_FACTORED_LENGTH", "MIN_FACTORED_THREAD_WORK", "MIN_FOURIER_THREAD_WORK",
+    "MIN_SHARED_FOURIER_LENGTH", "FOURIER_L1_BYTES", "FOURIER_L2_BYTES", "FOURIER_L2_PERCENT",
+    "FOURIER_MEMORY_PERCENT", "MAX_WHOLE_FOURIER_LENGTH",
+)  # fmt: skip
