@@ -28,6 +28,10 @@ if found; then
     rm -f build/browser.txt
     exit 0
 fi
+if [ "$INGOT_BROWSER" = none ]; then
+    no_browser "INGOT_BROWSER=none"
+    exit 0
+fi
 # Tried once and failed: the second call of the same `make test` does not try again.
 if [ "$1" = again ] && [ -s build/browser.txt ]; then
     exit 0
