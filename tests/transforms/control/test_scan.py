@@ -302,10 +302,26 @@ class Holder:
         self.list = [mx.array(1.0)]
 
 
+class Slotted:
+    """An object without a dict that bodies store to."""
+
+    __slots__ = ("empty", "kept")
+
+    def __init__(self) -> None:
+        self.kept = mx.array(2.0)
+
+
+class BelowSlotted(Slotted):
+    __slots__ = ("more",)
+
+
 @pytest.mark.parametrize("what", ["computed", "bare carry", "slice", "what is returned"])
-@pytest.mark.parametrize("where", ["object", "list", "dict", "variable", "in place", "in a tree"])
+@pytest.mark.parametrize(
+    "where", ["object", "list", "dict", "variable", "in place", "in a tree", "slots"]
+)
 def test_what_refused_bodies_stored_to_is_put_back(what: str, where: str) -> None:
     holder, seen, variable = Holder(), {"last": mx.array(5.0), "n": 0}, mx.array(3.0)
+    slotted = BelowSlotted()
 
     def store(x: mx.array) -> None:
         nonlocal variable
@@ -319,6 +335,9 @@ def test_what_refused_bodies_stored_to_is_put_back(what: str, where: str) -> Non
             variable = x
         elif where == "in place":
             variable[...] = x
+        elif where == "slots":
+            slotted.kept = slotted.empty = x
+            slotted.more = [x]
         else:
             seen["new"] = {"a": [1, x]}
 
@@ -334,8 +353,10 @@ def test_what_refused_bodies_stored_to_is_put_back(what: str, where: str) -> Non
     assert holder.calls == 1
     assert seen.keys() == {"last", "n"}
     assert (seen["n"], len(holder.list)) == (1, 1)
-    values = [holder.kept, *holder.list, seen["last"], variable]
-    assert [x.item() for x in values] == [7.0, 1.0, 5.0, 3.0]  # type: ignore[union-attr]
+    values = [holder.kept, *holder.list, seen["last"], variable, slotted.kept]
+    assert [x.item() for x in values] == [7.0, 1.0, 5.0, 3.0, 2.0]  # type: ignore[union-attr]
+    assert not hasattr(slotted, "empty")
+    assert not hasattr(slotted, "more")
 
 
 KEPT = Holder()

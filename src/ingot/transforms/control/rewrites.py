@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot._native import array, placeholder
-from ingot.transforms.control.body import Body, body_of, built, zeros_of
+from ingot.graph.dtype import is_inexact
+from ingot.graph.lazy_dataclass import dataclass
+from ingot.transforms.control.body import Body, body_of, built, spec_of, zeros_of
 from ingot.transforms.jvp import forward
 from ingot.transforms.tracing import follow
 from ingot.transforms.vmap import Batch, batch
 
-__all__ = ["tangent_body", "vectorised"]
+__all__ = ["LoopTangents", "loop_tangents", "tangent_body", "vectorised"]
 
 
 def tangent_body(
@@ -38,6 +40,41 @@ def tangent_body(
     doubled = [spec for spec, has in zip(specs, varies, strict=True) if has]
     made, captured = built(with_tangents, [*specs, *doubled], body.name)
     return made, captured, given
+
+
+@dataclass
+class LoopTangents:
+    """The body of a loop with tangents, as `tangent_body` makes it."""
+
+    body: Body
+    captured: list[array]
+    outputs: list[bool]  # which outputs have tangents
+    varies: list[bool]  # which inputs have tangents
+    given: list[array]  # the tangents of the inputs that have one
+
+
+def loop_tangents(
+    body: Body, carries: int, tangents: Sequence[array | None], inputs: Sequence[array]
+) -> LoopTangents:
+    """The body of a loop that carries tangents, too. A carry without an initial tangent may get one
+    from another carry in any step: then it starts at zero.
+    """
+    varies = [
+        tangent is not None and is_inexact(x.dtype)
+        for tangent, x in zip(tangents, inputs, strict=True)
+    ]
+    while True:
+        before = varies[:carries]
+        made, captured, outputs = tangent_body(body, varies, before)
+        varies[:carries] = outputs[:carries]
+        if varies[:carries] == before:
+            break
+    given = [
+        zeros_of(spec_of(x)) if tangent is None else tangent
+        for x, tangent, has in zip(inputs, tangents, varies, strict=True)
+        if has
+    ]
+    return LoopTangents(made, captured, outputs, varies, given)
 
 
 def vectorised(

@@ -8,7 +8,6 @@ from typing import Any
 from ingot._native import Node, array, between
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.shape import shape_text
-from ingot.ops.elementwise.casting import astype
 from ingot.transforms.control.body import body_of, like, spec_of
 from ingot.transforms.control.scan_op import ScanLoop
 from ingot.transforms.control.traced import (
@@ -21,6 +20,7 @@ from ingot.transforms.control.traced import (
     flat,
     names_of,
     run,
+    with_dtypes_of,
 )
 from ingot.transforms.tracing import check_callable
 
@@ -112,20 +112,12 @@ class _Traced:
         x_tree: Tree,
     ) -> None:
         self.states = States()
-        numbers = [not isinstance(leaf, array) for leaf in tree.values]
         self.carries = carries
         self.carry_leaves: list[Node] = []
         news = self._run(f, tree, slices, x_tree)
-        # A Python number takes the dtype that the body gives it, as in other operations.
-        weak = [
-            is_number and new.shape == carry.shape and new.dtype is not carry.dtype
-            for is_number, new, carry in zip(numbers, news, carries, strict=True)
-        ]
-        if any(weak):
-            self.carries = [
-                astype(carry, new.dtype) if is_weak else carry
-                for is_weak, new, carry in zip(weak, news, carries, strict=True)
-            ]
+        cast = with_dtypes_of(news, carries, tree)
+        if cast is not None:
+            self.carries = cast
             news = self._run(f, tree, slices, x_tree)
         for name, carry, new in zip(names, self.carries, news, strict=True):
             check_spec("scan", name, carry, new)

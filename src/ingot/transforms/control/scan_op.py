@@ -21,7 +21,7 @@ from ingot.transforms.control.body import (
 )
 from ingot.transforms.control.evaluation import program_of, run_scan
 from ingot.transforms.control.pullback import Pullback
-from ingot.transforms.control.rewrites import tangent_body, vectorised
+from ingot.transforms.control.rewrites import loop_tangents, vectorised
 from ingot.transforms.vmap import repeated
 
 __all__ = ["ScanLoop"]
@@ -103,29 +103,15 @@ class ScanLoop(Host):
         return steps.shares(found, self.split(wanted), saved, xs)
 
     def jvp(self, tangents: Any, outs: Any, *inputs: array) -> tuple[Any, ...]:
-        varies = [
-            tangent is not None and is_inexact(x.dtype)
-            for tangent, x in zip(tangents, inputs, strict=True)
-        ]
-        # A carry without an initial tangent may get one from another carry in any step.
-        while True:
-            before = varies[: self.carries]
-            body, captured, given = tangent_body(self.body, varies, before)
-            varies[: self.carries] = given[: self.carries]
-            if varies[: self.carries] == before:
-                break
-        doubled = [
-            zeros_of(spec_of(x)) if tangent is None else tangent
-            for x, tangent, has in zip(inputs, tangents, varies, strict=True)
-            if has
-        ]
-        flags = self.split(varies)
+        made = loop_tangents(self.body, self.carries, tangents, inputs)
+        doubled = made.given
+        flags = self.split(made.varies)
         starts, xs, others = self.split(inputs)
         moved = sum(flags[0])
         cut = sum(flags[1])
         order = _Interleaved(self, flags)
         op = replace(
-            self, body=order.body(body), carries=self.carries + moved, slices=self.slices + cut
+            self, body=order.body(made.body), carries=self.carries + moved, slices=self.slices + cut
         )
         found = apply_multiple(
             op,
@@ -135,13 +121,13 @@ class ScanLoop(Host):
             *doubled[moved : moved + cut],
             *others,
             *doubled[moved + cut :],
-            *captured,
+            *made.captured,
         )
         ends, rest = found[: self.carries], found[self.carries + moved :]
         count = len(outs) - self.carries
         redirected(outs, (*ends, *rest[:count]))
         remaining = iter((*found[self.carries : self.carries + moved], *rest[count:]))
-        has = [*flags[0], *given[self.carries :]]
+        has = [*flags[0], *made.outputs[self.carries :]]
         return tuple([next(remaining) if each else None for each in has])
 
     def vmap(self, size: int, batched: tuple[bool, ...], *inputs: array) -> tuple[array, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
-from types import CellType, FunctionType, MethodType, ModuleType
+from types import CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 from ingot._native import Node, array, leaves
@@ -31,6 +31,7 @@ class Outside:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._containers: list[tuple[Any, Any]] = []  # dicts and lists, and copies of them
         self._cells: list[tuple[CellType, Any]] = []
+        self._slots: list[tuple[Any, dict[str, Any]]] = []  # objects, and what is in their slots
         self._arrays: list[tuple[array, Node]] = []
         self._seen: set[int] = set()
         waiting = [function]
@@ -57,8 +58,13 @@ class Outside:
             yield from (item.__self__, item.__func__)
         elif isinstance(item, partial):
             yield from (item.func, item.args, item.keywords)
-        elif not isinstance(item, (type, ModuleType)) and type(item).__dictoffset__:
-            yield item.__dict__
+        elif not isinstance(item, (type, ModuleType)):
+            if type(item).__dictoffset__:
+                yield item.__dict__
+            slots = _slots(item)
+            if slots:
+                self._slots.append((item, slots))
+                yield from _without_plain(slots.values())
 
     def _of_function(self, function: FunctionType) -> Iterator[Any]:
         module = function.__module__
@@ -86,6 +92,11 @@ class Outside:
                 for container, before in self._containers
                 for value in _new_values(container, before)
             )
+            or any(
+                _holds(value, is_traced)
+                for item, before in self._slots
+                for value in _new_values(_slots(item), before)
+            )
         )
 
     def put_back(self, is_traced: IsTraced) -> None:
@@ -97,6 +108,7 @@ class Outside:
             for now in _contents(cell):
                 if now is not before and _holds(now, is_traced):
                     cell.cell_contents = before
+        self._put_back_slots(is_traced)
         for container, before in self._containers:
             if not any(_holds(value, is_traced) for value in _new_values(container, before)):
                 continue
@@ -108,6 +120,35 @@ class Outside:
                     dict.__delitem__(container, key)
                 elif before.get(key) is not value and _holds(value, is_traced):
                     dict.__setitem__(container, key, before[key])
+
+    def _put_back_slots(self, is_traced: IsTraced) -> None:
+        for item, before in self._slots:
+            for name, value in _slots(item).items():
+                if before.get(name) is value or not _holds(value, is_traced):
+                    continue
+                if name in before:
+                    object.__setattr__(item, name, before[name])
+                else:
+                    object.__delattr__(item, name)
+
+
+def _slots(item: Any) -> dict[str, Any]:
+    """What the slots of an object hold."""
+    found = {}
+    for kind in type(item).__mro__:
+        for name, slot in kind.__dict__.items() if "__slots__" in kind.__dict__ else ():
+            if type(slot) is MemberDescriptorType:
+                for value in _value(slot, item):
+                    found[name] = value
+    return found
+
+
+def _value(slot: MemberDescriptorType, item: Any) -> tuple[Any, ...]:
+    """What is in a slot, if it is set."""
+    try:
+        return (slot.__get__(item, type(item)),)
+    except AttributeError:
+        return ()
 
 
 def _without_plain(values: Iterable[Any]) -> list[Any]:

@@ -36,6 +36,7 @@ __all__ = [
     "names_of",
     "run",
     "structure_text",
+    "with_dtypes_of",
 ]
 
 
@@ -166,6 +167,24 @@ def as_carried(news: Sequence[array], carries: Sequence[array], tree: Tree) -> l
         if not isinstance(leaf, array) and promote(new.dtype, carry.dtype) is carry.dtype
         else new
         for new, carry, leaf in zip(news, carries, tree.values, strict=True)
+    ]
+
+
+def with_dtypes_of(
+    news: Sequence[array], carries: Sequence[array], tree: Tree
+) -> list[array] | None:
+    """The carries with Python numbers among them in the dtypes that a body gives them, as in other
+    operations; None if all have these.
+    """
+    weak = [
+        not isinstance(leaf, array) and new.shape == carry.shape and new.dtype is not carry.dtype
+        for leaf, new, carry in zip(tree.values, news, carries, strict=True)
+    ]
+    if not any(weak):
+        return None
+    return [
+        astype(carry, new.dtype) if is_weak else carry
+        for is_weak, new, carry in zip(weak, news, carries, strict=True)
     ]
 
 

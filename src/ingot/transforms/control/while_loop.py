@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ingot._native import array
-from ingot.graph.dtype import bool_, int32, is_inexact
+from ingot.graph.dtype import bool_, int32
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.roles import Host
@@ -24,11 +24,10 @@ from ingot.transforms.control.body import (
     like,
     redirected,
     spec_of,
-    zeros_of,
 )
 from ingot.transforms.control.branch import branched
 from ingot.transforms.control.evaluation import program_of, run_while
-from ingot.transforms.control.rewrites import tangent_body, vectorised
+from ingot.transforms.control.rewrites import loop_tangents, vectorised
 from ingot.transforms.control.scan_op import ScanLoop
 from ingot.transforms.control.traced import (
     States,
@@ -40,6 +39,7 @@ from ingot.transforms.control.traced import (
     flat,
     names_of,
     run,
+    with_dtypes_of,
 )
 from ingot.transforms.tracing import check_callable
 from ingot.transforms.vmap import repeated
@@ -118,23 +118,9 @@ class While(Host):
 
     def jvp(self, tangents: Any, outs: Any, *inputs: array) -> tuple[Any, ...]:
         count = self.carries
-        varies = [
-            tangent is not None and is_inexact(x.dtype)
-            for tangent, x in zip(tangents, inputs, strict=True)
-        ]
-        while True:
-            before = varies[:count]
-            body, captured, given = tangent_body(self.body, varies, before)
-            varies[:count] = given[:count]
-            if varies[:count] == before:
-                break
-        values = len(inputs)
-        moved = sum(varies[:count])
-        doubled = [
-            zeros_of(spec_of(x)) if tangent is None else tangent
-            for x, tangent, has in zip(inputs, tangents, varies, strict=True)
-            if has
-        ]
+        made = loop_tangents(self.body, count, tangents, inputs)
+        values, doubled = len(inputs), made.given
+        moved = sum(made.varies[:count])
 
         # carries, then their tangents; others, their tangents and captured arrays
         def split(xs: Sequence[array]) -> tuple[Any, Any, Any]:
@@ -143,7 +129,7 @@ class While(Host):
         def step(*xs: array) -> list[array]:
             starts, changes, rest = split(xs)
             others, more = rest[: values - count], rest[values - count :]
-            return body(*starts, *others, *changes, *more)
+            return made.body(*starts, *others, *changes, *more)
 
         def condition(*xs: array) -> list[array]:
             starts, _, rest = split(xs)
@@ -154,11 +140,11 @@ class While(Host):
             *doubled[:moved],
             *inputs[count:],
             *doubled[moved:],
-            *captured,
+            *made.captured,
         ]
         loop = _joined(condition, step, arguments, count + moved, self.max_steps, self.body.name)
         found = iter(loop[count:])
-        return tuple([next(found) if has else None for has in varies[:count]])
+        return tuple([next(found) if has else None for has in made.varies[:count]])
 
     def vmap(self, size: int, batched: tuple[bool, ...], *inputs: array) -> tuple[array, ...]:
         count = self.carries
@@ -296,15 +282,9 @@ def while_loop(
     start, tree = flat(init)
     states = States()
     news, nodes = _traced_body(body, start, tree, states)
-    weak = [
-        not isinstance(leaf, array) and new.shape == x.shape and new.dtype is not x.dtype
-        for leaf, new, x in zip(tree.values, news, start, strict=True)
-    ]
-    if any(weak):
-        start = [
-            astype(x, new.dtype) if is_weak else x
-            for is_weak, new, x in zip(weak, news, start, strict=True)
-        ]
+    cast = with_dtypes_of(news, start, tree)
+    if cast is not None:
+        start = cast
         news, nodes = _traced_body(body, start, tree, states)
     for name, x, new in zip(names_of(init, "value"), start, news, strict=True):
         check_spec("while_loop", name, x, new)
