@@ -44,6 +44,8 @@
     CALLBACK(ran_node)                     \
     CALLBACK(ran_program)                  \
     CALLBACK(ran_loop)                     \
+    CALLBACK(update_type)                  \
+    CALLBACK(sum_of_slices)                \
     CALLBACK(compiled_type)                \
     CALLBACK(shaped_type)                  \
     CALLBACK(enum_metatype)                \

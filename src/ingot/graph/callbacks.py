@@ -51,6 +51,8 @@ class Callbacks(TypedDict, total=False):
     broadcast_shapes: Callable[..., Shape]  # (name, *shapes): the general case, and its error
     conjugate: Callable[[array], array]
     elementwise_vjp: Callable[..., tuple[Any, ...]]  # ops with this rule define their partials
+    update_type: type[Any] | None  # `SliceUpdate`
+    sum_of_slices: Callable[[array, array], array | None] | None
     outputs_of: Callable[[Node], tuple[array, ...]]
     output_type: type[Any]  # `Output`
     view_type: type[Any]  # the role `View`

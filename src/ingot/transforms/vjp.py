@@ -11,6 +11,8 @@ from ingot.graph.dtype import is_inexact
 from ingot.graph.shape import shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.shape.creation import zeros
+from ingot.ops.shape.slice_sums import sum_of_slices
+from ingot.ops.shape.slicing import SliceUpdate
 from ingot.transforms.containers import run_on
 from ingot.transforms.tracing import check_arrays, check_callable
 
@@ -78,3 +80,6 @@ def _matching(outputs: list[array], cotangents: list[array]) -> list[array | Non
         astype(cotangent, output.dtype)
         for output, cotangent in zip(outputs, cotangents, strict=True)
     ]
+
+
+_native.set_callbacks(update_type=SliceUpdate, sum_of_slices=sum_of_slices)

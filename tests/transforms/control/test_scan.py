@@ -463,3 +463,15 @@ def test_the_gradient_runs_the_loop_forward_once() -> None:
     finally:
         scan_op.run_scan = before
     assert sorted(lengths) == [False, True]
+
+
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_concatenations_that_are_carried_and_stacked(length: int) -> None:
+    def step(c: tuple[mx.array, mx.array], x: mx.array) -> Any:
+        a, b = c
+        both = mx.concatenate([a, b])
+        return (mx.concatenate([b[1:], a[:1]]), mx.concatenate([a[:2], b[:1] + x])), (both, both)
+
+    xs = mx.arange(float(length))
+    start = mx.arange(3.0), mx.arange(3.0) + 10
+    close(mx.scan(step, start, xs), scanned(step, start, xs), 0)

@@ -127,13 +127,27 @@ static int pullback_prepare(Pullback *pullback, NodeList *outputs, Py_ssize_t *o
     return 0;
 }
 
+/* The sum of two cotangents if the second is zero but for a slice and Python finds a better form than adding them; None
+ * otherwise. A new reference. */
+static PyObject *sum_of_slices(PyObject *earlier, PyObject *share) {
+    Node *node = callbacks.update_type != NULL && is_array(earlier) ? as_node(share) : NULL;
+    if (node == NULL || node->op == NULL || (PyObject *)Py_TYPE(node->op) != callbacks.update_type)
+        return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    PyObject *arguments[2] = {earlier, share};
+    return PyObject_Vectorcall(callbacks.sum_of_slices, arguments, 2, NULL);
+}
+
 /* Adds a contribution to a slot. Steals the reference to `share`. */
 static int accumulate(PyObject **slot, PyObject *share) {
     if (*slot == NULL) {
         *slot = share;
         return 0;
     }
-    PyObject *sum = PyNumber_Add(*slot, share);
+    PyObject *sum = sum_of_slices(*slot, share);
+    if (sum == Py_None) {
+        Py_DECREF(sum);
+        sum = PyNumber_Add(*slot, share);
+    }
     Py_DECREF(share);
     if (sum == NULL)
         return -1;

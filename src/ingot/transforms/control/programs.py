@@ -22,7 +22,7 @@ from ingot.compiler.run.shaped_program import ShapedProgram
 from ingot.compiler.trace.symbolic import symbolic_tape
 from ingot.compiler.trace.trace import tape_for_values
 from ingot.graph.outputs import Output
-from ingot.graph.roles import Host, Map, View
+from ingot.graph.roles import Assemble, Host, Map, View
 from ingot.ops.elementwise.casting import Stored
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import numerics_key
@@ -143,7 +143,7 @@ def _stored(outputs: list[Any], steps: list[Step]) -> list[Step]:
     found: list[Step] = []
     for number, step in enumerate(outputs):
         shares = step.op is None or step in found or isinstance(step.op, (View, Host))
-        if shares or not isinstance(step.op, Map):
+        if shares or not isinstance(step.op, (Assemble, Map)):
             step = Step(Stored(number), (step,), step.shape, step.dtype, step.stream)
             steps.append(step)
         found.append(step)
