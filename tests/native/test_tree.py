@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingot._native import leaves, replace_leaves
+from ingot._native import leaves, replace_leaves, same_tree
 
 Pair = namedtuple("Pair", "left right")
 
@@ -119,3 +119,31 @@ def test_references_are_balanced() -> None:
         with pytest.raises(ValueError, match="more leaves"):
             replace_leaves(tree, [leaf], False)
     assert sys.getrefcount(leaf) == before
+
+
+def test_same_trees_hold_the_same_objects() -> None:
+    one, other = object(), object()
+    tree = {"a": [one, (other, {})], "b": one}
+    assert same_tree(tree, {"a": [one, (other, {})], "b": one})
+    assert same_tree(one, one)
+    changed: list[Any] = [
+        {"a": [one, (one, {})], "b": one},
+        {"a": [one, (other, {})]},
+        {"b": one, "a": [one, (other, {})]},
+        {"a": [one, (other, {}), one], "b": one},
+        {"a": (one, (other, {})), "b": one},
+        {"a": Numbers([one, (other, {})]), "b": one},
+        {"a": [one, (other, {"c": one})], "b": one},
+        one,
+    ]
+    for each in changed:
+        assert not same_tree(tree, each)
+        assert not same_tree(each, tree)
+    with pytest.raises(TypeError, match="two trees"):
+        same_tree(one)  # type: ignore[call-arg]
+
+
+def test_trees_that_contain_themselves_end() -> None:
+    inside: list[Any] = []
+    inside.append(inside)
+    assert not same_tree(inside, [[[]]])

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from operator import is_
 from typing import Any
 
-from ingot._native import Node, array, leaves, replace_leaves
+from ingot._native import Node, array, leaves, replace_leaves, same_tree
 from ingot.graph.tree import sequence_like
 from ingot.runtime.uninterrupted import uninterrupted
 from ingot.transforms.tracing import as_outputs, check_arrays, follow
@@ -43,9 +43,17 @@ class Followed:
             return
         self.value = replace_leaves(argument, self._fresh, False, self._copies)
         self.tree = replace_leaves(argument, self._fresh, True)
-        self._before = [
-            None if isinstance(own, tuple) else _Contents(own) for own, _ in self._copies
-        ]
+        self._is_plain = True
+        self._before = [self._contents(own) for own, _ in self._copies]
+
+    def _contents(self, own: Any) -> Any:
+        """What a container of the caller holds now, as a plain copy or as `_Contents`; None for
+        tuples.
+        """
+        if type(own) is dict or type(own) is list:
+            return own.copy()
+        self._is_plain = self._is_plain and type(own) is tuple
+        return None if isinstance(own, tuple) else _Contents(own)
 
     def changes(self) -> list[tuple[Any, _Contents]]:
         """The caller's containers whose copies the function changed, and their new contents."""
@@ -58,16 +66,17 @@ class Followed:
         for (own, copy), before in zip(self._copies, self._before, strict=True):
             if before is not None:
                 after = _Contents(copy).mapped(origin)
-                if not after.same_objects(before):
+                known = before if type(before) is _Contents else _Contents(before)
+                if not after.same_objects(known):
                     changed.append((own, after))
         return changed
 
     def _is_as_given(self) -> bool:
         """A quick check that the function changed nothing; it may return False if in doubt."""
         return (
-            all(map(is_, [leaf._node for leaf in self._fresh], self.nodes))
-            and all(type(own) in _PLAIN for own, _ in self._copies)
-            and _holds_the_same(self.value, self.tree)
+            self._is_plain
+            and all(map(is_, [leaf._node for leaf in self._fresh], self.nodes))
+            and same_tree(self.value, self.tree)
         )
 
     def copies_of(self, container: Any) -> int:
@@ -128,20 +137,6 @@ def _refuse_aliases(transform: str, followed: Sequence[Followed], changed: list[
             )
 
 
-def _holds_the_same(one: Any, other: Any) -> bool:
-    """Whether two trees of plain containers hold the same objects at the same paths."""
-    if one is other:
-        return True
-    if type(one) is not type(other) or type(one) not in _PLAIN or len(one) != len(other):
-        return False
-    if type(one) is dict:
-        # keys are usually identical strings, which compare quickly
-        if list(one) != list(other):
-            return False
-        one, other = one.values(), other.values()
-    return all(map(_holds_the_same, one, other))
-
-
 class _Origin:
     """Maps the objects that a function was given to those of the caller."""
 
@@ -186,7 +181,10 @@ class _Contents:
         is_dict = isinstance(container, dict)
         self.keys: list[Any] | None = list(container) if is_dict else None
         self.values: list[Any] = list(container.values() if is_dict else container)
-        self.attributes: dict[str, Any] = dict(getattr(container, "__dict__", ()))
+        is_plain = type(container) in _PLAIN
+        self.attributes: dict[str, Any] = (
+            {} if is_plain else dict(getattr(container, "__dict__", ()))
+        )
 
     def mapped(self, origin: _Origin) -> _Contents:
         """Maps the items to the caller's objects, in place; returns this."""

@@ -217,11 +217,60 @@ static PyObject *replace_leaves(PyObject *Py_UNUSED(module), PyObject *const *ar
     return result;
 }
 
+static int same_trees(PyObject *one, PyObject *other);
+
+static int same_items(PyObject *one, PyObject *other) {
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(one);
+    int same = count == PySequence_Fast_GET_SIZE(other);
+    for (Py_ssize_t i = 0; same == 1 && i < count; i++)
+        same = same_trees(PySequence_Fast_GET_ITEM(one, i), PySequence_Fast_GET_ITEM(other, i));
+    return same;
+}
+
+static int same_entries(PyObject *one, PyObject *other) {
+    PyObject *key, *value, *other_key, *other_value;
+    Py_ssize_t position = 0, other_position = 0;
+    int same = PyDict_GET_SIZE(one) == PyDict_GET_SIZE(other);
+    while (same == 1 && PyDict_Next(one, &position, &key, &value)) {
+        same = PyDict_Next(other, &other_position, &other_key, &other_value) && key == other_key;
+        if (same)
+            same = same_trees(value, other_value);
+    }
+    return same;
+}
+
+/* 1, 0, or -1 on error. Runs no Python code. */
+static int same_trees(PyObject *one, PyObject *other) {
+    if (one == other)
+        return 1;
+    bool is_dict = PyDict_CheckExact(one);
+    if (Py_TYPE(one) != Py_TYPE(other) || !(is_dict || PyList_CheckExact(one) || PyTuple_CheckExact(one)))
+        return 0;
+    if (Py_EnterRecursiveCall(deep) != 0)
+        return -1;
+    int same = is_dict ? same_entries(one, other) : same_items(one, other);
+    Py_LeaveRecursiveCall();
+    return same;
+}
+
+/* same_tree(one, other) -> bool: whether two trees of dicts, lists and tuples, not of their subclasses, hold the same
+ * objects under the same keys, which are compared by identity, too */
+static PyObject *same_tree(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count) {
+    if (count != 2) {
+        PyErr_Format(PyExc_TypeError, "same_tree compares two trees, got %zd.", count);
+        return NULL;
+    }
+    int same = same_trees(arguments[0], arguments[1]);
+    return same < 0 ? NULL : PyBool_FromLong(same);
+}
+
 static PyMethodDef functions[] = {
     {"leaves", leaves_of, METH_O, "leaves(tree) -> list: in order"},
     {"replace_leaves", (PyCFunction)(void (*)(void))replace_leaves, METH_FASTCALL,
      "replace_leaves(tree, leaves, plain, copies=None) -> tree of the same structure; plain: of list and dict, not their "
      "subclasses; copies: a list that gets pairs of containers and their copies, inner ones first"},
+    {"same_tree", (PyCFunction)(void (*)(void))same_tree, METH_FASTCALL,
+     "same_tree(one, other) -> whether plain containers hold the same objects"},
     {"tuple_like", (PyCFunction)(void (*)(void))public_tuple_like, METH_FASTCALL,
      "tuple_like(model, items) -> tuple of the model's type and with its attributes"},
     {NULL, NULL, 0, NULL},
