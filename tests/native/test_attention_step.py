@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -92,3 +93,30 @@ def test_infinities_and_nan_in_masks_and_values() -> None:
     np.testing.assert_allclose(np.array(found), 34.5, rtol=1e-6)
     broken = mx.fast.scaled_dot_product_attention(q * np.nan, k, v, scale=1.0)
     assert np.isnan(np.array(broken)).all()
+
+
+def test_threads_that_change_meanwhile() -> None:
+    """The room for converted rows is that of the loop, not of the threads there were before."""
+    random = np.random.default_rng(0)
+    q, k, v = (
+        mx.array(random.normal(size=(2, 4, length, 32)).astype(np.float32)).astype(mx.float16)
+        for length in (1, 700, 700)
+    )
+    wanted = expected(*(np.array(x.astype(mx.float32)) for x in (q, k, v)), 0.2)
+    before, is_over = mx.get_num_threads(), threading.Event()
+
+    def change() -> None:
+        while not is_over.is_set():
+            for threads in (1, 16):
+                mx.set_num_threads(threads)
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        for _ in range(100):
+            found = mx.fast.scaled_dot_product_attention(q, k, v, scale=0.2)
+            np.testing.assert_allclose(np.array(found.astype(mx.float32)), wanted, atol=2e-3)
+    finally:
+        is_over.set()
+        changing.join()
+        mx.set_num_threads(before)

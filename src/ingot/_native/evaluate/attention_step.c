@@ -175,17 +175,26 @@ static void attend_split(const AttentionStep *step, int64_t example, int64_t key
     attend_split_any(step, example, key_head, split, room);
 }
 
-/* Floats that a thread needs to convert rows of half precision. */
-static int64_t room_of_thread(const AttentionStep *step) {
+/* Floats that a part needs to convert rows of half precision. */
+static int64_t room_of_part(const AttentionStep *step) {
     return step->element == ELEMENT_FLOAT32 ? 0 : step->width + KEY_BLOCK * (step->width + step->value_width);
 }
 
-static void attend_splits(void *context, int64_t begin, int64_t end, int thread) {
+static int64_t count_items(const AttentionStep *step) {
+    return step->examples * step->key_heads * step->splits;
+}
+
+/* Parts of all items, each with its own room: there may be more threads by now than when room was made. */
+static void attend_parts(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
     const AttentionStep *step = context;
-    float *room = step->room + thread * room_of_thread(step);
-    for (int64_t item = begin; item < end; item++) {
-        int64_t split = item % step->splits, head = item / step->splits;
-        attend_split(step, head / step->key_heads, head % step->key_heads, split, room);
+    int64_t items = count_items(step);
+    for (int64_t part = begin; part < end; part++) {
+        float *room = step->room + part * room_of_part(step);
+        for (int64_t item = part * items / step->parts; item < (part + 1) * items / step->parts; item++) {
+            int64_t split = item % step->splits, head = item / step->splits;
+            attend_split(step, head / step->key_heads, head % step->key_heads, split, room);
+        }
     }
 }
 
@@ -223,13 +232,14 @@ static void combine_rows(void *context, int64_t begin, int64_t end, int thread) 
 
 int64_t attention_step_plan(AttentionStep *step) {
     step->splits = (step->keys + ATTENTION_SPLIT - 1) / ATTENTION_SPLIT;
-    return state_index(step, step->splits, 0, 0, 0) + ingot_num_threads() * room_of_thread(step);
+    int64_t items = count_items(step), most = (int64_t)ingot_num_threads() * CHUNKS_PER_THREAD;
+    step->parts = step->element == ELEMENT_FLOAT32 || items < most ? items : most;
+    return state_index(step, step->splits, 0, 0, 0) + step->parts * room_of_part(step);
 }
 
 void attention_step_run(AttentionStep *step) {
     step->room = step->partial + state_index(step, step->splits, 0, 0, 0);
-    int64_t items = step->examples * step->key_heads * step->splits;
-    ingot_parallel_for(attend_splits, step, items, attention_step_is_long(step) ? 1 : items);
+    ingot_parallel_for(attend_parts, step, step->parts, attention_step_is_long(step) ? 1 : step->parts);
     int64_t rows = step->examples * step->heads * step->queries;
     ingot_parallel_for(combine_rows, step, rows, attention_step_is_long(step) ? 4 : rows);
 }

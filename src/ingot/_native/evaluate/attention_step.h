@@ -25,11 +25,11 @@ typedef struct {
     float scale;
     float *result;  /* (examples, heads, queries, value_width) */
     float *partial; /* work space: for each split and row a maximum, a total and weighted sums */
-    float *room;    /* part of it: converted rows of each thread */
-    int64_t splits;
+    float *room;    /* part of it: converted rows of each part */
+    int64_t splits, parts;
 } AttentionStep;
 
-/* The number of floats in `partial` for the current number of threads; sets `splits`. */
+/* The number of floats in `partial`; sets `splits` and `parts`. */
 int64_t attention_step_plan(AttentionStep *step);
 /* Whether it takes long enough to release the GIL and to use threads. */
 bool attention_step_is_long(const AttentionStep *step);
