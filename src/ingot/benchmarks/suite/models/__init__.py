@@ -3,6 +3,7 @@
 from ingot.benchmarks.suite.models import (
     decoding,
     gradients,
+    growing_caches,
     images,
     loops,
     recurrent,
@@ -13,6 +14,7 @@ from ingot.benchmarks.suite.models import (
 __all__ = [
     "decoding",
     "gradients",
+    "growing_caches",
     "images",
     "loops",
     "recurrent",
