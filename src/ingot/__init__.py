@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # The version of MLX whose names, signatures and behaviour ingot follows.
 MLX_VERSION = "0.32.4"

@@ -150,3 +150,23 @@ def test_processes_share_a_folder(tmp_path: Path) -> None:
     assert [process.returncode for process in processes] == [0, 0, 0]
     assert outputs == ["", "", ""]
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 20_000 + 3 * 20_000 // 16
+
+
+def test_it_is_private_to_the_user(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New folders are closed to others, and those into which others may write are not used."""
+    folder = tmp_path / "cache"
+    DiskCache(str(folder)).write("key", b"code")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert DiskCache(str(folder)).read("key") == b"code"
+    for mode in (0o770, 0o702):
+        folder.chmod(mode)
+        assert DiskCache(str(folder)).read("key") is None
+    assert "chmod go-w" in caplog.text
+    folder.chmod(0o755)
+    assert DiskCache(str(folder)).read("key") == b"code"
+    os.chown(folder, 12345, -1) if os.getuid() == 0 else monkeypatch.setattr(
+        os, "getuid", lambda: 1
+    )
+    assert DiskCache(str(folder)).read("key") is None

@@ -55,11 +55,28 @@ def _is_left_over(status: os.stat_result) -> bool:
     return time.time() - status.st_mtime > MAX_PARTIAL_AGE
 
 
+def _is_open_to_others(folder: str) -> bool:
+    """Whether others than the user and root could put machine code into the folder."""
+    try:
+        status = os.stat(folder)
+    except OSError:
+        return False  # it is made later, or cannot be used anyway
+    if status.st_uid in (0, os.getuid()) and not status.st_mode & 0o022:
+        return False
+    log.warning(
+        "the disk cache %s is not used, because other users may write to it: chmod go-w %s, or set "
+        "INGOT_CACHE_DIR to a folder of your own",
+        folder,
+        folder,
+    )
+    return True
+
+
 class DiskCache:
     """Machine code in a folder; without a folder, nothing is read or written."""
 
     def __init__(self, folder: str | None, limit: int | None = None) -> None:
-        self.folder = folder
+        self.folder = None if folder is None or _is_open_to_others(folder) else folder
         self._limit = _limit() if limit is None else limit
         self._written = self._limit  # bytes since this process last measured the folder
 
@@ -87,7 +104,7 @@ class DiskCache:
         if self.folder is None:
             return
         try:
-            os.makedirs(self.folder, exist_ok=True)
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".partial")
             try:
                 with os.fdopen(handle, "wb") as file:
