@@ -206,5 +206,6 @@ _lists().save("index")
 search.IVFFlatIndex.load(_saved())
 search.index_factory(4, "IVF2,Flat", "l2")
 search.nearest(_rows(), _rows(), 2, "l2")
+search.ShardedIndex(search.FlatIndex(4)).search(_rows(), 2)
 search.topk_svd(square, 2)
 """

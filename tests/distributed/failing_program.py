@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 
 import ingot.core as mx
 
@@ -18,6 +19,8 @@ if rank == 1 and what == "leave":
     sys.exit(3)
 if rank == 1 and what == "kill":
     os.kill(os.getpid(), signal.SIGKILL)
+if rank == 1 and what == "late":
+    time.sleep(3)
 again = mx.distributed.all_sum(total)
 # What only one rank evaluates, the other performs when it ends.
 if what != "lazy" or rank == 1:

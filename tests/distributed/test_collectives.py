@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 
 import pytest
@@ -31,3 +32,17 @@ def test_a_rank_that_fails_ends_all(what: str, status: int, words: str) -> None:
     done = run_ranks(2, "tests.distributed.failing_program", what, seconds=30)
     assert done.returncode == status, done.stdout + done.stderr
     assert words.format(host=socket.gethostname()) in done.stdout + done.stderr
+
+
+def test_a_late_rank_is_named() -> None:
+    done = run_ranks(
+        2, "tests.distributed.failing_program", "late", seconds=30, INGOT_COLLECTIVE_TIMEOUT="0.7"
+    )
+    assert done.returncode == 0, done.stderr
+    host = socket.gethostname()
+    assert re.search(
+        rf"rank 0 on {host} has waited \d s in all_sum at failing_program.py:\d+: assert again.*"
+        rf"Missing: rank 1 on {host} is at failing_program.py:\d+: time.sleep\(3\)",
+        done.stderr,
+    ), done.stderr
+    assert done.stderr.count("has waited") == 1

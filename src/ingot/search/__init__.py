@@ -15,6 +15,7 @@ from ingot.search.metrics import METRIC_L1 as METRIC_L1
 from ingot.search.metrics import METRIC_L2 as METRIC_L2
 from ingot.search.metrics import METRIC_LINF as METRIC_LINF
 from ingot.search.metrics import MetricType as MetricType
+from ingot.search.sharded import ShardedIndex as ShardedIndex
 from ingot.search.svd import topk_svd as topk_svd
 from ingot.search.top_k import nearest as nearest
 

@@ -58,6 +58,7 @@ def end_together(world: Transport, starts_mpi: bool) -> None:
             tell(world, error)
             time.sleep(GRACE)
             abort(world, 1)
+        world.watch.stop()
         if starts_mpi:
             world.mpi.Finalize()
 

@@ -15,6 +15,7 @@ from ingot._native import get_num_threads, register_constant_type, set_num_threa
 from ingot.graph.communication.ending import end_together
 from ingot.graph.communication.order import finish
 from ingot.graph.communication.transport import Transport
+from ingot.graph.communication.watch import Watch
 from ingot.graph.libraries import limit_blas_threads, mpi_library
 
 __all__ = ["Group", "init", "is_available"]
@@ -87,8 +88,9 @@ def _world() -> Group:
     if starts_mpi:
         mpi.Init_thread(mpi.THREAD_MULTIPLE)
     # A communicator of our own: messages of other users of MPI stay theirs.
-    world = Transport(mpi, mpi.COMM_WORLD.Dup())
+    world = Transport(mpi, mpi.COMM_WORLD.Dup(), Watch(mpi, mpi.COMM_WORLD.Dup()))
     if world.size > 1:
+        world.watch.start()
         end_together(world, starts_mpi)
         _share_cores(mpi)
     return group_of(world)
@@ -135,6 +137,8 @@ def init(
     """
     if backend not in _BACKENDS:
         raise ValueError(f"[distributed] backends are {', '.join(_BACKENDS)}, got {backend!r}.")
+    if _world.cache_info().currsize and _world().size() > 1:
+        return _world()  # found to be right before
     announced = _announced()
     if announced is None and not strict:
         return _this_process()

@@ -77,7 +77,8 @@ def envelope(number: int, kind: str, root: int, x: np.ndarray) -> np.ndarray:
     words[:6] = number, _KIND_CODES[kind], root, _CODES[x.dtype], len(shape), _checksum(shape)
     words[8 : 8 + min(len(shape), _DIMENSIONS)] = shape[:_DIMENSIONS]
     if 0 < x.nbytes <= INLINE:
-        packed[8 * _WORDS : 8 * _WORDS + x.nbytes] = x.reshape(-1).view(np.uint8)
+        data = np.asarray(x, order="C").reshape(-1).view(np.uint8)
+        packed[8 * _WORDS : 8 * _WORDS + x.nbytes] = data
     return packed
 
 

@@ -126,6 +126,16 @@ def shard_linear(
     return quantized.from_quantized_linear(module, segments=segments, group=group)
 
 
+def _limit(input_dims: int, output_dims: int) -> float:
+    """The largest weight of a new layer."""
+    if input_dims < 1 or output_dims < 1:
+        raise ValueError(
+            f"[Linear] a layer has at least one input and one output, got {input_dims} and "
+            f"{output_dims}."
+        )
+    return math.sqrt(1.0 / input_dims)
+
+
 class _ShardedLinear(Module):
     """A linear layer of a group of processes."""
 
@@ -135,7 +145,7 @@ class _ShardedLinear(Module):
         super().__init__()
         self.group = group or mx.distributed.init()
         self._whole = (input_dims, output_dims)  # of all processes together
-        limit = math.sqrt(1.0 / input_dims)
+        limit = _limit(input_dims, output_dims)
         rows, columns = self._own_shape(input_dims, output_dims)
         self.weight = mx.random.uniform(low=-limit, high=limit, shape=(rows, columns))
         if bias:
@@ -231,7 +241,7 @@ class _QuantizedShardedLinear(Module):
         self.mode = mode
         self.group = group or mx.distributed.init()
         self._whole = (input_dims, output_dims)
-        limit = math.sqrt(1.0 / input_dims)
+        limit = _limit(input_dims, output_dims)
         rows, columns = self._own_shape(input_dims, output_dims)
         weight = mx.random.uniform(low=-limit, high=limit, shape=(rows, columns))
         self.weight, self.scales, *biases = mx.quantize(weight, group_size, bits, mode=mode)
