@@ -228,7 +228,7 @@ MIN_COLUMN_TILES = 8
 MIN_SPLIT_COLUMN_ELEMENTS = 1 << 19
 # Lanes that one loop combines: LLVM's time grows with the square of the pointers in a loop. More
 # would save iterations of a loop that is short anyway. sum_columns, first_call_cold.
-LANES_TOGETHER = 8
+LANES_PER_LOOP = 8
 # Bytes of all lanes of narrow columns, up to which rows are added to them in the order of memory:
 # rows of one lane after the other are short runs that are far apart. Measured on one thread, two
 # sums of a product of three arrays, which is written, too: 65,536 x 32 0.60 ms instead of 3.6,
@@ -237,7 +237,7 @@ MAX_LANES_BYTES = 1 << 15
 # Rows that a reduction along columns combines at once, divided by the steps it computes: sums are
 # then loaded and stored once for all of them, as long as registers last. L1 has 8 ways, and rows
 # that are a power of two apart share them: 16 at once took 1.7 times as long. sum_columns.
-ROWS_TOGETHER = 8
+ROWS_PER_LOOP = 8
 # Steps of a column's code up to which it has no loop over rows. More is code that takes longer to
 # compile than to run. odd_sum_columns_7x1023.
 MAX_UNROLLED_COLUMN_STEPS = 64

@@ -1,5 +1,5 @@
 """The kernels of this process: equal code is compiled once and lives as long as a program uses it;
-object files are cached on disk for later processes.
+linked code is cached on disk for later processes.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class _Part:
             return None
         return tuple(n for axis, n in enumerate(self.domain) if axis not in self.reduced)
 
-    def takes(self, domain: tuple[int, ...], reduced: tuple[int, ...] | None) -> bool:
+    def can_join(self, domain: tuple[int, ...], reduced: tuple[int, ...] | None) -> bool:
         """Whether a map over the domain, or a reduction of it, can join."""
         if domain != self.domain or len(self.steps) >= MAX_GROUP_STEPS:
             return False
@@ -355,7 +355,7 @@ class _Fuser:
         """A group that reads one of the same large values at the same level, or else a new one."""
         for source in large:
             for part in self._open_readers((source, level)):
-                if part.takes(domain, reduced):
+                if part.can_join(domain, reduced):
                     return part
         return _Part(domain, level)
 
@@ -378,7 +378,7 @@ class _Fuser:
             return False
         if source in part.row_steps:
             return reduced is None and domain == part.rows_shape()
-        return part.takes(domain, reduced)
+        return part.can_join(domain, reduced)
 
     # Book-keeping
 

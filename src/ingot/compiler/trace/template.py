@@ -18,7 +18,7 @@ class Template:
     def __init__(self, tree: Any, leaves: list[Any], positions: list[int]) -> None:
         self._tree = tree  # with None for each leaf
         self._leaves = leaves  # with None for each array
-        self._places = positions  # of the arrays among the leaves
+        self._positions = positions  # of the arrays among the leaves
         self.has_lengths = any(type(leaf) is Dimension for leaf in leaves)
 
     @classmethod
@@ -40,14 +40,14 @@ class Template:
     @property
     def is_array(self) -> bool:
         """Whether the tree is a single array."""
-        return self._tree is None and len(self._places) == 1
+        return self._tree is None and len(self._positions) == 1
 
     def filled(self, arrays: Sequence[array]) -> Any:
         """The tree with these arrays, of which there may be more than holes."""
         if self.is_array:
             return arrays[0]
         leaves = self._leaves.copy()
-        for position, value in zip(self._places, arrays, strict=False):
+        for position, value in zip(self._positions, arrays, strict=False):
             leaves[position] = value
         return replace_leaves(self._tree, leaves, False)
 
@@ -55,7 +55,9 @@ class Template:
         """The template with lengths for dimensions."""
         if not self.has_lengths:
             return self
-        return Template(self._tree, [resolve(leaf, values) for leaf in self._leaves], self._places)
+        return Template(
+            self._tree, [resolve(leaf, values) for leaf in self._leaves], self._positions
+        )
 
 
 def _with_plain_keys(tree: Any) -> Any:

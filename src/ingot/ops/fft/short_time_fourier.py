@@ -65,7 +65,7 @@ def stft(
         signal = _continued(signal, n_fft // 2, pad_mode)
     if signal.shape[-1] < n_fft:
         raise ValueError(f"[stft] a signal of {signal.shape[-1]} samples has no frame of {n_fft}.")
-    frames = take(signal, array(_places(signal.shape[-1], n_fft, hop)), axis=-1) * weights
+    frames = take(signal, array(_frame_indices(signal.shape[-1], n_fft, hop)), axis=-1) * weights
     if onesided is None:
         onesided = not is_complex(x.dtype)
     if onesided and not is_complex(x.dtype):
@@ -120,7 +120,7 @@ def istft(
     else:
         samples = real(ifft(spectra, n_fft, axis=-1, norm=norm, stream=stream))
     total = n_fft + hop * (frames - 1)
-    positions = array(_places(total, n_fft, hop).reshape(-1))
+    positions = array(_frame_indices(total, n_fft, hop).reshape(-1))
     added = _added(samples * weights, positions, total)
     covered = _added(weights * weights * ones((frames, n_fft)), positions, total)
     signal = where(covered > _NOTHING, added / where(covered > _NOTHING, covered, 1.0), added)
@@ -179,7 +179,7 @@ def _continued(signal: array, count: int, mode: str) -> array:
     return take(signal, array(positions), axis=-1)
 
 
-def _places(length: int, size: int, hop: int) -> np.ndarray:
+def _frame_indices(length: int, size: int, hop: int) -> np.ndarray:
     """The sample indices of each frame."""
     starts = np.arange(0, length - size + 1, hop)
     return starts[:, None] + np.arange(size)

@@ -231,8 +231,8 @@ class _Dynamic(Host, abstract=True):
         core = tuple(range(self.batch, x.ndim))
         view = np.lib.stride_tricks.sliding_window_view(x, self.sizes, core, writeable=writeable)
         begin = {axis: starts[..., number] for number, axis in enumerate(self.axes)}
-        slots = (begin.get(axis, 0) for axis in range(len(self.sizes)))
-        return view, (*np.indices(x.shape[: self.batch], sparse=True), *slots)
+        begins = (begin.get(axis, 0) for axis in range(len(self.sizes)))
+        return view, (*np.indices(x.shape[: self.batch], sparse=True), *begins)
 
 
 class DynamicSlice(_Dynamic):
@@ -331,7 +331,7 @@ def slice(
     Returns:
         The slice.
     """
-    slots = _checked_places("slice", a, start_indices, axes)
+    sliced = _checked_axes("slice", a, start_indices, axes)
     sizes = as_lengths("slice", slice_size)
     shape = a.shape
     if len(sizes) != len(shape):
@@ -344,8 +344,8 @@ def slice(
             f"[slice] a slice of shape {shape_text(sizes)} does not fit into shape "
             f"{shape_text(shape)}."
         )
-    starts = reshape(start_indices, (len(slots),))
-    return make(DynamicSlice(slots, sizes), (a, starts), sizes, a.dtype, stream)
+    starts = reshape(start_indices, (len(sliced),))
+    return make(DynamicSlice(sliced, sizes), (a, starts), sizes, a.dtype, stream)
 
 
 def slice_update(
@@ -366,21 +366,21 @@ def slice_update(
         evaluated.
     """
     require_array("slice_update", update)
-    slots = _checked_places("slice_update", a, start_indices, axes)
+    sliced = _checked_axes("slice_update", a, start_indices, axes)
     shape = a.shape
     missing = len(shape) - update.ndim
-    sizes = tuple(1 if axis in slots else shape[axis] for axis in range(missing)) + update.shape
+    sizes = tuple(1 if axis in sliced else shape[axis] for axis in range(missing)) + update.shape
     if len(sizes) != len(shape) or any(map(gt, sizes, shape)):
         raise ValueError(
             f"[slice_update] an update of shape {shape_text(update.shape)} does not fit into shape "
             f"{shape_text(shape)}."
         )
     values = broadcast_to(astype(update, a.dtype), sizes)
-    starts = reshape(start_indices, (len(slots),))
-    return make(DynamicSliceUpdate(slots, sizes), (a, values, starts), shape, a.dtype, stream)
+    starts = reshape(start_indices, (len(sliced),))
+    return make(DynamicSliceUpdate(sliced, sizes), (a, values, starts), shape, a.dtype, stream)
 
 
-def _checked_places(name: str, a: array, starts: array, axes: Sequence[int]) -> Shape:
+def _checked_axes(name: str, a: array, starts: array, axes: Sequence[int]) -> Shape:
     """The axes counted from the front, after checking the starts against them."""
     require_array(name, a)
     require_array(name, starts)
@@ -390,11 +390,11 @@ def _checked_places(name: str, a: array, starts: array, axes: Sequence[int]) -> 
         raise ValueError(
             f"[{name}] start indices have at most one axis, got shape {shape_text(starts.shape)}."
         )
-    slots = tuple(normalize_axis(name, axis, a.ndim) for axis in as_lengths(name, axes))
-    if len(slots) != starts.size:
+    sliced = tuple(normalize_axis(name, axis, a.ndim) for axis in as_lengths(name, axes))
+    if len(sliced) != starts.size:
         raise ValueError(
-            f"[{name}] {starts.size} start indices do not match {len(slots)} axes: each has one."
+            f"[{name}] {starts.size} start indices do not match {len(sliced)} axes: each has one."
         )
-    if len(set(slots)) != len(slots):
+    if len(set(sliced)) != len(sliced):
         raise ValueError(f"[{name}] axes {tuple(axes)} name an axis twice.")
-    return slots
+    return sliced

@@ -108,7 +108,7 @@ class ProductBuilder(GroupBuilder):
         is never in memory then.
         """
         assert self.step is not None
-        if _shows(operand.step, self.step) and operand.step not in self.group.outputs:
+        if _is_view_of(operand.step, self.step) and operand.step not in self.group.outputs:
             return Memory(self.buffer("product", operand.dtype, (), (), 0), ())
         axes = tuple(axis for axis, stride in enumerate(operand.strides) if stride)
         name = f"e{len(self.operands)}"
@@ -235,13 +235,15 @@ class ProductBuilder(GroupBuilder):
             tile = accumulate(self, dtype, self.tile, [(0, self.k)], left, columns, self.combine)
             totals: list[Value] = [total for row in tile.sums for total in row]
             if self.group.steps:
-                for place, total in zip(self._places(), totals, strict=True):
-                    self.store(total, self._on_stack, place)
+                for index, total in zip(self._bundle_indices(), totals, strict=True):
+                    self.store(total, self._on_stack, index)
         else:
             self._add_blocks(left, columns)
             if not self.group.steps:
                 lanes = self.tile.lanes
-                totals = [self.load_lanes(self._on_stack, at, lanes) for at in self._places()]
+                totals = [
+                    self.load_lanes(self._on_stack, at, lanes) for at in self._bundle_indices()
+                ]
         if self.group.steps:
             self.write(stack, row, first)
         else:
@@ -274,19 +276,19 @@ class ProductBuilder(GroupBuilder):
         dtype, lanes = self.product.dtype, self.tile.lanes
         memory = self._on_stack
         zero = Repeated(dtype, Constant(dtype, 0), lanes)
-        places = self._places()
-        for place in places:
-            self.store(zero, memory, place)
+        indices = self._bundle_indices()
+        for index in indices:
+            self.store(zero, memory, index)
         with self.loop(0, self.k, step=SUM_BLOCK) as block:
             begin = affine(block)
             loops = [(begin, begin + SUM_BLOCK, self.k)]
             tile = accumulate(self, dtype, self.tile, loops, left, columns, self.combine)
             flat = [total for row in tile.sums for total in row]
-            for place, total in zip(places, flat, strict=True):
-                before = self.load_lanes(memory, place, lanes)
-                self.store(self.words.add(before, total), memory, place)
+            for index, total in zip(indices, flat, strict=True):
+                before = self.load_lanes(memory, index, lanes)
+                self.store(self.words.add(before, total), memory, index)
 
-    def _places(self) -> list[tuple[Affine, Affine]]:
+    def _bundle_indices(self) -> list[tuple[Affine, Affine]]:
         """The indices of a tile's bundles on the stack."""
         return [
             (affine(row), affine(vector * self.tile.lanes))
@@ -312,7 +314,9 @@ class ProductBuilder(GroupBuilder):
         """Stores a tile from registers."""
         result = self._result
         # Rows past the last one are clamped to it, so store that one last.
-        for (down, along), total in reversed(list(zip(self._places(), totals, strict=True))):
+        for (down, along), total in reversed(
+            list(zip(self._bundle_indices(), totals, strict=True))
+        ):
             value = self.words.cast(total, result.dtype)
             at = self.point(stack, rows[down.constant], first + along)
             self.store(value, result, at, self.n)
@@ -334,7 +338,7 @@ class ProductBuilder(GroupBuilder):
         value = self.words.cast(total, self.step.dtype)
         known: Known = {self.step: value}
         for view in self.group.inputs:
-            if _shows(view, self.step):
+            if _is_view_of(view, self.step):
                 known[view] = value
         self.compute(self.group.steps, known, point)
         self.store_outputs([self.step, *self.group.steps], known, point)
@@ -363,7 +367,7 @@ class ProductBuilder(GroupBuilder):
         return kernel_of(self.nest, self.operands, key)
 
 
-def _shows(view: Step, step: Step) -> bool:
+def _is_view_of(view: Step, step: Step) -> bool:
     """Whether a value is another one, or a view of it with the elements in the same order."""
     while view is not step and isinstance(view.op, View):
         view = view.inputs[0]

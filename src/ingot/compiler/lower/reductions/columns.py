@@ -19,14 +19,14 @@ from ingot.compiler.lower.group import GroupBuilder, Known, Point
 from ingot.compiler.lower.reductions.accumulators import Accumulator, is_zero_anyway, lane_count
 from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART
 from ingot.tuning import (
-    LANES_TOGETHER,
+    LANES_PER_LOOP,
     MAX_LANES_BYTES,
     MAX_TILE_COLUMNS,
     MAX_UNROLLED_COLUMN_STEPS,
     MIN_COLUMN_TILES,
     MIN_SPLIT_COLUMN_ELEMENTS,
     MIN_TILE_COLUMNS,
-    ROWS_TOGETHER,
+    ROWS_PER_LOOP,
 )
 
 __all__ = ["Columns", "Sink"]
@@ -82,7 +82,7 @@ class Columns:
         self.lane_count = lane_count(self.length) if in_order else 1
         self.apart = LANES if in_order else 1  # distance between the rows of a lane
         self.maps, self.outputs = maps, outputs
-        self.together = max(1, ROWS_TOGETHER // max(1, len(self.maps)))
+        self.together = max(1, ROWS_PER_LOOP // max(1, len(self.maps)))
         self.is_short = (
             type(self.length) is int
             and 0 < self.length <= LANES
@@ -95,16 +95,16 @@ class Columns:
         is_worth_it = self.width % VECTOR == 0 or bool(maps)
         self.is_narrow = (
             is_worth_it
-            and self.lane_count > LANES_TOGETHER
+            and self.lane_count > LANES_PER_LOOP
             and not is_symbolic(self.columns_in_all)
             and not self.several
             and nbytes < MAX_LANES_BYTES
         )
         if not self.is_short:
-            rows = self.lane_count if self.is_narrow else min(LANES_TOGETHER, self.lane_count)
+            rows = self.lane_count if self.is_narrow else min(LANES_PER_LOOP, self.lane_count)
             self.lanes = self._memory("lanes", rows)
-            if self.lane_count > LANES_TOGETHER:
-                self.folded = self._memory("folded", self.lane_count // LANES_TOGETHER)
+            if self.lane_count > LANES_PER_LOOP:
+                self.folded = self._memory("folded", self.lane_count // LANES_PER_LOOP)
 
     def _memory(self, name: str, rows: int) -> list[Buffer]:
         return [
@@ -253,7 +253,7 @@ class Columns:
         side, then their combinations.
         """
         builder = self.builder
-        count = min(LANES_TOGETHER, self.lane_count)
+        count = min(LANES_PER_LOOP, self.lane_count)
         groups = self.lane_count // count
         with builder.loop(0, groups, copies=1) as group:
             with builder.loop(0, count, copies=1) as lane:
@@ -318,10 +318,10 @@ class Columns:
                 builder.loop(affine(row), affine(row) + lanes, *ends, copies=1) as each,
             ):
                 self._add_rows(point, affine(each) - row, affine(each), 1)
-        groups = lanes // LANES_TOGETHER
+        groups = lanes // LANES_PER_LOOP
         with builder.loop(0, groups, copies=1) as group:
             for column in self._columns():
-                folded = self._fold(self.lanes, LANES_TOGETHER, column, affine(group), groups)
+                folded = self._fold(self.lanes, LANES_PER_LOOP, column, affine(group), groups)
                 for value, memory in zip(folded, self.folded, strict=True):
                     builder.store(value, memory, (affine(group), column))
         for column in self._columns():
