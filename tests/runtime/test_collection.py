@@ -8,14 +8,32 @@ import threading
 
 import pytest
 
+from ingot.runtime import collection
 from ingot.runtime.collection import collection_put_off
 
 
 def test_blocks_nest() -> None:
     assert gc.isenabled()
-    with collection_put_off:
-        with collection_put_off:
+    with collection_put_off():
+        with collection_put_off():
             assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_ctrl_c_on_the_way_into_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = collection._blocks.begin
+
+    def interrupted() -> None:
+        begin()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(collection._blocks, "begin", interrupted)
+    with pytest.raises(KeyboardInterrupt), collection_put_off():
+        pass
+    assert gc.isenabled()
+    monkeypatch.undo()
+    with collection_put_off():
         assert not gc.isenabled()
     assert gc.isenabled()
 
@@ -25,7 +43,7 @@ def test_forked_processes_collect() -> None:
     inside, done = threading.Event(), threading.Event()
 
     def compile_something() -> None:
-        with collection_put_off:
+        with collection_put_off():
             inside.set()
             done.wait()
 

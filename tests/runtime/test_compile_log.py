@@ -49,6 +49,13 @@ def test_every_compilation_is_printed_with_name_reason_and_time(tmp_path: Path) 
         assert re.fullmatch(pattern, line), line
 
 
+def test_machine_code_of_uncompiled_ops_is_printed(tmp_path: Path) -> None:
+    program = "import ingot.core as mx; x = mx.ones((64, 300)); mx.eval(x, x @ mx.ones((300, 70)))"
+    lines = run(program, tmp_path, INGOT_LOG="compile")
+    pattern = r"ingot: machine code of Matmul in [\d.]+ ms: \d kernels, [1-9] compiled, 0 from .*"
+    assert any(re.fullmatch(pattern, line) for line in lines), lines
+
+
 def test_kernels_and_the_disk_are_printed_at_the_level_debug(tmp_path: Path) -> None:
     first = run(PROGRAM, tmp_path, INGOT_LOG="compile:debug")
     second = run(PROGRAM, tmp_path, INGOT_LOG="compile:debug")

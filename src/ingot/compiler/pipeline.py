@@ -170,7 +170,7 @@ def _run(
     for each in passes:
         started = time.perf_counter()
         if options.mode not in each.off_in:
-            with collection_put_off:
+            with collection_put_off():
                 form = each.run(form, options)
         seconds[each.name] = time.perf_counter() - started
         if is_verifying():

@@ -15,27 +15,24 @@ from types import TracebackType
 __all__ = ["collection_put_off"]
 
 
-class _PutOff:
-    """Disables the collector inside a `with` block; re-enabled when no thread is in one."""
+class _Blocks:
+    """Counts the `with` blocks in which the collector is disabled, in all threads."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a signal handler may compile
         self._depth = 0
         self._was_enabled = False
 
-    def __enter__(self) -> None:
+    def begin(self) -> None:
+        """Enters a block."""
         with self._lock:
             if self._depth == 0:
                 self._was_enabled = gc.isenabled()
                 gc.disable()
             self._depth += 1
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def end(self) -> None:
+        """Leaves a block: the collector is enabled again when no thread is in one."""
         with self._lock:
             self._depth = max(0, self._depth - 1)  # 0 if the block itself has forked
             if self._depth == 0 and self._was_enabled:
@@ -49,6 +46,35 @@ class _PutOff:
         self._depth = 0
 
 
-collection_put_off = _PutOff()
+_blocks = _Blocks()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=collection_put_off.after_fork)
+    os.register_at_fork(after_in_child=_blocks.after_fork)
+
+
+class collection_put_off:
+    """Disables the collector inside a `with` block. Ctrl-C may arrive while the block is entered,
+    before Python knows that it has to be left: then the end of this object leaves it.
+    """
+
+    def __init__(self) -> None:
+        self._is_inside = False
+
+    def __enter__(self) -> None:
+        self._is_inside = True
+        _blocks.begin()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._leave()
+
+    def __del__(self) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._is_inside:
+            self._is_inside = False
+            _blocks.end()

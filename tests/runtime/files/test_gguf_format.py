@@ -215,6 +215,12 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_errors_of_alignments_name_the_function(tmp_path: Path) -> None:
+    for value, text in ((mx.array(48), "is 48, not a power of two"), ("a", "is no integer")):
+        with pytest.raises(ValueError, match=rf"\[save_gguf\] general.alignment .* {text}"):
+            mx.save_gguf(tmp_path / "bad", {"x": mx.ones((3,))}, {"general.alignment": value})
+
+
 def test_alignment_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "named"
     alignment = {"general.alignment": mx.array(256, mx.uint32)}

@@ -15,12 +15,14 @@ typedef struct {
     uint64_t hash;
     size_t word_count;
     uint64_t *words;
-    PyObject *ops; /* a tuple */
+    uint64_t serial; /* tells it from a later entry at the same address */
+    PyObject *ops;   /* a tuple */
     PyObject *program;
     PyObject *counter; /* of the runs */
 } Entry;
 
 static Entry *table[SET_COUNT][2];
+static uint64_t entry_count; /* that were ever made */
 /* How often small graphs were seen, by the hash of their key: no more than that is kept of them. */
 static struct {
     uint64_t hash;
@@ -246,8 +248,9 @@ static Entry *find(const Key *key, const NodeList *order) {
         if (entry == NULL || entry->hash != key->hash || entry->word_count != key->word_count ||
             memcmp(entry->words, key->words, sizeof *key->words * key->word_count) != 0)
             continue;
-        if (!has_ops(entry, order) || set[way] != entry)
-            continue;
+        uint64_t serial = entry->serial;
+        if (!has_ops(entry, order) || set[way] != entry || entry->serial != serial)
+            continue;      /* while Python compared ops, another thread may have replaced the entry */
         set[way] = set[0]; /* the first is the one that was used last */
         set[0] = entry;
         return entry;
@@ -272,7 +275,7 @@ static void keep(Key *key, PyObject *ops, PyObject *program, PyObject *counter) 
         Py_DECREF(ops);
         return;
     }
-    *entry = (Entry){key->hash, key->word_count, key->words, ops, Py_NewRef(program), Py_NewRef(counter)};
+    *entry = (Entry){key->hash, key->word_count, key->words, ++entry_count, ops, Py_NewRef(program), Py_NewRef(counter)};
     key->words = NULL;
     Entry **set = table[key->hash % SET_COUNT], *oldest = set[1];
     set[1] = set[0];

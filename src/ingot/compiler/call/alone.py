@@ -15,10 +15,10 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, NativeProgram, Node, array, placeholder
+from ingot.compiler.call.cache_info import Account
 from ingot.compiler.call.symbolic_program import SymbolicProgram
 from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.lower.products.choose import OF_BLAS
-from ingot.compiler.machine.work import About
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.trace.symbolic import symbolic_tape
 from ingot.graph.dimension import Guards, symbolic_shape
@@ -110,9 +110,7 @@ def _program(op: Tiled, numerics: Hashable, *layouts: tuple[Any, ...]) -> Native
     strides = tuple(strides for _, strides, _ in layouts)
     is_contiguous = strides == tuple(contiguous(x.shape, x.dtype.size) for x in inputs)
     # for exactly these strides: bits may depend on them
-    executable = program.finish(None if is_contiguous else strides).executable
-    executable.native.about = About(name, executable.work)
-    return executable.native
+    return program.made(Account(), None if is_contiguous else strides).executable.native
 
 
 def _tape(inputs: list[array], result: array) -> Tape:

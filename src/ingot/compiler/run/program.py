@@ -112,7 +112,7 @@ class Program:
         if self._contiguous is None:
             with self._lock:
                 if self._contiguous is None:
-                    self._contiguous = self._made(self.account)
+                    self._contiguous = self.made(self.account)
                     self.native = self._contiguous.executable.native
         return self._contiguous
 
@@ -125,7 +125,8 @@ class Program:
         """The executable for contiguous inputs, generated on first use."""
         return self.contiguous.executable
 
-    def _made(self, account: Account, strides: Strides | None = None) -> ForLayout:
+    def made(self, account: Account, strides: Strides | None = None) -> ForLayout:
+        """What the passes that wait for an evaluation make for a layout of the inputs; logged."""
         started = time.perf_counter()
         try:
             with (
@@ -187,7 +188,7 @@ class Program:
                 account = self.account
                 if not is_first:
                     account = account.for_layout(layout_text(self.schedule.tape, inputs))
-                found = self._made(account, strides).executable.native
+                found = self.made(account, strides).executable.native
                 self._by_strides[strides] = found
             return found
 

@@ -158,7 +158,7 @@ def read_gguf(content: Content) -> tuple[dict[str, array], Metadata]:
         metadata[name] = _value(cursor, name)
     cursor.fits(arrays, 24, "arrays")
     entries = [_entry(cursor) for _ in range(arrays)]
-    alignment = _alignment_of(metadata, where)
+    alignment = _alignment_of("load", metadata, where)
     first = -(-cursor.offset // alignment) * alignment
     _check_extents(entries, content, first)
     found: dict[str, array] = {}
@@ -208,16 +208,16 @@ def _as_mlx(value: str | list[str] | np.ndarray) -> str | list[str] | array:
         return array(value.astype(np.float32) if value.dtype == np.float64 else value)
 
 
-def _alignment_of(metadata: Metadata, where: str) -> int:
-    """The alignment of arrays."""
+def _alignment_of(function: str, metadata: Metadata, where: str) -> int:
+    """The alignment of arrays; errors name the function that was called."""
     found = metadata.get(_ALIGNMENT, _DEFAULT_ALIGNMENT)
     number = np.asarray(found)
     if number.size != 1 or number.dtype.kind not in "iu":
-        raise FileError(f"[load] {_ALIGNMENT} of {where} is no integer.")
+        raise FileError(f"[{function}] {_ALIGNMENT} of {where} is no integer.")
     alignment = int(number.reshape(()))
     if not 0 < alignment <= _MAX_ALIGNMENT or alignment & (alignment - 1):
         raise FileError(
-            f"[load] {_ALIGNMENT} of {where} is {alignment}, not a power of two up to "
+            f"[{function}] {_ALIGNMENT} of {where} is {alignment}, not a power of two up to "
             f"{_MAX_ALIGNMENT}."
         )
     return alignment
@@ -304,7 +304,7 @@ def _arrays_of(entry: _Entry, content: Content, first: int) -> Iterable[tuple[st
 
 def write_gguf(stream: IO[bytes], arrays: dict[str, array], metadata: Metadata) -> None:
     """Write arrays, of the dtypes in `WRITABLE`, and metadata by name."""
-    alignment = _alignment_of(metadata, "the metadata")
+    alignment = _alignment_of("save_gguf", metadata, "the metadata")
     header = [_MAGIC, struct.pack("<IQQ", _VERSIONS[-1], len(arrays), len(metadata))]
     for name, value in metadata.items():
         header += [_text(name), *_packed(value)]
