@@ -396,6 +396,7 @@ class NativeProgram:
         length: int,
         reverse: bool,
         has_flag: bool,
+        invariant: int,
         /,
     ) -> int: ...
 

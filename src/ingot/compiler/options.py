@@ -28,11 +28,13 @@ class SimplifyReport:
 class Options:
     """The mode, the numerics, and, for passes that run at an evaluation, the layout of the inputs:
     None if they are contiguous. With `sizes`, lengths are symbolic, and the program serves all
-    shapes that satisfy their conditions. Simplification reports here what it did.
+    shapes that satisfy their conditions. In the body of a loop, the first `varying` inputs change
+    from iteration to iteration, the others do not. Simplification reports here what it did.
     """
 
     mode: CompileMode = CompileMode.enabled
     excess_precision: bool = False
     strides: Strides | None = None
     sizes: Sizes | None = None
+    varying: int | None = None
     report: SimplifyReport = field(default_factory=SimplifyReport)

@@ -138,13 +138,15 @@ def run_pipeline(
     name: str = "graph",
     account: Account | None = None,
     sizes: Sizes | None = None,
+    varying: int | None = None,
 ) -> Stages:
     """Runs the passes that do not depend on layouts; the program runs the others. `name` is the
     program's name in profiles; `account` is charged with the time of all passes. With `sizes`, the
-    lengths on the tape are symbolic.
+    lengths on the tape are symbolic. In the body of a loop, the first `varying` inputs change from
+    iteration to iteration.
     """
     account = account or Account()
-    options = Options(mode, excess_precision(), sizes=sizes)
+    options = Options(mode, excess_precision(), sizes=sizes, varying=varying)
     if is_verifying() and sizes is None:
         tape.verify()
     number = [each.name for each in PASSES].index(FIRST_AT_EVALUATION)

@@ -35,7 +35,8 @@ typedef struct {
     Program *program;
     PyObject *inputs, *first, *second; /* tuples of ndarrays */
     Py_ssize_t carries, slices;
-    Py_ssize_t length; /* -1: until the flag is clear */
+    Py_ssize_t length;    /* -1: until the flag is clear */
+    Py_ssize_t invariant; /* instructions, the first ones, that run in the first step only */
     bool reverse, has_flag;
     bool all_small; /* iterations are too short to poll for signals in each */
     void *block;    /* the memory of what follows */
@@ -81,7 +82,7 @@ static Py_ssize_t run_steps(const Loop *loop, bool is_timed) {
     Py_ssize_t count = self->instruction_count, step = 0;
     const bool *flag = loop->has_flag ? (bool *)data_of(loop->first, self->output_count - 1) : NULL;
     while (step != loop->length) {
-        for (Py_ssize_t i = 0; i < count; i++) {
+        for (Py_ssize_t i = step == 0 ? 0 : loop->invariant; i < count; i++) {
             if (is_timed ? !run_timed(&loop->calls[i]) : !run_call(&loop->calls[i]))
                 return -1;
         }
@@ -197,13 +198,14 @@ static Py_ssize_t run_loop(Loop *loop, char *arena) {
 PyObject *ingot_program_loop(PyObject *program, PyObject *arguments) {
     Loop loop = {.program = (Program *)program};
     int reverse, has_flag;
-    if (!PyArg_ParseTuple(arguments, "O!O!O!nnnpp:loop", &PyTuple_Type, &loop.inputs, &PyTuple_Type, &loop.first, &PyTuple_Type,
-                          &loop.second, &loop.carries, &loop.slices, &loop.length, &reverse, &has_flag))
+    if (!PyArg_ParseTuple(arguments, "O!O!O!nnnppn:loop", &PyTuple_Type, &loop.inputs, &PyTuple_Type, &loop.first,
+                          &PyTuple_Type, &loop.second, &loop.carries, &loop.slices, &loop.length, &reverse, &has_flag,
+                          &loop.invariant))
         return NULL;
     loop.reverse = reverse;
     loop.has_flag = has_flag;
     Program *self = loop.program;
-    if (!ingot_program_can_loop(self) || PyTuple_GET_SIZE(loop.inputs) != self->input_count ||
+    if (!ingot_program_can_loop(self) || loop.invariant < 0 || PyTuple_GET_SIZE(loop.inputs) != self->input_count ||
         PyTuple_GET_SIZE(loop.first) != self->output_count || PyTuple_GET_SIZE(loop.second) != self->output_count) {
         PyErr_SetString(PyExc_RuntimeError, "this program cannot loop over these arrays.");
         return NULL;

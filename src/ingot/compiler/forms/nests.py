@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from ingot.compiler.forms.affine import size_of_extent
-from ingot.compiler.forms.nest.data import Nest
+from ingot.compiler.forms.nest.data import Buffer, Nest
 from ingot.compiler.forms.nest.text import nest_text
 from ingot.compiler.forms.nest.verify import verify
 from ingot.compiler.forms.schedule import Schedule
@@ -27,6 +27,7 @@ __all__ = [
     "Nests",
     "RaiseIf",
     "RunKernel",
+    "reach_of",
     "step_namer",
     "value_name",
 ]
@@ -183,6 +184,7 @@ class Nests:
     locations: dict[Step, Location]
     instructions: list[Instruction]
     any_layout: bool = False  # whether inputs are read with the strides they had at compilation
+    invariant: int = 0  # instructions, the first ones, that a loop runs in its first iteration only
 
     @property
     def kernels(self) -> list[Kernel]:
@@ -202,9 +204,10 @@ class Nests:
     def _lines(self, name: Callable[[Step | None], str | None]) -> Iterator[str]:
         tape, numbers = self.schedule.tape, self.schedule.tape.numbers()
         kernels = 0
-        for each in self.instructions:
+        for number, each in enumerate(self.instructions):
             if isinstance(each, RunKernel):
-                yield each.kernel.text(f"kernel {kernels}", name)
+                once = ", in the first iteration only" if number < self.invariant else ""
+                yield each.kernel.text(f"kernel {kernels}{once}", name)
                 kernels += 1
             elif each.steps[0] in numbers:
                 yield f"{each.kind} {tape.line(each.steps[0], numbers)}"
@@ -261,11 +264,16 @@ def _verify_buffers(each: RunKernel) -> None:
         begin, end = 0, location.block.nbytes
         if step is not None:
             begin, end = _reach(0, step.shape, location.strides, step.dtype.size)
-        offset, *extents = map(size_of_extent, (buffer.offset, *buffer.shape, *buffer.strides))
-        rank = len(buffer.shape)
-        first, last = _reach(offset, extents[:rank], extents[rank:], buffer.dtype.size)
+        first, last = reach_of(buffer)
         assert begin <= first, f"{buffer.name} begins before {_op_name(location.block)}"
         assert last <= end, f"{buffer.name} ends behind {_op_name(location.block)}"
+
+
+def reach_of(buffer: Buffer) -> tuple[int, int]:
+    """The range of bytes of its argument that a buffer occupies."""
+    offset, *extents = map(size_of_extent, (buffer.offset, *buffer.shape, *buffer.strides))
+    rank = len(buffer.shape)
+    return _reach(offset, extents[:rank], extents[rank:], buffer.dtype.size)
 
 
 def _reach(offset: Any, shape: Any, strides: Any, size: int) -> tuple[int, int]:

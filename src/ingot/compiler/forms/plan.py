@@ -113,19 +113,31 @@ class Plan:
         memory = _Memory(self)
         for block in (*self.nests.inputs, *self.nests.constants):
             memory.write(block)
-        for each in self.nests.instructions:
-            for block in each.reads:
-                if block.kind != "scratch" and block.nbytes:
-                    memory.check(block, each)
-            self._verify_apart(each)
-            for block in each.writes:
-                memory.write(block)
+        first = self.nests.invariant
+        self._verify_run(self.nests.instructions, memory, set())
+        if first:  # the next iteration of a loop
+            kept = {block for each in self.nests.instructions[:first] for block in each.writes}
+            self._verify_run(self.nests.instructions[first:], memory, kept)
         for location in self.nests.outputs:
             if location.block.nbytes:
                 memory.check(location.block, None)
                 outlives = self.addresses[location.block].slot != self.arena_slot
                 assert outlives, "an output is in the arena, which ends with the program"
         self._verify_donations()
+
+    def _verify_run(
+        self, instructions: list[Instruction], memory: _Memory, kept: set[Block]
+    ) -> None:
+        """AssertionError unless every instruction finds what it reads. What is in scratch memory
+        before is known only of blocks that are `kept` from an earlier iteration.
+        """
+        for each in instructions:
+            for block in each.reads:
+                if block.nbytes and (block.kind != "scratch" or block in kept):
+                    memory.check(block, each)
+            self._verify_apart(each)
+            for block in each.writes:
+                memory.write(block)
 
     def _verify_apart(self, each: Instruction) -> None:
         """AssertionError if an instruction overwrites what it reads without declaring it."""

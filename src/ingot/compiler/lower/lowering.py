@@ -30,6 +30,7 @@ from ingot.compiler.lower.cells import (
     with_assembled_read,
 )
 from ingot.compiler.lower.fused import lower_group, read_across
+from ingot.compiler.lower.invariants import invariants_first
 from ingot.compiler.lower.kernel import Lowered
 from ingot.compiler.lower.layout import layout_of_view
 from ingot.compiler.lower.materialise import copy_of
@@ -50,7 +51,10 @@ StridesOf = dict[Step, tuple[int, ...]]
 
 def lower(schedule: Schedule, options: Options) -> Nests:
     """The loop nests of a schedule, for inputs of the layout in `options`."""
-    return _Lowering(schedule, options).run()
+    found = _Lowering(schedule, options).run()
+    if options.varying is None or options.sizes is not None:
+        return found
+    return invariants_first(found, options.varying)
 
 
 class _Lowering:

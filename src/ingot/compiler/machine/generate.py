@@ -90,6 +90,8 @@ def generate(plan: Plan, options: Options) -> Executable:
     """The native program of a plan."""
     codes_of_plan = _Codes(plan)
     work = [_work(each, codes_of_plan) for each in plan.nests.instructions]
+    for invariant in work[: plan.nests.invariant]:
+        invariant.is_invariant = True
     loaded = load_kernels([each.code.text for each in work if each.code is not None])
     codes = iter(loaded.codes)
     instructions: list[tuple[Any, ...]] = []

@@ -42,6 +42,7 @@ class Work:
     code: KernelCode | None = None
     scratch: int = 0  # bytes that the kernels of the group share
     flops: int = 0  # of BLAS calls
+    is_invariant: bool = False  # whether a loop runs it in its first iteration only
 
     @cached_property
     def name(self) -> str:

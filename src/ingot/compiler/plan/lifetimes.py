@@ -8,11 +8,15 @@ __all__ = ["ends_of", "owned_results"]
 
 
 def ends_of(nests: Nests) -> dict[int, list[Block]]:
-    """For each instruction, by number, the blocks of which it is the last use."""
+    """For each instruction, by number, the blocks of which it is the last use. What a loop computes
+    in its first iteration and reads in all of them has none.
+    """
     last: dict[Block, int] = {}
+    kept = {block for each in nests.instructions[: nests.invariant] for block in each.writes}
     for number, each in enumerate(nests.instructions):
         for block in (*each.reads, *each.writes):
-            last[block] = number
+            if block not in kept:
+                last[block] = number
     ends: dict[int, list[Block]] = {}
     for block, number in last.items():
         ends.setdefault(number, []).append(block)

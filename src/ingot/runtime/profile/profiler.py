@@ -171,14 +171,17 @@ class Profile:
     def _add_iterations(
         self, about: Any, raw: bytes, iterations: int, thread: int, name: str
     ) -> None:
-        """A native loop: its kernels count once for each iteration, and the trace has one span."""
+        """A native loop: its kernels count once for each iteration in which they run, and the trace
+        has one span.
+        """
         begin, end, *spent = memoryview(raw).cast("q")
         for work, nanoseconds in zip(about.work, spent, strict=True):
             row = self._row(work.kind, work.name, _resolved(work.origins, None))
-            row.calls += iterations
+            calls = 1 if work.is_invariant else iterations
+            row.calls += calls
             row.nanoseconds += nanoseconds
-            row.bytes += iterations * work.nbytes
-            row.flops += iterations * work.flops
+            row.bytes += calls * work.nbytes
+            row.flops += calls * work.flops
         self._add("loop", about.name, (), 0, 0, begin, end, thread, name)
         row = self._row("loop", about.name, ())
         row.calls += iterations - 1

@@ -26,9 +26,11 @@ def _programs() -> Any:
     return importlib.import_module("ingot.transforms.control.programs")
 
 
-def program_of(body: Body) -> Any:
-    """The program that runs a body."""
-    return _programs().program_of(body)
+def program_of(body: Body, varying: int | None = None) -> Any:
+    """The program that runs a body. In a loop, its first `varying` inputs change from iteration to
+    iteration.
+    """
+    return _programs().program_of(body, varying)
 
 
 def run_body(body: Body, inputs: Sequence[np.ndarray]) -> Any:

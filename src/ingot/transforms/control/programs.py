@@ -36,11 +36,13 @@ if TYPE_CHECKING:
 __all__ = ["program_of", "run_body", "run_scan", "run_while"]
 
 
-def program_of(body: Body | ShapedBody) -> Program:
-    """The program of a body as explanations show it: if shapes vary, that for an example."""
+def program_of(body: Body | ShapedBody, varying: int | None = None) -> Program:
+    """The program of a body as explanations show it: if shapes vary, that for an example. In a
+    loop, its first `varying` inputs change from iteration to iteration.
+    """
     if isinstance(body, Body):
         if body.guards is None:
-            return _program(body, numerics_key())
+            return _program(body, varying, numerics_key())
         body = body.resolved([dimension.value for dimension in body.guards.dimensions])
     tape = tape_for_values(_tape(body.generic), body.values)
     return run_pipeline(tape, CompileMode.enabled, body.name).program
@@ -51,11 +53,11 @@ def run_body(body: Body | ShapedBody, inputs: Sequence[np.ndarray]) -> Any:
     return _runner(body).run(tuple(inputs))
 
 
-def _runner(body: Body | ShapedBody) -> Program | ShapedProgram:
+def _runner(body: Body | ShapedBody, varying: int | None = None) -> Program | ShapedProgram:
     """What runs a body."""
     numerics = numerics_key()
     if isinstance(body, Body):
-        return _program(body, numerics)
+        return _program(body, varying, numerics)
     if body.program[0] != numerics:
         body.program = numerics, _generic(body.generic, numerics).program(body.values)
     found: ShapedProgram = body.program[1]
@@ -70,9 +72,10 @@ def _native_of(program: Program | ShapedProgram) -> NativeProgram:
 
 
 @lru_cache(maxsize=MAX_LOOP_PROGRAMS)
-def _program(body: Body, numerics: Hashable) -> Program:
+def _program(body: Body, varying: int | None, numerics: Hashable) -> Program:
     """The program of a body, each of whose outputs has memory of its own."""
-    return run_pipeline(_tape(body), CompileMode.enabled, body.name).program
+    tape = _tape(body)
+    return run_pipeline(tape, CompileMode.enabled, body.name, varying=varying).program
 
 
 @lru_cache(maxsize=MAX_LOOP_PROGRAMS)
@@ -157,10 +160,9 @@ def run_scan(scan: ScanLoop, inputs: tuple[np.ndarray, ...]) -> Any:
     ys = [np.empty(shape, dtype.numpy) for shape, dtype in specs[scan.carries :]]
     if scan.length == 0:
         return (*(x.copy() for x in carries), *ys)
-    program = _runner(scan.body)
-    native = _native_of(program)
-    if native.can_loop:
-        ends, _ = _loop(native, carries, xs, others, ys, scan.length, scan.reverse)
+    program = _runner(scan.body, scan.carries + scan.slices)
+    if _native_of(program).can_loop:
+        ends, _ = _loop(program, carries, xs, others, ys, scan.length, scan.reverse)
         return (*ends, *ys)
     positions = range(scan.length)
     for position in reversed(positions) if scan.reverse else positions:
@@ -179,11 +181,10 @@ def run_while(loop: While, inputs: tuple[np.ndarray, ...]) -> Any:
     most = -1 if loop.max_steps is None else loop.max_steps
     if most == 0:
         return tuple(x.copy() for x in carries)
-    program = _runner(loop.step)
-    native = _native_of(program)
-    if native.can_loop:
+    program = _runner(loop.step, loop.carries)
+    if _native_of(program).can_loop:
         flag = np.empty((), bool)
-        ends, _ = _loop(native, carries, (), others, [flag], most, False, True)
+        ends, _ = _loop(program, carries, (), others, [flag], most, False, True)
         return tuple(ends)
     count = 0
     goes_on = True
@@ -194,7 +195,7 @@ def run_while(loop: While, inputs: tuple[np.ndarray, ...]) -> Any:
 
 
 def _loop(
-    native: NativeProgram,
+    program: Program | ShapedProgram,
     carries: Sequence[np.ndarray],
     xs: Sequence[np.ndarray],
     others: Sequence[np.ndarray],
@@ -206,6 +207,10 @@ def _loop(
     """Runs a native loop; returns the last carries and the number of steps. Carries alternate
     between two arrays, or are updated in place if the program allows it.
     """
+    native = _native_of(program)
+    invariant = 0
+    if isinstance(program, Program):
+        invariant = program.executable.plan.nests.invariant
     starts = _contiguous(carries)
     in_place = [native.takes(number, number) for number in range(len(starts))]
     first, second = [], []
@@ -216,9 +221,8 @@ def _loop(
         if stays:
             starts[number] = first[-1]
     inputs = (*starts, *_contiguous(xs), *_contiguous(others))
-    count = native.loop(
-        inputs, (*first, *ys), (*second, *ys), len(starts), len(xs), length, reverse, has_flag
-    )
+    ends = (*first, *ys), (*second, *ys)
+    count = native.loop(inputs, *ends, len(starts), len(xs), length, reverse, has_flag, invariant)
     return (first if count % 2 else second), count
 
 

@@ -50,7 +50,8 @@ class ScanLoop(Host):
         return f"scan of {self.body.name}, {self.length} steps"
 
     def programs(self) -> tuple[tuple[str, Any], ...]:
-        return ((f"in each of {self.length:,} iterations", program_of(self.body)),)
+        program = program_of(self.body, self.carries + self.slices)
+        return ((f"in each of {self.length:,} iterations", program),)
 
     def split(self, inputs: Any) -> tuple[Any, Any, Any]:
         """Splits something that corresponds to the inputs into carries, slices and others."""
