@@ -224,7 +224,7 @@ MIN_TILE_COLUMNS = 512
 MIN_COLUMN_TILES = 8
 # Elements from which a tile's last columns, which do not fill a vector, have a loop of their own
 # if something is computed of each element: 1000 x 1000 exponentials take 249 instead of 303 us, but
-# LLVM 150 ms longer. Maxima, whose code is short, always do: 82 instead of 99 us.
+# LLVM 150 ms longer. Maxima, whose code is short, always do: 82 instead of 99 us. max_columns.
 MIN_SPLIT_COLUMN_ELEMENTS = 1 << 19
 # Lanes that one loop combines: LLVM's time grows with the square of the pointers in a loop. More
 # would save iterations of a loop that is short anyway. sum_columns, first_call_cold.

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 import ingot.core as mx
+from ingot.graph.boundary import Size
 from ingot.nn.layers.fully_sharded import FullyShardedModule, fully_shard
 from ingot.nn.layers.linear import Linear
 from ingot.nn.module import Module
@@ -140,7 +141,7 @@ class _ShardedLinear(Module):
     """A linear layer of a group of processes."""
 
     def __init__(
-        self, input_dims: int, output_dims: int, bias: bool = True, group: Group | None = None
+        self, input_dims: Size, output_dims: int, bias: bool = True, group: Group | None = None
     ) -> None:
         super().__init__()
         self.group = group or mx.distributed.init()
@@ -227,7 +228,7 @@ class _QuantizedShardedLinear(Module):
 
     def __init__(
         self,
-        input_dims: int,
+        input_dims: Size,
         output_dims: int,
         bias: bool = True,
         group_size: int = 64,
