@@ -5,9 +5,9 @@ from __future__ import annotations
 from ingot.compiler.forms.affine import Index, affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Constant, Loop
-from ingot.compiler.llvm.code import NO_UNROLLING, WRITTEN_OUT, Register
+from ingot.compiler.llvm.code import NO_UNROLLING, WRITTEN_OUT, Code, Register, literal
 from ingot.compiler.llvm.conversions import Element
-from ingot.compiler.llvm.loops import flat, loop_hints, unflat, writes_stack
+from ingot.compiler.llvm.loops import flat, loop_hints, unflat, unknown, writes_stack
 from ingot.graph.dtype import complex64, float32
 
 
@@ -41,3 +41,10 @@ def test_writes_to_the_stack_are_found_below() -> None:
         with b.parallel(()), b.loop(0, 4) as i:
             b.store(Constant(float32, 0), tile if on_stack else out, (affine(i),))
         assert writes_stack(b.nest.parallel[0].body) is on_stack
+
+
+def test_llvm_does_not_learn_constant_ends_of_masks() -> None:
+    code = Code()
+    end = Register("%end", "i64")
+    assert unknown(code, end) is end
+    assert unknown(code, literal("i64", 31)).name.startswith("%")

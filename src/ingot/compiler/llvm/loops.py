@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.compiler.forms.nest.data import Apart, Body, CopyBlock, Loop, Mask, Store, When
-from ingot.compiler.llvm.code import MASKED, NO_UNROLLING, WRITTEN_OUT, Register
+from ingot.compiler.llvm.code import MASKED, NO_UNROLLING, WRITTEN_OUT, Code, Register, literal
 from ingot.compiler.llvm.conversions import Element
 
-__all__ = ["flat", "loop_hints", "unflat", "writes_stack"]
+__all__ = ["flat", "loop_hints", "unflat", "unknown", "writes_stack"]
 
 
 def writes_stack(body: Body) -> bool:
@@ -50,3 +50,16 @@ def loop_hints(loop: Loop) -> Sequence[str]:
     if loop.copies == 1:
         return (NO_UNROLLING,)
     return (f'!"llvm.loop.unroll.count", i32 {loop.copies}',) if loop.copies else ()
+
+
+def unknown(code: Code, end: Register) -> Register:
+    """The end of a mask, whose value LLVM does not know.
+
+    Of the conditions `lane < 1` and `lane < 31` of 32 lanes, it concludes which lane differs from
+    the others and takes that one out of the loop, whose rest it no longer vectorises. No range of
+    iterations begins at 2 ** 62 or above, so what is added is 0.
+    """
+    if not end.name.isdigit():
+        return end
+    zero = code.binary("lshr", Register("%begin", "i64"), literal("i64", 62))
+    return code.binary("add", end, zero)

@@ -61,7 +61,7 @@ from ingot.compiler.llvm.code import Code, Register, literal
 from ingot.compiler.llvm.code import Loop as CodeLoop
 from ingot.compiler.llvm.copies import copy_block
 from ingot.compiler.llvm.emit import Element, LLVMKernel, register_type
-from ingot.compiler.llvm.loops import flat, loop_hints, unflat, writes_stack
+from ingot.compiler.llvm.loops import flat, loop_hints, unflat, unknown, writes_stack
 from ingot.compiler.llvm.module import module_text, work_grain
 
 __all__ = ["nest_code", "nest_module"]
@@ -354,7 +354,8 @@ class _Writer:
     def _mask(self, mask: Mask) -> None:
         code = self.code
         others = [self._element(chosen.other) for chosen in mask.results]
-        inside = code.compare("icmp slt", self.numbers[mask.index], self._least(mask.ends))
+        end = unknown(code, self._least(mask.ends))
+        inside = code.compare("icmp slt", self.numbers[mask.index], end)
         then, join, before = code.fresh("then"), code.fresh("join"), code.block
         code.branch_if(inside, then, join)
         code.label(then)

@@ -221,3 +221,22 @@ def test_extremes_of_rows_have_as_many_lanes_as_they_fill(name: str, length: int
     found = np.array(compiled(mx.array(x)))
     np.testing.assert_array_equal(found, getattr(x, name)(axis=1))
     assert np.signbit(found[2]) == (name == "min")  # -0 is less than +0
+
+
+@pytest.mark.parametrize("length", [9, 15, 17, 26, 27, 31, 33, 63, 65, 97])
+def test_rows_that_do_not_fill_vectors(length: int) -> None:
+    """Written out or in masked lanes, the order of a sum is that of the evaluate rule."""
+    values = np.random.default_rng(length).normal(size=(37, length)).astype(np.float32)
+    x = mx.array(values)
+
+    def of(x: mx.array) -> tuple[mx.array, mx.array]:
+        return x.sum(axis=-1), mx.exp(x).sum(axis=-1)
+
+    plain, exponentials = mx.compile(of)(x)
+    kept = x.sum(axis=-1)
+    assert plain.tolist() == kept.tolist()
+    wide = values.astype(np.float64)
+    np.testing.assert_allclose(np.array(plain), wide.sum(-1), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(np.array(exponentials), np.exp(wide).sum(-1), rtol=1e-5)
+    alone = mx.compile(lambda x: x.sum(axis=-1))(x)
+    assert alone.tolist() == kept.tolist()

@@ -22,6 +22,7 @@ __all__ = [
     "WORDS",
     "arity",
     "instructions",
+    "is_function",
     "operand_dtypes",
     "result_dtype",
 ]
@@ -62,9 +63,14 @@ _HALF_CONVERSION = 10  # instructions that round to half precision
 _COMPLEX = 4  # instructions per instruction on real numbers
 
 
+def is_function(value: Apply) -> bool:
+    """Whether a word is a function of many instructions."""
+    return value.word not in _SHORT
+
+
 def instructions(value: Apply) -> int:
     """An estimate of the number of instructions of a word."""
-    if value.word not in _SHORT:
+    if is_function(value):
         return _LONG
     if value.word in ("cast", "rounded") and value.operands[0].dtype in (float16, bfloat16):
         return _HALF_CONVERSION

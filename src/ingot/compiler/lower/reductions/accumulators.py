@@ -12,14 +12,17 @@ from contextlib import contextmanager
 
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, affine
-from ingot.compiler.forms.nest.data import Carried, Chosen, Constant, Repeated, Value
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import Apply, Carried, Chosen, Constant, Repeated, Value
+from ingot.compiler.forms.nest.words import is_function
 from ingot.compiler.forms.size import Number, hint_of, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Operand
 from ingot.compiler.lower.group import GroupBuilder, Memory, Point
 from ingot.graph.dtype import bfloat16, complex64, float16, float32, float64
 from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART
-from ingot.graph.roles import Reduce
+from ingot.graph.roles import Map, Reduce
+from ingot.graph.shape import size_of
 from ingot.tuning import (
     MAX_PACKED_BYTES,
     MAX_UNROLLED_ROW,
@@ -37,13 +40,28 @@ HALF_VECTOR = 8  # elements
 Elements = Callable[[Point, Affine], list[Value]]
 
 
-def is_written_out(length: int) -> bool:
+def is_written_out(builder: GroupBuilder, length: int) -> bool:
     """Whether rows are so short that full unrolling is better: LLVM then vectorises across rows.
-    Rows that fill vectors are faster by lanes, and rows of unknown length cannot be unrolled.
+    Longer ones are, as long as they do not fill vectors, where functions of many instructions would
+    be computed for empty lanes as well, and complex ones, because the neutral elements of empty
+    lanes make NaN of their infinities. Rows of unknown length cannot be unrolled.
     """
     if is_symbolic(length):
         return False
-    return length <= HALF_VECTOR or (length <= MAX_UNROLLED_ROW and length % HALF_VECTOR != 0)
+    if length <= HALF_VECTOR:
+        return True
+    if any(step.dtype is complex64 for step in builder.reductions):
+        return length < LANES
+    return length <= MAX_UNROLLED_ROW and length % HALF_VECTOR != 0 and _calls_functions(builder)
+
+
+def _calls_functions(builder: GroupBuilder) -> bool:
+    """Whether elements, rather than whole rows, are computed by functions of many instructions."""
+    scratch, elements = NestBuilder(), size_of(builder.group.domain)
+    for step in builder.group.steps:
+        if isinstance(step.op, Map) and size_of(step.shape) == elements:
+            step.op.emit(scratch.words, *[Constant(source.dtype, 0) for source in step.inputs])
+    return any(is_function(each) for each in scratch.body if isinstance(each, Apply))
 
 
 def lane_count(length: int, most: int = LANES) -> int:
@@ -143,7 +161,7 @@ class Rows:
         self.blocks = self.in_row * domain.size(self.outer)
         self.count = lane_count(self.length, LANES if in_order else _orderless_lanes(self.length))
         self.in_lanes = all(x.in_lanes for x in self.accumulators)
-        self.is_short = self.in_lanes and is_written_out(self.length)
+        self.is_short = self.in_lanes and is_written_out(builder, self.length)
         if self.in_lanes and not self.is_short:
             self.lanes = [
                 builder.stack(f"lanes{len(builder.nest.buffers)}", x.dtype, (self.count,))

@@ -218,7 +218,7 @@ def _every(
 ) -> None:
     """Nested loops over axes."""
     axis, rest = axes[0], axes[1:]
-    is_short = is_written_out(builder.domain.size(builder.domain.reduced))
+    is_short = is_written_out(builder, builder.domain.size(builder.domain.reduced))
     kind = "unroll" if is_short else "for" if rest else "vector"
     lanes = 0 if rest or is_short else builder.lanes(axis)
     with builder.loop(0, builder.domain.lengths[axis], kind=kind, lanes=lanes) as index:
