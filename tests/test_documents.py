@@ -12,7 +12,10 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import yaml
 from playwright import sync_api as playwright_api
+
+import ingot
 
 PROJECT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
@@ -155,3 +158,10 @@ def test_all_environment_variables_are_documented() -> None:
 def test_folders_of_the_documentation_are_small() -> None:
     folders = {path.parent for path in DOCUMENTS}
     assert max(len(list(folder.iterdir())) for folder in folders - {PROJECT}) <= 15
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    citation = yaml.safe_load((PROJECT / "CITATION.cff").read_text())
+    assert citation["version"] == ingot.__version__
+    headings = re.findall(r"^## (\S+)", (PROJECT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == ingot.__version__

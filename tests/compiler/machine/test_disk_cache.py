@@ -166,7 +166,8 @@ def test_it_is_private_to_the_user(
     assert "chmod go-w" in caplog.text
     folder.chmod(0o755)
     assert DiskCache(str(folder)).read("key") == b"code"
-    os.chown(folder, 12345, -1) if os.getuid() == 0 else monkeypatch.setattr(
-        os, "getuid", lambda: 1
-    )
+    if os.getuid() == 0:
+        os.chown(folder, 12345, -1)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: 1)
     assert DiskCache(str(folder)).read("key") is None
