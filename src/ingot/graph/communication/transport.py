@@ -29,7 +29,7 @@ _OFF = ("0", "off", "false", "no")
 # hashes are compared, whose size does not grow with the group.
 MAX_LISTED = 16
 
-MAX_LAYOUTS = 1024  # of envelopes that are kept
+MAX_ENVELOPE_LAYOUTS = 1024  # of envelopes that are kept
 
 _HALVES = (np.dtype(np.float16), bfloat16.numpy)
 _REDUCE: dict[str, Callable[..., np.ndarray]] = {
@@ -264,7 +264,7 @@ class Transport:
         layout = self.layouts.get(key)
         if layout is None:
             layout = self.layouts[key] = _Layout(self, kind, root, x)
-            if len(self.layouts) > MAX_LAYOUTS:
+            if len(self.layouts) > MAX_ENVELOPE_LAYOUTS:
                 self.layouts = {key: layout}
         mine = self.outgoing
         mine[:] = layout.template
