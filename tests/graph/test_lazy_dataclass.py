@@ -159,6 +159,7 @@ def test_interrupted() -> None:
 
     def run(derived: Any, lines: int) -> bool:
         before = sys.gettrace()
+        gc.disable()  # callbacks of the collector, which other tests left, are not interrupted
         sys.settrace(interrupt_after(lines))
         try:
             derived(3)
@@ -166,6 +167,7 @@ def test_interrupted() -> None:
             return False
         finally:
             sys.settrace(before)
+            gc.enable()
         return True
 
     for line in range(1, 1_000_000, 3):
@@ -180,7 +182,7 @@ def test_interrupted() -> None:
             made.a = 4
         with pytest.raises(ValueError, match="negative"):
             derived(-1)
-    assert line > 300
+    assert line > 100
 
 
 @pytest.mark.parametrize("decorate", DECORATORS, ids=["lazy", "dataclasses"])

@@ -12,8 +12,8 @@ from ingot.graph.reporting.source import Source
 
 __all__ = [
     "ConversionError",
-    "NoValueError",
     "RangeError",
+    "no_value_parts",
     "operand_error",
     "operation_text",
     "placeholder_error",
@@ -30,19 +30,6 @@ class ConversionError(ValueError, RuntimeError):
 
 class RangeError(TypeError, OverflowError):
     """An int that no parameter can hold: MLX raises TypeError or OverflowError."""
-
-
-class NoValueError(ValueError):
-    """The value of an array was requested while a function is only traced.
-
-    `array_text` names the array and its line, `tracer_text` says what traces it, for callers that
-    know another way out.
-    """
-
-    def __init__(self, message: str, array_text: str, tracer_text: str) -> None:
-        super().__init__(message)
-        self.array_text = array_text
-        self.tracer_text = tracer_text
 
 
 def type_name(value: object) -> str:
@@ -123,14 +110,14 @@ def placeholder_error(node: Node, wanted: Node) -> NoReturn:
     else:
         array_text = source if isinstance(source, str) else f"the array made at {source}"
     if node.source is None:  # of vmap, a loop or a branch: those have no name
-        raise NoValueError(
+        raise _no_value(
             f"[eval] {array_text} has no value while vmap or a loop like mx.scan traces its "
             "function: choose between values with mx.where or mx.cond instead of `if`, or return "
             "it from the function and look at the results.",
             array_text,
             "vmap or a loop like mx.scan",
         )
-    raise NoValueError(
+    raise _no_value(
         f"[eval] {array_text} has no value: compile only traces the function, with placeholders. "
         "Choose between values with mx.where or mx.cond instead of `if`; pass the array itself on, "
         "not its values; return it from the function; or capture the container that it is put into "
@@ -138,6 +125,21 @@ def placeholder_error(node: Node, wanted: Node) -> NoReturn:
         array_text,
         "compile",
     )
+
+
+def _no_value(message: str, array_text: str, tracer_text: str) -> ValueError:
+    """The error, with the names of the array and of what traces it, for callers that know another
+    way out (`no_value_parts`).
+    """
+    error = ValueError(message)
+    vars(error)["parts"] = (array_text, tracer_text)
+    return error
+
+
+def no_value_parts(error: ValueError) -> tuple[str, str] | None:
+    """What has no value, and what traces it; None for other errors."""
+    found: tuple[str, str] | None = vars(error).get("parts")
+    return found
 
 
 def _nearest_source(wanted: Node) -> Any:

@@ -135,7 +135,6 @@ USES: dict[str, Any] = {
     "bytes": bytes,
     "dlpack": np.from_dlpack,
     "eval": mx.eval,
-    "async_eval": mx.async_eval,
     "if": lambda z: 1 if z > 0 else 2,
     "while": lambda z: [None for _ in iter(lambda: bool(z), False)],
     "items": lambda z: [float(item) for item in z[None]],

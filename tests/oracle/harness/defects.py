@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from tests.oracle.cases.case import Case
 from tests.oracle.harness import references
-from tests.oracle.harness.inputs import FLOATS, Array
+from tests.oracle.harness.inputs import FLOATS, Array, Given
 
 
 @dataclass(frozen=True)
@@ -228,6 +228,15 @@ KNOWN_MLX_DEFECTS = [
             and _first(case) is not None
             and len(case.args) > 0
             and _first(case).layout == "stepped"
+        ),
+        may_raise=True,
+    ),
+    Defect(
+        "elements cannot be read through a boolean mask",
+        lambda case: (
+            case.op == "array.__getitem__"
+            and isinstance(case.args[1], Given)
+            and case.args[1].dtype == "bool_"
         ),
         may_raise=True,
     ),

@@ -13,7 +13,7 @@ import numpy as np
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import int64, uint32
-from ingot.graph.errors import NoValueError
+from ingot.graph.errors import no_value_parts
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
 from ingot.graph.roles import Host
@@ -172,10 +172,13 @@ def _value(name: str, mask: array) -> np.ndarray:
     """The mask as a NumPy array."""
     try:
         return mask._data
-    except NoValueError as error:
+    except ValueError as error:
+        parts = no_value_parts(error)
+        if parts is None:
+            raise
         raise ValueError(
             f"[{name}] the shape of the result depends on how many elements of "
-            f"{error.array_text} are True, which is unknown while {error.tracer_text} traces the "
+            f"{parts[0]} are True, which is unknown while {parts[1]} traces the "
             "function. Give the number of them, as in mx.nonzero(mask, size=n), and select by the "
             "indices; or choose elements with mx.where(mask, x, y), which keeps the shape."
         ) from None
