@@ -201,7 +201,7 @@ class _NewProcesses(_Turns):
     def round(self, contender: str) -> Answer:
         if not self.benchmark.measure.has_empty_caches:
             # Two versions of ingot have one cache each.
-            return self._measure(contender, self.folder / f"kept by {library_of(contender)}")
+            return self._measure(contender, self.folder / f"kept-by-{library_of(contender)}")
         with tempfile.TemporaryDirectory(dir=self.folder) as fresh:
             return self._measure(contender, Path(fresh))
 
