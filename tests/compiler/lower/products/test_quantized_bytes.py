@@ -80,8 +80,10 @@ def test_many_rows() -> None:
         x = exact.rows_of(rows, 2304)
         wanted = exact.expected(in_blocks(x), parts, scheme)
         found = np.array(exact.compiled(scheme)(mx.array(x).reshape(rows, 1, 2304), *parts))
-        # a tie of the rounding may go either way; unrounded rows differ by 0.5
-        np.testing.assert_allclose(found.reshape(rows, 7), wanted, rtol=0, atol=0.06)
+        apart = abs(found.reshape(rows, 7) - wanted).max(axis=1)
+        # one of these 391,680 elements is a tie in float32 and may go either way: a step of 0.023
+        assert np.sort(apart)[-2] < 1e-3
+        assert apart.max() < 0.06
 
 
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
