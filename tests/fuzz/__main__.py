@@ -8,6 +8,7 @@ import time
 from tests.fuzz.check import Difference, Statistics, check
 from tests.fuzz.grow import grow
 from tests.fuzz.loops import LoopStatistics, check_loop, grow_loop
+from tests.fuzz.products import ProductStatistics, check_product, grow_product
 from tests.fuzz.stories import KINDS, tell_story
 from tests.fuzz.tell import check_story
 
@@ -25,7 +26,7 @@ def main() -> int:
     parser.add_argument(
         "--kinds",
         nargs="*",
-        choices=["programs", "loops", *KINDS],
+        choices=["programs", "loops", "products", *KINDS],
         help="what to check; all by default",
     )
     options = parser.parse_args()
@@ -36,8 +37,8 @@ def main() -> int:
         kind = options.kinds[0] if options.kinds else None
         print(tell_story(options.story, kind).source())
         return 0
-    kinds = options.kinds or ["programs", "loops", *KINDS]
-    statistics, loops, failures = Statistics(), LoopStatistics(), 0
+    kinds = options.kinds or ["programs", "loops", "products", *KINDS]
+    statistics, loops, products, failures = Statistics(), LoopStatistics(), ProductStatistics(), 0
     end = time.monotonic() + options.seconds
     for seed in range(options.seed, options.seed + options.programs):
         if time.monotonic() > end:
@@ -49,12 +50,14 @@ def main() -> int:
                     check(grow(seed), statistics, with_mlx_compile=number % options.every == 0)
                 elif kind == "loops":
                     check_loop(grow_loop(seed), loops)
+                elif kind == "products":
+                    check_product(grow_product(seed), products)
                 else:
                     check_story(tell_story(seed, kind), statistics)
             except Difference as difference:
                 failures += 1
                 print(f"seed {seed}, {kind}: {difference}\n", flush=True)
-    print(f"ingot: fuzz: {statistics}; {loops}; {failures} failures")
+    print(f"ingot: fuzz: {statistics}; {loops}; {products}; {failures} failures")
     return 1 if failures else 0
 
 

@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.guard_pages import guarded_array
 
 import ingot.core as mx
-from ingot import _native
-from ingot.graph.dtype import from_numpy
-
-LIBC = ctypes.CDLL(None, use_errno=True)
-PAGE = mmap.PAGESIZE
-
-
-def guarded(values: np.ndarray) -> np.ndarray:
-    """A copy whose last byte is followed by memory that nobody may touch, and the first preceded by
-    such.
-    """
-    size = -(-values.nbytes // PAGE) * PAGE
-    block = mmap.mmap(-1, size + 2 * PAGE)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(block))
-    for page in (address, address + PAGE + size):
-        assert LIBC.mprotect(ctypes.c_void_p(page), PAGE, 0) == 0
-    offset = PAGE + size - values.nbytes
-    copy = np.frombuffer(block, values.dtype, values.size, offset).reshape(values.shape)
-    copy.flags.writeable = True
-    copy[...] = values
-    return copy
-
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "map": lambda x: mx.exp(x) * 2 + x,
@@ -67,10 +44,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_nothing_outside_is_touched(name: str, shape: tuple[int, int]) -> None:
     values = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    data = guarded(values)
-    dtype = from_numpy(data.dtype)
-    assert dtype is not None
-    x = _native.constant(data, dtype)
+    x = guarded_array(mx.array(values))
     function = FUNCTIONS[name]
     found = np.array(mx.compile(function)(x))
     assert np.allclose(found, np.array(function(mx.array(values))), rtol=1e-4, atol=1e-3)
