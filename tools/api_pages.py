@@ -10,6 +10,7 @@ import importlib
 import inspect
 import json
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,11 +18,15 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+sys.path.append(str(Path(__file__).parent))
+import api_examples
+
 # Page -> the module or class it describes, and the sentence it begins with.
 PAGES = {
     "ingot": ("ingot", "What the package itself offers."),
     "core": ("ingot.core", "Arrays and what is done with them: `import ingot.core as mx`."),
     "array": ("ingot.core:array", "The array itself, with its methods."),
+    "distributed": ("ingot.core.distributed", "Several processes and machines."),
     "fast": ("ingot.core.fast", "Common parts of models as single calls."),
     "fft": ("ingot.core.fft", "Fourier transforms."),
     "linalg": ("ingot.core.linalg", "Decompositions, norms and linear systems."),
@@ -68,12 +73,15 @@ def page_text(page: str) -> str:
     owner: Any = getattr(module, attribute) if attribute else module
     title = place.replace(":", ".")
     lines = [f"# {title}", "", sentence, ""]
+    examples = api_examples.examples(page)
     for name in public_names(owner):
         value = getattr(owner, name)
         if inspect.ismodule(value):
             continue
         lines += [f"## {name}", ""]
         lines += described(name, value)
+        if name in examples:
+            lines += ["```python", examples[name].rstrip(), "```", ""]
     return "\n".join(lines) + "\n"
 
 

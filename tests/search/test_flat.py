@@ -409,3 +409,11 @@ def test_searches_while_vectors_are_added_see_some_state() -> None:
         thread.join()
     assert not problems
     assert index.ntotal == 3000
+
+
+def test_training_learns_nothing() -> None:
+    index = FlatIndex(4)
+    index.train(np.zeros((3, 4)))
+    assert index.ntotal == 0
+    with pytest.raises(ValueError, match="4"):
+        index.train(np.zeros((3, 5)))

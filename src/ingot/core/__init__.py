@@ -13,7 +13,7 @@ from ingot.core import linalg as linalg
 from ingot.core import metal as metal
 from ingot.core import random as random
 from ingot.core.array import array as array
-from ingot.core.array import attach_functions
+from ingot.core.array import attach_functions as _attach_functions
 from ingot.core.compilation import *
 from ingot.core.exporting import *
 from ingot.explain.dot import export_to_dot as export_to_dot
@@ -50,7 +50,7 @@ from ingot.ops.products.masked_products import *
 from ingot.ops.quantized.products import *
 from ingot.ops.quantized.quantization import *
 from ingot.ops.reduce.extremes import *
-from ingot.ops.reduce.norms import norm as matrix_norm
+from ingot.ops.reduce.norms import norm as _norm
 from ingot.ops.reduce.reduction import *
 from ingot.ops.reduce.scan import *
 from ingot.ops.reduce.sorting import *
@@ -86,8 +86,10 @@ from ingot.transforms.jvp import jvp as jvp
 from ingot.transforms.vjp import vjp as vjp
 from ingot.transforms.vmap import vmap as vmap
 
+matrix_norm = _norm
+
 for _module in (distributed, fast, fft, metal, random):
     _check_functions(vars(_module), _module.__all__)
 _check_functions(vars(linalg), linalg.__all__, "linalg.")
 _check_functions(globals(), [_name for _name in globals() if not _name.startswith("_")])
-attach_functions(globals())
+_attach_functions(globals())

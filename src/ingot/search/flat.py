@@ -59,6 +59,16 @@ class FlatIndex:
         refuse_in_trace("ntotal", "it is a number that would stay what it is while tracing")
         return self._storage.count
 
+    def train(self, x: Any, progress: bool | None = None) -> None:
+        """Check vectors as other indexes do; there is nothing to learn from them.
+
+        Args:
+            x: Vectors (number, d): an array, a NumPy array or a list of lists.
+            progress: Taken by all indexes, for code that handles them alike.
+        """
+        refuse_in_trace("train", _RUNS_ONCE)
+        as_rows("train", "vectors", x, self.d)
+
     def add(self, x: Any) -> None:
         """Add vectors, whose ids are their positions.
 

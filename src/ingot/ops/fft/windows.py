@@ -38,7 +38,7 @@ def blackman(M: int, *, stream: StreamLike = None) -> array:
     step = 2 * pi / max(M - 1, 1)
 
     def shape(n: array) -> array:
-        return 0.42 - 0.5 * cos(n * step) + 0.08 * cos(n * (2 * step))
+        return 0.42 + 0.08 * cos(n * (2 * step)) - 0.5 * cos(n * step)
 
     return _window("blackman", M, shape, stream)
 

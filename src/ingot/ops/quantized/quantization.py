@@ -10,7 +10,7 @@ inputs, scales and biases follow from them. Products are in `products.py`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
@@ -91,6 +91,39 @@ def _either(values: tuple[int, ...]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
+@overload
+def quantize(
+    w: array,
+    /,
+    group_size: int | None = None,
+    bits: int | None = None,
+    mode: Literal["affine"] = "affine",
+    *,
+    global_scale: array | None = None,
+    stream: StreamLike = None,
+) -> tuple[array, array, array]: ...
+@overload
+def quantize(
+    w: array,
+    /,
+    group_size: int | None = None,
+    bits: int | None = None,
+    *,
+    mode: Literal["mxfp4", "mxfp8", "nvfp4"],
+    global_scale: array | None = None,
+    stream: StreamLike = None,
+) -> tuple[array, array]: ...
+@overload
+def quantize(
+    w: array,
+    /,
+    group_size: int | None = None,
+    bits: int | None = None,
+    mode: str = "affine",
+    *,
+    global_scale: array | None = None,
+    stream: StreamLike = None,
+) -> tuple[array, ...]: ...
 def quantize(
     w: array,
     /,

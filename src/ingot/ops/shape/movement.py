@@ -6,7 +6,7 @@ The ops are in `internal/adjoints.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, overload
 
 from ingot._native import Dtype, array, make, wrap
 from ingot.graph import shape as shapes
@@ -329,16 +329,28 @@ def _at_least(
     return results[0] if len(results) == 1 else results
 
 
+@overload
+def atleast_1d(ary: array, /, *, stream: StreamLike = None) -> array: ...
+@overload
+def atleast_1d(*arys: array, stream: StreamLike = None) -> list[array]: ...
 def atleast_1d(*arys: array, stream: StreamLike = None) -> array | list[array]:
     """Arrays with at least one axis: scalars become arrays of one element."""
     return _at_least("atleast_1d", 1, arys, stream)
 
 
+@overload
+def atleast_2d(ary: array, /, *, stream: StreamLike = None) -> array: ...
+@overload
+def atleast_2d(*arys: array, stream: StreamLike = None) -> list[array]: ...
 def atleast_2d(*arys: array, stream: StreamLike = None) -> array | list[array]:
     """Arrays with at least two axes: vectors become rows."""
     return _at_least("atleast_2d", 2, arys, stream)
 
 
+@overload
+def atleast_3d(ary: array, /, *, stream: StreamLike = None) -> array: ...
+@overload
+def atleast_3d(*arys: array, stream: StreamLike = None) -> list[array]: ...
 def atleast_3d(*arys: array, stream: StreamLike = None) -> array | list[array]:
     """Arrays with at least three axes: (n) becomes (1, n, 1) and (n, m) becomes (n, m, 1)."""
     return _at_least("atleast_3d", 3, arys, stream)
