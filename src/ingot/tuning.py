@@ -478,6 +478,13 @@ MIN_SCANNED_COLUMNS = 8
 # variables and compare on each call, at 20 to 50 ns each; longer ones are constants. No benchmark.
 MAX_GUARDED_ITEMS = 256
 
+# Lengths of an axis that are compiled one by one before a symbol takes their place: a last batch
+# keeps a program of its own. A decoder of 4 layers takes 0.5 s to compile, for one length as for
+# all of them. Then: failed attempts, and traces and programs of each. decoding_growing_cache.
+MAX_FIXED_LENGTHS = 3
+MAX_REFUSED_TRACES = 2
+MAX_LENGTH_CLASSES = 16
+
 # What C reads, through the header that build_support/tuning_header.py makes.
 NATIVE = (
     "SPIN_MICROSECONDS", "CHUNKS_PER_THREAD", "MIN_PRODUCT_THREAD_WORK", "PRODUCT_SPLIT_SIDE",

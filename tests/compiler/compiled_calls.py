@@ -8,6 +8,7 @@ import numpy as np
 
 import ingot.core as mx
 from ingot.compiler.call.describe import contents_of
+from ingot.compiler.call.lengths import NO_AXES, all_axes
 from ingot.compiler.trace.call import Call
 from ingot.compiler.trace.trace import Trace, trace
 
@@ -39,6 +40,7 @@ def traced(function: Any, *args: Any, shapeless: bool = False, word: str = "argu
         (f"{word} {position}", *found[1:])  # type: ignore[misc]
         for position, found in enumerate(contents.arrays)
     ]
-    found = trace(call, contents, shapeless)
+    axes = all_axes([value.shape for _, value, _ in contents.arrays]) if shapeless else NO_AXES
+    found = trace(call, contents, axes)
     assert found is not None
     return found

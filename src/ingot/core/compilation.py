@@ -55,7 +55,8 @@ def compile(
         inputs: A list, dict or tree of arrays that the function reads besides its arguments.
         outputs: A list, dict or tree of arrays that the function updates besides what it returns.
         shapeless: Whether one trace serves all shapes of the inputs. Sizes stay symbolic; where the
-            function really depends on one, a call that changes it is traced again.
+            function really depends on one, a call that changes it is traced again. Without it this
+            holds for axes that came with four lengths.
         on_recompile: "warn" or "error" when a signature after the first has to be compiled.
         verify: Whether every call also runs uncompiled and compares; for bring-up.
 

@@ -18,7 +18,8 @@ import pytest
 import ingot.core as mx
 from ingot.compiler.call import cache as cache_module
 from ingot.compiler.call import cache_info
-from ingot.compiler.call.function import WARN_AFTER_MISSES
+from ingot.compiler.call import lengths as lengths_module
+from ingot.compiler.call.misses import WARN_AFTER_MISSES
 from ingot.compiler.pipeline import run_pipeline
 from ingot.runtime.per_owner_cache import PerOwnerCache, per_owner_cache
 
@@ -130,7 +131,10 @@ def test_reasons_for_dtypes_and_positions() -> None:
     assert reasons(compiled)[1:] == ["argument 1: dtype float32 → float16", "argument 2 is new"]
 
 
-def test_reasons_compare_with_the_most_recent_of_equally_near_signatures() -> None:
+def test_reasons_compare_with_the_most_recent_of_equally_near_signatures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lengths_module, "MAX_FIXED_LENGTHS", 4)
     compiled = mx.compile(plus_one)
     compiled.cache_clear()
     for length in (2, 3, 4):
@@ -348,7 +352,7 @@ def test_threads_that_miss_on_the_same_key_compile_once(monkeypatch: pytest.Monk
         pipelines.append(arguments)
         return run_pipeline(*arguments)
 
-    monkeypatch.setattr("ingot.compiler.call.function.run_pipeline", counted)
+    monkeypatch.setattr("ingot.compiler.call.misses.run_pipeline", counted)
     started = threading.Barrier(8)
 
     def function(x: Any) -> Any:
@@ -413,29 +417,32 @@ def test_on_recompile_is_checked() -> None:
     )
 
 
+def plus(x: Any, k: int) -> Any:
+    return x + k
+
+
 def test_many_misses_in_a_row_are_reported_once() -> None:
-    compiled = mx.compile(plus_one)
+    compiled = mx.compile(plus)
     compiled.cache_clear()
-    for length in range(1, WARN_AFTER_MISSES):
-        compiled(mx.zeros(length))
+    for k in range(1, WARN_AFTER_MISSES):
+        compiled(mx.zeros(2), k)
     with pytest.warns(mx.RecompilationWarning) as caught:
-        compiled(mx.zeros(100))
+        compiled(mx.zeros(2), 100)
     assert str(caught[0].message) == (
-        "[compile] plus_one is compiled again: argument `x`, axis 0: 15 → 100. That is 16 times in "
-        "a row: see cache_info(), and think of shapeless=True or of passing what changes as an "
-        "array."
+        "[compile] plus is compiled again: constant `k` 15 → 100. That is 16 times in a row: see "
+        "cache_info(), and think of shapeless=True or of passing what changes as an array."
     )
     assert caught[0].filename == __file__
-    compiled(mx.zeros(101))
+    compiled(mx.zeros(2), 101)
 
 
 def test_hits_between_misses_are_no_reason_to_worry() -> None:
-    compiled = mx.compile(plus_one)
+    compiled = mx.compile(plus)
     compiled.cache_clear()
-    for length in range(1, 2 * WARN_AFTER_MISSES):
-        compiled(mx.zeros(length))
-        if length % 5 == 0:
-            compiled(mx.zeros(length))
+    for k in range(1, 2 * WARN_AFTER_MISSES):
+        compiled(mx.zeros(2), k)
+        if k % 5 == 0:
+            compiled(mx.zeros(2), k)
 
 
 def test_compilations_are_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -453,6 +460,7 @@ def test_compilations_are_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_fast_entries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingot.compiler.call.cache.MAX_FAST_ENTRIES", 4)
+    monkeypatch.setattr(lengths_module, "MAX_FIXED_LENGTHS", 20)
     compiled = mx.compile(lambda x: x + 1)
     for length in range(1, 11):
         np.testing.assert_array_equal(compiled(mx.zeros(length)), np.ones(length))

@@ -13,6 +13,7 @@ from tests.support.parsed_html import ParsedHTML
 import ingot.core as mx
 from ingot.compiler.call import cache as cache_module
 from ingot.compiler.call import cache_info
+from ingot.compiler.call import lengths as lengths_module
 from ingot.compiler.machine import kernels
 
 AWHILE = 0.03
@@ -170,6 +171,7 @@ def test_a_function_and_its_shapeless_twin_count_apart() -> None:
 def test_evictions_leave_totals_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_module, "MAX_ENTRIES", 2)
     monkeypatch.setattr(cache_module, "MAX_INSTANCES", 2)
+    monkeypatch.setattr(lengths_module, "MAX_FIXED_LENGTHS", 10)
     for shapeless in (False, True):
         calls = Calls(lambda x: mx.cos(x) * 0.3125, shapeless=shapeless)
         before = 0.0
@@ -186,6 +188,7 @@ def test_evictions_leave_totals_as_they_are(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_what_the_fast_path_uses_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_module, "MAX_ENTRIES", 3)
+    monkeypatch.setattr(lengths_module, "MAX_FIXED_LENGTHS", 10)
     calls = Calls(lambda x: x * 3)
     for length in (1, 2, 3, 4, 5, 6, 7):
         calls(ones(length))

@@ -15,6 +15,7 @@ typedef struct {
     PyObject *weak_references;
     PyObject *dictionary;
     bool has_receiver, shapeless;
+    bool looks_without_shapes; /* whether calls whose shapes are new are looked up by ranks, too */
 } FastCall;
 
 static PyTypeObject *FastCall_Type;
@@ -315,13 +316,27 @@ static PyObject *run_entry(FastCall *self, Answer answer, PyObject *arrays) {
 /* The result of a call with this signature; NotImplemented, or NULL with an error, if it needs the slow path. */
 static PyObject *answered(FastCall *self, PyObject *key, const Signature *signature) {
     Answer answer = {NULL, NULL};
-    if (self->shapeless)
+    if (!signature->shapes)
         answer = shaped_entry(self, key, signature);
     else
         answer.entry = fitting_entry(self, key, signature->objects);
     PyObject *result = answer.entry == NULL ? Py_NewRef(Py_NotImplemented) : run_entry(self, answer, signature->arrays);
     Py_XDECREF(answer.entry);
     Py_XDECREF(answer.new_table);
+    return result;
+}
+
+/* The result of a call with new shapes, for whose lengths there may be a trace with symbols; NotImplemented, or NULL with an
+ * error, if it needs the slow path. */
+static PyObject *answered_without_shapes(FastCall *self, PyObject *arguments) {
+    Signature signature;
+    PyObject *key = NULL, *result = NULL;
+    if (call_signature(self, arguments, NULL, false, &signature) == 0)
+        key = finished_key(&signature);
+    if (key != NULL)
+        result = answered(self, key, &signature);
+    Py_XDECREF(key);
+    end_signature(&signature);
     return result;
 }
 
@@ -334,8 +349,11 @@ static PyObject *fast_call(FastCall *self, PyObject *arguments, PyObject *keywor
     PyObject *result = Py_NewRef(Py_NotImplemented);
     if (call_signature(self, arguments, NULL, !self->shapeless, &signature) == 0)
         key = finished_key(&signature);
-    if (key != NULL && !follows_transform(signature.arrays))
+    if (key != NULL && !follows_transform(signature.arrays)) {
         Py_SETREF(result, answered(self, key, &signature));
+        if (self->looks_without_shapes && result == Py_NotImplemented && !PyErr_Occurred())
+            Py_SETREF(result, answered_without_shapes(self, arguments));
+    }
     bool is_known = result != Py_NotImplemented;
     /* The contents of captured containers and objects have to be read again, by one thread at a time. Until then no
      * reference may be held, because tracing counts references. */
@@ -377,6 +395,11 @@ static PyObject *fast_prepare(FastCall *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+static PyObject *look_without_shapes(FastCall *self, PyObject *Py_UNUSED(nothing)) {
+    self->looks_without_shapes = true;
+    Py_RETURN_NONE;
+}
+
 static int fast_traverse(FastCall *self, visitproc visit, void *arg) {
     Py_VISIT(self->entries);
     Py_VISIT(self->captured);
@@ -411,6 +434,8 @@ static void fast_dealloc(FastCall *self) {
 static PyMethodDef fast_methods[] = {
     {"prepare", (PyCFunction)fast_prepare, METH_VARARGS,
      "prepare(entries or None, captured, bound, counter, has_receiver, shapeless)"},
+    {"look_without_shapes", (PyCFunction)look_without_shapes, METH_NOARGS,
+     "look_without_shapes(): from now on, looks for calls with new shapes by the numbers of axes, too"},
     {"signature", (PyCFunction)signature_method, METH_VARARGS,
      "signature(args, kwargs, shapes) -> (key, arrays, objects): a hashable key of everything but the values of arrays and the "
      "plain attributes of objects"},

@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary, ref
 from ingot._native import Instance, ShapeTable, UseCounter, array
 from ingot.compiler.call.cache_info import CacheInfo, Counts
 from ingot.compiler.call.describe import Description
+from ingot.compiler.call.lengths import Lengths
 from ingot.compiler.call.symbolic_program import SymbolicProgram
 from ingot.compiler.trace.trace import Trace
 from ingot.graph.lazy_dataclass import dataclass
@@ -42,25 +43,34 @@ Shapes = tuple[tuple[int, ...], ...]
 
 class Known:
     """What is known of a call before anything runs. `shapes` are those of the arrays, if they are
-    not part of the key.
+    not part of the key, and `general` is the same call without shapes in its key, if they are.
     """
 
-    __slots__ = ("arrays", "key", "objects", "shapes")
+    __slots__ = ("arrays", "fast_key", "general", "is_symbolic", "key", "objects", "shapes")
 
     def __init__(
-        self, key: tuple[Any, ...], shapes: Shapes, arrays: list[array], objects: list[Any]
+        self,
+        key: tuple[Any, ...],
+        is_symbolic: bool,
+        arrays: list[array],
+        objects: list[Any],
+        fast_key: Hashable,
     ) -> None:
         self.key = key
-        self.shapes = shapes
+        self.is_symbolic = is_symbolic
+        self.shapes: Shapes = tuple([x.shape for x in arrays]) if is_symbolic else ()
         self.arrays = arrays
         self.objects = objects
+        self.fast_key = fast_key  # of the native fast path; None if it cannot answer the call
+        self.general: Known | None = None
 
 
 class Variant:
-    """A trace and its instances: one, or with shapeless one per combination of shapes."""
+    """A trace and its instances: one, or with symbolic lengths one per combination of shapes."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, is_symbolic: bool) -> None:
         self.trace = trace
+        self.is_symbolic = is_symbolic  # whether its lengths are not those of one call
         # weak, so that machine code is freed with the last reference to its function, not by the
         # collector
         self.reference = ref(self)
@@ -134,6 +144,7 @@ class FunctionCache:
         self.keeps_keyword_order: bool | None = None  # determined at the first call with several
         self.counts = Counts(self.fast_hits)
         self.has_warned = False  # about undeclared state
+        self.lengths = Lengths()
 
     def get(self, known: Known) -> Instance | None:
         """The program for a signature and shapes; None if there is none yet."""
@@ -230,6 +241,7 @@ class FunctionCache:
         with self.lock:
             self._forget([x for entry in self.entries.values() for x in entry.variants])
             self.entries.clear()
+            self.lengths = Lengths()
             self.counts = Counts(self.fast_hits)
 
     def info(self) -> CacheInfo:

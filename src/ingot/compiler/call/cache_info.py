@@ -48,7 +48,7 @@ class CacheInfo:
     """The calls of a compiled function since it was made or `cache_clear()` was called.
 
     `hits`, `misses`, `new_shapes` and `new_layouts` add up to `calls`. A miss traced the function.
-    Calls with `new_shapes` (of `shapeless` functions) made a program of a trace that was there, and
+    Calls with `new_shapes`, where lengths are symbols, made a program of a trace that was there;
     calls with `new_layouts` made one for inputs whose elements lie in another order. Calls that ran
     uncompiled, because another trace or a transform follows them or compilation is disabled, and
     calls that raised while they were traced are not counted.

@@ -26,43 +26,33 @@ from ingot.compiler.call.binding import (
     takes_any_keywords,
     target_of,
 )
-from ingot.compiler.call.cache import Known, Shapes, Variant, cache_of
-from ingot.compiler.call.cache_info import Account, CacheInfo, new_shapes_text
-from ingot.compiler.call.describe import contents_of, describe, difference, foreign_argument
+from ingot.compiler.call.cache import Known, cache_of
+from ingot.compiler.call.cache_info import CacheInfo
+from ingot.compiler.call.describe import contents_of, foreign_argument
+from ingot.compiler.call.lengths import NO_AXES, all_axes
+from ingot.compiler.call.misses import Misses
 from ingot.compiler.call.reshaping import reshaped
-from ingot.compiler.call.symbolic_program import SymbolicProgram
 from ingot.compiler.call.verify import compare, flat_values
 from ingot.compiler.pipeline import run_pipeline
-from ingot.compiler.run.program import Compiled, Program
-from ingot.compiler.run.shaped_program import ShapedProgram
 from ingot.compiler.trace.call import Call
 from ingot.compiler.trace.capture import Snapshot
-from ingot.compiler.trace.escapes import Escapes
-from ingot.compiler.trace.structure import Contents
-from ingot.compiler.trace.symbolic import symbolic_tape
-from ingot.compiler.trace.trace import SIZES_CHANGED, Trace, trace
+from ingot.compiler.trace.trace import Axes
 from ingot.graph.outputs import apply_multiple, output_ops
 from ingot.graph.reporting.source import depth_of_user
 from ingot.graph.state import implicit_states, state_lock
-from ingot.runtime.compile_log import log
 from ingot.runtime.compile_mode import (
     CompileMode,
-    RecompilationWarning,
     UndeclaredStateWarning,
     compile_mode,
 )
-from ingot.runtime.numerics import excess_precision, numerics_key, product_engine
+from ingot.runtime.numerics import numerics_key
 from ingot.runtime.per_owner_cache import capture_lock
-from ingot.runtime.profile.profiler import profiled
-from ingot.runtime.progress import compiling, working
 from ingot.runtime.uninterrupted import uninterrupted
 
 if TYPE_CHECKING:
     from ingot.explain.report import Explanation
 
 __all__ = ["CompiledFunction", "compile"]
-
-WARN_AFTER_MISSES = 16  # in a row: recompiling on every call deserves a warning
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -114,6 +104,7 @@ class CompiledFunction(FastCall, Generic[P, R]):
         self._options = options
         captured = options.inputs, options.outputs
         self._cache = cache = cache_of(target.owner, *captured, options.shapeless)
+        self._misses = Misses(self._name, options, cache)
         self._method_of: type | None = None
         is_fast = options.outputs is None and not options.verify
         self.prepare(
@@ -188,20 +179,21 @@ class CompiledFunction(FastCall, Generic[P, R]):
         """
         explain: Any = importlib.import_module("ingot.explain.report")  # few programs need it
         call = self._call_with(args, kwargs).with_arrays()
+        mode, shapeless = compile_mode(), self._options.shapeless
         with capture_lock:
             started = time.perf_counter()
-            _, arrays, _ = self._signature(call)
-            traced = self._trace(call, contents_of(call))
+            key, arrays, objects = self._signature(call)
+            known = Known((key, self._circumstances(), mode), shapeless, arrays, objects, None)
+            axes = self._symbolic_axes(call, known)
+            traced = self._misses.trace(call, contents_of(call), axes)
             seconds = time.perf_counter() - started
             if traced is None:
                 raise ValueError(
                     "[explain] the function depends on a transform that is running: "
                     "explain it outside."
                 )
-            shapes = self._shapes(arrays)
             states = [state[position] for state, position in traced.followed]
-        values = traced.guards.values(shapes)
-        mode = compile_mode()
+        values = traced.guards.values([x.shape for x in arrays])
         if mode is CompileMode.disabled:
             mode = CompileMode.enabled
         stages = run_pipeline(traced.for_values(values or ()), mode, self._name)
@@ -210,6 +202,14 @@ class CompiledFunction(FastCall, Generic[P, R]):
         explanation = explain.Explanation(self._name, stages, traced, inputs, cache)
         stages.seconds = {"trace": seconds, **stages.seconds}
         return explanation
+
+    def _symbolic_axes(self, call: Call, known: Known) -> Axes:
+        """The axes whose lengths are symbols in the program that runs a call."""
+        if known.is_symbolic:
+            return all_axes(known.shapes)
+        if known.key in self._cache.entries:
+            return NO_AXES
+        return self._cache.lengths.symbolic_axes(self._without_shapes(call, known).key)
 
     def slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], known: Any) -> Any:
         """A call that the fast path cannot answer; `known` is the signature that it looked for,
@@ -257,10 +257,10 @@ class CompiledFunction(FastCall, Generic[P, R]):
         if _native.in_tracing() and any(x._node.tracer for x in arrays):
             return call.run()  # the transform that runs follows its arrays
         full_key = (key, self._circumstances(), mode)
-        known = Known(full_key, self._shapes(arrays), arrays, objects)
+        known = Known(full_key, self._options.shapeless, arrays, objects, fast_key)
         if self._options.verify:
             return self._verified(call, known)
-        return self._run(call, known, fast_key)
+        return self._run(call, known)
 
     def _in_order(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """Keyword arguments sorted, if the function cannot tell."""
@@ -276,17 +276,15 @@ class CompiledFunction(FastCall, Generic[P, R]):
             return stream
         return stream, structure(options.outputs)
 
-    def _run(self, call: Call, known: Known, fast_key: Hashable) -> Any:
+    def _run(self, call: Call, known: Known) -> Any:
         counts = self._cache.counts
-        entry = self._cache.entries.get(known.key)
-        instance = None if entry is None else self._cache.get_of(entry, known)
-        is_hit = instance is not None
-        if is_hit:
-            counts.add_hit()
-        elif entry is not None and self._options.shapeless:
-            instance = reshaped(self._cache, entry, known)
+        instance, is_hit = self._found(known)
+        if instance is None and not known.is_symbolic:
+            known.general = self._without_shapes(call, known)
+            if self._cache.lengths.has_symbols:
+                instance, is_hit = self._found(known.general)
         if instance is None:
-            instance = self._compile(call, known)
+            instance = self._misses.compile(call, known)
             if instance is None:
                 return call.run()
         elif instance.trace.captures is not None:
@@ -297,36 +295,56 @@ class CompiledFunction(FastCall, Generic[P, R]):
             with uninterrupted(), state_lock:  # who is interrupted would keep the lock
                 if instance.trace.fits_states():
                     traced = instance.trace
-                    if fast_key is not None and traced.recipe is None and traced.tape.outputs:
-                        self._remember(fast_key, instance)
+                    if traced.recipe is None and traced.tape.outputs:
+                        self._remember(known, instance)
                     return self._run_with_state(call, instance, known.arrays)
             # Another thread changed a state in the meantime: find what fits it now. The call is
             # counted once.
             if is_hit:
                 counts.add_hit(-1)
-            return self._run(call, known, fast_key)
+            return self._run(call, known)
         assert instance.result is not None
         if not instance.trace.tape.outputs:
             return instance.result.filled(())
-        if fast_key is not None:
-            self._remember(fast_key, instance)
+        self._remember(known, instance)
         return instance.result.filled(apply_multiple(instance.op, *known.arrays))
 
-    def _shapes(self, arrays: list[array]) -> Shapes:
-        return tuple([x.shape for x in arrays]) if self._options.shapeless else ()
+    def _found(self, known: Known) -> tuple[Instance | None, bool]:
+        """A program that need not be compiled, and whether the call is a hit."""
+        entry = self._cache.entries.get(known.key)
+        if entry is None:
+            return None, False
+        instance = self._cache.get_of(entry, known)
+        if instance is not None:
+            self._cache.counts.add_hit()
+            return instance, True
+        return reshaped(self._cache, entry, known) if known.is_symbolic else None, False
 
-    def _remember(self, fast_key: Hashable, instance: Instance) -> None:
+    def _without_shapes(self, call: Call, known: Known) -> Known:
+        """The same call, with a key that all lengths of its arrays share."""
+        key, _, _ = self.signature(call.args, call.kwargs, False)
+        _, *others = known.key
+        fast_key = None if known.fast_key is None else key
+        return Known((key, *others), True, known.arrays, known.objects, fast_key)
+
+    def _remember(self, known: Known, instance: Instance) -> None:
         """Makes the fast path handle equal calls from now on."""
+        variant = instance.variant()
+        if known.fast_key is None or variant is None:
+            return
         op = instance.op
         shapes, dtypes = zip(*op.program.results, strict=True)
         assert instance.result is not None
         builder = None if instance.result.is_array else instance.result.filled
         states = instance.trace.states_for_calls()
         answer = (op, shapes, dtypes, output_ops(len(shapes)), builder, states)
-        if self._options.shapeless:
-            self._cache.remember_shapeless(fast_key, instance, answer)
+        if not variant.is_symbolic:
+            self._cache.remember(known.fast_key, instance, answer)
+        elif known.general is None:
+            self._cache.remember_shapeless(known.fast_key, instance, answer)
         else:
-            self._cache.remember(fast_key, instance, answer)
+            self._cache.remember_shapeless(known.general.fast_key, instance, answer)
+            self.look_without_shapes()
 
     def _run_with_state(self, call: Call, instance: Instance, arrays: list[array]) -> Any:
         traced = instance.trace
@@ -344,138 +362,6 @@ class CompiledFunction(FastCall, Generic[P, R]):
             return result
         return instance.result.filled(results[: traced.result_count])
 
-    def _compile(self, call: Call, known: Known) -> Instance | None:
-        """The program for a signature, made now; None if only an enclosing transform can trace
-        it.
-        """
-        cache = self._cache
-        mode = known.key[-1]
-        with cache.lock, compiling(self._name):
-            found = cache.get(known)  # another thread may have been first
-            if found is not None:
-                cache.counts.add_hit()
-                return found
-            account = Account()
-            started = time.perf_counter()
-            problems: list[str] = []
-            for variant in self._variants(known):
-                problem = variant.trace.problem(known.arrays, known.objects)
-                if problem is not None:
-                    problems.append(problem)
-                    continue
-                values = variant.trace.guards.values(known.shapes)
-                size = variant.trace.guards.broken_by(values)
-                if size is None:
-                    account.reason = new_shapes_text(known.shapes)
-                    made = self._instantiate(variant, known, values or [], account, started)
-                    cache.counts.add_shapes(account)
-                    self._log(account)
-                    return made
-                problems.append(f"{SIZES_CHANGED}{size}")
-            call = call.with_arrays()
-            contents = contents_of(call)
-            described = self._describe(call, contents, mode)
-            account.reason = _joined(problems) or difference(cache.described(), described)
-            self._complain(account.reason)
-            traced = self._trace(call, contents)
-            if traced is None:
-                return None
-            variant = Variant(traced)
-            values = traced.guards.values(known.shapes) or []
-            instance = self._instantiate(variant, known, values, account, started)
-            cache.add_variant(known.key, variant, described)
-            cache.counts.add_miss(account)
-            self._log(account)
-            return instance
-
-    def _variants(self, known: Known) -> list[Variant]:
-        entry = self._cache.entries.get(known.key)
-        return [] if entry is None else entry.variants
-
-    def _instantiate(
-        self, variant: Variant, known: Known, values: list[Any], account: Account, started: float
-    ) -> Instance:
-        """A program for shapes that a trace covers; `started` is when the work on it began."""
-        traced = variant.trace
-        account.spend("trace", time.perf_counter() - started)
-        program: Program | ShapedProgram
-        if self._options.shapeless:
-            program = self._shaped(variant, known.key[-1], values, account)
-        else:
-            with profiled("compile", f"{self._name}: simplify, fuse"):
-                program = run_pipeline(traced.tape, known.key[-1], self._name, account).program
-        result = traced.result and traced.result.resolved(values)
-        instance = Instance(variant.reference, traced, Compiled(program), result, values)
-        self._cache.add_instance(known.shapes, instance)
-        return instance
-
-    def _shaped(
-        self, variant: Variant, mode: CompileMode, values: list[Any], account: Account
-    ) -> ShapedProgram:
-        """The program of a trace for all shapes, instantiated for some."""
-        for symbolic in variant.programs:
-            found = symbolic.program(values)
-            if found is not None:
-                return found
-        with profiled("compile", f"{self._name}: simplify, fuse"):
-            sizes, tape = symbolic_tape(variant.trace.tape, variant.trace.guards, values)
-            made = SymbolicProgram(sizes, tape, values, mode, self._name, account)
-        variant.add_program(made)
-        return made.first(values)
-
-    def _log(self, account: Account) -> None:
-        log.info("compiled %s in %.1f ms: %s", self._name, account.seconds * 1e3, account.reason)
-
-    def _trace(self, call: Call, contents: Contents) -> Trace | None:
-        working("tracing")
-        with profiled("compile", f"{self._name}: trace"):
-            traced, escapes = self._traced(call, contents, False)
-            if traced is not None and traced.depends_on_sharing:
-                traced, escapes = self._traced(call, contents, True)
-        if traced is not None and escapes.count > 0 and not self._cache.has_warned:
-            self._warn_of(escapes, traced, call)
-        return traced
-
-    def _traced(self, call: Call, contents: Contents, shared: bool) -> tuple[Trace | None, Escapes]:
-        escapes = Escapes()
-        return trace(call, contents, self._options.shapeless, shared, escapes.recorder), escapes
-
-    def _warn_of(self, escapes: Escapes, traced: Trace, call: Call) -> None:
-        """Warns once per function about traced arrays that it stored somewhere."""
-        constants = traced.result.constants if traced.result is not None else None
-        others = {"the arguments": (call.args, call.kwargs), "the result": constants}
-        message = escapes.warning(self._name, call.function, others, traced.returned)
-        if message is not None:
-            self._cache.has_warned = True
-            warnings.warn(message, UndeclaredStateWarning, stacklevel=depth_of_user())
-
-    def _describe(self, call: Call, contents: Contents, mode: CompileMode) -> Any:
-        circumstances = {
-            "the stream": str(_native.current_stream()),
-            "the mode": mode.value,
-            "excess precision": str(excess_precision()),
-            "product engine": product_engine(),
-        }
-        return describe(call, contents, circumstances)
-
-    def _complain(self, reason: str) -> None:
-        if self._cache.counts.misses == 0:
-            return
-        message = f"[compile] {self._name} is compiled again: {reason}."
-        on_recompile = self._options.on_recompile
-        if on_recompile == "error":
-            raise RuntimeError(message)
-        in_a_row = self._cache.counts.next_in_a_row
-        if on_recompile == "warn":
-            warnings.warn(message, RecompilationWarning, stacklevel=depth_of_user())
-        elif in_a_row == WARN_AFTER_MISSES:
-            warnings.warn(
-                f"{message} That is {in_a_row} times in a row: see cache_info(), and think of "
-                "shapeless=True or of passing what changes as an array.",
-                RecompilationWarning,
-                stacklevel=depth_of_user(),
-            )
-
     def _verified(self, call: Call, known: Known) -> Any:
         """Runs the function uncompiled and compiled from the same state and compares the
         results.
@@ -487,14 +373,6 @@ class CompiledFunction(FastCall, Generic[P, R]):
                 expected = ctrl_c.let_through(lambda: flat_values((call.run(), states)))
             finally:
                 snapshot.restore()
-        result = self._run(call, known, None)
+        result = self._run(call, known)
         compare(self._name, expected, flat_values((result, states)))
         return result
-
-
-def _joined(problems: list[str]) -> str:
-    """Why no trace fits, from the latest; sizes are named together."""
-    sizes = sorted({x.removeprefix(SIZES_CHANGED) for x in problems if x.startswith(SIZES_CHANGED)})
-    if problems and problems[0].startswith(SIZES_CHANGED):
-        return SIZES_CHANGED + ", ".join(sizes)
-    return problems[0] if problems else ""

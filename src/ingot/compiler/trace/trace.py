@@ -28,11 +28,12 @@ from ingot.runtime.compile_mode import checks_captures
 from ingot.runtime.uninterrupted import uninterrupted
 from ingot.runtime.watched import observed_attributes
 
-__all__ = ["SIZES_CHANGED", "Trace", "sharing", "tape_for_values", "trace"]
+__all__ = ["SIZES_CHANGED", "Axes", "Trace", "sharing", "tape_for_values", "trace"]
 
 SIZES_CHANGED = "the function depends on sizes that changed: "  # prefix of such reasons
 
 
+Axes = frozenset[tuple[int, int]]  # pairs of an input and an axis of it
 Layout = tuple[tuple[Any, Dtype], ...]  # shapes and dtypes
 
 
@@ -169,7 +170,7 @@ def _resolved(op: Any, values: Sequence[Any]) -> Any:
 def trace(
     call: Call,
     contents: Contents,
-    shapeless: bool,
+    axes: Axes,
     shared: bool = False,
     recorder: SourceRecorder | None = None,
 ) -> Trace | None:
@@ -181,20 +182,21 @@ def trace(
     Args:
         call: The function and its arguments, without NumPy's arrays.
         contents: What is in them.
-        shapeless: Whether lengths stay symbolic.
+        axes: The axes of inputs whose lengths stay symbolic. If there are any, the other lengths
+            are guarded; if there is none, the trace is for the shapes that the inputs have.
         shared: Whether an array that is there several times is one to the function, which is what
             a function that changes arguments needs, and right only for calls that share it too.
         recorder: What placeholders and the nodes that are made hold.
     """
     _refuse_numpy(call.inputs)
     with uninterrupted() as ctrl_c:  # placeholders are in the user's objects during the trace
-        return _traced(call, contents, shapeless, shared, recorder or SourceRecorder(), ctrl_c)
+        return _traced(call, contents, axes, shared, recorder or SourceRecorder(), ctrl_c)
 
 
 def _traced(
     call: Call,
     contents: Contents,
-    shapeless: bool,
+    axes: Axes,
     shared: bool,
     recorder: SourceRecorder,
     ctrl_c: uninterrupted,
@@ -203,8 +205,8 @@ def _traced(
     values = [value for _, value, _ in contents.arrays]
     guards = Guards(names)
     stand_ins = [
-        _stand_in(position, value, names[position], guards if shapeless else None, recorder)
-        for position, value in enumerate(values)
+        _placeholder(shape, value.dtype, name, recorder)
+        for shape, value, name in zip(_shapes(values, axes, guards), values, names, strict=True)
     ]
     input_nodes = [x._node for x in stand_ins]  # the function may reassign the handles
     inside = {
@@ -318,11 +320,17 @@ def _refuse_numpy(captured: Any) -> None:
             )
 
 
-def _stand_in(
-    position: int, value: array, name: str, guards: Guards | None, recorder: SourceRecorder
-) -> array:
-    shape: Any = value.shape if guards is None else symbolic_shape(position, value.shape, guards)
-    return _placeholder(shape, value.dtype, name, recorder)
+def _shapes(values: list[array], axes: Axes, guards: Guards) -> list[Any]:
+    """The shapes of the inputs with dimensions for these axes, and guards for the others."""
+    if not axes:
+        return [value.shape for value in values]
+    return [
+        tuple(
+            dimension if (position, axis) in axes else dimension.plain()
+            for axis, dimension in enumerate(symbolic_shape(position, value.shape, guards))
+        )
+        for position, value in enumerate(values)
+    ]
 
 
 def _placeholder(shape: Any, dtype: Dtype, name: str, recorder: SourceRecorder) -> array:

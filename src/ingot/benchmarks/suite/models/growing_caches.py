@@ -1,7 +1,8 @@
 """A token of a small compiled decoder: its cache of keys and values grows, or has a fixed length.
 
-A cache that grows has another shape for each token. Compiled for all lengths, a step must not take
-longer than one whose cache has room for all tokens from the start, of which it reads everything.
+A cache that grows has another shape for each token. Its length becomes a symbol by itself, or is
+one from the start. Either way a step must not take longer than one whose cache has room for all
+tokens, of which it reads everything.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ HEAD = WIDTH // HEADS
 ROOM, FIRST = 256, 64  # tokens of a full cache, and of the first
 
 
-def _decoder(is_growing: bool) -> Callable[[], None]:
+def _decoder(is_growing: bool, shapeless: bool = False) -> Callable[[], None]:
     mx, nn = load("ingot"), load_submodule("ingot", "nn")
     mx.random.seed(0)
 
@@ -52,7 +53,7 @@ def _decoder(is_growing: bool) -> Callable[[], None]:
     start = mx.random.normal((1, HEADS, ROOM, HEAD))
     token = mx.random.normal((1, 1, WIDTH))
 
-    @partial(mx.compile, shapeless=is_growing)
+    @partial(mx.compile, shapeless=shapeless)
     def decode(x: Any, position: Any, caches: list[Any]) -> tuple[Any, list[Any]]:
         found = []
         for layer, (keys, values) in zip(layers, caches, strict=True):
@@ -82,4 +83,8 @@ def _decoder(is_growing: bool) -> Callable[[], None]:
     "a token of a compiled decoder whose cache grows; of fixed length", targets={"ingot fixed": 1.0}
 )
 def decoding_growing_cache() -> Contenders:
-    return {"ingot": partial(_decoder, True), "ingot fixed": partial(_decoder, False)}
+    return {
+        "ingot": partial(_decoder, True),
+        "ingot shapeless": partial(_decoder, True, True),
+        "ingot fixed": partial(_decoder, False),
+    }
