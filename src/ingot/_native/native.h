@@ -130,6 +130,8 @@ Node *as_node(PyObject *object);
 /* ---- applying elementwise ops (lift.c) ---- */
 
 extern PyTypeObject *Lift_Type;
+/* A node with the values of `input`, whose reference it steals, in a dtype; `input` itself if it has that dtype. */
+Node *cast_node(Node *input, Dtype *dtype, PyObject *stream);
 PyObject *lift_apply(PyObject *lift, PyObject *const *operands, Py_ssize_t count, PyObject *stream);
 
 /* ---- evaluation (run_node.c, evaluate.c) ---- */

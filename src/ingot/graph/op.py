@@ -84,6 +84,9 @@ class Op:
     approximate: ClassVar[int] = 0
     takes_bits: ClassVar[bool] = False  # reinterprets bits, which may be NaN, as numbers
 
+    # The first of the inputs that are indices, by which there is no derivative.
+    first_index: ClassVar[int | None] = None
+
     def expanded(self, build: Callable[..., Any], *inputs: Any) -> Any | None:
         """The same result in terms of ops that kernels support, for compiled programs.
 

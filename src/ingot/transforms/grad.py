@@ -8,7 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 from ingot import _native
 from ingot._native import Dtype, array, replace_leaves
 from ingot.graph.arrays.construct import scalar
-from ingot.graph.dtype import ALL_DTYPES, is_inexact
+from ingot.graph.dtype import ALL_DTYPES
 from ingot.graph.shape import shape_text
 from ingot.transforms.containers import Followed, call_followed
 from ingot.transforms.tracing import check_arrays, check_callable, named_after
@@ -168,13 +168,9 @@ def _differentiated(
 def _followed(name: str, which: int | str, argument: Any) -> Followed:
     """The argument with new leaves, which are traced."""
     values = _native.leaves(argument)
-    inexact = False
-    for value in values:
-        if not isinstance(value, array):
-            check_arrays(name, _called(which), values, ValueError)
-        inexact = inexact or is_inexact(value.dtype)
-    if not inexact:
-        raise _not_differentiable(name, which, values)
+    check_arrays(name, _called(which), values, ValueError)
+    if not values:
+        raise ValueError(f"[{name}] {_called(which)} holds no array to differentiate by.")
     return Followed(argument, values)
 
 
@@ -193,15 +189,6 @@ def _missing_name(name: str, key: str, given: list[str]) -> ValueError:
     return ValueError(
         f"[{name}] cannot differentiate by keyword argument {key!r}: the function was called with "
         f"keyword arguments {given}."
-    )
-
-
-def _not_differentiable(name: str, which: int | str, values: list[array]) -> ValueError:
-    if not values:
-        return ValueError(f"[{name}] {_called(which)} holds no array to differentiate by.")
-    return ValueError(
-        f"[{name}] cannot differentiate by {_called(which)}, which has dtype "
-        f"{values[0].dtype.name}: use floating-point numbers, for example x.astype(mx.float32)."
     )
 
 

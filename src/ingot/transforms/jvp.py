@@ -9,12 +9,13 @@ from ingot import _native
 from ingot._native import Node, array, between, replace_leaves, wrap
 from ingot.graph.dtype import is_inexact
 from ingot.graph.outputs import Output, outputs_of
+from ingot.graph.roles import Pointwise
 from ingot.graph.shape import shape_text
 from ingot.graph.tree import tree_leaves
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.shape.creation import zeros
 from ingot.transforms.containers import run_on
-from ingot.transforms.tracing import check_arrays, check_callable
+from ingot.transforms.tracing import check_arrays, check_callable, check_indices
 
 __all__ = ["forward", "jvp"]
 
@@ -23,6 +24,14 @@ def forward(
     outputs: Sequence[array], leaves: Sequence[Node], tangents: Sequence[array | None]
 ) -> list[array | None]:
     """The tangents of `outputs`; None for those that do not vary."""
+    known = _known_tangents(outputs, leaves, tangents)
+    return [known.get(output._node) for output in outputs]
+
+
+def _known_tangents(
+    outputs: Sequence[array], leaves: Sequence[Node], tangents: Sequence[array | None]
+) -> dict[Node, Any]:
+    """The tangents of the nodes between leaves and outputs; none of those that do not vary."""
     known: dict[Node, Any] = dict(zip(leaves, tangents, strict=True))
     tangent_of = known.get
     line = _native.take_line_of(None)
@@ -41,7 +50,7 @@ def forward(
             known[node] = op.jvp(incoming, out, *map(wrap, inputs))
     finally:
         _native.take_line_of(line)
-    return [known.get(output._node) for output in outputs]
+    return known
 
 
 def jvp(
@@ -70,11 +79,24 @@ def jvp(
     with _native.tracing:
         followed, outputs = run_on("jvp", fun, primals)
         leaves = [node for primal in followed for node in primal.nodes]
-        found = forward(outputs, leaves, _matching(leaves, vectors))
+        check_indices(outputs, leaves)
+        known = _known_tangents(outputs, leaves, _matching(leaves, vectors))
     return outputs, [
-        zeros(output.shape, output.dtype) if tangent is None else wrap(tangent)
-        for output, tangent in zip(outputs, found, strict=True)
+        _zeros_for(output, known) if tangent is None else wrap(tangent)
+        for output in outputs
+        for tangent in [known.get(output._node)]
     ]
+
+
+def _zeros_for(output: array, known: dict[Node, Any]) -> array:
+    """The tangent of an output that does not vary; of a comparison it has the dtype of the
+    tangents of what is compared, as in MLX.
+    """
+    dtype, op = output.dtype, output._node.op
+    if isinstance(op, Pointwise) and op.result == "bool":
+        tangents = [known[node] for node in output._node.inputs if known.get(node) is not None]
+        dtype = tangents[0].dtype if tangents else dtype
+    return zeros(output.shape, dtype)
 
 
 def _check_structure(primal: Any, tangent: Any) -> None:
@@ -87,7 +109,9 @@ def _check_structure(primal: Any, tangent: Any) -> None:
 
 
 def _matching(leaves: list[Node], tangents: list[array]) -> list[array | None]:
-    """The tangents, with their shapes checked, in the dtypes of the leaves; None for integers."""
+    """The tangents, with their shapes checked. Those of floating-point numbers are in the dtypes of
+    the leaves; those of integers may be fractions.
+    """
     for leaf, tangent in zip(leaves, tangents, strict=True):
         if leaf.shape != tangent.shape:
             raise ValueError(
@@ -95,6 +119,6 @@ def _matching(leaves: list[Node], tangents: list[array]) -> list[array | None]:
                 f"shape {shape_text(tangent.shape)}."
             )
     return [
-        astype(tangent, leaf.dtype) if is_inexact(leaf.dtype) else None
+        astype(tangent, leaf.dtype) if is_inexact(leaf.dtype) else tangent
         for leaf, tangent in zip(leaves, tangents, strict=True)
     ]

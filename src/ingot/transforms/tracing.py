@@ -13,14 +13,16 @@ from functools import wraps
 from typing import Any
 
 from ingot import _native
-from ingot._native import array, wrap
+from ingot._native import Node, array, between, wrap
+from ingot.graph.dtype import is_inexact
 from ingot.graph.errors import value_text
-from ingot.ops.elementwise.casting import Copy
+from ingot.ops.elementwise.casting import Copy, StopGradient
 
 __all__ = [
     "as_outputs",
     "check_arrays",
     "check_callable",
+    "check_indices",
     "follow",
     "named_after",
 ]
@@ -77,3 +79,25 @@ def as_outputs(name: str, result: Any) -> list[array]:
                 f"got {type(output).__name__}."
             )
     return [wrap(output) for output in outputs]
+
+
+def check_indices(outputs: Sequence[array], leaves: Sequence[Node]) -> None:
+    """Raises ValueError if an integer leaf is used as an index: results do not vary continuously
+    with those. Indices that are computed from floating-point leaves are constants instead.
+    """
+    integers = [leaf for leaf in leaves if not is_inexact(leaf.dtype)]
+    if not integers:
+        return
+    dependent = set(integers)
+    for node in between(outputs, integers):
+        op = node.op
+        if isinstance(op, StopGradient) or dependent.isdisjoint(node.inputs):
+            continue
+        first = op.first_index
+        if first is not None and not dependent.isdisjoint(node.inputs[first:]):
+            raise ValueError(
+                f"[{type(op).__name__}] cannot be differentiated by its indices, which depend on "
+                f"an argument of dtype {integers[0].dtype.name}. Use mx.stop_gradient on the "
+                "indices, or do not differentiate by that argument."
+            )
+        dependent.add(node)

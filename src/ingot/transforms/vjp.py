@@ -7,14 +7,13 @@ from typing import Any
 
 from ingot import _native
 from ingot._native import Node, array, replace_leaves
-from ingot.graph.dtype import is_inexact
 from ingot.graph.shape import shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.shape.creation import zeros
 from ingot.ops.shape.slice_sums import sum_of_slices
 from ingot.ops.shape.slicing import SliceUpdate
 from ingot.transforms.containers import run_on
-from ingot.transforms.tracing import check_arrays, check_callable
+from ingot.transforms.tracing import check_arrays, check_callable, check_indices
 
 __all__ = ["backward", "vjp"]
 
@@ -25,16 +24,12 @@ def backward(
     """The cotangents of `leaves`; zeros for those that the outputs do not depend on.
 
     Each node between leaves and outputs is visited once, in reverse topological order, so that the
-    work for a value grows linearly with the number of its uses. Cotangents of integers, which have
-    no derivative, are discarded.
+    work for a value grows linearly with the number of its uses.
     """
-    seeds = [
-        cotangent if is_inexact(output.dtype) else None
-        for output, cotangent in zip(outputs, cotangents, strict=True)
-    ]
-    found = _native.backward(outputs, seeds, leaves)
+    check_indices(outputs, leaves)
+    found = _native.backward(outputs, cotangents, leaves)
     for number, (leaf, cotangent) in enumerate(zip(leaves, found, strict=True)):
-        if cotangent is None or not is_inexact(leaf.dtype):
+        if cotangent is None:
             found[number] = zeros(leaf.shape, leaf.dtype)
     return found
 

@@ -183,7 +183,7 @@ static int hand_on(Pullback *pullback, Step *step, PyObject *cotangent) {
 }
 
 /* Checks what a rule returned for one input and converts it to an array of the input's shape and dtype; None if
- * there is no cotangent. Returns a new reference. */
+ * there is no cotangent. Rules of integers may return fractions, which are truncated. Returns a new reference. */
 static PyObject *checked_share(PyObject *op, PyObject *share, Node *source) {
     if (is_array(share) || share == Py_None)
         Py_INCREF(share);
@@ -192,6 +192,12 @@ static PyObject *checked_share(PyObject *op, PyObject *share, Node *source) {
     if (share == NULL || share == Py_None)
         return share;
     Node *node = as_node(share);
+    if (node != NULL && node->dtype != source->dtype && !dtype_is_inexact((Dtype *)source->dtype)) {
+        node = cast_node((Node *)Py_NewRef(node), (Dtype *)source->dtype, resolve_stream(NULL));
+        Py_SETREF(share, node == NULL ? NULL : array_from_node(node));
+        if (share == NULL)
+            return NULL;
+    }
     int same = node == NULL ? -1 : node->dtype == source->dtype;
     if (same == 1 && node->shape != source->shape)
         same = PyObject_RichCompareBool(node->shape, source->shape, Py_EQ);

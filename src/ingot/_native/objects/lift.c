@@ -99,7 +99,7 @@ static Node *unary_node(PyObject *op, Node *input, PyObject *shape, PyObject *dt
     return node;
 }
 
-static Node *cast_node(Node *input, Dtype *dtype, PyObject *stream) {
+Node *cast_node(Node *input, Dtype *dtype, PyObject *stream) {
     static PyObject *casts[DTYPE_COUNT];
     if (input->dtype == (PyObject *)dtype)
         return input;

@@ -13,7 +13,7 @@ from ingot import _native
 from ingot._native import Dtype, array, make, wrap
 from ingot.graph.boundary import attach
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import ALL_DTYPES, is_inexact
+from ingot.graph.dtype import ALL_DTYPES
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.numerics.casts import converted
@@ -64,14 +64,12 @@ class AsType(Map):
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         return converted(x, self.dtype.numpy)
 
-    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
-        return (astype(cotangent, x.dtype) if is_inexact(x.dtype) else None,)
+    # A cast has derivative 1, that to integers too: so it is in MLX.
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
+        return (astype(cotangent, x.dtype),)
 
     def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
-        tangent = tangents[0]
-        if tangent is None or not is_inexact(self.dtype):
-            return None
-        return astype(tangent, self.dtype)
+        return None if tangents[0] is None else astype(tangents[0], self.dtype)
 
     def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
         return apply(self, x)

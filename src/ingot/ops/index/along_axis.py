@@ -43,6 +43,7 @@ class TakeAlongAxis(Host):
 
     axis: int
 
+    first_index = 1
     why_host = "it has no elements"
 
     def infer(self, x: array, indices: array) -> tuple[Shape, Dtype]:
@@ -86,6 +87,7 @@ class PutAlongAxis(Host):
     axis: int
     mode: str  # "assign", where the last of repeated indices wins, or "add"
 
+    first_index = 2
     why_host = _INDIRECT
 
     def infer(self, x: array, updates: array, indices: array) -> tuple[Shape, Dtype]:

@@ -93,6 +93,7 @@ class _Indexed(Op, abstract=True):
 class Take(_Indexed, Host):
     """The elements of the first input at the indices that are the other inputs."""
 
+    first_index = 1
     why_host = "it has no elements"
 
     def infer(self, x: array, *indices: array) -> tuple[Shape, Dtype]:
@@ -164,6 +165,8 @@ class _Updated(_Indexed, abstract=True):
 
     mode: str  # one of accumulate.MODES
 
+    first_index = 2
+
     def infer(self, x: array, updates: array, *indices: array) -> tuple[Shape, Dtype]:
         return x.shape, x.dtype
 
@@ -233,7 +236,8 @@ class _Updated(_Indexed, abstract=True):
         added = Put(self.axes, "add")
         if self.mode == "multiply":
             terms = along_updates * self.other_factors(x, updates, indices)
-            return apply(added, apply(self, along_x, updates, *indices), terms, *indices)
+            scaled = apply(self, along_x, astype(updates, along_x.dtype), *indices)
+            return apply(added, scaled, astype(terms, along_x.dtype), *indices)
         chosen = updates == apply(Take(self.axes), out, *indices)
         terms = where(chosen, along_updates, 0)
         return apply(added, where(x == out, along_x, 0), terms, *indices)

@@ -18,7 +18,7 @@ from ingot import _native
 from ingot._native import Dtype, array, make, wrap
 from ingot.graph import shape as shapes
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import is_inexact
+from ingot.graph.dtype import is_inexact, promote
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op, apply
@@ -194,16 +194,16 @@ class Sum(Reduction):
             return np.add.reduce(x, self.axes, self.dtype.numpy, keepdims=True)
         return in_order(x, self.axes, self.dtype.numpy, np.add, 0)
 
-    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
-        if not is_inexact(x.dtype):
-            return (None,)
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         shape = x.shape
         return (
             make(op_for_shape(Broadcast, shape), (astype(cotangent, x.dtype),), shape, x.dtype),
         )
 
     def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
-        return None if tangents[0] is None else apply(self, tangents[0])
+        if tangents[0] is None:
+            return None
+        return apply(Sum(self.axes, promote(self.dtype, tangents[0].dtype)), tangents[0])
 
     def combine(self, k: Kernel, a: Value, b: Value) -> Value:
         return k.add(a, b)

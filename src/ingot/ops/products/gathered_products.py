@@ -38,6 +38,7 @@ class GatheredProducts(Host):
 
     count: int
 
+    first_index = 2
     why_host = "it is a series of calls of BLAS"
 
     def infer(

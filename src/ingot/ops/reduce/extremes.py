@@ -11,7 +11,7 @@ import numpy as np
 
 from ingot._native import Dtype, array, make, wrap
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import is_inexact, uint32
+from ingot.graph.dtype import uint32
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
@@ -31,9 +31,7 @@ __all__ = ["argmax", "argmin", "max", "min", "minmax"]
 class _Extreme(Reduction, abstract=True):
     """Shared by Max and Min."""
 
-    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
-        if not is_inexact(x.dtype):
-            return (None,)
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         # Tied elements share the cotangent.
         hits = x == out
         count = apply(Sum(self.axes, x.dtype), hits)

@@ -68,22 +68,20 @@ class Prod(Reduction):
         combine = product if is_complex(self.dtype) else np.multiply
         return in_order(x, self.axes, target, combine, 1)
 
-    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
-        if not is_inexact(x.dtype):
-            return (None,)
-        others = self.product_of_others(x)
-        return (cotangent * (conj(others)),)
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
+        return (cotangent * conj(self.product_of_others(x)),)
 
     def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:
         if tangents[0] is None:
             return None
-        return apply(Sum(self.axes, self.dtype), tangents[0] * self.product_of_others(x))
+        terms = tangents[0] * self.product_of_others(x)
+        return apply(Sum(self.axes, terms.dtype), terms)
 
     def product_of_others(self, x: array) -> array:
         """For each element the product of all others, without division, so that zeros
         are handled.
         """
-        together, restore = joined_axes(x, self.axes)
+        together, restore = joined_axes(astype(x, self.dtype), self.axes)
         before = cumprod(together, -1, inclusive=False)
         after = cumprod(together, -1, reverse=True, inclusive=False)
         return restore(before * after)

@@ -99,7 +99,8 @@ class Recurrence(Host):
 
     def vjp(self, cotangent: array, out: array, factor: array, term: array) -> tuple[array, array]:
         following = _shifted(factor, self.axis, forward=self.reverse)
-        back = apply(Recurrence(self.axis, not self.reverse), conj(following), cotangent)
+        following = astype(conj(following), cotangent.dtype)
+        back = apply(Recurrence(self.axis, not self.reverse), following, cotangent)
         previous = _shifted(out, self.axis, forward=not self.reverse)
         return back * conj(previous), back
 
@@ -155,12 +156,11 @@ class _Cumulative(Scan, abstract=True):
         """The scan along the middle axis for dtypes that native code does not support."""
         return self.step.accumulate(source, 1)
 
-    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
-        if not is_inexact(x.dtype):
-            return (None,)
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         if not self.inclusive:
             out = apply(replace(self, inclusive=True), x)
             cotangent = _shifted(cotangent, self.axis, forward=self.reverse)
+        cotangent = cotangent if cotangent.dtype is not bool_ else astype(cotangent, int32)
         by_previous, by_element = self.partials(out, self.exclusive(x), x)
         following = _shifted(by_previous, self.axis, forward=self.reverse)
         back = apply(Recurrence(self.axis, not self.reverse), conj(following), cotangent)
@@ -172,7 +172,9 @@ class _Cumulative(Scan, abstract=True):
         if not self.inclusive:
             out = apply(replace(self, inclusive=True), x)
         by_previous, by_element = self.partials(out, self.exclusive(x), x)
-        change = apply(Recurrence(self.axis, self.reverse), by_previous, by_element * tangents[0])
+        direct = by_element * tangents[0]
+        before = astype(by_previous, direct.dtype)
+        change = apply(Recurrence(self.axis, self.reverse), before, direct)
         return change if self.inclusive else _shifted(change, self.axis, forward=not self.reverse)
 
     def exclusive(self, x: array) -> array:
@@ -193,9 +195,7 @@ class CumSum(_Cumulative):
         parts = [getattr(each, part) for part in ("real", "imag") for each in (source, target)]
         return super().scanned(*parts[:2]) and super().scanned(*parts[2:])
 
-    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
-        if not is_inexact(x.dtype):
-            return (None,)
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         return (apply(replace(self, reverse=not self.reverse), cotangent),)
 
     def jvp(self, tangents: tuple[array | None], out: array, x: array) -> array | None:

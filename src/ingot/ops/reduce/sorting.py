@@ -83,9 +83,7 @@ class _Rearrangement(_AlongAxis, abstract=True):
     Which element of the result was which before, derivatives find by rank.
     """
 
-    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array | None]:
-        if not is_inexact(x.dtype):
-            return (None,)
+    def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         by_rank = self.ranked(cotangent, out)
         return (take_along_axis(by_rank, self.inverse(self.order(x)), self.axis),)
 

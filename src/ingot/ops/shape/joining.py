@@ -16,9 +16,8 @@ from ingot.graph.op import apply
 from ingot.graph.roles import Assemble, View
 from ingot.graph.shape import Shape, as_axes, as_lengths, normalize_axis, shape_text, size_of
 from ingot.ops.elementwise.casting import astype
-from ingot.ops.shape.creation import zeros
 from ingot.ops.shape.movement import broadcast_to, flatten, require_array, require_arrays, reshape
-from ingot.ops.shape.slicing import Slice, element
+from ingot.ops.shape.slicing import Slice, element, zeros_for_none
 
 __all__ = [
     "concat",
@@ -60,11 +59,7 @@ class Concatenate(Assemble):
         return tuple(shares)
 
     def jvp(self, tangents: tuple[array | None, ...], out: array, *inputs: array) -> array:
-        filled = (
-            zeros(x.shape, x.dtype) if tangent is None else tangent
-            for tangent, x in zip(tangents, inputs, strict=True)
-        )
-        return apply(self, *filled)
+        return apply(self, *zeros_for_none(tangents, inputs))
 
     def vmap(self, size: int, batched: tuple[bool, ...], *inputs: array) -> array:
         filled = (

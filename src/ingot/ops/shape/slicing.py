@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from operator import gt, setitem
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from ingot._native import Dtype, array, make
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import is_integer
+from ingot.graph.dtype import is_integer, promote
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Change, apply, carry_out
 from ingot.graph.roles import Assemble, Host, View
@@ -167,11 +167,15 @@ class SliceUpdate(Assemble):
 
 
 def zeros_for_none(tangents: Sequence[array | None], primals: Sequence[array]) -> list[array]:
-    """The tangents, with zeros for inputs that do not vary."""
-    return [
+    """The tangents, with zeros for inputs that do not vary, in a common dtype: those of integers
+    may be fractions.
+    """
+    filled = [
         zeros(primal.shape, primal.dtype) if tangent is None else tangent
         for tangent, primal in zip(tangents, primals, strict=True)
     ]
+    dtype = reduce(promote, [tangent.dtype for tangent in filled])
+    return [astype(tangent, dtype) for tangent in filled]
 
 
 def element(a: array, axis: int, position: int, stream: StreamLike = None) -> array:
@@ -238,6 +242,7 @@ class _Dynamic(Host, abstract=True):
 class DynamicSlice(_Dynamic):
     """The slice of `sizes` whose starts along `axes` are the elements of the second input."""
 
+    first_index = 1
     why_host = "where it starts is computed"
 
     def infer(self, x: array, starts: array) -> tuple[Shape, Dtype]:
@@ -266,6 +271,7 @@ class DynamicSlice(_Dynamic):
 class DynamicSliceUpdate(_Dynamic):
     """The first input with the slice at the starts of the third replaced by the second."""
 
+    first_index = 2
     why_host = _UPDATE
 
     def infer(self, x: array, update: array, starts: array) -> tuple[Shape, Dtype]:

@@ -33,6 +33,7 @@ __all__ = [
     "built",
     "inexact",
     "like",
+    "of_inexact",
     "redirected",
     "spec_of",
     "zeros_of",
@@ -59,6 +60,13 @@ def like(specs: Sequence[Spec]) -> list[array]:
 def inexact(specs: Sequence[Spec]) -> list[bool]:
     """Which of some arrays have an inexact dtype, and so derivatives."""
     return [is_inexact(dtype) for _, dtype in specs]
+
+
+def of_inexact(vectors: Sequence[array | None]) -> list[array | None]:
+    """The tangents or cotangents of floating-point numbers; None for integers, whose derivatives do
+    not cross loops and branches.
+    """
+    return [x if x is not None and is_inexact(x.dtype) else None for x in vectors]
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ from ingot.transforms.control.body import (
     built,
     inexact,
     like,
+    of_inexact,
     spec_of,
 )
 from ingot.transforms.control.evaluation import program_of, run_body
@@ -62,6 +63,7 @@ class Branch(Host):
 
     def vjp(self, cotangents: Any, outs: Any, index: array, *inputs: array) -> tuple[Any, ...]:
         wanted = [x._node.tracer and is_inexact(x.dtype) for x in inputs]
+        cotangents = of_inexact(cotangents)
         given = [x for x in cotangents if x is not None]
 
         def pulled_back(body: Body) -> Callable[..., list[array]]:

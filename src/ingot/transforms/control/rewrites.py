@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ingot._native import array, placeholder
 from ingot.graph.dtype import is_inexact
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.transforms.control.body import Body, body_of, built, spec_of, zeros_of
+from ingot.transforms.control.body import Body, body_of, built, of_inexact, spec_of, zeros_of
 from ingot.transforms.jvp import forward
 from ingot.transforms.tracing import follow
 from ingot.transforms.vmap import Batch, batch
@@ -30,7 +30,7 @@ def tangent_body(
         tangents = iter(inputs[len(specs) :])
         incoming = [next(tangents) if has else None for has in varies]
         outputs = body(*primals)
-        found = forward(outputs, [x._node for x in primals], incoming)
+        found = of_inexact(forward(outputs, [x._node for x in primals], incoming))
         for number, is_forced in enumerate(forced):
             if is_forced and found[number] is None:
                 found[number] = zeros_of(body.outputs[number])

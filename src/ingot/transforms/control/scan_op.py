@@ -15,6 +15,7 @@ from ingot.transforms.control.body import (
     Body,
     Spec,
     built,
+    of_inexact,
     redirected,
     spec_of,
     zeros_of,
@@ -67,6 +68,7 @@ class ScanLoop(Host):
         return run_scan(self, inputs)
 
     def vjp(self, cotangents: Any, outs: Any, *inputs: array) -> tuple[Any, ...]:
+        cotangents = of_inexact(cotangents)
         pullback = Pullback(self.body, self.carries, self.slices)
         ends, ys = list(cotangents[: self.carries]), list(cotangents[self.carries :])
         wanted = [x._node.tracer and is_inexact(x.dtype) for x in inputs]
