@@ -150,10 +150,6 @@ MAX_FUSED_STRUCTURES = 512
 # millisecond to make. quantized_rows, matmul_small.
 MAX_PROGRAMS_ALONE = 1024
 
-# Programs of the bodies of loops and branches that are kept: a body that is traced again is found
-# by what it computes, which saves the milliseconds of compiling it. loop_lstm.
-MAX_LOOP_PROGRAMS = 256
-
 # Elements up to which rms_norm, rope and the like are one node that runs as a program of its own,
 # without `compile`: some rows of a model that decodes. Measured on a row of 576: 8 us for each
 # instead of 60 to 100 op by op. More elements stay graphs of ops, which fuse with others. decoding.

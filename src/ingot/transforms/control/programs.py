@@ -27,7 +27,7 @@ from ingot.ops.elementwise.casting import Stored
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import numerics_key
 from ingot.transforms.control.body import Body, ShapedBody
-from ingot.tuning import MAX_LOOP_PROGRAMS
+from ingot.tuning_loops import MAX_LOOP_PROGRAMS
 
 if TYPE_CHECKING:
     from ingot.transforms.control.scan_op import ScanLoop

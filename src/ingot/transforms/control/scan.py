@@ -9,6 +9,7 @@ from ingot._native import Node, array, between
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.shape import shape_text
 from ingot.transforms.control.body import body_of, like, spec_of
+from ingot.transforms.control.hoisting import hoisted
 from ingot.transforms.control.scan_op import ScanLoop
 from ingot.transforms.control.traced import (
     States,
@@ -78,11 +79,13 @@ def scan(
     still: list[int] = []
     for number, (new, leaf) in enumerate(zip(traced.news, traced.carry_leaves, strict=True)):
         (still if new._node is leaf else moving).append(number)
+    outputs = [*(traced.news[number] for number in moving), *traced.ys]
+    x_leaves, slices = hoisted(outputs, traced.carry_leaves, traced.x_leaves, slices, steps)
     body, captured = body_of(
-        [*(traced.news[number] for number in moving), *traced.ys],
+        outputs,
         [
             *(traced.carry_leaves[number] for number in moving),
-            *traced.x_leaves,
+            *x_leaves,
             *(traced.carry_leaves[number] for number in still),
         ],
         getattr(f, "__name__", "body"),
