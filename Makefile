@@ -15,7 +15,7 @@ BENCH_ARGUMENTS ?=
 unexport PYTHONPATH PYTHONHOME
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help demo test test-llm build lint format pytest fuzz check-kernels check-products bench sanitize sanitize-quick docs wheel clean
+.PHONY: help demo test test-llm build lint format pytest fuzz check-kernels check-products bench sanitize sanitize-quick docs wheel wheels clean
 
 help:
 	@echo "make demo      see what ingot does"
@@ -31,7 +31,8 @@ help:
 	@echo "make bench     compare with NumPy, JAX, PyTorch and others (installs them; large)"
 	@echo "make sanitize  the tests with the C extension under the sanitizers"
 	@echo "make docs      the documentation as pages, in build/docs"
-	@echo "make wheel     a wheel in dist/"
+	@echo "make wheel     a wheel for this interpreter in dist/"
+	@echo "make wheels    wheels for all versions of Python and x86-64 and aarch64, each installed and tried"
 	@echo "make clean     remove all that was made, .venv too"
 
 demo:
@@ -112,6 +113,10 @@ wheel:
 	@$(ENVIRONMENT)
 	@$(PYTHON_IN_VENV) -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/*.whl
+
+wheels:
+	@$(ENVIRONMENT) wheels
+	@$(PYTHON_IN_VENV) build_support/wheels $(WHEELS_ARGUMENTS)
 
 clean:
 	rm -rf .venv build dist src/*.egg-info src/ingot/_native*.so

@@ -1,0 +1,39 @@
+"""`make wheels`: what it asks Debian for, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parent.parent
+TOOL = PROJECT / "build_support" / "wheels"
+sys.path.append(str(TOOL))
+import interpreters  # noqa: E402
+
+
+def test_targets_have_the_names_that_wheels_have() -> None:
+    target = interpreters.Target("3.14", "aarch64")
+    assert target.tag == "cp314"
+    assert target.triplet == "aarch64-linux-gnu"
+    assert target.module == "_native.cpython-314-aarch64-linux-gnu.so"
+
+
+def test_an_unknown_target_is_refused_with_those_there_are() -> None:
+    done = subprocess.run(
+        [sys.executable, str(TOOL), "--only", "cp27-vax"],
+        check=False,
+        text=True,
+        capture_output=True,
+    )
+    assert done.returncode == 1
+    assert "no target cp27-vax; there are cp311-x86_64, " in done.stderr
+
+
+def test_without_apt_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(interpreters, "FOLDER", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(interpreters.PackagesMissingError, match=r"Debian.*make wheel"):
+        interpreters.Target("3.11", "x86_64").include_dirs()
