@@ -187,3 +187,61 @@ def test_a_notebook_shows_it_in_a_frame(open_page: Any, small_page: Path, tmp_pa
     assert inside.locator("#name").inner_text() == "attention"
     inside.locator("tr.row").first.click()
     assert "BLAS 0" in inside.locator("#details h2").inner_text()
+
+
+def _rows(page: Any) -> list[int]:
+    return [int(row.get_attribute("data-work")) for row in page.locator("tr.row").all()]
+
+
+def test_it_opens_on_the_hottest_step(open_page: Any, small_page: Path) -> None:
+    page = open_page(small_page)
+    seconds = page.evaluate("data.work.map((work) => work.seconds)")
+    hottest = max(range(len(seconds)), key=seconds.__getitem__)
+    chosen = page.locator("tr.row[aria-selected=true]")
+    assert int(chosen.get_attribute("data-work")) == hottest
+    assert str(hottest) in page.locator("#details h2 .kind").inner_text()
+    assert page.evaluate("graph.stage.nodes[graph.selected].work").count(hottest) == 1
+    # Its title can be read, and the shares on the cards add up.
+    assert page.evaluate("graph.view.zoom >= READABLE && graph.drawn > 0")
+    shares = page.evaluate("graph.stage.nodes.map((node) => node.share || 0)")
+    assert abs(sum(shares) - 1) < 1e-6
+
+
+def test_steps_are_sorted_by_column(open_page: Any, small_page: Path) -> None:
+    page = open_page(small_page)
+    works = page.evaluate("data.work")
+    order = list(range(len(works)))
+    assert _rows(page) == order
+    page.get_by_role("button", name="time", exact=True).click()
+    assert _rows(page) == sorted(order, key=lambda index: -works[index]["seconds"])
+    page.get_by_role("button", name="data", exact=True).click()
+    assert _rows(page) == sorted(order, key=lambda index: -works[index]["bytes"])
+    page.get_by_role("button", name="order", exact=True).click()
+    assert _rows(page) == order
+    speeds = page.locator("td.speed").all_inner_texts()
+    assert all("%" in text or "in cache" in text for text in speeds)
+
+
+def test_the_hot_loop_comes_first(open_page: Any, small_page: Path) -> None:
+    page = open_page(small_page)
+    click_box(page, "kernel 2")
+    page.get_by_role("tab", name="Assembly").click()
+    page.wait_for_selector("#code pre + h3")
+    assert page.locator("#code h3").all_inner_texts() == ["The hot loop", "All of it"]
+    hot, all_of_it = page.locator("#code pre").all_inner_texts()
+    assert hot.strip() in all_of_it
+
+
+def test_a_narrow_screen_shows_everything(open_page: Any, small_page: Path) -> None:
+    page = open_page(small_page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    for name in ("#facts", "#stages", "#search", "#fit", "#canvas", "#views", "#details", "#theme"):
+        box = page.locator(name).bounding_box()
+        assert box["x"] >= 0, name
+        assert box["x"] + box["width"] <= 390, name
+    for row in page.locator("tr.row").all():
+        assert row.bounding_box()["width"] <= 390
+    page.get_by_role("tab", name="Memory").click()
+    page.get_by_role("tab", name="Cache").click()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -16,6 +16,8 @@ from ingot.compiler.lower.domain import immediate_value, is_immediate
 from ingot.compiler.machine.jit import assembly, machine_description
 from ingot.compiler.machine.work import Work
 from ingot.compiler.pipeline import Stages
+from ingot.explain.limits import machine_limits
+from ingot.explain.page.hot_loop import hot_loop
 from ingot.explain.page.layout import layered
 from ingot.explain.text import source_lines
 from ingot.graph.op import parameters
@@ -50,6 +52,7 @@ def page_data(explanation: Explanation) -> dict[str, Any]:
         "name": explanation.name,
         "version": __version__,
         "machine": " ".join(machine_description().split()[:3]),
+        "limits": _limits(explanation),
         "stages": [
             _tape_stage("Trace", stages.traced, {}, _fates(explanation)),
             _tape_stage("Simplify", stages.simplified, group_of, {}),
@@ -68,6 +71,14 @@ def page_data(explanation: Explanation) -> dict[str, Any]:
     }
 
 
+def _limits(explanation: Explanation) -> dict[str, float] | None:
+    """What the machine can do, if there are times to compare with it."""
+    if explanation.seconds_by_work is None:
+        return None
+    limits = machine_limits()
+    return {"bytes": limits.bytes_per_second, "flops": limits.flops_per_second}
+
+
 def kernel_texts(explanation: Explanation) -> list[dict[str, str]]:
     """Loops, LLVM code and machine code of each entry of the program; empty for what is no
     kernel.
@@ -81,7 +92,14 @@ def kernel_texts(explanation: Explanation) -> list[dict[str, str]]:
         code = work.code.text
         if code not in made:
             made[code] = assembly(code)
-        texts.append({"loops": explanation.loops(work), "llvm": code, "assembly": made[code]})
+        texts.append(
+            {
+                "loops": explanation.loops(work),
+                "llvm": code,
+                "assembly": made[code],
+                "hot": hot_loop(made[code]),
+            }
+        )
     return texts
 
 
@@ -270,7 +288,9 @@ def _placed(
     for node in nodes:
         lines = node.get("card", [])
         widest = max([SMALL_LETTER * len(node["below"]), *(LETTER * len(x) for x in lines)])
-        width = max(64.0, 30.0 + max(LETTER * len(node["title"]) + 12.0, widest))
+        # Cards have their share of the time beside the title.
+        first = LETTER * (len(node["title"]) + (6 if lines else 0))
+        width = max(64.0, 30.0 + max(first + 12.0, widest))
         sizes.append((width, BOX_HEIGHT + CARD_LINE * len(lines) + (8.0 if lines else 0.0)))
     layout = layered(sizes, edges)
     for node, (x, y), (width, height) in zip(nodes, layout.places, sizes, strict=True):
@@ -300,7 +320,7 @@ def _work(explanation: Explanation, group_of: dict[Step, int]) -> list[dict[str,
         found.append(
             {
                 "kind": work.kind,
-                "name": work.name,
+                "name": _title(explanation, work),
                 "bytes": work.nbytes,
                 "flops": work.flops,
                 "seconds": None if seconds is None else seconds[position],
@@ -318,6 +338,12 @@ def _work(explanation: Explanation, group_of: dict[Step, int]) -> list[dict[str,
             }
         )
     return found
+
+
+def _title(explanation: Explanation, work: Work) -> str:
+    """The name of an entry; kernels that only arrange the operands of a product are told apart."""
+    computes = (other.flops for other in explanation.work if other.steps is work.steps)
+    return f"{work.name}: packing" if not work.flops and any(computes) else work.name
 
 
 def _name(step: Step, numbers: dict[Step, int]) -> str:

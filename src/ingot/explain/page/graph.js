@@ -255,6 +255,12 @@ class Graph {
     context.roundRect(x, y, width, height, round);
     context.fillStyle = chosen ? colours["accent-soft"] : colours.sheet;
     context.fill();
+    if (node.share && !chosen) {
+      context.globalAlpha *= Math.min(0.55, 0.05 + 1.5 * node.share);
+      context.fillStyle = colours.accent;
+      context.fill();
+      context.globalAlpha = faint ? 0.45 : 1;
+    }
     context.save();
     context.clip();
     context.fillStyle = stripe;
@@ -278,6 +284,11 @@ class Graph {
     context.fillStyle = node.card ? stripe : colours.text;
     context.font = `600 13px ${FONT}`;
     context.fillText(node.title, x + 15, y + (node.card ? 17 : 14), width - 24);
+    if (node.share >= 0.005) {
+      context.textAlign = "right";
+      context.fillText(percent(node.share), x + width - 8, y + 17);
+      context.textAlign = "left";
+    }
     context.fillStyle = colours.muted;
     context.font = `11px ${FONT}`;
     context.fillText(node.below, x + 15, y + (node.card ? 33 : 29), width - 24);

@@ -1,9 +1,10 @@
 // The page: combines the graph and the panels and keeps their selections in sync.
 
 const element = (id) => document.getElementById(id);
-const state = { stage: 2, view: 0, work: -1, tab: 0 };
+const state = { stage: 0, view: 0, work: -1, tab: 0, sorted: "order" };
 const graph = new Graph(element("canvas"), element("map"), onNode);
 let data = null; // the data from Python, once unpacked
+const fused = () => data.stages.length - 1; // the last stage: what runs
 
 function facts() {
   const [before, after] = [data.stages[0].count, data.work.length];
@@ -28,8 +29,9 @@ function showStage(index, selected = -1) {
   element("stages").replaceWith(chosen);
   element("search").value = "";
   graph.show(data.stages[index], selected);
-  const notes = ["Dashed boxes are gone after simplification.", "Boxes of one colour run in one kernel.", "Each card is one kernel, BLAS call or host step. A green dot marks results."];
-  element("note").textContent = notes[index];
+  const cards = "Each card is one kernel, BLAS call or host step: the darker, the more of the time. A green dot marks results.";
+  const notes = ["Dashed boxes are gone after simplification.", "Boxes of one colour run in one kernel."];
+  element("note").textContent = index === fused() ? cards : notes[Math.min(index, 1)];
 }
 
 // The box of another stage that corresponds to the selected entry of the program.
@@ -62,9 +64,9 @@ function onNode(index) {
 // Selects an entry of the program in the table and in the graph of kernels.
 function openWork(index) {
   state.work = index;
-  if (state.stage !== 2) showStage(2, sameIn(2));
+  if (state.stage !== fused()) showStage(fused(), sameIn(fused()));
   else {
-    const box = sameIn(2);
+    const box = sameIn(fused());
     graph.selected = box;
     if (box >= 0) graph.reveal(box);
     graph.draw();
@@ -98,8 +100,24 @@ function showView(index) {
     return;
   }
   if (same) return;
-  const panels = [() => workTable(data, state.work, openWork), () => memoryPanel(data), () => cachePanel(data), () => textPanel(data)];
+  const panels = [() => workTable(data, state.work, openWork, state.sorted, sortBy), () => memoryPanel(data), () => cachePanel(data), () => textPanel(data)];
   element("view").replaceChildren(panels[index]());
+}
+
+function sortBy(column) {
+  state.sorted = column;
+  element("view").replaceChildren();
+  showView(0);
+}
+
+// The share of the time of each card, for the graph to colour, and the entry that takes the most.
+function heat() {
+  const total = data.work.reduce((sum, work) => sum + (work.seconds || 0), 0);
+  if (!total) return -1;
+  for (const node of data.stages[fused()].nodes) {
+    if (node.card) node.share = node.work.reduce((sum, index) => sum + (data.work[index].seconds || 0), 0) / total;
+  }
+  return data.work.reduce((most, work, index) => (work.seconds > (data.work[most].seconds || 0) ? index : most), 0);
 }
 
 function search(text) {
@@ -149,8 +167,10 @@ unpack("data").then((unpacked) => {
   document.title = `${data.name} · ingot explain`;
   element("name").textContent = data.name;
   facts();
-  showStage(2);
+  const hottest = heat();
+  showStage(fused());
   showView(0);
-  onNode(-1);
+  if (hottest < 0) onNode(-1);
+  else openWork(hottest);
   document.body.dataset.ready = "yes";
 });

@@ -33,6 +33,27 @@ function rate(work) {
   return work.flops ? amount(work.flops / work.seconds, "flop/s") : amount(work.bytes / work.seconds, "B/s");
 }
 
+// How much of what the machine can do an entry reaches: of its arithmetic, or of memory's bandwidth.
+function reached(data, work) {
+  if (!data.limits || !work.seconds) return 0;
+  return Math.max(work.flops / work.seconds / data.limits.flops, work.bytes / work.seconds / data.limits.bytes);
+}
+
+// Caches are quicker than memory, so that what is quicker than memory did not wait for it.
+function shareText(data, work) {
+  const share = reached(data, work);
+  return share > 1.05 && !work.flops ? "in cache" : percent(Math.min(share, 1));
+}
+
+function speedText(data, work) {
+  const share = shareText(data, work);
+  return share === "in cache" ? "more than memory gives, so from a cache" : `${share} of what this machine ${work.flops ? "computes" : "reads"} at most`;
+}
+
+function percent(share) {
+  return share >= 0.0995 ? `${Math.round(100 * share)}%` : `${(100 * share).toFixed(1)}%`;
+}
+
 function tabs(names, chosen, choose, label) {
   const buttons = names.map(([name, count], index) =>
     make("button", { role: "tab", "aria-selected": index === chosen, onclick: () => choose(index) }, name,
@@ -81,23 +102,37 @@ function coloured(text, language) {
 
 // The table of the program
 
-function workTable(data, chosen, choose) {
-  const timed = data.work.some((work) => work.seconds !== null);
+// A column: its title, what it is sorted by (largest first, but for the order), and its cell.
+function columns(data, timed) {
+  const total = data.work.reduce((sum, work) => sum + (work.seconds || 0), 0);
   const measure = (work) => (timed ? work.seconds : work.bytes);
   const most = Math.max(1e-12, ...data.work.map(measure));
-  const rows = data.work.map((work, index) => {
-    const lines = work.lines.slice(0, 2).join(", ") + (work.lines.length > 2 ? ` +${work.lines.length - 2}` : "");
-    const meter = make("div", { class: "meter" }, make("i", { class: work.kind, style: `width:${Math.max(1, (100 * measure(work)) / most)}%` }));
-    return make("tr", { class: "row", tabindex: 0, "data-work": index, "aria-selected": index === chosen, onclick: () => choose(index) },
-      make("td", { class: "number muted" }, String(index)),
-      make("td", {}, make("span", { class: `kind ${work.kind}` }, work.kind)),
-      make("td", {}, work.name, make("div", { class: "lines mono", title: work.lines.join(", ") }, lines)),
-      make("td", { class: "number" }, amount(work.bytes, "B")),
-      make("td", { class: "number" }, timed ? duration(work.seconds) : "", meter),
-      make("td", { class: "number muted" }, rate(work)));
-  });
-  if (!rows.length) return make("p", { class: "muted" }, "Nothing runs: the results are inputs or constants.");
-  const head = ["", "", "what runs, in order", "data", timed ? "time" : "", ""].map((title, index) => make("th", { class: index > 2 ? "number" : null }, title));
+  const meter = (work) => make("div", { class: "meter" }, make("i", { class: work.kind, style: `width:${Math.max(1, (100 * measure(work)) / most)}%` }));
+  const lines = (work) => work.lines.slice(0, 2).join(", ") + (work.lines.length > 2 ? ` +${work.lines.length - 2}` : "");
+  const all = [
+    { title: "order", by: (work) => -work.index, cell: (work) => make("td", { class: "number muted" }, String(work.index)) },
+    { title: "what runs", by: null, cell: (work) => make("td", { class: "what" }, make("span", { class: `kind ${work.kind}` }, work.kind), " ", work.name,
+      make("div", { class: "lines mono", title: work.lines.join(", ") }, lines(work))) },
+    { title: "data", by: (work) => work.bytes, cell: (work) => make("td", { class: "number" }, amount(work.bytes, "B"), timed ? null : meter(work)) },
+  ];
+  if (!timed) return all;
+  return [...all,
+    { title: "time", by: (work) => work.seconds, cell: (work) => make("td", { class: "number" }, duration(work.seconds), " ", make("span", { class: "muted" }, percent(work.seconds / Math.max(total, 1e-12))), meter(work)) },
+    { title: "speed", hint: "and how much of the machine's arithmetic or memory bandwidth that is", by: (work) => reached(data, work),
+      cell: (work) => make("td", { class: "number speed" }, rate(work), make("div", { class: "muted" }, work.seconds ? shareText(data, work) : "")) },
+  ];
+}
+
+function workTable(data, chosen, choose, sorted, sort) {
+  if (!data.work.length) return make("p", { class: "muted" }, "Nothing runs: the results are inputs or constants.");
+  const shown = columns(data, data.work.some((work) => work.seconds !== null));
+  const works = data.work.map((work, index) => ({ ...work, index }));
+  const column = shown.find(({ title }) => title === sorted) || shown[0];
+  works.sort((first, second) => column.by(second) - column.by(first) || first.index - second.index);
+  const rows = works.map((work) => make("tr", { class: "row", tabindex: 0, "data-work": work.index, "aria-selected": work.index === chosen, onclick: () => choose(work.index) },
+    ...shown.map(({ cell }) => cell(work))));
+  const head = shown.map(({ title, by, hint }) => make("th", { class: title === "what runs" ? null : "number", "aria-sort": column.title === title ? "descending" : null, title: hint },
+    by ? make("button", { onclick: () => sort(title) }, title) : title));
   return make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
 }
 
@@ -170,11 +205,16 @@ function workDetails(data, index, tab, choose) {
   else {
     const language = ["", "loops", "llvm", "assembly"][chosen];
     body.append(make("pre", { class: "muted" }, "unpacking …"));
-    kernelTexts().then((all) => body.replaceChildren(coloured(all[index][language], language)));
+    kernelTexts().then((all) => {
+      const text = coloured(all[index][language], language), hot = language === "assembly" && all[index].hot;
+      if (!hot) body.replaceChildren(text);
+      else body.replaceChildren(make("h3", {}, "The hot loop"), coloured(hot, language), make("h3", {}, "All of it"), text);
+    });
   }
   const nothing = work.scratch ? "partial results" : "nothing";
   const facts = [["reads", work.reads.join(", ") || nothing], ["writes", work.writes.join(", ") || nothing]];
-  if (work.reason) facts.push([work.kind === "BLAS" ? "by BLAS" : "on the host", work.reason]);
+  if (work.seconds) facts.unshift(["time", duration(work.seconds)], ["speed", `${rate(work)}: ${speedText(data, work)}`]);
+  if (work.reason) facts.push([{ BLAS: "by BLAS", kernel: "by ingot" }[work.kind] || "on the host", work.reason]);
   if (work.programs.length) facts.push(["runs", work.programs.join("; ")]);
   if (work.kind === "kernel") {
     facts.push(["threads", work.parts > work.grain ? `${plural(work.parts, "part")}, ${work.grain} or more a thread` : "one: more would cost more than they bring"]);
