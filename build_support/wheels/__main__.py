@@ -123,7 +123,8 @@ def tried(target: Target, wheel: Path) -> str:
         "PYTHONPATH": str(site),
         "INGOT_CACHE": "off",
     }
-    return run([*target.command(), str(Path(__file__).with_name("smoke.py"))], environment).strip()
+    said = run([*target.command(), str(Path(__file__).with_name("smoke.py"))], environment)
+    return said.splitlines()[-1]  # NumPy's BLAS warns of sums that emulated processors flag
 
 
 def run(command: list[str], environment: dict[str, str] | None = None) -> str:

@@ -47,6 +47,8 @@ def test_processors(
     text: str, width: int, registers: int, datapath: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("INGOT_VECTOR_BITS", raising=False)
+    kind = "aarch64" if text == GRAVITON else "x86_64"
+    monkeypatch.setattr(processor, "machine", lambda: kind)
     monkeypatch.setattr(processor, "processor_description", lambda: text.splitlines())
     assert processor.vector_bytes() == width
     assert processor.vector_registers() == registers
@@ -64,3 +66,12 @@ def test_a_cap_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INGOT_VECTOR_BITS", "300")
     with pytest.raises(ValueError, match=r"INGOT_VECTOR_BITS must be one of 128, 256, 512"):
         processor.processor_features()
+
+
+def test_an_emulated_processor_has_not_what_emulates_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(processor, "machine", lambda: "aarch64")
+    monkeypatch.setattr(processor, "processor_description", ZEN_4.splitlines)
+    assert processor.processor_features() == set()
+    assert processor.vector_bytes() == 16

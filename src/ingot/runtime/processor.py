@@ -43,13 +43,19 @@ def processor_features() -> frozenset[str]:
     """The processor's instruction sets by their Linux names, without those of vectors wider than
     the cap; empty where the system does not tell.
     """
-    found = (_entry("flags") or _entry("Features")).split()
+    # An emulated processor may see the description of the one that emulates it.
+    found = _entry("flags" if machine() == "x86_64" else "Features").split()
     cap = _cap()
     if cap < 512:
         found = [name for name in found if not name.startswith("avx512")]
     if cap < 256:
         found = [name for name in found if not name.startswith("avx")]
     return frozenset(found)
+
+
+def machine() -> str:
+    """The kind of the processor that this process runs on, as Linux names it."""
+    return os.uname().machine
 
 
 def _entry(name: str) -> str:
