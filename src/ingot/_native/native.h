@@ -109,6 +109,8 @@ int node_list_push(NodeList *list, Node *node);
 /* Appends the nodes of a sequence of arrays and nodes, with references. */
 int node_list_collect(PyObject *sequence, NodeList *list);
 void node_list_release(NodeList *list);
+/* A new Python list of the nodes. */
+PyObject *node_list_as_list(const NodeList *list);
 
 /* ---- arrays (array.c) ---- */
 

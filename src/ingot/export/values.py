@@ -12,44 +12,14 @@ from typing import Any
 import numpy as np
 
 from ingot._native import Dtype
-from ingot.graph.dtype import (
-    bfloat16,
-    bool_,
-    complex64,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
+from ingot.graph.dtype import ALL_DTYPES, bfloat16, bool_, complex64
 from ingot.graph.shape import Shape, shape_text, size_of
 from ingot.runtime.files.access import FileError
 
 __all__ = ["Reader", "Writer"]
 
-# The numbers of dtypes in files are their positions here.
-_DTYPES = (
-    bool_,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-    int8,
-    int16,
-    int32,
-    int64,
-    float16,
-    float32,
-    float64,
-    bfloat16,
-    complex64,
-)
+# The numbers of dtypes in files are their positions here: bfloat16 follows the other floats.
+_DTYPES = (*(x for x in ALL_DTYPES if x not in (bfloat16, complex64)), bfloat16, complex64)
 _NUMBERS = {dtype: number for number, dtype in enumerate(_DTYPES)}
 _INT32 = range(-(2**31), 2**31)
 

@@ -18,7 +18,7 @@ from ingot.search.storage import VectorStorage, refuse_in_trace
 from ingot.search.storage_files import ArraySpec, load_index, save_index
 from ingot.search.top_k import as_count, as_rows, as_vectors, nearest_of
 
-__all__ = ["FlatIndex", "as_ids", "as_number"]
+__all__ = ["FlatIndex", "as_ids", "as_new_ids", "as_number"]
 
 _RUNS_ONCE = "tracing runs it once, and later calls would not see it; do it outside"
 
@@ -91,13 +91,7 @@ class FlatIndex:
         """
         refuse_in_trace("add_with_ids", _RUNS_ONCE)
         vectors = as_rows("add_with_ids", "vectors", x, self.d)
-        numbers = as_ids("add_with_ids", ids)
-        if len(numbers) != len(vectors):
-            raise ValueError(
-                f"[add_with_ids] {len(vectors)} vectors need as many ids, got {len(numbers)}."
-            )
-        if (numbers == -1).any():
-            raise ValueError("[add_with_ids] -1 cannot be an id: it stands for no vector.")
+        numbers = as_new_ids(ids, len(vectors))
         self._storage.append("add_with_ids", vectors, numbers)
 
     def search(self, x: Any, k: int) -> tuple[mx.array, mx.array]:
@@ -224,6 +218,16 @@ def as_ids(name: str, ids: Any) -> np.ndarray:
     if numbers.ndim != 1:
         raise ValueError(f"[{name}] ids have 1 axis, got shape {shape_text(numbers.shape)}.")
     return numbers.astype(np.int64)
+
+
+def as_new_ids(ids: Any, count: int) -> np.ndarray:
+    """Validate ids from the user for vectors that are added."""
+    numbers = as_ids("add_with_ids", ids)
+    if len(numbers) != count:
+        raise ValueError(f"[add_with_ids] {count} vectors need as many ids, got {len(numbers)}.")
+    if (numbers == -1).any():
+        raise ValueError("[add_with_ids] -1 cannot be an id: it stands for no vector.")
+    return numbers
 
 
 def as_number(name: str, what: str, value: Any) -> float:

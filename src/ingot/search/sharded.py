@@ -16,7 +16,7 @@ import numpy as np
 
 import ingot.core as mx
 from ingot._native import constant
-from ingot.search.flat import FlatIndex, as_ids
+from ingot.search.flat import FlatIndex, as_new_ids
 from ingot.search.inverted.index import CodedIndex
 from ingot.search.metrics import MetricType
 from ingot.search.top_k import as_count, as_rows
@@ -99,11 +99,7 @@ class ShardedIndex:
             ids: As many integers.
         """
         vectors = as_rows("add_with_ids", "vectors", x, self.d)
-        numbers = as_ids("add_with_ids", ids)
-        if len(numbers) != len(vectors):
-            raise ValueError(
-                f"[add_with_ids] {len(vectors)} vectors need as many ids, got {len(numbers)}."
-            )
+        numbers = as_new_ids(ids, len(vectors))
         size, rank = self.group.size(), self.group.rank()
         begin, end = (len(vectors) * number // size for number in (rank, rank + 1))
         self.index.add_with_ids(vectors[begin:end], numbers[begin:end])

@@ -5,6 +5,7 @@
 #include "calls/shape_table.h"
 #include "calls/instance.h"
 #include "calls/lengths.h"
+#include "objects/two_way_cache.h"
 
 /* ---- the table ---- */
 
@@ -29,12 +30,7 @@ typedef struct {
 static PyTypeObject *ShapeTable_Type;
 
 static uint64_t hash_of(const int64_t *lengths, Py_ssize_t count) {
-    uint64_t hash = 0x9E3779B97F4A7C15u;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        hash = (hash ^ (uint64_t)lengths[i]) * 0x9E3779B97F4A7C15u;
-        hash ^= hash >> 32;
-    }
-    return hash;
+    return hash_words((const uint64_t *)lengths, (size_t)count);
 }
 
 static uint64_t index_mask(const ShapeTable *self) {

@@ -7,11 +7,10 @@
 #include "evaluate/whole_graph.h"
 #include "numpy_api.h"
 
-#define SET_COUNT 512 /* sets of two entries; the older goes. A model of 30 layers has about 30 kinds of ops and layouts */
+#define SET_COUNT 512 /* a model of 30 layers has about 30 combinations of ops and layouts */
 
 typedef struct {
-    uint64_t hash;
-    int word_count;
+    WordKey key;
     uint64_t words[MAX_LAYOUT_WORDS];
     PyObject *op;      /* keeps it alive, because its address is in the key */
     PyObject *program; /* NULL for views */
@@ -19,55 +18,40 @@ typedef struct {
     npy_intp offset, lengths[NPY_MAXDIMS], strides[NPY_MAXDIMS];
 } Entry;
 
-static Entry *table[SET_COUNT][2];
+static CacheSet sets[SET_COUNT];
 
 bool dispatch_key(LayoutKey *key, PyObject *op, PyObject *const *values, Py_ssize_t count) {
     key->op = op;
     key->values = values;
     key->count = count;
-    key->word_count = 0;
-    key->words[key->word_count++] = (uint64_t)(uintptr_t)op;
+    int word_count = 0;
+    key->words[word_count++] = (uint64_t)(uintptr_t)op;
     for (Py_ssize_t i = 0; i < count; i++) {
         if (!PyArray_CheckExact(values[i]))
             return false;
         PyArrayObject *array = as_ndarray(values[i]);
         int axes = PyArray_NDIM(array);
-        if (key->word_count + 2 * axes + 2 > MAX_LAYOUT_WORDS || PyArray_SIZE(array) == 0)
+        if (word_count + 2 * axes + 2 > MAX_LAYOUT_WORDS || PyArray_SIZE(array) == 0)
             return false;
         /* by type number: the dtypes of this package have unique ones */
-        key->words[key->word_count++] = (uint64_t)PyArray_TYPE(array);
-        key->words[key->word_count++] = (uint64_t)axes;
+        key->words[word_count++] = (uint64_t)PyArray_TYPE(array);
+        key->words[word_count++] = (uint64_t)axes;
         for (int axis = 0; axis < axes; axis++) {
-            key->words[key->word_count++] = (uint64_t)PyArray_DIM(array, axis);
-            key->words[key->word_count++] = (uint64_t)PyArray_STRIDE(array, axis);
+            key->words[word_count++] = (uint64_t)PyArray_DIM(array, axis);
+            key->words[word_count++] = (uint64_t)PyArray_STRIDE(array, axis);
         }
     }
-    uint64_t hash = 0x9e3779b97f4a7c15u;
-    for (int i = 0; i < key->word_count; i++) {
-        hash = (hash ^ key->words[i]) * 0xff51afd7ed558ccdu;
-        hash ^= hash >> 32;
-    }
-    key->hash = hash;
+    key->key = (WordKey){.words = key->words, .count = (size_t)word_count};
+    key->key.hash = hash_words(key->words, key->key.count);
     return true;
 }
 
 static Entry *find(const LayoutKey *key) {
-    Entry **set = table[key->hash % SET_COUNT];
-    for (int way = 0; way < 2; way++) {
-        Entry *entry = set[way];
-        if (entry == NULL || entry->hash != key->hash || entry->word_count != key->word_count ||
-            memcmp(entry->words, key->words, sizeof *key->words * (size_t)key->word_count) != 0)
-            continue;
-        set[way] = set[0]; /* the first is the most recently used */
-        set[0] = entry;
-        return entry;
-    }
-    return NULL;
+    return (Entry *)cache_find(sets, SET_COUNT, &key->key, NULL, NULL);
 }
 
-static void release_entry(Entry *entry) {
-    if (entry == NULL)
-        return;
+static void release_entry(WordKey *released) {
+    Entry *entry = (Entry *)released;
     Py_DECREF(entry->op);
     Py_XDECREF(entry->program);
     PyMem_Free(entry);
@@ -77,15 +61,13 @@ static Entry *add(const LayoutKey *key, PyObject *program) {
     Entry *entry = PyMem_Calloc(1, sizeof *entry);
     if (entry == NULL)
         return NULL; /* not cached then */
-    entry->hash = key->hash;
-    entry->word_count = key->word_count;
-    memcpy(entry->words, key->words, sizeof *key->words * (size_t)key->word_count);
+    entry->key = key->key;
+    entry->key.words = memcpy(entry->words, key->words, key->key.count * sizeof *key->words);
     entry->op = Py_NewRef(key->op);
     entry->program = Py_XNewRef(program);
-    Entry **set = table[key->hash % SET_COUNT], *oldest = set[1];
-    set[1] = set[0];
-    set[0] = entry;
-    release_entry(oldest);
+    WordKey *evicted = cache_add(sets, SET_COUNT, &entry->key);
+    if (evicted != NULL)
+        release_entry(evicted);
     return entry;
 }
 
@@ -133,13 +115,7 @@ void dispatch_keep_view(const LayoutKey *key, PyObject *result) {
 
 /* forget_programs(): called when settings change that programs depend on */
 static PyObject *forget_programs(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
-    for (int set = 0; set < SET_COUNT; set++) {
-        for (int way = 0; way < 2; way++) {
-            Entry *entry = table[set][way];
-            table[set][way] = NULL;
-            release_entry(entry);
-        }
-    }
+    cache_clear(sets, SET_COUNT, release_entry);
     forget_graphs();
     Py_RETURN_NONE;
 }

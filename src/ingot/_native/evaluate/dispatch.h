@@ -2,14 +2,13 @@
 #ifndef INGOT_DISPATCH_H
 #define INGOT_DISPATCH_H
 
-#include "native.h"
+#include "objects/two_way_cache.h"
 
 #define MAX_LAYOUT_WORDS 96
 
 /* An op and the layout of its inputs. All references are borrowed. */
 typedef struct {
-    uint64_t hash;
-    int word_count;
+    WordKey key;
     uint64_t words[MAX_LAYOUT_WORDS];
     PyObject *op;
     PyObject *const *values;

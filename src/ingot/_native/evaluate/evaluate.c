@@ -159,19 +159,12 @@ static bool never(Node *Py_UNUSED(node), const void *Py_UNUSED(context)) {
     return false;
 }
 
-static PyObject *list_of(NodeList *order) {
-    PyObject *list = PyList_New(order->count);
-    for (Py_ssize_t i = 0; list != NULL && i < order->count; i++)
-        PyList_SET_ITEM(list, i, Py_NewRef((PyObject *)order->items[i]));
-    return list;
-}
-
 /* topological(outputs) -> every node that the outputs depend on, inputs before users */
 static PyObject *topological(PyObject *Py_UNUSED(module), PyObject *arrays) {
     NodeList outputs = {0}, order = {0};
     PyObject *list = NULL;
     if (node_list_collect(arrays, &outputs) == 0 && order_nodes(outputs.items, outputs.count, never, &order) == 0)
-        list = list_of(&order);
+        list = node_list_as_list(&order);
     node_list_release(&order);
     node_list_release(&outputs);
     return list;

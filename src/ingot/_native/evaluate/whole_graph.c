@@ -5,24 +5,21 @@
  * (compiler/call/eager.py); small ones only when they have come often, because that takes longer than what a few of their ops
  * save. */
 #include "evaluate/whole_graph.h"
+#include "objects/two_way_cache.h"
 #include "numpy_api.h"
 #include "tuning.h"
 
-#define SET_COUNT 256     /* sets of two programs; the older goes */
+#define SET_COUNT 256     /* of programs */
 #define COUNTER_COUNT 512 /* of small graphs that have no program */
 
 typedef struct {
-    uint64_t hash;
-    size_t word_count;
-    uint64_t *words;
-    uint64_t serial; /* tells it from a later entry at the same address */
-    PyObject *ops;   /* a tuple */
+    WordKey key;   /* the entry owns its words */
+    PyObject *ops; /* a tuple */
     PyObject *program;
     PyObject *counter; /* of the runs */
 } Entry;
 
-static Entry *table[SET_COUNT][2];
-static uint64_t entry_count; /* that were ever made */
+static CacheSet sets[SET_COUNT];
 /* How often small graphs were seen, by the hash of their key: no more than that is kept of them. */
 static struct {
     uint64_t hash;
@@ -82,19 +79,18 @@ static Size size_of_graph(const NodeList *order, bool computes_pending, bool tra
 /* ---- keys ---- */
 
 typedef struct {
-    size_t word_count, capacity;
-    uint64_t *words;
+    WordKey key;
+    size_t capacity; /* of its words */
     Node **leaves; /* borrowed: what the graph starts from */
     Py_ssize_t leaf_count;
     Py_ssize_t *references; /* to each node, by the order and the nodes in it; -1 for outputs */
     Py_ssize_t *live_out;   /* positions */
     Py_ssize_t live_count;
-    uint64_t hash;
     bool has_program_key; /* else only Python knows programs for it */
 } Key;
 
 static void release_key(Key *key) {
-    PyMem_Free(key->words);
+    PyMem_Free(key->key.words);
     PyMem_Free(key->leaves);
     PyMem_Free(key->references);
     PyMem_Free(key->live_out);
@@ -117,19 +113,19 @@ static bool add_layout(Key *key, Node *leaf) {
         return false;
     PyArrayObject *array = as_ndarray(leaf->data);
     int axes = PyArray_NDIM(array);
-    if (key->word_count + 2 * (size_t)axes + 2 > key->capacity) {
+    if (key->key.count + 2 * (size_t)axes + 2 > key->capacity) {
         size_t capacity = 2 * key->capacity + 2 * (size_t)axes + 2;
-        uint64_t *words = PyMem_Realloc(key->words, capacity * sizeof *words);
+        uint64_t *words = PyMem_Realloc(key->key.words, capacity * sizeof *words);
         if (words == NULL)
             return false;
-        key->words = words;
+        key->key.words = words;
         key->capacity = capacity;
     }
-    key->words[key->word_count++] = (uint64_t)(uintptr_t)leaf->dtype;
-    key->words[key->word_count++] = (uint64_t)axes;
+    key->key.words[key->key.count++] = (uint64_t)(uintptr_t)leaf->dtype;
+    key->key.words[key->key.count++] = (uint64_t)axes;
     for (int axis = 0; axis < axes; axis++) {
-        key->words[key->word_count++] = (uint64_t)PyArray_DIM(array, axis);
-        key->words[key->word_count++] = (uint64_t)PyArray_STRIDE(array, axis);
+        key->key.words[key->key.count++] = (uint64_t)PyArray_DIM(array, axis);
+        key->key.words[key->key.count++] = (uint64_t)PyArray_STRIDE(array, axis);
     }
     return true;
 }
@@ -144,7 +140,7 @@ static void add_nodes(Key *key, const NodeList *order, Py_ssize_t input_count) {
     }
     for (Py_ssize_t i = 0; i < order->count; i++) {
         Node *node = order->items[i];
-        key->words[key->word_count++] = (uint64_t)(uintptr_t)Py_TYPE(node->op);
+        key->key.words[key->key.count++] = (uint64_t)(uintptr_t)Py_TYPE(node->op);
         for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(node->inputs); k++) {
             Node *input = (Node *)PyTuple_GET_ITEM(node->inputs, k);
             uint64_t number = input->mark - base;
@@ -155,7 +151,7 @@ static void add_nodes(Key *key, const NodeList *order, Py_ssize_t input_count) {
             } else if (number < (uint64_t)order->count) {
                 key->references[number]++;
             }
-            key->words[key->word_count++] = number;
+            key->key.words[key->key.count++] = number;
         }
     }
 }
@@ -175,18 +171,9 @@ static bool add_live_out(Key *key, const NodeList *order, Node **outputs, Py_ssi
         if (!Py_IS_TYPE(order->items[i]->dtype, Dtype_Type))
             return false;
         key->live_out[key->live_count++] = i;
-        key->words[key->word_count++] = (uint64_t)i;
+        key->key.words[key->key.count++] = (uint64_t)i;
     }
     return true;
-}
-
-static uint64_t hash_of(const uint64_t *words, size_t count) {
-    uint64_t hash = 0x9e3779b97f4a7c15u;
-    for (size_t i = 0; i < count; i++) {
-        hash = (hash ^ words[i]) * 0xff51afd7ed558ccdu;
-        hash ^= hash >> 32;
-    }
-    return hash;
 }
 
 /* 1, 0 for a graph that cannot be evaluated as a whole, -1 on error. Runs no Python, not even the garbage collector: other
@@ -197,23 +184,23 @@ static int make_key(Key *key, const NodeList *order, Node **outputs, Py_ssize_t 
         return 0;
     size_t nodes = (size_t)order->count, inputs = (size_t)input_count;
     key->capacity = 2 * nodes + inputs + 2 + 6 * (inputs + 1);
-    key->words = PyMem_Malloc(key->capacity * sizeof *key->words);
+    key->key.words = PyMem_Malloc(key->capacity * sizeof *key->key.words);
     key->leaves = PyMem_Malloc((inputs + 1) * sizeof *key->leaves);
     key->references = PyMem_Malloc(nodes * sizeof *key->references);
     key->live_out = PyMem_Malloc(nodes * sizeof *key->live_out);
-    if (key->words == NULL || key->leaves == NULL || key->references == NULL || key->live_out == NULL) {
+    if (key->key.words == NULL || key->leaves == NULL || key->references == NULL || key->live_out == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    key->words[key->word_count++] = (uint64_t)order->count;
+    key->key.words[key->key.count++] = (uint64_t)order->count;
     add_nodes(key, order, input_count);
     if (!add_live_out(key, order, outputs, count))
         return 0;
-    key->words[key->word_count++] = UINT64_MAX; /* ends the positions */
+    key->key.words[key->key.count++] = UINT64_MAX; /* ends the positions */
     key->has_program_key = true;
     for (Py_ssize_t i = 0; i < key->leaf_count && key->has_program_key; i++)
         key->has_program_key = add_layout(key, key->leaves[i]);
-    key->hash = hash_of(key->words, key->word_count);
+    key->key.hash = hash_words(key->key.words, key->key.count);
     return 1;
 }
 
@@ -221,8 +208,9 @@ static int make_key(Key *key, const NodeList *order, Node **outputs, Py_ssize_t 
 
 /* Whether nodes have the ops of an entry. Functions that build the same graph again mostly share their ops, see
  * objects/call_memo.c; others are compared by Python, which may let other threads evaluate the nodes. */
-static bool has_ops(const Entry *entry, const NodeList *order) {
-    PyObject *ops = Py_NewRef(entry->ops);
+static bool has_ops(const WordKey *entry, const void *context) {
+    const NodeList *order = context;
+    PyObject *ops = Py_NewRef(((const Entry *)entry)->ops);
     bool same = true;
     for (Py_ssize_t i = 0; same && i < order->count; i++) {
         PyObject *op = order->items[i]->op, *other = PyTuple_GET_ITEM(ops, i);
@@ -242,29 +230,15 @@ static bool has_ops(const Entry *entry, const NodeList *order) {
 }
 
 static Entry *find(const Key *key, const NodeList *order) {
-    Entry **set = table[key->hash % SET_COUNT];
-    for (int way = 0; way < 2; way++) {
-        Entry *entry = set[way];
-        if (entry == NULL || entry->hash != key->hash || entry->word_count != key->word_count ||
-            memcmp(entry->words, key->words, sizeof *key->words * key->word_count) != 0)
-            continue;
-        uint64_t serial = entry->serial;
-        if (!has_ops(entry, order) || set[way] != entry || entry->serial != serial)
-            continue;      /* while Python compared ops, another thread may have replaced the entry */
-        set[way] = set[0]; /* the first is the one that was used last */
-        set[0] = entry;
-        return entry;
-    }
-    return NULL;
+    return (Entry *)cache_find(sets, SET_COUNT, &key->key, has_ops, order);
 }
 
-static void release_entry(Entry *entry) {
-    if (entry == NULL)
-        return;
+static void release_entry(WordKey *released) {
+    Entry *entry = (Entry *)released;
     Py_XDECREF(entry->ops);
     Py_XDECREF(entry->program);
     Py_XDECREF(entry->counter);
-    PyMem_Free(entry->words);
+    PyMem_Free(entry->key.words);
     PyMem_Free(entry);
 }
 
@@ -275,12 +249,11 @@ static void keep(Key *key, PyObject *ops, PyObject *program, PyObject *counter) 
         Py_DECREF(ops);
         return;
     }
-    *entry = (Entry){key->hash, key->word_count, key->words, ++entry_count, ops, Py_NewRef(program), Py_NewRef(counter)};
-    key->words = NULL;
-    Entry **set = table[key->hash % SET_COUNT], *oldest = set[1];
-    set[1] = set[0];
-    set[0] = entry;
-    release_entry(oldest);
+    *entry = (Entry){key->key, ops, Py_NewRef(program), Py_NewRef(counter)};
+    key->key.words = NULL;
+    WordKey *evicted = cache_add(sets, SET_COUNT, &entry->key);
+    if (evicted != NULL)
+        release_entry(evicted);
 }
 
 /* Whether a result is what a node is to have. */
@@ -341,13 +314,6 @@ static int run_entry(Entry *entry, const Key *key, const NodeList *order) {
 
 /* ---- offering graphs to the compiler ---- */
 
-static PyObject *list_of_nodes(const NodeList *order) {
-    PyObject *list = PyList_New(order->count);
-    for (Py_ssize_t i = 0; list != NULL && i < order->count; i++)
-        PyList_SET_ITEM(list, i, Py_NewRef(order->items[i]));
-    return list;
-}
-
 static PyObject *list_of_positions(const Key *key) {
     PyObject *list = PyList_New(key->live_count);
     for (Py_ssize_t i = 0; list != NULL && i < key->live_count; i++) {
@@ -381,7 +347,7 @@ static bool is_program_and_counter(PyObject *done) {
 
 static int offer(Key *key, const NodeList *order, bool is_frequent) {
     PyObject *ops = key->has_program_key ? tuple_of_ops(order) : NULL;
-    PyObject *nodes = list_of_nodes(order), *wanted = list_of_positions(key), *done = NULL;
+    PyObject *nodes = node_list_as_list(order), *wanted = list_of_positions(key), *done = NULL;
     if (nodes != NULL && wanted != NULL)
         done = PyObject_CallFunctionObjArgs(callbacks.fuse, nodes, wanted, is_frequent ? Py_True : Py_False, NULL);
     int status = done == NULL ? -1 : PyObject_IsTrue(done);
@@ -398,13 +364,13 @@ static int offer(Key *key, const NodeList *order, bool is_frequent) {
 static bool comes_often(const Key *key) {
     if (!key->has_program_key)
         return false;
-    if (counters[key->hash % COUNTER_COUNT].hash != key->hash) {
-        counters[key->hash % COUNTER_COUNT].hash = key->hash;
-        counters[key->hash % COUNTER_COUNT].seen = 0;
+    if (counters[key->key.hash % COUNTER_COUNT].hash != key->key.hash) {
+        counters[key->key.hash % COUNTER_COUNT].hash = key->key.hash;
+        counters[key->key.hash % COUNTER_COUNT].seen = 0;
     }
-    if (++counters[key->hash % COUNTER_COUNT].seen < MIN_SMALL_GRAPH_RUNS)
+    if (++counters[key->key.hash % COUNTER_COUNT].seen < MIN_SMALL_GRAPH_RUNS)
         return false;
-    counters[key->hash % COUNTER_COUNT].seen = 0;
+    counters[key->key.hash % COUNTER_COUNT].seen = 0;
     return true;
 }
 
@@ -429,19 +395,13 @@ int evaluate_whole_graph(NodeList *order, Node **outputs, Py_ssize_t count, bool
 }
 
 void forget_graphs(void) {
-    for (int set = 0; set < SET_COUNT; set++) {
-        for (int way = 0; way < 2; way++) {
-            Entry *entry = table[set][way];
-            table[set][way] = NULL;
-            release_entry(entry);
-        }
-    }
+    cache_clear(sets, SET_COUNT, release_entry);
     memset(counters, 0, sizeof counters);
 }
 
 /* evaluated_nodes() -> the nodes of the graph that this thread evaluates as a whole; none if it does not */
 static PyObject *evaluated_nodes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
-    return evaluated == NULL ? PyList_New(0) : list_of_nodes(evaluated);
+    return evaluated == NULL ? PyList_New(0) : node_list_as_list(evaluated);
 }
 
 static PyObject *graph_runs(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {

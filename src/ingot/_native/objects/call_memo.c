@@ -15,7 +15,7 @@
 #define MAX_STEPS 16
 #define MAX_STEP_INPUTS 8
 #define MAX_CONSTANT_ELEMENTS 16
-#define SET_COUNT 1024 /* sets of two entries, LRU. A model of 30 layers makes about 40 keys per token */
+#define SET_COUNT 1024 /* a model of 30 layers makes about 40 keys per token */
 
 enum { TAG_ARRAY = 1, TAG_INT, TAG_FLOAT, TAG_OBJECT, TAG_TUPLE, TAG_LIST, TAG_SLICE, TAG_KEYWORD, TAG_SELF };
 
@@ -29,9 +29,9 @@ typedef struct {
 } Step;
 
 typedef struct MemoEntry {
-    uint64_t hash;
+    WordKey key;
     int references;
-    int word_count, step_count, result; /* result: numbered like an input */
+    int step_count, result; /* result: numbered like an input */
     bool is_argument;                   /* the result is the very object that was passed in */
     uint64_t words[MAX_KEY_WORDS];
     PyObject *kept[MAX_KEY_WORDS]; /* the objects whose addresses are in `words` */
@@ -39,7 +39,7 @@ typedef struct MemoEntry {
     Step steps[MAX_STEPS];
 } MemoEntry;
 
-static MemoEntry *table[SET_COUNT][2];
+static CacheSet sets[SET_COUNT];
 
 static void release_entry(MemoEntry *entry) {
     if (entry == NULL || --entry->references > 0)
@@ -58,9 +58,9 @@ static void release_entry(MemoEntry *entry) {
 /* ---- keys ---- */
 
 static bool push(MemoKey *key, uint64_t word) {
-    if (key->word_count == MAX_KEY_WORDS)
+    if (key->key.count == MAX_KEY_WORDS)
         return false;
-    key->words[key->word_count++] = word;
+    key->words[key->key.count++] = word;
     return true;
 }
 
@@ -139,17 +139,9 @@ static bool push_value(MemoKey *key, PyObject *value, int depth) {
     return false;
 }
 
-static uint64_t hash_words(const MemoKey *key) {
-    uint64_t hash = 0x9e3779b97f4a7c15u;
-    for (int i = 0; i < key->word_count; i++) {
-        hash = (hash ^ key->words[i]) * 0xff51afd7ed558ccdu;
-        hash ^= hash >> 32;
-    }
-    return hash;
-}
-
 bool memo_key(MemoKey *key, PyObject *function, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
-    key->word_count = key->kept_count = key->array_count = 0;
+    key->key = (WordKey){.words = key->words};
+    key->kept_count = key->array_count = 0;
     if (ingot_is_tracing() || recording_sources() || ingot_line_of() != NULL || !push_object(key, TAG_SELF, function))
         return false;
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -163,7 +155,7 @@ bool memo_key(MemoKey *key, PyObject *function, PyObject *const *arguments, Py_s
             !push_value(key, arguments[count + i], 0))
             return false;
     }
-    key->hash = hash_words(key);
+    key->key.hash = hash_words(key->words, key->key.count);
     return key->array_count > 0;
 }
 
@@ -197,29 +189,20 @@ static Node *make_again(const MemoEntry *entry, const MemoKey *key) {
 }
 
 int memo_find(const MemoKey *key, PyObject **argument, Node **result) {
-    MemoEntry **set = table[key->hash % SET_COUNT];
-    for (int way = 0; way < 2; way++) {
-        MemoEntry *entry = set[way];
-        if (entry == NULL || entry->hash != key->hash || entry->word_count != key->word_count ||
-            memcmp(entry->words, key->words, sizeof *key->words * (size_t)key->word_count) != 0)
-            continue;
-        if (way == 1) { /* keep the most recently used first */
-            set[1] = set[0];
-            set[0] = entry;
-        }
-        /* Building nodes may run the garbage collector and with it arbitrary code, which may re-point arrays to
-         * other nodes. */
-        entry->references++;
-        for (int i = 0; i < key->array_count; i++)
-            Py_INCREF(key->nodes[i]);
-        *argument = entry->is_argument ? key->objects[-1 - entry->result] : NULL;
-        *result = make_again(entry, key);
-        for (int i = 0; i < key->array_count; i++)
-            Py_DECREF(key->nodes[i]);
-        release_entry(entry);
-        return *result == NULL ? -1 : 1;
-    }
-    return 0;
+    MemoEntry *entry = (MemoEntry *)cache_find(sets, SET_COUNT, &key->key, NULL, NULL);
+    if (entry == NULL)
+        return 0;
+    /* Building nodes may run the garbage collector and with it arbitrary code, which may re-point arrays to
+     * other nodes. */
+    entry->references++;
+    for (int i = 0; i < key->array_count; i++)
+        Py_INCREF(key->nodes[i]);
+    *argument = entry->is_argument ? key->objects[-1 - entry->result] : NULL;
+    *result = make_again(entry, key);
+    for (int i = 0; i < key->array_count; i++)
+        Py_DECREF(key->nodes[i]);
+    release_entry(entry);
+    return *result == NULL ? -1 : 1;
 }
 
 /* ---- recording calls ---- */
@@ -293,13 +276,9 @@ void memo_keep(const MemoKey *key, Node *result, PyObject *object) {
             entry->result = -1 - i;
         }
     }
-    entry->hash = key->hash;
-    entry->word_count = key->word_count;
-    memcpy(entry->words, key->words, sizeof *key->words * (size_t)key->word_count);
+    entry->key = key->key;
+    entry->key.words = memcpy(entry->words, key->words, key->key.count * sizeof *key->words);
     for (; entry->kept_count < key->kept_count; entry->kept_count++)
         entry->kept[entry->kept_count] = Py_NewRef(key->kept[entry->kept_count]);
-    MemoEntry **set = table[key->hash % SET_COUNT], *oldest = set[1];
-    set[1] = set[0];
-    set[0] = entry;
-    release_entry(oldest);
+    release_entry((MemoEntry *)cache_add(sets, SET_COUNT, &entry->key));
 }

@@ -2,15 +2,15 @@
 #ifndef INGOT_CALL_MEMO_H
 #define INGOT_CALL_MEMO_H
 
-#include "native.h"
+#include "objects/two_way_cache.h"
 
 #define MAX_KEY_WORDS 160
 #define MAX_KEY_ARRAYS 8
 
 /* Everything that the result of a call depends on. All references are borrowed from the arguments. */
 typedef struct {
-    uint64_t hash;
-    int word_count, kept_count, array_count;
+    WordKey key;
+    int kept_count, array_count;
     uint64_t words[MAX_KEY_WORDS];
     PyObject *kept[MAX_KEY_WORDS];
     PyObject *objects[MAX_KEY_ARRAYS]; /* the arguments that are arrays */

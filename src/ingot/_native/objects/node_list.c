@@ -37,3 +37,10 @@ void node_list_release(NodeList *list) {
         Py_DECREF(list->items[i]);
     PyMem_Free(list->items);
 }
+
+PyObject *node_list_as_list(const NodeList *list) {
+    PyObject *made = PyList_New(list->count);
+    for (Py_ssize_t i = 0; made != NULL && i < list->count; i++)
+        PyList_SET_ITEM(made, i, Py_NewRef((PyObject *)list->items[i]));
+    return made;
+}

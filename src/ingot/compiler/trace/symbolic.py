@@ -20,7 +20,7 @@ from ingot.graph.arrays.length import Length
 from ingot.graph.dimension import Dimension, Guards
 from ingot.graph.op import parameters
 
-__all__ = ["symbolic_tape"]
+__all__ = ["equal_axes", "symbolic_tape"]
 
 _POLYNOMIAL = ("add", "sub", "mul", "floordiv", "mod", "neg")
 
@@ -62,7 +62,7 @@ class _Dimensions:
     def __init__(self, guards: Guards, values: Sequence[Any]) -> None:
         self.sizes = Sizes()
         self.values = values
-        self.same = _equal_axes(guards)
+        self.same = equal_axes(guards)
         self.found: list[Any] = []
         for dimension in guards.dimensions:
             self.found.append(self._size(dimension))
@@ -126,8 +126,8 @@ class _Dimensions:
             self.sizes.assume(difference)
 
 
-def _equal_axes(guards: Guards) -> dict[int, Any]:
-    """For dimensions that are known to equal an earlier one, or a number: which."""
+def equal_axes(guards: Guards) -> dict[int, Any]:
+    """For axes that guards require to equal an earlier dimension, or a number: which."""
     found: dict[int, Any] = {}
 
     def final(x: Any) -> Any:
@@ -141,6 +141,8 @@ def _equal_axes(guards: Guards) -> dict[int, Any]:
         a, b = final(left), final(right)
         if type(a) is not Dimension or (type(b) is Dimension and b.number > a.number):
             a, b = b, a
+        if type(b) is float and b.is_integer():
+            b = int(b)
         is_int = type(b) is int or (type(b) is Dimension and type(b.value) is int)
         if a is not b and type(a) is Dimension and a.name == "axis" and is_int:
             found[a.number] = b

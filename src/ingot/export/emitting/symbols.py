@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ingot.compiler.trace.symbolic import equal_axes
 from ingot.graph.dimension import Dimension, Guards
 from ingot.graph.shape import Shape
 
@@ -32,27 +33,13 @@ class Symbols:
     """The lengths of a trace."""
 
     def __init__(self, guards: Guards) -> None:
-        same: dict[int, Any] = {}  # the number or the earlier dimension that one equals
-
-        def final(x: Any) -> Any:
-            while type(x) is Dimension and x.number in same:
-                x = same[x.number]
-            return x
-
-        for name, left, right, outcome in guards.found:
-            if (name, outcome) not in (("eq", True), ("ne", False)):
-                continue
-            a, b = final(left), final(right)
-            if type(a) is not Dimension or (type(b) is Dimension and b.number > a.number):
-                a, b = b, a
-            if type(a) is Dimension and a is not b and a.name == "axis":
-                same[a.number] = b
+        same = equal_axes(guards)
         self.others: dict[int, int] = {}
         primes = _primes()
         for dimension in guards.dimensions:
             if dimension.name != "axis":
                 continue
-            known = final(dimension)
+            known = same.get(dimension.number, dimension)
             if type(known) is not Dimension:
                 self.others[dimension.number] = known
             elif known.number in self.others:

@@ -13,31 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ingot.graph.dtype import (
-    bfloat16,
-    bool_,
-    complex64,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
+from ingot.graph.dtype import ALL_DTYPES
 from ingot.graph.shape import shape_text
 
 __all__ = ["ENVELOPE", "INLINE", "Header", "envelope", "opened"]
 
-_DTYPES = (
-    *(bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64),
-    *(float16, bfloat16, float32, float64, complex64),
-)
-_CODES = {dtype.numpy: code for code, dtype in enumerate(_DTYPES)}
+_CODES = {dtype.numpy: code for code, dtype in enumerate(ALL_DTYPES)}
 
 _KINDS = (
     *("all_sum", "all_max", "all_min", "all_gather", "sum_scatter"),
@@ -87,7 +68,7 @@ def opened(packed: np.ndarray) -> Header:
     words: Any = packed[: 8 * _WORDS].view(np.int64).tolist()
     number, kind, root, dtype, ndim, checksum = words[:6]
     shape = tuple(words[8 : 8 + min(ndim, _DIMENSIONS)])
-    return Header(number, _KINDS[kind], root, _DTYPES[dtype].name, shape, checksum)
+    return Header(number, _KINDS[kind], root, ALL_DTYPES[dtype].name, shape, checksum)
 
 
 def _checksum(shape: tuple[int, ...]) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from ingot._native import array, constant
 from ingot.graph.dtype import float32, int64
 from ingot.runtime.files.access import File
-from ingot.search.flat import as_ids, as_number
+from ingot.search.flat import as_ids, as_new_ids, as_number
 from ingot.search.inverted.codes import Codec, WholeVectors
 from ingot.search.inverted.files import load_coded, save_coded
 from ingot.search.inverted.lists import InvertedLists, Lists
@@ -158,13 +158,7 @@ class CodedIndex:
         refuse_in_trace("add_with_ids", _RUNS_ONCE)
         self._require_training("add_with_ids")
         vectors = self._vectors("add_with_ids", x)
-        numbers = as_ids("add_with_ids", ids)
-        if len(numbers) != len(vectors):
-            raise ValueError(
-                f"[add_with_ids] {len(vectors)} vectors need as many ids, got {len(numbers)}."
-            )
-        if (numbers == -1).any():
-            raise ValueError("[add_with_ids] -1 cannot be an id: it stands for no vector.")
+        numbers = as_new_ids(ids, len(vectors))
         if self._numbered and self._lists.total > 0 and not self._has_centroids:
             raise ValueError(
                 "[add_with_ids] the index has vectors that are numbered by position: add all "

@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from ingot.compiler.forms.affine import Affine, Extent, affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Constant, Repeated, Value
-from ingot.compiler.lower.products.codes import WORD, Codes, Scheme, Unpacker
-from ingot.compiler.lower.products.quantized_tile import QuantizedTile, Sums
+from ingot.compiler.lower.products.codes import WORD, Codes, Scheme
+from ingot.compiler.lower.products.quantized_tile import Chunk, QuantizedTile, Sums
 from ingot.graph.dtype import Dtype, float32, int32, uint32
 from ingot.graph.numerics.activations import ACTIVATION_BLOCK
 from ingot.graph.shape import contiguous, size_of
@@ -158,32 +158,22 @@ class BytesTile(QuantizedTile):
         """The products of some rows with each column."""
         return self._sums(rows, self._bytes_chunk)
 
-    def _bytes_chunk(
-        self,
-        unpacker: Unpacker,
-        number: Affine,
-        rows: list[Affine],
-        sums: Sums,
-        limit: int | None,
-        scales: Sums,
-    ) -> Sums:
+    def _bytes_chunk(self, chunk: Chunk, sums: Sums) -> Sums:
         """Adds the products of a chunk to sums."""
-        k, lanes = self.builder.words, unpacker.lanes
+        k, lanes = self.builder.words, chunk.unpacker.lanes
         zero = _repeated(int32, 0, lanes)
-        totals: Sums = [[zero] * len(rows) for _ in self.columns]
-        packed = self.words(unpacker, number, limit)
+        totals: Sums = [[zero] * len(chunk.rows) for _ in self.columns]
+        packed = self.words(chunk.unpacker, chunk.number, chunk.limit)
         for vector in range(ACTIVATION_BLOCK // 4):
-            factors = self._bundles(self.bytes, unpacker, rows, number, vector, limit)
+            factors = self._bundles(self.bytes, chunk, vector)
             word, shift = divmod(vector, self.shifts)
             for column, words in enumerate(packed):
                 code = self._code(words[word], shift)
                 for row, factor in enumerate(factors):
                     totals[column][row] = k.dot_bytes(totals[column][row], code, factor)
-        row_scales, row_sums = (
-            self._bundles(self.ordered, unpacker, rows, number, part, limit) for part in (0, 1)
-        )
+        row_scales, row_sums = (self._bundles(self.ordered, chunk, part) for part in (0, 1))
         found: Sums = []
-        for (scale, bias), of_codes, before in zip(scales, totals, sums, strict=True):
+        for (scale, bias), of_codes, before in zip(chunk.scales, totals, sums, strict=True):
             column_sums: list[Value] = []
             for row, total in enumerate(of_codes):
                 both = k.multiply(scale, row_scales[row])

@@ -10,6 +10,7 @@ gives different results if a row has infinities.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest.build import NestBuilder
@@ -18,11 +19,19 @@ from ingot.compiler.lower.products.codes import Codes, Unpacker, factor_of
 from ingot.graph.dtype import float32
 from ingot.tuning import PREFETCH_BYTES
 
-__all__ = ["QuantizedTile", "Sums"]
+__all__ = ["Chunk", "QuantizedTile", "Sums"]
 
 Sums = list[list[Value]]  # [column of the result][row]
-# (unpacker, number of the chunk, rows, sums, limit in units, scales) -> sums
-Chunk = Callable[..., Sums]
+
+
+class Chunk(NamedTuple):
+    """The units of one bundle of lanes, in all columns of a tile, and the rows to multiply by."""
+
+    unpacker: Unpacker
+    number: Affine
+    rows: list[Affine]
+    scales: Sums
+    limit: int | None = None  # the number of units, if lanes beyond the last one must be 0
 
 
 class QuantizedTile:
@@ -55,7 +64,7 @@ class QuantizedTile:
         """The products of rows with each column, from sums of products of codes."""
         return self._sums(rows, self._factored_chunk)
 
-    def _sums(self, rows: list[Affine], chunk: Chunk) -> Sums:
+    def _sums(self, rows: list[Affine], add: Callable[[Chunk, Sums], Sums]) -> Sums:
         lanes = self.codes.lanes
         block = max(self.scheme.group_units, lanes)  # units per iteration
         blocks, rest = divmod(self.units, block)
@@ -69,47 +78,40 @@ class QuantizedTile:
                 found: Sums = [list(each) for each in carried]
                 for part in range(block // lanes):
                     at = affine(number) * (block // lanes) + part
-                    found = chunk(unpacker, at, rows, found, None, scales)
+                    found = add(Chunk(unpacker, at, rows, scales), found)
                 for sums, updates in zip(carried, found, strict=True):
                     for each, update in zip(sums, updates, strict=True):
                         each.update = update
             totals = [list(sums) for sums in carried]
         if rest:
-            last = self._rest(blocks * block, rest, rows, chunk)
+            zeros, chunk = self._rest(blocks * block, rest, rows)
+            last = add(chunk, zeros)
             totals = [
                 [self._added(a, b) for a, b in zip(one, other, strict=True)] if one else other
                 for one, other in zip(totals, last, strict=True)
             ]
         return [[self._folded(each, 1) for each in sums] for sums in totals]
 
-    def _rest(self, first: int, rest: int, rows: list[Affine], chunk: Chunk) -> Sums:
-        """The products of the units after the last whole block, in bundles of fewer lanes."""
+    def _rest(self, first: int, rest: int, rows: list[Affine]) -> tuple[Sums, Chunk]:
+        """The units after the last whole block, in a bundle of fewer lanes, and as many zeros."""
         lanes = max(self.min_lanes, 1 << (rest - 1).bit_length())
         unpacker = Unpacker(self.builder, self.codes._replace(lanes=lanes))
         zeros: Sums = [[_zero(lanes)] * len(rows) for _ in self.columns]
         number = affine(first // self.codes.lanes)
         limit = None if lanes == rest else self.units
         scales = self.scales(lanes, affine(first), limit)
-        return chunk(unpacker, number, rows, zeros, limit, scales)
+        return zeros, Chunk(unpacker, number, rows, scales, limit)
 
     # Chunks
 
-    def _direct_chunk(
-        self,
-        unpacker: Unpacker,
-        number: Affine,
-        rows: list[Affine],
-        sums: Sums,
-        limit: int | None,
-        scales: Sums,
-    ) -> Sums:
+    def _direct_chunk(self, chunk: Chunk, sums: Sums) -> Sums:
         """Adds the products of the codes of a chunk to sums."""
-        k = self.builder.words
-        words = self.words(unpacker, number, limit)
+        k, unpacker = self.builder.words, chunk.unpacker
+        words = self.words(unpacker, chunk.number, chunk.limit)
         found = [list(each) for each in sums]
         for vector in range(self.codes.vectors):
-            factors = self._bundles(self.ordered, unpacker, rows, number, vector, limit)
-            for column, (word, (scale, *bias)) in enumerate(zip(words, scales, strict=True)):
+            factors = self._bundles(self.ordered, chunk, vector)
+            for column, (word, (scale, *bias)) in enumerate(zip(words, chunk.scales, strict=True)):
                 value = unpacker.number(unpacker.code(word, vector))
                 if bias:
                     unit = 2.0 ** self.scheme.exponent(vector)
@@ -121,21 +123,13 @@ class QuantizedTile:
                     found[column][row] = k.fused_multiply_add(value, factor, found[column][row])
         return found
 
-    def _factored_chunk(
-        self,
-        unpacker: Unpacker,
-        number: Affine,
-        rows: list[Affine],
-        sums: Sums,
-        limit: int | None,
-        scales: Sums,
-    ) -> Sums:
+    def _factored_chunk(self, chunk: Chunk, sums: Sums) -> Sums:
         """Adds the products of the codes of a chunk to sums, scaled."""
-        k = self.builder.words
-        words = self.words(unpacker, number, limit)
-        found = [[_zero(unpacker.lanes)] * len(rows) for _ in words]
+        k, unpacker, scales = self.builder.words, chunk.unpacker, chunk.scales
+        words = self.words(unpacker, chunk.number, chunk.limit)
+        found = [[_zero(unpacker.lanes)] * len(chunk.rows) for _ in words]
         for vector in range(self.codes.vectors):
-            factors = self._bundles(self.ordered, unpacker, rows, number, vector, limit)
+            factors = self._bundles(self.ordered, chunk, vector)
             for column, word in enumerate(words):
                 value = unpacker.number(unpacker.code(word, vector))
                 for row, factor in enumerate(factors):
@@ -151,7 +145,7 @@ class QuantizedTile:
         ]
         if len(self.parts) == 1:
             return found
-        of_rows = self._bundles(self.ordered, unpacker, rows, number, self.codes.vectors, limit)
+        of_rows = self._bundles(self.ordered, chunk, self.codes.vectors)
         return [
             [k.fused_multiply_add(bias, a, b) for a, b in zip(of_rows, before, strict=True)]
             for (_, bias), before in zip(scales, found, strict=True)
@@ -171,19 +165,12 @@ class QuantizedTile:
         tile = abs(stride) * columns
         return stride * columns * -(-PREFETCH_BYTES // tile) if tile else 0
 
-    def _bundles(
-        self,
-        buffer: Buffer,
-        unpacker: Unpacker,
-        rows: list[Affine],
-        number: Affine,
-        vector: int,
-        limit: int | None,
-    ) -> list[Value]:
+    def _bundles(self, buffer: Buffer, chunk: Chunk, vector: int) -> list[Value]:
         """A bundle of each permuted row. Lanes at or beyond the limit, in units, are 0."""
+        number, limit = chunk.number, chunk.limit
         below = None if limit is None else affine(limit) - number * self.codes.lanes
-        lanes, found = unpacker.lanes, []
-        for row in rows:
+        lanes, found = chunk.unpacker.lanes, []
+        for row in chunk.rows:
             index = (row, number, affine(vector), affine(0))
             if lanes == 1:
                 found.append(self.builder.load(buffer, index))

@@ -32,7 +32,7 @@ from ingot.graph.shape import contiguous
 from ingot.runtime.processor import vector_registers
 from ingot.tuning import MAX_GRADIENT_PIXELS, MAX_PARTIAL_FILTER_BYTES, MIN_CONVOLUTION_TASKS
 
-__all__ = ["PartialSums", "add_partial_sums", "correlate_by_filters"]
+__all__ = ["PartialSums", "add_partial_sums", "clear_sums", "correlate_by_filters"]
 
 
 class PartialSums(NamedTuple):
@@ -136,7 +136,8 @@ def _sums_kernel(
         ends = (tile + tiles_each, affine(tiles))
         at = (affine(part), affine(group))
         rows = [tile * shape.rows, ends[0] * shape.rows, affine(plain.outputs)]
-        _clear(builder, target, at, rows)
+        with builder.loop(*rows) as row:
+            clear_sums(builder, target, (*at, affine(row)))
         first = affine(part) * each
         with builder.loop(first, first + each, affine(total)) as number:
             points = builder.split(number, blocks.counts)
@@ -149,25 +150,14 @@ def _sums_kernel(
     return kernel_of(builder.nest, (steps[0], steps[1], None))
 
 
-def _clear(
-    builder: NestBuilder,
-    target: Buffer,
-    at: tuple[Affine, ...],
-    rows: Sequence[Affine],
-) -> None:
-    """Sets the sums of some outputs to 0."""
-    *outer, last = target.shape[3:]
-
-    def level(number: int, index: tuple[Affine, ...]) -> None:
-        if number == len(outer):
-            with builder.loop(0, last, kind="vector") as column:
-                builder.store(Constant(target.dtype, 0), target, (*index, affine(column)))
-            return
-        with builder.loop(0, outer[number]) as tap:
-            level(number + 1, (*index, affine(tap)))
-
-    with builder.loop(*rows) as row:
-        level(0, (*at, affine(row)))
+def clear_sums(builder: NestBuilder, target: Buffer, at: tuple[Affine, ...]) -> None:
+    """Sets the sums at an index of the first axes to 0."""
+    is_last = len(at) + 1 == len(target.shape)
+    with builder.loop(0, target.shape[len(at)], kind="vector" if is_last else "for") as index:
+        if is_last:
+            builder.store(Constant(target.dtype, 0), target, (*at, affine(index)))
+        else:
+            clear_sums(builder, target, (*at, affine(index)))
 
 
 class _Task:

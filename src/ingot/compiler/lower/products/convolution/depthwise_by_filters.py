@@ -12,11 +12,11 @@ from math import prod
 
 from ingot.compiler.forms.affine import Affine, Extent, Index, affine
 from ingot.compiler.forms.nest.build import NestBuilder
-from ingot.compiler.forms.nest.data import Buffer, Constant, Value
+from ingot.compiler.forms.nest.data import Buffer, Value
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, Lowered, kernel_of
 from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Point
-from ingot.compiler.lower.products.convolution.by_filters import PartialSums
+from ingot.compiler.lower.products.convolution.by_filters import PartialSums, clear_sums
 from ingot.compiler.lower.products.convolution.depthwise import (
     depthwise_blocks,
     in_chunks,
@@ -77,7 +77,7 @@ def _sums_kernel(
     work = each * blocks.pixels * plain.channels * prod(axis.taps for axis in plain.axes)
     with builder.parallel((sums.parts, plain.groups), work) as (part, chunk):
         at = (affine(part), affine(chunk))
-        _clear(builder, target, at)
+        clear_sums(builder, target, at)
         first = affine(part) * each
         with builder.loop(first, first + each, affine(total)) as number:
             block = Block(builder, blocks, builder.split(number, blocks.counts))
@@ -86,22 +86,6 @@ def _sums_kernel(
             with builder.loop(0, pitch_of(plain), step=lanes_of(plain.dtype)) as channel:
                 task.taps((), affine(channel))
     return kernel_of(builder.nest, (steps[0], steps[1], None))
-
-
-def _clear(builder: NestBuilder, target: Buffer, at: Point) -> None:
-    """Sets the sums of a chunk to 0."""
-    zero = Constant(target.dtype, 0)
-
-    def level(index: Point) -> None:
-        length = target.shape[len(index)]
-        is_last = len(index) + 1 == len(target.shape)
-        with builder.loop(0, length, kind="vector" if is_last else "for") as place:
-            if is_last:
-                builder.store(zero, target, (*index, affine(place)))
-            else:
-                level((*index, affine(place)))
-
-    level(at)
 
 
 class _Task:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from ingot.compiler.forms.affine import affine
@@ -34,6 +35,14 @@ __all__ = ["lower_correlation", "lower_correlation_by_filters"]
 Strides = dict[Step, tuple[int, ...]]
 ALIGNMENT = 64  # of panels
 
+# Kernels for special geometries, the preferred ones first, with the condition for each.
+_SPECIAL_CASES = (
+    (is_depthwise, convolve_depthwise),
+    (is_grouped, convolve_grouped),
+    (is_narrow, convolve_narrow),
+    (is_winograd, convolve_winograd),
+)
+
 
 def lower_correlation(step: Step, strides_of: Strides) -> Lowered | None:
     """The kernels of a convolution; None if lengths are symbolic or there is nothing to compute."""
@@ -46,14 +55,7 @@ def lower_correlation(step: Step, strides_of: Strides) -> Lowered | None:
     plains = plain_correlations(op.geometry, op.groups, *found)
     if sum(prod(plain.results.layout.shape) for plain in plains) < prod(step.shape):
         kernels.append(_zeros(step, found[2]))
-    scratch = 0
-    for plain in plains:
-        made = _plain_kernels(plain.joined(), step, scratch)
-        if made is None:
-            return None
-        kernels += made.kernels
-        scratch += -(-made.scratch // ALIGNMENT) * ALIGNMENT
-    return Lowered(kernels, scratch)
+    return _after(kernels, plains, lambda plain, offset: _plain_kernels(plain, step, offset))
 
 
 def lower_correlation_by_filters(step: Step, strides_of: Strides) -> Lowered | None:
@@ -69,9 +71,19 @@ def lower_correlation_by_filters(step: Step, strides_of: Strides) -> Lowered | N
     plains = plain_correlations(op.geometry, op.groups, x, filters, outputs)
     if sum(prod(plain.filters.layout.shape) for plain in plains) < prod(step.shape):
         kernels.append(_zeros(step, filters))
-    scratch = 0
+    steps = (given, cotangent, step)
+    return _after(kernels, plains, lambda plain, offset: _by_filters(plain, steps, offset))
+
+
+def _after(
+    first: list[Kernel], plains: list[Plain], lower: Callable[[Plain, int], Lowered | None]
+) -> Lowered | None:
+    """The first kernels, then those of all plain correlations, each with its own scratch memory at
+    the offset that `lower` is given; None if one of them has none.
+    """
+    kernels, scratch = list(first), 0
     for plain in plains:
-        made = _by_filters(plain.joined(), (given, cotangent, step), scratch)
+        made = lower(plain.joined(), scratch)
         if made is None:
             return None
         kernels += made.kernels
@@ -103,20 +115,8 @@ def _operands(step: Step, strides_of: Strides) -> tuple[Operand, Operand, Operan
 
 def _plain_kernels(plain: Plain, step: Step, offset: int) -> Lowered | None:
     x, filters = step.inputs
-    if is_depthwise(plain):
-        found = convolve_depthwise(plain, (x, filters, step), offset)
-        if found is not None:
-            return found
-    if is_grouped(plain):
-        found = convolve_grouped(plain, (x, filters, step), offset)
-        if found is not None:
-            return found
-    if is_narrow(plain):
-        found = convolve_narrow(plain, (x, filters, step), offset)
-        if found is not None:
-            return found
-    if is_winograd(plain):
-        found = convolve_winograd(plain, (x, filters, step), offset)
+    for applies, convolve_specially in _SPECIAL_CASES:
+        found = convolve_specially(plain, (x, filters, step), offset) if applies(plain) else None
         if found is not None:
             return found
     columns = convolution_columns(plain)
