@@ -310,6 +310,7 @@ class ProgramTemplate:
         patches: list[tuple[str, int, int, int]],
         numbers: int,
         make_about: Callable[[Sequence[Any]], Any],
+        hosts: tuple[tuple[int, Callable[[list[Any]], Callable[..., Any]]], ...],
         /,
     ) -> None: ...
     def make(self, values: Sequence[Any], /) -> NativeProgram | None: ...
@@ -376,7 +377,8 @@ class NativeProgram:
         arena_slot: int,
         arena: int,
         instructions: list[tuple[Any, ...]],
-        finish: Callable[[list[Any]], Any] | None,
+        views: list[tuple[int, Any, int, tuple[int, ...], tuple[int, ...]]],
+        results: int,
         empty: Callable[..., np.ndarray],
         releases_gil: bool,
         any_layout: bool,
@@ -385,7 +387,7 @@ class NativeProgram:
     @property
     def can_loop(self) -> bool: ...
     def run(self, inputs: tuple[np.ndarray, ...], /) -> Any: ...
-    def takes(self, output: int, input: int, /) -> bool: ...
+    def may_reuse(self, output: int, input: int, /) -> bool: ...
     def loop(
         self,
         inputs: tuple[np.ndarray, ...],

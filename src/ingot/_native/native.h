@@ -156,7 +156,7 @@ PyObject *node_view(Node *node);
 
 bool ingot_is_program(PyObject *object);
 /* Whether the program may write an output into this input's memory. */
-bool ingot_program_takes(PyObject *program, Py_ssize_t input);
+bool ingot_program_may_reuse(PyObject *program, Py_ssize_t input);
 /* Runs a program and returns a tuple of ndarrays; NotImplemented if an input does not have the layout the program
  * was compiled for. `donated` says which inputs nobody else will read, so that outputs may reuse their memory (NULL:
  * none). A run that is interrupted after it wrote to donated memory cannot restart: `*suspended` gets the state to

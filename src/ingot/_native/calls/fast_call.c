@@ -6,12 +6,12 @@
 
 typedef struct {
     PyObject_HEAD
-    /* dict: key -> entry, or, if the key has no shapes, a tuple of ShapeTables; NULL if no call may be handled here */
+    /* dict: key -> entry, or, if keys have no shapes, a tuple of ShapeTables; NULL if all calls take the slow path */
     PyObject *entries;
-    PyObject *captured; /* the captured inputs, part of the signature; None without */
-    PyObject *bound;    /* the method, partial or callable object that is called, part of the signature; None for a function */
-    PyObject *partial_parts; /* (func, args) of a `bound` partial of constants: while it has these, the key need not */
-    PyObject *counter;       /* the UseCounter of calls that are handled here */
+    PyObject *captured;      /* the captured inputs, part of the signature; None without */
+    PyObject *bound;         /* the bound method, partial or callable object, part of the signature; None for a function */
+    PyObject *partial_parts; /* (func, args) of a `bound` partial of constants, which the key then need not contain */
+    PyObject *counter;       /* the UseCounter of the fast path */
     PyObject *weak_references;
     PyObject *dictionary;
     bool has_receiver, shapeless;
@@ -39,8 +39,8 @@ static PyObject *member(PyObject *object, Py_ssize_t offset) {
     return *(PyObject **)((char *)object + offset);
 } /* borrowed */
 
-/* Adds what the bound callable holds. Of a partial of constants only the keywords can differ: they are a dict that its owner
- * may change, while func and args change with __setstate__ alone. */
+/* Adds the state of the bound callable. Of a partial of constants only the keywords can differ: they are a mutable dict,
+ * while func and args change through __setstate__ alone. */
 static int add_bound(FastCall *self, Signature *signature) {
     PyObject *bound = self->bound, *parts = self->partial_parts;
     if (parts == NULL || member(bound, func_offset) != PyTuple_GET_ITEM(parts, 0) ||
@@ -112,7 +112,7 @@ static PyObject *signature_method(FastCall *self, PyObject *arguments) {
     return packed;
 }
 
-static bool follows_transform(PyObject *arrays) {
+static bool has_tracers(PyObject *arrays) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(arrays); i++) {
         if (((Array *)PyList_GET_ITEM(arrays, i))->node->tracer)
             return true;
@@ -254,7 +254,7 @@ static PyObject *slow_call(FastCall *self, PyObject *arguments, PyObject *keywor
     return result;
 }
 
-/* A call and its lookup. */
+/* The outcome of looking up a call. */
 typedef struct {
     PyObject *entry;     /* the entry that handles it, or NULL */
     PyObject *new_table; /* the table that created the entry for this call, or NULL */
@@ -349,14 +349,14 @@ static PyObject *fast_call(FastCall *self, PyObject *arguments, PyObject *keywor
     PyObject *result = Py_NewRef(Py_NotImplemented);
     if (call_signature(self, arguments, NULL, !self->shapeless, &signature) == 0)
         key = finished_key(&signature);
-    if (key != NULL && !follows_transform(signature.arrays)) {
+    if (key != NULL && !has_tracers(signature.arrays)) {
         Py_SETREF(result, answered(self, key, &signature));
         if (self->looks_without_shapes && result == Py_NotImplemented && !PyErr_Occurred())
             Py_SETREF(result, answered_without_shapes(self, arguments));
     }
     bool is_known = result != Py_NotImplemented;
-    /* The contents of captured containers and objects have to be read again, by one thread at a time. Until then no
-     * reference may be held, because tracing counts references. */
+    /* The slow path reads captured containers and objects again, under a lock. No references may be held until then,
+     * because tracing counts references. */
     bool is_plain = self->captured == Py_None && signature.objects == NULL && signature.inside == 0;
     if (!is_known && key != NULL && !PyErr_Occurred())
         packed = is_plain ? packed_signature(key, &signature) : PyTuple_Pack(3, key, Py_None, Py_None);
@@ -455,7 +455,7 @@ static PyType_Slot fast_slots[] = {
     {Py_tp_dealloc, fast_dealloc},
     {Py_tp_methods, fast_methods},
     {Py_tp_members, fast_members},
-    {Py_tp_doc, "The base of compiled functions: calls whose signature was seen."},
+    {Py_tp_doc, "The base of compiled functions, which handles calls with a known signature."},
     {0, NULL},
 };
 
@@ -472,7 +472,8 @@ static PyObject *enable_fast_calls(PyObject *Py_UNUSED(module), PyObject *flag) 
 }
 
 static PyMethodDef functions[] = {
-    {"enable_fast_calls", enable_fast_calls, METH_O, "Whether compiled functions may skip their slow_call."},
+    {"enable_fast_calls", enable_fast_calls, METH_O,
+     "enable_fast_calls(flag): whether compiled functions may use the fast path"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,12 +1,12 @@
-/* guards: attributes that a traced function read of objects, and whether they are still what they were.
+/* Guards: the attributes and variables that a traced function has read, and whether they are unchanged.
  *
  * A guard is a tuple (object, source, name, expected, key):
- *   object    the number of an object of the signature, a weak reference, or an object
+ *   object    the index of an object in the signature, a weak reference, or an object
  *   source    where the attribute was found, see below
- *   expected  the value: if it is still that very object the guard holds, unless it can change; MUTABLE then.
- *             A weak reference stands for what it refers to
- *   key       what `guard_key` made of the value; None if only the very same object will do
- * Whatever a guard says of an object that it holds weakly, it fails once the object is gone: another may have its address. */
+ *   expected  the value: the guard holds if the attribute is still the same object. MUTABLE for values that can change
+ *             in place. A weak reference stands for its referent
+ *   key       the value's `guard_key`, to compare other objects by; None if the value is compared by identity alone
+ * A guard on an object that it references weakly fails once the object is gone, because another may have its address. */
 #include "calls/structure.h"
 
 enum {
@@ -16,7 +16,7 @@ enum {
     IN_ITEMS, /* of a dict whose items are attributes, as those of modules are */
     WHOLE_DICT,
     NOWHERE,
-    IS_THERE, /* no attribute: the object itself */
+    IS_THERE, /* no attribute: that the object still exists */
     /* Variables: */
     IN_CELL,     /* of a function; the name is the number of a free variable */
     IN_GLOBALS,  /* of a function */
@@ -39,7 +39,7 @@ static PyObject *current_default(PyObject *function, PyObject *name) {
     return is_there ? Py_NewRef(PyTuple_GET_ITEM(defaults, position)) : NULL;
 }
 
-/* What the attribute is now: a new reference; NULL, without an error, if it is gone. */
+/* The current value of a variable: a new reference; NULL without an error if there is none. */
 static PyObject *current_variable(PyObject *object, long source, PyObject *name) {
     if (source == OF_CLASS)
         return PyType_Check(object) ? Py_XNewRef(_PyType_Lookup((PyTypeObject *)object, name)) : NULL;
@@ -67,7 +67,7 @@ static PyObject *current_value(PyObject *object, long source, PyObject *name) {
     if (dict != NULL)
         value = PyDict_GetItemWithError(dict, name);
     if (source == IN_INSTANCE || value != NULL || PyErr_Occurred())
-        return source == IN_INSTANCE ? Py_XNewRef(value) : NULL; /* it hides what the class has */
+        return source == IN_INSTANCE ? Py_XNewRef(value) : NULL; /* it shadows the class attribute */
     if (source == IN_CLASS)
         return Py_XNewRef(_PyType_Lookup(Py_TYPE(object), name));
     value = PyObject_GenericGetAttr(object, name);
@@ -91,8 +91,8 @@ static int is_absent(PyObject *object, PyObject *name) {
     return value == NULL && !PyErr_Occurred();
 }
 
-/* What values are compared by: constants and containers by value, objects by identity. Arrays of objects are inputs or
- * constants, so they are only places; those that are kept in a class are followed by nobody else. */
+/* The key that a value is compared by: constants and containers by value, objects by identity. Arrays in objects are inputs
+ * or constants of the trace, so their values do not matter here; arrays in classes are neither, and are compared. */
 static PyObject *key_of(PyObject *value, long source) {
     Signature self;
     PyObject *key = NULL;
@@ -110,7 +110,7 @@ static int has_key(PyObject *value, long source, PyObject *expected) {
     if (key == NULL) {
         if (!PyErr_ExceptionMatches(PyExc_ValueError))
             return -1;
-        PyErr_Clear(); /* foreign: it was not when the function was traced */
+        PyErr_Clear(); /* it cannot be compared, whereas the traced value could */
         return 0;
     }
     int is_equal = PyObject_RichCompareBool(key, expected, Py_EQ);
@@ -121,7 +121,7 @@ static int has_key(PyObject *value, long source, PyObject *expected) {
 static bool is_same(PyObject *value, PyObject *expected) {
     if (!PyWeakref_Check(expected))
         return value == expected;
-    return value != Py_None && value == referent(expected); /* None: what was expected is gone */
+    return value != Py_None && value == referent(expected); /* None: the referent is gone */
 }
 
 static int guard_holds(PyObject *guard, PyObject *objects) {

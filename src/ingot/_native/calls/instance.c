@@ -65,13 +65,14 @@ static void instance_dealloc(Instance *self) {
 }
 
 static PyMemberDef instance_members[] = {
-    {"variant", T_OBJECT, offsetof(Instance, variant), READONLY, "A weak reference to which it is of."},
+    {"variant", T_OBJECT, offsetof(Instance, variant), READONLY, "A weak reference to the variant that it belongs to."},
     {"trace", T_OBJECT, offsetof(Instance, trace), READONLY, "The trace that it runs."},
     {"op", T_OBJECT, offsetof(Instance, op), READONLY, "The compiled op."},
     {"result", T_OBJECT, offsetof(Instance, result), READONLY, "How to build the result; None if the recipe does."},
-    {"values", T_OBJECT, offsetof(Instance, values), READONLY, "Of the trace's dimensions; None if native code made it."},
-    {"uses", T_OBJECT, offsetof(Instance, uses), READONLY, "Counts uses, also by the fast path."},
-    {"entry", T_OBJECT, offsetof(Instance, entry), 0, "What the fast path answers with, or None."},
+    {"values", T_OBJECT, offsetof(Instance, values), READONLY,
+     "The values of the trace's dimensions; None if native code created it."},
+    {"uses", T_OBJECT, offsetof(Instance, uses), READONLY, "Counts its uses, including those by the fast path."},
+    {"entry", T_OBJECT, offsetof(Instance, entry), 0, "The entry of the fast path, or None."},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -81,7 +82,7 @@ static PyType_Slot instance_slots[] = {
     {Py_tp_clear, instance_clear},
     {Py_tp_dealloc, instance_dealloc},
     {Py_tp_members, instance_members},
-    {Py_tp_doc, "Instance(variant, trace, op, result, values): a trace made ready to run for given shapes."},
+    {Py_tp_doc, "Instance(variant, trace, op, result, values): a trace, instantiated for given shapes."},
     {0, NULL},
 };
 
@@ -114,10 +115,10 @@ static void shaped_dealloc(ShapedBase *self) {
 }
 
 static PyMemberDef shaped_members[] = {
-    {"_source", T_OBJECT, offsetof(ShapedBase, source), 0, "What makes it."},
-    {"_given", T_OBJECT, offsetof(ShapedBase, given), 0, "Values of the dimensions; None if the native program knows them."},
-    {"shapes", T_OBJECT, offsetof(ShapedBase, shapes), 0, "Of its results."},
-    {"dtypes", T_OBJECT, offsetof(ShapedBase, dtypes), 0, "Of its results."},
+    {"_source", T_OBJECT, offsetof(ShapedBase, source), 0, "The SymbolicProgram that creates it."},
+    {"_given", T_OBJECT, offsetof(ShapedBase, given), 0, "The values of the dimensions; None if the native program has them."},
+    {"shapes", T_OBJECT, offsetof(ShapedBase, shapes), 0, "The shapes of its results."},
+    {"dtypes", T_OBJECT, offsetof(ShapedBase, dtypes), 0, "The dtypes of its results."},
     {"native", T_OBJECT, offsetof(ShapedBase, native), 0, "The native program, or None while there is no machine code."},
     {"_by_strides", T_OBJECT, offsetof(ShapedBase, by_strides), 0, "Native programs for other layouts of the inputs, or None."},
     {NULL, 0, 0, 0, NULL},
@@ -127,7 +128,7 @@ static PyType_Slot shaped_slots[] = {
     {Py_tp_new, PyType_GenericNew},
     {Py_tp_dealloc, shaped_dealloc},
     {Py_tp_members, shaped_members},
-    {Py_tp_doc, "What a program for one set of shapes holds."},
+    {Py_tp_doc, "The base of programs for one set of shapes."},
     {0, NULL},
 };
 
@@ -146,12 +147,12 @@ PyObject *instance_op(PyObject *source, Program *program, PyObject *dtypes) {
     if (shaped == NULL)
         return NULL;
     shaped->source = Py_NewRef(source);
-    shaped->shapes = Py_NewRef(program->output_shapes);
+    shaped->shapes = Py_NewRef(program->result_shapes);
     shaped->dtypes = Py_NewRef(dtypes);
     shaped->native = Py_NewRef((PyObject *)program);
     PyObject *op = type->tp_alloc(type, 0);
     if (op != NULL && PyObject_GenericSetAttr(op, attribute_names.program, (PyObject *)shaped) < 0)
-        Py_CLEAR(op); /* it is frozen for Python alone */
+        Py_CLEAR(op); /* the generic setter: the dataclass is frozen */
     Py_DECREF(shaped);
     return op;
 }

@@ -5,13 +5,13 @@
 
 typedef struct {
     PyObject_HEAD
-    PyObject *variant; /* a weak reference to which it is of */
-    PyObject *trace;   /* of that */
+    PyObject *variant; /* a weak reference to the Variant that it belongs to */
+    PyObject *trace;   /* that of the variant */
     PyObject *op;      /* Compiled */
     PyObject *result;  /* a Template, or None if the trace's recipe builds the result */
-    PyObject *values;  /* of the trace's dimensions; None if native code made it */
+    PyObject *values;  /* those of the trace's dimensions; None if native code created the instance */
     PyObject *uses;    /* UseCounter */
-    PyObject *entry;   /* of the native fast path; None if it may not answer */
+    PyObject *entry;   /* of the native fast path; None if the slow path handles its calls */
 } Instance;
 
 extern PyTypeObject *Instance_Type;

@@ -5,7 +5,7 @@
 
 #define FAST_LENGTHS 32
 
-/* Writes the lengths of a shape; the next place, or NULL with an error. */
+/* Writes the lengths of a shape; returns the end of what it wrote, or NULL with an error. */
 static inline int64_t *write_lengths(PyObject *shape, int64_t *to) {
     for (Py_ssize_t axis = 0; axis < PyTuple_GET_SIZE(shape); axis++) {
         *to = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, axis));
@@ -20,7 +20,7 @@ typedef struct {
     Py_ssize_t count;
 } Lengths;
 
-static inline int make_room(Lengths *lengths) {
+static inline int reserve(Lengths *lengths) {
     lengths->items = lengths->fast;
     if (lengths->count > FAST_LENGTHS)
         lengths->items = PyMem_Malloc((size_t)lengths->count * sizeof *lengths->items);
@@ -35,7 +35,7 @@ static inline void end_lengths(Lengths *lengths) {
         PyMem_Free(lengths->items);
 }
 
-static inline int ended_if_failed(Lengths *lengths, const int64_t *end) {
+static inline int end_if_failed(Lengths *lengths, const int64_t *end) {
     if (end == NULL)
         end_lengths(lengths);
     return end == NULL ? -1 : 0;
@@ -49,12 +49,12 @@ static inline int lengths_of_arrays(PyObject *arrays, Lengths *lengths) {
     lengths->count = 0;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(arrays); i++)
         lengths->count += PyTuple_GET_SIZE(shape_of(PyList_GET_ITEM(arrays, i)));
-    if (make_room(lengths) < 0)
+    if (reserve(lengths) < 0)
         return -1;
     int64_t *to = lengths->items;
     for (Py_ssize_t i = 0; to != NULL && i < PyList_GET_SIZE(arrays); i++)
         to = write_lengths(shape_of(PyList_GET_ITEM(arrays, i)), to);
-    return ended_if_failed(lengths, to);
+    return end_if_failed(lengths, to);
 }
 
 static inline int lengths_of_shapes(PyObject *shapes, Lengths *lengths) {
@@ -66,12 +66,12 @@ static inline int lengths_of_shapes(PyObject *shapes, Lengths *lengths) {
         }
         lengths->count += PyTuple_GET_SIZE(PyTuple_GET_ITEM(shapes, i));
     }
-    if (make_room(lengths) < 0)
+    if (reserve(lengths) < 0)
         return -1;
     int64_t *to = lengths->items;
     for (Py_ssize_t i = 0; to != NULL && i < PyTuple_GET_SIZE(shapes); i++)
         to = write_lengths(PyTuple_GET_ITEM(shapes, i), to);
-    return ended_if_failed(lengths, to);
+    return end_if_failed(lengths, to);
 }
 
 #endif

@@ -13,10 +13,10 @@ typedef struct {
     PyObject_HEAD
     PyObject *variant, *trace;
     /* What native code needs to create instances; NULL if it may not: */
-    PyObject *guards;                   /* of attributes, or None */
-    PyObject *code;                     /* from lengths of axes to dimensions; None if it cannot be written */
+    PyObject *guards;                   /* of attributes and variables, or None */
+    PyObject *code;                     /* computes dimensions from the lengths of axes; None if that needs more than 64 bits */
     PyObject *programs;                 /* list of symbolic programs, whose attribute `template` is one, or None */
-    PyObject *answer;                   /* (result, dtypes, output ops, builder, states) */
+    PyObject *answer;                   /* (result, dtypes, output ops, builder, states), shared by all instances */
     PyObject *made, *evicted, *records; /* UseCounters, and a deque of (number, shapes) */
     Py_ssize_t *registers;              /* of the dimensions, in the code */
     Py_ssize_t dimension_count;
@@ -92,7 +92,7 @@ static int compare_uses(const void *a, const void *b) {
  * A new list of them; NULL with an error. */
 static PyObject *evict(ShapeTable *self) {
     Py_ssize_t kept = self->limit - self->limit / 4, dropped = self->count - kept;
-    PyObject *gone = PyList_New(dropped); /* may run other code through garbage collection */
+    PyObject *gone = PyList_New(dropped); /* may run arbitrary code through garbage collection */
     long long *uses = PyMem_Malloc((size_t)self->count * sizeof *uses);
     if (gone == NULL || uses == NULL || self->count - kept != dropped) {
         if (uses == NULL)
@@ -104,7 +104,7 @@ static PyObject *evict(ShapeTable *self) {
     for (Py_ssize_t row = 0; row < self->count; row++)
         uses[row] = ingot_last_use(self->instances[row]->uses);
     qsort(uses, (size_t)self->count, sizeof *uses, compare_uses);
-    long long oldest = uses[dropped]; /* of those that stay: use times are unique */
+    long long oldest = uses[dropped]; /* of those that are kept: times of use are unique */
     PyMem_Free(uses);
     Py_ssize_t to = 0, out = 0;
     size_t row_bytes = (size_t)self->length_count * sizeof *self->rows;
@@ -126,11 +126,11 @@ static PyObject *add(ShapeTable *self, const int64_t *lengths, Py_ssize_t count,
     if (self->count == 0)
         self->length_count = count;
     if (count != self->length_count) {
-        PyErr_SetString(PyExc_ValueError, "the inputs of one trace have the same numbers of axes.");
+        PyErr_SetString(PyExc_ValueError, "all calls of one trace have inputs of the same ranks.");
         return NULL;
     }
     Instance *there = find(self, lengths, count);
-    if (there != NULL) { /* another thread was faster: the later one wins, as in a dict */
+    if (there != NULL) { /* another thread has added one meanwhile: the later one wins, as in a dict */
         for (Py_ssize_t row = 0; row < self->count; row++) {
             if (self->instances[row] == there)
                 self->instances[row] = (Instance *)Py_NewRef((PyObject *)instance);
@@ -148,7 +148,7 @@ static PyObject *add(ShapeTable *self, const int64_t *lengths, Py_ssize_t count,
     return self->count > self->limit ? evict(self) : PyList_New(0);
 }
 
-/* ---- instances that native code makes ---- */
+/* ---- instances created by native code ---- */
 
 /* The entry of the fast path for an op: a new reference. */
 static PyObject *make_entry(const ShapeTable *self, PyObject *op, PyObject *shapes, PyObject *uses) {
@@ -170,7 +170,7 @@ static Instance *instance_of(const ShapeTable *self, PyObject *source, Program *
     if (op == NULL)
         return NULL;
     Instance *made = instance_create(self->variant, self->trace, op, PyTuple_GET_ITEM(self->answer, 0), Py_None);
-    PyObject *entry = made == NULL ? NULL : make_entry(self, op, program->output_shapes, made->uses);
+    PyObject *entry = made == NULL ? NULL : make_entry(self, op, program->result_shapes, made->uses);
     Py_DECREF(op);
     if (entry == NULL)
         Py_CLEAR(made);
@@ -188,7 +188,7 @@ static Instance *make_of_programs(const ShapeTable *self, const Number *values) 
         PyObject *template = PyObject_GetAttr(source, attribute_names.template);
         SizeOutcome outcome;
         Program *program = NULL;
-        if (template != NULL && ingot_is_template(template) && ingot_template_inputs(template) == self->dimension_count)
+        if (template != NULL && ingot_is_template(template) && ingot_template_inputs(template) <= self->dimension_count)
             program = ingot_template_make(template, values, &outcome);
         if (program != NULL)
             made = instance_of(self, source, program);
@@ -264,7 +264,7 @@ int shape_table_note_new(PyObject *table, PyObject *arrays, Py_ssize_t count) {
     return done == NULL ? -1 : 0;
 }
 
-/* ---- what Python sees ---- */
+/* ---- Python methods ---- */
 
 /* ShapeTable(variant, trace, limit) */
 static PyObject *table_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords)) {
@@ -309,7 +309,7 @@ static PyObject *table_prepare(ShapeTable *self, PyObject *arguments) {
                           &programs, &PyTuple_Type, &answer, UseCounter_Type, &made, UseCounter_Type, &evicted, &records))
         return NULL;
     if ((code != Py_None && !Py_IS_TYPE(code, SizeCode_Type)) || PyTuple_GET_SIZE(answer) != STATES - DTYPES + 2) {
-        PyErr_SetString(PyExc_TypeError, "prepare takes size code or None, and an answer of five.");
+        PyErr_SetString(PyExc_TypeError, "prepare takes size code or None, and a tuple of five.");
         return NULL;
     }
     if (code != Py_None && read_registers(self, code, registers) < 0)
@@ -405,10 +405,10 @@ static void table_dealloc(ShapeTable *self) {
 
 static PyMethodDef table_methods[] = {
     {"get", (PyCFunction)table_get, METH_O, "get(shapes) -> the instance for them, or None"},
-    {"add", (PyCFunction)table_add, METH_VARARGS, "add(shapes, instance) -> the instances that had to make room"},
+    {"add", (PyCFunction)table_add, METH_VARARGS, "add(shapes, instance) -> the instances that were evicted"},
     {"values", (PyCFunction)table_values, METH_NOARGS, "values() -> all instances"},
     {"prepare", (PyCFunction)table_prepare, METH_VARARGS,
-     "prepare(guards, code, registers, programs, answer, made, evicted, records): lets native code make instances"},
+     "prepare(guards, code, registers, programs, answer, made, evicted, records): enables native code to create instances"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -419,7 +419,7 @@ static PyType_Slot table_slots[] = {
     {Py_tp_dealloc, table_dealloc},
     {Py_tp_methods, table_methods},
     {Py_sq_length, table_length},
-    {Py_tp_doc, "ShapeTable(variant, trace, limit): instances of a trace by the shapes of its inputs; least recently used go."},
+    {Py_tp_doc, "ShapeTable(variant, trace, limit): the instances of a trace by the shapes of its inputs, with LRU eviction."},
     {0, NULL},
 };
 

@@ -6,10 +6,10 @@
 
 PyObject *ForeignArgument;
 
-/* What cannot be in a key otherwise, so that keys can be told apart. */
+/* Unique objects that cannot be in a key otherwise, so that keys are unambiguous. */
 static PyObject *again_mark, *end_mark, *foreign_mark;
 
-static int add(Signature *self, PyObject *item) { /* takes over the reference */
+static int add(Signature *self, PyObject *item) { /* steals the reference */
     if (item == NULL)
         return -1;
     int status = PyList_Append(self->key, item);
@@ -49,7 +49,7 @@ static int add_foreign(Signature *self, PyObject *object) {
 
 /* ---- arrays ---- */
 
-/* Inside of objects the function may reassign handles, so the sharing of handles is part of the key. */
+/* Inside objects, the function may reassign handles, so which handles are shared is part of the key. */
 static int note_inside(Signature *self, PyObject *array, bool *is_known) {
     Seen *seen = seen_find(&self->seen, array);
     *is_known = seen != NULL;
@@ -114,7 +114,7 @@ static int add_members(Signature *self, PyObject *object, const char *const *nam
 static int add_elements(Signature *self, PyObject *set) {
     if (add(self, PyLong_FromSsize_t(PySet_GET_SIZE(set))) < 0)
         return -1;
-    PyObject *items = PySequence_List(set); /* in the order in which the function would see them */
+    PyObject *items = PySequence_List(set); /* in the order in which the function would iterate over them */
     int status = items == NULL ? -1 : 0;
     for (Py_ssize_t i = 0; status == 0 && i < PyList_GET_SIZE(items); i++)
         status = add_tree(self, PyList_GET_ITEM(items, i));
@@ -201,7 +201,7 @@ static int add_dict_keys(Signature *self, PyObject *keys) {
 static int add_dict(Signature *self, PyObject *dict) {
     if (add_type(self, dict) < 0)
         return -1;
-    PyObject *keys = PyODict_Check(dict) ? PySequence_List(dict) : PyDict_Keys(dict); /* in an order of its own */
+    PyObject *keys = PyODict_Check(dict) ? PySequence_List(dict) : PyDict_Keys(dict); /* an OrderedDict has its own order */
     PyObject *frozen = keys == NULL ? NULL : PyList_AsTuple(keys);
     Py_XDECREF(keys);
     if (frozen == NULL)
@@ -245,7 +245,7 @@ static int add_slots(Signature *self, PyObject *object) {
         if (value != NULL)
             status = add_attribute(self, PyList_GET_ITEM(names, i), value);
         else if (PyErr_ExceptionMatches(PyExc_AttributeError))
-            PyErr_Clear(); /* a slot that holds nothing */
+            PyErr_Clear(); /* an empty slot */
         else
             status = -1;
         Py_XDECREF(value);
@@ -270,7 +270,7 @@ static int add_attributes(Signature *self, PyObject *object) {
     return status < 0 ? -1 : add_borrowed(self, end_mark);
 }
 
-/* An instance with attributes; it may be a dict or list at the same time. */
+/* An instance with attributes, which may also be a dict or a list. */
 static int add_object(Signature *self, PyObject *object) {
     if (self->by_identity)
         return add_identity(self, object);
@@ -425,13 +425,13 @@ int add_captured(Signature *self, PyObject *tree, bool any_object) {
     return explained(status);
 }
 
-/* Which arrays of arguments are also in objects: updating one updates the other. */
+/* Adds which arrays of the arguments are also in objects, because updating one updates the other. */
 static int add_sharing(Signature *self) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(self->arrays); i++) {
         PyObject *array = PyList_GET_ITEM(self->arrays, i);
         Seen *seen = seen_find(&self->seen, array);
         Py_ssize_t first = seen == NULL ? i : seen->position;
-        if (self->shares_containers) /* arrays of arguments are inside of objects, too: they have no position there */
+        if (self->shares_containers) /* then arrays of arguments are also inside objects, where they have no position */
             for (first = 0; PyList_GET_ITEM(self->arrays, first) != array;)
                 first++;
         if (first != i && (add(self, PyLong_FromSsize_t(i)) < 0 || add(self, PyLong_FromSsize_t(first)) < 0))
@@ -445,7 +445,7 @@ PyObject *finished_key(Signature *self) {
     return may_share && add_sharing(self) < 0 ? NULL : PyList_AsTuple(self->key);
 }
 
-/* structure(tree) -> key of a tree regardless of its arrays */
+/* structure(tree) -> the key of a tree, regardless of its arrays */
 static PyObject *structure(PyObject *Py_UNUSED(module), PyObject *tree) {
     Signature self;
     PyObject *key = NULL;
@@ -458,7 +458,7 @@ static PyObject *structure(PyObject *Py_UNUSED(module), PyObject *tree) {
 }
 
 static PyMethodDef functions[] = {
-    {"structure", structure, METH_O, "structure(tree) -> key of a tree in which arrays are only places"},
+    {"structure", structure, METH_O, "structure(tree) -> the key of a tree, regardless of its arrays"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -79,9 +79,9 @@ PyTypeObject *SizeCode_Type;
 
 /* ---- running ---- */
 
-static bool whole(double x, int64_t *result) {
+static bool to_integer(double x, int64_t *result) {
     if (!(fabs(x) <= (double)EXACT_FLOATS))
-        return false; /* NaN, too */
+        return false; /* also for NaN */
     *result = (int64_t)x;
     return true;
 }
@@ -171,7 +171,7 @@ static SizeOutcome integer(int operation, int64_t a, int64_t b, int64_t *result)
     return fits ? SIZES_FIT : SIZES_ARE_TOO_LARGE;
 }
 
-/* Quotient and remainder of floats, by the definition that Python gives them. */
+/* Quotient and remainder of floats, as Python defines them. */
 static SizeOutcome divide_floats(int operation, double a, double b, double *result) {
     if (b == 0)
         return SIZES_BREAK_A_CONDITION;
@@ -205,7 +205,7 @@ static SizeOutcome floating(int operation, double a, double b, double *result) {
         return divide_floats(operation, a, b, result);
     case FPOW:
         *result = pow(a, b);
-        /* Python raises for some of the others, or gives complex numbers. */
+        /* in the other cases Python may raise, or return complex numbers */
         return a > 0 && isfinite(a) && isfinite(b) && isfinite(*result) ? SIZES_FIT : SIZES_ARE_TOO_LARGE;
     case TRUEDIV:
         if (b == 0)
@@ -229,42 +229,42 @@ static SizeOutcome convert(int operation, Number a, Number *result) {
         result->f = (double)a.i;
         break;
     case FLOOR:
-        fits = whole(floor(a.f), &result->i);
+        fits = to_integer(floor(a.f), &result->i);
         break;
     case CEIL:
-        fits = whole(ceil(a.f), &result->i);
+        fits = to_integer(ceil(a.f), &result->i);
         break;
     case ROUND:
-        fits = whole(nearbyint(a.f), &result->i);
+        fits = to_integer(nearbyint(a.f), &result->i);
         break;
     default: /* TRUNC */
-        fits = whole(trunc(a.f), &result->i);
+        fits = to_integer(trunc(a.f), &result->i);
     }
     return fits ? SIZES_FIT : SIZES_ARE_TOO_LARGE;
 }
 
 static bool holds(int operation, Number a, Number b) {
-    bool is_so;
+    bool is_true;
     switch (operation - (operation - EQ) % 2) {
     case EQ:
-        is_so = a.i == b.i;
+        is_true = a.i == b.i;
         break;
     case LT:
-        is_so = a.i < b.i;
+        is_true = a.i < b.i;
         break;
     case LE:
-        is_so = a.i <= b.i;
+        is_true = a.i <= b.i;
         break;
     case FEQ:
-        is_so = a.f == b.f;
+        is_true = a.f == b.f;
         break;
     case FLT:
-        is_so = a.f < b.f;
+        is_true = a.f < b.f;
         break;
     default: /* FLE */
-        is_so = a.f <= b.f;
+        is_true = a.f <= b.f;
     }
-    return is_so == ((operation - EQ) % 2 == 0);
+    return is_true == ((operation - EQ) % 2 == 0);
 }
 
 SizeOutcome size_code_run(PyObject *code, Number *registers) {
@@ -333,13 +333,12 @@ bool size_code_is_float(PyObject *code, Py_ssize_t index) {
     return ((SizeCode *)code)->is_float[index];
 }
 
-PyObject *size_code_number(PyObject *code, const Number *registers, Py_ssize_t index) {
+static PyObject *size_code_number(PyObject *code, const Number *registers, Py_ssize_t index) {
     return ((SizeCode *)code)->is_float[index] ? PyFloat_FromDouble(registers[index].f)
                                                : PyLong_FromLongLong(registers[index].i);
 }
 
-static PyObject *list_numbers(PyObject *code, const Number *registers) {
-    Py_ssize_t count = size_code_registers(code);
+PyObject *size_code_numbers(PyObject *code, const Number *registers, Py_ssize_t count) {
     PyObject *list = PyList_New(count);
     for (Py_ssize_t i = 0; list != NULL && i < count; i++) {
         PyObject *number = size_code_number(code, registers, i);
@@ -367,7 +366,8 @@ static PyObject *code_run(PyObject *self, PyObject *values) {
     SizeOutcome outcome = size_code_read(self, values, registers);
     if (outcome == SIZES_FIT)
         outcome = size_code_run(self, registers);
-    PyObject *result = outcome == SIZES_FIT ? list_numbers(self, registers) : size_code_refusal(outcome);
+    PyObject *result =
+        outcome == SIZES_FIT ? size_code_numbers(self, registers, (Py_ssize_t)count) : size_code_refusal(outcome);
     if (registers != fast)
         PyMem_Free(registers);
     return result;

@@ -13,7 +13,7 @@ typedef union {
 typedef enum {
     SIZES_FIT,
     SIZES_BREAK_A_CONDITION, /* also: a division by zero */
-    SIZES_ARE_TOO_LARGE,     /* for int64, or for exact conversion to float: Python's numbers must tell */
+    SIZES_ARE_TOO_LARGE,     /* for int64, or for exact conversion to float: Python must compute them */
 } SizeOutcome;
 
 extern PyTypeObject *SizeCode_Type;
@@ -28,7 +28,7 @@ SizeOutcome size_code_read(PyObject *code, PyObject *values, Number *registers);
 /* None for sizes that do not fit, OverflowError for those that are too large. */
 PyObject *size_code_refusal(SizeOutcome outcome);
 bool size_code_is_float(PyObject *code, Py_ssize_t index);
-/* A register as Python's number: a new reference. */
-PyObject *size_code_number(PyObject *code, const Number *registers, Py_ssize_t index);
+/* The first registers as a new list of Python's numbers. */
+PyObject *size_code_numbers(PyObject *code, const Number *registers, Py_ssize_t count);
 
 #endif

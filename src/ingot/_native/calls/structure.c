@@ -1,9 +1,9 @@
-/* structure: what a Python object is to compiled functions. */
+/* Classifies Python objects for compiled functions. */
 #include "numpy_api.h"
 #include "calls/structure.h"
 
-static PyObject *constant_types;  /* set of types whose instances are constants, besides those that are tested here */
-static destructor python_dealloc; /* how instances of classes written in Python are freed: none of C's own state is in them */
+static PyObject *constant_types;  /* set of further types whose instances are constants */
+static destructor python_dealloc; /* that of classes written in Python, whose instances have no state in C */
 
 static bool has_python_layout(PyTypeObject *type) {
     while (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
@@ -227,9 +227,9 @@ static PyObject *register_constant_type(PyObject *Py_UNUSED(module), PyObject *t
 }
 
 static PyMethodDef functions[] = {
-    {"kind", kind_function, METH_O, "kind(object) -> int: what it is to compiled functions, a number of Kind"},
-    {"has_attributes", has_attributes_function, METH_O, "Whether an instance has attributes of its own that can change."},
-    {"is_tree_instance", is_tree_function, METH_O, "Whether its class says that its instances are trees."},
+    {"kind", kind_function, METH_O, "kind(object) -> int: how compiled functions classify it, a member of Kind"},
+    {"has_attributes", has_attributes_function, METH_O, "Whether an instance has mutable attributes."},
+    {"is_tree_instance", is_tree_function, METH_O, "Whether instances of its class are trees."},
     {"instance_dict", instance_dict_function, METH_O, "The dict with an instance's attributes, or None."},
     {"register_constant_type", register_constant_type, METH_O,
      "Instances of exactly this type are constants of compiled functions; returns the type."},

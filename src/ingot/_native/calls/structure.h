@@ -1,4 +1,4 @@
-/* What compiled functions see in Python objects: which are trees, which are constants, and the attributes of instances. */
+/* How compiled functions classify Python objects: trees, constants, and instances with attributes. */
 #ifndef INGOT_STRUCTURE_H
 #define INGOT_STRUCTURE_H
 #include "native.h"
@@ -17,9 +17,9 @@ typedef enum {
 } Kind;
 
 Kind kind_of(PyObject *object); /* never fails */
-/* Whether an instance has attributes of its own that can change: those of KIND_OBJECT, modules, subclasses of dict and list. */
+/* Whether an instance has mutable attributes: those of KIND_OBJECT, modules, subclasses of dict and list. */
 bool has_attributes(PyObject *object);
-/* Whether an object is a tree wherever it is found: dataclasses and classes that say so with `_is_tree`. */
+/* Whether instances of a type are trees wherever they occur: dataclasses, and classes that set `_is_tree`. */
 bool is_tree_type(PyTypeObject *type);
 /* The instance's dict: borrowed, NULL without an error where there is none. */
 PyObject *instance_dict(PyObject *object);
@@ -32,14 +32,14 @@ typedef struct {
     Py_ssize_t number;
     Py_ssize_t position; /* of an array among the arrays; -1 for others */
     bool is_open;        /* being traversed: finding it again is a cycle */
-    bool in_place;       /* found inside of an object or a captured container */
+    bool in_place;       /* found inside an object or a captured container */
 } Seen;
 
 #define SEEN_INLINE 8
 
 typedef struct {
     Seen inline_table[SEEN_INLINE];
-    Seen *table; /* a hash table once there are more than fit inline; NULL before */
+    Seen *table; /* a hash table once the inline table is full; NULL before */
     Py_ssize_t count, capacity;
 } SeenSet;
 
@@ -59,13 +59,13 @@ typedef struct {
     SeenSet seen;
     bool shapes;                /* whether the key holds shapes, or only numbers of axes */
     bool values;                /* whether arrays are inputs, or only positions in a structure */
-    bool in_place;              /* inside of objects and captured containers: arrays are found again by identity */
-    bool lenient;               /* inside of objects: what is foreign is an error only where it is read */
+    bool in_place;              /* inside objects and captured containers: arrays are identified by their handles */
+    bool lenient;               /* inside objects: a foreign value is an error only when it is read */
     bool any_object;            /* what a method or partial is bound to: objects of all classes are traversed */
     bool by_identity;           /* objects are compared by identity and not traversed: for guards */
     bool nodes;                 /* what arrays point at is part of the key: for guards */
-    bool shares_containers;     /* a list or dict of the arguments is inside of an object, too */
-    Py_ssize_t outside, inside; /* how many arrays are outside of objects and captured containers, and inside */
+    bool shares_containers;     /* a list or dict of the arguments is also inside an object */
+    Py_ssize_t outside, inside; /* the numbers of arrays outside and inside objects and captured containers */
 } Signature;
 
 bool begin_signature(Signature *self, bool shapes, bool values);

@@ -1,5 +1,5 @@
-/* UseCounter: how often something was used, and when last, on a clock that ticks with every use of anything. Cheap enough for
- * every compiled call, so that caches know what is least recently used although hits never reach Python. */
+/* UseCounter: the number of uses of something, and the time of the last one on a logical clock that ticks with every use.
+ * Cheap enough for every compiled call, so that caches can evict by LRU although hits never reach Python. */
 #include "native.h"
 #include <structmember.h>
 
@@ -9,7 +9,7 @@ typedef struct {
 } UseCounter;
 
 PyTypeObject *UseCounter_Type;
-static long long clock_of_uses; /* changed only by who has the GIL, as the counters are */
+static long long clock_of_uses; /* guarded by the GIL, as the counters are */
 
 void ingot_count_use(PyObject *counter) {
     UseCounter *self = (UseCounter *)counter;
@@ -32,8 +32,8 @@ static PyMethodDef methods[] = {
 };
 
 static PyMemberDef members[] = {
-    {"count", T_LONGLONG, offsetof(UseCounter, count), 0, "How often it was used."},
-    {"last_used", T_LONGLONG, offsetof(UseCounter, last_used), READONLY, "When: uses of anything are counted."},
+    {"count", T_LONGLONG, offsetof(UseCounter, count), 0, "The number of uses."},
+    {"last_used", T_LONGLONG, offsetof(UseCounter, last_used), READONLY, "The time of the last use, on the logical clock."},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -41,7 +41,7 @@ static PyType_Slot slots[] = {
     {Py_tp_new, PyType_GenericNew},
     {Py_tp_methods, methods},
     {Py_tp_members, members},
-    {Py_tp_doc, "How often something was used, and when last."},
+    {Py_tp_doc, "The number of uses of something, and the time of the last one."},
     {0, NULL},
 };
 
@@ -57,7 +57,7 @@ static PyObject *tick(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing))
 }
 
 static PyMethodDef functions[] = {
-    {"tick", tick, METH_NOARGS, "tick() -> what time it is on the clock of uses, which goes on"},
+    {"tick", tick, METH_NOARGS, "tick() -> advances the logical clock and returns the time"},
     {NULL, NULL, 0, NULL},
 };
 

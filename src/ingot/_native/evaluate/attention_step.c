@@ -1,9 +1,9 @@
-/* Attention of few queries over many keys, read where they lie in a cache.
+/* Attention of few queries over many keys, which are read in place from a cache (flash decoding).
  *
- * Keys are cut into splits of a fixed length, and each of these, for each head of keys, is one iteration of a parallel loop:
- * it computes scores of all queries that share the keys in blocks that stay in L1, keeps the running maximum, the sum of
- * exponentials and the weighted sum of values for each (the softmax of a stream), and a second loop combines the splits. The
- * number of splits depends on lengths alone, so results do not depend on the number of threads. */
+ * Keys are divided into splits of a fixed length. Each split of each key head is one iteration of a parallel loop: it
+ * computes the scores of all queries that share the keys, in blocks that stay in L1, with an online softmax that keeps the
+ * running maximum, the sum of exponentials and the weighted sum of values. A second loop combines the splits. Their number
+ * depends on lengths alone, so results do not depend on the number of threads. */
 #include "evaluate/attention_step.h"
 
 #include "threads/machine.h"
@@ -21,7 +21,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 #define KEY_BLOCK 32 /* rows of keys and values that are converted, and whose scores are kept, at a time */
-#define DOTS 4       /* products of a row that are summed together: enough that additions do not wait for each other */
+#define DOTS 4       /* independent accumulators of a dot product, to hide the latency of additions */
 #define SUM_VECTORS 4
 
 bool attention_step_is_long(const AttentionStep *step) {
@@ -42,7 +42,7 @@ INLINE float half_to_float(uint16_t half) {
     return scaled;
 }
 
-/* A row as float32: where it lies, or converted to `room`. */
+/* A row as float32: in place, or converted to `room`. */
 INLINE const float *row_of(const AttentionOperand *operand, int element, int64_t example, int64_t head, int64_t row,
                            int64_t width, float *room) {
     int64_t index = example * operand->strides[0] + head * operand->strides[1] + row * operand->strides[2];
@@ -61,10 +61,10 @@ INLINE const float *row_of(const AttentionOperand *operand, int element, int64_t
     return room;
 }
 
-/* Vectors that all machines have, for sums across lanes. */
+/* 128-bit vectors, which every target has, for horizontal sums. */
 typedef float Four __attribute__((vector_size(16)));
 
-/* The sum of a multiple of four numbers, four lanes at a time. */
+/* The sum of `count` numbers, a multiple of four. */
 INLINE float total_of(const float *parts, const int count) {
     Four sum, more;
     memcpy(&sum, parts, sizeof sum);
@@ -76,8 +76,7 @@ INLINE float total_of(const float *parts, const int count) {
     return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
-/* exp of numbers that are not above 0, to about one unit in the last place; below -87 it is 0. Without conditions that a
- * compiler would have to keep, so that it takes a vector at a time. */
+/* exp of numbers that are at most 0, to about one ulp; 0 below -87. Without branches, so that the loop is vectorised. */
 INLINE void exponentials(float *values, const int count) {
     const float rounder = 0x1.8p23f; /* a number of this size has no fraction, and the integer in its lowest bits */
     for (int i = 0; i < count; i++) {
@@ -94,19 +93,19 @@ INLINE void exponentials(float *values, const int count) {
         power = power * rest + 1.0f;
         uint32_t bits;
         memcpy(&bits, &shifted, sizeof bits);
-        bits = (bits - 0x4b400000u + 127u) << 23; /* of a NaN it is any number, and the product is NaN */
+        bits = (bits - 0x4b400000u + 127u) << 23; /* arbitrary for NaN, where the product is NaN anyway */
         float scale;
         memcpy(&scale, &bits, sizeof scale);
         values[i] = x < -87.0f ? 0.0f : power * scale;
     }
 }
 
-/* Where a row's mask has its first key. */
+/* The index of the first key in a row of the mask. */
 INLINE int64_t mask_index(const AttentionStep *step, int64_t example, int64_t head, int64_t query) {
     return example * step->mask_strides[0] + head * step->mask_strides[1] + query * step->mask_strides[2];
 }
 
-/* Hides keys from one query, or changes their scores. */
+/* Applies the mask to the scores of one query. */
 INLINE void apply_mask(const AttentionStep *step, float *scores, int64_t example, int64_t head, int64_t query, int64_t first,
                        int count) {
     if (step->causal) {
@@ -124,7 +123,7 @@ INLINE void apply_mask(const AttentionStep *step, float *scores, int64_t example
     }
 }
 
-/* The largest of a block of scores. NaN is not: it is found in the sum. */
+/* The maximum of a block of scores, ignoring NaN, which shows up in the sum. */
 INLINE float largest_of(const float *scores) {
     float tops[KEY_BLOCK / 2];
     for (int i = 0; i < KEY_BLOCK / 2; i++)
@@ -175,7 +174,7 @@ static void attend_split(const AttentionStep *step, int64_t example, int64_t key
     attend_split_any(step, example, key_head, split, room);
 }
 
-/* Floats that a part needs to convert rows of half precision. */
+/* The number of floats that a part needs to convert rows of half precision. */
 static int64_t room_of_part(const AttentionStep *step) {
     return step->element == ELEMENT_FLOAT32 ? 0 : step->width + KEY_BLOCK * (step->width + step->value_width);
 }
@@ -184,7 +183,7 @@ static int64_t count_items(const AttentionStep *step) {
     return step->examples * step->key_heads * step->splits;
 }
 
-/* Parts of all items, each with its own room: there may be more threads by now than when room was made. */
+/* Some parts of all items. Scratch memory belongs to parts, not threads, whose number may have grown since. */
 static void attend_parts(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const AttentionStep *step = context;

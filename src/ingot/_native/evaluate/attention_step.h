@@ -24,8 +24,8 @@ typedef struct {
     int64_t sink_strides[2];
     float scale;
     float *result;  /* (examples, heads, queries, value_width) */
-    float *partial; /* work space: for each split and row a maximum, a total and weighted sums */
-    float *room;    /* part of it: converted rows of each part */
+    float *partial; /* scratch memory: for each split and row a maximum, a sum of exponentials and weighted sums */
+    float *room;    /* within it: the converted rows of each part */
     int64_t splits, parts;
 } AttentionStep;
 

@@ -121,7 +121,7 @@ static PyObject *forget_programs(PyObject *Py_UNUSED(module), PyObject *Py_UNUSE
 }
 
 static PyMethodDef functions[] = {
-    {"forget_programs", forget_programs, METH_NOARGS, "Forgets which programs compute which ops and graphs."},
+    {"forget_programs", forget_programs, METH_NOARGS, "Empties the caches of programs for ops and for whole graphs."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -56,7 +56,7 @@ static void leave_context(void) {
     PyErr_Restore(type, value, traceback);
 }
 
-/* Lets go of what an evaluated node was computed from, unless a running transform may need it. */
+/* Drops the op and inputs of an evaluated node, unless a running transform may need them. */
 static void forget_graph(Node *node) {
     if (node->op != NULL && node->data != NULL && !(node->tracer && tracing_depth > 0))
         node_detach(node);
@@ -93,7 +93,7 @@ int evaluate_nodes(Node **outputs, Py_ssize_t count) {
             forget_graph(node);
         Py_DECREF(node);
     }
-    /* What was evaluated while a transform was running still has its graph. */
+    /* Nodes that were evaluated while a transform was running still have their inputs. */
     for (Py_ssize_t i = 0; i < count && status == 0; i++)
         forget_graph(outputs[i]);
     if (entered)
@@ -135,8 +135,8 @@ static PyObject *evaluate_pending(PyObject *module, PyObject *arrays) {
     return result;
 }
 
-/* mark_pending(arrays, wait) -> bool: from now on, evaluating a node that the arrays still need calls `wait`. Nodes that
- * are already pending keep their own. False if there is nothing to compute. */
+/* mark_pending(arrays, wait) -> bool: marks all unevaluated nodes that the arrays depend on, so that evaluating one calls
+ * `wait`. Nodes that are already pending keep their own. False if there is nothing to compute. */
 static PyObject *mark_pending(PyObject *Py_UNUSED(module), PyObject *arguments) {
     PyObject *arrays, *wait;
     if (!PyArg_ParseTuple(arguments, "OO:mark_pending", &arrays, &wait))
@@ -185,8 +185,8 @@ static PyObject *set_data(PyObject *Py_UNUSED(module), PyObject *const *argument
     Py_RETURN_NONE;
 }
 
-/* `with tracing:` a transform runs, and tracers keep their graphs. In C, so that no signal handler runs between the
- * increment and the block that decrements again. */
+/* `with tracing:` while a transform runs, tracers keep their inputs. In C, so that no signal handler can run between the
+ * increment and the start of the block. */
 static PyObject *begin_tracing(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored)) {
     tracing_depth++;
     Py_RETURN_NONE;
@@ -198,13 +198,13 @@ static PyObject *end_tracing(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(exce
 }
 
 static PyMethodDef tracing_methods[] = {
-    {"__enter__", begin_tracing, METH_NOARGS, "Begins, on this thread."},
-    {"__exit__", end_tracing, METH_VARARGS, "Ends, on the same thread."},
+    {"__enter__", begin_tracing, METH_NOARGS, "Begins a transform on this thread."},
+    {"__exit__", end_tracing, METH_VARARGS, "Ends it."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot tracing_slots[] = {
-    {Py_tp_doc, "While it lasts, tracers keep their graphs."},
+    {Py_tp_doc, "A context in which evaluated tracers keep their inputs."},
     {Py_tp_methods, tracing_methods},
     {0, NULL},
 };
@@ -221,11 +221,12 @@ static PyObject *in_tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ign
 }
 
 static PyMethodDef functions[] = {
-    {"evaluate", evaluate, METH_O, "evaluate(arrays): computes what is not computed yet"},
-    {"evaluate_pending", evaluate_pending, METH_O, "evaluate_pending(arrays): computes what is pending, too"},
+    {"evaluate", evaluate, METH_O, "evaluate(arrays): computes the values of arrays that have none"},
+    {"evaluate_pending", evaluate_pending, METH_O,
+     "evaluate_pending(arrays): as evaluate, but computes pending nodes instead of waiting for them"},
     {"mark_pending", mark_pending, METH_VARARGS, "mark_pending(arrays, wait) -> whether there is anything to compute"},
-    {"topological", topological, METH_O, "topological(arrays) -> all nodes they depend on, inputs first"},
-    {"set_data", (PyCFunction)(void (*)(void))set_data, METH_FASTCALL, "set_data(node, ndarray): gives a node its value"},
+    {"topological", topological, METH_O, "topological(arrays) -> all nodes that they depend on, in topological order"},
+    {"set_data", (PyCFunction)(void (*)(void))set_data, METH_FASTCALL, "set_data(node, ndarray): sets the value of a node"},
     {"in_tracing", in_tracing, METH_NOARGS, "Whether a transform is running on this thread."},
     {NULL, NULL, 0, NULL},
 };

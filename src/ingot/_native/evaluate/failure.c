@@ -48,7 +48,7 @@ static PyObject *shorten_traceback(PyObject *Py_UNUSED(module), PyObject *error)
 
 static PyMethodDef functions[] = {
     {"shorten_traceback", shorten_traceback, METH_O,
-     "shorten_traceback(error): takes the package's frames out of its traceback"},
+     "shorten_traceback(error): removes the package's frames from its traceback"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -24,7 +24,7 @@ typedef struct {
 typedef struct {
     Axis before, outer, inner, behind; /* outer and inner are reduced */
     bool multiplies;
-    enum { ROWS, COLUMNS_BEHIND, SPREAD } way;
+    enum { ROWS, COLUMNS_BEHIND, SPREAD } strategy;
     void *block_sums; /* for SPREAD: one per block, in the order of addition */
 } Shape;
 
@@ -139,15 +139,15 @@ static inline Py_ssize_t block_length(const Shape *shape, Py_ssize_t first) {
                                                                                                                    \
     INLINE void NAME##_all(const TYPE *x, const Shape *shape, TOTAL *out, bool multiplies) {                       \
         const Axis *before = &shape->before, *behind = &shape->behind;                                             \
-        Py_ssize_t step = shape->way == COLUMNS_BEHIND ? COLUMNS : 1;                                              \
+        Py_ssize_t step = shape->strategy == COLUMNS_BEHIND ? COLUMNS : 1;                                         \
         for (Py_ssize_t row = 0; row < before->length; row++)                                                      \
             for (Py_ssize_t column = 0; column < behind->length; column += step) {                                 \
                 const TYPE *from = x + row * before->stride + column * behind->stride;                             \
                 TOTAL *to = out + row * before->result_stride + column * behind->result_stride;                    \
                 Py_ssize_t left = behind->length - column;                                                         \
-                if (shape->way == ROWS)                                                                            \
+                if (shape->strategy == ROWS)                                                                       \
                     NAME##_row(from, shape, to, multiplies);                                                       \
-                else if (shape->way == SPREAD)                                                                     \
+                else if (shape->strategy == SPREAD)                                                                \
                     NAME##_spread(from, shape, to, multiplies);                                                    \
                 else                                                                                               \
                     NAME##_columns(from, shape, left < COLUMNS ? left : COLUMNS, to, multiplies);                  \
@@ -171,10 +171,10 @@ static bool is_dense(const Axis *axis) {
 }
 
 /* Chooses the strategy; false if no axis is contiguous. */
-static bool choose_way(Shape *shape) {
+static bool choose_strategy(Shape *shape) {
     if (shape->inner.stride == 1 || shape->inner.length == 1) {
         bool has_columns = shape->inner.length == 1 && (is_dense(&shape->behind) || is_dense(&shape->before));
-        shape->way = ROWS;
+        shape->strategy = ROWS;
         if (!has_columns)
             return true;
     }
@@ -183,8 +183,8 @@ static bool choose_way(Shape *shape) {
         shape->before = shape->behind;
         shape->behind = before;
     }
-    shape->way = is_dense(&shape->behind) ? COLUMNS_BEHIND : SPREAD;
-    return shape->way == COLUMNS_BEHIND || is_dense(&shape->outer);
+    shape->strategy = is_dense(&shape->behind) ? COLUMNS_BEHIND : SPREAD;
+    return shape->strategy == COLUMNS_BEHIND || is_dense(&shape->outer);
 }
 
 static Axis axis_of(PyArrayObject *x, int axis) {
@@ -203,7 +203,7 @@ static bool is_readable(PyArrayObject *x) {
 static int run(Shape *shape, PyArrayObject *x, PyArrayObject *out) {
     Py_ssize_t total = PyArray_ITEMSIZE(out);
     shape->block_sums = NULL;
-    if (shape->way == SPREAD) {
+    if (shape->strategy == SPREAD) {
         shape->block_sums = PyMem_Malloc((size_t)(shape->outer.length * blocks_of(shape) * total));
         if (shape->block_sums == NULL) {
             PyErr_NoMemory();
@@ -245,7 +245,7 @@ static PyObject *reduce_in_order(PyObject *Py_UNUSED(module), PyObject *argument
     shape.behind = axis_of(x, 3);
     shape.before.result_stride = shape.behind.length;
     shape.behind.result_stride = 1;
-    if (!choose_way(&shape))
+    if (!choose_strategy(&shape))
         Py_RETURN_FALSE;
     if (run(&shape, x, out) < 0)
         return NULL;

@@ -21,8 +21,8 @@ typedef void (*Gemv)(const char *, const int64_t *, const int64_t *, const void 
                      const int64_t *, const void *, void *, const int64_t *);
 
 static struct {
-    Gemm single, twice, of_complex;
-    Gemv single_vector, twice_vector, complex_vector;
+    Gemm sgemm, dgemm, cgemm;
+    Gemv sgemv, dgemv, cgemv;
     int (*get_threads)(void); /* NULL if the library's thread count cannot be set: it then parallelises products itself */
     void (*set_threads)(int);
 } blas;
@@ -57,7 +57,7 @@ void ingot_release_blas_threads(void) {
 
 static void after_fork_in_child(void) {
     pthread_mutex_init(&holding, NULL);
-    if (holders > 0 && threads_before != 1) /* their holders do not run in the child */
+    if (holders > 0 && threads_before != 1) /* the threads that hold it do not exist in the child */
         blas.set_threads(threads_before);
     holders = 0;
 }
@@ -107,7 +107,7 @@ static void multiply_tile(const Sharing *sharing, int64_t position, int64_t row,
     pointers[2] += size * (top + left * product->ldc);
     const void *one = wide ? (const void *)&one_double : one_float;
     const void *zero = sharing->adds ? one : wide ? (const void *)&zero_double : zero_float; /* beta */
-    Gemv gemv = wide ? blas.twice_vector : product->element == 's' ? blas.single_vector : blas.complex_vector;
+    Gemv gemv = wide ? blas.dgemv : product->element == 's' ? blas.sgemv : blas.cgemv;
     const char *transpose = product->transpose;
     const int64_t next = 1;
     /* A result of one row or column: gemm would pack the other matrix into blocks first. Empty sums are left to gemm,
@@ -126,20 +126,20 @@ static void multiply_tile(const Sharing *sharing, int64_t position, int64_t row,
              &product->lda, pointers[1], step, zero, pointers[2], &next);
         return;
     }
-    Gemm gemm = wide ? blas.twice : product->element == 's' ? blas.single : blas.of_complex;
+    Gemm gemm = wide ? blas.dgemm : product->element == 's' ? blas.sgemm : blas.cgemm;
     gemm(&transpose[0], &transpose[1], &m, &n, &product->k, one, pointers[0], &product->lda, pointers[1], &product->ldb, zero,
          pointers[2], &product->ldc);
 }
 
-static void multiply_pieces(void *context, int64_t begin, int64_t end, int Py_UNUSED(thread)) {
+static void multiply_tiles(void *context, int64_t begin, int64_t end, int Py_UNUSED(thread)) {
     const Sharing *sharing = context;
     int64_t tiles = sharing->across * sharing->along;
     for (int64_t i = begin; i < end; i++)
         multiply_tile(sharing, i / tiles, i % tiles / sharing->along, i % sharing->along);
 }
 
-/* Divides a result into `tiles` that are as square as possible, which minimises the reads of a and b. */
-static void cut(Sharing *sharing, int64_t tiles) {
+/* Divides a result into `tiles` that are as square as possible, which minimises reads of a and b. */
+static void divide(Sharing *sharing, int64_t tiles) {
     double best = 0;
     for (int64_t across = 1; across <= tiles; across++) {
         if (tiles % across != 0)
@@ -168,16 +168,16 @@ static double work_of(const Product *product) {
 /* BLAS chooses its algorithm by the sizes of tiles, which affects the last bits. Where results must not depend on the
  * number of threads, the number of tiles is fixed. */
 static bool deterministic;
-#define DETERMINISTIC_PIECES 8
+#define DETERMINISTIC_TILES 8
 
-/* Divides each result so that all threads have a tile of it. */
+/* Divides each result so that every thread gets a tile. */
 static Sharing share(const Product *product, char *const operands[3], int64_t stack) {
     Sharing sharing = {product, {operands[0], operands[1], operands[2]}, 1, 1, false};
-    int64_t threads = blas.set_threads == NULL ? 1 : deterministic ? DETERMINISTIC_PIECES : ingot_num_threads();
+    int64_t threads = blas.set_threads == NULL ? 1 : deterministic ? DETERMINISTIC_TILES : ingot_num_threads();
     if (threads > 1 && stack < threads && work_of(product) * (double)stack >= 2.0 * MIN_PRODUCT_THREAD_WORK) {
         int64_t tiles = (threads + stack - 1) / stack;
         int64_t longer = product->m > product->n ? product->m : product->n;
-        cut(&sharing, longer / tiles >= PRODUCT_SPLIT_SIDE ? 2 * tiles : tiles);
+        divide(&sharing, longer / tiles >= PRODUCT_SPLIT_SIDE ? 2 * tiles : tiles);
     }
     return sharing;
 }
@@ -197,10 +197,10 @@ static bool multiply_stack(const Product *product, char *const operands[3], Prog
     int64_t grain = tiles > 1 ? 1 : (int64_t)(MIN_PRODUCT_THREAD_WORK / work) + 1;
     int64_t first = fitting < (double)count ? (int64_t)fitting : count;
     if (blas.set_threads == NULL)
-        grain = count; /* on this thread: BLAS has threads of its own */
+        grain = count; /* BLAS uses threads of its own */
     else if (first < ingot_num_threads())
         first = ingot_num_threads();
-    progress->done = ingot_interruptible_for(multiply_pieces, &sharing, progress->done, count, grain, first);
+    progress->done = ingot_interruptible_for(multiply_tiles, &sharing, progress->done, count, grain, first);
     return progress->done == count;
 }
 
@@ -208,8 +208,8 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Lengths of blocks whose work may go on without checking for signals. They depend on the product alone, so that the order
- * of summation does not depend on the number of threads. */
+/* The lengths of blocks that are computed between two polls for signals. They depend on the product alone, so that the
+ * order of summation does not depend on the number of threads. */
 static void choose_block(const Product *product, int64_t block[3]) {
     bool vector = product->m == 1 || product->n == 1;
     double most = vector                    ? (double)MAX_GEMV_BLOCK_WORK
@@ -254,7 +254,7 @@ static bool multiply_in_blocks(const Product *whole, char *const operands[3], co
         pointers[2] += size * (top + left * whole->ldc);
         Sharing sharing = share(&part, pointers, 1);
         sharing.adds = depth > 0;
-        ingot_parallel_for(multiply_pieces, &sharing, sharing.across * sharing.along, 1);
+        ingot_parallel_for(multiply_tiles, &sharing, sharing.across * sharing.along, 1);
     }
     return true;
 }
@@ -289,7 +289,7 @@ int ingot_read_product(PyObject *tuple, Product *product) {
     if (!PyArg_ParseTuple(tuple, "CsLLLLLLO!(OOO)", &product->element, &transpose, &m, &n, &k, &lda, &ldb, &ldc, &PyTuple_Type,
                           &lengths, &strides[0], &strides[1], &strides[2]))
         return -1;
-    if (PyTuple_GET_SIZE(lengths) > MAXIMUM_STACK_AXES || blas.single == NULL || strlen(transpose) != 2) {
+    if (PyTuple_GET_SIZE(lengths) > MAXIMUM_STACK_AXES || blas.sgemm == NULL || strlen(transpose) != 2) {
         PyErr_SetString(PyExc_ValueError, "a product needs use_blas, two transposes and a stack of few axes.");
         return -1;
     }
@@ -328,12 +328,12 @@ static PyObject *use_blas(PyObject *Py_UNUSED(module), PyObject *arguments) {
     if (!PyArg_ParseTuple(arguments, "KKKKKKKK:use_blas", &addresses[0], &addresses[1], &addresses[2], &addresses[3],
                           &addresses[4], &addresses[5], &addresses[6], &addresses[7]))
         return NULL;
-    blas.single = (Gemm)(uintptr_t)addresses[0];
-    blas.twice = (Gemm)(uintptr_t)addresses[1];
-    blas.of_complex = (Gemm)(uintptr_t)addresses[2];
-    blas.single_vector = (Gemv)(uintptr_t)addresses[3];
-    blas.twice_vector = (Gemv)(uintptr_t)addresses[4];
-    blas.complex_vector = (Gemv)(uintptr_t)addresses[5];
+    blas.sgemm = (Gemm)(uintptr_t)addresses[0];
+    blas.dgemm = (Gemm)(uintptr_t)addresses[1];
+    blas.cgemm = (Gemm)(uintptr_t)addresses[2];
+    blas.sgemv = (Gemv)(uintptr_t)addresses[3];
+    blas.dgemv = (Gemv)(uintptr_t)addresses[4];
+    blas.cgemv = (Gemv)(uintptr_t)addresses[5];
     blas.get_threads = (int (*)(void))(uintptr_t)addresses[6];
     blas.set_threads = (void (*)(int))(uintptr_t)addresses[7];
     Py_RETURN_NONE;

@@ -1,8 +1,8 @@
 /* Runs one node: its op's `evaluate` rule on the values of its inputs, or the program of a compiled function.
  *
- * If only the node refers to an input's memory, the result may reuse it: compiled programs and ops that update a part of
- * an array then work in place. Meanwhile the node has neither op nor inputs, so that no other thread starts from memory
- * that is being written; it waits for the value instead. */
+ * If the node holds the only reference to an input, the result may reuse its memory: compiled programs and ops that update
+ * part of an array then work in place. Meanwhile the node has neither op nor inputs, so that other threads wait for its value
+ * instead of reading memory that is being overwritten. */
 #include "evaluate/dispatch.h"
 #include "numpy_api.h"
 #include "tuning.h"
@@ -142,7 +142,7 @@ static int begin_call(Call *call, Node *node, bool may_donate) {
     return 0;
 }
 
-static int process = 1; /* counts forks: computations of the parent process never finish in the child */
+static int process = 1; /* counts forks: evaluations that were running in the parent never finish in the child */
 
 static void after_fork_in_child(void) {
     process++;
@@ -181,7 +181,7 @@ static PyObject *run_program(Node *node, Call *call) {
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_NotImplemented);
     bool any = false;
     for (Py_ssize_t i = 0; i < call->count; i++) {
-        call->donated[i] = call->donated[i] && ingot_program_takes(native, i);
+        call->donated[i] = call->donated[i] && ingot_program_may_reuse(native, i);
         any |= call->donated[i];
     }
     if (any)
@@ -225,7 +225,7 @@ static bool is_large(const Call *call) {
     return call->count > 0 && is_ndarray(call->values[1]) && PyArray_SIZE(as_ndarray(call->values[1])) >= MIN_BLOCKED_ELEMENTS;
 }
 
-/* Calls the op's rule `evaluate`, or `change` if it has one and the first input's memory may be changed. */
+/* Calls the op's rule `evaluate`, or `change` if it has that rule and may overwrite the first input. */
 static PyObject *run_rule(Node *node, Call *call) {
     if (call->count > 0 && call->donated[0] && size_in_bytes(call->values[1]) >= MIN_DONATED_BYTES) {
         PyObject *change = PyObject_GetAttr(call->op, attribute_names.change);
@@ -243,7 +243,7 @@ static PyObject *run_rule(Node *node, Call *call) {
     return result;
 }
 
-/* The result of a Python callback for a node: its value, or NotImplemented if the op's rule is to compute it. */
+/* The result of a Python callback for a node: its value, or NotImplemented if the op's rule should compute it. */
 static PyObject *run_callback(PyObject *callback, Node *node, const Call *call, bool gives_value) {
     Py_INCREF(callback); /* another thread may remove it */
     PyObject *values = PyTuple_New(call->count), *result = NULL;
@@ -258,7 +258,7 @@ static PyObject *run_callback(PyObject *callback, Node *node, const Call *call, 
     return result;
 }
 
-/* The result of an op that has a program of its own; NotImplemented if its rule is to compute it. */
+/* The result of an op that is compiled by itself; NotImplemented if its rule should compute it. */
 static PyObject *run_alone(Node *node, const Call *call) {
     LayoutKey key;
     bool has_key = dispatch_key(&key, call->op, call->values + 1, call->count);
@@ -330,7 +330,7 @@ static PyObject *compute(Node *node, bool may_donate) {
     return result;
 }
 
-/* Waits for the thread that has taken the node's inputs: rare, so polling is good enough. */
+/* Waits for the thread that is evaluating the node: rare, so polling is good enough. */
 static int wait_while_running(Node *node) {
     while (node->running && node->data == NULL) {
         if (node->running != process) {
@@ -378,7 +378,7 @@ static int resume(Node *node) {
     return 0;
 }
 
-/* Waits for the thread that computes the node: 1 if the value is there, 0 if it is to be computed, -1 on error. */
+/* Waits for the thread that evaluates the node: 1 if it has a value now, 0 if it must be computed, -1 on error. */
 static int wait_for_others(Node *node, bool computes_pending) {
     if (node->pending != NULL && node->data == NULL && !computes_pending) {
         PyObject *wait = Py_NewRef(node->pending); /* the computing thread drops its reference */

@@ -1,9 +1,8 @@
-/* Uncompiled graphs as one program: the compiler in Python is asked once, and what it made is found here from then on.
+/* Evaluates uncompiled graphs as one program. The compiler, in Python, makes the program once; equal graphs find it here.
  *
- * The key of a graph is its ops, who takes what, which values something else refers to, and the shapes, strides and dtypes of
- * the values that it starts from. All else follows from these. Graphs that are not found are offered to Python
- * (compiler/call/eager.py); small ones only when they have come often, because that takes longer than what a few of their ops
- * save. */
+ * The key of a graph consists of its ops and edges, the nodes that are live-out, and the shapes, strides and dtypes of its
+ * leaves; everything else follows from these. On a miss, the graph is offered to Python (compiler/call/eager.py). Small
+ * graphs are offered only once they have recurred often enough, because compiling takes longer than a few runs save. */
 #include "evaluate/whole_graph.h"
 #include "objects/two_way_cache.h"
 #include "numpy_api.h"
@@ -16,21 +15,21 @@ typedef struct {
     WordKey key;   /* the entry owns its words */
     PyObject *ops; /* a tuple */
     PyObject *program;
-    PyObject *counter; /* of the runs */
+    PyObject *counter; /* the UseCounter of its runs */
 } Entry;
 
 static CacheSet sets[SET_COUNT];
-/* How often small graphs were seen, by the hash of their key: no more than that is kept of them. */
+/* How often each small graph was seen, by the hash of its key. */
 static struct {
     uint64_t hash;
     long seen;
 } counters[COUNTER_COUNT];
-static long long run_count;                     /* of programs that were found here */
+static long long run_count;                     /* cache hits that ran */
 static _Thread_local const NodeList *evaluated; /* the graph that this thread evaluates as a whole */
 
 /* ---- the policy: the first half of what compiler/call/fusion_policy.py states ---- */
 
-/* The elements of a node's result, which may be more than memory holds and an integer counts; -1 for several results. */
+/* The number of elements of a node's result, as a double because it may exceed 64 bits; -1 for several results. */
 static double count_elements(Node *node) {
     if (!Py_IS_TYPE(node->dtype, Dtype_Type))
         return -1;
@@ -52,7 +51,7 @@ static Size size_of_graph(const NodeList *order, bool computes_pending, bool tra
         return DECLINED;
     bool large = false;
     double total = 0;
-    int others = 0; /* than compiled functions, which run as a whole by themselves */
+    int others = 0; /* nodes other than compiled functions, which are programs already */
     for (Py_ssize_t i = 0; i < order->count; i++) {
         Node *node = order->items[i];
         if (node->op == NULL || (node->pending != NULL && !computes_pending) || (node->tracer && tracing))
@@ -66,7 +65,7 @@ static Size size_of_graph(const NodeList *order, bool computes_pending, bool tra
         }
         if (PyErr_Occurred()) {
             PyErr_Clear();
-            return DECLINED; /* the op itself says what is wrong with such a length */
+            return DECLINED; /* evaluating the op raises the proper error */
         }
     }
     if (others < 2)
@@ -81,12 +80,12 @@ static Size size_of_graph(const NodeList *order, bool computes_pending, bool tra
 typedef struct {
     WordKey key;
     size_t capacity; /* of its words */
-    Node **leaves; /* borrowed: what the graph starts from */
+    Node **leaves;   /* borrowed: inputs that are not in the graph */
     Py_ssize_t leaf_count;
-    Py_ssize_t *references; /* to each node, by the order and the nodes in it; -1 for outputs */
+    Py_ssize_t *references; /* to each node from within: by the order and by other nodes; -1 for outputs */
     Py_ssize_t *live_out;   /* positions */
     Py_ssize_t live_count;
-    bool has_program_key; /* else only Python knows programs for it */
+    bool has_program_key; /* whether its program can be cached here */
 } Key;
 
 static void release_key(Key *key) {
@@ -96,7 +95,7 @@ static void release_key(Key *key) {
     PyMem_Free(key->live_out);
 }
 
-/* Of how many inputs the nodes have in all; -1 if a node lost them: another thread has evaluated it. */
+/* The total number of inputs of the nodes; -1 if a node has none any more because another thread has evaluated it. */
 static Py_ssize_t count_inputs(const NodeList *order) {
     Py_ssize_t count = 0;
     for (Py_ssize_t i = 0; i < order->count; i++) {
@@ -107,7 +106,7 @@ static Py_ssize_t count_inputs(const NodeList *order) {
     return count;
 }
 
-/* How a leaf lies in memory; false for what is no ndarray. */
+/* Adds the layout of a leaf; false if its value is not an ndarray. */
 static bool add_layout(Key *key, Node *leaf) {
     if (leaf->data == NULL || !PyArray_CheckExact(leaf->data) || !Py_IS_TYPE(leaf->dtype, Dtype_Type))
         return false;
@@ -156,8 +155,8 @@ static void add_nodes(Key *key, const NodeList *order, Py_ssize_t input_count) {
     }
 }
 
-/* The positions of nodes that something outside of the graph refers to. False if such a node has several outputs: the others
- * will be asked for, so that its value must stay. */
+/* Finds the live-out nodes: outputs, and nodes that are referenced from outside the graph. False if such a node has several
+ * outputs, because its value must then be kept for outputs that are not part of the graph. */
 static bool add_live_out(Key *key, const NodeList *order, Node **outputs, Py_ssize_t count) {
     uint64_t base = order->items[0]->mark;
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -176,8 +175,8 @@ static bool add_live_out(Key *key, const NodeList *order, Node **outputs, Py_ssi
     return true;
 }
 
-/* 1, 0 for a graph that cannot be evaluated as a whole, -1 on error. Runs no Python, not even the garbage collector: other
- * threads evaluate none of the nodes meanwhile. */
+/* 1; 0 for a graph that cannot be evaluated as a whole; -1 on error. Runs no Python code, not even the garbage collector, so
+ * that no other thread can evaluate one of the nodes meanwhile. */
 static int make_key(Key *key, const NodeList *order, Node **outputs, Py_ssize_t count) {
     Py_ssize_t input_count = count_inputs(order);
     if (input_count < 0)
@@ -206,8 +205,8 @@ static int make_key(Key *key, const NodeList *order, Node **outputs, Py_ssize_t 
 
 /* ---- programs ---- */
 
-/* Whether nodes have the ops of an entry. Functions that build the same graph again mostly share their ops, see
- * objects/call_memo.c; others are compared by Python, which may let other threads evaluate the nodes. */
+/* Whether nodes have the ops of an entry. Functions that rebuild a graph mostly share their ops (objects/call_memo.c);
+ * others are compared in Python, which may let other threads evaluate the nodes. */
 static bool has_ops(const WordKey *entry, const void *context) {
     const NodeList *order = context;
     PyObject *ops = Py_NewRef(((const Entry *)entry)->ops);
@@ -224,7 +223,7 @@ static bool has_ops(const WordKey *entry, const void *context) {
         same = PyObject_RichCompareBool(op, other, Py_EQ) == 1;
         Py_DECREF(op);
     }
-    PyErr_Clear(); /* of a comparison: then the ops are not known to be the same */
+    PyErr_Clear(); /* a comparison that fails counts as unequal */
     Py_DECREF(ops);
     return same && count_inputs(order) >= 0;
 }
@@ -242,10 +241,10 @@ static void release_entry(WordKey *released) {
     PyMem_Free(entry);
 }
 
-/* Keeps a program, with the ops that are in the key. Takes over the words, and the reference to the ops. */
+/* Caches a program. Takes over the words of the key, and steals the reference to the ops. */
 static void keep(Key *key, PyObject *ops, PyObject *program, PyObject *counter) {
     Entry *entry = PyMem_Calloc(1, sizeof *entry);
-    if (entry == NULL) { /* then it is not remembered */
+    if (entry == NULL) { /* out of memory: not cached */
         Py_DECREF(ops);
         return;
     }
@@ -256,7 +255,7 @@ static void keep(Key *key, PyObject *ops, PyObject *program, PyObject *counter) 
         release_entry(evicted);
 }
 
-/* Whether a result is what a node is to have. */
+/* Whether a result has the shape and dtype of a node. */
 static bool fits(PyObject *result, Node *node) {
     PyArrayObject *array = as_ndarray(result);
     if (PyArray_NDIM(array) != PyTuple_GET_SIZE(node->shape))
@@ -268,7 +267,7 @@ static bool fits(PyObject *result, Node *node) {
     return PyArray_DESCR(array) == (PyArray_Descr *)((Dtype *)node->dtype)->numpy;
 }
 
-/* Gives the nodes their values: 1, or 0 if these are not what was inferred, which the slower way reports. */
+/* Sets the values of the live-out nodes: 1, or 0 if they are not as inferred, which op-by-op evaluation reports. */
 static int set_results(const Key *key, const NodeList *order, PyObject *results) {
     for (Py_ssize_t i = 0; i < key->live_count; i++) {
         if (!fits(PyTuple_GET_ITEM(results, i), order->items[key->live_out[i]])) {
@@ -284,7 +283,7 @@ static int set_results(const Key *key, const NodeList *order, PyObject *results)
     return 1;
 }
 
-/* Runs a program on the leaves: 1 done, 0 not for these, -1 error. */
+/* Runs a program on the leaves: 1 done, 0 declined, -1 error. */
 static int run_entry(Entry *entry, const Key *key, const NodeList *order) {
     PyObject *fast[16], **values = fast;
     if (key->leaf_count > 16 && (values = PyMem_Malloc((size_t)key->leaf_count * sizeof *values)) == NULL) {
@@ -292,7 +291,7 @@ static int run_entry(Entry *entry, const Key *key, const NodeList *order) {
         return -1;
     }
     for (Py_ssize_t i = 0; i < key->leaf_count; i++)
-        values[i] = Py_NewRef(key->leaves[i]->data); /* other threads may let go of the leaves meanwhile */
+        values[i] = Py_NewRef(key->leaves[i]->data); /* other threads may release the leaves meanwhile */
     PyObject *program = Py_NewRef(entry->program), *counter = Py_NewRef(entry->counter), *suspended = NULL;
     PyObject *results = ingot_program_run(program, values, key->leaf_count, NULL, &suspended);
     int status = results == NULL ? -1 : 0;
@@ -326,7 +325,7 @@ static PyObject *list_of_positions(const Key *key) {
     return list;
 }
 
-/* The ops of the graph, a tuple; NULL without an error if there is none: memory is short, or another thread was faster. */
+/* The ops of the graph, a tuple; NULL without an error if memory is exhausted or another thread has evaluated a node. */
 static PyObject *tuple_of_ops(const NodeList *order) {
     PyObject *ops = PyTuple_New(order->count);
     for (Py_ssize_t i = 0; ops != NULL && i < order->count; i++) {
@@ -339,7 +338,7 @@ static PyObject *tuple_of_ops(const NodeList *order) {
     return ops;
 }
 
-/* Whether the callback returned a program to run graphs like this one by, and the counter of its runs. */
+/* Whether the callback returned a program for equal graphs, and the counter of its runs. */
 static bool is_program_and_counter(PyObject *done) {
     return PyTuple_Check(done) && PyTuple_GET_SIZE(done) == 2 && ingot_is_program(PyTuple_GET_ITEM(done, 0)) &&
            Py_IS_TYPE(PyTuple_GET_ITEM(done, 1), UseCounter_Type);
@@ -360,8 +359,8 @@ static int offer(Key *key, const NodeList *order, bool is_frequent) {
     return status;
 }
 
-/* Whether a small graph has come so often that a program would have paid. Counts it; begins anew when it has. */
-static bool comes_often(const Key *key) {
+/* Counts a small graph; whether it has recurred often enough for a program to pay off. Then counting starts over. */
+static bool recurs_often(const Key *key) {
     if (!key->has_program_key)
         return false;
     if (counters[key->key.hash % COUNTER_COUNT].hash != key->key.hash) {
@@ -383,10 +382,10 @@ int evaluate_whole_graph(NodeList *order, Node **outputs, Py_ssize_t count, bool
     const NodeList *outer = evaluated;
     evaluated = order;
     if (status == 1) {
-        /* A profile is told of the nodes by Python. */
+        /* While a profile is active, Python runs the graph, because it reports the nodes. */
         Entry *entry = key.has_program_key && callbacks.ran_node == NULL ? find(&key, order) : NULL;
         status = entry == NULL ? 0 : run_entry(entry, &key, order);
-        if (status == 0 && (size == LARGE || entry != NULL || comes_often(&key)))
+        if (status == 0 && (size == LARGE || entry != NULL || recurs_often(&key)))
             status = offer(&key, order, size == SMALL);
     }
     evaluated = outer;
@@ -414,9 +413,9 @@ static PyObject *forget_graphs_function(PyObject *Py_UNUSED(module), PyObject *P
 }
 
 static PyMethodDef functions[] = {
-    {"forget_graphs", forget_graphs_function, METH_NOARGS, "Forgets which programs compute which graphs."},
+    {"forget_graphs", forget_graphs_function, METH_NOARGS, "Empties the cache of programs for whole graphs."},
     {"evaluated_nodes", evaluated_nodes, METH_NOARGS, "The nodes of the graph that this thread evaluates as a whole."},
-    {"graph_runs", graph_runs, METH_NOARGS, "How often graphs ran by programs that were found without Python."},
+    {"graph_runs", graph_runs, METH_NOARGS, "The number of graphs that ran without entering Python."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,4 +1,4 @@
-/* Cholesky factors of stacks of small matrices, a matrix in each lane, on the pool's threads. */
+/* Cholesky factors of stacks of small matrices, one matrix per vector lane, on the threads of the pool. */
 #include "numpy_api.h"
 
 #include <math.h>
@@ -56,8 +56,8 @@ static bool are_matrices(PyArrayObject *x, PyArrayObject *like) {
            PyArray_DIM(x, 0) == PyArray_DIM(like, 0) && PyArray_DIM(x, 1) == PyArray_DIM(like, 1);
 }
 
-/* factorize_definite(matrices, factors, upper) -> whether all of them are positive definite; if not, the factors have no
- * meaning */
+/* factorize_definite(matrices, factors, upper) -> whether all matrices are positive definite; if not, the factors are
+ * undefined */
 static PyObject *factorize_definite(PyObject *Py_UNUSED(module), PyObject *arguments) {
     PyArrayObject *x, *out;
     int upper;

@@ -1,14 +1,15 @@
 /* Cholesky factors of as many matrices as a vector has lanes. cholesky.c includes this for each NUMBER, with NAME(x) to
  * make names unique and ROOT(x) for square roots.
  *
- * Each matrix is in one lane, so that all arithmetic is that of vectors whatever the order of the matrices. Tiles of
- * TILE x TILE elements stay in registers while what the columns before contribute is subtracted. */
+ * Each matrix is in one lane, so that all arithmetic is vectorised for matrices of any size. Tiles of TILE x TILE elements
+ * stay in registers while the contributions of earlier columns are subtracted. */
 #define Lanes NAME(Lanes)
 #define LANES ((int64_t)(64 / sizeof(NUMBER)))
 
 typedef NUMBER Lanes __attribute__((vector_size(64)));
 
-/* The factor of a tile on the diagonal; `inverses` are those of its diagonal. Whether all are positive definite. */
+/* Factorises a tile on the diagonal, and computes the inverses of its diagonal elements. Whether all matrices are positive
+ * definite. */
 INLINE bool NAME(factorize_tile)(Lanes sums[TILE][TILE], Lanes *inverses) {
     bool is_definite = true;
 #pragma GCC unroll 4
@@ -50,7 +51,7 @@ INLINE void NAME(solve_tile)(Lanes sums[TILE][TILE], const Lanes *diagonal, int6
     }
 }
 
-/* Factors in place, of matrices of a multiple of TILE rows: their lower triangles. */
+/* Factorises the lower triangles of matrices in place; the number of rows is a multiple of TILE. */
 FOR_EACH_MACHINE static bool NAME(factorize)(Lanes *x, int64_t length) {
     bool is_definite = true;
     for (int64_t column = 0; column < length; column += TILE) {
@@ -87,7 +88,7 @@ FOR_EACH_MACHINE static bool NAME(factorize)(Lanes *x, int64_t length) {
     return is_definite;
 }
 
-/* Factors of up to LANES matrices; the lanes that are left repeat the last. */
+/* Factorises up to LANES matrices; unused lanes repeat the last one. */
 static bool NAME(factorize_matrices)(const Factors *f, int64_t first, int64_t count, void *scratch) {
     int64_t n = f->length, padded = f->padded;
     int64_t down = f->upper ? 1 : n, across = f->upper ? n : 1;

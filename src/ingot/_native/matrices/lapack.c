@@ -1,9 +1,9 @@
-/* Stacks of small matrices by LAPACK, which is called by address, on the pool's threads. */
+/* Decompositions of stacks of small matrices by LAPACK routines, called by address on the threads of the pool. */
 #include "numpy_api.h"
 #include "threads/interrupt.h"
 #include "tuning.h"
 
-/* getrf(rows, columns, matrix, distance of columns, pivots, info) */
+/* getrf(rows, columns, matrix, leading dimension, pivots, info) */
 typedef void (*Factorize)(int *, int *, void *, int *, int *, int *);
 
 typedef struct {
@@ -14,7 +14,7 @@ typedef struct {
     uint32_t *pivots, *positions;
 } Factors;
 
-/* LAPACK's pivots, which count from 1, become those that count from 0, and where each row went. */
+/* Converts LAPACK's 1-based pivots to 0-based ones, and to the permutation of rows. */
 static void set_positions(const Factors *factors, const int *found, uint32_t *pivots, uint32_t *positions, uint32_t *row_at) {
     int rank = factors->rows < factors->columns ? factors->rows : factors->columns;
     for (int i = 0; i < factors->rows; i++)
@@ -46,8 +46,8 @@ static bool is_of(PyArrayObject *x, npy_intp count, npy_intp length) {
            PyArray_DIM(x, 1) == length;
 }
 
-/* factorize_matrices(getrf, matrices, pivots, positions): LU factors in place of matrices that lie column by column; the row
- * that each row was exchanged with in turn, and where each row went. */
+/* factorize_matrices(getrf, matrices, pivots, positions): LU factors of column-major matrices, in place; the row that each row
+ * was exchanged with, in order, and the position of each row after all exchanges. */
 static PyObject *factorize_matrices(PyObject *Py_UNUSED(module), PyObject *arguments) {
     unsigned long long address;
     PyArrayObject *matrices, *pivots, *positions;

@@ -32,7 +32,7 @@ typedef struct MemoEntry {
     WordKey key;
     int references;
     int step_count, result; /* result: numbered like an input */
-    bool is_argument;                   /* the result is the very object that was passed in */
+    bool is_argument;       /* the result is the very object that was passed in */
     uint64_t words[MAX_KEY_WORDS];
     PyObject *kept[MAX_KEY_WORDS]; /* the objects whose addresses are in `words` */
     int kept_count;

@@ -7,7 +7,7 @@
 
 typedef struct {
     PyObject_HEAD
-    char *memory; /* mapped for this code alone; NULL if `keeper` owns it */
+    char *memory; /* a mapping of its own; NULL if `keeper` owns the code */
     size_t mapped;
     PyObject *keeper;  /* the object that loaded the code and frees it; NULL if it is mapped here */
     long long address; /* entry point */
@@ -126,8 +126,8 @@ static PyMethodDef methods[] = {
 };
 
 static PyMemberDef members[] = {
-    {"address", T_LONGLONG, offsetof(MachineCode, address), READONLY, "Where the function is."},
-    {"nbytes", T_PYSSIZET, offsetof(MachineCode, nbytes), READONLY, "The length of the code with its constants."},
+    {"address", T_LONGLONG, offsetof(MachineCode, address), READONLY, "The address of the entry point."},
+    {"nbytes", T_PYSSIZET, offsetof(MachineCode, nbytes), READONLY, "The size of the code and its constants."},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(MachineCode, weak_references), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
@@ -137,7 +137,7 @@ static PyType_Slot slots[] = {
     {Py_tp_dealloc, code_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_members, members},
-    {Py_tp_doc, "A compiled kernel in memory, which is freed with it."},
+    {Py_tp_doc, "A compiled kernel in executable memory, which is unmapped with the last reference."},
     {0, NULL},
 };
 
@@ -153,7 +153,7 @@ static PyObject *code_in_memory(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED
 }
 
 static PyMethodDef functions[] = {
-    {"code_in_memory", code_in_memory, METH_NOARGS, "How many kernels are in memory, and the bytes they take."},
+    {"code_in_memory", code_in_memory, METH_NOARGS, "The number of kernels in memory, and their size in bytes."},
     {NULL, NULL, 0, NULL},
 };
 

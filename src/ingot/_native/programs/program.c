@@ -14,14 +14,14 @@ bool ingot_is_program(PyObject *object) {
     return Py_IS_TYPE(object, Program_Type);
 }
 
-bool ingot_program_takes(PyObject *program, Py_ssize_t input) {
-    return input < ((Program *)program)->input_count && ((Program *)program)->takes[input];
+bool ingot_program_may_reuse(PyObject *program, Py_ssize_t input) {
+    return input < ((Program *)program)->input_count && ((Program *)program)->reusable[input];
 }
 
 /* run(inputs) -> tuple of ndarrays; NotImplemented if an input is not contiguous */
 static PyObject *program_run(PyObject *self, PyObject *inputs) {
     if (!PyTuple_Check(inputs)) {
-        PyErr_SetString(PyExc_TypeError, "a program takes a tuple of ndarrays.");
+        PyErr_SetString(PyExc_TypeError, "run takes a tuple of ndarrays.");
         return NULL;
     }
     return ingot_program_run(self, ((PyTupleObject *)inputs)->ob_item, PyTuple_GET_SIZE(inputs), NULL, NULL);
@@ -29,9 +29,9 @@ static PyObject *program_run(PyObject *self, PyObject *inputs) {
 
 static int read_donors(Program *self, PyObject *donors) {
     self->donors = PyMem_Calloc((size_t)self->output_count + 1, sizeof *self->donors);
-    self->takes = PyMem_Calloc((size_t)self->input_count + 1, sizeof *self->takes);
+    self->reusable = PyMem_Calloc((size_t)self->input_count + 1, sizeof *self->reusable);
     self->first_use = PyMem_Malloc(((size_t)self->output_count + 1) * sizeof *self->first_use);
-    if (self->donors == NULL || self->takes == NULL || self->first_use == NULL) {
+    if (self->donors == NULL || self->reusable == NULL || self->first_use == NULL) {
         PyErr_NoMemory();
         return -1;
     }
@@ -42,7 +42,7 @@ static int read_donors(Program *self, PyObject *donors) {
         self->donors[i] = (int)donor;
         self->first_use[i] = PY_SSIZE_T_MAX;
         if (fits && donor >= 0)
-            self->takes[donor] = true;
+            self->reusable[donor] = true;
     }
     if (!fits && !PyErr_Occurred())
         PyErr_SetString(PyExc_ValueError, "a program needs for each output the number of an input, or -1.");
@@ -66,7 +66,7 @@ static int read_arguments(PyObject *sequence, Instruction *instruction, Py_ssize
         if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(fast, i), "in", &argument->slot, &argument->offset))
             status = -1;
         else if (argument->slot < 0 || argument->slot >= slot_count) {
-            PyErr_Format(PyExc_ValueError, "there is no slot %d.", argument->slot);
+            PyErr_Format(PyExc_ValueError, "an argument refers to slot %d, which the program does not have.", argument->slot);
             status = -1;
         }
     }
@@ -108,18 +108,19 @@ static int read_instruction(PyObject *tuple, Instruction *instruction, Py_ssize_
     } else if (strcmp(kind, "host") == 0 || strcmp(kind, "check") == 0) {
         instruction->kind = kind[0] == 'h' ? HOST : CHECK;
         PyObject *host;
-        if (!PyArg_ParseTuple(tuple, "sOO", &name, &host, &arguments))
+        if (!PyArg_ParseTuple(tuple, "sOnO", &name, &host, &instruction->view_count, &arguments))
             return -1;
         instruction->host = Py_NewRef(host);
     } else {
-        PyErr_Format(PyExc_ValueError, "there is no instruction %s.", kind);
+        PyErr_Format(PyExc_ValueError, "there is no kind of instruction called %s.", kind);
         return -1;
     }
     return read_arguments(arguments, instruction, slot_count);
 }
 
 static int read_instructions(Program *self, PyObject *list) {
-    Py_ssize_t count = PyList_GET_SIZE(list);
+    Py_ssize_t count = PyList_GET_SIZE(list), views = self->view_count - (self->result_count < 0 ? 0 : self->result_count);
+    Py_ssize_t next_view = 0;
     self->instructions = PyMem_Calloc((size_t)count + 1, sizeof(Instruction));
     if (self->instructions == NULL) {
         PyErr_NoMemory();
@@ -131,6 +132,12 @@ static int read_instructions(Program *self, PyObject *list) {
         if (read_instruction(PyList_GET_ITEM(list, i), instruction, self->slot_count) < 0)
             return -1;
         self->has_host |= instruction->host != NULL;
+        instruction->first_view = next_view;
+        if (instruction->view_count < 0 || instruction->view_count > views - next_view) {
+            PyErr_SetString(PyExc_ValueError, "a program needs a view for each operand of its host steps.");
+            return -1;
+        }
+        next_view += instruction->view_count;
         if (instruction->kind == HOST)
             self->host_count = i + 1;
         if (instruction->kind == KERNEL && instruction->count > self->argument_count)
@@ -144,15 +151,15 @@ static int read_instructions(Program *self, PyObject *list) {
     return 0;
 }
 
-/* NativeProgram(inputs, shapes, dtypes, donors, constants, slots, arena_slot, arena, instructions, finish, empty, releases_gil,
- * any_layout) */
+/* NativeProgram(inputs, shapes, dtypes, donors, constants, slots, arena_slot, arena, instructions, views, results, empty,
+ * releases_gil, any_layout) */
 static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords)) {
-    Py_ssize_t inputs, slots, arena_slot, arena;
-    PyObject *shapes, *dtypes, *donors, *constants, *instructions, *finish, *empty;
+    Py_ssize_t inputs, slots, arena_slot, arena, results;
+    PyObject *shapes, *dtypes, *donors, *constants, *instructions, *views, *empty;
     int releases_gil, any_layout;
-    if (!PyArg_ParseTuple(arguments, "nO!O!O!O!nnnO!OOpp:NativeProgram", &inputs, &PyTuple_Type, &shapes, &PyTuple_Type,
+    if (!PyArg_ParseTuple(arguments, "nO!O!O!O!nnnO!O!nOpp:NativeProgram", &inputs, &PyTuple_Type, &shapes, &PyTuple_Type,
                           &dtypes, &PyTuple_Type, &donors, &PyTuple_Type, &constants, &slots, &arena_slot, &arena, &PyList_Type,
-                          &instructions, &finish, &empty, &releases_gil, &any_layout))
+                          &instructions, &PyList_Type, &views, &results, &empty, &releases_gil, &any_layout))
         return NULL;
     Program *self = (Program *)type->tp_alloc(type, 0);
     if (self == NULL)
@@ -164,16 +171,19 @@ static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *
     self->arena_slot = arena_slot;
     self->arena = (size_t)arena;
     self->releases_gil = releases_gil;
-    self->any_layout = any_layout; /* the caller has checked the strides */
+    self->any_layout = any_layout; /* then the caller checks the strides */
     self->output_shapes = Py_NewRef(shapes);
     self->output_dtypes = Py_NewRef(dtypes);
     self->constants = Py_NewRef(constants);
-    self->finish = Py_NewRef(finish);
+    self->result_count = results < 0 ? -1 : results;
     self->empty = Py_NewRef(empty);
     self->about = Py_NewRef(Py_None);
     if (inputs < 0 || inputs + self->output_count + self->constant_count > arena_slot || arena_slot >= slots)
         PyErr_SetString(PyExc_ValueError, "a program needs a slot for each input, output and constant, and for its arena.");
-    else if (read_donors(self, donors) == 0 && read_instructions(self, instructions) == 0)
+    else if (results > PyList_GET_SIZE(views))
+        PyErr_SetString(PyExc_ValueError, "a program needs a view for each result.");
+    else if (read_donors(self, donors) == 0 && ingot_read_views(self, views) == 0 &&
+             read_instructions(self, instructions) == 0 && (self->result_shapes = ingot_result_shapes(self)) != NULL)
         return (PyObject *)self;
     Py_DECREF(self);
     return NULL;
@@ -188,12 +198,12 @@ static void free_own_parts(Program *self) {
     }
     PyMem_Free(self->instructions);
     PyMem_Free(self->donors);
-    PyMem_Free(self->takes);
+    PyMem_Free(self->reusable);
     PyMem_Free(self->first_use);
     Py_XDECREF(self->output_dtypes);
     Py_XDECREF(self->constants);
-    Py_XDECREF(self->finish);
     Py_XDECREF(self->empty);
+    ingot_release_views(self);
 }
 
 static void program_dealloc(Program *self) {
@@ -201,6 +211,8 @@ static void program_dealloc(Program *self) {
         free_own_parts(self);
     PyMem_Free(self->block);
     Py_XDECREF(self->output_shapes);
+    Py_XDECREF(self->result_shapes);
+    Py_XDECREF(self->own_hosts);
     Py_XDECREF(self->about);
     Py_XDECREF(self->template);
     PyTypeObject *type = Py_TYPE(self);
@@ -208,9 +220,9 @@ static void program_dealloc(Program *self) {
     Py_DECREF(type);
 }
 
-static PyObject *program_takes(Program *self, PyObject *arguments) {
+static PyObject *program_may_reuse(Program *self, PyObject *arguments) {
     Py_ssize_t output, input;
-    if (!PyArg_ParseTuple(arguments, "nn:takes", &output, &input))
+    if (!PyArg_ParseTuple(arguments, "nn:may_reuse", &output, &input))
         return NULL;
     return PyBool_FromLong(output >= 0 && output < self->output_count && self->donors[output] == input);
 }
@@ -223,10 +235,10 @@ static PyMethodDef methods[] = {
     {"run", (PyCFunction)program_run, METH_O,
      "run(inputs) -> the results as ndarrays; NotImplemented if an input is not contiguous"},
     {"loop", (PyCFunction)ingot_program_loop, METH_VARARGS,
-     "loop(inputs, first, second, carries, slices, length, reverse, has_flag) -> the number of steps.\n"
-     "Runs the program again and again; carries go to `first` and `second` in turn."},
-    {"takes", (PyCFunction)program_takes, METH_VARARGS,
-     "takes(output, input) -> whether an output may take the memory of an input"},
+     "loop(inputs, first, second, carries, slices, length, reverse, has_flag, invariant) -> the number of steps.\n"
+     "Runs the program repeatedly; carried values alternate between `first` and `second`."},
+    {"may_reuse", (PyCFunction)program_may_reuse, METH_VARARGS,
+     "may_reuse(output, input) -> whether an output may reuse the memory of an input"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -243,7 +255,7 @@ static int set_about(PyObject *self, PyObject *about, void *Py_UNUSED(closure)) 
     return 0;
 }
 
-/* The values of dimensions that a template made the program for, or None. */
+/* The values of the dimensions that a template instantiated the program for, or None. */
 static PyObject *get_values(PyObject *self, void *Py_UNUSED(closure)) {
     Program *program = (Program *)self;
     if (program->template == NULL)
@@ -253,13 +265,13 @@ static PyObject *get_values(PyObject *self, void *Py_UNUSED(closure)) {
 
 static PyGetSetDef properties[] = {
     {"can_loop", (getter)program_can_loop, NULL, "Whether `loop` may run it.", NULL},
-    {"about", get_about, set_about, "What the instructions are, in order: handed to profiles.", NULL},
-    {"values", get_values, NULL, "The values of dimensions that a ProgramTemplate made it for, or None.", NULL},
+    {"about", get_about, set_about, "A description of the instructions, for profiles and errors.", NULL},
+    {"values", get_values, NULL, "The values of the dimensions that a ProgramTemplate instantiated it for, or None.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyMemberDef members[] = {
-    {"shapes", T_OBJECT, offsetof(Program, output_shapes), READONLY, "The shapes of the arrays that it makes."},
+    {"shapes", T_OBJECT, offsetof(Program, result_shapes), READONLY, "The shapes of its results."},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -289,7 +301,7 @@ static PyObject *ndarray_address(PyObject *Py_UNUSED(module), PyObject *array) {
 }
 
 static PyMethodDef functions[] = {
-    {"ndarray_address", ndarray_address, METH_O, "The address of an ndarray's elements, as NativeProgram reads it."},
+    {"ndarray_address", ndarray_address, METH_O, "The address of an ndarray's first element."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -20,9 +20,18 @@ typedef struct {
     int64_t parts, grain; /* kernels */
     int count;            /* kernels: how many arguments; host steps: how many results */
     Argument *arguments;  /* kernels: all; BLAS: a, b, c; host steps: the result slots; checks: the flag */
-    PyObject *host;       /* host steps, checks: called with the list of slots */
-    Product *product;     /* BLAS */
+    PyObject *host;       /* host steps, checks: called with views of the operands; NULL until a template makes it */
+    Py_ssize_t first_view, view_count; /* host steps, checks: the operands */
+    Product *product;                  /* BLAS */
 } Instruction;
+
+/* An array in the memory of a slot. Its offset in bytes, lengths and strides are in the program's `view_numbers`, from
+ * `first` on. */
+typedef struct {
+    int slot, axes;
+    Py_ssize_t first;
+    PyObject *dtype; /* NumPy's */
+} View;
 
 /* The address of a constant. */
 typedef struct {
@@ -33,11 +42,11 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     Py_ssize_t input_count, output_count, constant_count, slot_count, arena_slot, instruction_count;
-    PyObject *output_shapes, *output_dtypes; /* tuples; dtypes are NumPy's */
+    PyObject *output_shapes, *output_dtypes; /* tuples, of the arrays that a run allocates; dtypes are NumPy's */
+    PyObject *result_shapes;                 /* tuple */
     int *donors;                             /* for each output the input whose memory it may reuse, or -1 */
-    bool *takes;                             /* for each input whether some output may reuse it */
+    bool *reusable;                          /* for each input whether some output may reuse its memory */
     PyObject *constants;                     /* tuple of ndarrays */
-    PyObject *finish;                        /* None, or called with the list of slots to make the results */
     PyObject *empty;                         /* numpy.empty */
     PyObject *about;                         /* describes the instructions, for profiles */
     size_t arena;
@@ -46,25 +55,39 @@ typedef struct {
     Py_ssize_t *first_use;     /* for each output the first instruction that uses its memory */
     bool has_host, releases_gil, any_layout;
     Instruction *instructions;
+    View *views;             /* those of the instructions in order, then those that are the results */
+    int64_t *view_numbers;   /* offset, lengths and strides of each */
+    Py_ssize_t result_count; /* of views that are the results; -1 if the results are the outputs themselves */
+    Py_ssize_t view_count, view_number_count;
     /* Of programs instantiated from a ProgramTemplate. Everything that does not depend on shapes is the prototype's: */
     PyObject *template; /* NULL for others */
     void *block;        /* the memory of `instructions`, and of what follows */
     Number *values;     /* the inputs of the template's size code */
     OwnConstant *own;   /* constants that depend on shapes, which are not in `constants` */
     Py_ssize_t own_count;
+    PyObject *own_hosts; /* list of the host functions that depend on shapes and were used, or NULL */
 } Program;
 
 extern PyTypeObject *Program_Type;
 /* A program whose fields are all zero: a new reference. */
 Program *ingot_program_new(void);
+/* Reads views, a list of (slot, dtype, offset, shape, strides). */
+int ingot_read_views(Program *self, PyObject *views);
+void ingot_release_views(Program *self);
+/* Some views as a tuple of ndarrays, given the owners of all slots: a new reference. */
+PyObject *ingot_make_views(const Program *self, Py_ssize_t first, Py_ssize_t count, PyObject *owners);
+/* The shapes of the results: a new reference. */
+PyObject *ingot_result_shapes(const Program *self);
 /* The description of the instructions, for profiles and errors: a new reference. */
 PyObject *ingot_program_about(Program *self);
 /* The same for an instantiated program, computed on demand. */
 PyObject *ingot_template_about(Program *self);
-/* The program of a ProgramTemplate for the values of its inputs: a new reference; NULL, without an error unless memory is
- * exhausted, if they violate the conditions or are too large, as `outcome` tells. */
+/* The program of a ProgramTemplate for the values of its inputs: a new reference; NULL without an error if they violate the
+ * conditions or are too large, as `outcome` tells. */
 Program *ingot_template_make(PyObject *template, const Number *values, SizeOutcome *outcome);
 PyObject *ingot_template_values(Program *self); /* a new list */
+/* Makes the host function of an instruction, which is NULL because it depends on shapes. */
+int ingot_template_host(Program *self, Instruction *instruction);
 bool ingot_is_template(PyObject *object);
 Py_ssize_t ingot_template_inputs(PyObject *template);
 typedef void (*KernelFunction)(void *arguments, int64_t begin, int64_t end, int thread);

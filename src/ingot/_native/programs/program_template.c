@@ -1,18 +1,18 @@
 /* ProgramTemplate: a program for some shapes, and the numbers in it that depend on shapes.
  *
- * Instantiating it copies the program and patches in the numbers that size code computes, in a fraction of a microsecond
- * and without Python. */
+ * Instantiating it copies the program and patches in the numbers that size code computes, in a fraction of a microsecond.
+ * The Python functions of host steps and checks whose ops depend on shapes are made on first use. */
 #include "programs/program.h"
 
 #include "numpy_api.h"
 
-enum { ARENA, RELEASES_GIL, PARTS, GRAIN, OFFSET, PRODUCT, SHAPE, NUMBER, LENGTH, PATCH_KINDS };
+enum { ARENA, RELEASES_GIL, PARTS, GRAIN, OFFSET, PRODUCT, SHAPE, NUMBER, LENGTH, VIEW, PATCH_KINDS };
 
-static const char *const kinds[PATCH_KINDS] = {"arena",   "releases gil", "parts",  "grain", "offset",
-                                               "product", "shape",        "number", "length"};
+static const char *const kinds[PATCH_KINDS] = {"arena",   "releases gil", "parts",  "grain",  "offset",
+                                               "product", "shape",        "number", "length", "view"};
 
 /* Where the number of a register is patched in: instruction `a` and argument or field `b`, output `a` and axis `b`, entry
- * `a` of the table of numbers, or constant `a`. */
+ * `a` of the table of numbers, constant `a`, or view `a` and its number `b`. */
 typedef struct {
     int kind, a, b, source;
 } Patch;
@@ -22,6 +22,7 @@ typedef struct {
     Program *prototype;
     PyObject *code;       /* SizeCode */
     PyObject *make_about; /* called with the values of the dimensions */
+    PyObject *hosts;      /* tuple of (instruction, function from the registers to its host function) */
     Patch *patches;
     Py_ssize_t patch_count, number_count, length_count, argument_count, product_count;
     Py_ssize_t number_slot; /* of the table of numbers */
@@ -37,7 +38,7 @@ Py_ssize_t ingot_template_inputs(PyObject *template) {
     return size_code_inputs(((Template *)template)->code);
 }
 
-/* ---- making programs ---- */
+/* ---- instantiation ---- */
 
 /* One block for everything that the copy owns, with the instructions in it. */
 static int copy_instructions(const Template *self, Program *made) {
@@ -48,7 +49,8 @@ static int copy_instructions(const Template *self, Program *made) {
     size_t own = (size_t)(self->length_count + 1) * sizeof(OwnConstant);
     size_t values = (size_t)size_code_inputs(self->code) * sizeof(Number);
     size_t numbers = (size_t)(self->number_count + 2 * self->length_count) * sizeof(int64_t);
-    char *block = PyMem_Malloc(instructions + arguments + products + own + values + numbers + 1);
+    size_t views = (size_t)from->view_number_count * sizeof(int64_t);
+    char *block = PyMem_Malloc(instructions + arguments + products + own + values + numbers + views + 1);
     if (block == NULL) {
         PyErr_NoMemory();
         return -1;
@@ -66,6 +68,8 @@ static int copy_instructions(const Template *self, Program *made) {
         if (instruction->product != NULL)
             instruction->product = memcpy(product++, instruction->product, sizeof *product);
     }
+    if (views > 0)
+        made->view_numbers = memcpy(block + values + numbers, from->view_numbers, views);
     made->own_count = self->number_slot >= 0;
     if (made->own_count > 0) {
         PyObject *table = PyTuple_GET_ITEM(from->constants, from->constant_count - 1);
@@ -91,7 +95,7 @@ static int write_length(const Template *self, Program *made, int constant, Numbe
     own->data = (char *)(made->values + size_code_inputs(self->code)) +
                 (size_t)(self->number_count + 2 * (made->own_count - (self->number_slot >= 0))) * sizeof(int64_t);
     made->own_count++;
-    if (dtype->type_num == NPY_FLOAT && !is_float) { /* every length of interest is exact in between */
+    if (dtype->type_num == NPY_FLOAT && !is_float) { /* via double, which is exact for lengths */
         float single = (float)(double)value.i;
         memcpy(own->data, &single, sizeof single);
         return 0;
@@ -163,10 +167,18 @@ static int apply(const Template *self, Program *made, const Patch *patch, const 
     case NUMBER:
         (&made->values[size_code_inputs(self->code)])[patch->a].i = value.i;
         break;
+    case VIEW:
+        made->view_numbers[made->views[patch->a].first + patch->b] = value.i;
+        break;
     default: /* LENGTH */
         return write_length(self, made, patch->a, value, is_float);
     }
     return 0;
+}
+
+/* The instruction of a host function that depends on shapes. */
+static Py_ssize_t host_position(const Template *self, Py_ssize_t i) {
+    return PyLong_AsSsize_t(PyTuple_GET_ITEM(PyTuple_GET_ITEM(self->hosts, i), 0));
 }
 
 static Program *make_program(const Template *self, const Number *registers) {
@@ -179,6 +191,7 @@ static Program *make_program(const Template *self, const Number *registers) {
     made->ob_base = head;
     made->about = NULL;
     made->block = NULL;
+    made->result_shapes = NULL;
     made->template = Py_NewRef((PyObject *)self);
     made->output_shapes = copy_shapes(from->output_shapes);
     int status = made->output_shapes == NULL ? -1 : copy_instructions(self, made);
@@ -188,6 +201,10 @@ static Program *make_program(const Template *self, const Number *registers) {
         const Patch *patch = &self->patches[i];
         status = apply(self, made, patch, registers, size_code_is_float(self->code, patch->source));
     }
+    for (Py_ssize_t i = 0; status == 0 && i < PyTuple_GET_SIZE(self->hosts); i++)
+        made->instructions[host_position(self, i)].host = NULL; /* made on first use */
+    if (status == 0 && (made->result_shapes = ingot_result_shapes(made)) == NULL)
+        status = -1;
     if (status < 0)
         Py_CLEAR(made);
     return made;
@@ -210,17 +227,41 @@ Program *ingot_template_make(PyObject *template, const Number *values, SizeOutco
     return made;
 }
 
+/* All registers of the size code as Python's numbers: a new list. */
+static PyObject *all_numbers(const Template *self, const Number *values) {
+    size_t count = (size_t)size_code_registers(self->code);
+    Number *registers = PyMem_Malloc((count + 1) * sizeof *registers);
+    if (registers == NULL)
+        return PyErr_NoMemory();
+    memcpy(registers, values, (size_t)size_code_inputs(self->code) * sizeof *registers);
+    size_code_run(self->code, registers); /* succeeds, as it did when the program was made */
+    PyObject *numbers = size_code_numbers(self->code, registers, (Py_ssize_t)count);
+    PyMem_Free(registers);
+    return numbers;
+}
+
+int ingot_template_host(Program *program, Instruction *instruction) {
+    const Template *self = (Template *)program->template;
+    PyObject *function = NULL;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->hosts); i++) {
+        if (&program->instructions[host_position(self, i)] == instruction)
+            function = PyTuple_GET_ITEM(PyTuple_GET_ITEM(self->hosts, i), 1);
+    }
+    if (program->own_hosts == NULL && (program->own_hosts = PyList_New(0)) == NULL)
+        return -1;
+    PyObject *numbers = all_numbers(self, program->values);
+    PyObject *host = numbers == NULL ? NULL : PyObject_CallOneArg(function, numbers);
+    Py_XDECREF(numbers);
+    int status = host == NULL ? -1 : PyList_Append(program->own_hosts, host);
+    if (status == 0 && instruction->host == NULL) /* else another thread was faster */
+        instruction->host = host;
+    Py_XDECREF(host);
+    return status;
+}
+
 PyObject *ingot_template_values(Program *program) {
     PyObject *code = ((Template *)program->template)->code;
-    PyObject *list = PyList_New(size_code_inputs(code));
-    for (Py_ssize_t i = 0; list != NULL && i < PyList_GET_SIZE(list); i++) {
-        PyObject *number = size_code_number(code, program->values, i);
-        if (number == NULL)
-            Py_CLEAR(list);
-        else
-            PyList_SET_ITEM(list, i, number);
-    }
-    return list;
+    return size_code_numbers(code, program->values, size_code_inputs(code));
 }
 
 PyObject *ingot_template_about(Program *program) {
@@ -245,7 +286,7 @@ static PyObject *template_make(Template *self, PyObject *values) {
     return outcome == SIZES_FIT ? made : size_code_refusal(outcome);
 }
 
-/* ---- making templates ---- */
+/* ---- construction ---- */
 
 static bool is_inside(const Template *self, const Patch *patch) {
     const Program *program = self->prototype;
@@ -260,6 +301,8 @@ static bool is_inside(const Template *self, const Patch *patch) {
                patch->b < PyTuple_GET_SIZE(PyTuple_GET_ITEM(program->output_shapes, patch->a));
     case NUMBER:
         return self->number_slot >= 0 && patch->a < self->number_count;
+    case VIEW:
+        return patch->a < program->view_count && patch->b <= 2 * program->views[patch->a].axes;
     case LENGTH:
         return patch->a < program->constant_count &&
                PyArray_ITEMSIZE(as_ndarray(PyTuple_GET_ITEM(program->constants, patch->a))) <= 2 * (int)sizeof(int64_t);
@@ -292,9 +335,19 @@ static int read_patch(Template *self, PyObject *tuple, Patch *patch) {
 
 static int read_template(Template *self, PyObject *patches) {
     const Program *program = self->prototype;
-    if (program->has_host || program->finish != Py_None || program->template != NULL) {
-        PyErr_SetString(PyExc_ValueError, "a program that calls Python cannot be a template.");
+    if (program->template != NULL) {
+        PyErr_SetString(PyExc_ValueError, "a program that a template made cannot be a template.");
         return -1;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->hosts); i++) {
+        Py_ssize_t position;
+        PyObject *function, *pair = PyTuple_GET_ITEM(self->hosts, i);
+        if (!PyTuple_Check(pair) || !PyArg_ParseTuple(pair, "nO", &position, &function))
+            return -1;
+        if (position < 0 || position >= program->instruction_count || program->instructions[position].host == NULL) {
+            PyErr_Format(PyExc_ValueError, "instruction %zd of the program calls no Python function.", position);
+            return -1;
+        }
     }
     for (Py_ssize_t i = 0; i < program->instruction_count; i++) {
         self->argument_count += program->instructions[i].count;
@@ -313,12 +366,12 @@ static int read_template(Template *self, PyObject *patches) {
     return 0;
 }
 
-/* ProgramTemplate(program, code, patches, numbers, make_about) */
+/* ProgramTemplate(program, code, patches, numbers, make_about, hosts) */
 static PyObject *template_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords)) {
-    PyObject *program, *code, *patches, *make_about;
+    PyObject *program, *code, *patches, *make_about, *hosts;
     Py_ssize_t numbers;
-    if (!PyArg_ParseTuple(arguments, "O!O!O!nO:ProgramTemplate", Program_Type, &program, SizeCode_Type, &code, &PyList_Type,
-                          &patches, &numbers, &make_about))
+    if (!PyArg_ParseTuple(arguments, "O!O!O!nOO!:ProgramTemplate", Program_Type, &program, SizeCode_Type, &code, &PyList_Type,
+                          &patches, &numbers, &make_about, &PyTuple_Type, &hosts))
         return NULL;
     Template *self = (Template *)type->tp_alloc(type, 0);
     if (self == NULL)
@@ -326,6 +379,7 @@ static PyObject *template_new(PyTypeObject *type, PyObject *arguments, PyObject 
     self->prototype = (Program *)Py_NewRef(program);
     self->code = Py_NewRef(code);
     self->make_about = Py_NewRef(make_about);
+    self->hosts = Py_NewRef(hosts);
     self->number_count = numbers < 0 ? 0 : numbers;
     /* the table is the last constant */
     self->number_slot = numbers < 0 ? -1 : self->prototype->arena_slot - 1;
@@ -340,6 +394,7 @@ static void template_dealloc(Template *self) {
     Py_XDECREF(self->prototype);
     Py_XDECREF(self->code);
     Py_XDECREF(self->make_about);
+    Py_XDECREF(self->hosts);
     PyTypeObject *type = Py_TYPE(self);
     type->tp_free(self);
     Py_DECREF(type);
@@ -347,8 +402,8 @@ static void template_dealloc(Template *self) {
 
 static PyMethodDef methods[] = {
     {"make", (PyCFunction)template_make, METH_O,
-     "make(values) -> the program for values of the dimensions, None if they do not meet the conditions; OverflowError if 64 "
-     "bits are too few"},
+     "make(values) -> the program for values of the dimensions; None if they violate the conditions, OverflowError if 64 bits "
+     "do not suffice"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -356,8 +411,9 @@ static PyType_Slot slots[] = {
     {Py_tp_new, template_new},
     {Py_tp_dealloc, template_dealloc},
     {Py_tp_methods, methods},
-    {Py_tp_doc, "ProgramTemplate(program, code, patches, numbers, make_about): programs for other shapes than the program's. "
-                "Patches are (kind, a, b, register); `numbers` is the length of the table of numbers, or -1."},
+    {Py_tp_doc, "ProgramTemplate(program, code, patches, numbers, make_about, hosts): programs for other shapes than the "
+                "program's. Patches are (kind, a, b, register); `numbers` is the length of the table of numbers, or -1; hosts "
+                "are (instruction, function), which makes the instruction's Python function from the list of all registers."},
     {0, NULL},
 };
 

@@ -60,9 +60,19 @@ static bool run_native(Run *run, const Instruction *instruction) {
     return complete;
 }
 
+/* What the Python function of a host step or check returns for its operands. */
+static PyObject *call_host(Program *program, Instruction *instruction, PyObject *owners) {
+    if (instruction->host == NULL && ingot_template_host(program, instruction) < 0)
+        return NULL;
+    PyObject *operands = ingot_make_views(program, instruction->first_view, instruction->view_count, owners);
+    PyObject *result = operands == NULL ? NULL : PyObject_CallObject(instruction->host, operands);
+    Py_XDECREF(operands);
+    return result;
+}
+
 /* Runs a host step, whose results, ndarrays, are stored in their slots. */
-static int run_host(const Instruction *instruction, PyObject *owners, char **slots) {
-    PyObject *results = PyObject_CallOneArg(instruction->host, owners);
+static int run_host(Program *program, Instruction *instruction, PyObject *owners, char **slots) {
+    PyObject *results = call_host(program, instruction, owners);
     PyObject *fast = results == NULL ? NULL : PySequence_Fast(results, "a host step returns a sequence.");
     Py_XDECREF(results);
     if (fast == NULL)
@@ -88,8 +98,8 @@ static int run_host(const Instruction *instruction, PyObject *owners, char **slo
 }
 
 /* Calls a check whose flag is set, which raises its error. */
-static int raise_check(const Instruction *instruction, PyObject *owners) {
-    PyObject *result = PyObject_CallOneArg(instruction->host, owners);
+static int raise_check(Program *program, Instruction *instruction, PyObject *owners) {
+    PyObject *result = call_host(program, instruction, owners);
     if (result != NULL) {
         Py_DECREF(result);
         PyErr_SetString(PyExc_RuntimeError, "a check failed without an error; this is a bug in ingot.");
@@ -114,7 +124,7 @@ static int run_instructions(Run *run, Py_ssize_t end) {
                 PyEval_RestoreThread(state);
                 state = NULL;
             }
-            status = fails ? raise_check(instruction, run->owners) : run_host(instruction, run->owners, run->slots);
+            status = fails ? raise_check(self, instruction, run->owners) : run_host(self, instruction, run->owners, run->slots);
         } else if (instruction->kind != CHECK) {
             if (state == NULL && self->releases_gil)
                 state = PyEval_SaveThread();
@@ -134,7 +144,7 @@ static int run_instructions(Run *run, Py_ssize_t end) {
 }
 
 /* The inputs' addresses; 0 if one does not have the compiled layout, -1 on error. */
-static int take_inputs(Program *self, PyObject *const *inputs, Py_ssize_t count, char **slots) {
+static int read_inputs(Program *self, PyObject *const *inputs, Py_ssize_t count, char **slots) {
     if (count != self->input_count) {
         PyErr_Format(PyExc_RuntimeError, "a program takes %zd arrays, not %zd.", self->input_count, count);
         return -1;
@@ -173,7 +183,16 @@ static PyObject *make_outputs(Program *self, PyObject *const *inputs, const bool
     return outputs;
 }
 
-/* All slots as a list of Python objects, for host steps and for finishing. */
+/* A constant that depends on shapes as an ndarray. */
+static PyObject *own_constant(const Program *self, const OwnConstant *own) {
+    PyObject *prototype = PyTuple_GET_ITEM(self->constants, own->slot - self->input_count - self->output_count);
+    PyObject *made = PyArray_NewLikeArray(as_ndarray(prototype), NPY_CORDER, NULL, 0);
+    if (made != NULL)
+        memcpy(ndarray_data(made), own->data, (size_t)PyArray_NBYTES(as_ndarray(made)));
+    return made;
+}
+
+/* All slots as a list of Python objects, for views. */
 static PyObject *list_owners(Program *self, PyObject *const *inputs, PyObject *outputs, PyObject *arena) {
     PyObject *owners = PyList_New(self->slot_count);
     if (owners == NULL)
@@ -191,6 +210,11 @@ static PyObject *list_owners(Program *self, PyObject *const *inputs, PyObject *o
             item = arena;
         PyList_SET_ITEM(owners, i, Py_NewRef(item));
     }
+    for (Py_ssize_t i = 0; owners != NULL && i < self->own_count; i++) {
+        PyObject *constant = own_constant(self, &self->own[i]);
+        if (constant == NULL || PyList_SetItem(owners, self->own[i].slot, constant) < 0)
+            Py_CLEAR(owners);
+    }
     return owners;
 }
 
@@ -198,7 +222,7 @@ static PyObject *list_owners(Program *self, PyObject *const *inputs, PyObject *o
 static int begin_run(Run *run, PyObject *const *inputs, Py_ssize_t count, const bool *donated) {
     Program *self = run->program;
     char **slots = run->slots;
-    int status = take_inputs(self, inputs, count, slots);
+    int status = read_inputs(self, inputs, count, slots);
     if (status != 1)
         return status;
     if ((run->outputs = make_outputs(self, inputs, donated, slots)) == NULL)
@@ -207,7 +231,7 @@ static int begin_run(Run *run, PyObject *const *inputs, Py_ssize_t count, const 
         slots[self->input_count + self->output_count + i] = ndarray_data(PyTuple_GET_ITEM(self->constants, i));
     for (Py_ssize_t i = 0; i < self->own_count; i++)
         slots[self->own[i].slot] = self->own[i].data;
-    bool needs_owners = self->has_host || self->finish != Py_None;
+    bool needs_owners = self->has_host || self->result_count >= 0;
     if (self->arena > 0 && needs_owners) {
         if ((run->arena = ingot_buffer_new(self->arena)) == NULL)
             return -1;
@@ -301,7 +325,7 @@ static void suspended_dealloc(Suspended *self) {
 
 static PyType_Slot suspended_slots[] = {
     {Py_tp_dealloc, suspended_dealloc},
-    {Py_tp_doc, "A run of a program that can go on."},
+    {Py_tp_doc, "An interrupted run of a program, which can be resumed."},
     {0, NULL},
 };
 
@@ -312,14 +336,14 @@ static PyType_Spec suspended_spec = {
     .slots = suspended_slots,
 };
 
-/* ---- what others call ---- */
+/* ---- the interface ---- */
 
 /* Adds to the current exception which instruction failed. */
 static void explain(Program *self, Py_ssize_t instruction) {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyObject *about = ingot_program_about(self);
-    PyErr_Restore(type, value, traceback); /* it takes the place of another */
+    PyErr_Restore(type, value, traceback); /* replaces an error of `about` */
     if (about != NULL)
         ingot_explain_instruction(about, instruction);
     Py_XDECREF(about);
@@ -367,7 +391,9 @@ PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize
         explain(self, run.instruction);
         goto done;
     }
-    result = self->finish == Py_None ? Py_NewRef(run.outputs) : PyObject_CallOneArg(self->finish, run.owners);
+    result = self->result_count < 0
+                 ? Py_NewRef(run.outputs)
+                 : ingot_make_views(self, self->view_count - self->result_count, self->result_count, run.owners);
     if (result != NULL && run_instructions(&run, self->instruction_count) < 0) {
         run.result = result; /* kept with the rest of the run, or dropped */
         result = NULL;

@@ -20,7 +20,7 @@ typedef struct {
     const ingot_scan *scan;
     const ingot_scan_kernel *kernel;
     int64_t tiles; /* tiles of columns in each matrix */
-    /* For long rows, which are divided into groups of TOGETHER chunks: */
+    /* For long rows, which are divided into groups of SEGMENTS chunks: */
     int64_t groups;      /* per row */
     atomic_llong next;   /* the next group to be claimed */
     char *carries;       /* per group, the result of all elements before it */
@@ -39,17 +39,17 @@ static void scan_rows(void *context, int64_t begin, int64_t end, int thread) {
     const Job *job = context;
     const ingot_scan *s = job->scan;
     int64_t in = s->elements.strides[1], out = s->results.strides[1];
-    int64_t last = smaller(end * TOGETHER, s->before * s->behind);
-    for (int64_t row = begin * TOGETHER; row < last;) {
-        char values[TOGETHER * MAX_VALUE], *to[TOGETHER];
-        const char *from[TOGETHER];
-        int64_t together = smaller(TOGETHER, last - row);
-        job->kernel->start(values, TOGETHER);
+    int64_t last = smaller(end * SEGMENTS, s->before * s->behind);
+    for (int64_t row = begin * SEGMENTS; row < last;) {
+        char values[SEGMENTS * MAX_VALUE], *to[SEGMENTS];
+        const char *from[SEGMENTS];
+        int64_t together = smaller(SEGMENTS, last - row);
+        job->kernel->start(values, SEGMENTS);
         for (int64_t i = 0; i < together; i++) {
             from[i] = row_of(&s->elements, s->behind, row + i);
             to[i] = (char *)row_of(&s->results, s->behind, row + i);
         }
-        if (together == TOGETHER)
+        if (together == SEGMENTS)
             job->kernel->segments(from, to, in, out, s->length, values);
         else
             for (int64_t i = 0; i < together; i++)
@@ -64,11 +64,11 @@ static void scan_rows(void *context, int64_t begin, int64_t end, int thread) {
 static void scan_group(const Job *job, const char *const *from, char *const *to, int64_t first, void *values) {
     const ingot_scan *s = job->scan;
     int64_t in = s->elements.strides[1], out = s->results.strides[1];
-    if (first + TOGETHER * SCAN_CHUNK <= s->length) {
+    if (first + SEGMENTS * SCAN_CHUNK <= s->length) {
         job->kernel->segments(from, to, in, out, SCAN_CHUNK, values);
         return;
     }
-    for (int64_t i = 0; i < TOGETHER && first + i * SCAN_CHUNK < s->length; i++) {
+    for (int64_t i = 0; i < SEGMENTS && first + i * SCAN_CHUNK < s->length; i++) {
         int64_t count = smaller(SCAN_CHUNK, s->length - first - i * SCAN_CHUNK);
         job->kernel->segment(from[i], to == NULL ? NULL : to[i], in, out, count, (char *)values + i * job->kernel->value_size);
     }
@@ -82,15 +82,15 @@ static void scan_chunks(void *context, int64_t begin, int64_t end, int thread) {
     int64_t size = job->kernel->value_size, total = s->before * s->behind * job->groups, number;
     for (int64_t worker = begin; worker < end; worker++)
         while (!ingot_is_stopped(&job->stopped, thread) && (number = atomic_fetch_add(&job->next, 1)) < total) {
-            int64_t row = number / job->groups, group = number % job->groups, first = group * TOGETHER * SCAN_CHUNK;
-            char own[TOGETHER * MAX_VALUE], starts[(TOGETHER + 1) * MAX_VALUE], *to[TOGETHER];
-            const char *from[TOGETHER];
-            for (int64_t i = 0; i < TOGETHER; i++) {
+            int64_t row = number / job->groups, group = number % job->groups, first = group * SEGMENTS * SCAN_CHUNK;
+            char own[SEGMENTS * MAX_VALUE], starts[(SEGMENTS + 1) * MAX_VALUE], *to[SEGMENTS];
+            const char *from[SEGMENTS];
+            for (int64_t i = 0; i < SEGMENTS; i++) {
                 int64_t at = first + i * SCAN_CHUNK;
                 from[i] = row_of(&s->elements, s->behind, row) + at * s->elements.strides[1];
                 to[i] = (char *)row_of(&s->results, s->behind, row) + at * s->results.strides[1];
             }
-            job->kernel->start(own, TOGETHER);
+            job->kernel->start(own, SEGMENTS);
             job->kernel->start(starts, 1);
             scan_group(job, from, NULL, first, own);
             if (group > 0) {
@@ -98,12 +98,12 @@ static void scan_chunks(void *context, int64_t begin, int64_t end, int thread) {
                     sched_yield();
                 memcpy(starts, job->carries + number * size, (size_t)size);
             }
-            for (int64_t i = 0; i < TOGETHER; i++) {
+            for (int64_t i = 0; i < SEGMENTS; i++) {
                 memcpy(starts + (i + 1) * size, starts + i * size, (size_t)size);
                 job->kernel->follow(starts + (i + 1) * size, own + i * size);
             }
             if (group + 1 < job->groups) {
-                memcpy(job->carries + (number + 1) * size, starts + TOGETHER * size, (size_t)size);
+                memcpy(job->carries + (number + 1) * size, starts + SEGMENTS * size, (size_t)size);
                 atomic_store_explicit(&job->known[number + 1], 1, memory_order_release);
             }
             scan_group(job, from, to, first, starts);
@@ -112,7 +112,7 @@ static void scan_chunks(void *context, int64_t begin, int64_t end, int thread) {
 
 static bool scan_long_rows(Job *job) {
     const ingot_scan *s = job->scan;
-    job->groups = (s->length + TOGETHER * SCAN_CHUNK - 1) / (TOGETHER * SCAN_CHUNK);
+    job->groups = (s->length + SEGMENTS * SCAN_CHUNK - 1) / (SEGMENTS * SCAN_CHUNK);
     size_t count = (size_t)(s->before * s->behind * job->groups) + 1, size = count * (size_t)(job->kernel->value_size + 1);
     job->carries = ingot_allocate(size);
     if (job->carries == NULL)
@@ -160,5 +160,5 @@ bool ingot_scan_rows(const ingot_scan *s) {
     }
     if (s->length > SCAN_CHUNK)
         return scan_long_rows(&job);
-    return scan_all(scan_rows, &job, (rows + TOGETHER - 1) / TOGETHER, SCAN_GRAIN / (s->length * TOGETHER) + 1);
+    return scan_all(scan_rows, &job, (rows + SEGMENTS - 1) / SEGMENTS, SCAN_GRAIN / (s->length * SEGMENTS) + 1);
 }

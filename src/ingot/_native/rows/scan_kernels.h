@@ -7,7 +7,7 @@
 #include "rows/scan.h"
 
 enum {
-    TOGETHER = 8,  /* segments that one call processes */
+    SEGMENTS = 8,  /* segments that one call processes */
     IN_STEP = 4,   /* segments in lockstep, whose dependency chains overlap */
     LINE = 64,     /* bytes in a cache line */
     COLUMNS = 256, /* rows side by side: a few cache lines per element index */

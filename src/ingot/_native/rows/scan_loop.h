@@ -7,7 +7,7 @@
     for (int64_t begin = 0; begin < count; begin += LINE / (int64_t)sizeof(TYPE)) { \
         int64_t end = begin + LINE / (int64_t)sizeof(TYPE);                         \
         end = end < count ? end : count;                                            \
-        for (int first = 0; first < TOGETHER; first += IN_STEP) {                   \
+        for (int first = 0; first < SEGMENTS; first += IN_STEP) {                   \
             ACC a[IN_STEP];                                                         \
             for (int s = 0; s < IN_STEP; s++)                                       \
                 a[s] = acc[first + s];                                              \
@@ -38,7 +38,7 @@ INLINE void NAME(in_step)(const char *const *from, char *const *to, int64_t in, 
  * carries and becomes those after the last elements. Nothing is stored if `to` is NULL. */
 FOR_EACH_MACHINE
 static void NAME(segments)(const char *const *from, char *const *to, int64_t in, int64_t out, int64_t count, void *values) {
-    ACC acc[TOGETHER];
+    ACC acc[SEGMENTS];
     memcpy(acc, values, sizeof acc);
     if (to == NULL)
         NAME(in_step)(from, NULL, in, out, count, acc);

@@ -147,14 +147,14 @@ INLINE void keys_of_components(ingot_metric metric, ingot_codes_kind kind, const
 static void keys_of_parts(const ingot_codes *codes, const float *prepared, const char *rows, int64_t row_count, float *keys) {
     const float *tables = prepared + TABLES;
     int64_t parts = codes->code_bytes, entries = codes->entries, mask = entries - 1;
-    enum { TOGETHER = 4 }; /* rows, whose sums are independent dependency chains */
+    enum { ROWS = 4 }; /* per iteration, whose sums are independent dependency chains */
     int64_t row = 0;
-    for (; row + TOGETHER <= row_count; row += TOGETHER) {
+    for (; row + ROWS <= row_count; row += ROWS) {
         const uint8_t *code = (const uint8_t *)rows + row * parts;
-        float sums[TOGETHER] = {prepared[0], prepared[0], prepared[0], prepared[0]};
+        float sums[ROWS] = {prepared[0], prepared[0], prepared[0], prepared[0]};
         const float *table = tables;
         for (int64_t part = 0; part < parts; part++, table += entries) {
-            for (int r = 0; r < TOGETHER; r++)
+            for (int r = 0; r < ROWS; r++)
                 sums[r] += table[code[r * parts + part] & mask];
         }
         memcpy(keys + row, sums, sizeof sums);

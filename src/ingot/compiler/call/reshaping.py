@@ -2,8 +2,8 @@
 
 Only the numbers are missing: there is a trace whose guards hold, and a symbolic program whose
 conditions the shapes satisfy. Most of these calls are handled in C, which creates the instance
-(`_native/calls/shape_table.c`); the others have side effects, results that hold lengths, programs
-that call Python, or keyword arguments.
+(`_native/calls/shape_table.c`); the others have side effects, results that contain lengths, or
+keyword arguments.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class SymbolicProgram:
         self.dtypes = tuple([dtype for _, dtype in results])
         self._shapes = compiled(sizes, tuple([shape for shape, _ in results]), example)
         self._programs: _Programs | None = None  # once there is machine code
-        # the template of native programs; None also if they call Python
+        # the template of native programs; None also if 64 bits are too few for their numbers
         self.template: ProgramTemplate | None = None
         self._layouts = Layouts()
         # for non-contiguous inputs, most recent first
@@ -150,14 +150,16 @@ class SymbolicProgram:
     def native_at_once(
         self, values: Sequence[Any], inputs: tuple[np.ndarray, ...]
     ) -> NativeProgram | None:
-        """The native program for some inputs, which are never copied; None if the program is for
-        contiguous inputs and their shapes violate its conditions.
+        """The native program for some inputs, which are never copied; None if their shapes violate
+        the conditions.
         """
         if all(x.flags.c_contiguous for x in inputs):
             return self._finished().native(values)
         with self._lock:
             made = self._native_if_made(values, inputs)
-            return self._native_for_layout(values, inputs) if made is None else made
+            if made is not None or not self.sizes.allow(values):
+                return made
+            return self._native_for_layout(values, inputs)
 
     def _native_if_made(
         self, values: Sequence[Any], inputs: tuple[np.ndarray, ...]
@@ -206,7 +208,8 @@ class _Programs:
         """The program for values of the dimensions; None if they do not meet the conditions."""
         if self.template is not None:
             try:
-                return self.template.make(values)
+                # dimensions that were used after the trace are not among the inputs
+                return self.template.make(values[: self._parts.inputs])
             except OverflowError:
                 pass  # Python's integers are unbounded
         parts = self._parts(values)

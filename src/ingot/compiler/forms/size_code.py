@@ -80,6 +80,10 @@ class SizeFunction:
         numbers = {place: self.sizes.number(x, values) for place, x in self._filler.sizes.items()}
         return self._filler.function(dict(enumerate(values)) | numbers)
 
+    def part(self, structure: Any) -> Callable[[Sequence[Any]], Any]:
+        """The function from all registers to a structure that is part of this one."""
+        return _Filler(structure, self.registers, self.inputs).function
+
     @cached_property
     def _filler(self) -> _Filler:
         """Written when it is first needed: most programs are made by templates."""

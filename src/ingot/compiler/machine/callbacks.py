@@ -1,6 +1,7 @@
-"""The Python functions that a native program calls: views of its results, host steps, checks.
+"""The Python functions that a native program calls, and its constants that depend on shapes.
 
-Each is built from numbers alone, so that a plan with symbolic sizes can build them for each shape.
+Each is built from an op or from numbers, so that a plan with symbolic sizes can build them for each
+shape.
 """
 
 from __future__ import annotations
@@ -11,74 +12,31 @@ from typing import Any
 
 import numpy as np
 
-from ingot.compiler.machine.views import view_at
 from ingot.graph.dtype import float32
 from ingot.graph.op import Op
-from ingot.graph.shape import contiguous
 
-__all__ = ["View", "checking", "finishing", "host", "length_value", "number_table", "viewer"]
+__all__ = ["checking", "host", "length_value", "number_table"]
 
 _FLOAT32 = float32.numpy
 
-View = Callable[[list[Any]], np.ndarray]  # finds a value among the slots of a running program
 
-
-def viewer(
-    slot: int,
-    offset: int,
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-    strides: tuple[int, ...],
-) -> View:
-    """A function that returns a value from the slots of a running program."""
-    plain = strides == contiguous(shape, dtype.itemsize)
-
-    def view(owners: list[Any]) -> np.ndarray:
-        owner = owners[slot]
-        if offset == 0 and plain and type(owner) is np.ndarray and owner.shape == shape:
-            return owner
-        if not isinstance(owner, np.ndarray):
-            return np.ndarray(shape, dtype, owner, offset, strides)
-        if owner.shape == shape and owner.strides == strides and offset == 0:
-            return owner
-        # Through the address: bfloat16 exports no buffer, and strides may be negative.
-        return view_at(owner, offset, shape, dtype, strides)
-
-    return view
-
-
-def host(op: Op, views: Sequence[View], several: bool) -> Callable[[list[Any]], list[Any]]:
+def host(op: Op, several: bool) -> Callable[..., list[np.ndarray]]:
     """A host step: runs the `evaluate` rule of an op that has no kernel."""
     evaluate = op.evaluate
 
-    def run(owners: list[Any]) -> list[Any]:
-        inputs = [view(owners) for view in views]
+    def run(*inputs: np.ndarray) -> list[np.ndarray]:
         found = evaluate(*inputs)
         return [_owned(x, inputs) for x in (found if several else (found,))]
 
     return run
 
 
-def checking(op: Op, views: Sequence[View]) -> Callable[[list[Any]], Any]:
+def checking(op: Op) -> Callable[..., Any]:
     """Raises the error of a failed check."""
-    evaluate = op.evaluate
-
-    def run(owners: list[Any]) -> Any:
-        return evaluate(*(view(owners) for view in views))
-
-    return run
+    return op.evaluate
 
 
-def finishing(views: Sequence[View]) -> Callable[[list[Any]], tuple[np.ndarray, ...]]:
-    """Collects the outputs of a program."""
-
-    def finish(owners: list[Any]) -> tuple[np.ndarray, ...]:
-        return tuple([view(owners) for view in views])
-
-    return finish
-
-
-def _owned(result: Any, inputs: list[np.ndarray]) -> np.ndarray:
+def _owned(result: Any, inputs: Sequence[np.ndarray]) -> np.ndarray:
     """The result of a host step; a copy if it is one of the inputs, whose memory will be reused."""
     array = np.asarray(result, order="C")
     return array.copy() if any(np.may_share_memory(array, x) for x in inputs) else array

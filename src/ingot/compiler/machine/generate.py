@@ -7,7 +7,7 @@ and the native program that runs them, with the Python functions that it calls f
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import field
 from functools import cached_property
 from typing import Any
@@ -30,14 +30,7 @@ from ingot.compiler.forms.size import Number
 from ingot.compiler.forms.size_code import Given, Made, depends_on_shapes, made
 from ingot.compiler.forms.tape import LengthStep, Step
 from ingot.compiler.llvm.nests import nest_module
-from ingot.compiler.machine.callbacks import (
-    checking,
-    finishing,
-    host,
-    length_value,
-    number_table,
-    viewer,
-)
+from ingot.compiler.machine.callbacks import checking, host, length_value, number_table
 from ingot.compiler.machine.kernels import LoadedKernels, load_kernels
 from ingot.compiler.machine.work import KernelCode, Work
 from ingot.compiler.options import Options
@@ -48,6 +41,9 @@ from ingot.graph.roles import Product
 from ingot.graph.shape import size_of
 
 __all__ = ["Executable", "generate"]
+
+# (slot, dtype, offset, shape, strides) of an array in the memory of a running program
+View = tuple[int, Any, Number, tuple[Number, ...], tuple[Number, ...]]
 
 MAX_KNOWN_TEXTS = 256  # of kernels that serve all sizes
 WORTH_RELEASING = 1 << 14  # bytes that a program touches for which releasing the GIL pays off
@@ -95,6 +91,7 @@ def generate(plan: Plan, options: Options) -> Executable:
     loaded = load_kernels([each.code.text for each in work if each.code is not None])
     codes = iter(loaded.codes)
     instructions: list[tuple[Any, ...]] = []
+    views: list[View] = []
     for each, told in zip(plan.nests.instructions, work, strict=True):
         arguments = [tuple(plan.address(location)) for location in operands_of(each)]
         if isinstance(each, RunKernel):
@@ -105,15 +102,16 @@ def generate(plan: Plan, options: Options) -> Executable:
             instructions.append(("kernel", next(codes), parts, grain, arguments))
         elif isinstance(each, Multiply):
             instructions.append(("gemm", each.product, arguments))
-        elif isinstance(each, CallHost):
-            instructions.append(("host", _host_call(each, plan), arguments))
         else:
-            instructions.append(("check", _check_call(each, plan), arguments))
-    return Executable(plan, _parts(plan, instructions), work, loaded)
+            kind = "host" if isinstance(each, CallHost) else "check"
+            operands = _operands(each, plan)
+            instructions.append((kind, _call(each), len(operands), arguments))
+            views += operands
+    return Executable(plan, _parts(plan, instructions, views), work, loaded)
 
 
-def _parts(plan: Plan, instructions: list[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """The arguments of `NativeProgram`."""
+def _parts(plan: Plan, instructions: list[tuple[Any, ...]], views: list[View]) -> tuple[Any, ...]:
+    """The arguments of `NativeProgram`; `views` are those of the operands of host steps."""
     nests, donations = plan.nests, plan.donations
     schedule = nests.schedule
     owned = [block.step for block in plan.owned if block.step is not None]
@@ -121,6 +119,8 @@ def _parts(plan: Plan, instructions: list[tuple[Any, ...]]) -> tuple[Any, ...]:
         plan.addresses[donations[block]].slot if block in donations else -1 for block in plan.owned
     ]
     touched = sum(group.nbytes for group in schedule.groups)
+    outputs = schedule.tape.outputs
+    results = [] if outputs == owned else _views(outputs, nests.outputs, plan)
     return (
         len(nests.inputs),
         tuple(step.shape for step in owned),
@@ -131,7 +131,8 @@ def _parts(plan: Plan, instructions: list[tuple[Any, ...]]) -> tuple[Any, ...]:
         plan.arena_slot,
         plan.arena,
         instructions,
-        None if schedule.tape.outputs == owned else _finish(plan),
+        [*views, *results],
+        -1 if outputs == owned else len(results),
         np.empty,
         touched // WORTH_RELEASING,
         nests.any_layout,
@@ -155,28 +156,29 @@ def _constants(plan: Plan) -> tuple[Any, ...]:
 # What is called in Python
 
 
-def _finish(plan: Plan) -> Made:
-    """What collects the outputs, if some are not arrays that the program allocates."""
-    outputs = zip(plan.nests.schedule.tape.outputs, plan.nests.outputs, strict=True)
-    return Made(finishing, ([_viewer(*output, plan) for output in outputs],))
+def _views(steps: Iterable[Step], locations: Iterable[Location], plan: Plan) -> list[View]:
+    """The values of steps as arrays in the slots of a running program."""
+    found: list[View] = []
+    for step, location in zip(steps, locations, strict=True):
+        slot, offset = plan.address(location)
+        found.append((slot, step.dtype.numpy, offset, step.shape, location.strides))
+    return found
 
 
-def _viewer(step: Step, location: Location, plan: Plan) -> Made:
-    """What returns a value from the slots of a running program."""
-    slot, offset = plan.address(location)
-    return Made(viewer, (slot, offset, step.shape, step.dtype.numpy, location.strides))
-
-
-def _host_call(each: CallHost, plan: Plan) -> Made:
+def _operands(each: CallHost | RaiseIf, plan: Plan) -> list[View]:
+    """The operands of a Python function."""
     (step,) = each.steps
-    views = [_viewer(*source, plan) for source in zip(step.inputs, each.sources, strict=True)]
-    return Made(host, (_remade(step.op), views, isinstance(step.dtype, tuple)))
+    sources = each.sources if isinstance(each, CallHost) else (each.value, each.flag)
+    return _views(step.inputs, sources, plan)
 
 
-def _check_call(each: RaiseIf, plan: Plan) -> Made:
+def _call(each: CallHost | RaiseIf) -> Made:
+    """A Python function of those operands."""
     (step,) = each.steps
-    sources = zip(step.inputs, (each.value, each.flag), strict=True)
-    return Made(checking, (_remade(step.op), [_viewer(*source, plan) for source in sources]))
+    op = _remade(step.op)
+    if isinstance(each, RaiseIf):
+        return Made(checking, (op,))
+    return Made(host, (op, isinstance(step.dtype, tuple)))
 
 
 def _remade(op: Any) -> Any:

@@ -2,9 +2,9 @@
 
 What C leaves undefined when a floating-point number is not in the range of an integer type, NumPy
 leaves to the compiler and the vector instructions that it chose. The rule here is that of MLX on
-x86, where casts go by way of a signed integer:
+x86, where casts go via a signed integer:
 
-| to | way | outside of the way's range, infinities and NaN |
+| to | via | out of range of that type, infinities and NaN |
 |---|---|---|
 | bool | | nonzero is true, NaN too |
 | int8, uint8, int16, uint16 | int32, modulo the width | 0 |
@@ -42,8 +42,8 @@ def converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
         x = x.astype(np.float32)  # comparisons are faster, and the limits are representable
     if dtype == _UINT64:
         return _to_uint64(x)
-    way = _INT64 if dtype.itemsize == 8 or dtype == np.uint32 else _INT32
-    return _to_signed(x, way).astype(dtype, copy=False)
+    via = _INT64 if dtype.itemsize == 8 or dtype == np.uint32 else _INT32
+    return _to_signed(x, via).astype(dtype, copy=False)
 
 
 def _single(x: np.ndarray) -> np.ndarray:
@@ -56,10 +56,10 @@ def _single(x: np.ndarray) -> np.ndarray:
     return single
 
 
-def _to_signed(x: np.ndarray, way: np.dtype) -> np.ndarray:
-    lowest = x.dtype.type(-(2.0 ** (8 * way.itemsize - 1)))
+def _to_signed(x: np.ndarray, via: np.dtype) -> np.ndarray:
+    lowest = x.dtype.type(-(2.0 ** (8 * via.itemsize - 1)))
     inside = (x >= lowest) & (x < -lowest)
-    return np.where(inside, x, lowest).astype(way)
+    return np.where(inside, x, lowest).astype(via)
 
 
 def _to_uint64(x: np.ndarray) -> np.ndarray:

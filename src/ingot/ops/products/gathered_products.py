@@ -58,9 +58,9 @@ class GatheredProducts(Host):
         wide = np.float32 if a.itemsize == 2 else a.dtype
         result = np.zeros((self.count, a.shape[-2], b.shape[-1]), wide)
         indices = (_within(left, len(a)), _within(right, len(b)), position.astype(np.intp))
-        ways = [len(np.unique(x)) for x in indices]
+        counts = [len(np.unique(x)) for x in indices]
         # Products that share a factor or a result are merged into one; the fewer, the better.
-        add = _WAYS[ways.index(min(ways))]
+        add = _STRATEGIES[counts.index(min(counts))]
         add(result, a.astype(wide, copy=False), b.astype(wide, copy=False), *indices)
         return result.astype(a.dtype, copy=False)
 
@@ -167,7 +167,7 @@ def _by_right(
         np.add.at(result, position[products], found.reshape(len(products), rows, b.shape[2]))
 
 
-def _by_place(
+def _by_result(
     result: np.ndarray,
     a: np.ndarray,
     b: np.ndarray,
@@ -183,7 +183,7 @@ def _by_place(
         result[which] = rows_of_a @ b[right[products]].reshape(-1, columns)
 
 
-_WAYS: tuple[Callable[..., None], ...] = (_by_left, _by_right, _by_place)
+_STRATEGIES: tuple[Callable[..., None], ...] = (_by_left, _by_right, _by_result)
 
 
 def gather_mm(

@@ -212,7 +212,7 @@ def _loop(
     if isinstance(program, Program):
         invariant = program.executable.plan.nests.invariant
     starts = _contiguous(carries)
-    in_place = [native.takes(number, number) for number in range(len(starts))]
+    in_place = [native.may_reuse(number, number) for number in range(len(starts))]
     first, second = [], []
     for number, stays in enumerate(in_place):
         start = starts[number]

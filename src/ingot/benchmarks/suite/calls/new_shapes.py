@@ -37,6 +37,22 @@ def _perceptron(mx: Any, x: Any, a: Any, b: Any, c: Any) -> Any:
     return mx.maximum(x @ a + b, 0) @ c
 
 
+def _halves(mx: Any, x: Any) -> Any:
+    return mx.split(mx.tanh(x), 2, axis=1)
+
+
+def _dropout(mx: Any, x: Any) -> Any:
+    return mx.where(mx.random.uniform(shape=x.shape) < 0.9, x / 0.9, 0)
+
+
+def _sort(mx: Any, x: Any) -> Any:
+    return mx.sort(x * 2, axis=-1) + x
+
+
+def _gather(mx: Any, x: Any) -> Any:
+    return x[mx.argmax(x, axis=0)] * 2
+
+
 FUNCTIONS: dict[str, tuple[str, Callable[..., Any], Callable[[int, int], Shapes]]] = {
     "chain": ("an elementwise chain", _chain, lambda m, n: [(m, 2 * n), (m, 2 * n)]),
     "softmax": ("softmax", _softmax, lambda m, n: [(m, 4 * n)]),
@@ -46,7 +62,14 @@ FUNCTIONS: dict[str, tuple[str, Callable[..., Any], Callable[[int, int], Shapes]
         _perceptron,
         lambda m, n: [(m, 2 * n), (2 * n, HIDDEN), (HIDDEN,), (HIDDEN, HIDDEN)],
     ),
+    "views": ("the halves of an array as two views", _halves, lambda m, n: [(m, 2 * n)]),
+    "random": ("dropout, with random numbers", _dropout, lambda m, n: [(m, 2 * n)]),
+    "host": ("a sort, which has no kernel", _sort, lambda m, n: [(m, 2 * n)]),
+    "gather": ("rows at computed indices, which are checked", _gather, lambda m, n: [(m, 2 * n)]),
 }
+
+# MLX's shapeless functions cannot infer the shapes of these.
+WITHOUT_MLX = ("views", "random", "gather")
 
 
 def _calls(
@@ -85,12 +108,15 @@ def _lengths() -> Iterator[tuple[int, int]]:
         yield from product(range(LENGTHS, 2 * LENGTHS), repeat=2)
 
 
-def _contenders(function: Callable[..., Any], shapes: Callable[[int, int], Shapes]) -> Contenders:
-    return {
+def _contenders(
+    function: Callable[..., Any], shapes: Callable[[int, int], Shapes], with_mlx: bool
+) -> Contenders:
+    contenders = {
         "ingot": partial(_calls, "ingot", function, shapes, False),
         "ingot known shapes": partial(_calls, "ingot", function, shapes, True),
         "mlx compile": partial(_calls, "mlx", function, shapes, False),
     }
+    return {name: run for name, run in contenders.items() if with_mlx or name != "mlx compile"}
 
 
 for _name, (_title, _function, _shapes) in FUNCTIONS.items():
@@ -98,7 +124,7 @@ for _name, (_title, _function, _shapes) in FUNCTIONS.items():
         Benchmark(
             f"shapeless_new_shape_{_name}",
             f"{_title}, shapeless: a call with a new shape",
-            partial(_contenders, _function, _shapes),
+            partial(_contenders, _function, _shapes, _name not in WITHOUT_MLX),
             __name__,
             targets={"ingot known shapes": 2.0},
             limits={"limit 50 us": 50e-6},

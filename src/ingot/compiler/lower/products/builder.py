@@ -73,7 +73,7 @@ class ProductBuilder(GroupBuilder):
 
     def __init__(
         self,
-        way: str,
+        variant: str,
         product: Product,
         tile: TileShape,
         epilogue: Group,
@@ -86,10 +86,10 @@ class ProductBuilder(GroupBuilder):
         # keep rows, columns and the axes of the stack as separate axes of the domain
         axes = range(len(epilogue.domain))
         super().__init__(epilogue, strides_of, axes if product.stack else axes[-1:])
-        self.way = way
+        self.variant = variant
         self.tile = tile
         self.last: TileShape | None = None  # tile shape of the last columns, if different
-        self.together = 1  # vertically adjacent tiles per iteration
+        self.tiles_per_task = 1  # vertically adjacent tiles per iteration
         self.packed = left  # the left operand, if it is packed
         if left is None:
             self.left = self.operand(product.left, "a")
@@ -143,10 +143,12 @@ class ProductBuilder(GroupBuilder):
         across = -(-product.n // tile.columns)
         down = -(-product.m // tile.rows)
         if size_of(product.stack) * across * down >= MIN_PRODUCT_TASKS * TILES_PER_TASK:
-            self.together = TILES_PER_TASK
+            self.tiles_per_task = TILES_PER_TASK
         if tile.lanes > 1:
             # each panel of a packed left operand has the rows of one tile
-            self.last = last_shape(tile, product.n, self.together if self.packed is None else 1)
+            self.last = last_shape(
+                tile, product.n, self.tiles_per_task if self.packed is None else 1
+            )
         if self.last is None:
             self._columns_of_tiles(body, across)
             return
@@ -165,7 +167,7 @@ class ProductBuilder(GroupBuilder):
         tiles of the shape `before`.
         """
         product, tile = self.product, self.tile
-        height = self.together * (before or tile).rows
+        height = self.tiles_per_task * (before or tile).rows
         down, columns = -(-product.m // height), self.numbers("across", across)
         lengths = [self.numbers(f"s{axis}", length) for axis, length in enumerate(product.stack)]
         # a result of one row has no axis of rows, so the nest must show that there is one block
@@ -360,10 +362,10 @@ class ProductBuilder(GroupBuilder):
     def kernel(self) -> Kernel:
         """The kernel of the nest."""
         self.nest.buffers = [each for each in self.nest.buffers if each.name != "product"]
-        self.nest.strategy = STRATEGIES.get(self.way, "")
-        parts = (self.way, self.tile, self.last, self.together, self.product.dtype.name)
-        way = (self.packed is None, self.product.m == 1, bool(self.product.k > SUM_BLOCK))
-        key = None if self.group.steps else code_key(self, self.numbers, *parts, *way)
+        self.nest.strategy = STRATEGIES.get(self.variant, "")
+        parts = (self.variant, self.tile, self.last, self.tiles_per_task, self.product.dtype.name)
+        facts = (self.packed is None, self.product.m == 1, bool(self.product.k > SUM_BLOCK))
+        key = None if self.group.steps else code_key(self, self.numbers, *parts, *facts)
         return kernel_of(self.nest, self.operands, key)
 
 

@@ -221,8 +221,8 @@ def _halves(product: Product, group: Group, strides_of: Strides, scratch: Scratc
     in_pairs = _multiplies_pairs(product)
     if by_rows and product.m <= (MAX_UNPAIRED_ROWS if in_pairs else MAX_CONVERTED_ROWS):
         tile = wide_shape(product.dtype, product.n, product.m)
-        way = _rows if _stays_in_l2(product.right) else strips
-        return way(product, tile, group, strides_of)
+        build = _rows if _stays_in_l2(product.right) else strips
+        return build(product, tile, group, strides_of)
     if in_pairs:
         return _pairs(product, group, strides_of, scratch)
     left = scratch.converted(product.left, product.dtype)
@@ -304,8 +304,8 @@ def _rows(
     is_read_once = bool(
         product.m <= tile.rows and tile.columns < product.n and tile.vectors <= MAX_FETCHED_VECTORS
     )
-    way = "rows once" if is_read_once else "rows"
-    builder = ProductBuilder(way, product, tile, group, strides_of, left)
+    variant = "rows once" if is_read_once else "rows"
+    builder = ProductBuilder(variant, product, tile, group, strides_of, left)
     right = builder.operand(product.right, "b")
     n = affine(right.shape[-1])
 

@@ -67,14 +67,14 @@ class _StripBuilder(ProductBuilder):
 
     def __init__(
         self,
-        way: str,
+        variant: str,
         product: Product,
         tile: TileShape,
         group: Group,
         strides_of: Strides,
         left: Panels | None = None,
     ) -> None:
-        super().__init__(way, product, tile, group, strides_of, left)
+        super().__init__(variant, product, tile, group, strides_of, left)
         self.height = max(1, MAX_STRIP_ROWS // tile.rows) * tile.rows
         if product.m <= self.height:
             self.height = index(-(-product.m // tile.rows) * tile.rows)

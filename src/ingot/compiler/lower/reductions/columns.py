@@ -82,7 +82,7 @@ class Columns:
         self.lane_count = lane_count(self.length) if in_order else 1
         self.apart = LANES if in_order else 1  # distance between the rows of a lane
         self.maps, self.outputs = maps, outputs
-        self.together = max(1, ROWS_PER_LOOP // max(1, len(self.maps)))
+        self.rows_at_once = max(1, ROWS_PER_LOOP // max(1, len(self.maps)))
         self.is_short = (
             type(self.length) is int
             and 0 < self.length <= LANES
@@ -296,13 +296,13 @@ class Columns:
         """
         builder, lanes = self.builder, self.lane_count
         sure, most = self._rows_of_lanes()
-        together = self.together
-        done = min(together, sure)
+        rows_at_once = self.rows_at_once
+        done = min(rows_at_once, sure)
         with builder.loop(0, lanes, copies=1) as lane:
             self._add_rows(point, affine(lane), start + lane, done, is_first=True)
-        chunks, rest = divmod(sure - done, together)
+        chunks, rest = divmod(sure - done, rows_at_once)
         first = start + done * lanes
-        for count, times in ((together, chunks), (rest, 1)):
+        for count, times in ((rows_at_once, chunks), (rest, 1)):
             if count and times:
                 by = count * lanes
                 with (
@@ -338,21 +338,21 @@ class Columns:
         builder, apart = self.builder, self.apart
         sure, most = self._rows_of_lanes()
         begin = start + number
-        done = min(self.together, sure)
-        half = self.together // 2
+        done = min(self.rows_at_once, sure)
+        half = self.rows_at_once // 2
         spare = 0 if self.columns_in_all % ALIASING_ELEMENTS == 0 else half // 2
-        if sure <= self.together + spare and most <= sure + 1:
+        if sure <= self.rows_at_once + spare and most <= sure + 1:
             done = sure
         elif 1 < half <= done and sure < most - 1:
             # The last block is shorter, and the others come out even.
             sure = done = done // half * half
         self._add_rows(point, lane, begin, done, is_first=True)
-        chunks, rest = divmod(sure - done, self.together)
+        chunks, rest = divmod(sure - done, self.rows_at_once)
         first = begin + done * apart
         if chunks:
-            by = apart * self.together
+            by = apart * self.rows_at_once
             with builder.loop(first, first + chunks * by, step=by, copies=1) as row:
-                self._add_rows(point, lane, affine(row), self.together)
+                self._add_rows(point, lane, affine(row), self.rows_at_once)
             first = first + chunks * by
         if rest:
             self._add_rows(point, lane, first, rest)
@@ -360,12 +360,12 @@ class Columns:
         ends: tuple[Affine, ...] = (affine(self.length),)
         if self.is_long:
             ends = (start + BLOCK, affine(self.length))
-        for together in (self.together, half):
-            if 1 < together <= most - sure:
-                by = apart * together
+        for rows_at_once in (self.rows_at_once, half):
+            if 1 < rows_at_once <= most - sure:
+                by = apart * rows_at_once
                 whole = affine(builder.multiple(first, *(end + (apart - 1) for end in ends), by=by))
                 with builder.loop(first, whole, step=by, copies=1) as row:
-                    self._add_rows(point, lane, affine(row), together)
+                    self._add_rows(point, lane, affine(row), rows_at_once)
                 first = whole
         if most > sure:
             with builder.loop(first, *ends, step=apart, copies=1) as row:
@@ -414,14 +414,15 @@ class Columns:
         ]
 
     def _add_rows(
-        self, point: Point, lane: Affine, first: Affine, together: int, is_first: bool = False
+        self, point: Point, lane: Affine, first: Affine, rows_at_once: int, is_first: bool = False
     ) -> None:
         """Combines some rows of a lane sequentially into its memory, which is uninitialised before
         the first. Totals start from the initial value, so lanes need not if they have rows.
         """
         builder = self.builder
         rows = [
-            builder.at(point, self.inner, first + self.apart * number) for number in range(together)
+            builder.at(point, self.inner, first + self.apart * number)
+            for number in range(rows_at_once)
         ]
         for column in self._columns():
             found: list[list[Value]] = []

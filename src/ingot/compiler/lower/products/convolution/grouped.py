@@ -36,14 +36,14 @@ MIN_TAPS = 4  # that amortise the copy of a window
 def is_grouped(plain: Plain) -> bool:
     """Whether at least three groups fit into a vector; two use vectors of half the length."""
     return (
-        groups_together(plain) > 2
+        groups_per_chunk(plain) > 2
         and prod(axis.taps for axis in plain.axes) >= MIN_TAPS
         and plain.input.layout.joins(len(plain.axes))
         and plain.results.layout.joins(len(plain.axes))
     )
 
 
-def groups_together(plain: Plain) -> int:
+def groups_per_chunk(plain: Plain) -> int:
     """The number of groups per vector: as many as fit and divide the number of groups."""
     most = lanes_of(plain.dtype) // plain.outputs
     return max((n for n in range(1, most + 1) if plain.groups % n == 0), default=1)
@@ -77,16 +77,16 @@ def convolve_grouped(plain: Plain, steps: tuple[Step, Step, Step], offset: int) 
 
 def _in_chunks(plain: Plain) -> Plain:
     """The correlation with chunks of groups as its groups."""
-    together = groups_together(plain)
+    grouped = groups_per_chunk(plain)
     last = len(plain.axes)
 
     def joined(layout: Layout) -> Layout:
-        return layout.joined(last).in_groups(last, plain.groups // together)
+        return layout.joined(last).in_groups(last, plain.groups // grouped)
 
     return plain._replace(
-        groups=plain.groups // together,
-        channels=plain.channels * together,
-        outputs=plain.outputs * together,
+        groups=plain.groups // grouped,
+        channels=plain.channels * grouped,
+        outputs=plain.outputs * grouped,
         input=plain.input._replace(layout=joined(plain.input.layout)),
         results=plain.results._replace(layout=joined(plain.results.layout)),
     )
@@ -114,16 +114,16 @@ def _spread(builder: NestBuilder, plain: Plain, chunks: Plain, box: Field, block
     *outer, last = block.blocks.extents
     copy = builder.stack("lanes", plain.dtype, (*outer, last * pitch))
     elements = box._replace(axes=tuple(axis._replace(stride=1) for axis in plain.axes))
-    together, outputs = groups_together(plain), plain.outputs
+    grouped, outputs = groups_per_chunk(plain), plain.outputs
     zeros = (affine(0),) * len(plain.axes)
 
     def element(point: Point, channel: Affine) -> None:
         first = point[-1] * pitch + channel * lanes
-        for group in range(together):
+        for group in range(grouped):
             index = elements.at(point, zeros, channel + group * plain.channels)
             value = builder.splat(builder.load(box.buffer, index), outputs)
             builder.store(value, copy, (*point[:-1], first + group * outputs))
-        for lane in range(together * outputs, lanes):
+        for lane in range(grouped * outputs, lanes):
             builder.store(Constant(plain.dtype, 0), copy, (*point[:-1], first + lane))
 
     def level(point: Point) -> None:
@@ -186,7 +186,7 @@ def _write(
 def _weights(builder: NestBuilder, plain: Plain, argument: int, offset: int) -> Buffer:
     """The packed filters in scratch memory: (chunks, *taps, channels, lanes)."""
     taps = [axis.taps for axis in plain.axes]
-    count = plain.groups // groups_together(plain)
+    count = plain.groups // groups_per_chunk(plain)
     shape = (count, *taps, plain.channels, lanes_of(plain.dtype))
     strides = contiguous(shape, plain.dtype.size)
     return builder.buffer("weights", plain.dtype, shape, strides, argument, offset)
@@ -197,14 +197,14 @@ def _pack(plain: Plain, step: Step, offset: int) -> Kernel:
     builder = NestBuilder()
     source = plain.filters.buffer(builder, 0)
     target = _weights(builder, plain, 1, offset)
-    together, outputs = groups_together(plain), plain.outputs
+    grouped, outputs = groups_per_chunk(plain), plain.outputs
     with builder.parallel(target.shape[:-1], target.shape[-1]) as (chunk, *taps, channel):
         at = tuple(map(affine, taps))
         for lane in range(lanes_of(plain.dtype)):
             value: Value = Constant(plain.dtype, 0)
-            if lane < together * outputs:
+            if lane < grouped * outputs:
                 group, output = divmod(lane, outputs)
-                place = (affine(chunk) * together + group, affine(output), *at, affine(channel))
+                place = (affine(chunk) * grouped + group, affine(output), *at, affine(channel))
                 value = builder.words.cast(builder.load(source, place), plain.dtype)
             builder.store(value, target, (affine(chunk), *at, affine(channel), affine(lane)))
     return kernel_of(builder.nest, (step, None))
