@@ -3,7 +3,8 @@ the same numbers.
 
 `make check-kernels` does this for the whole suite, `INGOT_CHECK_KERNELS=1 pytest ...` for some
 tests; the test that first generated a kernel fails if the two disagree. Of kernels that would take
-the interpreter too long, only the first and the last iterations of the parallel loop are compared.
+the interpreter too long, only the first and the last iterations of the parallel loop are compared,
+or the last one alone.
 
 What was compared is recorded in build/checked_kernels, one file per kernel, named by a digest of
 the nest, its LLVM module and the code that compares: neither workers nor later runs repeat a
@@ -51,7 +52,8 @@ from ingot.graph.numerics import casts
 RECORDS = Path(__file__).parents[2] / "build" / "checked_kernels"
 
 MAX_STATEMENTS = 4_000  # that the interpreter runs of one kernel, unless one iteration has more
-MAX_ITERATION = 40_000
+MAX_ITERATION = 40_000  # of which two are compared
+MAX_LONG_ITERATION = 1_000_000  # of which one is compared
 MAX_ELEMENTS = 1 << 22  # of all buffers of a kernel
 # Functions that both round correctly; the results of others may differ in the last bits.
 EXACT = frozenset(
@@ -217,7 +219,9 @@ def _iterations(nest: Nest, symbols: dict[Symbol, int]) -> tuple[list[tuple[int,
     for region in nest.parallel:
         total += int(np.prod([_number(n, symbols) for n in region.lengths]))
         costs.append(_cost(region.body, symbols))
-    some = max(MAX_STATEMENTS // max(1, *costs), 2 if max(costs) <= MAX_ITERATION else 0)
+    longest = max(costs)
+    least = 2 if longest <= MAX_ITERATION else 1 if longest <= MAX_LONG_ITERATION else 0
+    some = max(MAX_STATEMENTS // max(1, *costs), least)
     if total <= some:
         return ([(0, total)] if total else []), total
     first = some // 2

@@ -6,7 +6,6 @@ Every access is checked: an index outside of its buffer, even a negative one, ra
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
 from math import prod
 from typing import Any
 
@@ -130,9 +129,7 @@ class _Run:
             return memory[at]
         found = np.zeros(load.lanes, memory.dtype)
         count = self.lanes_below(load.limit, at[-1], load.lanes)
-        for lane in range(count):
-            _require_inside(load.buffer, (*at[:-1], at[-1] + lane), memory)
-        found[:count] = memory[at[:-1]][at[-1] : at[-1] + count]
+        found[:count] = _adjacent(load.buffer, at, count, memory)
         return found if load.lanes > 1 else found[0]
 
     def store(self, store: Store) -> None:
@@ -142,9 +139,8 @@ class _Run:
         if lanes == 1 and store.limit is None:
             memory[at] = value
             return
-        for lane in range(self.lanes_below(store.limit, at[-1], lanes)):
-            _require_inside(store.buffer, (*at[:-1], at[-1] + lane), memory)
-            memory[(*at[:-1], at[-1] + lane)] = np.atleast_1d(value)[lane]
+        count = self.lanes_below(store.limit, at[-1], lanes)
+        _adjacent(store.buffer, at, count, memory)[:] = np.atleast_1d(value)[:count]
 
     def lanes_below(self, limit: Affine | None, first: int, lanes: int) -> int:
         """How many of the lanes from index `first` on are below the limit."""
@@ -194,14 +190,14 @@ class _Run:
         first = self.index(block.source, block.source_index, source)
         *above, row, column = self.index(block.target, block.index, target)
         down, right = block.axes
-        for i, j in product(range(block.side), range(block.side)):
-            at = list(first)
-            at[down] += i
-            at[right] += j
-            into = (*above, row + i, column + j)
-            _require_inside(block.source, at, source)
-            _require_inside(block.target, into, target)
-            target[into] = source[tuple(at)]
+        side, last, at = block.side, list(first), list[Any](first)
+        for axis in block.axes:
+            last[axis] += side - 1
+            at[axis] = slice(first[axis], first[axis] + side)
+        _require_inside(block.source, last, source)
+        _require_inside(block.target, (*above, row + side - 1, column + side - 1), target)
+        found = source[tuple(at)] if down < right else source[tuple(at)].T
+        target[(*above, slice(row, row + side), slice(column, column + side))] = found
 
     def join(self, value: Joined) -> None:
         found = 0
@@ -285,6 +281,14 @@ def _require_inside(buffer: Buffer, index: Sequence[int], memory: np.ndarray) ->
             raise IndexError(
                 f"{buffer.name} has shape {memory.shape}, and no element {tuple(index)}"
             )
+
+
+def _adjacent(buffer: Buffer, first: tuple[int, ...], count: int, memory: np.ndarray) -> np.ndarray:
+    """The elements from one on along the last axis."""
+    *above, begin = first
+    if count:
+        _require_inside(buffer, (*above, begin + count - 1), memory)
+    return memory[(*above, slice(begin, begin + count))]
 
 
 def _kind(dtype: Dtype) -> np.dtype:
