@@ -416,7 +416,7 @@ def test_every_target_is_for_a_contender() -> None:
         assert set(known.targets) <= contenders - {"ingot"}, known.name
 
 
-def test_older_versions_are_asked_for_benchmarks_wherever_they_are() -> None:
+def test_older_versions_find_benchmarks_in_any_folder() -> None:
     """A benchmark may have moved to another module of the suite since."""
     gelu = against_before(named("gelu_small"))
     assert gelu.module == "ingot.benchmarks.suite"

@@ -201,7 +201,7 @@ def test_compiler_is_chosen_in_order(tmp_path: Path) -> None:
     assert chosen.command == ("ccache", "gcc")
 
 
-def test_missing_python_is_said_with_the_way_out(tmp_path: Path) -> None:
+def test_missing_python_is_reported_with_a_remedy(tmp_path: Path) -> None:
     for name in ("sh", "dirname"):
         (tmp_path / name).symlink_to(str(shutil.which(name)))
     script = PROJECT / "build_support" / "environment.sh"

@@ -49,7 +49,7 @@ def test_mistakes(typed: str, answer: str, capsys: pytest.CaptureFixture[str]) -
     assert answer in capsys.readouterr().err
 
 
-def test_output_that_nobody_reads_ends_the_command_quietly() -> None:
+def test_a_closed_pipe_ends_the_command_quietly() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as closed:

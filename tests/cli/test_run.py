@@ -217,7 +217,7 @@ print(mlx.core.__name__)
     assert ran.stdout.split() == ["True", str(own), "ingot.core"]
 
 
-def test_a_python_without_ingot_says_so() -> None:
+def test_a_python_without_ingot_is_reported() -> None:
     startup = Path(run.__file__).parents[1] / "drop_in" / "startup" / "sitecustomize.py"
     # -I and -S hide the way to ingot, so the customization is run by hand.
     code = f"import runpy; runpy.run_path({str(startup)!r}); import json, mlx.core"

@@ -11,7 +11,7 @@ def test_each_compilation_has_a_report_of_its_own() -> None:
     assert Options().report.merged == []
 
 
-def test_what_passes_assume_unless_they_are_told() -> None:
+def test_default_options_of_passes() -> None:
     options = Options()
     assert options.mode is CompileMode.enabled
     assert options.strides is None

@@ -108,7 +108,7 @@ def test_properties() -> None:
         _ = array.strides  # type: ignore[attr-defined]
 
 
-def test_assignment_in_place_is_seen_by_all_who_hold_the_array() -> None:
+def test_assignment_in_place_is_seen_through_all_references() -> None:
     array = mx.array([1, 2, 3])
     same = array
     built_before = array * 10

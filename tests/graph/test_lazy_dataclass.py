@@ -84,7 +84,9 @@ def test_families(decorate: Callable[..., Any]) -> None:
         lambda cls: dataclasses.is_dataclass(cls),
     ],
 )
-def test_whatever_is_asked_first(decorate: Callable[..., Any], ask: Callable[[type], Any]) -> None:
+def test_whichever_attribute_is_read_first(
+    decorate: Callable[..., Any], ask: Callable[[type], Any]
+) -> None:
     *_, derived = family(decorate)
     *_, expected = family(dataclasses.dataclass)
     assert ask(derived) == ask(expected)

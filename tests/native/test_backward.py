@@ -174,7 +174,7 @@ def test_what_rules_must_not_return(rule: Any, kind: type[Exception], message: s
         pulled(apply(Scripted(rule), x), [x])
 
 
-def test_rules_may_walk_themselves() -> None:
+def test_rules_may_traverse_themselves() -> None:
     def rule(cotangent: Any, out: Any, x: Any) -> Any:
         return (mx.grad(lambda y: y * y * cotangent)(x),)
 

@@ -138,7 +138,7 @@ def test_errors_are_raised_each_time_and_nothing_is_kept_of_them() -> None:
             mx.sum(x, axis=1.5)  # type: ignore[arg-type]
 
 
-def test_ints_that_are_arrays_are_asked_for_their_values_each_time() -> None:
+def test_ints_that_are_arrays_are_read_each_time() -> None:
     x = mx.array(numbers(4, 6))
     for number in (1, 3, 2):
         assert x[mx.array(number)].tolist() == numbers(4, 6)[number].tolist()

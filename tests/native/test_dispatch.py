@@ -25,7 +25,7 @@ VIEWS: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize("number", range(len(VIEWS)))
-def test_views_of_values_that_lie_in_any_way(number: int) -> None:
+def test_views_of_values_of_any_layout(number: int) -> None:
     view, expected = VIEWS[number]
     for start in range(3):
         plain = grid(4, 6, start)
@@ -52,7 +52,7 @@ def test_views_of_views_show_the_right_memory() -> None:
         assert np.array_equal(np.array(last), values[2:6, 1:7].T[1:3])
 
 
-def test_dtypes_of_one_size_are_told_apart() -> None:
+def test_dtypes_of_equal_size_are_distinguished() -> None:
     for dtype in (mx.float32, mx.int32, mx.uint32, mx.float16, mx.bfloat16, mx.int16):
         x = mx.array(grid(2, 2)).astype(dtype)
         mx.eval(x)

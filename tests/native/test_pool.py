@@ -42,7 +42,7 @@ def assert_covers(pieces: list[tuple[int, int, int]], count: int, grain: int) ->
 @pytest.mark.parametrize("number", [1, 2, 3, 8])
 @pytest.mark.parametrize("count", [1, 2, 7, 100, 1001, 2**40 + 3, 2**62])
 @pytest.mark.parametrize("grain", [1, 3, 1000, 2**40])
-def test_pieces_cover_the_loop_once(number: int, count: int, grain: int) -> None:
+def test_chunks_cover_the_loop_once(number: int, count: int, grain: int) -> None:
     threads.set_num_threads(number)
     pieces = pieces_of(count, grain)
     assert_covers(pieces, count, grain)
@@ -59,7 +59,7 @@ def test_a_loop_inside_a_loop_runs_on_its_own_thread() -> None:
             assert {inner for _, _, inner in pieces} == {1}
 
 
-def test_pieces_do_not_depend_on_the_threads_that_did_them() -> None:
+def test_chunks_do_not_depend_on_the_threads_that_ran_them() -> None:
     threads.set_num_threads(2)
     expected = [piece[:2] for piece in pieces_of(12_345, 10)]
     assert len(expected) == 8

@@ -28,7 +28,7 @@ def test_both_halves_have_the_same_names() -> None:
     assert set(Callbacks.__annotations__) == set(_native.callback_table())
 
 
-def test_what_C_requires_cannot_be_taken_away() -> None:
+def test_required_callbacks_cannot_be_unset() -> None:
     types = Callbacks.__annotations__
     may_be_none = {name for name, kind in types.items() if kind.__forward_arg__.endswith("| None")}
     required = {name for name, (is_required, _) in _native.callback_table().items() if is_required}

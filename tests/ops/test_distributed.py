@@ -68,7 +68,7 @@ def test_over_all_processes(name: str) -> None:
     assert compiled(x).tolist() == x.tolist()
 
 
-def test_there_is_nobody_to_talk_to() -> None:
+def test_a_single_process_has_no_peers() -> None:
     for library in (mx, mlx):
         x = library.ones(2)
         for call in (

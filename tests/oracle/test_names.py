@@ -99,7 +99,7 @@ def test_every_name_has_a_case() -> None:
     assert sorted(set(WITHOUT_CASES) - public) == []
 
 
-def test_places_of_other_tests_exist() -> None:
+def test_referenced_test_files_exist() -> None:
     """What is said to be tested elsewhere is named there."""
     root = Path(__file__).parents[2]
     for place, tested in TESTED_ELSEWHERE.items():

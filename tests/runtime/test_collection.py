@@ -21,7 +21,7 @@ def test_blocks_nest() -> None:
     assert gc.isenabled()
 
 
-def test_ctrl_c_on_the_way_into_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_while_entering_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     begin = collection._blocks.begin
 
     def interrupted() -> None:

@@ -75,6 +75,6 @@ def test_handlers_of_the_program_are_enough(tmp_path: Path) -> None:
         assert all(line.startswith("MINE INFO ") for line in lines)
 
 
-def test_other_names_are_told(tmp_path: Path) -> None:
+def test_unknown_names_of_logs_are_reported(tmp_path: Path) -> None:
     lines = run(PROGRAM, tmp_path, INGOT_LOG="everything")
     assert any("there is no log 'everything'" in line for line in lines)

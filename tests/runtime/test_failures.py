@@ -139,7 +139,7 @@ def _two_steps(x: mx.array) -> mx.array:
         (_two_steps, None, r"1[01]\.\d\d TB"),
     ],
 )
-def test_who_asked_for_how_much_memory(
+def test_failed_requests_name_their_size_and_line(
     function: Any, line_of: Any, size: str, compiled: bool
 ) -> None:
     x = mx.array(X)

@@ -100,7 +100,7 @@ def screen(received: str) -> list[str]:
     return [line.rstrip() for line in rows]
 
 
-def test_a_terminal_shows_a_bar_in_place_and_nothing_of_it_stays() -> None:
+def test_a_terminal_shows_a_bar_that_is_erased_at_the_end() -> None:
     received = run_in_terminal(PROGRAM)
     shown = re.findall(r"compiling step: (\d) of (\d) kernels", received)
     assert len({total for _, total in shown}) == 1  # known in advance
@@ -116,7 +116,7 @@ def test_nothing_is_shown_where_it_is_off(changes: dict[str, str]) -> None:
     assert run_in_terminal(PROGRAM, **changes) == "before, after\r\n"
 
 
-def test_pipes_get_nothing_unless_asked() -> None:
+def test_pipes_get_nothing_unless_requested() -> None:
     for mode, pattern in (("auto", ""), ("on", r"(compiling step.*\n)+")):
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM],
@@ -227,7 +227,7 @@ def test_threads_that_compile_at_once_share_the_line(recorder: Recorder) -> None
     assert recorder.cleared == 1
 
 
-def test_what_is_compiled_inside_belongs_to_the_outer(recorder: Recorder) -> None:
+def test_inner_compiled_functions_are_part_of_the_outer(recorder: Recorder) -> None:
     with progress.compiling("outer"):
         with progress.compiling("inner"):
             progress.working("tracing")
@@ -237,7 +237,7 @@ def test_what_is_compiled_inside_belongs_to_the_outer(recorder: Recorder) -> Non
     assert recorder.cleared == 1
 
 
-def test_a_display_that_fails_disturbs_nobody(recorder: Recorder) -> None:
+def test_a_failing_display_does_not_affect_the_compilation(recorder: Recorder) -> None:
     def fail(task: Any, others: int) -> None:
         recorder.seen.set()
         raise ArithmeticError("a front end")

@@ -253,7 +253,7 @@ def test_a_module_keeps_what_the_loss_sets() -> None:
     np.testing.assert_allclose(first.scale.item(), np.array(first.weight).sum(), rtol=1e-5)
 
 
-def test_new_values_belong_to_the_transform_around() -> None:
+def test_new_values_belong_to_the_enclosing_transform() -> None:
     def outer(x: mx.array) -> mx.array:
         tree = {"w": x}
 

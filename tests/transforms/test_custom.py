@@ -53,7 +53,7 @@ def test_decorators_return_the_function_itself() -> None:
     assert numbers(cube(mx.array(2.0))) == 8  # type: ignore[comparison-overlap]
 
 
-def test_vjp_and_jvp_take_the_place_of_the_derivative() -> None:
+def test_vjp_and_jvp_replace_the_derivative() -> None:
     cube = scaled_cube()
     x = mx.array(X)
     expected = 30 * X * X

@@ -47,7 +47,7 @@ def test_jvp_of_several_inputs_and_outputs() -> None:
     )
 
 
-def test_tuples_are_taken_and_a_single_output() -> None:
+def test_tuples_and_single_outputs_are_accepted() -> None:
     compare(lambda m: m.vjp(m.sin, (m.array(X),), (m.array(Y),)))
     compare(lambda m: m.jvp(m.sin, (m.array(X),), (m.array(Y),)))
 

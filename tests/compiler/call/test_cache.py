@@ -291,7 +291,7 @@ def test_methods_do_not_keep_their_objects() -> None:
     assert reference() is None
 
 
-def test_owners_are_told_apart_by_identity() -> None:
+def test_owners_are_distinguished_by_identity() -> None:
     class Equal:
         def __eq__(self, other: object) -> bool:
             return True

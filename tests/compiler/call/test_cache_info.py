@@ -111,7 +111,7 @@ def test_a_call_that_compiles_for_a_layout_is_no_hit(monkeypatch: pytest.MonkeyP
     assert info.reasons == (miss,)
 
 
-def test_a_layout_at_the_first_evaluation_belongs_to_the_miss(
+def test_a_layout_at_the_first_evaluation_is_charged_to_the_miss(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ingot.compiler.run.program.MIN_BYTES_FOR_A_LAYOUT", 0)

@@ -139,7 +139,7 @@ def test_a_cache_that_grows_has_one_program(made: list[str]) -> None:
     assert 1 <= made.count("symbolic") <= 2
 
 
-def test_numbers_that_depend_on_each_other_in_another_way_are_another_program(
+def test_another_relation_of_numbers_is_another_program(
     made: list[str],
 ) -> None:
     """Two lengths grow together at first, and then apart."""

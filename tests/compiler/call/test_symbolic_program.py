@@ -242,7 +242,7 @@ def laid_out(x: np.ndarray, how: str) -> mx.array:
 
 @pytest.mark.parametrize("how", ["transposed", "with gaps", "backwards"])
 @pytest.mark.parametrize("name", ["chain", "softmax", "mean", "perceptron", "columns", "slices"])
-def test_inputs_that_lie_in_another_way(name: str, how: str) -> None:
+def test_inputs_with_another_layout(name: str, how: str) -> None:
     function, in_numpy, shapes = FUNCTIONS[name]
     shapeless = mx.compile(function, shapeless=True)
     shapeless.cache_clear()

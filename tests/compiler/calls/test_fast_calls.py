@@ -85,7 +85,7 @@ def test_no_two_threads_draw_the_same() -> None:
     assert len(drawn) == len(set(drawn)) == 800
 
 
-def test_a_call_waits_for_whoever_updates_the_state() -> None:
+def test_a_call_waits_while_another_thread_updates_the_state() -> None:
     compiled = mx.compile(lambda: mx.random.uniform(shape=(2,)))
     compiled()
     done: list[Any] = []
@@ -98,7 +98,7 @@ def test_a_call_waits_for_whoever_updates_the_state() -> None:
     assert len(done) == 1
 
 
-def test_a_state_of_another_shape_is_traced_anew(slow_calls: Any) -> None:
+def test_a_state_of_another_shape_is_traced_again(slow_calls: Any) -> None:
     state: State = [mx.zeros((2,))]
 
     @mx.compile

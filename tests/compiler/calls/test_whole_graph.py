@@ -63,7 +63,7 @@ def test_values_are_inputs() -> None:
 
 
 @pytest.mark.parametrize("step", [2, -1])
-def test_layouts_are_told_apart(step: int) -> None:
+def test_layouts_are_distinguished(step: int) -> None:
     base = numbers(2 * LENGTH)
     prepare(mx.array(base[:LENGTH]))
     strided = mx.array(base)[::step][:LENGTH]
@@ -74,7 +74,7 @@ def test_layouts_are_told_apart(step: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [mx.float16, mx.int32, mx.complex64])
-def test_dtypes_are_told_apart(dtype: mx.Dtype) -> None:
+def test_dtypes_are_distinguished(dtype: mx.Dtype) -> None:
     prepare(mx.array(numbers(LENGTH)))
     x = mx.array(np.arange(LENGTH) % 100).astype(dtype)
     mx.eval(x)
@@ -84,7 +84,7 @@ def test_dtypes_are_told_apart(dtype: mx.Dtype) -> None:
     assert chain(x, 2).dtype == (dtype if dtype != mx.int32 else mx.float32)
 
 
-def test_who_takes_what_is_told_apart() -> None:
+def test_edges_are_part_of_the_key() -> None:
     x, y = numbers(LENGTH), numbers(LENGTH, seed=1)
     a, b = mx.array(x), mx.array(y)
     for _ in range(4):

@@ -51,7 +51,7 @@ def test_a_kernel_writes_over_what_it_reads() -> None:
         plan.verify()
 
 
-def test_a_kernel_that_shares_says_so() -> None:
+def test_kernels_report_shared_arguments() -> None:
     plan = plan_of(lambda x: mx.exp(x @ x) @ x, X)
     (shared,) = plan.shared.values()
     assert shared == {0, 1}
@@ -84,7 +84,7 @@ def test_two_blocks_have_one_slot() -> None:
         plan.verify()
 
 
-def test_an_input_is_given_away_too_early() -> None:
+def test_donating_an_input_too_early_is_an_error() -> None:
     plan = plan_of(lambda x: (mx.exp(x), mx.sort(x, axis=0)), X)
     assert plan.donations == {}
     (result,) = plan.owned
@@ -93,7 +93,7 @@ def test_an_input_is_given_away_too_early() -> None:
         plan.verify()
 
 
-def test_an_input_is_given_away_that_is_an_output() -> None:
+def test_donating_an_input_that_is_an_output_is_an_error() -> None:
     plan = plan_of(lambda x: (mx.exp(x), x), X)
     assert plan.donations == {}
     plan.donations[plan.owned[0]] = plan.nests.inputs[0]

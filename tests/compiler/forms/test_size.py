@@ -142,14 +142,14 @@ def test_comparisons_of_one_size_are_one_range() -> None:
     assert conditions(sizes) == 2
 
 
-def test_a_size_that_has_to_be_a_number_says_who_needed_it() -> None:
+def test_a_size_that_must_be_a_number_names_what_needed_it() -> None:
     sizes, a, _ = two()
     assert list(range(a)) == list(range(12))
     (known,) = [x for x in sizes.ranges.values() if x.why]
     assert known.low == known.high == 12
     assert (
         known.why
-        == f"{test_a_size_that_has_to_be_a_number_says_who_needed_it.__name__} in {__name__}"
+        == f"{test_a_size_that_must_be_a_number_names_what_needed_it.__name__} in {__name__}"
     )
     assert compiled(sizes, ())([13, 5]) is None
 

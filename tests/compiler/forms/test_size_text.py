@@ -10,7 +10,7 @@ def lines(sizes: Sizes) -> list[str]:
     return condition_lines(sizes, lambda number: "mn"[number])
 
 
-def test_ranges_are_told() -> None:
+def test_ranges_are_printed() -> None:
     sizes = Sizes()
     m, n = sizes.dimension(0, 10), sizes.dimension(1, 3)
     assert m > 4
@@ -20,7 +20,7 @@ def test_ranges_are_told() -> None:
     assert lines(sizes) == ["5 <= m <= 19", "m*n <= 100", "n != 7"]
 
 
-def test_numbers_are_told_with_who_needs_them() -> None:
+def test_numbers_are_listed_with_what_needs_them() -> None:
     sizes = Sizes()
     m = sizes.dimension(0, 10)
     list(range(m))
@@ -29,7 +29,7 @@ def test_numbers_are_told_with_who_needs_them() -> None:
     assert "needs the number" in line
 
 
-def test_quotients_are_told_in_terms_of_dimensions() -> None:
+def test_quotients_are_printed_in_terms_of_dimensions() -> None:
     sizes = Sizes()
     m = sizes.dimension(0, 100)
     assert m // 8 > 10
@@ -39,7 +39,7 @@ def test_quotients_are_told_in_terms_of_dimensions() -> None:
     assert any("max(" in line and line.endswith("== 4") for line in found)
 
 
-def test_nothing_is_told_of_what_holds_anyway() -> None:
+def test_proven_conditions_are_not_listed() -> None:
     sizes = Sizes()
     m = sizes.dimension(0, 10)
     sizes.assume(m)

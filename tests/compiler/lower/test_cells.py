@@ -48,7 +48,7 @@ def test_cells_of_equal_shape_share_their_loops() -> None:
     assert len(nests) < 9
 
 
-def test_parts_that_are_computed_are_written_where_they_belong() -> None:
+def test_computed_parts_are_written_to_their_final_place() -> None:
     def joined(xp: Any, a: Any, b: Any) -> Any:
         return xp.concatenate([a * 2, b + 1], axis=1)
 

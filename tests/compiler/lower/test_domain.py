@@ -15,7 +15,7 @@ from ingot.compiler.lower.domain import (
 )
 
 
-def test_axes_that_lie_one_after_the_other_are_joined() -> None:
+def test_adjacent_axes_are_joined() -> None:
     group, strides = group_of(lambda x, y: x * y, numbers(4, 5, 6), numbers(4, 5, 6))
     domain, operands = operands_of(group, strides)
     assert domain.lengths == (120,)

@@ -22,7 +22,7 @@ def test_pairs_are_the_numbers_of_single_elements(shape: tuple[int, ...]) -> Non
         assert stores == ([2, 1] if odd else [2])
 
 
-def test_each_half_is_gone_through_once() -> None:
+def test_a_loop_covers_half_of_the_elements() -> None:
     (nest,) = nests_of(lambda: mx.random.uniform(shape=(10,), key=KEY))
     assert nest.parallel[0].lengths == (5,)
 

@@ -23,7 +23,7 @@ def test_a_copy_has_the_elements_and_the_line_of_whom_it_is_for() -> None:
     np.testing.assert_array_equal(copied, x)
 
 
-def test_nobody_differentiates_it() -> None:
+def test_differentiating_it_is_an_error() -> None:
     assert "Materialise" in registry()
     with pytest.raises(ValueError, match="only planned programs"):
         Materialise().vjp(None, None, None)

@@ -17,7 +17,7 @@ def executable_of(function: Any, *args: Any) -> Executable:
     return found
 
 
-def test_every_instruction_is_told() -> None:
+def test_every_instruction_is_described() -> None:
     found = executable_of(lambda x: mx.sort(mx.exp(x @ x.T)) + 1, numbers(8, 8))
     assert [work.kind for work in found.work if work.kind != "kernel"] == ["gemm", "host"] or {
         work.kind for work in found.work

@@ -101,7 +101,7 @@ def test_code_that_only_llvm_can_load_is_left_to_it() -> None:
     assert image_of(b"MZ") is None
 
 
-def test_places_outside_of_the_image_are_refused() -> None:
+def test_relocations_outside_the_image_are_refused() -> None:
     with pytest.raises(ValueError, match="outside of the image"):
         _native.MachineCode(b"\x00" * 16, (9,), 0)
     with pytest.raises(ValueError, match="outside of the image"):

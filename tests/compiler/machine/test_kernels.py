@@ -25,7 +25,7 @@ def test_equal_texts_share_their_code() -> None:
     assert (again.compiled, again.from_disk) == (0, 0)
 
 
-def test_code_that_nobody_holds_comes_from_the_disk() -> None:
+def test_unreferenced_code_is_loaded_from_disk() -> None:
     text = text_of(47)
     load_kernels([text])
     gc.collect()

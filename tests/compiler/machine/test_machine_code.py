@@ -88,7 +88,7 @@ def test_layouts_go_with_their_program(baseline: tuple[int, int]) -> None:
     del compiled
 
 
-def test_functions_that_are_gone_leave_no_code(baseline: tuple[int, int]) -> None:
+def test_code_of_deleted_functions_is_freed(baseline: tuple[int, int]) -> None:
     for _ in range(3):
         scale = fresh()
         mx.eval(mx.compile(lambda x, scale=scale: mx.cos(x) * scale)(matrix(2, 2)))

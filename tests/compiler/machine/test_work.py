@@ -22,7 +22,7 @@ def explained(seed: int) -> Any:
 
 
 @pytest.mark.parametrize("first", [0, 5])
-def test_random_programs_can_be_told(first: int) -> None:
+def test_random_programs_can_be_printed(first: int) -> None:
     for seed in range(1000 + first, 1005 + first):
         report = explained(seed)
         groups = {id(group.steps): group for group in report.stages.schedule.groups}

@@ -42,7 +42,7 @@ def test_results_are_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "op"), [("argmax", "ArgMax"), ("arange", "Arange")])
-def test_ops_that_expand_are_gone(name: str, op: str) -> None:
+def test_expanded_ops_are_removed(name: str, op: str) -> None:
     function, args = FUNCTIONS[name]
     tape = traced(function, *args).tape
     before = {type(step.op).__name__ for step in tape.steps}

@@ -12,7 +12,7 @@ actions = st.lists(st.one_of(st.integers(0, 5000), st.none()), max_size=60)
 
 @given(actions)
 @settings(max_examples=60, deadline=None)
-def test_live_pieces_do_not_meet(sizes: list[int | None]) -> None:
+def test_live_blocks_do_not_overlap(sizes: list[int | None]) -> None:
     """A number takes so many bytes; None gives the oldest piece back."""
     arena = Arena()
     live: list[tuple[int, int]] = []

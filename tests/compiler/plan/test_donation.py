@@ -47,7 +47,7 @@ def test_a_dropped_input_is_updated_in_place() -> None:
     np.testing.assert_allclose(np.array(x), expected - np.float32(0.1) * kept, rtol=1e-6, atol=1e-6)
 
 
-def test_an_input_that_somebody_holds_is_not() -> None:
+def test_an_input_with_other_references_is_not() -> None:
     x, y = _numbers(1000), _numbers(1000, 1)
     old = np.array(x)
     mx.eval(_step(x, y))

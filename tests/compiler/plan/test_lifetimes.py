@@ -16,7 +16,7 @@ def nests_of(function: Any, *args: Any) -> Nests:
     return found
 
 
-def test_every_block_ends_once_and_nobody_touches_it_later() -> None:
+def test_every_block_ends_once_and_is_not_used_afterwards() -> None:
     nests = nests_of(lambda x: mx.sort(mx.exp(mx.sort(x * 2))) + 1, numbers(30))
     ends = ends_of(nests)
     touched = {b for each in nests.instructions for b in (*each.reads, *each.writes)}
@@ -35,6 +35,6 @@ def test_outputs_are_owned_and_others_not() -> None:
     assert len(owned) == 1
 
 
-def test_views_of_inputs_are_nobodys() -> None:
+def test_views_of_inputs_are_not_owned() -> None:
     nests = nests_of(lambda x: (x.T, x + 1), numbers(4, 5))
     assert len(owned_results(nests)) == 1

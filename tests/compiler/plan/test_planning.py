@@ -20,7 +20,7 @@ def plan_of(function: Any, *args: Any) -> Plan:
     return found
 
 
-def test_a_chain_of_products_needs_two_places() -> None:
+def test_a_chain_of_products_needs_two_blocks() -> None:
     def chain(x: Any) -> Any:
         for _ in range(10):
             x = x @ x
@@ -29,7 +29,7 @@ def test_a_chain_of_products_needs_two_places() -> None:
     assert plan_of(chain, X).arena == 2 * BYTES
 
 
-def test_a_map_takes_the_place_of_what_ends_with_it() -> None:
+def test_a_map_reuses_the_block_of_an_operand_that_dies_in_it() -> None:
     assert plan_of(lambda x: mx.exp(x @ x) @ x, X).arena == BYTES
     # the product is needed again, so the map has a place of its own
     assert plan_of(lambda x: (mx.exp(y := x @ x) @ x) @ y, X).arena == 3 * BYTES
@@ -40,7 +40,7 @@ def test_a_reshaped_value_gives_its_memory_too() -> None:
     assert flat.arena == BYTES
 
 
-def test_an_array_of_another_shape_is_not_given_away() -> None:
+def test_an_array_of_another_shape_is_not_donated() -> None:
     """The caller's array itself becomes the result."""
     assert plan_of(lambda x: mx.exp(x.reshape(-1)), X).donations == {}
     assert len(plan_of(lambda x: mx.exp(x), X).donations) == 1
@@ -83,7 +83,7 @@ def test_inputs_are_given_to_outputs_of_the_same_kind(count: int) -> None:
     assert given == set(range(count))
 
 
-def test_nothing_is_given_away_before_the_host_is_done() -> None:
+def test_nothing_is_donated_before_the_last_host_step() -> None:
     after = plan_of(lambda x, y: mx.exp(mx.sort(x, axis=0)) + y, X, X + 1)
     assert len(after.donations) == 1  # y, which is read last
     before = plan_of(lambda x, y: (mx.exp(y), mx.sort(mx.exp(y) + x, axis=0)), X, X + 1)

@@ -46,7 +46,7 @@ def test_every_layout_gives_the_same_bits(name: str) -> None:
             np.testing.assert_array_equal(a, b)
 
 
-def test_layouts_are_told() -> None:
+def test_layouts_are_described() -> None:
     x = np.zeros((40, 30), np.float32)
     tape = mx.compile(lambda x: x + 1).explain(mx.array(x)).stages.traced
     text = layout_text(tape, (x.T.copy().T,))

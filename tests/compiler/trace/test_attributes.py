@@ -149,7 +149,7 @@ def test_eval_of_a_model_that_is_only_closed_over() -> None:
     assert info.reasons[-1].reason == "`Model.dropout._training` True → False"
 
 
-def test_the_way_out_for_what_nobody_can_look_into() -> None:
+def test_the_remedy_for_opaque_objects() -> None:
     """A model that is closed over already cannot be told to be closed over."""
     model = Model()
     model.waiting = deque([3.0])

@@ -158,7 +158,7 @@ def test_what_holds_for_all_shapes_is_not_guarded() -> None:
     assert len(guards) == 0
 
 
-def test_a_dimension_says_that_it_is_an_int() -> None:
+def test_a_dimension_is_an_instance_of_int() -> None:
     _, (n, m) = dimensions(6, 4)
     assert isinstance(n, int)
     assert isinstance(n / m, float)

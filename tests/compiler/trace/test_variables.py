@@ -365,7 +365,7 @@ def test_long_containers_are_constants() -> None:
     assert again(X).tolist() == [6.0, 12.0]
 
 
-def test_what_nobody_can_look_into_is_a_constant() -> None:
+def test_opaque_objects_are_constants() -> None:
     """Closing over an object is the way out for what compile refuses as an argument."""
     plain = Plain()
     plain.inner = deque([3.0])

@@ -109,7 +109,7 @@ def test_the_constructor_is_that_of_mlx(text: str) -> None:
         assert ours == theirs
 
 
-def test_more_is_taken_than_mlx_takes() -> None:
+def test_more_types_are_accepted_than_by_mlx() -> None:
     """Where MLX refuses what has one meaning only."""
     assert mx.array([[1, 2], (3, 4)]).tolist() == [[1, 2], [3, 4]]
     assert mx.array([np.float32(1.5), 2]).dtype is mx.float32

@@ -113,7 +113,7 @@ def test_to_integers_by_the_stated_rule(source: mx.Dtype, target: mx.Dtype) -> N
 
 
 @pytest.mark.parametrize(("source", "target"), TO_INTEGERS)
-def test_single_elements_and_every_way_in(source: mx.Dtype, target: mx.Dtype) -> None:
+def test_single_elements_and_all_entry_points(source: mx.Dtype, target: mx.Dtype) -> None:
     """Scalars, parts of vectors, constants, fused graphs, lists and NumPy arrays."""
     values = _values(source, 300)[100 : 100 + len(EDGES)]
     expected = _expected(values, target)

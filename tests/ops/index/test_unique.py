@@ -35,7 +35,7 @@ def test_unique_is_mlxs(dtype: str) -> None:
         assert lists(ours) == lists(theirs)
 
 
-def test_against_numpy_in_every_way_to_run() -> None:
+def test_against_numpy_compiled_and_uncompiled() -> None:
     x = np.random.default_rng(2).integers(-50, 50, 1000).astype(np.float32)
     expected = np.unique(x, True, True, True)
     size = len(expected[0])

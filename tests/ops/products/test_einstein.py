@@ -121,7 +121,7 @@ SAME_PATHS: list[tuple[str, tuple[Shape, ...]]] = [
 
 
 @pytest.mark.parametrize(("subscripts", "shapes"), SAME_PATHS)
-def test_path_is_told_as_by_mlx(subscripts: str, shapes: tuple[Shape, ...]) -> None:
+def test_path_is_reported_as_by_mlx(subscripts: str, shapes: tuple[Shape, ...]) -> None:
     ours = mx.einsum_path(subscripts, *map(mx.zeros, shapes))
     theirs = oracle.einsum_path(subscripts, *map(oracle.zeros, shapes))
     assert ours == (list(map(tuple, theirs[0])), theirs[1])

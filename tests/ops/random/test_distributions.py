@@ -109,7 +109,7 @@ def draw() -> tuple[mx.array, ...]:
     return mx.random.uniform(shape=(4,)), mx.random.normal((3,)), mx.random.randint(0, 9, (3,))
 
 
-def test_the_seed_starts_anew() -> None:
+def test_the_seed_restarts_the_sequence() -> None:
     mx.random.seed(7)
     first = [drawn() for _ in range(3)]
     assert first[0] != first[1]

@@ -47,7 +47,7 @@ def test_spread_far_from_zero() -> None:
     assert mx.var(mx.array(x)).item() == pytest.approx(x.astype(np.float64).var(), rel=1e-5)
 
 
-def test_half_precision_does_not_overflow_on_the_way() -> None:
+def test_half_precision_does_not_overflow_in_between() -> None:
     x = mx.full((1000,), 300.0).astype(mx.float16)
     assert mx.mean(x).item() == 300
     assert mx.var(x).item() == 0

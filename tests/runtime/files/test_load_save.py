@@ -47,7 +47,7 @@ def test_both_libraries_read_what_either_wrote(dtype: str, tmp_path: Path) -> No
         assert tensors["w"].dtype == expected.dtype
 
 
-def test_names_get_their_endings_and_open_files_are_taken(tmp_path: Path) -> None:
+def test_names_get_extensions_and_open_files_are_accepted(tmp_path: Path) -> None:
     x = mx.array([1.0, 2.0])
     mx.save(tmp_path / "plain", x)
     mx.savez_compressed(tmp_path / "archive", x=x)

@@ -71,7 +71,7 @@ def test_captured_arrays_have_gradients() -> None:
     assert [x.tolist() for x in found] == [[1, 1], [0, 0]]
 
 
-def test_random_state_goes_on_as_in_the_branch_taken() -> None:
+def test_random_state_advances_as_in_the_branch_taken() -> None:
     for holds in (True, False):
         mx.random.seed(5)
         found = mx.cond(mx.array(holds), lambda: mx.random.uniform(), lambda: mx.array(0.0))

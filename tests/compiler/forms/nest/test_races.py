@@ -53,7 +53,7 @@ def test_no_proof_is_wrong(x: Affine, y: Affine, length: int, inner: int) -> Non
 
 
 @given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 3))
-def test_blocks_are_told_apart(length: int, inner: int, gap: int) -> None:
+def test_blocks_are_distinguished(length: int, inner: int, gap: int) -> None:
     """Proofs of blocks are found whenever they are right."""
     x = affine(ROW) * (inner + gap) + COLUMN
     assert are_disjoint(ranges(length, inner), (ROW,), [Access(X, (x,), True)])

@@ -46,7 +46,7 @@ def test_every_kind_of_statement_has_words() -> None:
         assert words in text, f"{words!r} is not in\n{text}"
 
 
-def test_strides_are_told_where_rows_do_not_follow_each_other() -> None:
+def test_strides_are_printed_unless_contiguous() -> None:
     b = NestBuilder()
     b.buffer("x", float32, (3, 5), (4, 12), 0)
     with b.parallel(()):

@@ -342,7 +342,7 @@ def test_sums_do_not_depend_on_threads(dtype: mx.Dtype) -> None:
 @pytest.mark.usefixtures("op_by_op")
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16, mx.complex64])
 @pytest.mark.parametrize("width", [1, 8])
-def test_updates_of_the_same_place_come_one_after_the_other(dtype: mx.Dtype, width: int) -> None:
+def test_updates_of_the_same_element_are_applied_in_order(dtype: mx.Dtype, width: int) -> None:
     generator = np.random.default_rng(11)
     x = mx.array(_summands(dtype, (50, width)), dtype)
     updates = mx.array(_summands(dtype, (3000, width)), dtype)

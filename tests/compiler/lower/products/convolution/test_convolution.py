@@ -215,7 +215,7 @@ def test_shapes_that_keep_changing() -> None:
         np.testing.assert_allclose(exact(compiled(x, filters)), expected, 1e-4, 1e-4)
 
 
-def test_blas_if_asked_for() -> None:
+def test_blas_on_request() -> None:
     x, filters, _ = operands(CASES[2])
     mx.set_product_engine("blas")
     try:
