@@ -292,22 +292,7 @@ static PyType_Spec spec = {
     .slots = slots,
 };
 
-static PyObject *ndarray_address(PyObject *Py_UNUSED(module), PyObject *array) {
-    if (!is_ndarray(array)) {
-        PyErr_SetString(PyExc_TypeError, "ndarray_address takes an ndarray.");
-        return NULL;
-    }
-    return PyLong_FromVoidPtr(ndarray_data(array));
-}
-
-static PyMethodDef functions[] = {
-    {"ndarray_address", ndarray_address, METH_O, "The address of an ndarray's first element."},
-    {NULL, NULL, 0, NULL},
-};
-
 int ingot_add_program(PyObject *module) {
     Program_Type = (PyTypeObject *)PyType_FromSpec(&spec);
-    if (Program_Type == NULL || PyModule_AddObjectRef(module, "NativeProgram", (PyObject *)Program_Type) < 0)
-        return -1;
-    return PyModule_AddFunctions(module, functions);
+    return Program_Type == NULL ? -1 : PyModule_AddObjectRef(module, "NativeProgram", (PyObject *)Program_Type);
 }

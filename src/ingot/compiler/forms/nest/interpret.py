@@ -197,7 +197,8 @@ class _Run:
         _require_inside(block.source, last, source)
         _require_inside(block.target, (*above, row + side - 1, column + side - 1), target)
         found = source[tuple(at)] if down < right else source[tuple(at)].T
-        target[(*above, slice(row, row + side), slice(column, column + side))] = found
+        into: tuple[Any, ...] = (*above, slice(row, row + side), slice(column, column + side))
+        target[into] = found
 
     def join(self, value: Joined) -> None:
         found = 0
@@ -288,7 +289,9 @@ def _adjacent(buffer: Buffer, first: tuple[int, ...], count: int, memory: np.nda
     *above, begin = first
     if count:
         _require_inside(buffer, (*above, begin + count - 1), memory)
-    return memory[(*above, slice(begin, begin + count))]
+    at: tuple[Any, ...] = (*above, slice(begin, begin + count))
+    found: np.ndarray = memory[at]
+    return found
 
 
 def _kind(dtype: Dtype) -> np.dtype:
