@@ -190,6 +190,47 @@ def recomputed_and_looped() -> None:
         wanted.append(out)
     assert mx.allclose(last, carry)
     assert mx.allclose(outs, mx.stack(wanted))
+    differentiated_loops(mine, rows)
+
+
+@mx.custom_function
+def averaged(x: mx.array) -> mx.array:
+    """The identity, whose gradient is the mean over all ranks, as in data-parallel training."""
+    return x * 1
+
+
+@averaged.vjp
+def averaged_vjp(_: Any, cotangent: mx.array, __: Any) -> mx.array:
+    return d.all_sum(cotangent) / SIZE
+
+
+def differentiated_loops(mine: mx.array, rows: mx.array) -> None:
+    """Gradients of loops whose bodies, or the rules in them, communicate."""
+
+    def step(carry: mx.array, row: mx.array) -> tuple[mx.array, mx.array]:
+        carry = mx.sin(d.all_sum(carry * (RANK + 1)) / SIZE + row) + averaged(carry)
+        return carry, d.all_sum(carry * row)
+
+    def loss(x: mx.array, rows: mx.array, looped: bool) -> mx.array:
+        if looped:
+            last, outs = mx.scan(step, x, rows)
+            return (last**2).sum() + outs.sum()
+        total = mx.array(0.0)
+        for row in rows:
+            x, out = step(x, row)
+            total = total + out.sum()
+        return (x**2).sum() + total
+
+    def gradient(looped: bool) -> Any:
+        return mx.grad(lambda x, rows: loss(x, rows, looped), (0, 1))
+
+    wanted = gradient(False)(mine, rows)
+    for function in (gradient(True), mx.compile(gradient(True))):
+        for found, each in zip(function(mine, rows), wanted, strict=True):
+            assert mx.allclose(found, each, rtol=1e-5), "gradient of a loop that communicates"
+    with pytest.raises(ValueError, match="communicate in each step"):
+        mx.jvp(lambda x: mx.scan(step, x, rows)[0], [mine], [mine])
+    assert d.all_sum(mx.array(1)).item() == SIZE, "nothing traced is left in the order"
 
 
 def split_groups() -> None:

@@ -17,9 +17,11 @@ from ingot import _native
 from ingot._native import Node, array, between, placeholder, wrap
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.roles import Map, View
+from ingot.graph.state import followed_states
 from ingot.ops.elementwise.arithmetic import add
 from ingot.transforms.control.body import Body, body_of, inexact, like, spec_of, zeros_of
 from ingot.transforms.control.sums_of_products import SummedProduct, summed_product
+from ingot.transforms.control.traced import States
 from ingot.transforms.recording import Recording, record
 
 __all__ = ["Pullback", "Steps"]
@@ -40,9 +42,9 @@ class Steps:
     """The two bodies of a differentiated loop.
 
     The inputs of the backward body are: cotangents of the carries in `carried`, sums for the others
-    in `summed`; the residuals, the slices in `slices`, cotangents of ys; all others, the
-    invariants. Its outputs are the new cotangents and sums, then the cotangents of slices that are
-    wanted, and operands of `products`, which are the cotangents of other inputs.
+    in `summed`, implicit states; the residuals, the slices in `slices`, cotangents of ys; all
+    others, the invariants. Its outputs are the new cotangents, sums and states, then the cotangents
+    of slices that are wanted, and operands of `products`, which are the cotangents of other inputs.
     """
 
     forward: Body
@@ -51,6 +53,7 @@ class Steps:
     backward_captured: list[array]
     carried: list[bool]
     summed: list[int]
+    states: States
     slices: list[int]
     products: dict[int, tuple[SummedProduct, Stack, Stack]]
     invariant: Recording  # from the others to the invariants
@@ -68,8 +71,11 @@ class Steps:
         slices: Sequence[array],
     ) -> tuple[Any, ...]:
         """The cotangents of all inputs of the loop, from the results of the backward pass."""
-        count = sum(self.carried) + len(self.summed)
-        stacks = {"saved": saved, "slices": slices, "results": found[count:]}
+        first = sum(self.carried) + len(self.summed)
+        count = first + len(self.states.leaves)
+        self.states.assign(found[first:count])
+        found = [*found[:first], *found[count:]]
+        stacks = {"saved": saved, "slices": slices, "results": found[first:]}
         remaining = iter(found)
         carries = [next(remaining) if has else None for has in self.carried]
         others: list[array | None] = [None] * len(wanted[2])
@@ -92,6 +98,7 @@ class Pullback:
         self.values = like(body.inputs)
         self.nodes = [x._node for x in self.values]
         self.carried = inexact(body.inputs[:carries])
+        self.states = States()  # that rules read and update, such as the order of communication
         self.first_other = carries + slices
 
     def steps(self, wanted: Sequence[bool], has_y: Sequence[bool]) -> Steps:
@@ -107,7 +114,9 @@ class Pullback:
                 for number, want in enumerate([*self.carried, *wanted[self.carries :]])
                 if want
             ]
-            found = _native.backward(outputs, cotangents, [self.values[number] for number in asked])
+            with followed_states(self.states) as self.states.outside:
+                leaves = [self.values[number] for number in asked]
+                found = _native.backward(outputs, cotangents, leaves)
             share = dict(zip(asked, found, strict=True))
             given = [x for x in cotangents if x is not None]
             return self._split(outputs, share, given)
@@ -136,10 +145,10 @@ class Pullback:
         news = [self._share(share, n) for n in range(self.carries) if self.carried[n]]
         ys = [self._share(share, n) for n in range(self.carries, self.first_other) if n in share]
         emitted = sources.emitted(products.values(), ys)
-        results = [*news, *totals, *emitted]
+        results = [*news, *totals, *self.states.updated(), *emitted]
         cut = _Cut(
             results,
-            [x._node for x in (*given, *sums)],
+            [*(x._node for x in (*given, *sums)), *self.states.leaves],
             self.nodes,
             (self.carries, self.slices),
             sources.saved(products.values()),
@@ -173,6 +182,7 @@ class Pullback:
         taken = self.nodes[self.first_other :]
         leaves = [
             *(x._node for x in (*given[:count], *sums)),
+            *self.states.leaves,
             *cut.saved,
             *(self.nodes[self.carries + number] for number in cut.slices),
             *(x._node for x in given[count:]),
@@ -189,6 +199,7 @@ class Pullback:
             backward_captured,
             self.carried,
             summed,
+            self.states,
             cut.slices,
             products,
             invariant,

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from ingot._native import array, placeholder
 from ingot.graph.dtype import is_inexact
 from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.state import followed_states
 from ingot.transforms.control.body import Body, body_of, built, of_inexact, spec_of, zeros_of
+from ingot.transforms.control.traced import States
 from ingot.transforms.jvp import forward
 from ingot.transforms.tracing import follow
 from ingot.transforms.vmap import Batch, batch
@@ -24,13 +26,15 @@ def tangent_body(
     """
     specs = body.inputs
     given: list[bool] = []
+    states = States()
 
     def with_tangents(*inputs: array) -> list[array]:
         primals = follow(list(inputs[: len(specs)]))
         tangents = iter(inputs[len(specs) :])
         incoming = [next(tangents) if has else None for has in varies]
         outputs = body(*primals)
-        found = of_inexact(forward(outputs, [x._node for x in primals], incoming))
+        with followed_states(states) as states.outside:
+            found = of_inexact(forward(outputs, [x._node for x in primals], incoming))
         for number, is_forced in enumerate(forced):
             if is_forced and found[number] is None:
                 found[number] = zeros_of(body.outputs[number])
@@ -39,6 +43,11 @@ def tangent_body(
 
     doubled = [spec for spec, has in zip(specs, varies, strict=True) if has]
     made, captured = built(with_tangents, [*specs, *doubled], body.name)
+    if states.leaves:
+        raise ValueError(
+            f"[jvp] the tangents of {body.name}, which a loop or branch runs, communicate in each "
+            "step: use reverse mode (mx.grad, mx.vjp), or a Python loop."
+        )
     return made, captured, given
 
 

@@ -84,9 +84,10 @@ class ScanLoop(Host):
         ]
         starts = [x for x, has in zip(starts, steps.carried, strict=True) if has]
         sums = [zeros_of(spec_of(others[number])) for number in steps.summed]
+        states = steps.states.values
         backward = ScanLoop(
             steps.backward,
-            len(starts) + len(sums),
+            len(starts) + len(sums) + len(states),
             len(saved) + len(steps.slices) + sum(y is not None for y in ys),
             self.length,
             not self.reverse,
@@ -96,6 +97,7 @@ class ScanLoop(Host):
             backward,
             *starts,
             *sums,
+            *states,
             *saved,
             *(xs[number] for number in steps.slices),
             *(y for y in ys if y is not None),
