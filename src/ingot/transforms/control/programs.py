@@ -16,6 +16,8 @@ import numpy as np
 from ingot._native import NativeProgram, evaluate
 from ingot.compiler.call.symbolic_program import SymbolicProgram
 from ingot.compiler.forms.tape import Step, Tape
+from ingot.compiler.options import Options
+from ingot.compiler.passes.simplify import simplify
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.run.program import Program
 from ingot.compiler.run.shaped_program import ShapedProgram
@@ -25,7 +27,7 @@ from ingot.graph.outputs import Output
 from ingot.graph.roles import Assemble, Host, Map, View
 from ingot.ops.elementwise.casting import Stored
 from ingot.runtime.compile_mode import CompileMode
-from ingot.runtime.numerics import numerics_key
+from ingot.runtime.numerics import excess_precision, numerics_key
 from ingot.transforms.control.body import Body, ShapedBody
 from ingot.tuning_loops import MAX_LOOP_PROGRAMS
 
@@ -133,7 +135,11 @@ def _tape(body: Body) -> Tape:
         made.append(step)
         steps.append(step)
     outputs = [made[slot] if slot >= 0 else constants[~slot] for slot in recording.outputs]
-    return Tape(inputs, _stored(outputs, steps), steps)
+    tape = Tape(inputs, outputs, steps)
+    if body.guards is None:  # comparing dimensions would add conditions on shapes
+        # Outputs that are computed in the same way are one value now, and no-ops are their inputs.
+        tape = simplify(tape, Options(CompileMode.enabled, excess_precision()))
+    return Tape(tape.inputs, _stored(tape.outputs, tape.steps), tape.steps)
 
 
 def _evaluated(body: Body) -> Sequence[Any]:
