@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import ingot
 import ingot.core as mx
 
 playwright_api = pytest.importorskip("playwright.sync_api")
@@ -244,4 +245,43 @@ def test_a_narrow_screen_shows_everything(open_page: Any, small_page: Path) -> N
         assert row.bounding_box()["width"] <= 390
     page.get_by_role("tab", name="Memory").click()
     page.get_by_role("tab", name="Cache").click()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_the_page_of_a_profile(open_page: Any, tmp_path: Path) -> None:
+    compiled = mx.compile(attention)
+    with ingot.profile() as profile:
+        for _ in range(3):
+            mx.eval(compiled(mx.ones((32, 16))))
+    profile.to_html(tmp_path / "profile.html")
+    page = open_page(tmp_path / "profile.html")
+    rows = profile.rows
+    shown = page.locator("tr.row").all()
+    assert len(shown) == len(rows)
+    assert [int(row.get_attribute("data-row")) for row in shown] == list(range(len(rows)))
+    page.get_by_role("button", name="calls", exact=True).click()
+    calls = [row.calls for row in rows]
+    sorted_rows = [int(row.get_attribute("data-row")) for row in page.locator("tr.row").all()]
+    assert [calls[row] for row in sorted_rows] == sorted(calls, reverse=True)
+    # The longest run of the time line selects its row; the flame names the function and the line.
+    place = page.evaluate(
+        """() => {
+            const span = data.spans.reduce((a, b) => (b[2] > a[2] ? b : a));
+            const frame = element("spans").getBoundingClientRect();
+            const across = (span[1] + span[2] / 2) / data.seconds;
+            const down = GAP + span[3] * (LANE + GAP) + 4;
+            return [frame.left + across * frame.width, frame.top + down];
+        }"""
+    )
+    page.mouse.click(*place)
+    assert page.locator("tr.row[aria-selected=true]").count() == 1
+    blocks = page.locator("#flame button").all_inner_texts()
+    assert any("attention" in text for text in blocks)
+    assert any("line " in text for text in blocks)
+    assert page.locator("#flame").bounding_box()["height"] > 60
+    whole = page.locator("#flame .block").first.bounding_box()["width"]
+    below = page.evaluate("""() => [...document.querySelectorAll("#flame > .flame > .below > *")]
+        .reduce((sum, each) => sum + each.getBoundingClientRect().width, 0)""")
+    assert abs(whole - below) < 2
+    page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") == 390

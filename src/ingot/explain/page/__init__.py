@@ -20,7 +20,7 @@ from ingot.explain.page.data import kernel_texts, page_data
 if TYPE_CHECKING:
     from ingot.explain.report import Explanation
 
-__all__ = ["page_html"]
+__all__ = ["filled", "packed", "page_html"]
 
 
 @cache
@@ -28,20 +28,32 @@ def _file(name: str) -> str:
     return files(__name__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _packed(value: Any) -> str:
+def packed(value: Any) -> str:
     """A value as the page unpacks it: JSON, compressed, in letters that mean nothing in HTML."""
     text = json.dumps(value, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 6)).decode()
 
 
+def filled(frame: str, **values: str) -> str:
+    """A page with its looks, its behaviour and values: a name between two @ is replaced."""
+    parts = {
+        "STYLE": lambda: _file("page.css"),
+        "GRAPH": lambda: _file("graph.js"),
+        "PANELS": lambda: _file("panels.js"),
+        "PAGE": lambda: _file("page.js"),
+        "PROFILE": lambda: _file("profile.js"),
+    }
+    return re.sub(
+        r"@([A-Z]+)@",
+        lambda found: values[found[1]] if found[1] in values else parts[found[1]](),
+        _file(frame),
+    )
+
+
 def page_html(explanation: Explanation) -> str:
     """The page of an explanation."""
-    parts = {
-        "STYLE": _file("page.css"),
-        "DATA": _packed(page_data(explanation)),
-        "TEXTS": _packed(kernel_texts(explanation)),
-        "GRAPH": _file("graph.js"),
-        "PANELS": _file("panels.js"),
-        "PAGE": _file("page.js"),
-    }
-    return re.sub(r"@([A-Z]+)@", lambda found: parts[found[1]], _file("page.html"))
+    return filled(
+        "page.html",
+        DATA=packed(page_data(explanation)),
+        TEXTS=packed(kernel_texts(explanation)),
+    )

@@ -8,6 +8,7 @@ that contains it, which is how self time is computed.
 
 from __future__ import annotations
 
+import importlib
 import threading
 import time
 from collections import deque
@@ -120,6 +121,49 @@ class Profile:
             "compile_seconds": self.compile_seconds,
             "rows": [row.to_dict() for row in self.rows],
         }
+
+    @property
+    def spans(self) -> list[Span]:
+        """Single runs, in the order in which they ended; those after the first 262,144 are left out
+        and only counted in `spans_left_out`.
+        """
+        self._fold()
+        return self._spans
+
+    @property
+    def spans_left_out(self) -> int:
+        """The number of runs that `spans` does not have."""
+        self._fold()
+        return self._left_out
+
+    @property
+    def began(self) -> int:
+        """When the block began, on the clock of the spans, in nanoseconds."""
+        return self._begin
+
+    @property
+    def elsewhere(self) -> float:
+        """Seconds of the block's thread in which nothing ran that was reported."""
+        return self._elsewhere()
+
+    def thread_name(self, thread: int) -> str:
+        """The name of the thread that a span names by its number."""
+        return self._threads[thread]
+
+    def to_html(self, file: Any) -> None:
+        """Write a page with a time line, the time by line of the program, and the table.
+
+        Args:
+            file: A path, or an object with a method `write` that takes text.
+        """
+        # The layer above draws pages; few programs need them.
+        page: Any = importlib.import_module("ingot.explain.profile_page")
+        text = page.profile_html(self)
+        if hasattr(file, "write"):
+            file.write(text)
+            return
+        with open(file, "w", encoding="utf-8") as opened:
+            opened.write(text)
 
     def save_trace(self, file: Any) -> None:
         """Write a trace that chrome://tracing and https://ui.perfetto.dev show.
