@@ -1,63 +1,141 @@
-"""A step of a language model that decodes: one token of each request through layers whose weights
-have 4 bits.
+"""A step of a language model that decodes: one token of each request through all layers.
 
-The model has the lengths of SmolLM2-135M and random weights. Its cache of keys and values is that
-of mlx-lm: room for 256 positions, of which one more is filled and read with each token. Nothing is
-compiled, as mlx-lm compiles nothing.
+The models have the lengths of SmolLM2-135M and of TinyLlama-1.1B and random weights, of 4 bits if
+nothing else is said. Their cache of keys and values is that of mlx-lm: room for 256 positions, of
+which one more is filled and read with each token. Nothing is compiled, as mlx-lm compiles nothing.
+What a token costs at least is the time in which its weights are read, which is measured beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ingot.benchmarks.benchmark import Contenders, benchmark
+from ingot.benchmarks.benchmark import Contenders, Measure, benchmark
 from ingot.benchmarks.libraries import load, load_submodule
 
-LAYERS, WIDTH, HIDDEN, HEADS, SHARED, TOKENS = 30, 576, 1536, 9, 3, 49152
-HEAD = WIDTH // HEADS
 ROOM, FIRST = 256, 64  # positions of the cache, and where decoding begins
+GROUP = 64  # weights that share a scale and a bias
+BYTES = {"4 bits": 0.5 + 2 * 4 / GROUP, "bfloat16": 2.0, "float32": 4.0}  # of a weight
+MEGABYTE = 10**6
 
 
-def _lazy(library: str, requests: int = 1, activations: str = "float32") -> Callable[[], None]:
-    mx, nn = load(library), load_submodule(library, "nn")
+@dataclass(frozen=True)
+class Lengths:
+    """The lengths of a model; a table of tokens is read as a matrix at the end."""
+
+    layers: int
+    width: int
+    hidden: int
+    heads: int
+    shared: int  # heads of keys and values
+    tokens: int
+
+    @property
+    def head(self) -> int:
+        """The length of a query."""
+        return self.width // self.heads
+
+    def weight_bytes(self, weights: str = "4 bits") -> int:
+        """The bytes of the matrices, which are read once for each token."""
+        attention = 2 * self.width * (self.width + self.shared * self.head)
+        layer = attention + 3 * self.width * self.hidden
+        return int((self.layers * layer + self.tokens * self.width) * BYTES[weights])
+
+    @property
+    def cache_bytes(self) -> int:
+        """The bytes of one request's keys and values."""
+        return self.layers * 2 * self.shared * ROOM * self.head * 4
+
+
+SMALL = Lengths(30, 576, 1536, 9, 3, 49152)
+LARGE = Lengths(22, 2048, 5632, 32, 4, 32000)
+
+
+class _Parts:
+    """Makes the layers of a model in one library."""
+
+    def __init__(self, library: str, weights: str) -> None:
+        self.mx, self.nn = load(library), load_submodule(library, "nn")
+        self.is_quantized = weights == "4 bits"
+        self.dtype = self.mx.bfloat16 if weights == "bfloat16" else self.mx.float32
+
+    def made(self, layer: Any) -> Any:
+        """A layer with weights that are computed."""
+        if not self.is_quantized:
+            layer.set_dtype(self.dtype)
+        self.mx.eval(layer.parameters())
+        return layer
+
+    def linear(self, inputs: int, outputs: int) -> Any:
+        """A matrix."""
+        if self.is_quantized:
+            kind = partial(self.nn.QuantizedLinear, group_size=GROUP, bits=4)
+        else:
+            kind = self.nn.Linear
+        return self.made(kind(inputs, outputs, bias=False))
+
+    def table(self, tokens: int, width: int) -> Any:
+        """A table of tokens, which is also the last matrix."""
+        if self.is_quantized:
+            kind = partial(self.nn.QuantizedEmbedding, group_size=GROUP, bits=4)
+        else:
+            kind = self.nn.Embedding
+        return self.made(kind(tokens, width))
+
+    def norm(self, width: int) -> Any:
+        """A norm of rows."""
+        return self.made(self.nn.RMSNorm(width, 1e-5))
+
+
+def _layer(parts: _Parts, lengths: Lengths, requests: int) -> Callable[[Any, list[Any], int], Any]:
+    mx, nn, linear = parts.mx, parts.nn, parts.linear
+    width, head, shared = lengths.width, lengths.head, lengths.shared
+    norms = [parts.norm(width), parts.norm(width)]
+    to_queries, to_result = linear(width, width), linear(width, width)
+    to_keys, to_values = linear(width, shared * head), linear(width, shared * head)
+    gate, up = linear(width, lengths.hidden), linear(width, lengths.hidden)
+    down = linear(lengths.hidden, width)
+    rope = nn.RoPE(head, base=100000)
+
+    def run(x: Any, cache: list[Any], position: int) -> Any:
+        y = norms[0](x)
+        q, k, v = (
+            part(y).reshape(requests, 1, -1, head).transpose(0, 2, 1, 3)
+            for part in (to_queries, to_keys, to_values)
+        )
+        q, k = rope(q, offset=position), rope(k, offset=position)
+        for number, new in enumerate((k, v)):
+            cache[number][..., position : position + 1, :] = new
+        keys, values = (each[..., : position + 1, :] for each in cache)
+        scale = head**-0.5
+        found = mx.fast.scaled_dot_product_attention(q, keys, values, scale=scale, mask=None)
+        x = x + to_result(found.transpose(0, 2, 1, 3).reshape(requests, 1, width))
+        y = norms[1](x)
+        return x + down(nn.silu(gate(y)) * up(y))
+
+    return run
+
+
+def _lazy(
+    library: str,
+    requests: int = 1,
+    activations: str = "float32",
+    lengths: Lengths = SMALL,
+    weights: str = "4 bits",
+) -> Callable[[], None]:
+    parts = _Parts(library, weights)
+    mx = parts.mx
     mx.random.seed(0)
-
-    def linear(inputs: int, outputs: int) -> Any:
-        return nn.QuantizedLinear(inputs, outputs, bias=False, group_size=64, bits=4)
-
-    class Layer(nn.Module):  # type: ignore[misc, name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.norms = [nn.RMSNorm(WIDTH, 1e-5), nn.RMSNorm(WIDTH, 1e-5)]
-            self.q, self.o = linear(WIDTH, WIDTH), linear(WIDTH, WIDTH)
-            self.k, self.v = linear(WIDTH, SHARED * HEAD), linear(WIDTH, SHARED * HEAD)
-            self.gate, self.up = linear(WIDTH, HIDDEN), linear(WIDTH, HIDDEN)
-            self.down = linear(HIDDEN, WIDTH)
-            self.rope = nn.RoPE(HEAD, base=100000)
-
-        def __call__(self, x: Any, cache: list[Any], position: int) -> Any:
-            y = self.norms[0](x)
-            q, k, v = (
-                part(y).reshape(requests, 1, heads, HEAD).transpose(0, 2, 1, 3)
-                for part, heads in ((self.q, HEADS), (self.k, SHARED), (self.v, SHARED))
-            )
-            q, k = self.rope(q, offset=position), self.rope(k, offset=position)
-            for number, new in enumerate((k, v)):
-                cache[number][..., position : position + 1, :] = new
-            keys, values = (each[..., : position + 1, :] for each in cache)
-            scale = HEAD**-0.5
-            found = mx.fast.scaled_dot_product_attention(q, keys, values, scale=scale, mask=None)
-            x = x + self.o(found.transpose(0, 2, 1, 3).reshape(requests, 1, WIDTH))
-            y = self.norms[1](x)
-            return x + self.down(nn.silu(self.gate(y)) * self.up(y))
-
-    layers = [Layer() for _ in range(LAYERS)]
-    norm = nn.RMSNorm(WIDTH, 1e-5)
-    table = nn.QuantizedEmbedding(TOKENS, WIDTH, group_size=64, bits=4)
-    caches = [[mx.zeros((requests, SHARED, ROOM, HEAD)) for _ in range(2)] for _ in layers]
-    mx.eval(caches, table.parameters(), norm.parameters(), [each.parameters() for each in layers])
+    table = parts.table(lengths.tokens, lengths.width)
+    layers = [_layer(parts, lengths, requests) for _ in range(lengths.layers)]
+    norm = parts.norm(lengths.width)
+    room = (requests, lengths.shared, ROOM, lengths.head)
+    caches = [[mx.zeros(room, parts.dtype) for _ in range(2)] for _ in layers]
+    mx.eval(caches)
+    mx.clear_cache()  # of what the weights were made from
     state = {"tokens": mx.ones((requests, 1), mx.int32), "position": FIRST}
 
     def step() -> None:
@@ -71,6 +149,19 @@ def _lazy(library: str, requests: int = 1, activations: str = "float32") -> Call
         state["position"] = state["position"] + 1 if state["position"] + 1 < ROOM else FIRST
 
     return step
+
+
+def _read(nbytes: int) -> Callable[[], None]:
+    """Reads as many bytes as the weights of a model have, with all threads."""
+    mx = load("ingot")
+    largest = mx.compile(mx.max)
+    numbers = mx.arange(nbytes // 4, dtype=mx.float32)  # elements of memory, which ones has none of
+    mx.eval(numbers)
+
+    def read() -> None:
+        mx.eval(largest(numbers))
+
+    return read
 
 
 @benchmark("a token of a model of 135 million weights of 4 bits", targets={"mlx": 0.3})
@@ -89,3 +180,48 @@ def decoding_requests_int8() -> Contenders:
         "ingot": partial(_lazy, "ingot", 8, "int8"),
         "ingot one": partial(_lazy, "ingot", 1, "int8"),
     }
+
+
+def _against_bandwidth(
+    lengths: Lengths, weights: str = "4 bits", activations: str = "float32"
+) -> Contenders:
+    return {
+        "ingot": partial(_lazy, "ingot", 1, activations, lengths, weights),
+        "ingot read": partial(_read, lengths.weight_bytes(weights)),
+    }
+
+
+@benchmark("a token of 1 billion weights of 4 bits; reading them", targets={"ingot read": 1 / 0.7})
+def decoding_billion() -> Contenders:
+    return _against_bandwidth(LARGE)
+
+
+@benchmark(
+    "a token of 1 billion weights of 4 bits, rows as int8; reading them",
+    targets={"ingot read": 1 / 0.85},
+)
+def decoding_billion_int8() -> Contenders:
+    return _against_bandwidth(LARGE, activations="int8")
+
+
+@benchmark(
+    "a token of 135 million weights of bfloat16; reading them", targets={"ingot read": 1 / 0.85}
+)
+def decoding_bfloat16() -> Contenders:
+    return _against_bandwidth(SMALL, "bfloat16")
+
+
+@benchmark(
+    "a token of 135 million weights of float32; reading them", targets={"ingot read": 1 / 0.85}
+)
+def decoding_float32() -> Contenders:
+    return _against_bandwidth(SMALL, "float32")
+
+
+@benchmark(
+    "peak memory of a token of 1 billion weights of 4 bits, beyond the import's",
+    limits={"weights+cache+200 MB": LARGE.weight_bytes() + LARGE.cache_bytes + 200 * MEGABYTE},
+    measure=Measure.PEAK_MEMORY,
+)
+def decoding_memory() -> Contenders:
+    return {"ingot": partial(_lazy, "ingot", 1, "float32", LARGE)}
