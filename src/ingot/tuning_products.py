@@ -30,6 +30,13 @@ MAX_STRIP_ROWS = 64
 # vectors over those of panels: 0.85 for 16 rows and sums of 256, 1.15 for 24 rows of these, 1.5 for
 # 16 rows and sums of 100, 2.2 for stacks of 32 rows and sums of 32. matmul_stack_transposed.
 MIN_DOT_LENGTH = 16
+# Bytes of a column of the right operand up to which one row of results is computed from one column
+# after the other instead of from four at once, if the operand has so many bytes: short runs of
+# memory in several columns are not foreseen. Measured, GB/s of float32 for one and for four: sums
+# of 288 26 and 11, 576 25 and 15, 1152 23 and 18, 2304 28 and 22, 4096 24 and 25, 4608 21 and 24;
+# sums of 576 from L3 64 and 72. decoding_float32.
+MAX_ORDERED_DOT_BYTES = 12 << 10
+MIN_ORDERED_MATRIX_BYTES = 256 << 10
 # Rows of results up to which bfloat16 is converted as it is read (MAX_CONVERTED_ROWS) where the
 # processor multiplies pairs of it, which are packed first. Measured with
 # 1024 x 1024, times of packed pairs over those of strips: 1.05 for 6 rows, 0.7 for 8, 0.64 for 16.

@@ -14,6 +14,7 @@ from tests.support.campaigns import some
 
 import ingot.core as mx
 from ingot import _native
+from ingot.compiler.lower.products import matmul
 from ingot.compiler.lower.products.builder import ProductBuilder
 from ingot.compiler.lower.products.register_tile import dot_shape, tile_shape, wide_shape
 from ingot.graph.dtype import float32, float64
@@ -268,3 +269,26 @@ def test_set_product_engine() -> None:
     np.testing.assert_allclose(found, other, rtol=1e-4, atol=1e-4)
     with pytest.raises(ValueError, match='name must be "ingot" or "blas", got \'mkl\''):
         mx.set_product_engine("mkl")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_one_row_is_summed_alike_column_by_column(
+    monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    random = np.random.default_rng(3)
+    x = mx.array(random.normal(size=(1, 577)).astype(np.float32)).astype(getattr(mx, dtype))
+    w = mx.array(random.normal(size=(501, 577)).astype(np.float32)).astype(getattr(mx, dtype))
+
+    def loops() -> tuple[str, np.ndarray]:
+        product = mx.compile(lambda x, w: x @ w.T)
+        explained = product.explain(x, w)
+        text = "".join(explained.loops(work) for work in explained.work if work.kernel is not None)
+        return text, np.array(product(x, w).astype(mx.float32))
+
+    text, found = loops()
+    monkeypatch.setattr(matmul, "MIN_ORDERED_MATRIX_BYTES", 1 << 30)
+    other_text, expected = loops()
+    assert text != other_text
+    assert text.count("fused_multiply_add") < other_text.count("fused_multiply_add")
+    np.testing.assert_array_equal(found, expected)
+    require_close(mx.array(found).astype(x.dtype), x, w.T)

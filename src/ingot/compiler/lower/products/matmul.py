@@ -58,9 +58,11 @@ from ingot.tuning import (
     SCRATCH_ALIGNMENT,
 )
 from ingot.tuning_products import (
+    MAX_ORDERED_DOT_BYTES,
     MAX_STREAMED_ROWS,
     MAX_UNPAIRED_ROWS,
     MIN_DOT_LENGTH,
+    MIN_ORDERED_MATRIX_BYTES,
     MIN_STREAMED_COLUMNS,
 )
 
@@ -328,6 +330,8 @@ def _rows(
 def _dots(product: Product, group: Group, strides_of: Strides) -> Kernel:
     """The kernel that computes tiles of dot products."""
     shape = dot_shape(product.dtype, product.n, product.m)
+    if shape.rows == 1 and _is_read_in_order(product.right):
+        shape = shape._replace(vectors=1)
     # a tile of the result has one column per vector
     tile = shape._replace(lanes=1)
     builder = ProductBuilder("dots", product, tile, group, strides_of)
@@ -370,6 +374,14 @@ def _dots(product: Product, group: Group, strides_of: Strides) -> Kernel:
 
     builder.tiles(body)
     return builder.kernel()
+
+
+def _is_read_in_order(right: Matrices) -> bool:
+    """Whether one dot product after the other reads a matrix faster than several at once do."""
+    return bool(
+        right.rows * right.dtype.size <= MAX_ORDERED_DOT_BYTES
+        and right.rows * right.columns * right.dtype.size >= MIN_ORDERED_MATRIX_BYTES
+    )
 
 
 def _sum_of_lanes(builder: NestBuilder, bundle: Value) -> Value:
