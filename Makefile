@@ -7,6 +7,7 @@ ENVIRONMENT := sh build_support/environment.sh
 WORKERS ?= 2
 PYTEST_ARGUMENTS ?=
 # For example --programs 100000 --seconds 36000 --seed 7.
+WALK_ARGUMENTS ?= --share 8
 FUZZ_ARGUMENTS ?=
 # For example `gelu softmax --quick`, `--json numbers.json --markdown`, `--list`.
 BENCH_ARGUMENTS ?=
@@ -15,7 +16,7 @@ BENCH_ARGUMENTS ?=
 unexport PYTHONPATH PYTHONHOME
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help demo test test-llm build lint format pytest fuzz check-kernels check-products bench sanitize sanitize-quick docs wheel wheels clean
+.PHONY: help demo test test-llm build lint format pytest fuzz walk check-kernels check-products bench sanitize sanitize-quick docs wheel wheels clean
 
 help:
 	@echo "make demo      see what ingot does"
@@ -25,6 +26,7 @@ help:
 	@echo "make format    let ruff and clang-format put right what they can"
 	@echo "make pytest    the tests without lint; PYTEST_ARGUMENTS='-k fuse' chooses some"
 	@echo "make test-llm  SmolLM2-135M against MLX: tokens and perplexity, exact and with int8 activations"
+	@echo "make walk      every function of MLX with thousands of arguments, compared with MLX, for minutes"
 	@echo "make fuzz      random programs, compiled against eager and MLX, and threads, for minutes"
 	@echo "make check-products  all combinations of options of products, convolutions and attention"
 	@echo "make check-kernels  the tests, with every kernel that they make compared with its loop nest in NumPy; what agreed is not compared again"
@@ -84,6 +86,10 @@ fuzz:
 	@$(ENVIRONMENT) test
 	@$(PYTHON_IN_VENV) -m tests.fuzz $(FUZZ_ARGUMENTS)
 	@$(PYTHON_IN_VENV) -m tests.compiler.thread_campaign 60
+
+walk:
+	@$(ENVIRONMENT) test
+	@$(PYTHON_IN_VENV) -m tests.oracle.walk $(WALK_ARGUMENTS)
 
 check-products:
 	@$(ENVIRONMENT) test

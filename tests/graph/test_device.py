@@ -155,7 +155,8 @@ def test_ops_take_streams() -> None:
     here = mx.add(1, 2, stream=local)._node.stream
     assert mx.add(1, 2, stream=local)._node.stream is here
     assert in_thread(lambda: mx.add(1, 2, stream=local)._node.stream) != here
-    assert in_thread(lambda: mx.add(1, 2, stream=stream).item()) == 3
+    built = mx.add(1, 2, stream=stream)
+    assert in_thread(built.item) == 3
     mx.synchronize(stream)
     mx.synchronize(local)
     mx.synchronize(mx.cpu)

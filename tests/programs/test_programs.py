@@ -14,8 +14,8 @@ import pytest
 from .processes import HERE, printed, start
 
 PROGRAMS = sorted(
-    path.stem
-    for path in HERE.glob("*.py")
+    str(path.relative_to(HERE))
+    for path in (*HERE.glob("*.py"), *HERE.glob("models/*.py"))
     if not path.stem.startswith("test_") and path.stem not in ("processes", "run_cells")
 )
 NUMBER = re.compile(r"(-?\d+\.\d+(?:e[+-]?\d+)?)")
@@ -38,7 +38,7 @@ def _unit(number: Decimal) -> Decimal:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_prints_the_same(program: str) -> None:
-    path = HERE / f"{program}.py"
+    path = HERE / program
     theirs, ours = start(path, with_ingot=False), start(path, with_ingot=True)
     expected = printed(theirs)
     found = printed(ours)

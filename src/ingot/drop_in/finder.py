@@ -35,6 +35,7 @@ _MISSING = ("extension", "_distributed_utils", "_reprlib_fix", "__array_api_info
 _RENAMED = {
     "mlx._distributed_utils": "ingot.drop_in.distributed_utils",
     "mlx._distributed_utils.launch": "ingot.drop_in.distributed_utils.launch",
+    "mlx._reprlib_fix": "ingot.graph.arrays.printing",
     "mlx.nn.layers.convolution_transpose": "ingot.nn.layers.convolution",
     "mlx.optimizers.optimizers": "ingot.optimizers",
     "metalfaiss.faissmlx.svd": "ingot.search.svd",

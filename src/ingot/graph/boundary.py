@@ -153,8 +153,8 @@ def _take_convertible(value: Any) -> Any:
     return array(value) if isinstance(value, numbers) else REFUSED
 
 
-def _take_flag(value: Any) -> Any:
-    return bool(value) if isinstance(value, (bool, np.bool_)) else REFUSED
+def _take_flag(value: Any, kinds: tuple[type, ...] = (bool, np.bool_)) -> Any:
+    return bool(value) if isinstance(value, kinds) else REFUSED
 
 
 _ANYTHING = Kind("anything", lambda value: value, ANYTHING)
@@ -166,7 +166,11 @@ _FUNCTION = Kind(
 )
 
 _ARRAY = _instance("an array", array, ARRAY, "arrays")
-_CONVERTED = Kind("an array or a number", _take_convertible, ARRAY, "arrays")
+# Where MLX is written in Python, it takes numbers for arrays and 0 or 1 for flags.
+_CONVERTING = {
+    array: Kind("an array or a number", _take_convertible, ARRAY, "arrays"),
+    bool: Kind("True or False", lambda x: _take_flag(x, (int, np.integer, np.bool_)), FLAG),
+}
 
 _PLAIN = {
     Any: _ANYTHING,
@@ -186,8 +190,8 @@ _PLAIN = {
 @lru_cache(maxsize=1024)
 def kind_of(annotation: Any, converts: bool = False) -> Kind:
     """The kind for an annotation."""
-    if annotation is array and converts:
-        return _CONVERTED
+    if converts and annotation in _CONVERTING:
+        return _CONVERTING[annotation]
     if annotation in _PLAIN:
         return _PLAIN[annotation]
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)

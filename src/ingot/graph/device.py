@@ -1,7 +1,8 @@
 """Devices and streams, as in MLX on a machine without a GPU.
 
 Data dependencies order the work on several streams, so a stream is only a label that an op carries.
-Each thread has its own default stream. Requesting the GPU raises an error that says so.
+Each thread has its own default stream, and may use the streams that it made; what was built on the
+stream of another thread can be evaluated by any. Requesting the GPU raises an error that says so.
 """
 
 from __future__ import annotations
@@ -93,11 +94,12 @@ class Device:
 class Stream:
     """A queue of work on a device; made by `new_stream`."""
 
-    __slots__ = ("device", "index")
+    __slots__ = ("_thread", "device", "index")
 
     def __init__(self, device: Device, index: int) -> None:
         self.device = device
         self.index = index
+        self._thread: int | None = None  # the one that may use it; None: all
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.device}, {self.index})"
@@ -138,8 +140,10 @@ _thread_local_numbers = itertools.count()
 
 
 def new_stream(device: Device | DeviceType) -> Stream:
-    """A new stream on the device. In MLX only the thread that made it may use it; here any may."""
-    return Stream(_checked_device("new_stream", device), next(_numbers))
+    """A new stream on the device, which only the thread that makes it may use."""
+    made = Stream(_checked_device("new_stream", device), next(_numbers))
+    made._thread = threading.get_ident()
+    return made
 
 
 def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream:
@@ -178,6 +182,12 @@ def resolve_stream(where: Any) -> Stream:
             streams[where] = new_stream(where.device)
         return streams[where]
     if isinstance(where, Stream):
+        if where._thread is not None and where._thread != threading.get_ident():
+            raise RuntimeError(
+                f"[stream] {where} belongs to the thread that made it. Make one for each thread "
+                "with mx.new_thread_local_stream, or one for all with "
+                "mx.new_thread_unsafe_stream."
+            )
         return where
     if where is not None:
         _checked_only_device("stream", where)
@@ -277,5 +287,5 @@ def _processor_name() -> str:
     return platform.processor() or platform.machine()
 
 
-_native.set_process_stream(new_stream(cpu))
+_native.set_process_stream(new_thread_unsafe_stream(cpu))
 _native.set_callbacks(resolve_stream=resolve_stream)

@@ -75,6 +75,7 @@ def as_shape(name: str, value: int | Sequence[int]) -> Shape:
     return lengths
 
 
+MAX_LENGTH = 2**31 - 1  # MLX's, whose lengths are of 32 bits
 MAX_ELEMENTS = 2**59  # of 8 bytes each, 4 EiB: addressable, and sums do not overflow
 MAX_AXES = 64  # NumPy's limit
 
@@ -82,7 +83,11 @@ MAX_AXES = 64  # NumPy's limit
 def _check_addressable(name: str, lengths: Shape) -> None:
     if len(lengths) > MAX_AXES:
         raise ValueError(f"[{name}] an array has at most {MAX_AXES} axes, got {len(lengths)}.")
-    if size_of(lengths) > MAX_ELEMENTS or max(lengths, default=0) > MAX_ELEMENTS:
+    if max(lengths, default=0) > MAX_LENGTH:
+        raise OverflowError(
+            f"[{name}] an axis has at most {MAX_LENGTH} elements, got shape {shape_text(lengths)}."
+        )
+    if size_of(lengths) > MAX_ELEMENTS:
         raise OverflowError(
             f"[{name}] an array of shape {shape_text(lengths)} has more elements than memory has "
             "addresses."

@@ -62,11 +62,11 @@ class Adafactor(Optimizer):
             state["exp_avg"] = mx.zeros_like(parameter)
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: State) -> mx.array:
-        size = _root_mean_square(parameter)
-        rate = self._rate(size)
+        size = self._compute_rms(parameter)
+        rate = self._compute_learning_rate(self.step, size)
         newest = (self.step**self.decay_rate).astype(size.dtype)
         change = self._inverse_root(gradient, state, newest) * gradient
-        change = rate * change / mx.maximum(1.0, _root_mean_square(change) / self.clip_threshold)
+        change = rate * change / mx.maximum(1.0, self._compute_rms(change) / self.clip_threshold)
         if self.beta_1 is not None:
             change = self.beta_1 * state["exp_avg"] + (1 - self.beta_1) * change
             state["exp_avg"] = change
@@ -74,11 +74,18 @@ class Adafactor(Optimizer):
             parameter = parameter * (1 - self.weight_decay * rate)
         return parameter - change
 
-    def _rate(self, size: mx.array) -> mx.array:
+    # The names of MLX's helpers, which programs that extend the optimizer call.
+
+    def _compute_rms(self, inputs: mx.array) -> mx.array:
+        """The root mean square."""
+        return mx.sqrt(mx.square(inputs).mean())
+
+    def _compute_learning_rate(self, step: mx.array, parameter_rms: mx.array) -> mx.array:
         """The learning rate of a parameter of that root mean square."""
+        size = parameter_rms
         if self.relative_step:
-            limit = _WARM_UP * self.step if self.warmup_init else _LARGEST_STEP
-            rate = mx.minimum(limit, mx.rsqrt(self.step))
+            limit = _WARM_UP * step if self.warmup_init else _LARGEST_STEP
+            rate = mx.minimum(limit, mx.rsqrt(step))
         else:
             rate = self.learning_rate
         rate = rate.astype(size.dtype)
@@ -100,9 +107,11 @@ class Adafactor(Optimizer):
             return mx.rsqrt(averaged("exp_avg_sq", square))
         rows = averaged("exp_avg_sq_row", square.mean(-1))
         columns = averaged("exp_avg_sq_col", square.mean(-2))
-        of_rows = mx.rsqrt(rows / rows.mean(-1, keepdims=True))
-        return mx.expand_dims(of_rows, -1) * mx.expand_dims(mx.rsqrt(columns), -2)
+        return self._approximate_exp_moving_avg(rows, columns)
 
-
-def _root_mean_square(x: mx.array) -> mx.array:
-    return mx.sqrt(mx.square(x).mean())
+    def _approximate_exp_moving_avg(
+        self, exp_avg_sq_row: mx.array, exp_avg_sq_col: mx.array
+    ) -> mx.array:
+        """One divided by the root of a matrix, given the means of its rows and columns."""
+        of_rows = mx.rsqrt(exp_avg_sq_row / exp_avg_sq_row.mean(-1, keepdims=True))
+        return mx.expand_dims(of_rows, -1) * mx.expand_dims(mx.rsqrt(exp_avg_sq_col), -2)

@@ -115,5 +115,5 @@ def _number_of_bytes(limit: SupportsIndex, function: str) -> int:
             f"[{function}] the limit must be a whole number of bytes, got {limit!r}."
         ) from None
     if number < 0:
-        raise ValueError(f"[{function}] the limit must not be negative, got {number}.")
+        raise TypeError(f"[{function}] the limit must not be negative, got {number}.")
     return number

@@ -198,6 +198,8 @@ mx.gather_mm(stack, stack, None, x[0])
 """
 FUNCTIONS = _FUNCTIONS.strip().splitlines()
 INDEXED = _INDEXED.strip().splitlines()
+ALL = FUNCTIONS + INDEXED
+DTYPES = ("float32", "int32")
 POINT = "mx.array([[3, 1, 2], [1, 2, 0]])"
 SECOND = "mx.array([[1, 2, 2], [2, 1, 3]])"
 HELD = "table = mx.array([[1.5, 2, 3], [4, 5, 6], [7, 8, 9]]), stack = mx.ones((3, 3, 3))"

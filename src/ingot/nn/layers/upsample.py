@@ -106,6 +106,34 @@ class Upsample(Module):
         )
 
 
+# MLX's functions of this module, which programs import from it.
+
+
+def upsample_nearest(x: mx.array, scale_factor: Sequence[float]) -> mx.array:
+    """Elements repeated, or left out, by one factor for each axis between the first and last."""
+    return Upsample(tuple(scale_factor))(x)
+
+
+def upsample_linear(
+    x: mx.array,
+    scale_factor: Sequence[float],
+    align_corners: bool = False,
+    antialias: bool = False,
+) -> mx.array:
+    """Linear interpolation, by one factor for each axis between the first and last."""
+    return Upsample(tuple(scale_factor), "linear", align_corners, antialias)(x)
+
+
+def upsample_cubic(
+    x: mx.array,
+    scale_factor: Sequence[float],
+    align_corners: bool = False,
+    antialias: bool = False,
+) -> mx.array:
+    """Cubic interpolation, by one factor for each axis between the first and last."""
+    return Upsample(tuple(scale_factor), "cubic", align_corners, antialias)(x)
+
+
 def _nearest(x: mx.array, scales: tuple[float, ...]) -> mx.array:
     """Each element of the result is the nearest element of the input."""
     for axis, scale in enumerate(scales, start=1):

@@ -19,6 +19,7 @@ from ingot.graph.shape import (
     Shape,
     as_axes,
     as_lengths,
+    as_shape,
     axes_tuple,
     normalize_axes,
     normalize_axis,
@@ -281,15 +282,10 @@ def matrix_transpose(a: array, /, *, stream: StreamLike = None) -> array:
 def broadcast_to(a: Any, /, shape: Sequence[int], *, stream: StreamLike = None) -> array:
     """Repeat elements along new axes in front and along axes of length 1, without copying."""
     source = as_array("broadcast_to", a)
-    target = as_lengths("broadcast_to", shape)
+    target = as_shape("broadcast_to", shape)
     old = source.shape
     if same_shape(old, target):
         return wrap(source)
-    for length in target:
-        if length < 0:
-            raise ValueError(
-                f"[broadcast_to] a shape cannot have negative lengths, got {shape_text(target)}."
-            )
     missing = len(target) - len(old)
     fits = missing >= 0 and all(
         length == 1 or length == wanted
