@@ -122,6 +122,27 @@ def test_random_numbers_and_fixed_carries() -> None:
     close(run(mx.scan), run(scanned), 1e-5)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_taken_elements(compiled: bool) -> None:
+    """As in the forward recursion of CTC: each step takes some elements of its slice."""
+    scores, labels = numbers(6, 3, 8), rng.integers(0, 8, (3, 5))
+
+    def loss(scan: Any, m: Any, scores: Any, labels: Any) -> Any:
+        def step(a: Any, row: Any) -> Any:
+            return m.logaddexp(a, m.roll(a, 1, 1)) + m.take_along_axis(row, labels, 1), None
+
+        return (scan(step, m.zeros((3, 5)), scores)[0] ** 2).sum()
+
+    def run(scores: mx.array, labels: mx.array) -> Any:
+        return mx.grad(lambda x: loss(mx.scan, mx, x, labels))(scores)
+
+    found = (mx.compile(run) if compiled else run)(scores, mx.array(labels))
+    expected = jax.grad(lambda x: loss(jax.lax.scan, jax.numpy, x, labels))(np.array(scores))
+    np.testing.assert_allclose(np.array(found), expected, rtol=1e-5, atol=1e-5)
+    body = body_of(lambda x: loss(mx.scan, mx, x, mx.array(labels)), scores)
+    assert "TakeAlongAxis(" not in body
+
+
 def test_gathered_rows_and_loops_in_loops() -> None:
     table, tokens = numbers(11, 4), mx.array(rng.integers(0, 11, (6, 3)))
 

@@ -1,10 +1,10 @@
 """Loop fission: what a body computes from its slices alone is computed for all steps at once.
 
-A product of a slice and a fixed matrix, or a math function of a slice, does not wait for the steps
-before. Before the loop it is one large product instead of many of a few rows, and a kernel that
-threads share and that fills vectors however short a slice is. The loop then takes the results as
-slices. This happens before any derivative is taken, so gradients of such values are computed for
-all steps at once, too.
+A product of a slice and a fixed matrix, a math function of a slice, or elements that are taken by
+indices in a slice, do not wait for the steps before. Before the loop it is one large product
+instead of many of a few rows, and a kernel that threads share and that fills vectors however short
+a slice is. The loop then takes the results as slices. This happens before any derivative is taken,
+so gradients of such values are computed for all steps at once, too.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ingot._native import Node, array, between, wrap
 from ingot.graph.dimension import holds_dimensions
 from ingot.graph.roles import Assemble, Iota, Map, PairedMap, Product, Reduce, View
 from ingot.graph.shape import size_of
+from ingot.ops.index.along_axis import TakeAlongAxis
 from ingot.ops.index.indexing import Take
 from ingot.transforms.vmap import Batch, batch
 from ingot.tuning_loops import MAX_HOISTED_BYTES, MAX_HOISTED_GROWTH
@@ -22,7 +23,7 @@ from ingot.tuning_loops import MAX_HOISTED_BYTES, MAX_HOISTED_GROWTH
 __all__ = ["hoisted"]
 
 # Of other ops some run on the host or communicate, and some have rules that users wrote.
-_MOVABLE = (Assemble, Iota, Map, Product, Reduce, Take, View)
+_MOVABLE = (Assemble, Iota, Map, Product, Reduce, Take, TakeAlongAxis, View)
 
 
 def hoisted(
@@ -66,8 +67,10 @@ class _Choice:
         self._bytes = limit  # that are left, in each step
         dependent = {*carries, *between(outputs, carries)}
         self._costly: dict[Node, bool] = {}  # whether what a node is computed by is worth it
-        for node in between(outputs, leaves):
-            if node not in dependent and self._is_movable(node, leaves):
+        path = between(outputs, leaves)
+        inside = set(path)
+        for node in path:
+            if node not in dependent and self._is_movable(node, inside):
                 inner = any(self._costly.get(source, False) for source in node.inputs)
                 self._costly[node] = inner or _is_costly(node)
         self.nodes: list[Node] = []
@@ -81,15 +84,12 @@ class _Choice:
             if not self._take(node):
                 read.extend(node.inputs)
 
-    def _is_movable(self, node: Node, leaves: Sequence[Node]) -> bool:
-        """Whether all that a node reads of the body is movable, and the node itself is."""
+    def _is_movable(self, node: Node, inside: set[Node]) -> bool:
+        """Whether a node is movable, and all that it reads of those `inside` of the body is."""
         op = node.op
         if not isinstance(op, _MOVABLE) or isinstance(op, PairedMap) or op.several_outputs:
             return False
-        return all(
-            not source.tracer or source in self._costly or source in leaves
-            for source in node.inputs
-        )
+        return all(source in self._costly or source not in inside for source in node.inputs)
 
     def _take(self, node: Node) -> bool:
         """Takes a node if its results are not too large; views are left to the loop."""
@@ -102,9 +102,13 @@ class _Choice:
 
 
 def _is_costly(node: Node) -> bool:
-    """Whether computing a node takes longer than writing and reading it once more."""
+    """Whether computing a node takes longer than writing and reading it once more. Indices have to
+    be checked, which a native loop cannot, and the gradient of taking elements is a scatter.
+    """
     op = node.op
-    return isinstance(op, Product) or (isinstance(op, Map) and op.approximate != 0)
+    if isinstance(op, Map):
+        return op.approximate != 0
+    return isinstance(op, (Product, Take, TakeAlongAxis))
 
 
 def _reached(outputs: Sequence[array], ends: set[Node]) -> set[Node]:
