@@ -13,7 +13,6 @@ __all__ = [
     "CompileMode",
     "RecompilationWarning",
     "UndeclaredStateWarning",
-    "assume_usual_settings",
     "checks_captures",
     "compile_mode",
     "disable_compile",
@@ -49,26 +48,13 @@ def _mode_from_environment() -> CompileMode:
 _mode = _mode_from_environment()
 _OFF = ("", "0", "off", "false", "no")
 _checks_captures = os.environ.get("INGOT_CHECK_CAPTURES", "").lower() not in _OFF
-# Whether all other settings have the values that the keys of the fast path assume.
-_usual_settings = True
 
 
 def _allow_fast_calls() -> None:
-    _native.enable_fast_calls(
-        _mode is CompileMode.enabled and _usual_settings and not _checks_captures
-    )
+    _native.enable_fast_calls(_mode is CompileMode.enabled and not _checks_captures)
 
 
 _allow_fast_calls()
-
-
-def assume_usual_settings(usual: bool) -> None:
-    """Declare whether calls may be looked up by keys that leave out the settings of
-    `numerics.py`.
-    """
-    global _usual_settings
-    _usual_settings = usual
-    _allow_fast_calls()
 
 
 def compile_mode() -> CompileMode:

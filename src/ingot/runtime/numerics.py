@@ -6,15 +6,14 @@ Users and the environment set them; the compiler and evaluation read them.
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable
 
 from ingot import _native
 from ingot.graph.numerics.activations import ACTIVATIONS, activations, choose_activations
-from ingot.runtime.compile_mode import assume_usual_settings
 
 __all__ = [
     "excess_precision",
     "numerics_key",
+    "numerics_settings",
     "product_engine",
     "set_excess_precision",
     "set_product_engine",
@@ -90,15 +89,26 @@ def set_quantized_activations(name: str) -> None:
         _tell()
 
 
-def numerics_key() -> Hashable:
-    """The settings that programs depend on: part of their keys."""
-    return _excess_precision, _product_engine, activations()
+def numerics_key() -> int:
+    """A number for the settings that programs depend on: part of their keys."""
+    key = int(bool(_excess_precision))
+    for setting, choices in ((_product_engine, _ENGINES), (activations(), ACTIVATIONS)):
+        key = key * len(choices) + choices.index(setting)
+    return key
+
+
+def numerics_settings() -> dict[str, str]:
+    """The same settings by name, for reports."""
+    return {
+        "excess precision": str(_excess_precision),
+        "product engine": _product_engine,
+        "quantized activations": activations(),
+    }
 
 
 def _tell() -> None:
     _native.forget_programs()
-    usual = not _excess_precision and _product_engine == "ingot"
-    assume_usual_settings(usual and activations() == "float32")
+    _native.set_settings_key(numerics_key())
 
 
 _ENGINES = ("ingot", "blas")

@@ -172,3 +172,31 @@ def test_the_signature_of_a_miss_is_computed_once(
         _native.enable_fast_calls(True)
     assert len(again) == 3
     assert compiled.cache_info().misses == 4
+
+
+@pytest.mark.parametrize("shapeless", [False, True])
+def test_settings_of_numerics_leave_calls_fast(slow_calls: Any, shapeless: bool) -> None:
+    # each setting has programs of its own, found again when it returns
+    compiled = mx.compile(lambda x: x * x + x, shapeless=shapeless)
+    x = mx.linspace(0, 1, 50).astype(mx.bfloat16)
+    wide = x.astype(mx.float32)
+    rounded, exact = (x * x + x).tolist(), (wide * wide + wide).astype(mx.bfloat16).tolist()
+    assert rounded != exact
+    settings: list[tuple[Callable[[Any], None], Any, Any]] = [
+        (mx.set_excess_precision, True, False),
+        (mx.set_quantized_activations, "int8", "float32"),
+        (mx.set_product_engine, "blas", "ingot"),
+    ]
+    compiled(x)
+    for change, other, usual in settings:
+        wanted = exact if change is mx.set_excess_precision else rounded
+        try:
+            change(other)
+            before = len(slow_calls)
+            assert [compiled(x).tolist() for _ in range(3)] == [wanted] * 3
+            assert len(slow_calls) == before + 1
+        finally:
+            change(usual)
+        assert compiled(x).tolist() == rounded
+        assert len(slow_calls) == before + 1
+    assert compiled.cache_info().misses == 4

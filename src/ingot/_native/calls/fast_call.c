@@ -20,6 +20,9 @@ typedef struct {
 
 static PyTypeObject *FastCall_Type;
 static bool fast_calls_enabled = true;
+/* The settings that programs depend on, as a small number at the end of every key; NULL for the usual ones, whose keys end with
+ * the address of a stream. */
+static PyObject *settings_key;
 
 /* The offsets of functools.partial's fields, from its member descriptors; 0 if there are none, and then partials are not
  * recognised. */
@@ -85,7 +88,7 @@ static int call_signature(FastCall *self, PyObject *arguments, PyObject *keyword
     PyObject *stream = PyLong_FromVoidPtr(resolve_stream(NULL));
     int status = stream == NULL ? -1 : PyList_Append(signature->key, stream);
     Py_XDECREF(stream);
-    return status;
+    return status < 0 || settings_key == NULL ? status : PyList_Append(signature->key, settings_key);
 }
 
 /* (key, arrays, objects): a new reference. */
@@ -471,9 +474,20 @@ static PyObject *enable_fast_calls(PyObject *Py_UNUSED(module), PyObject *flag) 
     Py_RETURN_NONE;
 }
 
+static PyObject *set_settings_key(PyObject *Py_UNUSED(module), PyObject *key) {
+    if (!PyLong_CheckExact(key)) {
+        PyErr_SetString(PyExc_TypeError, "set_settings_key takes an int.");
+        return NULL;
+    }
+    Py_XSETREF(settings_key, PyObject_IsTrue(key) == 1 ? Py_NewRef(key) : NULL);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     {"enable_fast_calls", enable_fast_calls, METH_O,
      "enable_fast_calls(flag): whether compiled functions may use the fast path"},
+    {"set_settings_key", set_settings_key, METH_O,
+     "set_settings_key(number): the number of the settings in keys of calls, 0 for the usual ones"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -45,7 +45,6 @@ from ingot.runtime.compile_mode import (
     UndeclaredStateWarning,
     compile_mode,
 )
-from ingot.runtime.numerics import numerics_key
 from ingot.runtime.per_owner_cache import capture_lock
 from ingot.runtime.uninterrupted import uninterrupted
 
@@ -183,7 +182,7 @@ class CompiledFunction(FastCall, Generic[P, R]):
         with capture_lock:
             started = time.perf_counter()
             key, arrays, objects = self._signature(call)
-            known = Known((key, self._circumstances(), mode), shapeless, arrays, objects, None)
+            known = Known((key, self._updated_structure(), mode), shapeless, arrays, objects, None)
             axes = self._symbolic_axes(call, known)
             traced = self._misses.trace(call, contents_of(call), axes)
             seconds = time.perf_counter() - started
@@ -256,7 +255,7 @@ class CompiledFunction(FastCall, Generic[P, R]):
         key, arrays, objects = signature
         if _native.in_tracing() and any(x._node.tracer for x in arrays):
             return call.run()  # the transform that runs follows its arrays
-        full_key = (key, self._circumstances(), mode)
+        full_key = (key, self._updated_structure(), mode)
         known = Known(full_key, self._options.shapeless, arrays, objects, fast_key)
         if self._options.verify:
             return self._verified(call, known)
@@ -268,13 +267,12 @@ class CompiledFunction(FastCall, Generic[P, R]):
             self._cache.keeps_keyword_order = takes_any_keywords(self._function)
         return kwargs if self._cache.keeps_keyword_order else dict(sorted(kwargs.items()))
 
-    def _circumstances(self) -> Hashable:
-        """What an entry depends on besides arguments: the stream, and containers to update."""
+    def _updated_structure(self) -> Hashable:
+        """The structure of containers to update, unless they are inputs as well."""
         options = self._options
-        stream: Hashable = (_native.current_stream(), numerics_key())
         if options.outputs is None or options.outputs is options.inputs:
-            return stream
-        return stream, structure(options.outputs)
+            return None
+        return structure(options.outputs)
 
     def _run(self, call: Call, known: Known) -> Any:
         counts = self._cache.counts

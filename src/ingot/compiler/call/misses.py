@@ -25,7 +25,7 @@ from ingot.compiler.trace.trace import SIZES_CHANGED, Axes, Trace, trace
 from ingot.graph.reporting.source import depth_of_user
 from ingot.runtime.compile_log import log
 from ingot.runtime.compile_mode import CompileMode, RecompilationWarning, UndeclaredStateWarning
-from ingot.runtime.numerics import excess_precision, product_engine
+from ingot.runtime.numerics import numerics_settings
 from ingot.runtime.profile.profiler import profiled
 from ingot.runtime.progress import compiling, working
 from ingot.tuning import MAX_LENGTH_CLASSES
@@ -201,13 +201,8 @@ class Misses:
             warnings.warn(message, UndeclaredStateWarning, stacklevel=depth_of_user())
 
     def _describe(self, call: Call, contents: Contents, mode: CompileMode) -> Any:
-        circumstances = {
-            "the stream": str(_native.current_stream()),
-            "the mode": mode.value,
-            "excess precision": str(excess_precision()),
-            "product engine": product_engine(),
-        }
-        return describe(call, contents, circumstances)
+        circumstances = {"the stream": str(_native.current_stream()), "the mode": mode.value}
+        return describe(call, contents, circumstances | numerics_settings())
 
     def _complain(self, reason: str) -> None:
         if self._cache.counts.misses == 0:
