@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import gc
+import threading
+from collections.abc import Iterator
 
+import pytest
 from tests.compiler.lower.nests_of_calls import nests_of, numbers
 
+import ingot.core as mx
 from ingot.compiler.llvm.nests import nest_module
+from ingot.compiler.machine import jit, kernels
 from ingot.compiler.machine.kernels import load_kernels
 
 
@@ -32,3 +37,45 @@ def test_unreferenced_code_is_loaded_from_disk() -> None:
     loaded = load_kernels([text])
     assert loaded.compiled == 0
     assert loaded.codes[0].address
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("INGOT_CACHE", "off")
+    before = mx.get_num_threads()
+    mx.set_num_threads(3)
+    yield
+    mx.set_num_threads(before)
+
+
+def test_threads_compile_at_the_same_time(threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [text_of(factor) for factor in (51, 52, 53)]  # compiles them once
+    together = threading.Barrier(3, timeout=60)
+    made: dict[str, bytes] = {}
+
+    def compile_object(text: str) -> bytes:
+        together.wait()  # raises unless the others come, too
+        data = made[text] = jit.compile_object(text)
+        return data
+
+    monkeypatch.setattr(kernels, "compile_object", compile_object)
+    loaded = load_kernels([*texts, texts[0]])
+    assert loaded.compiled == 3
+    assert loaded.codes[0] is loaded.codes[3]
+    assert not [each for each in threading.enumerate() if each.name == "ingot: compiling"]
+    assert made == {text: jit.compile_object(text) for text in made}
+
+
+def test_an_error_of_any_thread_is_raised(threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [text_of(factor) for factor in (61, 62, 63)]
+
+    def compile_object(text: str) -> bytes:
+        if threading.current_thread() is threading.main_thread():
+            return jit.compile_object(text)
+        raise ValueError("broken on purpose")
+
+    monkeypatch.setattr(kernels, "compile_object", compile_object)
+    with pytest.raises(ValueError, match="on purpose"):
+        load_kernels(texts)
+    monkeypatch.setattr(kernels, "compile_object", jit.compile_object)
+    assert all(code.address for code in load_kernels(texts).codes)

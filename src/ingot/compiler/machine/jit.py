@@ -5,10 +5,13 @@ runs without it where `object_file.py` can load it.
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from typing import Any
 
@@ -30,38 +33,67 @@ _LIBRARY = {"win32": "llvmlite.dll", "darwin": "libllvmlite.dylib"}.get(
     sys.platform, "libllvmlite.so"
 )
 
-# LLVM is not thread-safe here; reentrant, because garbage collection may run users' code that
-# compiles.
+# For loading through LLVM; reentrant, because garbage collection may run users' code that compiles.
 _lock = threading.RLock()
 
 
+@lru_cache(maxsize=1)
+def _host() -> tuple[str, str]:
+    """The processor as LLVM knows it, and its features."""
+    llvm = llvm_binding()
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def _new_target() -> Any:
+    cpu, features = _host()
+    target = llvm_binding().Target.from_default_triple()
+    return target.create_target_machine(
+        cpu=cpu, features=features, opt=3, reloc="pic", codemodel="default"
+    )
+
+
+def _new_engine() -> Any:
+    """An engine that loads one object file and frees its code when it is deleted. It owns its
+    target.
+    """
+    llvm = llvm_binding()
+    empty = llvm.parse_assembly("", llvm.create_context())
+    return llvm.create_mcjit_compiler(empty, _new_target())
+
+
+@cache
+def _unlocked(name: str) -> Any:
+    """A function of LLVM's without the lock that llvmlite puts around every call. LLVM may be used
+    by several threads at a time as long as each has its own context and target machine.
+    """
+    library = llvm_binding().ffi.lib
+    locked = getattr(library, name)
+    function = getattr(ctypes.CDLL(library._name, handle=library._handle), name)
+    function.argtypes, function.restype = locked.argtypes, locked.restype
+    return function
+
+
 class _Machine:
-    """The target machine of this process and its optimiser."""
+    """A target machine and its optimiser, for one thread at a time."""
 
     def __init__(self) -> None:
-        llvm = llvm_binding()
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        self.cpu: str = llvm.get_host_cpu_name()
-        self.features: str = llvm.get_host_cpu_features().flatten()
-        self.target = self._new_target()
+        self.target = _new_target()
 
-    def _new_target(self) -> Any:
-        return (
-            llvm_binding()
-            .Target.from_default_triple()
-            .create_target_machine(
-                cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="default"
-            )
-        )
-
-    def new_engine(self) -> Any:
-        """An engine that loads one object file and frees its code when it is deleted. It owns its
-        target.
-        """
-        llvm = llvm_binding()
-        empty = llvm.parse_assembly("", llvm.create_context())
-        return llvm.create_mcjit_compiler(empty, self._new_target())
+    def object_file(self, code: str) -> bytes:
+        """The object file of a module."""
+        library = llvm_binding().ffi.lib
+        with llvm_binding().ffi.OutputString() as error:
+            emit = _unlocked("LLVMPY_TargetMachineEmitToMemory")
+            buffer = emit(self.target, self.optimised(code), 1, error)
+            if not buffer:
+                raise RuntimeError(f"LLVM emits no machine code: {error}; this is a bug in ingot.")
+        try:
+            size = library.LLVMPY_GetBufferSize(buffer)
+            return ctypes.string_at(library.LLVMPY_GetBufferStart(buffer), size)
+        finally:
+            library.LLVMPY_DisposeMemoryBuffer(buffer)
 
     def optimised(self, code: str) -> Any:
         """A module after LLVM's passes."""
@@ -77,7 +109,7 @@ class _Machine:
         options.slp_vectorization = False
         builder = llvm.create_pass_builder(self.target, options)
         passes = builder.getModulePassManager()
-        passes.run(module, builder)
+        _unlocked("LLVMPY_RunNewModulePassManager")(passes, module, builder)
         # llvmlite does not free pass managers by itself: another base class hides the method that
         # does.
         llvm.newpassmanagers.NewPassManager._dispose(passes)
@@ -85,16 +117,29 @@ class _Machine:
         return module
 
 
-@lru_cache(maxsize=1)
-def _machine() -> _Machine:
-    return _Machine()
+_idle: list[_Machine] = []  # as many as threads have compiled at a time
+
+
+@contextmanager
+def _machine() -> Iterator[_Machine]:
+    """A machine that no one else uses meanwhile: neither another thread, nor users' code that
+    garbage collection runs in this one.
+    """
+    try:
+        machine = _idle.pop()
+    except IndexError:
+        machine = _Machine()
+    try:
+        yield machine
+    finally:
+        _idle.append(machine)
 
 
 def machine_description() -> str:
     """What machine code depends on besides the LLVM code: the processor and the version of LLVM."""
-    machine = _machine()
+    cpu, features = _host()
     version = ".".join(map(str, llvm_binding().llvm_version_info))
-    return f"llvm {version} {machine.cpu} {machine.features}"
+    return f"llvm {version} {cpu} {features}"
 
 
 @cache
@@ -129,11 +174,9 @@ def _library_in(package: str) -> tuple[str, int, int] | None:
 
 
 def compile_object(code: str) -> bytes:
-    """LLVM assembly into an object file."""
-    with _lock:
-        machine = _machine()
-        found: bytes = machine.target.emit_object(machine.optimised(code))
-        return found
+    """LLVM assembly into an object file. Threads may do so at the same time."""
+    with _machine() as machine:
+        return machine.object_file(code)
 
 
 def linked(data: bytes) -> bytes:
@@ -153,7 +196,7 @@ def load_object(data: bytes, function: str) -> MachineCode:
                 raise RuntimeError(
                     f"machine code calls {name}, which no library defines; this is a bug in ingot."
                 )
-        engine = _machine().new_engine()
+        engine = _new_engine()
         engine.add_object_file(llvm_binding().ObjectFileRef.from_data(data))
         engine.finalize_object()
         address: int = engine.get_function_address(function)
@@ -164,7 +207,6 @@ def load_object(data: bytes, function: str) -> MachineCode:
 
 def assembly(code: str) -> str:
     """The machine code for LLVM code, as text."""
-    with _lock:
-        machine = _machine()
+    with _machine() as machine:
         text: str = machine.target.emit_assembly(machine.optimised(code))
         return text
