@@ -192,6 +192,29 @@ def test_another_interpreter_is_the_only_peer_of_a_comparison_with_before(
 
 
 @pytest.mark.usefixtures("fakes")
+def test_the_older_version_may_lack_a_benchmark(tmp_path: Path) -> None:
+    older = tmp_path / "older"
+    older.mkdir()
+    (older / "fake_suite.py").write_text("")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="{older}" exec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    (result,) = run(
+        [against_before(named("fake"))],
+        SHORT,
+        lambda text: None,
+        lambda result: None,
+        BusyMeter(),
+        str(python),
+    )
+    assert result.rounds == {"ingot": [3.0, 2.0]}
+    assert result.missing == {"before": "that version has no such benchmark"}
+    assert result.details == {}  # no traceback
+    written = {"benchmarks": [result.as_json()], "busy": 0.0, "interrupted_before": []}
+    assert not [line for line in report.closing_lines(written) if line.startswith("failure")]
+
+
+@pytest.mark.usefixtures("fakes")
 def test_the_older_version_may_have_a_benchmark_in_another_module(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

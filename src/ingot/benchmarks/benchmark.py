@@ -15,6 +15,7 @@ from typing import Any
 
 __all__ = [
     "BEFORE",
+    "NO_SUCH",
     "SUBJECT",
     "Benchmark",
     "Contenders",
@@ -31,6 +32,7 @@ __all__ = [
 SUBJECT = "ingot"
 SUITE = "ingot.benchmarks.suite"
 BEFORE = "before"  # the contender that is another version of ingot
+NO_SUCH = "that version has no such benchmark"
 
 Setup = Callable[[], Callable[[], Any]]
 Contenders = Mapping[str, Setup]

@@ -7,7 +7,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from ingot.benchmarks import machine
-from ingot.benchmarks.benchmark import SUBJECT, library_of
+from ingot.benchmarks.benchmark import NO_SUCH, SUBJECT, library_of
 
 __all__ = ["LEGEND", "closing_lines", "lines", "markdown", "worst_of_groups"]
 
@@ -208,7 +208,7 @@ def _missing(entries: Iterable[Entry]) -> tuple[list[tuple[str, str, str]], list
         for contender, numbers in entry["contenders"].items():
             if numbers.get("missing") == "not installed":
                 absent[library_of(contender)] = None
-            elif "missing" in numbers:
+            elif numbers.get("missing", NO_SUCH) != NO_SUCH:
                 failures.append((entry["title"], contender, numbers["missing"]))
     return failures, list(absent)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
-from ingot.benchmarks.benchmark import BEFORE, SUBJECT, Benchmark, Measure, library_of
+from ingot.benchmarks.benchmark import BEFORE, NO_SUCH, SUBJECT, Benchmark, Measure, library_of
 from ingot.benchmarks.machine import BusyMeter
 from ingot.benchmarks.result import Result
 from ingot.benchmarks.worker import Answer, Worker
@@ -99,7 +99,7 @@ def _contest(
 
     def turn(take: Callable[[str], Answer], contender: str) -> Answer:
         start = perf_counter()
-        answer = take(contender)
+        answer = _explained(benchmark, contender, take(contender))
         spent[contender] += perf_counter() - start
         if answer.missing is not None:
             result.give_up(contender, answer.missing, answer.details)
@@ -123,6 +123,15 @@ def _contest(
                 result.rounds[contender].append(answer.value)
     turns.finish()
     return result
+
+
+def _explained(benchmark: Benchmark, contender: str, answer: Answer) -> Answer:
+    """An answer, in which the worker of another version that fails to look a benchmark up, because
+    it does not have it, says so in words.
+    """
+    if contender == BEFORE and answer.missing == f"failed: KeyError: {benchmark.name!r}":
+        return Answer(missing=NO_SUCH)
+    return answer
 
 
 class _Turns:

@@ -14,10 +14,11 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol
 
-__all__ = ["compiling", "set_compile_progress", "working", "write_line"]
+__all__ = ["compiling", "reporter", "set_compile_progress", "working", "write_line"]
 
 DELAY = 1.0  # seconds of compiling before anything is shown
 INTERVAL = 0.1  # between updates in place
@@ -82,9 +83,18 @@ def working(what: str, done: int = 0, total: int = 0) -> None:
     """Record the current activity of this thread's compilation, with a count if there
     is a total.
     """
+    reporter()(what, done, total)
+
+
+def reporter() -> Callable[[str, int, int], None]:
+    """What records the activity of this thread's compilation from any thread."""
     task = _thread.task
-    if task is not None:
-        task.what, task.done, task.total = what, done, total
+
+    def report(what: str, done: int, total: int) -> None:
+        if task is not None:
+            task.what, task.done, task.total = what, done, total
+
+    return report
 
 
 class _Display(Protocol):

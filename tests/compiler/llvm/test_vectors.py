@@ -69,7 +69,8 @@ def test_extremes_of_masked_rows_are_found_by_vectors(
     found = mx.compile(function)(mx.array(values))
     np.testing.assert_allclose(np.array(found), theirs(values), rtol=1e-5)
     (code,) = compiled_code
-    optimised = str(jit._machine().optimised(code))
+    with jit._machine() as machine:
+        optimised = str(machine.optimised(code))
     assert re.search(rf"llvm\.{combined}\.v\d+f32", optimised)
 
 

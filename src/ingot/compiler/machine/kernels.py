@@ -19,7 +19,7 @@ from ingot.compiler.machine.jit import code_version, compile_object, linked, loa
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.runtime.collection import collection_put_off
 from ingot.runtime.compile_log import log
-from ingot.runtime.progress import working
+from ingot.runtime.progress import reporter
 from ingot.runtime.threads import get_num_threads
 
 __all__ = ["LoadedKernels", "load_kernels"]
@@ -113,6 +113,7 @@ class _Compilation:
         self._waiting = sorted(kernels, key=lambda kernel: len(kernel.text))
         self._known = known
         self._total = known + len(kernels)
+        self._report = reporter()
 
     def run(self) -> None:
         """Compiles them in this thread and in others, which have ended when it returns."""
@@ -131,7 +132,7 @@ class _Compilation:
     def _work(self) -> None:
         try:
             while (kernel := self._next()) is not None and not self.errors:
-                working("kernels", self._known + len(self.codes), self._total)
+                self._report("kernels", self._known + len(self.codes), self._total)
                 self.codes[kernel] = kernel.compiled()
         except BaseException as error:
             self.errors.append(error)
