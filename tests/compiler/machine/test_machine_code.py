@@ -19,7 +19,7 @@ import pytest
 import ingot.core as mx
 from ingot import _native
 from ingot.compiler.call import cache as cache_module
-from ingot.compiler.call import eager, fusion_policy
+from ingot.compiler.call import eager, fusion_policy, lengths
 from ingot.compiler.machine import jit, kernels
 
 PAGE = 4096
@@ -43,6 +43,12 @@ def baseline(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
     before = in_memory()
     yield before
     assert in_memory() == before
+
+
+@pytest.fixture
+def one_program_per_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lengths that vary stay numbers."""
+    monkeypatch.setattr(lengths, "MAX_FIXED_LENGTHS", 1 << 30)
 
 
 @pytest.fixture
@@ -95,7 +101,7 @@ def test_code_of_deleted_functions_is_freed(baseline: tuple[int, int]) -> None:
     assert in_memory() == baseline
 
 
-@pytest.mark.usefixtures("quick_code")
+@pytest.mark.usefixtures("quick_code", "one_program_per_shape")
 def test_evicted_entries_leave_no_code(
     monkeypatch: pytest.MonkeyPatch, baseline: tuple[int, int]
 ) -> None:
@@ -112,7 +118,7 @@ def test_evicted_entries_leave_no_code(
         del compiled
 
 
-@pytest.mark.usefixtures("quick_code")
+@pytest.mark.usefixtures("quick_code", "one_program_per_shape")
 def test_a_campaign_of_shapes_is_bounded(baseline: tuple[int, int]) -> None:
     scale = fresh()
     compiled = mx.compile(lambda x: mx.sum(x * scale, axis=0))
