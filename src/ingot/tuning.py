@@ -189,9 +189,9 @@ MAP_TILE = 8192
 # elements 1.2 and 2.3, 20 1.1 and 1.5, 26 1.1 both, 30 1.1 and 1.0. Sums, in the same way: 9
 # elements 0.35 and 0.18, 31 0.35 and 0.09. odd_softmax_1023x7.
 MAX_UNROLLED_ROW = 26
-# A loop over lanes whose group has at most so many steps is unrolled, so that additions do not wait
-# for each other; longer code has enough to do meanwhile, and would only grow. sum_rows, sum_all.
-MAX_UNROLLED_STEPS = 4
+# A loop over lanes of at most so many instructions is unrolled, because of its overhead; longer code
+# has enough to do meanwhile, and would only grow. sum_rows, sum_all, layer_norm_rows.
+MAX_UNROLLED_INSTRUCTIONS = 16
 UNROLLED_COPIES = 4
 # Bytes of a block of strided elements that is packed on the stack before it is reduced: what L1
 # holds. odd_sum_rows_1023x4097_strided.
@@ -221,7 +221,8 @@ MIN_TILE_COLUMNS = 512
 MIN_COLUMN_TILES = 8
 # Elements from which a tile's last columns, which do not fill a vector, have a loop of their own
 # if something is computed of each element: 1000 x 1000 exponentials take 249 instead of 303 us, but
-# LLVM 150 ms longer. Maxima, whose code is short, always do: 82 instead of 99 us. max_columns.
+# LLVM 150 ms longer. So do sums of half types (1023 x 4097 of float16: 183 instead of 256 us).
+# Maxima, whose code is short, always do: 82 instead of 99 us. max_columns.
 MIN_SPLIT_COLUMN_ELEMENTS = 1 << 19
 # Lanes that one loop combines: LLVM's time grows with the square of the pointers in a loop. More
 # would save iterations of a loop that is short anyway. sum_columns, first_call_cold.

@@ -123,3 +123,16 @@ def test_narrow_columns_are_summed_in_the_order_of_memory(rows: int, columns: in
 def test_wide_columns_have_some_lanes_at_a_time() -> None:
     (text,) = texts_of(lambda x: (x * 2).sum(axis=0), numbers(500, 400))
     assert "local lanes0: float32[8, " in text
+
+
+@pytest.mark.parametrize(("dtype", "rows", "step"), [("float16", 600, 1), ("float32", 70, -2)])
+def test_only_the_last_columns_of_half_and_strided_sums_are_masked(
+    dtype: str, rows: int, step: int
+) -> None:
+    """Bit for bit the sums of contiguous float32, which are masked throughout."""
+    x = numbers(rows, 901 * abs(step), dtype=getattr(mx, dtype))
+    text = texts_of(lambda x: x[:, ::step].sum(axis=0), x)[0]
+    assert {" vector", " masked"} <= {f" {word}" for word in text.split()}
+    found = mx.compile(lambda x: x[:, ::step].sum(axis=0))(x)
+    expected = mx.contiguous(x[:, ::step]).astype(mx.float32).sum(axis=0)
+    assert np.array_equal(np.array(found), np.array(expected.astype(x.dtype)))

@@ -13,8 +13,17 @@ from contextlib import contextmanager
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest.build import NestBuilder
-from ingot.compiler.forms.nest.data import Apply, Carried, Chosen, Constant, Repeated, Value
-from ingot.compiler.forms.nest.words import is_function
+from ingot.compiler.forms.nest.data import (
+    Apply,
+    Carried,
+    Chosen,
+    Constant,
+    Loop,
+    Repeated,
+    Value,
+)
+from ingot.compiler.forms.nest.traversal import statements
+from ingot.compiler.forms.nest.words import instructions, is_function
 from ingot.compiler.forms.size import Number, hint_of, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Operand
@@ -25,13 +34,22 @@ from ingot.graph.roles import Map, Reduce
 from ingot.graph.shape import size_of
 from ingot.tuning import (
     MAX_PACKED_BYTES,
+    MAX_UNROLLED_INSTRUCTIONS,
     MAX_UNROLLED_ROW,
-    MAX_UNROLLED_STEPS,
     ORDERLESS_LANES,
     UNROLLED_COPIES,
 )
 
-__all__ = ["Accumulator", "Elements", "Rows", "is_written_out", "is_zero_anyway", "lane_count"]
+__all__ = [
+    "Accumulator",
+    "Elements",
+    "Rows",
+    "has_gaps",
+    "is_written_out",
+    "is_zero_anyway",
+    "lane_count",
+    "packed",
+]
 
 HALF_VECTOR = 8  # elements
 
@@ -91,6 +109,38 @@ def _orderless_lanes(length: Number) -> int:
 def is_zero_anyway(x: Number) -> bool:
     """Whether a number is 0 for all shapes."""
     return type(x) is int and x == 0
+
+
+def has_gaps(builder: GroupBuilder, operand: Operand, axis: int, length: Number) -> bool:
+    """Whether the elements of an operand along an axis, so many at most, are not adjacent in memory
+    and are few enough to be copied to the stack.
+    """
+    stride = operand.strides[axis]
+    if is_symbolic(stride) or is_symbolic(length):
+        return False
+    if builder.read_of[operand.step].buffer.argument is None:  # has been copied
+        return False
+    size = operand.dtype.size
+    return abs(stride) not in (0, size) and length * size <= MAX_PACKED_BYTES
+
+
+def packed(
+    builder: GroupBuilder,
+    operand: Operand,
+    axis: int,
+    most: int,
+    point: Point,
+    first: Affine,
+    *ends: Affine,
+) -> Memory:
+    """Copies a range of an operand along an axis, of `most` elements at most, to the stack."""
+    source = builder.read_of[operand.step]
+    buffer = builder.stack(f"packed{len(builder.nest.buffers)}", operand.dtype, (most,))
+    with builder.loop(first, *ends, kind="vector") as index:
+        here = (*point[:axis], affine(index), *point[axis + 1 :])
+        value = builder.load(source.buffer, source.index(here))
+        builder.store(value, buffer, (affine(index) - first,))
+    return Memory(buffer, (axis,), (*point[:axis], first, *point[axis + 1 :]))
 
 
 class Accumulator:
@@ -175,12 +225,89 @@ class Rows:
 
     def row(self, point: Point) -> list[Value]:
         """The totals of a whole row."""
+        if self._is_one_run():
+            return self._run(point)
         if self.blocks <= self.in_part:
             return self._range(point, affine(0), (affine(self.blocks),))
         totals = self._carried()
         with self.builder.loop(0, self.parts, carried=totals) as part:
             self._join(totals, self.part(point, affine(part)))
         return list(totals)
+
+    def _is_one_run(self) -> bool:
+        """Whether rows are several blocks along one axis, of known length."""
+        if is_symbolic(self.length) or not self.is_long:
+            return False
+        return self.in_lanes and not self.outer and len(self.inner) == 1
+
+    def _run(self, point: Point) -> list[Value]:
+        """The totals of a row whose last block, which may be shorter, has code of its own: that of
+        the others then needs no masks.
+        """
+        whole = self.length // self.block
+        parts = whole // self.in_part if self.blocks > self.in_part else 0
+        carried = self._carried()
+        if parts:
+            with self.builder.loop(0, parts, carried=carried, copies=1) as part:
+                first = affine(part) * self.in_part
+                self._join(carried, self._whole_blocks(point, first, self.in_part))
+        done = parts * self.in_part
+        if done == self.blocks:
+            return list(carried)
+        last = self._whole_blocks(point, affine(done), whole - done)
+        if whole < self.blocks:
+            last = self._added(last, self._last_block(point, whole))
+        return self._combined(carried, last) if parts else last
+
+    def _whole_blocks(self, point: Point, first: Affine, count: int) -> list[Value]:
+        """The totals of some blocks, none of which is shorter than others."""
+        carried = self._carried()
+        in_block = self.block // self.count
+        with self.builder.loop(0, count, carried=carried, copies=1) as turn:
+            number = first + turn
+            with self._packed(point, number):
+                found = self._bundles(point, number * in_block, (affine(in_block),))
+            added = self._added(carried, self._all_folded(found))
+            for total, value in zip(carried, added, strict=True):
+                total.update = value
+        return list(carried)
+
+    def _last_block(self, point: Point, number: int) -> list[Value]:
+        """The results of a block that is shorter than the others, in masked lanes."""
+        first, rest = affine(number * self.block), self.length - number * self.block
+        with self._packed(point, affine(number)):
+            if rest <= self.count:
+                self._fill_rest(point, first, [affine(rest)])
+                return self._all_folded([self.builder.bundle(each) for each in self.lanes])
+            carried = self._lanes_from_start()
+            with self.builder.loop(0, rest, step=self.count, carried=carried, copies=1) as at:
+                self._fill_rest(point, first + at, [affine(rest) - at])
+                self._take(carried)
+        return self._all_folded(carried)
+
+    def _bundles(self, point: Point, first: Affine, ends: Sequence[Affine]) -> list[Carried]:
+        """The lanes of whole bundles, combined. Loops of short bodies are unrolled: their overhead
+        matters.
+        """
+        builder, carried = self.builder, self._lanes_from_start()
+        with builder.loop(0, *ends, carried=carried, copies=UNROLLED_COPIES) as step:
+            self._fill(point, first + step)
+            self._take(carried)
+        loop = builder.body[-1]
+        assert isinstance(loop, Loop)
+        words = [each for each in statements(loop.body) if isinstance(each, Apply)]
+        if sum(map(instructions, words)) > MAX_UNROLLED_INSTRUCTIONS:
+            loop.copies = 1
+        return carried
+
+    def _combined(self, totals: Sequence[Value], more: Sequence[Value]) -> list[Value]:
+        parts = zip(self.accumulators, totals, more, strict=True)
+        return [x.combine(self.builder, total, each) for x, total, each in parts]
+
+    def _added(self, totals: Sequence[Value], found: Sequence[Value]) -> list[Value]:
+        """Totals and the results of one more block."""
+        pairs = zip(self.accumulators, found, strict=True)
+        return self._combined(totals, [x.widened(self.builder, each) for x, each in pairs])
 
     def part(self, point: Point, part: Affine) -> list[Value]:
         """The totals of a group of blocks."""
@@ -236,34 +363,18 @@ class Rows:
         """
         builder, read_of = self.builder, self.builder.read_of
         if len(self.inner) == 1:
+            (axis,) = self.inner
+            most = min(self.block, self.length)
+            first = number * self.block
+            ends = [first + self.block, affine(self.length)] if self.is_long else [affine(most)]
             builder.read_of = {
-                operand.step: self._copied(operand, point, number)
-                if self._has_gaps(operand)
+                operand.step: packed(builder, operand, axis, most, point, first, *ends)
+                if has_gaps(builder, operand, axis, most)
                 else read_of[operand.step]
                 for operand in builder.reads
             }
         yield
         builder.read_of = read_of
-
-    def _has_gaps(self, operand: Operand) -> bool:
-        stride = operand.strides[self.inner[0]]
-        if is_symbolic(stride) or is_symbolic(self.length):
-            return False
-        nbytes = min(self.block, self.length) * operand.dtype.size
-        return abs(stride) not in (0, operand.dtype.size) and nbytes <= MAX_PACKED_BYTES
-
-    def _copied(self, operand: Operand, point: Point, number: Affine) -> Memory:
-        builder, (last,) = self.builder, self.inner
-        source = builder.read_of[operand.step]
-        name = f"packed{len(builder.nest.buffers)}"
-        buffer = builder.stack(name, operand.dtype, (min(self.block, self.length),))
-        first = number * self.block
-        ends = [first + self.block, affine(self.length)] if self.is_long else [affine(self.length)]
-        with builder.loop(first, *ends, kind="vector") as index:
-            here = (*point[:last], affine(index), *point[last + 1 :])
-            value = builder.load(source.buffer, source.index(here))
-            builder.store(value, buffer, (affine(index) - first,))
-        return Memory(buffer, (last,), (*point[:last], first, *point[last + 1 :]))
 
     def _in_order(self, point: Point, number: Affine) -> list[Value]:
         """A block whose elements are combined sequentially."""
@@ -300,32 +411,33 @@ class Rows:
     def _by_lanes(self, point: Point, number: Affine) -> list[Value]:
         """A block by lanes: whole bundles, then the remainder of the last block."""
         builder = self.builder
-        running: list[Value] = [
-            Repeated(x.dtype, x.start(x.dtype), self.count) for x in self.accumulators
-        ]
         whole = self.length // self.count
         in_block = self.block // self.count
+        running: list[Value] = [self._repeated(x) for x in self.accumulators]
         if not is_zero_anyway(whole):
             ends: tuple[Affine, ...] = (affine(in_block if self.is_long else whole),)
             if self.is_long and not is_zero_anyway(self.length % self.block):
                 ends = (affine(in_block), affine(whole) - number * in_block)
-            carried = [Carried(each.dtype, each) for each in running]
-            # for short bodies, loop overhead matters
-            copies = 1 if len(builder.members) > MAX_UNROLLED_STEPS else UNROLLED_COPIES
-            with builder.loop(0, *ends, carried=carried, copies=copies) as step:
-                self._fill(point, number * in_block + step)
-                self._take(carried)
-            running = list(carried)
+            running = list(self._bundles(point, number * in_block, ends))
         in_last = self.length - (self.in_row - 1) * self.block
         inside = in_last // self.count
         rest = in_last - inside * self.count
         if not is_zero_anyway(rest):
-            self._fill_rest(point, number, inside, rest)
-            running = [
-                x.combine(builder, each, builder.bundle(lanes))
-                for x, each, lanes in zip(self.accumulators, running, self.lanes, strict=True)
-            ]
-        return [self._folded(x, each) for x, each in zip(self.accumulators, running, strict=True)]
+            limits = [affine(rest)]
+            if self.is_long:  # `rest` in the last block, and at most 0 in the others
+                limits.append((number - (self.in_row - 1)) * self.count + rest)
+            self._fill_rest(point, number * self.block + inside * self.count, limits)
+            running = self._combined(running, [builder.bundle(each) for each in self.lanes])
+        return self._all_folded(running)
+
+    def _repeated(self, x: Accumulator) -> Repeated:
+        return Repeated(x.dtype, x.start(x.dtype), self.count)
+
+    def _lanes_from_start(self) -> list[Carried]:
+        return [Carried(x.dtype, self._repeated(x)) for x in self.accumulators]
+
+    def _all_folded(self, bundles: Sequence[Value]) -> list[Value]:
+        return [self._folded(x, each) for x, each in zip(self.accumulators, bundles, strict=True)]
 
     def _fill(self, point: Point, bundle: Affine) -> None:
         """Computes the elements of a whole bundle, numbered along the inner axes."""
@@ -347,18 +459,14 @@ class Rows:
             else:
                 self._put(builder.at(point, self.inner, at), at, affine(lane))
 
-    def _fill_rest(self, point: Point, number: Affine, whole: Number, rest: Number) -> None:
+    def _fill_rest(self, point: Point, first: Affine, limits: Sequence[Affine]) -> None:
         """Computes the remainder of the last block after its whole bundles; unused lanes, which are
         all lanes in other blocks, get the neutral element.
         """
         builder = self.builder
-        ends = [affine(rest)]
-        if self.is_long:  # `rest` in the last block, and at most 0 in the others
-            ends.append((number - (self.in_row - 1)) * self.count + rest)
-        first = number * self.block + whole * self.count
         width = builder.lanes(self.inner[-1])
         with builder.loop(0, self.count, kind="lanes", lanes=width) as lane:
-            with builder.mask(lane, *ends) as mask:
+            with builder.mask(lane, *limits) as mask:
                 at = first + lane
                 found = self.elements(builder.at(point, self.inner, at), at)
                 mask.results = [

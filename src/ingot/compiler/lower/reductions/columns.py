@@ -33,6 +33,7 @@ __all__ = ["Columns", "Sink"]
 
 VECTOR = 16  # elements
 ALIASING_ELEMENTS = 1024  # rows that are 4 KiB or multiples apart share a set of L1
+MASKED_BYTES = 4  # of elements for which a mask costs little
 MIN_SPLIT_VECTORS = 4  # of a tile whose last columns have a loop of their own
 
 # Consumes the results of a block in one column of the tile, one value per reduction.
@@ -144,13 +145,24 @@ class Columns:
         if type(end) is int and end % VECTOR == 0:
             return end
         size = self.builder.domain.size(range(self.last + 1))
-        is_cheap = self.apart == 1 and not self.maps
-        is_worth_it = is_cheap or (self.maps and size >= MIN_SPLIT_COLUMN_ELEMENTS)
-        if is_symbolic(size) or self.width < MIN_SPLIT_VECTORS * VECTOR or not is_worth_it:
+        if is_symbolic(size) or self.width < MIN_SPLIT_VECTORS * VECTOR:
+            return None
+        is_large = size >= MIN_SPLIT_COLUMN_ELEMENTS and (bool(self.maps) or self._has_halves())
+        is_cheap = not self.maps and (self.apart == 1 or self._gathers())
+        if not is_cheap and not is_large:
             return None
         if type(end) is int:
             return end - end % VECTOR
         return affine(self.builder.multiple(0, *self.ends, by=VECTOR))
+
+    def _gathers(self) -> bool:
+        """Whether a mask would make gathers of loads: elements are not adjacent along columns."""
+        reads = self.builder.reads
+        return any(abs(x.strides[self.last]) not in (0, x.dtype.size) for x in reads)
+
+    def _has_halves(self) -> bool:
+        """Whether elements are smaller than what is computed with, which takes two masks."""
+        return any(x.dtype.size < MASKED_BYTES for x in self.builder.reads)
 
     def _columns(self) -> Iterator[Affine]:
         """Opens loops over the columns of the tile, whose bodies the caller builds: one over whole

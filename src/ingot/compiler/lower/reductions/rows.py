@@ -14,7 +14,13 @@ from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.group import GroupBuilder, Known, Memory, Point
 from ingot.compiler.lower.kernel import Kernel
-from ingot.compiler.lower.reductions.accumulators import Accumulator, Rows, is_written_out
+from ingot.compiler.lower.reductions.accumulators import (
+    Accumulator,
+    Rows,
+    has_gaps,
+    is_written_out,
+    packed,
+)
 from ingot.graph.roles import Gather, Reduce, View
 from ingot.graph.shape import size_of
 from ingot.tuning import MAX_KEPT_ROW_BYTES, MAX_RECOMPUTED_INSTRUCTIONS, MIN_KEPT_ROW_CAPACITY
@@ -29,6 +35,7 @@ def lower_rows(builder: GroupBuilder) -> Kernel:
     kept = _memory_for_kept(builder, passes)
     with builder.rows(domain.size(domain.reduced)) as point:
         row_values: Known = {}
+        _pack_rows(builder, point)
         for number in range(len(passes.targets)):
             builder.compute(passes.rows_known_before(number), row_values, point)
             _pass(builder, passes, number, point, row_values, kept)
@@ -124,6 +131,19 @@ class _Passes:
             for step in self.builder.group.steps
             if self.is_row[step] and not isinstance(step.op, Reduce) and self.stage[step] <= number
         ]
+
+
+def _pack_rows(builder: GroupBuilder, point: Point) -> None:
+    """Copies rows whose elements are not adjacent to the stack, if they fit into L1."""
+    domain = builder.domain
+    if len(domain.reduced) > 1 or is_written_out(builder, domain.size(domain.reduced)):
+        return
+    (axis,) = domain.reduced
+    length = domain.lengths[axis]
+    for operand in builder.reads:
+        if has_gaps(builder, operand, axis, length):
+            row = packed(builder, operand, axis, length, point, affine(0), affine(length))
+            builder.read_of[operand.step] = row
 
 
 def _memory_for_kept(builder: GroupBuilder, passes: _Passes) -> dict[Step, Memory]:
