@@ -10,6 +10,10 @@
 #include "search/vectors.h"
 #include "tuning.h"
 
+#ifdef AVX512
+#include <immintrin.h>
+#endif
+
 INLINE float logaddexp_float(float a, float b) {
     float difference = a - b;
     if (a == b)
@@ -94,6 +98,68 @@ INLINE double logaddexp_double(double a, double b) {
 #define COMBINE(a, b) ADD(a, b)
 #define IDENTITY (-0.0)
 #include "rows/scan_loop.h"
+
+#ifdef AVX512
+/* The transpose of 8 x 8 floats. */
+AVX512 INLINE void transpose(__m256 *x) {
+    __m256 pairs[8], fours[8];
+    for (int i = 0; i < 8; i += 2) {
+        pairs[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
+        pairs[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int j = 0; j < 2; j++) {
+            fours[i + 2 * j] = _mm256_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0x44);
+            fours[i + 2 * j + 1] = _mm256_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0xEE);
+        }
+    for (int i = 0; i < 4; i++) {
+        x[i] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);
+        x[i + 4] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31);
+    }
+}
+
+/* The sums of contiguous segments, a lane for each, whose elements are transposed to lanes and back. */
+AVX512 INLINE __m512d sums_in_lanes(const char *const *from, char *const *to, int64_t count, __m512d sums) {
+    for (int64_t i = 0; i < count; i += TOGETHER) {
+        __m256 x[TOGETHER];
+        for (int s = 0; s < TOGETHER; s++)
+            memcpy(&x[s], from[s] + i * (int64_t)sizeof(float), sizeof x[s]);
+        transpose(x);
+        for (int s = 0; s < TOGETHER; s++) {
+            sums = _mm512_add_pd(sums, _mm512_cvtps_pd(x[s]));
+            x[s] = _mm512_cvtpd_ps(sums);
+        }
+        if (to == NULL)
+            continue;
+        transpose(x);
+        for (int s = 0; s < TOGETHER; s++)
+            memcpy(to[s] + i * (int64_t)sizeof(float), &x[s], sizeof x[s]);
+    }
+    return sums;
+}
+
+/* Same as sum_float_segments(). */
+AVX512 static void sum_float_segments_avx512(const char *const *from, char *const *to, int64_t in, int64_t out, int64_t count,
+                                             void *values) {
+    bool in_lanes = in == (int64_t)sizeof(float) && (to == NULL || out == (int64_t)sizeof(float));
+    int64_t whole = in_lanes ? count - count % TOGETHER : 0;
+    const char *rest[TOGETHER];
+    char *results[TOGETHER];
+    __m512d sums = _mm512_loadu_pd(values);
+    sums = to == NULL ? sums_in_lanes(from, NULL, whole, sums) : sums_in_lanes(from, to, whole, sums);
+    _mm512_storeu_pd(values, sums);
+    for (int s = 0; s < TOGETHER; s++) {
+        rest[s] = from[s] + whole * in;
+        results[s] = to == NULL ? NULL : to[s] + whole * out;
+    }
+    if (whole < count)
+        sum_float_segments(rest, to == NULL ? NULL : results, in, out, count - whole, values);
+}
+
+static const ingot_scan_kernel sum_float_avx512_kernel = {
+    sum_float_segments_avx512, sum_float_segment, sum_float_columns, sum_float_start, sum_float_follow, sizeof(double),
+};
+#endif
 
 #define TYPE double
 #define ACC double
@@ -318,5 +384,11 @@ static const ingot_scan_kernel *const kernels[][DTYPE_COUNT] = {
 };
 
 const ingot_scan_kernel *ingot_find_scan(ingot_scan_kind kind, int dtype) {
-    return dtype < 0 || dtype >= DTYPE_COUNT ? NULL : kernels[kind][dtype];
+    if (dtype < 0 || dtype >= DTYPE_COUNT)
+        return NULL;
+#ifdef AVX512
+    if (kernels[kind][dtype] == &sum_float_kernel && ingot_has_avx512())
+        return &sum_float_avx512_kernel;
+#endif
+    return kernels[kind][dtype];
 }
