@@ -103,6 +103,21 @@ def test_long_sums_are_accurate() -> None:
     assert mx.cumsum(half)[-1].item() == 5000
 
 
+@pytest.mark.parametrize("rows", [7, 8, 19])
+@pytest.mark.parametrize("step", [1, 2, -1])
+def test_sums_of_rows_side_by_side(rows: int, step: int) -> None:
+    """Each is that of NumPy in double precision, to the last bit."""
+    rng = np.random.default_rng(rows)
+    for length in (1, 7, 8, 9, 23, 64, 301):
+        x = (rng.standard_normal((rows, length)) * 10.0 ** rng.integers(-6, 6)).astype(np.float32)
+        x[0, 0], x[-1, -1] = -0.0, np.nan
+        x[1, length // 2] = np.inf
+        exact = np.add.accumulate(x[:, ::step].astype(np.float64), 1).astype(np.float32)
+        found = np.array(mx.cumsum(mx.array(x)[:, ::step], 1))
+        np.testing.assert_array_equal(found, exact)
+        assert np.array_equal(np.signbit(found[0]), np.signbit(exact[0]))
+
+
 def test_wrong_arguments() -> None:
     with pytest.raises(TypeError, match=r"\[cummax\] a must be an array, got list"):
         mx.cummax([1, 2])
