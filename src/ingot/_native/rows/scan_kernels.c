@@ -120,19 +120,19 @@ AVX512 INLINE void transpose(__m256 *x) {
 
 /* The sums of contiguous segments, a lane for each, whose elements are transposed to lanes and back. */
 AVX512 INLINE __m512d sums_in_lanes(const char *const *from, char *const *to, int64_t count, __m512d sums) {
-    for (int64_t i = 0; i < count; i += TOGETHER) {
-        __m256 x[TOGETHER];
-        for (int s = 0; s < TOGETHER; s++)
+    for (int64_t i = 0; i < count; i += SEGMENTS) {
+        __m256 x[SEGMENTS];
+        for (int s = 0; s < SEGMENTS; s++)
             memcpy(&x[s], from[s] + i * (int64_t)sizeof(float), sizeof x[s]);
         transpose(x);
-        for (int s = 0; s < TOGETHER; s++) {
+        for (int s = 0; s < SEGMENTS; s++) {
             sums = _mm512_add_pd(sums, _mm512_cvtps_pd(x[s]));
             x[s] = _mm512_cvtpd_ps(sums);
         }
         if (to == NULL)
             continue;
         transpose(x);
-        for (int s = 0; s < TOGETHER; s++)
+        for (int s = 0; s < SEGMENTS; s++)
             memcpy(to[s] + i * (int64_t)sizeof(float), &x[s], sizeof x[s]);
     }
     return sums;
@@ -142,13 +142,13 @@ AVX512 INLINE __m512d sums_in_lanes(const char *const *from, char *const *to, in
 AVX512 static void sum_float_segments_avx512(const char *const *from, char *const *to, int64_t in, int64_t out, int64_t count,
                                              void *values) {
     bool in_lanes = in == (int64_t)sizeof(float) && (to == NULL || out == (int64_t)sizeof(float));
-    int64_t whole = in_lanes ? count - count % TOGETHER : 0;
-    const char *rest[TOGETHER];
-    char *results[TOGETHER];
+    int64_t whole = in_lanes ? count - count % SEGMENTS : 0;
+    const char *rest[SEGMENTS];
+    char *results[SEGMENTS];
     __m512d sums = _mm512_loadu_pd(values);
     sums = to == NULL ? sums_in_lanes(from, NULL, whole, sums) : sums_in_lanes(from, to, whole, sums);
     _mm512_storeu_pd(values, sums);
-    for (int s = 0; s < TOGETHER; s++) {
+    for (int s = 0; s < SEGMENTS; s++) {
         rest[s] = from[s] + whole * in;
         results[s] = to == NULL ? NULL : to[s] + whole * out;
     }
