@@ -189,8 +189,8 @@ MAP_TILE = 8192
 # elements 1.2 and 2.3, 20 1.1 and 1.5, 26 1.1 both, 30 1.1 and 1.0. Sums, in the same way: 9
 # elements 0.35 and 0.18, 31 0.35 and 0.09. odd_softmax_1023x7.
 MAX_UNROLLED_ROW = 26
-# A loop over lanes of at most so many instructions is unrolled, because of its overhead; longer code
-# has enough to do meanwhile, and would only grow. sum_rows, sum_all, layer_norm_rows.
+# A loop over lanes of at most so many instructions is unrolled, because of its overhead; longer
+# code has enough to do meanwhile, and would only grow. sum_rows, sum_all, layer_norm_rows.
 MAX_UNROLLED_INSTRUCTIONS = 16
 UNROLLED_COPIES = 4
 # Bytes of a block of strided elements that is packed on the stack before it is reduced: what L1
