@@ -24,6 +24,8 @@ from tests.distributed.checks import (
 )
 
 import ingot.core as mx
+from ingot.graph.communication import transport
+from ingot.nn.layers.distributed import sum_gradients
 
 d = mx.distributed
 
@@ -233,6 +235,74 @@ def differentiated_loops(mine: mx.array, rows: mx.array) -> None:
     assert d.all_sum(mx.array(1)).item() == SIZE, "nothing traced is left in the order"
 
 
+def derivatives_in_loops() -> None:
+    """Bodies that communicate, and whose derivatives do, against the same steps unrolled."""
+    rows = mx.array(np.random.default_rng(1).standard_normal((4, 3)).astype(np.float32))
+    mine = mx.array(np.random.default_rng(2 + RANK).standard_normal(3).astype(np.float32))
+    summed_later = sum_gradients(WORLD)
+
+    def reduced(carry: mx.array, row: mx.array) -> tuple[mx.array, mx.array]:
+        carry = mx.sin(d.all_sum(carry * row) / SIZE)
+        return carry, d.all_max(carry).sum()
+
+    def scattered(carry: mx.array, row: mx.array) -> tuple[mx.array, mx.array]:
+        blocks = d.sum_scatter(mx.concatenate([carry * row] * SIZE))
+        return mx.sin(blocks), d.all_to_all(mx.concatenate([blocks] * SIZE)).sum()
+
+    def ruled(carry: mx.array, row: mx.array) -> tuple[mx.array, mx.array]:
+        carry = mx.tanh(summed_later(carry) * row)
+        return carry, carry.sum()
+
+    for step in (reduced, scattered, ruled):
+
+        def looped(x: mx.array, rows: mx.array, step: Any = step) -> mx.array:
+            last, outs = mx.scan(step, x, rows)
+            return (last**2).sum() + (outs**2).sum()
+
+        def unrolled(x: mx.array, rows: mx.array, step: Any = step) -> mx.array:
+            total = mx.array(0.0)
+            for row in rows:
+                x, out = step(x, row)
+                total = total + out**2
+            return (x**2).sum() + total
+
+        wanted = mx.grad(unrolled, argnums=(0, 1))(mine, rows)
+        mx.eval(wanted)
+        gradient = mx.grad(looped, argnums=(0, 1))
+        for function in (gradient, mx.compile(gradient)):
+            for found, right in zip(function(mine, rows), wanted, strict=True):
+                assert mx.allclose(found, right, 1e-4, 1e-5), step.__name__
+
+
+def small_numbers() -> None:
+    """Few bytes are reduced in the extension: overflow, NaN and infinities, against NumPy."""
+    rng = np.random.default_rng(7)
+    for dtype in DTYPES[1:9]:
+        limits = np.iinfo(dtype)
+        x = rng.integers(limits.min, limits.max, (SIZE, 5), dtype, endpoint=True)
+        for function, reference, _ in COLLECTIVES[:3]:
+            same(function(given(x[RANK])), reference(x), f"{reference.__name__} {dtype}")
+    for dtype in ("float32", "float64"):
+        x = rng.choice([np.nan, np.inf, -np.inf, 1.5, -2.5], (SIZE, 8)).astype(dtype)
+        with np.errstate(invalid="ignore"):
+            for function, reference, _ in COLLECTIVES[:3]:
+                same(function(given(x[RANK])), reference(x), f"{reference.__name__} {dtype}")
+
+
+def large_groups() -> None:
+    """Groups with more ranks than are listed compare hashes of their headers."""
+    transport.MAX_LISTED = 1
+    group = WORLD.split(0)
+    transport.MAX_LISTED = 16
+    x = inputs((3,), "float32", seed=13)
+    for _ in range(3):
+        same(d.all_sum(mx.array(x[RANK]), group=group), summed(x), "hashes")
+        same(d.all_gather(mx.array(x[RANK]), group=group), gathered(x), "hashes")
+    with pytest.raises(ValueError, match=r"rank 0: all_sum of float32 of shape \(2\)"):
+        mx.eval(d.all_sum(mx.ones(2 + RANK), group=group))
+    same(d.all_sum(mx.array(x[RANK]), group=group), summed(x), "after a mismatch")
+
+
 def split_groups() -> None:
     pair = WORLD.split(RANK % 2)
     assert (pair.size(), pair.rank()) == ((SIZE + 1 - RANK % 2) // 2, RANK // 2)
@@ -241,6 +311,8 @@ def split_groups() -> None:
     x = inputs((40,), "int32", seed=10)
     same(d.all_sum(mx.array(x[RANK]), group=pair), summed(x[RANK % 2 :: 2]), "pairs")
     same(d.all_gather(mx.array(x[RANK]), group=backwards), gathered(x[::-1]), "backwards")
+    for _ in range(20):  # as many groups as one likes
+        assert WORLD.split(0).size() == SIZE
     # A pending call comes before a split, though nothing has evaluated it.
     pending = d.all_sum(mx.array(x[RANK]))
     if RANK == 0:
@@ -332,6 +404,9 @@ if __name__ == "__main__":
         derivatives,
         vectorised,
         recomputed_and_looped,
+        derivatives_in_loops,
+        small_numbers,
+        large_groups,
         split_groups,
         messages,
         one_order,

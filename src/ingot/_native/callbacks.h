@@ -41,6 +41,11 @@
     CALLBACK(run_kernel)                   \
     CALLBACK(alone_type)                   \
     CALLBACK(program_alone)                \
+    CALLBACK(ordered_type)                 \
+    CALLBACK(token)                        \
+    CALLBACK(finish_type)                  \
+    CALLBACK(reduction_type)               \
+    CALLBACK(small_reduction)              \
     CALLBACK(ran_node)                     \
     CALLBACK(ran_program)                  \
     CALLBACK(ran_loop)                     \

@@ -171,6 +171,13 @@ PyObject *ingot_resume_program(PyObject *suspended);
 extern PyTypeObject *MachineCode_Type;
 void *ingot_code_address(PyObject *code); /* `code` must be of that type; valid while there is a reference to it */
 
+/* ---- implicit states (fast_call.c) ---- */
+
+/* Tries to acquire the lock that is held while states are read and replaced; -1 on error. */
+int ingot_try_lock_states(void);
+/* Releases it, preserving the current exception; -1 if there is one. */
+int ingot_unlock_states(void);
+
 /* ---- counters (use_counter.c) ---- */
 
 extern PyTypeObject *UseCounter_Type;
@@ -235,5 +242,8 @@ int ingot_add_lapack(PyObject *module);
 int ingot_add_cholesky(PyObject *module);
 int ingot_add_fourier(PyObject *module);
 int ingot_add_attention(PyObject *module);
+int ingot_add_mailbox(PyObject *module);
+int ingot_add_order(PyObject *module);
+int ingot_add_progress(PyObject *module);
 
 #endif

@@ -25,7 +25,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from ingot import _native
-from ingot._native import Checked, Dtype, array
+from ingot._native import Checked, Dtype, array, class_kind
 from ingot.graph.arrays.conversion import item
 from ingot.graph.dimension import Dimension
 from ingot.graph.dtype import is_complex, is_integer
@@ -213,7 +213,9 @@ def kind_of(annotation: Any, converts: bool = False) -> Kind:
     if not isinstance(expected, type) or getattr(expected, "_is_protocol", False):
         return _ANYTHING  # a type variable, a typing alias or a protocol
     name = expected.__name__
-    return _instance(f"a {name}", expected, 0, f"{name}s")
+    # C recognises what many functions take: streams, and groups of processes.
+    bits = class_kind(expected) if expected.__module__.startswith("ingot.graph.") else 0
+    return _instance(f"a {name}", expected, bits, f"{name}s")
 
 
 def _limited(limits: Between) -> Kind:

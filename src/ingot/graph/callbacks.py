@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 if TYPE_CHECKING:
     import numpy as np
 
-    from ingot._native import Checked, Dtype, NativeProgram, Node, UseCounter, array
+    from ingot._native import (
+        Checked,
+        Dtype,
+        NativeProgram,
+        Node,
+        SmallReduction,
+        UseCounter,
+        array,
+    )
     from ingot.graph.device import Stream
     from ingot.graph.op import Op
     from ingot.graph.reporting.source import Source
@@ -69,6 +77,12 @@ class Callbacks(TypedDict, total=False):
     shaped_type: type[Any]  # `ShapedProgram`
     alone_type: type[Any] | None  # ops that are whole programs, and what makes those
     program_alone: Callable[[Node, Op, tuple[np.ndarray, ...]], Any] | None
+    ordered_type: type[Any] | None  # `Ordered`: communication, and its tokens
+    # of communication: op, shape, dtype and value
+    token: tuple[Op, tuple[()], Dtype, np.ndarray] | None
+    finish_type: type[Any] | None  # `Finish`, from the first one on
+    reduction_type: type[Any] | None  # reductions over processes, and what runs small ones
+    small_reduction: Callable[[Node, Op, tuple[np.ndarray, ...]], SmallReduction | None] | None
 
     # Errors of evaluations
     explain_node: Callable[[BaseException, Node], BaseException]

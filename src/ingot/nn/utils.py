@@ -9,6 +9,8 @@ from typing import Any, ParamSpec, TypeVar
 import ingot.core as mx
 from ingot.nn.module import Module
 from ingot.nn.substitution import call_lent
+from ingot.ops.distributed.collectives import overlapped_sum
+from ingot.tuning_distributed import BUCKETS, MIN_BUCKET_BYTES
 from ingot.utils import tree_flatten, tree_map, tree_reduce, tree_unflatten
 
 __all__ = ["average_gradients", "checkpoint", "clip_grad_norm_sharded", "value_and_grad"]
@@ -80,12 +82,13 @@ def average_gradients(
     """The gradients, averaged over the processes of a group: with one process, the gradients.
 
     Small arrays are sent together. The last ones come first, because the backward pass computes
-    the gradients of the last layers first.
+    the gradients of the last layers first, and goes on while they are summed.
 
     Args:
         gradients: A tree of arrays.
         group: The group of processes, all by default.
-        all_reduce_size: How many bytes to communicate at once; 0 for each array by itself.
+        all_reduce_size: How many bytes to communicate at once at most, unless one array has more;
+            0 for each array by itself. Less if that leaves more of the backward pass to overlap.
         communication_stream: The stream of the communication.
     """
     group = group or mx.distributed.init()
@@ -93,11 +96,12 @@ def average_gradients(
         return gradients
     flat = tree_flatten(gradients)
     averages: dict[str, mx.array] = {}
-    for bucket in _buckets(flat, all_reduce_size):
+    total = sum(x.nbytes for _, x in flat)
+    size = min(all_reduce_size, max(MIN_BUCKET_BYTES, total // BUCKETS))
+    for bucket in _buckets(flat, size):
         arrays = [flat[place][1] for place in bucket]
         whole = arrays[0] if len(arrays) == 1 else mx.concatenate([x.reshape(-1) for x in arrays])
-        total = mx.distributed.all_sum(whole, group=group, stream=communication_stream)
-        average = total / group.size()
+        average = overlapped_sum(whole, group, communication_stream) / group.size()
         ends = [sum(x.size for x in arrays[: end + 1]) for end in range(len(arrays) - 1)]
         parts = [average] if len(arrays) == 1 else mx.split(average, ends)
         for place, part in zip(bucket, parts, strict=True):

@@ -33,11 +33,8 @@ def eval(*args: Any) -> None:
 
     Other leaves are ignored.
     """
-    for argument in args:
-        if type(argument) is not array:
-            _native.evaluate(arrays_in(args))
-            return
-    _native.evaluate(args)
+    if not _native.evaluate_arrays(args):
+        _native.evaluate(arrays_in(args))
 
 
 def async_eval(*args: Any) -> None:

@@ -58,7 +58,7 @@ class Recording:
 
 def _made_again(op: Op, sources: list[Any], shape: Any, dtype: Any, stream: Any) -> array:
     if isinstance(op, Communication):
-        return in_order(op, sources[:-1], shape, dtype, stream)
+        return in_order(op, tuple(sources[:-1]), shape, dtype, stream)
     return make(op, sources, shape, dtype, stream)
 
 

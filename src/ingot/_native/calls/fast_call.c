@@ -198,8 +198,7 @@ static int update_states(PyObject *updates, PyObject *outputs) {
     return 0;
 }
 
-/* Tries to acquire the lock of the states; -1 on error. */
-static int lock_states(void) {
+int ingot_try_lock_states(void) {
     PyObject *lock = REQUIRED(state_lock);
     PyObject *taken = lock == NULL ? NULL : PyObject_CallMethodOneArg(lock, attribute_names.acquire, Py_False);
     int is_taken = taken == NULL ? -1 : PyObject_IsTrue(taken);
@@ -207,8 +206,7 @@ static int lock_states(void) {
     return is_taken;
 }
 
-/* Releases it, preserving the current exception; -1 if there is one. */
-static int unlock_states(void) {
+int ingot_unlock_states(void) {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyObject *done = PyObject_CallMethodNoArgs(callbacks.state_lock, attribute_names.release);
@@ -223,7 +221,7 @@ static int unlock_states(void) {
  * of outputs that belong to the result). */
 static PyObject *apply_with_states(PyObject *entry, PyObject *arrays) {
     PyObject *states = PyTuple_GET_ITEM(entry, STATES);
-    int is_locked = lock_states();
+    int is_locked = ingot_try_lock_states();
     if (is_locked != 1)
         return is_locked < 0 ? NULL : Py_NewRef(Py_None);
     PyObject *outputs = NULL;
@@ -237,7 +235,7 @@ static PyObject *apply_with_states(PyObject *entry, PyObject *arrays) {
         else
             Py_SETREF(outputs, PyTuple_GetSlice(outputs, 0, PyLong_AsSsize_t(PyTuple_GET_ITEM(states, 3))));
     }
-    if (unlock_states() < 0)
+    if (ingot_unlock_states() < 0)
         Py_CLEAR(outputs);
     return outputs;
 }

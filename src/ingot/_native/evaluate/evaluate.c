@@ -1,4 +1,5 @@
 /* Evaluation: orders the unevaluated part of a graph without recursion and runs each op's `evaluate` rule. */
+#include "communication/progress.h"
 #include "evaluate/whole_graph.h"
 #include "objects/depth_first.h"
 #include "threads/interrupt.h"
@@ -62,9 +63,45 @@ static void forget_graph(Node *node) {
         node_detach(node);
 }
 
+/* Moves what waits for communication in flight behind what does not. */
+static int put_off_waits(NodeList *order) {
+    if (callbacks.finish_type == NULL || order->count < 2)
+        return 0;
+    bool *waits = PyMem_Calloc((size_t)order->count, sizeof *waits);
+    Node **moved = PyMem_Malloc((size_t)order->count * sizeof *moved);
+    if (waits == NULL || moved == NULL) {
+        PyMem_Free(waits);
+        PyMem_Free(moved);
+        PyErr_NoMemory();
+        return -1;
+    }
+    uint64_t base = next_mark(); /* marks become positions in the order */
+    advance_marks((uint64_t)order->count);
+    Py_ssize_t first = 0, second = 0;
+    for (Py_ssize_t i = 0; i < order->count; i++) {
+        Node *node = order->items[i];
+        node->mark = base + (uint64_t)i;
+        waits[i] = node->op != NULL && PyObject_TypeCheck(node->op, (PyTypeObject *)callbacks.finish_type);
+        for (Py_ssize_t k = 0; !waits[i] && node->inputs != NULL && k < PyTuple_GET_SIZE(node->inputs); k++) {
+            uint64_t position = ((Node *)PyTuple_GET_ITEM(node->inputs, k))->mark - base;
+            waits[i] = position < (uint64_t)i && waits[position];
+        }
+        if (waits[i])
+            moved[second++] = node;
+        else
+            order->items[first++] = node;
+    }
+    memcpy(order->items + first, moved, (size_t)second * sizeof *moved);
+    PyMem_Free(waits);
+    PyMem_Free(moved);
+    return 0;
+}
+
 int evaluate_nodes(Node **outputs, Py_ssize_t count) {
     NodeList order = {0};
     int status = order_nodes(outputs, count, is_ready, &order);
+    if (status == 0)
+        status = put_off_waits(&order);
     bool entered = false;
     if (status == 0 && order.count > 0 && !inside_context) {
         status = enter_context();
@@ -89,6 +126,7 @@ int evaluate_nodes(Node **outputs, Py_ssize_t count) {
             status = -1;
         if (status == 0)
             status = run_node(node, outputs[0], computes_pending, tracing_depth > 0);
+        ingot_make_progress();
         if (status == 0)
             forget_graph(node);
         Py_DECREF(node);
@@ -123,6 +161,24 @@ static PyObject *evaluate(PyObject *Py_UNUSED(module), PyObject *arrays) {
     if (status < 0)
         return NULL;
     Py_RETURN_NONE;
+}
+
+/* evaluate_arrays(tuple) -> whether all are arrays, which are evaluated then; a subclass may be something else */
+static PyObject *evaluate_arrays(PyObject *Py_UNUSED(module), PyObject *arrays) {
+    Node *few[8];
+    Py_ssize_t count = PyTuple_Check(arrays) ? PyTuple_GET_SIZE(arrays) : PY_SSIZE_T_MAX;
+    if (count > (Py_ssize_t)Py_ARRAY_LENGTH(few))
+        Py_RETURN_FALSE;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (!Py_IS_TYPE(PyTuple_GET_ITEM(arrays, i), Array_Type))
+            Py_RETURN_FALSE;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) /* evaluation may let an array refer to another node */
+        few[i] = (Node *)Py_NewRef(((Array *)PyTuple_GET_ITEM(arrays, i))->node);
+    int status = evaluate_nodes(few, count);
+    for (Py_ssize_t i = 0; i < count; i++)
+        Py_DECREF(few[i]);
+    return status < 0 ? NULL : Py_NewRef(Py_True);
 }
 
 /* evaluate_pending(arrays): as evaluate, but computes nodes that are pending instead of waiting for them */
@@ -220,14 +276,21 @@ static PyObject *in_tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ign
     return PyBool_FromLong(tracing_depth > 0);
 }
 
+/* in_transform() -> whether a transform other than the trace of compile is running on this thread */
+static PyObject *in_transform(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    return PyBool_FromLong(tracing_depth > (recording_sources() ? 1 : 0));
+}
+
 static PyMethodDef functions[] = {
     {"evaluate", evaluate, METH_O, "evaluate(arrays): computes the values of arrays that have none"},
+    {"evaluate_arrays", evaluate_arrays, METH_O, "evaluate_arrays(tuple) -> whether all are arrays, which are evaluated then"},
     {"evaluate_pending", evaluate_pending, METH_O,
      "evaluate_pending(arrays): as evaluate, but computes pending nodes instead of waiting for them"},
     {"mark_pending", mark_pending, METH_VARARGS, "mark_pending(arrays, wait) -> whether there is anything to compute"},
     {"topological", topological, METH_O, "topological(arrays) -> all nodes that they depend on, in topological order"},
     {"set_data", (PyCFunction)(void (*)(void))set_data, METH_FASTCALL, "set_data(node, ndarray): sets the value of a node"},
     {"in_tracing", in_tracing, METH_NOARGS, "Whether a transform is running on this thread."},
+    {"in_transform", in_transform, METH_NOARGS, "Whether a transform besides compile is running on this thread."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -3,6 +3,7 @@
  * If the node holds the only reference to an input, the result may reuse its memory: compiled programs and ops that update
  * part of an array then work in place. Meanwhile the node has neither op nor inputs, so that other threads wait for its value
  * instead of reading memory that is being overwritten. */
+#include "communication/mailbox.h"
 #include "evaluate/dispatch.h"
 #include "numpy_api.h"
 #include "tuning.h"
@@ -279,6 +280,23 @@ static PyObject *run_alone(Node *node, const Call *call) {
     return result;
 }
 
+/* The result of a small sum, maximum or minimum over processes; NotImplemented if the op's rule is to compute it. */
+static PyObject *run_reduction(Node *node, const Call *call) {
+    LayoutKey key;
+    if (!dispatch_key(&key, call->op, call->values + 1, call->count))
+        return Py_NewRef(Py_NotImplemented);
+    PyObject *reduction = Py_XNewRef(dispatch_program(&key));
+    if (reduction == NULL) {
+        if ((reduction = run_callback(callbacks.small_reduction, node, call, false)) == NULL)
+            return NULL;
+        dispatch_keep_program(&key, reduction);
+    }
+    PyObject *result =
+        ingot_is_small_reduction(reduction) ? ingot_reduce_small(reduction, call->values[1]) : Py_NewRef(Py_NotImplemented);
+    Py_DECREF(reduction);
+    return result;
+}
+
 static PyObject *run_view(Node *node, Call *call) {
     LayoutKey key;
     bool has_key = call->count == 1 && dispatch_key(&key, call->op, call->values + 1, 1);
@@ -307,6 +325,8 @@ static PyObject *take_output(Node *node) {
 static PyObject *compute(Node *node, bool may_donate) {
     if (Py_IS_TYPE(node->op, (PyTypeObject *)callbacks.output_type))
         return take_output(node);
+    if (callbacks.token != NULL && Py_TYPE(node->op) == Py_TYPE(PyTuple_GET_ITEM(callbacks.token, 0)))
+        return Py_NewRef(PyTuple_GET_ITEM(callbacks.token, 3)); /* it only had to wait for its input */
     Call call;
     if (begin_call(&call, node, may_donate && callbacks.run_checked == NULL) < 0)
         return NULL;
@@ -320,6 +340,8 @@ static PyObject *compute(Node *node, bool may_donate) {
         Py_SETREF(result, run_alone(node, &call));
     else if (PyObject_TypeCheck(call.op, (PyTypeObject *)callbacks.view_type))
         Py_SETREF(result, run_view(node, &call));
+    else if (callbacks.reduction_type != NULL && PyObject_TypeCheck(call.op, (PyTypeObject *)callbacks.reduction_type))
+        Py_SETREF(result, run_reduction(node, &call));
     if (result == Py_NotImplemented && callbacks.run_kernel != NULL)
         Py_SETREF(result, run_callback(callbacks.run_kernel, node, &call, true));
     if (result == Py_NotImplemented)

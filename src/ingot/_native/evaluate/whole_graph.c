@@ -44,6 +44,10 @@ static bool is_view(Node *node) {
     return PyObject_TypeCheck(node->op, (PyTypeObject *)callbacks.view_type);
 }
 
+static bool communicates(PyObject *op) {
+    return callbacks.ordered_type != NULL && PyObject_TypeCheck(op, (PyTypeObject *)callbacks.ordered_type);
+}
+
 typedef enum { DECLINED, SMALL, LARGE } Size;
 
 static Size size_of_graph(const NodeList *order, bool computes_pending, bool tracing) {
@@ -51,13 +55,13 @@ static Size size_of_graph(const NodeList *order, bool computes_pending, bool tra
         return DECLINED;
     bool large = false;
     double total = 0;
-    int others = 0; /* nodes other than compiled functions, which are programs already */
+    int others = 0; /* nodes other than compiled functions, which are programs already, and communication */
     for (Py_ssize_t i = 0; i < order->count; i++) {
         Node *node = order->items[i];
         if (node->op == NULL || (node->pending != NULL && !computes_pending) || (node->tracer && tracing))
             return DECLINED;
         others += !Py_IS_TYPE(node->op, (PyTypeObject *)callbacks.compiled_type) &&
-                  !Py_IS_TYPE(node->op, (PyTypeObject *)callbacks.output_type);
+                  !Py_IS_TYPE(node->op, (PyTypeObject *)callbacks.output_type) && !communicates(node->op);
         double elements = count_elements(node);
         if (elements >= MIN_FUSED_NODE_ELEMENTS && !is_view(node)) {
             total += elements;

@@ -17,8 +17,14 @@ enum {
     DTYPE = 64,
     INTEGERS = 128,
     FUNCTION = 256,
-    ANYTHING = 512
+    ANYTHING = 512,
+    FIRST_CLASS = 1024 /* from here on, instances of the classes below */
 };
+
+#define MAX_CLASSES 8
+
+static PyTypeObject *classes[MAX_CLASSES]; /* never let go */
+static int class_count;
 
 #define MAX_PARAMETERS 24
 
@@ -67,12 +73,20 @@ static bool is_plain_ints(PyObject *value) {
     return true;
 }
 
+static bool is_instance(PyObject *value, unsigned kinds) {
+    for (int i = 0; i < class_count; i++) {
+        if (kinds & ((unsigned)FIRST_CLASS << i) && Py_IS_TYPE(value, classes[i]))
+            return true;
+    }
+    return false;
+}
+
 static bool is_usual(PyObject *value, unsigned kinds) {
     return (kinds & ANYTHING) || (kinds & ARRAY && is_array(value)) || (kinds & NONE && value == Py_None) ||
            (kinds & INTEGER && is_plain_int(value)) || (kinds & FLAG && PyBool_Check(value)) ||
            (kinds & REAL && PyFloat_CheckExact(value)) || (kinds & INTEGERS && is_plain_ints(value)) ||
            (kinds & TEXT && PyUnicode_CheckExact(value)) || (kinds & DTYPE && Py_IS_TYPE(value, Dtype_Type)) ||
-           (kinds & FUNCTION && PyFunction_Check(value));
+           (kinds & FUNCTION && PyFunction_Check(value)) || (kinds >= FIRST_CLASS && is_instance(value, kinds));
 }
 
 static unsigned kinds_of_keyword(Checked *self, PyObject *name) {
@@ -327,7 +341,30 @@ static PyType_Spec spec = {
     .slots = slots,
 };
 
+/* class_kind(class) -> the kind of its instances, which are recognised from now on; 0 if there is no room */
+static PyObject *class_kind(PyObject *Py_UNUSED(module), PyObject *type) {
+    if (!PyType_Check(type)) {
+        PyErr_SetString(PyExc_TypeError, "class_kind takes a class.");
+        return NULL;
+    }
+    int number = 0;
+    while (number < class_count && classes[number] != (PyTypeObject *)type)
+        number++;
+    if (number == MAX_CLASSES)
+        return PyLong_FromLong(0);
+    if (number == class_count)
+        classes[class_count++] = (PyTypeObject *)Py_NewRef(type);
+    return PyLong_FromUnsignedLong((unsigned long)FIRST_CLASS << number);
+}
+
+static PyMethodDef functions[] = {
+    {"class_kind", class_kind, METH_O, "class_kind(class) -> the kind of its instances, for arguments of public functions"},
+    {NULL, NULL, 0, NULL},
+};
+
 int ingot_add_checked(PyObject *module) {
     Checked_Type = (PyTypeObject *)PyType_FromSpec(&spec);
-    return Checked_Type == NULL ? -1 : PyModule_AddObjectRef(module, "Checked", (PyObject *)Checked_Type);
+    if (Checked_Type == NULL || PyModule_AddObjectRef(module, "Checked", (PyObject *)Checked_Type) < 0)
+        return -1;
+    return PyModule_AddFunctions(module, functions);
 }

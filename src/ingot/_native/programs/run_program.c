@@ -1,6 +1,7 @@
 /* Runs programs: kernels, BLAS calls and host steps in order on planned memory, in one call. */
 #include "programs/program.h"
 
+#include "communication/progress.h"
 #include "memory/allocator.h"
 #include "memory/buffer.h"
 #include "threads/interrupt.h"
@@ -129,6 +130,7 @@ static int run_instructions(Run *run, Py_ssize_t end) {
             if (state == NULL && self->releases_gil)
                 state = PyEval_SaveThread();
             status = run_native(run, instruction) ? 0 : -1;
+            ingot_make_progress();
         }
         if (times != NULL)
             times[2 * i + 1] = ingot_now();

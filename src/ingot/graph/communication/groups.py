@@ -18,7 +18,7 @@ from ingot.graph.communication.transport import Transport
 from ingot.graph.communication.watch import Watch
 from ingot.graph.libraries import limit_blas_threads, mpi_library
 
-__all__ = ["Group", "init", "is_available"]
+__all__ = ["Group", "connected", "group_of", "init", "is_available"]
 
 _BACKENDS = ("any", "mpi", "ring", "nccl", "jaccl")
 
@@ -35,6 +35,7 @@ class Group:
     """Processes that communicate. `init` gives the group of all."""
 
     _transport: Transport | None  # None: this process by itself
+    _ops: dict[type[Any], Any]  # of the group that are made once
 
     def __init__(self) -> None:
         raise TypeError("[distributed] a group is what mx.distributed.init() returns.")
@@ -72,7 +73,17 @@ def group_of(transport: Transport | None) -> Group:
     """The group of a communicator."""
     group = object.__new__(Group)
     group._transport = transport
+    group._ops = {}
     return group
+
+
+class _Connected:
+    """The group of all processes, once `init` has found that there are several."""
+
+    group: Group | None = None
+
+
+connected = _Connected()
 
 
 @cache
@@ -137,8 +148,8 @@ def init(
     """
     if backend not in _BACKENDS:
         raise ValueError(f"[distributed] backends are {', '.join(_BACKENDS)}, got {backend!r}.")
-    if _world.cache_info().currsize and _world().size() > 1:
-        return _world()  # found to be right before
+    if connected.group is not None:
+        return connected.group
     announced = _announced()
     if announced is None and not strict:
         return _this_process()
@@ -157,6 +168,8 @@ def init(
             "`ingot launch`, or by the mpiexec of the MPI library that mpi4py has loaded, "
             f"{_library_name(mpi_library())}."
         )
+    if group.size() > 1:
+        connected.group = group
     return group
 
 

@@ -16,20 +16,24 @@ import numpy as np
 from ingot.graph.dtype import ALL_DTYPES
 from ingot.graph.shape import shape_text
 
-__all__ = ["ENVELOPE", "INLINE", "Header", "envelope", "opened"]
+__all__ = ["ENVELOPE", "HEADER", "INLINE", "OVERLAPPED", "Header", "envelope", "opened"]
 
 _CODES = {dtype.numpy: code for code, dtype in enumerate(ALL_DTYPES)}
 
+# A sum that does not block: MPI does not match it with one that does.
+OVERLAPPED = "all_sum of average_gradients"
+
 _KINDS = (
     *("all_sum", "all_max", "all_min", "all_gather", "sum_scatter"),
-    *("all_to_all", "broadcast", "send", "split", "end"),
+    *("all_to_all", "broadcast", "send", "split", "end", OVERLAPPED),
 )
 _KIND_CODES = {kind: code for code, kind in enumerate(_KINDS)}
 
 _DIMENSIONS = 8  # of a shape that a header spells out; a checksum stands for the others
 _WORDS = 8 + _DIMENSIONS
 INLINE = 64  # bytes of data that travel with the header
-ENVELOPE = 8 * _WORDS + INLINE
+HEADER = 8 * _WORDS
+ENVELOPE = HEADER + INLINE
 
 
 class Header(NamedTuple):
@@ -53,19 +57,19 @@ class Header(NamedTuple):
 def envelope(number: int, kind: str, root: int, x: np.ndarray) -> np.ndarray:
     """The header of a call with the array `x`, and its data if they are small."""
     packed = np.zeros(ENVELOPE, np.uint8)
-    words = packed[: 8 * _WORDS].view(np.int64)
+    words = packed[:HEADER].view(np.int64)
     shape = x.shape
     words[:6] = number, _KIND_CODES[kind], root, _CODES[x.dtype], len(shape), _checksum(shape)
     words[8 : 8 + min(len(shape), _DIMENSIONS)] = shape[:_DIMENSIONS]
     if 0 < x.nbytes <= INLINE:
         data = np.asarray(x, order="C").reshape(-1).view(np.uint8)
-        packed[8 * _WORDS : 8 * _WORDS + x.nbytes] = data
+        packed[HEADER : HEADER + x.nbytes] = data
     return packed
 
 
 def opened(packed: np.ndarray) -> Header:
     """The header in an envelope."""
-    words: Any = packed[: 8 * _WORDS].view(np.int64).tolist()
+    words: Any = packed[:HEADER].view(np.int64).tolist()
     number, kind, root, dtype, ndim, checksum = words[:6]
     shape = tuple(words[8 : 8 + min(ndim, _DIMENSIONS)])
     return Header(number, _KINDS[kind], root, ALL_DTYPES[dtype].name, shape, checksum)

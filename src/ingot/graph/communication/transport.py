@@ -9,17 +9,29 @@ INGOT_CHECK_COLLECTIVES=off, each call first exchanges headers (`headers.py`).
 from __future__ import annotations
 
 import os
+import sys
 import time
+import zlib
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from ingot.graph.communication.headers import ENVELOPE, INLINE, Header, envelope, opened
+from ingot._native import Mailbox, SmallReduction, begin_progress, end_progress
+from ingot.graph.communication.addresses import address_of, handle_bytes
+from ingot.graph.communication.headers import (
+    ENVELOPE,
+    HEADER,
+    INLINE,
+    OVERLAPPED,
+    Header,
+    envelope,
+    opened,
+)
 from ingot.graph.communication.order import restart
 from ingot.graph.communication.watch import Waiting, Watch
-from ingot.graph.dtype import bfloat16, complex64
+from ingot.graph.dtype import bfloat16, bool_, complex64, float16, from_numpy
 
 __all__ = ["Transport"]
 
@@ -32,6 +44,8 @@ MAX_LISTED = 16
 MAX_ENVELOPE_LAYOUTS = 1024  # of envelopes that are kept
 
 _HALVES = (np.dtype(np.float16), bfloat16.numpy)
+_REDUCTIONS = ("all_sum", "all_max", "all_min")  # numbered as in the extension
+_NOT_NATIVE = (bool_, float16, bfloat16, complex64)  # reduced by NumPy where they are small
 _REDUCE: dict[str, Callable[..., np.ndarray]] = {
     "all_sum": np.add.reduce,
     "sum_scatter": np.add.reduce,
@@ -48,6 +62,8 @@ _NAMES = {
     "scatter_sum": "sum_scatter",
     "exchange_blocks": "all_to_all",
     "receive": "recv",
+    "begin": OVERLAPPED,
+    "complete": OVERLAPPED,
 }
 
 
@@ -74,21 +90,43 @@ def _numbers_in_world(mpi: Any, communicator: Any) -> tuple[int, ...]:
     return tuple(mpi.Group.Translate_ranks(group, list(range(group.Get_size())), world))
 
 
+@cache
+def _extremes(mpi: Any) -> dict[tuple[str, np.dtype[Any]], Any]:
+    """MPI's own maximum may lose a NaN, and it has none of complex numbers. For all groups, because
+    mpi4py has room for a dozen such operations.
+    """
+    return {
+        (name, kind): mpi.Op.Create(_by_numpy(function, kind), commute=True)
+        for name, function in (("all_max", np.maximum), ("all_min", np.minimum))
+        for kind in (np.dtype(np.float32), np.dtype(np.float64), complex64.numpy)
+    }
+
+
 class _Layout:
     """What the envelopes of one kind of call look like."""
 
     def __init__(self, transport: Transport, kind: str, root: int, x: np.ndarray) -> None:
-        self.template = envelope(0, kind, root, np.broadcast_to(np.zeros((), x.dtype), x.shape))
-        self.own: np.ndarray | None = None  # where this rank's data goes, if they are small
-        self.all: np.ndarray | None = None  # and where those of all ranks arrive
-        if x.nbytes > INLINE or transport.size > MAX_LISTED:
-            return
-        start = ENVELOPE - INLINE
-        own = transport.outgoing[start : start + x.nbytes]
-        self.own = np.ndarray(x.shape, x.dtype, own.data)
-        strides = (ENVELOPE, *self.own.strides)
-        shape = (transport.size, *x.shape)
-        self.all = np.ndarray(shape, x.dtype, transport.incoming.data, start, strides)
+        empty = np.broadcast_to(np.zeros((), x.dtype), x.shape)
+        self.header = envelope(0, kind, root, empty)[:HEADER].tobytes()
+        self.is_small = x.nbytes <= INLINE and transport.mailbox is not None
+        self.shape, self.dtype = (transport.size, *x.shape), x.dtype
+        inner = np.empty(x.shape, x.dtype).strides if self.is_small else ()
+        self.strides = (ENVELOPE, *inner)
+        self.reduction: SmallReduction | None = None
+        dtype = from_numpy(x.dtype)
+        if self.is_small and x.size and kind in _REDUCTIONS and dtype not in _NOT_NATIVE:
+            assert transport.mailbox is not None
+            assert dtype is not None
+            about = (kind, transport.members)
+            self.reduction = SmallReduction(
+                transport.mailbox, self.header, about, _REDUCTIONS.index(kind), dtype, x.size
+            )
+
+    def rows(self, packed: bytes) -> np.ndarray | None:
+        """The data of all ranks in their envelopes, if they are small."""
+        if not self.is_small:
+            return None
+        return np.ndarray(self.shape, self.dtype, packed, HEADER, self.strides)
 
 
 class Transport:
@@ -103,11 +141,12 @@ class Transport:
         self.size: int = communicator.Get_size()
         self.checks = os.environ.get("INGOT_CHECK_COLLECTIVES", "on").lower() not in _OFF
         self.calls = 0
-        self.outgoing = np.zeros(ENVELOPE, np.uint8)
-        self.incoming = np.zeros((self.size, ENVELOPE), np.uint8)
-        self.envelope_out = [self.outgoing, mpi.BYTE]
-        self.envelopes_in = [self.incoming, mpi.BYTE]
+        # Of headers that all ranks get; larger groups compare hashes of theirs.
+        self.mailbox = self.new_mailbox() if self.checks and self.size <= MAX_LISTED else None
         self.layouts: dict[Any, _Layout] = {}  # by what is called with which shape and dtype
+        # Sums that have begun, by ticket: request, operand, dtype and memory of the result.
+        self.in_flight: dict[int, tuple[Any, np.ndarray, np.dtype[Any], np.ndarray]] = {}
+        self.tickets = 0
         self.sends: list[tuple[Any, list[np.ndarray]]] = []  # in flight, with their data
         self.types = {
             np.dtype(kind): getattr(mpi, name)
@@ -118,18 +157,16 @@ class Transport:
                 *((np.float64, "DOUBLE"), (np.complex64, "C_FLOAT_COMPLEX")),
             )
         }
-        # MPI's own maximum may lose a NaN, and it has none of complex numbers.
-        self.extremes = {
-            (name, kind): mpi.Op.Create(_by_numpy(function, kind), commute=True)
-            for name, function in (("all_max", np.maximum), ("all_min", np.minimum))
-            for kind in (np.dtype(np.float32), np.dtype(np.float64), complex64.numpy)
-        }
+        self.extremes = _extremes(mpi)
 
     # Collectives
 
     @_watched
     def reduce(self, kind: str, x: np.ndarray) -> np.ndarray:
         """The sum, maximum or minimum over all ranks; `kind` is the name of the function."""
+        reduction = self.small_reduction(kind, x)
+        if reduction is not None:
+            return reduction.run(x)
         x = np.asarray(x, order="C")
         small = self.exchange(kind, x)
         if small is not None:
@@ -140,12 +177,33 @@ class Transport:
         return _as(result, x.dtype)
 
     @_watched
+    def begin(self, x: np.ndarray) -> np.ndarray:
+        """Begins a sum over all ranks, whose operand must stay as it is; its ticket."""
+        x = np.asarray(x, order="C")
+        self.exchange(OVERLAPPED, x)
+        sent, mpi_type, op = self.operands("all_sum", x)
+        result = np.empty(sent.shape, sent.dtype)
+        request = self.communicator.Iallreduce([sent, mpi_type], [result, mpi_type], op)
+        self.tickets += 1
+        self.in_flight[self.tickets] = (request, sent, x.dtype, result)
+        begin_progress(address_of(self.mpi, "MPI_Test"), self.mpi._addressof(request))
+        return np.array(self.tickets, np.int32)
+
+    @_watched
+    def complete(self, ticket: int) -> np.ndarray:
+        """The sum with that ticket, when it is there."""
+        request, _, dtype, result = self.in_flight.pop(ticket)
+        end_progress(self.mpi._addressof(request))
+        request.Wait()
+        return _as(result, dtype)
+
+    @_watched
     def gather(self, x: np.ndarray) -> np.ndarray:
         """The arrays of all ranks, stacked along a new first axis."""
         x = np.asarray(x, order="C")
         small = self.exchange("all_gather", x)
         if small is not None:
-            return small.copy()
+            return np.array(small, order="C")
         result = np.empty((self.size, *x.shape), x.dtype)
         self.communicator.Allgather(self.bytes_of(x), self.bytes_of(result))
         return result
@@ -255,50 +313,63 @@ class Transport:
         return [self.mpi.buffer.fromaddress(x.ctypes.data, x.nbytes), self.mpi.BYTE]
 
     def exchange(self, kind: str, x: np.ndarray, root: int = 0) -> np.ndarray | None:
-        """Compares headers, if that is on; the arrays of all ranks, stacked, if they came along:
-        views of a buffer that the next call overwrites.
-        """
+        """Compares headers, if that is on; the arrays of all ranks, stacked, if they came along."""
         if not self.checks:
             return None
-        key = (kind, root, x.dtype, x.shape)
-        layout = self.layouts.get(key)
-        if layout is None:
-            layout = self.layouts[key] = _Layout(self, kind, root, x)
-            if len(self.layouts) > MAX_ENVELOPE_LAYOUTS:
-                self.layouts = {key: layout}
-        mine = self.outgoing
-        mine[:] = layout.template
-        mine[:8].view(np.int64)[0] = self.calls
-        self.calls += 1
-        if self.size > MAX_LISTED:
-            self.compare_hashes(mine)
+        layout = self.layout(kind, root, x)
+        if self.mailbox is None:
+            self.compare_hashes(layout.header)
             return None
-        if layout.own is not None:
-            layout.own[...] = x
-        self.communicator.Allgather(self.envelope_out, self.envelopes_in)
-        header = mine[: ENVELOPE - INLINE].tobytes()
-        for rank in range(self.size):
-            if self.incoming[rank, : ENVELOPE - INLINE].tobytes() != header:
-                self.refuse(self.incoming)
-        return layout.all
+        return layout.rows(self.mailbox.exchange(layout.header, x if layout.is_small else None))
 
-    def compare_hashes(self, mine: np.ndarray) -> None:
+    def layout(self, kind: str, root: int, x: np.ndarray) -> _Layout:
+        """The envelopes of a call, made once for each kind."""
+        key = (kind, root, x.dtype, x.shape)
+        found = self.layouts.get(key)
+        if found is None:
+            found = self.layouts[key] = _Layout(self, kind, root, x)
+            if len(self.layouts) > MAX_ENVELOPE_LAYOUTS:
+                self.layouts = {key: found}
+        return found
+
+    def small_reduction(self, kind: str, x: np.ndarray) -> SmallReduction | None:
+        """What reduces arrays like `x` without Python, if they are small."""
+        if self.mailbox is None or not 0 < x.nbytes <= INLINE:
+            return None
+        return self.layout(kind, 0, x).reduction
+
+    def new_mailbox(self) -> Mailbox:
+        """The buffers and the native calls behind `exchange`."""
+        mpi = self.mpi
+        handles = (mpi._handleof(self.communicator), mpi._handleof(mpi.BYTE))
+        function = address_of(mpi, "MPI_Allgather")
+        lengths = (self.rank, self.size, HEADER, INLINE)
+        return Mailbox(function, handle_bytes(mpi), *handles, *lengths, self.refuse, self.fail)
+
+    def compare_hashes(self, header: bytes) -> None:
         """The check of large groups: the smallest and the largest hash must be equal."""
-        key = hash(mine[: ENVELOPE - INLINE].tobytes()) >> 2
+        header = self.calls.to_bytes(8, sys.byteorder) + header[8:]
+        self.calls += 1
+        key = zlib.crc32(header)
         both = np.array([key, -key], np.int64)
         largest = np.empty(2, np.int64)
         self.communicator.Allreduce(both, largest, self.mpi.MAX)
         if largest[0] == -largest[1]:
             return
+        mine = np.frombuffer(header + bytes(INLINE), np.uint8)
         packed = np.empty((self.size, ENVELOPE), np.uint8)
         self.communicator.Allgather(self.bytes_of(mine), self.bytes_of(packed))
-        self.refuse(packed)
+        self.refuse(packed.tobytes())
 
-    def refuse(self, packed: np.ndarray) -> None:
+    def refuse(self, packed: bytes) -> None:
         """Raises, on all ranks, the error of headers that differ."""
         restart()
-        headers = [opened(row) for row in packed]
+        headers = [opened(row) for row in np.frombuffer(packed, np.uint8).reshape(-1, ENVELOPE)]
         raise ValueError(mismatch(headers, self.rank))
+
+    def fail(self, code: int) -> None:
+        """Raises the error behind a code of MPI."""
+        raise RuntimeError(f"[distributed] MPI failed: {self.mpi.Get_error_string(code)}.")
 
 
 def mismatch(headers: list[Header], rank: int) -> str:
@@ -339,9 +410,8 @@ def _reduced(kind: str, rows: np.ndarray) -> np.ndarray:
 
 def _inline(packed: np.ndarray, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     """The data that came with a header."""
-    start = ENVELOPE - INLINE
     count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    return packed[start : start + count].copy().view(dtype).reshape(shape)
+    return packed[HEADER : HEADER + count].copy().view(dtype).reshape(shape)
 
 
 def _as(x: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:

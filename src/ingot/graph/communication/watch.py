@@ -16,6 +16,8 @@ import threading
 import time
 from typing import Any, NamedTuple
 
+from ingot._native import small_wait
+
 __all__ = ["Watch"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -69,12 +71,19 @@ class Watch:
         """Answers questions, and asks when it is time."""
         while not self.stopped.wait(_PERIOD):
             self.read_messages()
-            waiting = self.waiting
-            if waiting is None or waiting is self.told:
+            waiting = self.current()
+            if waiting is None or waiting == self.told:
                 continue
             if time.monotonic() - waiting.since > self.limit:
                 self.told = waiting
                 self.tell(waiting)
+
+    def current(self) -> Waiting | None:
+        """What is waited for, in Python or in the extension."""
+        if self.waiting is not None:
+            return self.waiting
+        small = small_wait()
+        return None if small is None else Waiting(small[0], *small[1])
 
     def read_messages(self) -> None:
         """Answers the questions, and keeps the answers, that have arrived."""
@@ -85,7 +94,7 @@ class Watch:
             if tag == _ANSWER:
                 self.answers[source] = found
             else:
-                waiting = self.waiting
+                waiting = self.current()
                 answer = (socket.gethostname(), self.line(), waiting and waiting.what)
                 self.world.isend(answer, source, _ANSWER).Free()
 
@@ -108,7 +117,7 @@ class Watch:
             self.world.isend(None, rank, _ASK).Free()
         end = time.monotonic() + _PATIENCE
         while len(self.answers) < len(others) and time.monotonic() < end:
-            if self.stopped.wait(0.02) or self.waiting is not waiting:
+            if self.stopped.wait(0.02) or self.current() != waiting:
                 return
             self.read_messages()
         print(self.report(waiting, others), file=sys.stderr, flush=True)

@@ -8,22 +8,42 @@ and the cotangents travel back.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ingot._native import Dtype, array, make, wrap
-from ingot.graph.communication.groups import Group, init
-from ingot.graph.communication.order import Communication, in_order
+from ingot._native import (
+    Dtype,
+    SmallReduction,
+    array,
+    in_transform,
+    like_input,
+    make,
+    set_callbacks,
+    wrap,
+)
+from ingot.graph.communication.groups import Group, connected, group_of, init
+from ingot.graph.communication.order import (
+    Begin,
+    Communication,
+    Finish,
+    in_order,
+    in_two_steps,
+    order,
+)
 from ingot.graph.communication.transport import Transport
 from ingot.graph.device import StreamLike
+from ingot.graph.dimension import holds_dimensions
+from ingot.graph.dtype import int32
 from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.op import no_rule
 from ingot.graph.shape import Shape, shape_text
 from ingot.ops.elementwise.casting import as_array
 from ingot.ops.elementwise.comparison import equal, where
 from ingot.ops.shape.creation import zeros_like
 from ingot.ops.shape.movement import broadcast_to, moveaxis, reshape
 from ingot.ops.shape.slicing import element
+from ingot.tuning_distributed import MIN_OVERLAPPED_BYTES
 
 __all__ = [
     "all_gather",
@@ -32,8 +52,19 @@ __all__ = [
     "all_sum",
     "all_to_all",
     "broadcast",
+    "overlapped_sum",
     "sum_scatter",
 ]
+
+
+_NOBODY = group_of(None)
+_WHOLE = "functions that are transformed use the collective as a whole"
+
+
+def _transport(group: Group) -> Transport:
+    found = group._transport
+    assert found is not None  # groups of one process have no ops
+    return found
 
 
 @dataclass(frozen=True)
@@ -44,9 +75,7 @@ class Collective(Communication, abstract=True):
 
     @property
     def transport(self) -> Transport:
-        found = self.group._transport
-        assert found is not None  # groups of one process have no ops
-        return found
+        return _transport(self.group)
 
     def infer(self, x: array, token: array) -> tuple[Shape, Dtype]:
         return x.shape, x.dtype
@@ -70,17 +99,69 @@ class Collective(Communication, abstract=True):
         return make(self, (x, token), *self.infer(x, token))
 
 
-class AllSum(Collective):
-    """The sum over all processes."""
+class Reduction(Collective, abstract=True):
+    """One number of each element over all processes."""
+
+    name: ClassVar[str]  # of the public function
 
     def evaluate(self, x: np.ndarray, token: np.ndarray) -> np.ndarray:
-        return self.transport.reduce("all_sum", x)
+        return self.transport.reduce(self.name, x)
+
+    def small_reduction(self, x: np.ndarray) -> SmallReduction | None:
+        """What evaluates arrays like `x` without Python, if they are small."""
+        return self.transport.small_reduction(self.name, x)
+
+
+set_callbacks(
+    reduction_type=Reduction,
+    small_reduction=lambda node, op, values: cast(Reduction, op).small_reduction(values[0]),
+)
+
+
+class AllSum(Reduction):
+    """The sum over all processes."""
+
+    name = "all_sum"
 
     def vjp(self, cotangent: array, out: array, x: array, token: array) -> tuple[Any, ...]:
         return cotangent, None
 
 
-class _Extreme(Collective, abstract=True):
+@dataclass(frozen=True)
+class BeginSum(Begin):
+    """Begins the sum of the second input over all processes."""
+
+    group: Group
+
+    def infer(self, token: array, x: array) -> tuple[Shape, Dtype]:
+        return (), int32
+
+    def evaluate(self, token: np.ndarray, x: np.ndarray) -> np.ndarray:
+        return _transport(self.group).begin(x)
+
+    vjp = no_rule(_WHOLE)
+    jvp = no_rule(_WHOLE)
+    vmap = no_rule(_WHOLE)
+
+
+@dataclass(frozen=True)
+class FinishSum(Finish):
+    """The sum over all processes that `BeginSum` began."""
+
+    group: Group
+
+    def infer(self, ticket: array, x: array, token: array) -> tuple[Shape, Dtype]:
+        return x.shape, x.dtype
+
+    def evaluate(self, ticket: np.ndarray, x: np.ndarray, token: np.ndarray) -> np.ndarray:
+        return _transport(self.group).complete(int(ticket))
+
+    vjp = no_rule(_WHOLE)
+    jvp = no_rule(_WHOLE)
+    vmap = no_rule(_WHOLE)
+
+
+class _Extreme(Reduction, abstract=True):
     """The largest or smallest of each element."""
 
     def vjp(self, cotangent: array, out: array, x: array, token: array) -> tuple[Any, ...]:
@@ -96,15 +177,13 @@ class _Extreme(Collective, abstract=True):
 class AllMax(_Extreme):
     """The largest of each element."""
 
-    def evaluate(self, x: np.ndarray, token: np.ndarray) -> np.ndarray:
-        return self.transport.reduce("all_max", x)
+    name = "all_max"
 
 
 class AllMin(_Extreme):
     """The smallest of each element."""
 
-    def evaluate(self, x: np.ndarray, token: np.ndarray) -> np.ndarray:
-        return self.transport.reduce("all_min", x)
+    name = "all_min"
 
 
 class AllGather(Collective):
@@ -178,6 +257,18 @@ def _operand(name: str, x: Any, group: Group | None) -> tuple[array, Group]:
     return as_array(name, x), init() if group is None else group
 
 
+def _reduced(kind: type[Reduction], x: Any, group: Group | None, stream: StreamLike) -> array:
+    """The general case of the functions below."""
+    x, group = _operand(kind.name, x, group)
+    if group.size() == 1:
+        return wrap(x)
+    op = group._ops.get(kind)
+    if op is None:
+        # One for all calls: evaluation knows by its identity what to do.
+        op = group._ops[kind] = kind(group)
+    return in_order(op, (x,), x.shape, x.dtype, stream)
+
+
 def _blocks(name: str, x: array, size: int) -> array:
     """`x` with its first axis cut into a block for each process."""
     if x.ndim == 0 or x.shape[0] % size:
@@ -196,8 +287,21 @@ def all_sum(x: Any, *, group: Group | None = None, stream: StreamLike = None) ->
         group: The group, all processes by default.
         stream: The stream or device to run on.
     """
-    x, group = _operand("all_sum", x, group)
-    return wrap(x) if group.size() == 1 else collect(AllSum(group), x, stream)
+    # What takes longest about a small one is Python: without a transform there is one call to make.
+    op = (group or connected.group or _NOBODY)._ops.get(AllSum)
+    result = None if op is None or type(x) is not array else like_input(op, x, stream, order)
+    return _reduced(AllSum, x, group, stream) if result is None else result
+
+
+def overlapped_sum(x: array, group: Group, stream: StreamLike = None) -> array:
+    """The sum over all processes, of which later work that does not need it does not wait.
+
+    Blocking for small arrays, and in functions that a transform other than compile calls. Ranks
+    decide by what they have in common, because MPI does not match the two kinds of sums.
+    """
+    if in_transform() or holds_dimensions(x.shape) or x.nbytes < MIN_OVERLAPPED_BYTES:
+        return all_sum(x, group=group, stream=stream)
+    return in_two_steps(BeginSum(group), FinishSum(group), x, stream)
 
 
 def all_max(x: Any, *, group: Group | None = None, stream: StreamLike = None) -> array:
@@ -208,8 +312,10 @@ def all_max(x: Any, *, group: Group | None = None, stream: StreamLike = None) ->
         group: The group, all processes by default.
         stream: The stream or device to run on.
     """
-    x, group = _operand("all_max", x, group)
-    return wrap(x) if group.size() == 1 else collect(AllMax(group), x, stream)
+    # What takes longest about a small one is Python: without a transform there is one call to make.
+    op = (group or connected.group or _NOBODY)._ops.get(AllMax)
+    result = None if op is None or type(x) is not array else like_input(op, x, stream, order)
+    return _reduced(AllMax, x, group, stream) if result is None else result
 
 
 def all_min(x: Any, *, group: Group | None = None, stream: StreamLike = None) -> array:
@@ -220,8 +326,10 @@ def all_min(x: Any, *, group: Group | None = None, stream: StreamLike = None) ->
         group: The group, all processes by default.
         stream: The stream or device to run on.
     """
-    x, group = _operand("all_min", x, group)
-    return wrap(x) if group.size() == 1 else collect(AllMin(group), x, stream)
+    # What takes longest about a small one is Python: without a transform there is one call to make.
+    op = (group or connected.group or _NOBODY)._ops.get(AllMin)
+    result = None if op is None or type(x) is not array else like_input(op, x, stream, order)
+    return _reduced(AllMin, x, group, stream) if result is None else result
 
 
 def all_gather(x: Any, *, group: Group | None = None, stream: StreamLike = None) -> array:
