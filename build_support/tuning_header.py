@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "ingot"
-TUNING = (PACKAGE / "tuning.py", PACKAGE / "tuning_linalg.py")
+TUNING = tuple(PACKAGE / f"{name}.py" for name in ("tuning", "tuning_linalg", "tuning_products"))
 
 
 def header_text() -> str:

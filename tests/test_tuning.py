@@ -22,7 +22,7 @@ NUMBERS = {
     for name, value in vars(module).items()
     if name.isupper() and name != "NATIVE"
 }
-NATIVE = (*tuning.NATIVE, *tuning_linalg.NATIVE)
+NATIVE = tuple(name for module in MODULES for name in module.NATIVE)
 
 
 def comment_paragraphs() -> dict[str, str]:

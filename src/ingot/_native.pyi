@@ -413,6 +413,7 @@ class NativeProgram:
         empty: Callable[..., np.ndarray],
         releases_gil: bool,
         any_layout: bool,
+        kept: tuple[tuple[int, int, int, tuple[int, ...]], ...],
         /,
     ) -> None: ...
     @property

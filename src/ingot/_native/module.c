@@ -61,7 +61,7 @@ PyMODINIT_FUNC PyInit__native(void) {
         ingot_add_attention,    ingot_add_fourier,
         ingot_add_cholesky,     ingot_add_field_init,
         ingot_add_mailbox,      ingot_add_order,
-        ingot_add_progress,
+        ingot_add_progress,     ingot_add_kept_panels,
     };
     if (PyArray_ImportNumPyAPI() < 0)
         return NULL;

@@ -2,6 +2,7 @@
 #include "communication/progress.h"
 #include "evaluate/whole_graph.h"
 #include "objects/depth_first.h"
+#include "programs/kept_panels.h"
 #include "threads/interrupt.h"
 
 /* The number of transforms running on this thread: while there are any, tracers keep their graphs. */
@@ -147,6 +148,8 @@ PyObject *node_view(Node *node) {
     PyObject *data = NULL;
     if (node->data != NULL || evaluate_nodes(&node, 1) == 0)
         data = Py_NewRef(node->data);
+    if (data != NULL)
+        ingot_forget_panels(data); /* the caller may write to its memory */
     forget_graph(node);
     Py_DECREF(node);
     return data;

@@ -6,6 +6,7 @@
 #include "communication/mailbox.h"
 #include "evaluate/dispatch.h"
 #include "numpy_api.h"
+#include "programs/kept_panels.h"
 #include "tuning.h"
 
 #include <pthread.h>
@@ -207,6 +208,7 @@ static Py_ssize_t size_in_bytes(PyObject *ndarray) {
  * interrupts between changing the memory and returning. */
 static PyObject *change_input(Node *node, Call *call) {
     take_out(node);
+    ingot_forget_panels(call->values[1]);
     PyObject *done = NULL;
     PyObject *change = PyObject_VectorcallMethod(attribute_names.change, call->values, (size_t)call->count + 1, NULL);
     PyObject *arguments = change == NULL ? NULL : PyTuple_GetSlice(change, 1, PyTuple_GET_SIZE(change));

@@ -2,6 +2,7 @@
 #include "native.h"
 
 #include "memory/allocator.h"
+#include "programs/kept_panels.h"
 #include "threads/machine.h"
 
 /* A number of bytes; values beyond what a machine can have are clamped. */
@@ -32,6 +33,7 @@ static PyObject *reset_peak_memory(PyObject *Py_UNUSED(module), PyObject *Py_UNU
 
 /* Without the GIL: unmapping many gigabytes takes a while. */
 static PyObject *clear_cache(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
+    ingot_forget_all_panels();
     Py_BEGIN_ALLOW_THREADS
     ingot_clear_cache();
     Py_END_ALLOW_THREADS

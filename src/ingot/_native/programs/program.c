@@ -151,15 +151,51 @@ static int read_instructions(Program *self, PyObject *list) {
     return 0;
 }
 
+/* Blocks that are kept from run to run: tuples (slot, input, nbytes, numbers of the kernels that compute it). */
+static int read_kept(Program *self, PyObject *tuple) {
+    Py_ssize_t count = PyTuple_GET_SIZE(tuple);
+    if (count == 0)
+        return 0;
+    if ((self->kept = PyMem_Calloc((size_t)count, sizeof *self->kept)) == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        KeptPanels *kept = &self->kept[i];
+        Py_ssize_t nbytes;
+        PyObject *writers;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(tuple, i), "iinO!", &kept->slot, &kept->input, &nbytes, &PyTuple_Type, &writers))
+            return -1;
+        bool fits = kept->slot > self->arena_slot && kept->slot < self->slot_count && kept->input >= 0 &&
+                    kept->input < self->input_count && nbytes > 0;
+        for (Py_ssize_t k = 0; fits && k < PyTuple_GET_SIZE(writers); k++) {
+            Py_ssize_t number = PyLong_AsSsize_t(PyTuple_GET_ITEM(writers, k));
+            fits = number >= 0 && number < self->instruction_count && self->instructions[number].kind == KERNEL;
+            if (fits)
+                self->instructions[number].kept = (int)i + 1;
+        }
+        if (!fits) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_ValueError,
+                                "kept panels need a slot, an input, a size, and the kernels that compute them.");
+            return -1;
+        }
+        kept->nbytes = (size_t)nbytes;
+        self->kept_count = i + 1;
+    }
+    return 0;
+}
+
 /* NativeProgram(inputs, shapes, dtypes, donors, constants, slots, arena_slot, arena, instructions, views, results, empty,
- * releases_gil, any_layout) */
+ * releases_gil, any_layout, kept) */
 static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords)) {
     Py_ssize_t inputs, slots, arena_slot, arena, results;
-    PyObject *shapes, *dtypes, *donors, *constants, *instructions, *views, *empty;
+    PyObject *shapes, *dtypes, *donors, *constants, *instructions, *views, *empty, *kept;
     int releases_gil, any_layout;
-    if (!PyArg_ParseTuple(arguments, "nO!O!O!O!nnnO!O!nOpp:NativeProgram", &inputs, &PyTuple_Type, &shapes, &PyTuple_Type,
+    if (!PyArg_ParseTuple(arguments, "nO!O!O!O!nnnO!O!nOppO!:NativeProgram", &inputs, &PyTuple_Type, &shapes, &PyTuple_Type,
                           &dtypes, &PyTuple_Type, &donors, &PyTuple_Type, &constants, &slots, &arena_slot, &arena, &PyList_Type,
-                          &instructions, &PyList_Type, &views, &results, &empty, &releases_gil, &any_layout))
+                          &instructions, &PyList_Type, &views, &results, &empty, &releases_gil, &any_layout, &PyTuple_Type,
+                          &kept))
         return NULL;
     Program *self = (Program *)type->tp_alloc(type, 0);
     if (self == NULL)
@@ -183,7 +219,8 @@ static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *
     else if (results > PyList_GET_SIZE(views))
         PyErr_SetString(PyExc_ValueError, "a program needs a view for each result.");
     else if (read_donors(self, donors) == 0 && ingot_read_views(self, views) == 0 &&
-             read_instructions(self, instructions) == 0 && (self->result_shapes = ingot_result_shapes(self)) != NULL)
+             read_instructions(self, instructions) == 0 && read_kept(self, kept) == 0 &&
+             (self->result_shapes = ingot_result_shapes(self)) != NULL)
         return (PyObject *)self;
     Py_DECREF(self);
     return NULL;
@@ -196,6 +233,9 @@ static void free_own_parts(Program *self) {
         Py_XDECREF(self->instructions[i].host);
         Py_XDECREF(self->instructions[i].code);
     }
+    for (Py_ssize_t i = 0; i < self->kept_count; i++)
+        ingot_drop_panels(&self->kept[i]);
+    PyMem_Free(self->kept);
     PyMem_Free(self->instructions);
     PyMem_Free(self->donors);
     PyMem_Free(self->reusable);

@@ -5,6 +5,7 @@
 #include "native.h"
 #include "calls/size_code.h"
 #include "evaluate/product.h"
+#include "programs/kept_panels.h"
 
 typedef struct {
     int slot;
@@ -23,6 +24,7 @@ typedef struct {
     PyObject *host;       /* host steps, checks: called with views of the operands; NULL until a template makes it */
     Py_ssize_t first_view, view_count; /* host steps, checks: the operands */
     Product *product;                  /* BLAS */
+    int kept;                          /* kernels: 1 + the number of the kept panels that it computes, or 0 */
 } Instruction;
 
 /* An array in the memory of a slot. Its offset in bytes, lengths and strides are in the program's `view_numbers`, from
@@ -59,6 +61,8 @@ typedef struct {
     int64_t *view_numbers;   /* offset, lengths and strides of each */
     Py_ssize_t result_count; /* of views that are the results; -1 if the results are the outputs themselves */
     Py_ssize_t view_count, view_number_count;
+    KeptPanels *kept;
+    Py_ssize_t kept_count;
     /* Of programs instantiated from a ProgramTemplate. Everything that does not depend on shapes is the prototype's: */
     PyObject *template; /* NULL for others */
     void *block;        /* the memory of `instructions`, and of what follows */

@@ -8,7 +8,7 @@
 #include "tuning.h"
 
 bool ingot_program_can_loop(const Program *self) {
-    return !self->has_host && self->result_count < 0 && !self->any_layout;
+    return !self->has_host && self->result_count < 0 && !self->any_layout && self->kept_count == 0;
 }
 
 /* One instruction, with the addresses of its arguments. */

@@ -20,6 +20,8 @@ typedef struct {
     Py_ssize_t instruction; /* the next one */
     int64_t done;           /* progress of a kernel's parallel loop */
     Progress progress;      /* progress of a product */
+    PyObject **panels;      /* Buffers, one for each of the program's kept panels */
+    bool *has_panels;       /* which of them hold what an earlier run computed */
 } Run;
 
 int64_t ingot_run_kernel(const Instruction *instruction, char **arguments, int64_t done) {
@@ -126,7 +128,7 @@ static int run_instructions(Run *run, Py_ssize_t end) {
                 state = NULL;
             }
             status = fails ? raise_check(self, instruction, run->owners) : run_host(self, instruction, run->owners, run->slots);
-        } else if (instruction->kind != CHECK) {
+        } else if (instruction->kind != CHECK && !(instruction->kept > 0 && run->has_panels[instruction->kept - 1])) {
             if (state == NULL && self->releases_gil)
                 state = PyEval_SaveThread();
             status = run_native(run, instruction) ? 0 : -1;
@@ -169,6 +171,7 @@ static PyObject *make_outputs(Program *self, PyObject *const *inputs, const bool
     for (Py_ssize_t i = 0; outputs != NULL && i < self->output_count; i++) {
         int donor = donated == NULL ? -1 : self->donors[i];
         if (donor >= 0 && donated[donor]) {
+            ingot_forget_panels(inputs[donor]);
             PyTuple_SET_ITEM(outputs, i, Py_NewRef(inputs[donor]));
             slots[self->input_count + i] = slots[donor];
             continue;
@@ -220,6 +223,42 @@ static PyObject *list_owners(Program *self, PyObject *const *inputs, PyObject *o
     return owners;
 }
 
+/* Finds the panels that earlier runs kept for these inputs, and memory for the others. */
+static int take_panels(Run *run, PyObject *const *inputs, const bool *donated) {
+    Program *self = run->program;
+    if (self->kept_count == 0)
+        return 0;
+    run->panels = PyMem_Calloc((size_t)self->kept_count, sizeof *run->panels + sizeof *run->has_panels);
+    if (run->panels == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    run->has_panels = (bool *)(run->panels + self->kept_count);
+    for (Py_ssize_t i = 0; i < self->kept_count; i++) {
+        const KeptPanels *kept = &self->kept[i];
+        PyObject *array = inputs[kept->input];
+        bool is_donated = donated != NULL && donated[kept->input];
+        if (!is_donated && ingot_may_keep(array))
+            run->panels[i] = ingot_kept_panels(kept, array);
+        run->has_panels[i] = run->panels[i] != NULL;
+        if (run->panels[i] == NULL && (run->panels[i] = ingot_buffer_new(kept->nbytes)) == NULL)
+            return -1;
+        run->slots[kept->slot] = ingot_buffer_data(run->panels[i]);
+    }
+    return 0;
+}
+
+/* Keeps what a run has computed from its inputs, for the next one. */
+static void keep_panels(const Run *run, PyObject *const *inputs, const bool *donated) {
+    Program *self = run->program;
+    for (Py_ssize_t i = 0; i < self->kept_count; i++) {
+        PyObject *array = inputs[self->kept[i].input];
+        bool is_donated = donated != NULL && donated[self->kept[i].input];
+        if (!run->has_panels[i] && !is_donated && ingot_may_keep(array))
+            ingot_keep_panels(&self->kept[i], array, run->panels[i]);
+    }
+}
+
 /* Allocates all memory that the program needs; 0 if an input does not have the compiled layout, -1 on error. */
 static int begin_run(Run *run, PyObject *const *inputs, Py_ssize_t count, const bool *donated) {
     Program *self = run->program;
@@ -233,6 +272,8 @@ static int begin_run(Run *run, PyObject *const *inputs, Py_ssize_t count, const 
         slots[self->input_count + self->output_count + i] = ndarray_data(PyTuple_GET_ITEM(self->constants, i));
     for (Py_ssize_t i = 0; i < self->own_count; i++)
         slots[self->own[i].slot] = self->own[i].data;
+    if (take_panels(run, inputs, donated) < 0)
+        return -1;
     bool needs_owners = self->has_host || self->result_count >= 0;
     if (self->arena > 0 && needs_owners) {
         if ((run->arena = ingot_buffer_new(self->arena)) == NULL)
@@ -257,6 +298,9 @@ static void end_run(Run *run) {
     Py_XDECREF(run->arena);
     Py_XDECREF(run->owners);
     Py_XDECREF(run->outputs);
+    for (Py_ssize_t i = 0; run->panels != NULL && i < run->program->kept_count; i++)
+        Py_XDECREF(run->panels[i]);
+    PyMem_Free(run->panels);
     if (run->slots != run->fast_slots)
         PyMem_Free(run->slots);
 }
@@ -405,6 +449,8 @@ PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize
             return NULL;
         Py_CLEAR(run.result);
     }
+    if (result != NULL)
+        keep_panels(&run, inputs, donated);
     if (run.times != NULL && result != NULL) {
         run.times[1] = ingot_now();
         report(self, run.profile);

@@ -24,7 +24,7 @@ from ingot.compiler.forms.size import Number
 from ingot.compiler.forms.tape import Step, program_lines
 from ingot.graph.lazy_dataclass import dataclass
 
-__all__ = ["Address", "Plan", "operands_of"]
+__all__ = ["Address", "Kept", "Plan", "operands_of"]
 
 
 class Address(NamedTuple):
@@ -34,11 +34,18 @@ class Address(NamedTuple):
     offset: int
 
 
+class Kept(NamedTuple):
+    """The input that scratch memory is computed from, and by which instructions, by number."""
+
+    input: int
+    writers: tuple[int, ...]
+
+
 @dataclass
 class Plan:
     """Addresses for the blocks of a program. The slots are, in order: inputs, owned results,
     constants, a table of numbers if sizes are symbolic, the arena, and one for each array from the
-    host.
+    host and each block that is kept for later runs with the same input.
     """
 
     nests: Nests
@@ -53,11 +60,13 @@ class Plan:
     # the table of lengths and strides that kernels read, and the address of each kernel's part
     numbers: list[Number] | None = None
     tables: dict[RunKernel, Address] = field(default_factory=dict)
+    kept: dict[Block, Kept] = field(default_factory=dict)
 
     @property
     def peak(self) -> int:
-        """Bytes of outputs, constants and arena."""
-        return self.arena + sum(block.nbytes for block in (*self.owned, *self.nests.constants))
+        """Bytes of outputs, constants, arena and kept blocks."""
+        apart = (*self.owned, *self.nests.constants, *self.kept)
+        return self.arena + sum(block.nbytes for block in apart)
 
     @property
     def donated_steps(self) -> dict[Step, Step]:
@@ -84,6 +93,8 @@ class Plan:
         def at(block: Block) -> str:
             slot, offset = self.addresses[block]
             named = "scratch" if block.step is None else name(block.step)
+            if block in self.kept:
+                named = f"kept {named}"
             if slot == self.arena_slot:
                 return f"{named} at {offset}..{offset + block.nbytes}"
             return f"{named} in slot {slot}"

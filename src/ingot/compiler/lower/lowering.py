@@ -7,7 +7,7 @@ them; steps with neither a kernel nor a BLAS call run on the host.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ingot.compiler.forms.nests import (
     Block,
@@ -40,7 +40,7 @@ from ingot.compiler.lower.scatter import lower_scatter
 from ingot.compiler.options import Options
 from ingot.graph.numerics.blas import has_gemm, product_of
 from ingot.graph.outputs import Output, output_ops
-from ingot.graph.roles import Assemble, Map, Product, Scatter, View
+from ingot.graph.roles import Assemble, Host, Map, Product, Scatter, Tiled, View
 from ingot.graph.shape import contiguous, size_of
 from ingot.runtime.progress import working
 
@@ -64,6 +64,10 @@ class _Lowering:
         self.strides = strides
         # comparing symbolic sizes would add conditions on shapes
         self.repeats = Repeats() if options.sizes is None else None
+        # inputs of a native loop's body, and views of them, that are the same in every iteration
+        self.fixed: set[Step] = set()
+        if options.varying is not None and options.sizes is None and not _has_host(tape.steps):
+            self.fixed = {*tape.inputs[options.varying :], *filter(_is_constant, tape.steps)}
         self.outputs: dict[Step, dict[int, Step]] = {}  # of a step with several, by their numbers
         for step in tape.steps:
             if isinstance(step.op, Output):
@@ -154,6 +158,8 @@ class _Lowering:
         offset, strides = found
         block, start, _ = self.locations[source]
         self.locations[step] = Location(block, start + offset, strides)
+        if source in self.fixed:
+            self.fixed.add(step)
 
     def _output(self, step: Step) -> None:
         """Locates one of several outputs: where the host stored it, or where the input is that it
@@ -255,7 +261,7 @@ class _Lowering:
         """The kernels of a group, built unless an equal group was lowered before."""
         if self.repeats is None:
             return build()
-        return self.repeats.lowered(self.repeats.signature(group, strides), build)
+        return self.repeats.lowered(self.repeats.signature(group, strides, self.fixed), build)
 
     def _scatter(self, group: Group) -> None:
         step = group.steps[0]
@@ -325,7 +331,7 @@ class _Lowering:
         results = self._results(step)
         known = {source: self.locations[source].strides for source in step.inputs}
         known.update({each: contiguous(each.shape, each.dtype.size) for each in results})
-        lowered = self._once(group, known, lambda: lower_product(step, known))
+        lowered = self._once(group, known, lambda: lower_product(step, known, fixed=self.fixed))
         if lowered is not None:
             for each in results:
                 self._new(each)
@@ -362,7 +368,7 @@ class _Lowering:
         }
         for each in (step, *(view.steps[0] for view in views)):
             known[each] = contiguous(each.shape, each.dtype.size)
-        lowered = self._once(group, known, lambda: lower_product(step, known, epilogue))
+        lowered = self._once(group, known, lambda: lower_product(step, known, epilogue, self.fixed))
         if lowered is not None:
             self._run(group, lowered)
             return
@@ -405,6 +411,15 @@ class _Lowering:
             results = [self._there(step, Block("host", step.nbytes, step))]
         sources = tuple([self.locations[source] for source in step.inputs])
         self.instructions.append(CallHost([step], sources, tuple(results)))
+
+
+def _has_host(steps: Iterable[Step]) -> bool:
+    """Whether a step runs on the host: loops around it are not native."""
+    return any(isinstance(step.op, Host) and not isinstance(step.op, Tiled) for step in steps)
+
+
+def _is_constant(step: Step) -> bool:
+    return step.is_constant
 
 
 def _written_parts(schedule: Schedule) -> dict[Step, tuple[Step, View]]:

@@ -8,7 +8,7 @@ Loop nests are shared, and so is everything that is made of them: text, machine 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any
 
 from ingot.compiler.forms.identity import OpIdentities
@@ -31,7 +31,9 @@ class Signature:
 
     __slots__ = ("key", "steps")
 
-    def __init__(self, group: Group, strides_of: Strides, ops: OpIdentities) -> None:
+    def __init__(
+        self, group: Group, strides_of: Strides, ops: OpIdentities, fixed: Collection[Step] = ()
+    ) -> None:
         numbers: dict[Step, int] = {}
         described: list[Hashable] = []
         for step in group.steps:
@@ -45,7 +47,8 @@ class Signature:
             if step not in numbers:
                 numbers[step] = len(numbers)
                 described.append(_outside(step, numbers, strides_of, ops))
-        self.key = (_layout(group, numbers), tuple(described))
+        same = tuple([step in fixed for step in numbers]) if fixed else ()
+        self.key = (_layout(group, numbers), tuple(described), same)
         self.steps = list(numbers)
 
 
@@ -91,9 +94,11 @@ class Repeats:
         self._ops = OpIdentities()
         self._made: dict[Hashable, tuple[list[Step], Any]] = {}
 
-    def signature(self, group: Group, strides_of: Strides) -> Signature:
-        """The canonical form of a group."""
-        return Signature(group, strides_of, self._ops)
+    def signature(
+        self, group: Group, strides_of: Strides, fixed: Collection[Step] = ()
+    ) -> Signature:
+        """The canonical form of a group; `fixed` are values that are the same in every run."""
+        return Signature(group, strides_of, self._ops, fixed)
 
     def lowered(self, signature: Signature, build: Callable[[], Lowered | None]) -> Lowered | None:
         """The kernels of a group, which are built if no equal group was lowered before."""

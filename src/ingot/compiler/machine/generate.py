@@ -136,6 +136,10 @@ def _parts(plan: Plan, instructions: list[tuple[Any, ...]], views: list[View]) -
         np.empty,
         touched // WORTH_RELEASING,
         nests.any_layout,
+        tuple(
+            (plan.addresses[block].slot, kept.input, block.nbytes, kept.writers)
+            for block, kept in plan.kept.items()
+        ),
     )
 
 

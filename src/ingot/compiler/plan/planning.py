@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from ingot.compiler.forms.affine import Symbol, size_of_extent
 from ingot.compiler.forms.nests import Block, Instruction, Nests, RunKernel
-from ingot.compiler.forms.plan import Address, Plan
+from ingot.compiler.forms.plan import Address, Kept, Plan
 from ingot.compiler.forms.size import Number, surely_equal
 from ingot.compiler.forms.sizes import Sizes
 from ingot.compiler.options import Options
 from ingot.compiler.plan.arena import Arena
+from ingot.compiler.plan.kept import kept_blocks
 from ingot.compiler.plan.lifetimes import ends_of, owned_results
 from ingot.compiler.plan.symbolic_arena import SymbolicArena
 
@@ -25,12 +26,14 @@ NUMBER_BYTES = 8  # of an entry in the table of lengths and strides
 
 def plan(nests: Nests, options: Options) -> Plan:
     """Addresses for the memory of all instructions."""
-    return _Planner(nests, options.sizes).run()
+    keeps = options.varying is None and options.sizes is None
+    return _Planner(nests, options.sizes, kept_blocks(nests) if keeps else {}).run()
 
 
 class _Planner:
-    def __init__(self, nests: Nests, sizes: Sizes | None) -> None:
+    def __init__(self, nests: Nests, sizes: Sizes | None, kept: dict[Block, Kept]) -> None:
         self.nests = nests
+        self.kept = kept
         self.arena: Arena | SymbolicArena = Arena() if sizes is None else SymbolicArena(sizes)
         self.ends = ends_of(nests)
         self.live_out = {location.block for location in nests.outputs}
@@ -73,6 +76,7 @@ class _Planner:
             self._donations(),
             self.numbers,
             self._tables(),
+            self.kept,
         )
 
     def _tables(self) -> dict[RunKernel, Address]:
@@ -91,7 +95,7 @@ class _Planner:
         return found
 
     def _give_address(self, block: Block) -> None:
-        if block.kind == "host":
+        if block.kind == "host" or block in self.kept:
             self.addresses[block] = Address(self.slots, 0)
             self.slots += 1
         else:

@@ -157,6 +157,11 @@ def matmul_bfloat16_skinny() -> Contenders:
     return contenders
 
 
+@benchmark("float32 (64, 1024) @ (4096, 1024) transposed", targets={"numpy": 0.9})
+def matmul_weights() -> Contenders:
+    return _all((64, 1024), (4096, 1024), transposed="right")
+
+
 @benchmark("float32 (33, 1000) @ (1000, 1003): few rows, odd", targets={"numpy": 0.9})
 def matmul_skinny_odd() -> Contenders:
     return _all((33, 1000), (1000, 1003))

@@ -6,7 +6,7 @@ BLAS or the op's `evaluate` rule is faster or the only option.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step
@@ -44,14 +44,19 @@ _BUILDERS: dict[type, Builder] = {
 OF_BLAS = (Product, Correlation, CorrelationByFilters)  # roles that BLAS can compute
 
 
-def lower_product(step: Step, strides_of: Strides, epilogue: Group | None = None) -> Lowered | None:
+def lower_product(
+    step: Step,
+    strides_of: Strides,
+    epilogue: Group | None = None,
+    fixed: Collection[Step] = (),
+) -> Lowered | None:
     """The kernels of a step and its epilogue, given the strides of inputs and result; None if there
-    are none.
+    are none. Operands in `fixed` are the same each time the kernels run.
     """
     if isinstance(step.op, OF_BLAS) and product_engine() == "blas":
         return None
     if isinstance(step.op, Product):
-        return lower_matmul(step, strides_of, epilogue)
+        return lower_matmul(step, strides_of, epilogue, fixed)
     for role, builder in _BUILDERS.items():
         if isinstance(step.op, role):
             return builder(step, strides_of)

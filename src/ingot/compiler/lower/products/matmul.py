@@ -1,9 +1,9 @@
 """Matrix products as loop nests.
 
-There are these strategies, chosen by shapes and strides alone:
+There are these strategies, chosen by shapes, strides, and whether an operand stays the same:
 
 - **panels**: the right operand is packed into panels first, from which tiles of the result are
-  computed. This pays off with many rows.
+  computed. This pays off with many rows, or for many products with the same operand.
 - **rows**: the right operand has contiguous rows and stays in L2: it is read in place.
 - **strips** and **streams**: the right operand has contiguous rows, and the result few rows: it is
   read in place, in blocks of a few rows.
@@ -15,7 +15,7 @@ The left operand is read in place; it may be packed if its rows are not contiguo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, Index, affine
@@ -72,15 +72,20 @@ Strides = dict[Step, tuple[int, ...]]
 _SUMS = {float32: float32, float64: float64, bfloat16: float32, float16: float32}
 
 
-def lower_matmul(step: Step, strides_of: Strides, epilogue: Group | None = None) -> Lowered | None:
+def lower_matmul(
+    step: Step,
+    strides_of: Strides,
+    epilogue: Group | None = None,
+    fixed: Collection[Step] = (),
+) -> Lowered | None:
     """The kernels of a product and its epilogue; None if BLAS should compute the product, or if the
-    epilogue does not match it.
+    epilogue does not match it. Operands in `fixed` are packed once for many products.
     """
     dtype = _SUMS.get(step.dtype)
     left, right = (source.shape for source in step.inputs)
     if dtype is None or is_small(left, right):
         return None
-    product = product_of(step, strides_of, dtype)
+    product = product_of(step, strides_of, dtype, fixed)
     chunks = split(product)
     if product.m == 1 and product.n == 1 and chunks is None:
         return None  # tiles need an axis of rows or columns
@@ -115,6 +120,8 @@ def _last_kernel(product: Product, group: Group, strides_of: Strides, scratch: S
     """The kernel that computes the result. Kernels that prepare its operands are added to
     `scratch`.
     """
+    if product.right.is_fixed and product.left.dtype is product.dtype:
+        return _wide(product, group, strides_of, scratch)
     size = product.left.dtype.size
     by_rows = product.right.column_stride == size
     if by_rows and product.m <= MAX_STREAMED_ROWS and product.n >= MIN_STREAMED_COLUMNS:
@@ -182,6 +189,7 @@ def _wide(product: Product, group: Group, strides_of: Strides, scratch: Scratch)
     tile = tile_shape(product.dtype, product.n, product.m)
     is_in_l2 = _stays_in_l2(right)
     as_it_lies = right.column_stride == size and (product.m <= MAX_UNPACKED_ROWS or is_in_l2)
+    as_it_lies = as_it_lies and not right.is_fixed
     if as_it_lies:
         tile = wide_shape(product.dtype, product.n, product.m)
     left = None

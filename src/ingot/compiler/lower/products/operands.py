@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from ingot._native import Dtype
@@ -51,6 +51,9 @@ class Matrices(NamedTuple):
     columns: Number
     strides: tuple[Number, ...]  # in bytes; of the axes of the stack, then rows and columns
     offset: Number = 0
+    # whether they stay the same in many products, so that packing them pays off for any number of
+    # rows of results
+    is_fixed: bool = False
 
     @property
     def row_stride(self) -> Number:
@@ -107,12 +110,12 @@ class Matrices(NamedTuple):
         """A contiguous copy in scratch memory whose rows have an even number of elements."""
         columns = made_even(self.columns)
         strides = contiguous((*self.stack, self.rows, columns), self.dtype.size)
-        return Matrices(None, self.dtype, self.stack, self.rows, columns, strides, offset)
+        return self._replace(step=None, columns=columns, strides=strides, offset=offset)
 
     def converted(self, dtype: Dtype, offset: Number) -> Matrices:
         """A contiguous copy in scratch memory with another dtype."""
         strides = contiguous((*self.stack, self.rows, self.columns), dtype.size)
-        return Matrices(None, dtype, self.stack, self.rows, self.columns, strides, offset)
+        return self._replace(step=None, dtype=dtype, strides=strides, offset=offset)
 
 
 class Product(NamedTuple):
@@ -149,8 +152,15 @@ class Product(NamedTuple):
         return self.left.stack
 
 
-def product_of(step: Step, strides_of: dict[Step, tuple[int, ...]], dtype: Dtype) -> Product:
-    """The product of a step, with sums of a dtype. Axes of length 1 are dropped from the stack."""
+def product_of(
+    step: Step,
+    strides_of: dict[Step, tuple[int, ...]],
+    dtype: Dtype,
+    fixed: Collection[Step] = (),
+) -> Product:
+    """The product of a step, with sums of a dtype. Axes of length 1 are dropped from the stack. The
+    operands in `fixed` stay the same in many products.
+    """
     kept = [axis for axis, length in enumerate(step.shape[:-2]) if length != 1]
 
     def matrices(value: Step) -> Matrices:
@@ -158,7 +168,8 @@ def product_of(step: Step, strides_of: dict[Step, tuple[int, ...]], dtype: Dtype
         stack = tuple(value.shape[axis] for axis in kept)
         moved = (*(strides[axis] for axis in kept), *strides[-2:])
         rows, columns = value.shape[-2:]
-        return Matrices(value, value.dtype, stack, rows, columns, moved)
+        is_fixed = value in fixed
+        return Matrices(value, value.dtype, stack, rows, columns, moved, is_fixed=is_fixed)
 
     left, right = step.inputs
     return Product(matrices(left), matrices(right), matrices(step), dtype)

@@ -20,7 +20,7 @@ from ingot.compiler.lower.products.operands import Matrices
 from ingot.compiler.lower.products.register_tile import TileShape
 from ingot.graph.dtype import int64, uint16, uint32
 from ingot.graph.shape import size_of
-from ingot.tuning import MAX_REGISTER_TILE, PACKED_ROWS
+from ingot.tuning import MAX_REGISTER_TILE, PACKED_COLUMNS, PACKED_ROWS
 
 __all__ = ["Panels", "convert", "pack_pairs", "pack_panels", "pad"]
 
@@ -90,50 +90,72 @@ def pack_panels(panels: Panels) -> Kernel:
     operand = source.buffer(builder, "b", 0, numbers)
     target = panels.buffer(builder, 1 if source.step is not None else 0, numbers)
     blocks = -(-source.rows // PACKED_ROWS)
+    is_adjacent = source.column_stride == source.dtype.size
+    # narrow panels share cache lines, so some of them are filled row by row
+    together = max(1, PACKED_COLUMNS // tile.columns) if is_adjacent else 1
     lengths = [numbers(f"s{axis}", length) for axis, length in enumerate(source.stack)]
-    lengths += [numbers("panels", panels.count), numbers("blocks", blocks)]
+    lengths += [numbers("groups", -(-panels.count // together)), numbers("blocks", blocks)]
     n, k = numbers("b.columns", source.columns), numbers("k", source.rows)
-    with builder.parallel(lengths, PACKED_ROWS * tile.columns) as (*stack, panel, block):
-        at = [affine(index) for index in stack]
-        first, column = affine(block) * PACKED_ROWS, affine(panel) * tile.columns
+    work = PACKED_ROWS * tile.columns * together
+    with builder.parallel(lengths, work) as (*stack, group, block):
+        at, panel = [affine(index) for index in stack], affine(group) * together
+        first = affine(block) * PACKED_ROWS
         rows = (first, first + PACKED_ROWS, k)
-        if source.column_stride == source.dtype.size or source.row_stride != source.dtype.size:
-            _copy_rows(builder, operand, target, at, affine(panel), column, rows, tile)
+        if together > 1:
+            with builder.loop(*rows) as row:
+                ends = (panel + together, numbers("panels", panels.count))
+                with builder.loop(panel, *ends) as each:
+                    _copy_row(builder, operand, target, at, affine(each), affine(row), tile)
+        elif is_adjacent:
+            with builder.loop(*rows) as row:
+                _copy_row(builder, operand, target, at, panel, affine(row), tile)
+        elif source.row_stride != source.dtype.size:
+            _copy_elements(builder, operand, target, at, panel, rows, tile)
         else:
-            _transpose(builder, operand, target, at, affine(panel), column, rows, tile, n)
+            _transpose(builder, operand, target, at, panel, rows, tile, n)
     operands = (None,) if source.step is None else (source.step, None)
-    return kernel_of(builder.nest, operands, code_key(builder, numbers, "pack", tile))
+    key = code_key(builder, numbers, "pack", tile, together)
+    return kernel_of(builder.nest, operands, key)
 
 
 Rows = tuple[Affine, Affine, Extent]
 
 
-def _copy_rows(
+def _copy_row(
     builder: NestBuilder,
     source: Buffer,
     target: Buffer,
     stack: Sequence[Affine],
     panel: Affine,
-    column: Affine,
+    row: Affine,
+    tile: TileShape,
+) -> None:
+    """Copies the part of a contiguous row that belongs to a panel."""
+    for vector in range(tile.vectors):
+        at = affine(vector * tile.lanes)
+        index = (*stack, row, panel * tile.columns + at)
+        value = builder.load_lanes(source, index, tile.lanes, source.shape[-1])
+        builder.store(value, target, (*stack, panel, row, at))
+
+
+def _copy_elements(
+    builder: NestBuilder,
+    source: Buffer,
+    target: Buffer,
+    stack: Sequence[Affine],
+    panel: Affine,
     rows: Rows,
     tile: TileShape,
 ) -> None:
-    """Packs a matrix with contiguous rows, or any other matrix element by element."""
-    n_length = source.shape[-1]
-    adjacent = source.strides[-1] == source.dtype.size
+    """Packs a matrix with neither contiguous rows nor contiguous columns."""
+    column, n = panel * tile.columns, affine(source.shape[-1])
     begin, *ends = rows
-    with builder.loop(begin, *ends) as row:
-        if not adjacent:
-            with builder.loop(0, tile.columns, affine(n_length) - column) as place:
-                value = builder.load(source, (*stack, affine(row), column + place))
-                builder.store(value, target, (*stack, panel, affine(row), affine(place)))
-            return
-        for vector in range(tile.vectors):
-            at = affine(vector * tile.lanes)
-            value = builder.load_lanes(
-                source, (*stack, affine(row), column + at), tile.lanes, n_length
-            )
-            builder.store(value, target, (*stack, panel, affine(row), at))
+    with (
+        builder.loop(begin, *ends) as row,
+        builder.loop(0, tile.columns, n - column) as place,
+    ):
+        value = builder.load(source, (*stack, affine(row), column + place))
+        builder.store(value, target, (*stack, panel, affine(row), affine(place)))
 
 
 def _transpose(
@@ -142,12 +164,12 @@ def _transpose(
     target: Buffer,
     stack: Sequence[Affine],
     panel: Affine,
-    column: Affine,
     rows: Rows,
     tile: TileShape,
     n: Extent,
 ) -> None:
     """Packs a matrix with contiguous columns: blocks are transposed in registers."""
+    column = panel * tile.columns
     side = min(MAX_REGISTER_TILE, tile.lanes)
     begin, *ends = rows
     inside = (tile.columns, affine(n) - column)  # columns of the panel within the matrix

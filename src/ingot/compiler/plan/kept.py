@@ -1,0 +1,46 @@
+"""Kept blocks: scratch memory that holds the same in all runs of a program with the same array.
+
+Operands of products are packed, converted or padded in scratch memory. Where all of a block is
+computed from one input, a later run with the same array needs to compute nothing: such blocks get
+slots of their own, which the native program keeps together with what it knows of the array
+(`_native/programs/kept_panels.c`).
+"""
+
+from __future__ import annotations
+
+from ingot.compiler.forms.nest.traversal import touched
+from ingot.compiler.forms.nests import Block, Nests, RunKernel
+from ingot.compiler.forms.plan import Kept
+from ingot.tuning_products import MAX_KEPT_PANEL_BYTES, MIN_KEPT_PANEL_BYTES
+
+__all__ = ["kept_blocks"]
+
+
+def kept_blocks(nests: Nests) -> dict[Block, Kept]:
+    """The blocks of scratch memory that are computed from one input each."""
+    numbers = {block: number for number, block in enumerate(nests.inputs)}
+    sources: dict[Block, set[Block]] = {}  # what a block of scratch memory is computed from
+    writers: dict[Block, list[int]] = {}
+    for number, each in enumerate(nests.instructions):
+        if not isinstance(each, RunKernel):
+            continue
+        for block in _scratch_written(each):
+            others = {other.block for other in each.operands} - {block}
+            sources.setdefault(block, set()).update(others)
+            writers.setdefault(block, []).append(number)
+    return {
+        block: Kept(numbers[source], tuple(writers[block]))
+        for block, found in sources.items()
+        if len(found) == 1
+        and (source := next(iter(found))) in numbers
+        and MIN_KEPT_PANEL_BYTES <= block.nbytes <= MAX_KEPT_PANEL_BYTES
+    }
+
+
+def _scratch_written(each: RunKernel) -> set[Block]:
+    """The blocks of scratch memory that a kernel writes."""
+    if not any(location.block.kind == "scratch" for location in each.operands):
+        return set()
+    _, written = touched(each.kernel.nest)
+    blocks = {each.operands[x.argument].block for x in written if x.argument is not None}
+    return {block for block in blocks if block.kind == "scratch"}

@@ -1,0 +1,183 @@
+"""Packed operands that are kept from call to call: found again, counted, and never stale."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ingot.core as mx
+
+ROWS, LENGTH, COLUMNS = 70, 120, 150
+
+
+def numbers(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def own(values: np.ndarray) -> mx.array:
+    """An array with memory of its own."""
+    found = mx.array(values) + 0
+    mx.eval(found)
+    return found
+
+
+def layer(x: mx.array, w: mx.array) -> mx.array:
+    return x @ w.T
+
+
+class Layer:
+    """A compiled product, called often enough for its panels to be kept."""
+
+    def __init__(self, w: mx.array) -> None:
+        self.compiled = mx.compile(layer)
+        self.values = numbers((ROWS, LENGTH))
+        self.x = own(self.values)
+        for _ in range(4):
+            mx.eval(self.compiled(self.x, w))
+
+    def require(self, w: mx.array, expected: np.ndarray) -> None:
+        """Several calls give the product with the expected matrix."""
+        wanted = self.values.astype(np.float64) @ expected.astype(np.float64).T
+        for _ in range(3):
+            found = self.compiled(self.x, w)
+            mx.eval(found)
+            np.testing.assert_allclose(np.array(found), wanted, rtol=1e-4, atol=1e-4)
+
+
+def kept_of(function: Callable[..., Any], *arguments: mx.array) -> list[Any]:
+    return list(mx.compile(function).explain(*arguments).stages.plan.kept.values())
+
+
+def test_what_one_input_determines_is_kept() -> None:
+    x, w = own(numbers((ROWS, LENGTH))), own(numbers((COLUMNS, LENGTH)))
+    ((number, writers),) = kept_of(layer, x, w)
+    assert number == 1
+    assert writers == (0,)
+    tall = own(numbers((LENGTH, ROWS)))
+    assert kept_of(lambda x, w: x.T @ w.T, tall, w) == []  # the left operand is packed, too
+    assert kept_of(lambda x, w: x @ (w * 2).T, x, w) == []  # not an input
+    halves = [y.astype(mx.bfloat16) for y in (x, w)]
+    assert [number for number, _ in kept_of(layer, *halves)] == [1]
+
+
+def test_panels_are_counted_and_released() -> None:
+    w = own(numbers((COLUMNS, LENGTH)))
+    made = mx.compile(layer)
+    x = own(numbers((ROWS, LENGTH)))
+    mx.eval(made(x, w))
+    gc.collect()
+    before = mx.get_active_memory()
+    for _ in range(3):
+        mx.eval(made(x, w))
+    kept = mx.get_active_memory() - before
+    assert kept >= COLUMNS * LENGTH * 4
+    mx.clear_cache()
+    assert mx.get_active_memory() == before
+    for _ in range(3):
+        mx.eval(made(x, w))
+    assert mx.get_active_memory() - before == kept
+    del w
+    assert mx.get_active_memory() < before
+    del made
+    gc.collect()
+
+
+def test_another_array_gets_panels_of_its_own() -> None:
+    first, second = numbers((COLUMNS, LENGTH), 1), numbers((COLUMNS, LENGTH), 2)
+    w, v = own(first), own(second)
+    called = Layer(w)
+    for _ in range(2):
+        called.require(v, second)
+        called.require(w, first)
+
+
+def test_updates_in_place() -> None:
+    values = numbers((COLUMNS, LENGTH), 1)
+    w = own(values)
+    called = Layer(w)
+    w[3] = 0.5
+    values[3] = 0.5
+    called.require(w, values)
+    w += 1
+    called.require(w, values + 1)
+
+
+def test_donated_arrays() -> None:
+    values = numbers((COLUMNS, LENGTH), 1)
+    w = own(values)
+    called = Layer(w)
+    update = mx.compile(lambda w: w - 0.25)
+    for _ in range(3):
+        w = update(w)
+        values = values - np.float32(0.25)
+        mx.eval(w)
+        called.require(w, values)
+
+
+@pytest.mark.parametrize("export", [np.asarray, memoryview, np.from_dlpack])
+def test_writes_through_other_libraries(export: Callable[[Any], Any]) -> None:
+    values = numbers((COLUMNS, LENGTH), 1)
+    w = own(values)
+    called = Layer(w)
+    shared = np.asarray(export(w))
+    called.require(w, values)
+    for row in (3, 5):
+        shared[row] = 2
+        values[row] = 2
+        called.require(w, values)
+    del shared
+    called.require(w, values)
+
+
+def test_calls_from_several_threads() -> None:
+    matrices = [numbers((COLUMNS, LENGTH), seed) for seed in range(3)]
+    arrays = [own(values) for values in matrices]
+    called = Layer(arrays[0])
+    failures: list[BaseException] = []
+
+    def run(number: int) -> None:
+        try:
+            for _ in range(30):
+                called.require(arrays[number], matrices[number])
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_products_without_compile() -> None:
+    values = numbers((COLUMNS, LENGTH), 1)
+    w, x = own(values), own(numbers((ROWS, LENGTH)))
+    for row in range(4):
+        for _ in range(4):
+            found = x @ w.T
+            mx.eval(found)
+        np.testing.assert_allclose(
+            np.array(found), numbers((ROWS, LENGTH)) @ values.T, rtol=1e-3, atol=1e-4
+        )
+        w[row] = 0.0
+        values[row] = 0
+
+
+def test_loops_pack_fixed_operands_once() -> None:
+    w, h = own(numbers((40, 40), 1) / 10), own(numbers((30, 40), 2))
+
+    def repeated(h: mx.array, w: mx.array) -> mx.array:
+        return mx.fori_loop(0, 5, lambda i, h: mx.tanh(h @ w), h)
+
+    expected = np.array(h, np.float64)
+    for _ in range(5):
+        expected = np.tanh(expected @ np.array(w, np.float64))
+    for _ in range(3):
+        found = mx.compile(repeated)(h, w)
+        np.testing.assert_allclose(np.array(found), expected, rtol=1e-4, atol=1e-5)
