@@ -22,7 +22,7 @@ NUMBERS = {
     for name, value in vars(module).items()
     if name.isupper() and name != "NATIVE"
 }
-NATIVE = tuple(name for module in MODULES for name in module.NATIVE)
+NATIVE = tuple(name for module in MODULES for name in getattr(module, "NATIVE", ()))
 
 
 def comment_paragraphs() -> dict[str, str]:
