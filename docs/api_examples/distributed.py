@@ -8,7 +8,7 @@ print(world.rank(), world.size())
 # 0 1
 
 # %% is_available
-print(isinstance(mx.distributed.is_available(), bool))
+print(mx.distributed.is_available() in (True, False))
 # True
 
 # %% Group

@@ -42,7 +42,7 @@ print((lower @ upper)[permutation].tolist())
 # [[1.0, 2.0], [3.0, 4.0]]
 
 # %% lu_factor
-factors, pivots = mx.linalg.lu_factor(mx.array([[1.0, 2.0], [3.0, 4.0]]), stream=mx.cpu)
+_, pivots = mx.linalg.lu_factor(mx.array([[1.0, 2.0], [3.0, 4.0]]), stream=mx.cpu)
 print(pivots)
 # array([1, 1], dtype=uint32)
 
@@ -57,12 +57,12 @@ print(mx.linalg.solve_triangular(a, mx.array([[5.0], [4.0]]), upper=True, stream
 # [[3.0], [1.0]]
 
 # %% svd
-u, values, vt = mx.linalg.svd(mx.array([[3.0, 0.0], [0.0, 4.0]]), stream=mx.cpu)
+_, values, _ = mx.linalg.svd(mx.array([[3.0, 0.0], [0.0, 4.0]]), stream=mx.cpu)
 print(values)
 # array([4, 3], dtype=float32)
 
 # %% eigh
-values, vectors = mx.linalg.eigh(mx.array([[2.0, 1.0], [1.0, 2.0]]), stream=mx.cpu)
+values, _ = mx.linalg.eigh(mx.array([[2.0, 1.0], [1.0, 2.0]]), stream=mx.cpu)
 print(mx.round(values, 4))
 # array([1, 3], dtype=float32)
 
@@ -71,7 +71,7 @@ print(mx.round(mx.linalg.eigvalsh(mx.array([[2.0, 1.0], [1.0, 2.0]]), stream=mx.
 # array([1, 3], dtype=float32)
 
 # %% eig
-values, vectors = mx.linalg.eig(mx.array([[0.0, -1.0], [1.0, 0.0]]), stream=mx.cpu)
+values, _ = mx.linalg.eig(mx.array([[0.0, -1.0], [1.0, 0.0]]), stream=mx.cpu)
 print(mx.abs(values))
 # array([1, 1], dtype=float32)
 

@@ -12,7 +12,7 @@ print(mx.random.key(7))
 # array([0, 7], dtype=uint32)
 
 # %% split
-first, second = mx.random.split(mx.random.key(7))
+first, _ = mx.random.split(mx.random.key(7))
 print(mx.random.uniform(shape=(2,), key=first))
 # array([0.807339, 0.131145], dtype=float32)
 

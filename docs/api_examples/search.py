@@ -10,7 +10,7 @@ vectors = np.random.default_rng(0).standard_normal((1000, 16)).astype(np.float32
 # %% FlatIndex
 index = search.FlatIndex(16)
 index.add(vectors)
-distances, labels = index.search(vectors[:2], 3)
+_, labels = index.search(vectors[:2], 3)
 print(labels[:, 0])
 # array([0, 1], dtype=int64)
 
@@ -64,7 +64,7 @@ print(index.ntotal)
 # 1000
 
 # %% nearest
-distances, labels = search.nearest(mx.array(vectors[:2]), mx.array(vectors), 3)
+_, labels = search.nearest(mx.array(vectors[:2]), mx.array(vectors), 3)
 print(labels[:, 0])
 # array([0, 1], dtype=int64)
 

@@ -94,7 +94,7 @@ print(mx.conv_transpose3d(mx.ones((1, 2, 2, 2, 1)), mx.ones((1, 2, 2, 2, 1))).sh
 # (1, 3, 3, 3, 1)
 
 # %% quantize
-weights, scales, biases = mx.quantize(mx.ones((8, 64)), group_size=64, bits=4)
+weights, scales, _ = mx.quantize(mx.ones((8, 64)), group_size=64, bits=4)
 print(weights.shape, weights.dtype, scales.shape)
 # (8, 8) ingot.core.uint32 (8, 1)
 

@@ -18,12 +18,12 @@ print(mx.value_and_grad(mx.sin)(mx.array(0.0)))
 # (array(0, dtype=float32), array(1, dtype=float32))
 
 # %% vjp
-values, gradients = mx.vjp(mx.square, [mx.array([1.0, 2.0])], [mx.array([1.0, 10.0])])
+_, gradients = mx.vjp(mx.square, [mx.array([1.0, 2.0])], [mx.array([1.0, 10.0])])
 print(gradients[0])
 # array([2, 40], dtype=float32)
 
 # %% jvp
-values, tangents = mx.jvp(mx.square, [mx.array([1.0, 2.0])], [mx.array([1.0, 1.0])])
+_, tangents = mx.jvp(mx.square, [mx.array([1.0, 2.0])], [mx.array([1.0, 1.0])])
 print(tangents[0])
 # array([2, 4], dtype=float32)
 

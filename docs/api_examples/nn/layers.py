@@ -30,7 +30,7 @@ def loss(model: nn.Linear, x: mx.array, y: mx.array) -> mx.array:
 
 optimizer = optim.SGD(0.1)
 for _ in range(100):
-    value, gradients = nn.value_and_grad(model, loss)(model, mx.eye(2), mx.array([[1.0], [2.0]]))
+    _, gradients = nn.value_and_grad(model, loss)(model, mx.eye(2), mx.array([[1.0], [2.0]]))
     optimizer.update(model, gradients)
 print(model(mx.eye(2)).round(1).tolist())
 # [[1.0], [2.0]]

@@ -11,9 +11,14 @@ from ingot.utils import tree_flatten, tree_map
 
 
 def scanned(
-    f: Any, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False
+    f: Any,
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    library: Any = mx,
 ) -> Any:
-    """`mx.scan`, unrolled."""
+    """`mx.scan`, unrolled, with the arrays of ingot or of MLX."""
     if xs is not None:
         length = tree_flatten(xs)[0][1].shape[0]
     assert length is not None
@@ -21,18 +26,18 @@ def scanned(
     carry, ys = init, [None] * length
     for i in reversed(order) if reverse else order:
         carry, ys[i] = f(carry, None if xs is None else tree_map(lambda x, i=i: x[i], xs))
-    return carry, _stacked(ys)
+    return carry, _stacked(ys, library)
 
 
-def _stacked(ys: list[Any]) -> Any:
+def _stacked(ys: list[Any], library: Any) -> Any:
     first = ys[0]
     if first is None:
         return None
     if isinstance(first, dict):
-        return {key: _stacked([y[key] for y in ys]) for key in first}
+        return {key: _stacked([y[key] for y in ys], library) for key in first}
     if isinstance(first, (tuple, list)):
-        return type(first)(_stacked([y[n] for y in ys]) for n in range(len(first)))
-    return mx.stack([y if isinstance(y, mx.array) else mx.array(y) for y in ys])
+        return type(first)(_stacked([y[n] for y in ys], library) for n in range(len(first)))
+    return library.stack([y if isinstance(y, library.array) else library.array(y) for y in ys])
 
 
 def close(found: Any, expected: Any, tolerance: float = 1e-6) -> None:
