@@ -31,7 +31,6 @@ from ingot._native import (
 from ingot._native import promote as promote
 
 __all__ = [
-    "ALL_DTYPES",
     "Dtype",
     "DtypeCategory",
     "bfloat16",

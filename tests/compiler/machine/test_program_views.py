@@ -23,7 +23,7 @@ def program(
     count = len(views) - results
     instructions: list[tuple[Any, ...]] = [] if host is None else [("host", host, count, [(1, 0)])]
     return NativeProgram(
-        1, (), (), (), (), 3, 2, 0, instructions, views, results, np.empty, False, False
+        1, (), (), (), (), 3, 2, 0, instructions, views, results, np.empty, False, False, ()
     )
 
 

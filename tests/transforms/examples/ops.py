@@ -394,7 +394,7 @@ ELSEWHERE = {
     **dict.fromkeys(
         (
             *("AllGather", "AllMax", "AllMin", "AllSum", "AllToAll", "BroadcastFrom"),
-            *("Done", "Receive", "ReceiveLike", "Send", "SumScatter"),
+            *("BeginSum", "Done", "FinishSum", "Receive", "ReceiveLike", "Send", "SumScatter"),
         ),
         "tests/distributed: they need other processes",
     ),

@@ -25,6 +25,7 @@ __all__ = ["end_together"]
 
 # Seconds in which ranks that found out that this one has ended may say so.
 GRACE = 2.0
+FORWARDING = 0.1  # seconds for the launcher to pass on what was printed before it ends all
 
 
 def end_together(world: Transport, starts_mpi: bool) -> None:
@@ -43,6 +44,7 @@ def end_together(world: Transport, starts_mpi: bool) -> None:
         failed.append(error)
         print_before(kind, error, trace)
         tell(world, error)
+        time.sleep(FORWARDING)
         abort(world, 130 if issubclass(kind, KeyboardInterrupt) else 1)
 
     def end() -> None:
