@@ -198,24 +198,6 @@ static int update_states(PyObject *updates, PyObject *outputs) {
     return 0;
 }
 
-int ingot_try_lock_states(void) {
-    PyObject *lock = REQUIRED(state_lock);
-    PyObject *taken = lock == NULL ? NULL : PyObject_CallMethodOneArg(lock, attribute_names.acquire, Py_False);
-    int is_taken = taken == NULL ? -1 : PyObject_IsTrue(taken);
-    Py_XDECREF(taken);
-    return is_taken;
-}
-
-int ingot_unlock_states(void) {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyObject *done = PyObject_CallMethodNoArgs(callbacks.state_lock, attribute_names.release);
-    Py_XDECREF(done);
-    if (type != NULL)
-        PyErr_Restore(type, value, traceback);
-    return PyErr_Occurred() ? -1 : 0;
-}
-
 /* The outputs that belong to the result, of an entry that reads or updates implicit states; None if the lock is taken or
  * the states have changed, and the slow path has to decide. `entry[STATES]` is (states, elements to read, updates, number
  * of outputs that belong to the result). */
