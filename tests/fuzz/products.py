@@ -27,6 +27,8 @@ DTYPES = ("float32", "float32", "float32", "bfloat16", "float16", "float64")
 # of the value and of what is allowed: twice the largest roundings of operands and results
 TOLERANCE = {"float32": 3e-5, "float64": 1e-12, "float16": 2e-2, "bfloat16": 1.2e-1}
 
+CANCELLED = 4
+
 # how an operand `{0}` of (rows, columns) is stored, and how it is read
 LAYOUTS = {
     "{0}": lambda stack, rows, n: (*stack, rows, n),
@@ -156,7 +158,9 @@ def check_product(program: ProductProgram, statistics: ProductStatistics) -> Non
         compiled = mx.compile(program.make(mx))
         found = _numbers(compiled(*given, mx.array(rows), mx.array(sums)))
         expected = _numbers(program.make(np)(*wide, rows, sums))
-        _compare("values", found, expected, TOLERANCE[program.dtype])
+        same = [mlx.array(x).astype(getattr(mlx, program.dtype)) for x in operands]
+        theirs = _numbers(program.make(mlx)(*same, mlx.array(rows), mlx.array(sums)))
+        _compare("values", found, expected, TOLERANCE[program.dtype], theirs)
         if program.dtype == "float32" and program.seed % 3 == 0:
             statistics.gradients += 1
             _check_gradients(program, [*operands, rows, sums])
@@ -168,8 +172,9 @@ def _numbers(tree: Any) -> list[np.ndarray]:
     """The results of any library in float64."""
     if isinstance(tree, (tuple, list)):
         return [x for part in tree for x in _numbers(part)]
-    plain = tree.astype(mx.float64) if isinstance(tree, mx.array) else tree
-    return [np.array(plain, np.float64)]
+    if isinstance(tree, (mx.array, mlx.array)):
+        tree = tree.astype(mx.float64 if isinstance(tree, mx.array) else mlx.float64)
+    return [np.array(tree, np.float64)]
 
 
 def _check_gradients(program: ProductProgram, arguments: list[np.ndarray]) -> None:
@@ -179,7 +184,7 @@ def _check_gradients(program: ProductProgram, arguments: list[np.ndarray]) -> No
         def loss(*given: Any) -> Any:
             results = function(*given)
             parts = results if isinstance(results, tuple) else (results,)
-            return sum(library.mean(part * library.sin(part)) for part in parts)
+            return sum(library.mean(part * library.tanh(part)) for part in parts)
 
         return library.grad(loss, argnums=varied)
 
@@ -189,13 +194,20 @@ def _check_gradients(program: ProductProgram, arguments: list[np.ndarray]) -> No
 
 
 def _compare(
-    what: str, found: list[np.ndarray], expected: list[np.ndarray], tolerance: float
+    what: str,
+    found: list[np.ndarray],
+    expected: list[np.ndarray],
+    tolerance: float,
+    theirs: list[np.ndarray] | None = None,
 ) -> None:
-    """Difference unless all values are within the tolerance, in units of the largest one."""
-    for x, y in zip(found, expected, strict=True):
+    """Difference unless all values are within the tolerance, in units of the largest one, or a few
+    times as far off as MLX's: where a sum is almost nothing, its roundings are not.
+    """
+    for x, y, z in zip(found, expected, theirs or expected, strict=True):
         if x.shape != y.shape:
             raise Difference(f"{what}: {x.shape} instead of {y.shape}")
         scale = float(np.abs(y).max(initial=1e-3))
         worst = float(np.abs(x - y).max(initial=0))
-        if not worst <= tolerance * scale:
+        allowed = tolerance * scale + CANCELLED * float(np.abs(z - y).max(initial=0))
+        if not worst <= allowed:
             raise Difference(f"{what}: off by {worst:.4g} at a scale of {scale:.4g}")
