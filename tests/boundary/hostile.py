@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import io
-import operator
 import re
 import traceback
 import zlib
@@ -14,13 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from tests.oracle.walk.environment import environment as common
 
 import ingot
 import ingot.core as mx
-import ingot.nn as nn
-import ingot.optimizers as optimizers
 import ingot.search as search
-import ingot.utils as utils
 from ingot._native import Checked
 from ingot.graph.boundary import FUNCTION, parameters_of
 
@@ -97,14 +94,6 @@ class Hostile:
     __slots__ = ()
 
 
-def _double(x: Any) -> Any:
-    return x * 2
-
-
-def _total(*arguments: Any) -> Any:
-    return mx.array(arguments[-1]).sum() if arguments else mx.array(0.0)
-
-
 _numbers = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
 
 
@@ -144,60 +133,15 @@ def _npz() -> io.BytesIO:
     return file
 
 
-def _quantized(*shape: int, mode: str = "affine") -> tuple[Any, ...]:
-    options = {"group_size": 32, "bits": 4} if mode == "affine" else {}
-    return mx.quantize(mx.ones((*shape, 64, 64)), mode=mode, **options)
-
-
-def _gated() -> tuple[Any, ...]:
-    q = mx.ones((1, 3, 2, 32))
-    return q, q, q, mx.ones((1, 3, 2)), mx.ones((1, 3, 2))
-
-
 def environment() -> dict[str, Any]:
-    """What the expressions name."""
-    floats = mx.array([[0.5, -1.5, 2.5], [1.0, 2.0, 3.0]])
-    square = mx.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.25], [0.5, 0.25, 2.0]])
+    """What the expressions name: as in the walk beside MLX, and what ingot alone has."""
     return {
-        "mx": mx,
-        "nn": nn,
-        "np": np,
+        **common("ingot"),
         "ingot": ingot,
-        "optimizers": optimizers,
         "search": search,
-        "utils": utils,
-        "operator": operator,
-        "floats": floats,
-        "square": square,
-        "vector": mx.array([0.5, 1.5, 2.5, 3.5]),
-        "integers": mx.array([1, 2, 3]),
-        "indices": mx.array([0, 1]),
-        "stack": mx.ones((2, 3, 3)),
-        "wide": mx.ones((64, 64)),
-        "heads": mx.ones((1, 2, 4, 8)),
-        "tokens": mx.ones((1, 3, 4)),
         "endless": endless,
         "deep": deep,
         "Hostile": Hostile,
-        "_double": _double,
-        "_total": _total,
-        "_added": lambda a, b: a + b,
-        "_second": lambda path, leaf: leaf,
-        "_take_two": lambda name, module: None,
-        "_is_array": lambda module, name, value: isinstance(value, mx.array),
-        "_is_list": lambda value: isinstance(value, list),
-        "_rate": lambda step: mx.array(0.1),
-        "_key": lambda: mx.random.key(1),
-        "_fresh": lambda: floats + 0,
-        "_fresh_square": lambda: square + 0,
-        "_quantized": _quantized,
-        "_quantized_stack": lambda: _quantized(2),
-        "_nvfp4": lambda: _quantized(mode="nvfp4"),
-        "_nvfp4_stack": lambda: _quantized(2, mode="nvfp4"),
-        "_gated": _gated,
-        "_model": lambda: nn.Linear(3, 3),
-        "_parameters": lambda: {"weight": mx.ones((3, 3)), "bias": mx.ones((3,))},
-        "_gradients": lambda: {"weight": mx.ones((3, 3)), "bias": mx.ones((3,))},
         "_rows": _rows,
         "_many_rows": lambda: mx.array(_numbers),
         "_ids": lambda: np.arange(8),
@@ -344,7 +288,7 @@ _PYTHONS = re.compile(  # about the number and the names of arguments
     r"positional arguments?( but|$)|takes (no|exactly|at most) |multiple values for argument|"
     r"expected (at (most|least) )?\d+ arguments?"
 )
-# The names in such sentences must be public ones, or those of functions of this file.
+# The names in such sentences must be public ones, or those of the functions that calls are given.
 _INTERNAL = re.compile(r"(?!_double|_total|environment)([\w<>]+\.)*_(?!_call__|_init__)\w+\(\)")
 _TYPES = (TypeError, ValueError, IndexError, OverflowError, RuntimeError, MemoryError, OSError)
 
@@ -354,7 +298,7 @@ def complaint(error: BaseException) -> str | None:
     text = str(error)
     shown = f"{type(error).__name__}: {text}"
     place = traceback.extract_tb(error.__traceback__)[-1].filename
-    if place == __file__:
+    if place in (__file__, common.__code__.co_filename):
         return None  # from a function of the user's
     if not isinstance(error, (*_TYPES, BufferError)) or "bug in ingot" in text:
         return shown

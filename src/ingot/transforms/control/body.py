@@ -34,6 +34,7 @@ __all__ = [
     "inexact",
     "like",
     "of_inexact",
+    "reached",
     "redirected",
     "spec_of",
     "zeros_of",
@@ -224,3 +225,17 @@ def redirected(outs: Sequence[array], replacement: Sequence[array]) -> None:
     """
     (whole,) = {out._node.inputs[0] for out in outs}
     _native.redirect(whole, Passed(), tuple(x._node for x in replacement[: len(outs)]))
+
+
+def reached(outputs: Sequence[array], ends: set[Node]) -> set[Node]:
+    """The nodes that outputs depend on, not looking behind `ends`."""
+    found: set[Node] = set()
+    stack = [x._node for x in outputs]
+    while stack:
+        node = stack.pop()
+        if node in found or not node.tracer:
+            continue
+        found.add(node)
+        if node not in ends:
+            stack.extend(node.inputs or ())
+    return found

@@ -17,6 +17,7 @@ from ingot.graph.roles import Assemble, Iota, Map, PairedMap, Product, Reduce, V
 from ingot.graph.shape import size_of
 from ingot.ops.index.along_axis import TakeAlongAxis
 from ingot.ops.index.indexing import Take
+from ingot.transforms.control.body import reached
 from ingot.transforms.vmap import Batch, batch
 from ingot.tuning_loops import MAX_HOISTED_BYTES, MAX_HOISTED_GROWTH
 
@@ -53,7 +54,7 @@ def hoisted(
     found = batch([wrap(node) for node in chosen], Batch(steps, list(leaves), list(slices)))
     values = [x for x in found if x is not None]
     assert len(values) == len(chosen), "each depends on a slice"
-    still_read = _reached(outputs, set(chosen))
+    still_read = reached(outputs, set(chosen))
     rest = [(leaf, x) for leaf, x in zip(leaves, slices, strict=True) if leaf in still_read]
     return [leaf for leaf, _ in rest] + chosen, [x for _, x in rest] + values
 
@@ -109,17 +110,3 @@ def _is_costly(node: Node) -> bool:
     if isinstance(op, Map):
         return op.approximate != 0
     return isinstance(op, (Product, Take, TakeAlongAxis))
-
-
-def _reached(outputs: Sequence[array], ends: set[Node]) -> set[Node]:
-    """The nodes that outputs depend on, not looking behind `ends`."""
-    found: set[Node] = set()
-    stack = [x._node for x in outputs]
-    while stack:
-        node = stack.pop()
-        if node in found or not node.tracer:
-            continue
-        found.add(node)
-        if node not in ends:
-            stack.extend(node.inputs or ())
-    return found

@@ -19,7 +19,7 @@ from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.roles import Map, View
 from ingot.graph.state import followed_states
 from ingot.ops.elementwise.arithmetic import add
-from ingot.transforms.control.body import Body, body_of, inexact, like, spec_of, zeros_of
+from ingot.transforms.control.body import Body, body_of, inexact, like, reached, spec_of, zeros_of
 from ingot.transforms.control.sums_of_products import SummedProduct, summed_product
 from ingot.transforms.control.traced import States
 from ingot.transforms.recording import Recording, record
@@ -309,15 +309,7 @@ class _Cut:
     def _slices_read(self, results: Sequence[array], given: Sequence[Node]) -> list[int]:
         """The slices that the backward pass reads, including for recomputation."""
         ends = {*given, *self.saved, *self.invariant, *self._others}
-        seen: set[Node] = set()
-        stack = [x._node for x in results]
-        while stack:
-            node = stack.pop()
-            if node in seen or not node.tracer:
-                continue
-            seen.add(node)
-            if node not in ends:
-                stack.extend(node.inputs or ())
+        seen = reached(results, ends)
         return [number for number, node in enumerate(self._sliced) if node in seen]
 
 
