@@ -29,16 +29,16 @@ TESTED_WITHIN = {
         "lower/products/codes.py",
         "lower/products/quantized_tile.py",
     ),
-    "lower/products/test_attention_forward.py": (
+    "lower/products/attention/test_forward.py": (
         "lower/products/attention/forward.py",
         "lower/products/attention/masking.py",
         "lower/products/attention/operands.py",
     ),
-    "lower/products/test_attention_backward.py": (
+    "lower/products/attention/test_backward.py": (
         "lower/products/attention/backward.py",
         "lower/products/attention/wide.py",
     ),
-    "lower/products/test_attention_power.py": ("lower/products/attention/power.py",),
+    "lower/products/attention/test_power.py": ("lower/products/attention/power.py",),
     "lower/products/convolution/test_convolution.py": (
         "lower/products/convolution/by_filters.py",
         "lower/products/convolution/dense.py",

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.campaigns import some
+from tests.support.product_bounds import matrices, require_close
 
 import ingot.core as mx
 from ingot import _native
-from ingot.compiler.lower.products import matmul
 from ingot.compiler.lower.products.builder import ProductBuilder
 from ingot.compiler.lower.products.register_tile import dot_shape, tile_shape, wide_shape
 from ingot.graph.dtype import float32, float64
@@ -33,28 +33,6 @@ SIZES = [
     (500, 300, 1),
     (700, 40, 10),
 ]
-UNIT_ROUNDOFF = {"float32": 2**-24, "float64": 2**-53, "float16": 2**-11, "bfloat16": 2**-8}
-
-
-def matrices(m: int, k: int, n: int, stack: tuple[int, ...] = ()) -> list[np.ndarray]:
-    generator = np.random.default_rng(m * k + n)
-    return [
-        generator.standard_normal((*stack, *shape)).astype(np.float32) for shape in ((m, k), (k, n))
-    ]
-
-
-def require_close(found: mx.array, a: mx.array, b: mx.array) -> None:
-    """Within the bound for sums of products that are rounded one after the other."""
-    exact = [np.array(x.astype(mx.float32), np.float64) for x in (a, b)]
-    expected = exact[0] @ exact[1]
-    size = np.abs(exact[0]) @ np.abs(exact[1])
-    name = str(a.dtype).rpartition(".")[2]
-    sums = UNIT_ROUNDOFF["float64" if name == "float64" else "float32"]
-    bound = size * sums * 600 + np.abs(expected) * UNIT_ROUNDOFF[name] * 1.01
-    wide = mx.float64 if name == "float64" else mx.float32
-    difference = np.abs(np.array(found.astype(wide), np.float64) - expected)
-    assert found.shape == expected.shape
-    assert (difference <= bound).all(), float((difference / np.maximum(bound, 1e-30)).max())
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
@@ -120,14 +98,6 @@ def test_odd_sums_of_bfloat16_pair_their_last_element_with_zero(transposed: bool
         return (x.T[:, :129] @ y.T[:129]) if transposed else (x[:, :129] @ y[:129])
 
     require_close(mx.compile(product)(*given), a[:, :129], b[:129])
-
-
-@pytest.mark.parametrize("k", [64, 330, 331])
-@pytest.mark.parametrize("m", [1, 3, 17])
-def test_dots_of_bfloat16(m: int, k: int) -> None:
-    a, b = (mx.array(x).astype(mx.bfloat16) for x in matrices(m, k, 601))
-    given = mx.contiguous(b.T)
-    require_close(mx.compile(lambda x, y: x @ y.T)(a, given), a, b)
 
 
 @pytest.mark.parametrize("m", [2, 3, 6, 12])
@@ -269,26 +239,3 @@ def test_set_product_engine() -> None:
     np.testing.assert_allclose(found, other, rtol=1e-4, atol=1e-4)
     with pytest.raises(ValueError, match='name must be "ingot" or "blas", got \'mkl\''):
         mx.set_product_engine("mkl")
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_one_row_is_summed_alike_column_by_column(
-    monkeypatch: pytest.MonkeyPatch, dtype: str
-) -> None:
-    random = np.random.default_rng(3)
-    x = mx.array(random.normal(size=(1, 577)).astype(np.float32)).astype(getattr(mx, dtype))
-    w = mx.array(random.normal(size=(501, 577)).astype(np.float32)).astype(getattr(mx, dtype))
-
-    def loops() -> tuple[str, np.ndarray]:
-        product = mx.compile(lambda x, w: x @ w.T)
-        explained = product.explain(x, w)
-        text = "".join(explained.loops(work) for work in explained.work if work.kernel is not None)
-        return text, np.array(product(x, w).astype(mx.float32))
-
-    text, found = loops()
-    monkeypatch.setattr(matmul, "MIN_ORDERED_MATRIX_BYTES", 1 << 30)
-    other_text, expected = loops()
-    assert text != other_text
-    assert text.count("fused_multiply_add") < other_text.count("fused_multiply_add")
-    np.testing.assert_array_equal(found, expected)
-    require_close(mx.array(found).astype(x.dtype), x, w.T)

@@ -15,11 +15,10 @@ The left operand is read in place; it may be packed if its rows are not contiguo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, Index, affine
-from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Value
 from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.forms.schedule import Group
@@ -27,6 +26,7 @@ from ingot.compiler.forms.size import Number
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Lowered
 from ingot.compiler.lower.products.builder import ProductBuilder, epilogue_of, has_axes_of
+from ingot.compiler.lower.products.dots import dots
 from ingot.compiler.lower.products.operands import (
     Matrices,
     Product,
@@ -36,8 +36,6 @@ from ingot.compiler.lower.products.operands import (
 from ingot.compiler.lower.products.panels import Panels, convert, pack_pairs, pack_panels, pad
 from ingot.compiler.lower.products.register_tile import (
     TileShape,
-    accumulate,
-    dot_shape,
     tile_shape,
     wide_shape,
 )
@@ -58,11 +56,9 @@ from ingot.tuning import (
     SCRATCH_ALIGNMENT,
 )
 from ingot.tuning_products import (
-    MAX_ORDERED_DOT_BYTES,
     MAX_STREAMED_ROWS,
     MAX_UNPAIRED_ROWS,
     MIN_DOT_LENGTH,
-    MIN_ORDERED_MATRIX_BYTES,
     MIN_STREAMED_COLUMNS,
 )
 
@@ -128,7 +124,7 @@ def _last_kernel(product: Product, group: Group, strides_of: Strides, scratch: S
         return streams(product, group, strides_of)
     along_k = product.right.row_stride == size and product.left.column_stride == size
     if along_k and _takes_dots(product):
-        return _dots(_in_pairs(product), group, strides_of)
+        return dots(product, _multiplies_pairs(product), group, strides_of)
     if product.left.dtype is not product.dtype:
         return _halves(product, group, strides_of, scratch)
     return _wide(product, group, strides_of, scratch)
@@ -241,18 +237,6 @@ def _halves(product: Product, group: Group, strides_of: Strides, scratch: Scratc
     return _wide(wide, group, strides_of, scratch)
 
 
-def _in_pairs(product: Product) -> Product:
-    """A product whose operands are both contiguous along k, as pairs of bfloat16 if the processor
-    can multiply these and k is even.
-    """
-    if not _multiplies_pairs(product):
-        return product
-    left, right = product.left.in_pairs(), product.right.transposed().in_pairs()
-    if left is None or right is None:
-        return product
-    return product._replace(left=left, right=right.transposed())
-
-
 def _multiplies_pairs(product: Product) -> bool:
     return product.left.dtype is bfloat16 and "avx512_bf16" in processor_features()
 
@@ -333,69 +317,3 @@ def _rows(
 
     builder.tiles(body)
     return builder.kernel()
-
-
-def _dots(product: Product, group: Group, strides_of: Strides) -> Kernel:
-    """The kernel that computes tiles of dot products."""
-    shape = dot_shape(product.dtype, product.n, product.m)
-    if shape.rows == 1 and _is_read_in_order(product.right):
-        shape = shape._replace(vectors=1)
-    # a tile of the result has one column per vector
-    tile = shape._replace(lanes=1)
-    builder = ProductBuilder("dots", product, tile, group, strides_of)
-    right = builder.operand(product.right.transposed(), "b")  # rows are contiguous
-
-    def body(stack: list[Affine], row: Affine, _panel: Affine, first: Affine) -> None:
-        with builder.loop(first, first + 1, builder.n) as column:  # one iteration
-            dots(stack, row, affine(column))
-
-    def dots(stack: list[Affine], row: Affine, column: Affine) -> None:
-        rows = builder.clamped(row, shape.rows, builder.m)
-        columns = builder.clamped(column, shape.vectors, builder.n)
-
-        def lanes(
-            limit: Affine | None,
-        ) -> tuple[Callable[..., Value], Callable[..., Value]]:
-            def of_row(number: int, indices: tuple[Index, ...]) -> Value:
-                at = (*stack, rows[number], affine(indices[-1]))
-                found = builder.load_lanes(builder.left, at, shape.lanes, limit)
-                return builder.operand_value(found)
-
-            def of_column(vector: int, indices: tuple[Index, ...]) -> Value:
-                at = (*stack, columns[vector], affine(indices[-1]))
-                return builder.operand_value(builder.load_lanes(right, at, shape.lanes, limit))
-
-            return of_row, of_column
-
-        whole = affine(builder.multiple(0, builder.k, by=shape.lanes))
-        dtype, step = product.dtype, shape.lanes
-        add = builder.combine
-        main = accumulate(builder, dtype, shape, [(0, whole)], *lanes(None), add, step=step)
-        loops = [(whole, builder.k)]
-        found = accumulate(
-            builder, dtype, shape, loops, *lanes(builder.k), add, start=main.sums, step=step
-        )
-        for one, totals in zip(rows, found.sums, strict=True):
-            for other, total in zip(columns, totals, strict=True):
-                point = builder.point(stack, one, other)
-                builder.element(point, _sum_of_lanes(builder, total))
-
-    builder.tiles(body)
-    return builder.kernel()
-
-
-def _is_read_in_order(right: Matrices) -> bool:
-    """Whether one dot product after the other reads a matrix faster than several at once do."""
-    return bool(
-        right.rows * right.dtype.size <= MAX_ORDERED_DOT_BYTES
-        and right.rows * right.columns * right.dtype.size >= MIN_ORDERED_MATRIX_BYTES
-    )
-
-
-def _sum_of_lanes(builder: NestBuilder, bundle: Value) -> Value:
-    """The sum of all lanes, by halving."""
-    while bundle.lanes > 1:
-        half = bundle.lanes // 2
-        low = builder.some_lanes(bundle, 0, half)
-        bundle = builder.words.add(low, builder.some_lanes(bundle, half, half))
-    return bundle

@@ -164,8 +164,12 @@ def wide_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
 
 def dot_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
     """The shape of tiles of dot products: `rows` x `vectors` accumulators of partial sums."""
-    height = _at_most(4 if _has_many_registers() else 2, rows)
-    vectors = _at_most(6 if _has_many_registers() and height > 1 else 4, columns)
+    is_many = _has_many_registers()
+    height = _at_most(4 if is_many else 2, rows)
+    if height == 1:  # each sum has several accumulators
+        vectors = _at_most(4 if is_many else 2, columns)
+    else:
+        vectors = _at_most(6 if is_many else 4, columns)
     return TileShape(height, vectors, lanes_of(dtype))
 
 

@@ -1,0 +1,159 @@
+"""Products of few rows as dot products along vectors, where both operands are contiguous along k.
+
+A tile has a few rows and a few columns of the result, each with partial sums in the lanes of one or
+several accumulators (chains): an addition waits for the one before it in its chain, so that a
+single chain reads memory at half the speed of the processor. The lanes are added in the end.
+
+bfloat16 is multiplied in pairs where the processor can. The last element of an odd sum is added by
+itself: rows of odd length have no whole pair there.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ingot.compiler.forms.affine import Affine, affine
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import Buffer, Carried, Constant, Repeated, Value
+from ingot.compiler.forms.nests import Kernel
+from ingot.compiler.forms.schedule import Group
+from ingot.compiler.forms.tape import Step
+from ingot.compiler.lower.products.builder import ProductBuilder
+from ingot.compiler.lower.products.operands import Matrices, Product
+from ingot.compiler.lower.products.register_tile import dot_shape
+from ingot.tuning import PRODUCT_UNROLLING
+from ingot.tuning_products import DOT_CHAINS, MAX_ORDERED_DOT_BYTES, MIN_ORDERED_MATRIX_BYTES
+
+__all__ = ["dots"]
+
+Strides = dict[Step, tuple[int, ...]]
+
+
+def dots(product: Product, in_pairs: bool, group: Group, strides_of: Strides) -> Kernel:
+    """The kernel that computes tiles of dot products; `in_pairs` if bfloat16 is multiplied so."""
+    return _Dots(product, in_pairs, group, strides_of).kernel()
+
+
+class _Ends(NamedTuple):
+    """The last elements of odd sums, which belong to no pair."""
+
+    left: Buffer
+    right: Buffer
+
+
+class _Dots(ProductBuilder):
+    def __init__(self, product: Product, in_pairs: bool, group: Group, strides_of: Strides) -> None:
+        shape = dot_shape(product.dtype, product.n, product.m)
+        self.chains = 1
+        if shape.rows == 1:
+            is_converted = product.left.dtype is not product.dtype and not in_pairs
+            if not is_converted and _is_read_in_order(product.right):
+                shape = shape._replace(vectors=1)
+            self.chains = DOT_CHAINS
+        words = product
+        if in_pairs:
+            right = product.right.transposed().pairs().transposed()
+            words = product._replace(left=product.left.pairs(), right=right)
+        # a tile of the result has one column per vector
+        super().__init__("dots", words, shape._replace(lanes=1), group, strides_of)
+        self.shape = shape
+        self.right = self.operand(words.right.transposed(), "b")  # rows are contiguous
+        self.ends: _Ends | None = None
+        if in_pairs and product.k % 2 != 0:
+            right = product.right.transposed()
+            self.ends = _Ends(self.operand(product.left, "ends"), self.operand(right, "b.ends"))
+        self.tiles(self.tile_at)
+
+    def tile_at(self, stack: list[Affine], row: Affine, _panel: Affine, first: Affine) -> None:
+        with self.loop(first, first + 1, self.n) as column:  # one iteration
+            self.block(stack, row, affine(column))
+
+    def block(self, stack: list[Affine], row: Affine, column: Affine) -> None:
+        """Computes and stores a tile."""
+        shape = self.shape
+        rows = self.clamped(row, shape.rows, self.m)
+        columns = self.clamped(column, shape.vectors, self.n)
+        sums = self.sums([[*stack, each] for each in rows], [[*stack, each] for each in columns])
+        for one, totals in zip(rows, sums, strict=True):
+            for other, total in zip(columns, totals, strict=True):
+                found = self.with_end(_sum_of_lanes(self, total), stack, one, other)
+                self.element(self.point(stack, one, other), found)
+
+    def sums(self, rows: list[list[Affine]], columns: list[list[Affine]]) -> list[list[Value]]:
+        """The sums of rows and columns, in lanes."""
+        dtype, lanes = self.product.dtype, self.shape.lanes
+        zero: Value = Repeated(dtype, Constant(dtype, 0), lanes)
+        start: list[Value] = [zero] * (len(rows) * len(columns) * self.chains)
+        step = lanes * self.chains
+        whole = affine(self.multiple(0, self.k, by=step))
+        main = self.part((affine(0), whole), rows, columns, start, self.chains, None)
+        count = len(rows) * len(columns)
+        chains = [main[first : first + count] for first in range(0, len(main), count)]
+        while len(chains) > 1:
+            half = len(chains) // 2
+            chains = [
+                [self.words.add(a, b) for a, b in zip(one, other, strict=True)]
+                for one, other in zip(chains[:half], chains[half:], strict=True)
+            ]
+        rest = self.part((whole, self.k), rows, columns, chains[0], 1, self.k)
+        return [rest[first : first + len(columns)] for first in range(0, count, len(columns))]
+
+    def part(
+        self,
+        ends: tuple[Affine, Affine],
+        rows: list[list[Affine]],
+        columns: list[list[Affine]],
+        start: list[Value],
+        chains: int,
+        limit: Affine | None,
+    ) -> list[Value]:
+        """Adds the products along a part of k to sums, those of the first chain first. The last
+        vector may end at a limit.
+        """
+        lanes = self.shape.lanes
+        limit = None if chains > 1 or (self.chains == 1 and ends[0] == affine(0)) else self.k
+        sums = [Carried(self.product.dtype, value) for value in start]
+        copies = max(1, PRODUCT_UNROLLING // chains)
+        with self.loop(*ends, step=lanes * chains, carried=sums, copies=copies) as k:
+            each = iter(sums)
+            for chain in range(chains):
+                at = affine(k) + chain * lanes
+                right = [self.lanes_at(self.right, [*column, at], limit) for column in columns]
+                for row in rows:
+                    left = self.lanes_at(self.left, [*row, at], limit)
+                    for one in right:
+                        total = next(each)
+                        total.update = self.combine(total, left, one)
+        return list(sums)
+
+    def lanes_at(self, buffer: Buffer, at: list[Affine], limit: Affine | None) -> Value:
+        return self.operand_value(self.load_lanes(buffer, at, self.shape.lanes, limit))
+
+    def with_end(self, total: Value, stack: list[Affine], row: Affine, column: Affine) -> Value:
+        """A sum with the product of the elements that belong to no pair."""
+        if self.ends is None:
+            return total
+        left, right = (
+            self.words.cast(
+                self.load(each, (*stack, at, affine(each.shape[-1]) - 1)), self.product.dtype
+            )
+            for each, at in zip(self.ends, (row, column), strict=True)
+        )
+        return self.words.fused_multiply_add(left, right, total)
+
+
+def _is_read_in_order(right: Matrices) -> bool:
+    """Whether one dot product after the other reads a matrix faster than several at once do."""
+    return bool(
+        right.rows * right.dtype.size <= MAX_ORDERED_DOT_BYTES
+        and right.rows * right.columns * right.dtype.size >= MIN_ORDERED_MATRIX_BYTES
+    )
+
+
+def _sum_of_lanes(builder: NestBuilder, bundle: Value) -> Value:
+    """The sum of all lanes, by halving."""
+    while bundle.lanes > 1:
+        half = bundle.lanes // 2
+        low = builder.some_lanes(bundle, 0, half)
+        bundle = builder.words.add(low, builder.some_lanes(bundle, half, half))
+    return bundle
