@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "ingot"
-TUNING = tuple(PACKAGE / f"{name}.py" for name in ("tuning", "tuning_linalg", "tuning_products"))
+NAMES = ("tuning", "tuning_linalg", "tuning_memory", "tuning_products")
+TUNING = tuple(PACKAGE / f"{name}.py" for name in NAMES)
 
 
 def header_text() -> str:

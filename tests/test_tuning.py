@@ -9,12 +9,27 @@ from pathlib import Path
 
 import pytest
 
-from ingot import _native, tuning, tuning_distributed, tuning_linalg, tuning_loops, tuning_products
+from ingot import (
+    _native,
+    tuning,
+    tuning_distributed,
+    tuning_linalg,
+    tuning_loops,
+    tuning_memory,
+    tuning_products,
+)
 from ingot.benchmarks import suite  # noqa: F401  (enters the benchmarks)
 from ingot.benchmarks.benchmark import chosen
 
 PROJECT = Path(__file__).resolve().parent.parent
-MODULES = (tuning, tuning_distributed, tuning_linalg, tuning_loops, tuning_products)
+MODULES = (
+    tuning,
+    tuning_distributed,
+    tuning_linalg,
+    tuning_loops,
+    tuning_memory,
+    tuning_products,
+)
 SOURCES = [Path(module.__file__).read_text() for module in MODULES]
 NUMBERS = {
     name: value

@@ -85,24 +85,6 @@ PRODUCT_BLOCK_DEPTH = 1024
 # op, it is done before anybody waits for it. It saves the question for small arrays. scalar_chain.
 MIN_BLOCKED_ELEMENTS = 1 << 18
 
-# ---- Memory --------------------------------------------------------------------------------------
-
-# Bytes from which on memory is mapped for huge pages, of 2 MiB each: at least one lies within such
-# a block wherever it begins. Smaller blocks would only lose memory to alignment. gelu_memory.
-MIN_HUGE_PAGE_BYTES = 4 << 20
-# Classes of sizes, a sixteenth of a power of two each, by which a kept block may be larger than
-# what is asked for. None, and memory that was seen before is passed over for fresh pages, which are
-# written at half the speed; many, and memory is wasted. gelu_eager, gelu_memory.
-MAX_CLASSES_ABOVE = 2
-# Bytes of an operand whose memory a result may take: copying less takes no longer than finding out
-# whether anybody else holds it. gradient_evaluated, scalar_chain.
-MIN_DONATED_BYTES = 1 << 14
-# Bytes of a file whose arrays are mapped instead of read. Measured, 64 MB in 64 arrays that are in
-# the page cache: reading takes 10 to 94 ms, mapping 0.7 ms, and summing all of it after that 1.3 ms
-# longer, once. Small files are read, so that they need no file handle and may be written over. No
-# benchmark.
-MIN_MAPPED_BYTES = 1 << 20
-
 # ---- Fusion of uncompiled graphs (compiler/call/fusion_policy.py) --------------------------------
 
 # Finding the program of a graph takes about 40 ns for each node where C knows the graph, and 1 to 2
@@ -492,8 +474,8 @@ NATIVE = (
     "POLL_NANOSECONDS", "BLOCK_NANOSECONDS", "MAX_LOOP_BLOCK_GROWTH", "FIRST_BLOCK_GRAINS",
     "FIRST_BLOCK_ITERATIONS", "SMALL_STEPS_PER_POLL", "MAX_PRODUCT_BLOCK_WORK",
     "MAX_GEMV_BLOCK_WORK",
-    "PRODUCT_BLOCK_SIDE", "PRODUCT_BLOCK_DEPTH", "MIN_BLOCKED_ELEMENTS", "MIN_HUGE_PAGE_BYTES",
-    "MAX_CLASSES_ABOVE", "MIN_DONATED_BYTES", "MIN_FUSED_ELEMENTS", "MIN_FUSED_NODE_ELEMENTS",
+    "PRODUCT_BLOCK_SIDE", "PRODUCT_BLOCK_DEPTH", "MIN_BLOCKED_ELEMENTS", "MIN_FUSED_ELEMENTS",
+    "MIN_FUSED_NODE_ELEMENTS",
     "MIN_SMALL_GRAPH_RUNS", "MAX_SMALL_GRAPH_NODES", "MAX_FUSED_NODES", "ORDERED_SUM_COLUMNS",
     "SCAN_CHUNK", "SCAN_GRAIN", "MIN_SCANNED_COLUMNS", "SCATTER_GRAIN", "SELECTION_GRAIN",
     "MIN_PARALLEL_ATTENTION", "ATTENTION_SPLIT",

@@ -202,6 +202,58 @@ def test_nothing_is_wired() -> None:
     assert memory.set_wired_limit(0) == 0
 
 
+def mapping_of(address: int) -> tuple[str, set[str]]:
+    """The range of addresses that the system knows an address in, and the flags of that range."""
+    found = ""
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        first, *rest = line.split()
+        begin, _, end = first.partition("-")
+        if end:
+            found = first if int(begin, 16) <= address < int(end, 16) else ""
+        elif found and first == "VmFlags:":
+            return found, set(rest)
+    raise AssertionError(f"{address:#x} is not mapped")
+
+
+def test_blocks_of_middling_size_share_huge_pages() -> None:
+    before = [_native.Buffer(2 * MIB) for _ in range(4)]  # small processes do without
+    blocks = [_native.Buffer(1536 * 576 * 2) for _ in range(20)]
+    mappings = [mapping_of(block.address) for block in blocks]
+    assert all("hg" in flags for _, flags in mappings)
+    assert len({addresses for addresses, _ in mappings}) < len(blocks)
+    del before
+
+
+def test_memory_that_would_be_wasted_in_huge_pages_is_mapped_separately() -> None:
+    blocks = [_native.Buffer(size) for size in [300 * KIB] * 60]  # 512 KiB in slots
+    assert not any("hg" in mapping_of(block.address)[1] for block in blocks)
+
+
+@pytest.fixture
+def unpoisoned() -> Iterator[None]:
+    before = _native.set_memory_poison(False)
+    yield
+    _native.set_memory_poison(before)
+
+
+@pytest.mark.usefixtures("unpoisoned")
+def test_shared_pages_are_returned_and_zero_when_taken_again() -> None:
+    sizes = [256 * KIB * (1 + number % 15) for number in range(60)]
+    kept = [_native.Buffer(256 * KIB) for _ in range(40)]  # so that regions stay
+    for _ in range(3):
+        blocks = [_native.Buffer(size) for size in sizes]
+        ranges = sorted((each.address, size) for each, size in zip(blocks, sizes, strict=True))
+        assert all(first + size <= second for (first, size), (second, _) in pairwise(ranges))
+        for block in blocks:
+            view = memoryview(block)
+            assert view[0] == view[len(view) // 2] == view[-1] == 0
+            view[0] = view[len(view) // 2] = view[-1] = 1
+            view.release()
+        del blocks, block
+        memory.clear_cache()
+    del kept
+
+
 def test_threads_share_the_allocator() -> None:
     before = memory.get_active_memory()
 

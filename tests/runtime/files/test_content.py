@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ingot.core as mx
-from ingot.tuning import MIN_MAPPED_BYTES
+from ingot.tuning_memory import MIN_MAPPED_BYTES
 
 COUNT = MIN_MAPPED_BYTES // 4 + 1000
 

@@ -2,9 +2,9 @@
  * page costs a page fault, about as much as the computation itself.
  *
  * There are two kinds of blocks, distinguished by address alone:
- *   - large (over 32 KiB): a separate mapping that starts at a multiple of CHUNK. Its description is in a side table,
- *     so that a block of 2^n bytes takes 2^n bytes. Free ones are kept in bins by size class and in a list by age, from
- *     which the oldest are unmapped when a limit is exceeded.
+ *   - large (over 32 KiB): memory that starts at a multiple of CHUNK, mapped separately or part of a huge region. Its
+ * description is in a side table, so that a block of 2^n bytes takes 2^n bytes. Free ones are kept in bins by size class and in
+ * a list by age, from which the oldest are unmapped when a limit is exceeded.
  *   - small: cut from a chunk, a large block of CHUNK bytes whose first 64 bytes are its header. Hence the address of a
  *     small block is never a multiple of CHUNK, and rounding it down gives the header.
  *
@@ -73,9 +73,11 @@ static struct {
 
 static void before_fork(void) {
     pthread_mutex_lock(&lock);
+    ingot_lock_regions();
 }
 
 static void after_fork(void) {
+    ingot_unlock_regions();
     pthread_mutex_unlock(&lock);
 }
 

@@ -9,32 +9,11 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define HUGE_PAGE ((size_t)2 << 20)
 #define SYSTEM_PAGE ((size_t)64 << 10) /* the largest page size of Linux on any architecture */
 
 /* ---- mapping ---- */
 
-static char *map_aligned(size_t bytes, size_t alignment) {
-    char *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (address == MAP_FAILED || (uintptr_t)address % alignment == 0) {
-        return address == MAP_FAILED ? NULL : address;
-    }
-    munmap(address, bytes);
-    address = mmap(NULL, bytes + alignment, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (address == MAP_FAILED) {
-        return NULL;
-    }
-    size_t before = (alignment - (uintptr_t)address % alignment) % alignment;
-    if (before > 0) {
-        munmap(address, before);
-    }
-    if (before < alignment) {
-        munmap(address + before + bytes, alignment - before);
-    }
-    return address + before;
-}
-
-/* Below MIN_HUGE_PAGE_BYTES, whole multiples of the alignment are mapped: untouched pages cost nothing, and the
+/* Separate mappings below MIN_HUGE_PAGE_BYTES are whole multiples of the alignment: untouched pages cost nothing, and the
  * kernel merges adjacent mappings, of which it allows 65530. */
 LargeBlock *ingot_map_block(size_t size) {
     LargeBlock *block = malloc(sizeof *block);
@@ -43,9 +22,14 @@ LargeBlock *ingot_map_block(size_t size) {
     }
     bool huge = size >= MIN_HUGE_PAGE_BYTES;
     block->size = size;
+    block->region = NULL;
+    block->address = ingot_take_from_region(size, &block->mapped, &block->region);
+    if (block->address != NULL) {
+        return block;
+    }
     size_t unit = huge ? SYSTEM_PAGE : INGOT_LARGE_ALIGNMENT;
     block->mapped = (size + unit - 1) / unit * unit;
-    block->address = map_aligned(block->mapped, huge ? HUGE_PAGE : INGOT_LARGE_ALIGNMENT);
+    block->address = ingot_map_aligned(block->mapped, huge ? INGOT_HUGE_PAGE : INGOT_LARGE_ALIGNMENT);
     if (block->address == NULL) {
         free(block);
         return NULL;
@@ -61,7 +45,11 @@ LargeBlock *ingot_map_block(size_t size) {
 void ingot_unmap_blocks(LargeBlock *evicted) {
     while (evicted != NULL) {
         LargeBlock *next = evicted->newer;
-        munmap(evicted->address, evicted->mapped);
+        if (evicted->region != NULL) {
+            ingot_return_to_region(evicted->region, evicted->address, evicted->mapped);
+        } else {
+            munmap(evicted->address, evicted->mapped);
+        }
         free(evicted);
         evicted = next;
     }

@@ -1,10 +1,12 @@
-/* Large blocks of the allocator: separate mappings, described in a side table instead of a header, so that a block
- * of 2^n bytes takes 2^n bytes. The table belongs to the allocator: call these functions with its lock held. */
+/* Large blocks of the allocator: separate mappings or parts of huge regions, described in a side table instead of a header, so
+ * that a block of 2^n bytes takes 2^n bytes. The table belongs to the allocator: call these functions with its lock held. */
 #ifndef INGOT_LARGE_BLOCK_H
 #define INGOT_LARGE_BLOCK_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "memory/huge_region.h"
 
 /* Every large block starts at a multiple of this. */
 #define INGOT_LARGE_ALIGNMENT ((size_t)256 << 10)
@@ -13,6 +15,7 @@ typedef struct LargeBlock {
     char *address;
     size_t size;
     size_t mapped;
+    HugeRegion *region;                 /* NULL: a mapping of its own */
     struct LargeBlock *next, *previous; /* in the bin of its size class, while free */
     struct LargeBlock *newer, *older;   /* in the list by age, while free; `newer` also links blocks to unmap */
 } LargeBlock;

@@ -13,6 +13,7 @@ import io
 import mmap
 import os
 import stat
+from contextlib import suppress
 from typing import IO, Any
 
 import numpy as np
@@ -21,13 +22,16 @@ from ingot import _native
 from ingot._native import Dtype, array
 from ingot.graph.shape import Shape, size_of
 from ingot.runtime.files.access import FileError, read_elements
-from ingot.tuning import MIN_MAPPED_BYTES
+from ingot.tuning_memory import MIN_MAPPED_BYTES
 
 __all__ = ["Content"]
 
 # Without it the kernel charges a private mapping to committed memory, and refuses to map a file
 # that is larger than memory.
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0)
+# File systems that can do so read what is advised into huge pages of the page cache, from which
+# weights are read up to twice as fast (`MIN_USE_PER_WASTE`).
+_HUGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
 
 
 class Content:
@@ -90,4 +94,7 @@ def _pages_of(stream: IO[bytes], size: int) -> np.ndarray | None:
         )
     except (OSError, ValueError):  # the file system does not support mapping
         return None
+    if _HUGE_PAGES is not None:
+        with suppress(OSError):  # the system was built without huge pages
+            pages.madvise(_HUGE_PAGES)
     return np.frombuffer(pages, np.uint8)
