@@ -331,6 +331,16 @@ class Mailbox:
         fail: Callable[[int], Any],
         /,
     ) -> Mailbox: ...
+    segment_bytes: int
+    def share(
+        self,
+        segments: tuple[int, ...],
+        window: object,
+        iprobe: int,
+        any_source: int,
+        any_tag: int,
+        /,
+    ) -> None: ...
     def exchange(self, header: bytes, array: np.ndarray | None, /) -> bytes: ...
 
 class SmallReduction:

@@ -303,6 +303,34 @@ def large_groups() -> None:
     same(d.all_sum(mx.array(x[RANK]), group=group), summed(x), "after a mismatch")
 
 
+def several_machines() -> None:
+    """Ranks that share no memory exchange headers and small data by MPI."""
+    assert WORLD._transport is not None
+    alone = type(WORLD._transport)
+    on_one_machine = alone.is_on_one_machine
+    alone.is_on_one_machine = lambda self: False  # type: ignore[method-assign]
+    group = WORLD.split(0)
+    alone.is_on_one_machine = on_one_machine  # type: ignore[method-assign]
+    x = inputs((3,), "float32", seed=14)
+    for _ in range(3):
+        same(d.all_sum(mx.array(x[RANK]), group=group), summed(x), "without shared memory")
+        same(d.all_gather(mx.array(x[RANK]), group=group), gathered(x), "without shared memory")
+    with pytest.raises(ValueError, match=r"rank 0: all_sum of float32 of shape \(2\)"):
+        mx.eval(d.all_sum(mx.ones(2 + RANK), group=group))
+    same(d.all_sum(mx.array(x[RANK]), group=group), summed(x), "after a mismatch")
+
+
+def messages_in_flight() -> None:
+    """A rank that waits for others in shared memory goes on sending them what they wait for."""
+    x = mx.full((5_000,), 3.0)
+    for _ in range(1_000):  # more than fits into MPI's buffers
+        if RANK == 0:
+            d.send(x, 1)
+        elif RANK == 1:
+            assert d.recv_like(x, 0)[-1].item() == 3
+    assert d.all_sum(mx.ones(2)).tolist() == [SIZE] * 2
+
+
 def split_groups() -> None:
     pair = WORLD.split(RANK % 2)
     assert (pair.size(), pair.rank()) == ((SIZE + 1 - RANK % 2) // 2, RANK // 2)
@@ -407,6 +435,8 @@ if __name__ == "__main__":
         derivatives_in_loops,
         small_numbers,
         large_groups,
+        several_machines,
+        messages_in_flight,
         split_groups,
         messages,
         one_order,

@@ -19,6 +19,12 @@ def test_collectives_without_headers() -> None:
     passes(2, "tests.distributed.collectives_program", *checks, INGOT_CHECK_COLLECTIVES="off")
 
 
+def test_progress_without_a_watch() -> None:
+    """The thread of the watch calls MPI, too, and would hide that nothing else does."""
+    program = "tests.distributed.collectives_program"
+    passes(2, program, "messages_in_flight", INGOT_COLLECTIVE_TIMEOUT="0")
+
+
 @pytest.mark.parametrize(
     ("what", "status", "words"),
     [

@@ -1,4 +1,5 @@
-/* Mailboxes: headers of all ranks, with the data where they are small, in one MPI_Allgather that C calls by its address.
+/* Mailboxes: headers of all ranks, with the data where they are small, in one exchange: an MPI_Allgather that C calls by its
+ * address, or loads and stores if all are on one machine (shared.c).
  *
  * A collective of a few bytes takes MPI about two microseconds, less than Python needs to prepare it. A `Mailbox` belongs to
  * one group of processes; `graph/communication/transport.py` makes it and the templates of its envelopes, and decides what
@@ -6,6 +7,8 @@
  * by op and layout and runs it without Python. */
 #include "communication/mailbox.h"
 
+#include "communication/progress.h"
+#include "communication/shared.h"
 #include "numpy_api.h"
 
 #include <time.h>
@@ -13,6 +16,8 @@
 /* MPICH's handles are ints, those of Open MPI and of the standard ABI pointers. */
 typedef int (*AllgatherOfInts)(const void *, int, int, void *, int, int, int);
 typedef int (*AllgatherOfPointers)(const void *, int, void *, void *, int, void *, void *);
+typedef int (*IprobeOfInts)(int, int, int, int *, void *);
+typedef int (*IprobeOfPointers)(int, int, void *, int *, void *);
 
 typedef struct {
     PyObject_HEAD
@@ -23,6 +28,10 @@ typedef struct {
     int64_t calls;    /* so far, the first word of each header */
     int header, room; /* bytes of a header, and for data behind it */
     char *outgoing, *incoming;
+    SharedSlots *shared; /* NULL if ranks are on several machines, or not to share memory */
+    void *iprobe;
+    int any_source, any_tag;
+    PyObject *window; /* what owns the shared memory */
     PyObject *refuse; /* called with the envelopes of all ranks, of which headers differ: raises */
     PyObject *fail;   /* called with MPI's error code: raises */
 } Mailbox;
@@ -62,6 +71,18 @@ static int allgather(const Mailbox *self) {
     return ((AllgatherOfInts)self->allgather)(self->outgoing, length, byte, self->incoming, length, byte, communicator);
 }
 
+/* Lets MPI move data of messages and collectives that are in flight. */
+static void poll_mpi(const void *mailbox) {
+    const Mailbox *self = mailbox;
+    int found;
+    _Alignas(16) char status[256]; /* larger than any library's */
+    if (self->has_pointers)
+        ((IprobeOfPointers)self->iprobe)(self->any_source, self->any_tag, (void *)self->communicator, &found, status);
+    else
+        ((IprobeOfInts)self->iprobe)(self->any_source, self->any_tag, (int)self->communicator, &found, status);
+    ingot_make_progress();
+}
+
 static bool headers_agree(const Mailbox *self) {
     size_t header = (size_t)self->header, stride = header + (size_t)self->room;
     for (size_t rank = 0; rank < (size_t)self->size; rank++) {
@@ -88,12 +109,16 @@ static int exchange(Mailbox *self, const char *template, const void *data, size_
     memcpy(self->outgoing, &self->calls, sizeof self->calls);
     if (length > 0)
         memcpy(self->outgoing + self->header, data, length);
-    self->calls++;
-    PyThreadState *state = PyEval_SaveThread();
-    int code = allgather(self);
-    PyEval_RestoreThread(state);
-    if (code != 0)
-        return raise_by(self->fail, PyLong_FromLong(code));
+    int64_t call = self->calls++;
+    if (self->shared != NULL) {
+        ingot_shared_exchange(self->shared, call, self->outgoing, self->incoming, poll_mpi, self);
+    } else {
+        PyThreadState *state = PyEval_SaveThread();
+        int code = allgather(self);
+        PyEval_RestoreThread(state);
+        if (code != 0)
+            return raise_by(self->fail, PyLong_FromLong(code));
+    }
     if (headers_agree(self))
         return 0;
     return raise_by(self->refuse,
@@ -217,10 +242,46 @@ static PyObject *mailbox_new(PyTypeObject *type, PyObject *arguments, PyObject *
 static void mailbox_dealloc(Mailbox *self) {
     PyTypeObject *type = Py_TYPE(self);
     PyMem_Free(self->outgoing);
+    ingot_shared_free(self->shared);
+    Py_XDECREF(self->window);
     Py_XDECREF(self->refuse);
     Py_XDECREF(self->fail);
     type->tp_free(self);
     Py_DECREF(type);
+}
+
+/* share(segments, window, iprobe, any_source, any_tag): exchange in shared memory from now on. Segments are the addresses of
+ * all ranks' memory, which the window owns, of `segment_bytes` zeros each. */
+static PyObject *mailbox_share(Mailbox *self, PyObject *arguments) {
+    PyObject *addresses, *window;
+    unsigned long long iprobe;
+    int any_source, any_tag;
+    if (!PyArg_ParseTuple(arguments, "O!OKii:share", &PyTuple_Type, &addresses, &window, &iprobe, &any_source, &any_tag))
+        return NULL;
+    if (PyTuple_GET_SIZE(addresses) != self->size || iprobe == 0 || self->calls != 0 || self->shared != NULL) {
+        PyErr_SetString(PyExc_ValueError,
+                        "share takes a segment for each rank and MPI_Iprobe, once, before the first exchange.");
+        return NULL;
+    }
+    char **segments = PyMem_Calloc((size_t)self->size, sizeof *segments);
+    if (segments == NULL)
+        return PyErr_NoMemory();
+    for (int rank = 0; rank < self->size && !PyErr_Occurred(); rank++)
+        segments[rank] = PyLong_AsVoidPtr(PyTuple_GET_ITEM(addresses, rank));
+    if (!PyErr_Occurred()) {
+        self->shared =
+            ingot_shared_new(segments, (size_t)self->size, (size_t)self->rank, (size_t)self->header + (size_t)self->room);
+        if (self->shared == NULL)
+            PyErr_NoMemory();
+    }
+    PyMem_Free(segments);
+    if (PyErr_Occurred())
+        return NULL;
+    self->window = Py_NewRef(window);
+    self->iprobe = (void *)(uintptr_t)iprobe;
+    self->any_source = any_source;
+    self->any_tag = any_tag;
+    Py_RETURN_NONE;
 }
 
 /* exchange(template, array or None) -> the envelopes of all ranks, as bytes */
@@ -248,7 +309,13 @@ static PyObject *mailbox_calls(Mailbox *self, void *Py_UNUSED(closure)) {
     return PyLong_FromLongLong(self->calls);
 }
 
+static PyObject *mailbox_segment_bytes(Mailbox *self, void *Py_UNUSED(closure)) {
+    return PyLong_FromSize_t(ingot_shared_bytes((size_t)self->header + (size_t)self->room));
+}
+
 static PyMethodDef mailbox_methods[] = {
+    {"share", (PyCFunction)mailbox_share, METH_VARARGS,
+     "share(segments, window, iprobe, any_source, any_tag): exchange in shared memory from now on"},
     {"exchange", (PyCFunction)(void (*)(void))mailbox_exchange, METH_FASTCALL,
      "exchange(header, array or None) -> the envelopes of all ranks"},
     {NULL, NULL, 0, NULL},
@@ -256,6 +323,7 @@ static PyMethodDef mailbox_methods[] = {
 
 static PyGetSetDef mailbox_attributes[] = {
     {"calls", (getter)mailbox_calls, NULL, "How many exchanges there were.", NULL},
+    {"segment_bytes", (getter)mailbox_segment_bytes, NULL, "Bytes of shared memory that each rank contributes.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

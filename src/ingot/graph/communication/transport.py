@@ -344,7 +344,28 @@ class Transport:
         handles = (mpi._handleof(self.communicator), mpi._handleof(mpi.BYTE))
         function = address_of(mpi, "MPI_Allgather")
         lengths = (self.rank, self.size, HEADER, INLINE)
-        return Mailbox(function, handle_bytes(mpi), *handles, *lengths, self.refuse, self.fail)
+        mailbox = Mailbox(function, handle_bytes(mpi), *handles, *lengths, self.refuse, self.fail)
+        if self.size > 1 and self.is_on_one_machine():
+            self.share_memory(mailbox)
+        return mailbox
+
+    def is_on_one_machine(self) -> bool:
+        """Whether all ranks can share memory; they find the same."""
+        machine = self.communicator.Split_type(self.mpi.COMM_TYPE_SHARED)
+        size = machine.Get_size()
+        machine.Free()
+        return bool(size == self.size)
+
+    def share_memory(self, mailbox: Mailbox) -> None:
+        """Lets a mailbox exchange in memory that MPI allocates for all ranks."""
+        mpi, size = self.mpi, mailbox.segment_bytes
+        window = mpi.Win.Allocate_shared(size, 1, comm=self.communicator)
+        segments = [window.Shared_query(rank)[0] for rank in range(self.size)]
+        np.frombuffer(segments[self.rank], np.uint8)[:] = 0
+        self.communicator.Barrier()
+        addresses = tuple(segment.address for segment in segments)
+        iprobe = address_of(mpi, "MPI_Iprobe")
+        mailbox.share(addresses, window, iprobe, mpi.ANY_SOURCE, mpi.ANY_TAG)
 
     def compare_hashes(self, header: bytes) -> None:
         """The check of large groups: the smallest and the largest hash must be equal."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
+
+import numpy as np
 
 from ingot.graph.op import Op, no_rule
 
@@ -19,3 +22,9 @@ class Host(Op, role=True):
     why_host: ClassVar[str] = "its elements depend on many others"
 
     emit = no_rule("it is computed as a whole, by one call of its evaluate rule")
+
+    def host_function(self) -> Callable[..., list[np.ndarray]] | None:
+        """What compiled programs call instead of `evaluate`, where something is quicker: from the
+        inputs to a list of contiguous results that share no memory with them.
+        """
+        return None

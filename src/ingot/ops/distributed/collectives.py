@@ -8,6 +8,7 @@ and the cotangents travel back.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -106,6 +107,22 @@ class Reduction(Collective, abstract=True):
 
     def evaluate(self, x: np.ndarray, token: np.ndarray) -> np.ndarray:
         return self.transport.reduce(self.name, x)
+
+    def host_function(self) -> Callable[..., list[np.ndarray]]:
+        """Remembers what reduces arrays of a shape and dtype, as evaluation does."""
+        small: dict[Any, SmallReduction] = {}
+
+        def run(x: np.ndarray, token: np.ndarray) -> list[np.ndarray]:
+            key = x.shape, x.dtype
+            reduction = small.get(key)
+            if reduction is None:
+                reduction = self.small_reduction(x)
+                if reduction is None:
+                    return [self.evaluate(x, token)]
+                small[key] = reduction
+            return [reduction.run(x)]
+
+        return run
 
     def small_reduction(self, x: np.ndarray) -> SmallReduction | None:
         """What evaluates arrays like `x` without Python, if they are small."""
