@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from math import log2
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def _sum_seconds(ranks: int, size: float, latency: float, bandwidth: float) -> f
 
 def test_predictions_follow_from_the_formula_and_the_measurements() -> None:
     layers = (784, 512, 512, 10)
-    size = 4 * sum((a + 1) * b for a, b in zip(layers, layers[1:], strict=False))
+    size = 4 * sum((a + 1) * b for a, b in pairwise(layers))
     assert abs(size / 1e6 - _number(r"n = ([\d.]+) MB")) < 0.05
     compute = _number(r"C = ([\d.]+) ms") / 1e3
     latencies = {10: 30e-6, 100: 5e-6}
