@@ -401,6 +401,22 @@ class ShapeTable:
         /,
     ) -> None: ...
 
+class NestedProgram:
+    @property
+    def scratch(self) -> int: ...
+    def __new__(
+        cls,
+        kind: str,
+        programs: tuple[NativeProgram, ...],
+        invariant: tuple[int, ...],
+        carries: int,
+        slices: int,
+        length: int,
+        reverse: bool,
+        bytes: tuple[int, ...],
+        /,
+    ) -> NestedProgram: ...
+
 class NativeProgram:
     about: Any
     @property

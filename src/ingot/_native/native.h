@@ -219,6 +219,7 @@ int ingot_add_program(PyObject *module);
 int ingot_add_program_template(PyObject *module);
 int ingot_add_kept_panels(PyObject *module);
 int ingot_add_run_program(PyObject *module);
+int ingot_add_nested(PyObject *module);
 int ingot_add_interrupt(PyObject *module);
 int ingot_add_failure(PyObject *module);
 int ingot_add_tree(PyObject *module);

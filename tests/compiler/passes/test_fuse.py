@@ -244,3 +244,12 @@ def test_a_group_that_nothing_reads_yet_joins_a_later_one() -> None:
 def test_a_group_that_something_reads_stays_where_it_is() -> None:
     schedule = fused(lambda x, w: (mx.exp(x) @ w) * (mx.exp(x) + 1), (4, 4), (4, 4))
     assert groups(schedule) == [["Exp", "Add"], ["Multiply"]]
+
+
+def test_a_group_that_is_read_twice_is_absorbed_once() -> None:
+    def function(x: Any, y: Any) -> Any:
+        doubled = mx.exp(mx.sin(x)) * 2
+        return mx.where(doubled > 1, y + 1, (y + 1) * (y - 1))
+
+    schedule = fused(function, (3, 4), (3, 4))
+    assert len(groups(schedule)) == 1

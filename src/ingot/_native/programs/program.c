@@ -105,6 +105,12 @@ static int read_instruction(PyObject *tuple, Instruction *instruction, Py_ssize_
         }
         if (ingot_read_product(product, instruction->product) < 0)
             return -1;
+    } else if (strcmp(kind, "nested") == 0) {
+        instruction->kind = NESTED;
+        PyObject *nested;
+        if (!PyArg_ParseTuple(tuple, "sO!O", &name, Nested_Type, &nested, &arguments))
+            return -1;
+        instruction->nested = Py_NewRef(nested);
     } else if (strcmp(kind, "host") == 0 || strcmp(kind, "check") == 0) {
         instruction->kind = kind[0] == 'h' ? HOST : CHECK;
         PyObject *host;
@@ -140,7 +146,12 @@ static int read_instructions(Program *self, PyObject *list) {
         next_view += instruction->view_count;
         if (instruction->kind == HOST)
             self->host_count = i + 1;
-        if (instruction->kind == KERNEL && instruction->count > self->argument_count)
+        if (instruction->kind == NESTED && instruction->count != ingot_nested_arguments(instruction->nested)) {
+            PyErr_SetString(PyExc_ValueError, "a loop or branch needs its operands, its results and scratch memory.");
+            return -1;
+        }
+        bool takes_all = instruction->kind == KERNEL || instruction->kind == NESTED;
+        if (takes_all && instruction->count > self->argument_count)
             self->argument_count = instruction->count;
         for (int k = 0; k < instruction->count; k++) {
             Py_ssize_t output = instruction->arguments[k].slot - self->input_count;
@@ -232,6 +243,7 @@ static void free_own_parts(Program *self) {
         PyMem_Free(self->instructions[i].product);
         Py_XDECREF(self->instructions[i].host);
         Py_XDECREF(self->instructions[i].code);
+        Py_XDECREF(self->instructions[i].nested);
     }
     for (Py_ssize_t i = 0; i < self->kept_count; i++)
         ingot_drop_panels(&self->kept[i]);

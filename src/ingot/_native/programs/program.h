@@ -12,7 +12,7 @@ typedef struct {
     Py_ssize_t offset;
 } Argument;
 
-enum { KERNEL, GEMM, HOST, CHECK };
+enum { KERNEL, GEMM, HOST, CHECK, NESTED };
 
 typedef struct {
     int kind;
@@ -20,10 +20,11 @@ typedef struct {
     PyObject *code;       /* kernels: the MachineCode in which the function is */
     int64_t parts, grain; /* kernels */
     int count;            /* kernels: how many arguments; host steps: how many results */
-    Argument *arguments;  /* kernels: all; BLAS: a, b, c; host steps: the result slots; checks: the flag */
+    Argument *arguments;  /* kernels, loops and branches: all; BLAS: a, b, c; host steps: the result slots; checks: the flag */
     PyObject *host;       /* host steps, checks: called with views of the operands; NULL until a template makes it */
     Py_ssize_t first_view, view_count; /* host steps, checks: the operands */
     Product *product;                  /* BLAS */
+    PyObject *nested;                  /* loops and branches: a NestedProgram */
     int kept;                          /* kernels: 1 + the number of the kept panels that it computes, or 0 */
 } Instruction;
 
@@ -101,6 +102,12 @@ int64_t ingot_run_kernel(const Instruction *instruction, char **arguments, int64
 
 /* Whether `loop` may run it: all instructions are native, and no output is a view. */
 bool ingot_program_can_loop(const Program *self);
+
+extern PyTypeObject *Nested_Type;
+/* How many arguments a NestedProgram takes: its operands, its results, and scratch memory. */
+Py_ssize_t ingot_nested_arguments(const PyObject *nested);
+/* Runs a NestedProgram without the GIL; false, with an exception, if it was interrupted. */
+bool ingot_run_nested(const PyObject *nested, char *const *arguments);
 
 /* loop(inputs, first, second, carries, slices, length, reverse, has_flag) -> the number of steps */
 PyObject *ingot_program_loop(PyObject *program, PyObject *arguments);

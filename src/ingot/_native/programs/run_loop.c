@@ -1,5 +1,5 @@
 /* Loops around programs: the instructions of a body, repeated with addresses that change from step to step. */
-#include "programs/program.h"
+#include "programs/loop.h"
 
 #include "memory/allocator.h"
 #include "memory/buffer.h"
@@ -12,45 +12,25 @@ bool ingot_program_can_loop(const Program *self) {
 }
 
 /* One instruction, with the addresses of its arguments. */
-typedef struct {
+struct Call {
     const Instruction *instruction;
     char **arguments;
     bool is_small; /* a kernel that one thread runs at once */
     int64_t nanoseconds;
-} Call;
+};
 
 /* An argument that advances by a slice per step, forwards or backwards. */
-typedef struct {
+struct Moving {
     char **argument;
     Py_ssize_t bytes;
-} Moving;
+};
 
 /* An argument in a carried value, which alternates between two buffers. */
-typedef struct {
+struct Alternating {
     char **argument, *next[2]; /* after an even and after an odd step */
-} Alternating;
+};
 
-/* A loop around a program. Carried values alternate between the buffers `first` and `second`. */
-typedef struct {
-    Program *program;
-    PyObject *inputs, *first, *second; /* tuples of ndarrays */
-    Py_ssize_t carries, slices;
-    Py_ssize_t length;    /* -1: until the flag is clear */
-    Py_ssize_t invariant; /* instructions, the first ones, that run in the first step only */
-    bool reverse, has_flag;
-    bool all_small; /* iterations are too short to poll for signals in each */
-    void *block;    /* the memory of what follows */
-    Call *calls;
-    Moving *moving;
-    Alternating *alternating;
-    Py_ssize_t moving_count, alternating_count;
-} Loop;
-
-static char *data_of(PyObject *tuple, Py_ssize_t i) {
-    return ndarray_data(PyTuple_GET_ITEM(tuple, i));
-}
-
-static bool run_call(const Call *call) {
+static bool run_call(const struct Call *call) {
     const Instruction *instruction = call->instruction;
     if (call->is_small) {
         ((KernelFunction)instruction->function)(call->arguments, 0, instruction->parts, 0);
@@ -58,11 +38,13 @@ static bool run_call(const Call *call) {
     }
     if (instruction->kind == KERNEL)
         return ingot_run_kernel(instruction, call->arguments, 0) == instruction->parts;
+    if (instruction->kind == NESTED)
+        return ingot_run_nested(instruction->nested, call->arguments);
     Progress progress = {0};
     return ingot_multiply(instruction->product, call->arguments[0], call->arguments[1], call->arguments[2], &progress);
 }
 
-static bool run_timed(Call *call) {
+static bool run_timed(struct Call *call) {
     int64_t begin = ingot_now();
     bool complete = run_call(call);
     call->nanoseconds += ingot_now() - begin;
@@ -76,11 +58,10 @@ static void advance(const Loop *loop, Py_ssize_t step) {
         *loop->moving[i].argument += loop->moving[i].bytes;
 }
 
-/* The number of steps that ran; -1 with an exception if the loop was interrupted. */
-static Py_ssize_t run_steps(const Loop *loop, bool is_timed) {
+Py_ssize_t ingot_loop_run(const Loop *loop, bool is_timed) {
     Program *self = loop->program;
     Py_ssize_t count = self->instruction_count, step = 0;
-    const bool *flag = loop->has_flag ? (bool *)data_of(loop->first, self->output_count - 1) : NULL;
+    const bool *flag = loop->has_flag ? (bool *)loop->first[self->output_count - 1] : NULL;
     while (step != loop->length) {
         for (Py_ssize_t i = step == 0 ? 0 : loop->invariant; i < count; i++) {
             if (is_timed ? !run_timed(&loop->calls[i]) : !run_call(&loop->calls[i]))
@@ -98,19 +79,19 @@ static Py_ssize_t run_steps(const Loop *loop, bool is_timed) {
 /* ---- the addresses of the first step ---- */
 
 /* Adds an argument that lies in a slice of a stacked array. */
-static char *in_slices(Loop *loop, PyObject *tuple, Py_ssize_t i, char **argument) {
-    Py_ssize_t bytes = PyArray_NBYTES((PyArrayObject *)PyTuple_GET_ITEM(tuple, i)) / loop->length;
-    loop->moving[loop->moving_count++] = (Moving){argument, loop->reverse ? -bytes : bytes};
-    return data_of(tuple, i) + (loop->reverse ? (loop->length - 1) * bytes : 0);
+static char *in_slices(Loop *loop, char *data, Py_ssize_t bytes, char **argument) {
+    if (loop->length == 1)
+        return data;
+    loop->moving[loop->moving_count++] = (struct Moving){argument, loop->reverse ? -bytes : bytes};
+    return data + (loop->reverse ? (loop->length - 1) * bytes : 0);
 }
 
 /* Adds an argument that lies in a carried value, read or written. */
 static char *in_carry(Loop *loop, Py_ssize_t i, bool is_read, char **argument, Py_ssize_t offset) {
-    char *start = data_of(is_read ? loop->inputs : loop->first, i);
-    char *first = data_of(loop->first, i), *second = data_of(loop->second, i);
+    char *first = loop->first[i], *second = loop->second[i], *start = is_read ? loop->inputs[i] : first;
     char *next[2] = {is_read ? first : second, is_read ? second : first};
     if (next[0] != start || next[1] != start)
-        loop->alternating[loop->alternating_count++] = (Alternating){argument, {next[0] + offset, next[1] + offset}};
+        loop->alternating[loop->alternating_count++] = (struct Alternating){argument, {next[0] + offset, next[1] + offset}};
     return start;
 }
 
@@ -119,47 +100,56 @@ static char *base_of(Loop *loop, int slot, char **argument, Py_ssize_t offset, c
     Py_ssize_t output = slot - self->input_count, constant = output - self->output_count;
     if (slot < loop->carries || (output >= 0 && output < loop->carries))
         return in_carry(loop, output < 0 ? slot : output, output < 0, argument, offset);
-    if (output < 0)
-        return slot < loop->carries + loop->slices ? in_slices(loop, loop->inputs, slot, argument)
-                                                   : data_of(loop->inputs, slot);
-    if (constant < 0)
-        return output < self->output_count - loop->has_flag ? in_slices(loop, loop->first, output, argument)
-                                                            : data_of(loop->first, output);
+    if (output < 0) {
+        Py_ssize_t slice = slot - loop->carries;
+        return slice < loop->slices ? in_slices(loop, loop->inputs[slot], loop->slice_bytes[slice], argument)
+                                    : loop->inputs[slot];
+    }
+    if (constant < 0) {
+        Py_ssize_t stacked = output - loop->carries;
+        return output < self->output_count - loop->has_flag
+                   ? in_slices(loop, loop->first[output], loop->slice_bytes[loop->slices + stacked], argument)
+                   : loop->first[output];
+    }
     for (Py_ssize_t i = 0; i < self->own_count; i++) {
         if (self->own[i].slot == slot)
             return self->own[i].data;
     }
-    return constant < self->constant_count ? data_of(self->constants, constant) : arena;
+    return constant < self->constant_count ? ndarray_data(PyTuple_GET_ITEM(self->constants, constant)) : arena;
 }
 
-static int begin_loop(Loop *loop, char *arena) {
-    Program *self = loop->program;
+static size_t argument_count(const Program *self) {
     size_t count = 0;
     for (Py_ssize_t i = 0; i < self->instruction_count; i++)
         count += (size_t)self->instructions[i].count;
-    size_t calls = (size_t)self->instruction_count * sizeof(Call), alternating = count * sizeof(Alternating);
-    char *block = PyMem_Malloc(calls + alternating + count * (sizeof(Moving) + sizeof(char *)) + 1);
-    if (block == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    loop->block = block;
-    loop->calls = (Call *)(void *)block;
-    loop->alternating = (Alternating *)(void *)(block += calls);
-    loop->moving = (Moving *)(void *)(block += alternating);
-    char **arguments = (char **)(void *)(block + count * sizeof(Moving));
+    return count;
+}
+
+size_t ingot_loop_table_bytes(const Program *self) {
+    size_t of_argument = sizeof(struct Alternating) + sizeof(struct Moving) + sizeof(char *);
+    return (size_t)self->instruction_count * sizeof(struct Call) + argument_count(self) * of_argument + 1;
+}
+
+void ingot_loop_begin(Loop *loop, void *table, char *arena) {
+    Program *self = loop->program;
+    size_t count = argument_count(self);
+    char *block = table;
+    loop->calls = (struct Call *)(void *)block;
+    loop->alternating = (struct Alternating *)(void *)(block += (size_t)self->instruction_count * sizeof *loop->calls);
+    loop->moving = (struct Moving *)(void *)(block += count * sizeof *loop->alternating);
+    char **arguments = (char **)(void *)(block + count * sizeof *loop->moving);
+    loop->moving_count = loop->alternating_count = 0;
     loop->all_small = true;
     for (Py_ssize_t i = 0; i < self->instruction_count; i++) {
         const Instruction *instruction = &self->instructions[i];
         bool is_small = instruction->kind == KERNEL && instruction->parts <= instruction->grain;
-        loop->calls[i] = (Call){instruction, arguments, is_small, 0};
+        loop->calls[i] = (struct Call){instruction, arguments, is_small, 0};
         loop->all_small &= is_small;
         for (int j = 0; j < instruction->count; j++, arguments++) {
             const Argument *argument = &instruction->arguments[j];
             *arguments = base_of(loop, argument->slot, arguments, argument->offset, arena) + argument->offset;
         }
     }
-    return 0;
 }
 
 /* While a profile runs: begin and end of the loop, and the time of each instruction in all steps. */
@@ -181,43 +171,69 @@ static void report_loop(const Loop *loop, Py_ssize_t steps, int64_t begin, int64
     Py_DECREF(about);
 }
 
-static Py_ssize_t run_loop(Loop *loop, char *arena) {
-    if (begin_loop(loop, arena) < 0)
-        return -1;
+static Py_ssize_t run_loop(Loop *loop) {
     bool is_timed = callbacks.ran_loop != NULL;
     int64_t begin = is_timed ? ingot_now() : 0;
     ingot_start_polling();
     PyThreadState *state = PyEval_SaveThread();
-    Py_ssize_t steps = run_steps(loop, is_timed);
+    Py_ssize_t steps = ingot_loop_run(loop, is_timed);
     PyEval_RestoreThread(state);
     if (is_timed && steps >= 0)
         report_loop(loop, steps, begin, ingot_now());
     return steps;
 }
 
+/* The addresses of arrays, and from `first` on the bytes of a slice of each. */
+static void read_arrays(PyObject *tuple, char **addresses, Py_ssize_t first, Py_ssize_t end, Py_ssize_t length,
+                        Py_ssize_t *bytes) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
+        PyObject *array = PyTuple_GET_ITEM(tuple, i);
+        addresses[i] = ndarray_data(array);
+        if (i >= first && i < end)
+            bytes[i - first] = PyArray_NBYTES(as_ndarray(array)) / length;
+    }
+}
+
 PyObject *ingot_program_loop(PyObject *program, PyObject *arguments) {
     Loop loop = {.program = (Program *)program};
+    PyObject *inputs, *first, *second;
     int reverse, has_flag;
-    if (!PyArg_ParseTuple(arguments, "O!O!O!nnnppn:loop", &PyTuple_Type, &loop.inputs, &PyTuple_Type, &loop.first,
-                          &PyTuple_Type, &loop.second, &loop.carries, &loop.slices, &loop.length, &reverse, &has_flag,
-                          &loop.invariant))
+    if (!PyArg_ParseTuple(arguments, "O!O!O!nnnppn:loop", &PyTuple_Type, &inputs, &PyTuple_Type, &first, &PyTuple_Type, &second,
+                          &loop.carries, &loop.slices, &loop.length, &reverse, &has_flag, &loop.invariant))
         return NULL;
     loop.reverse = reverse;
     loop.has_flag = has_flag;
     Program *self = loop.program;
-    if (!ingot_program_can_loop(self) || loop.invariant < 0 || PyTuple_GET_SIZE(loop.inputs) != self->input_count ||
-        PyTuple_GET_SIZE(loop.first) != self->output_count || PyTuple_GET_SIZE(loop.second) != self->output_count) {
+    Py_ssize_t outputs = self->output_count;
+    if (!ingot_program_can_loop(self) || loop.invariant < 0 || PyTuple_GET_SIZE(inputs) != self->input_count ||
+        PyTuple_GET_SIZE(first) != outputs || PyTuple_GET_SIZE(second) != outputs) {
         PyErr_SetString(PyExc_RuntimeError, "this program cannot loop over these arrays.");
         return NULL;
     }
+    size_t addresses = (size_t)(self->input_count + 2 * outputs) * sizeof(char *);
+    size_t sizes = (size_t)(loop.slices + outputs) * sizeof(Py_ssize_t);
+    char *block = PyMem_Malloc(addresses + sizes + ingot_loop_table_bytes(self));
+    if (block == NULL)
+        return PyErr_NoMemory();
+    char **address = (char **)(void *)block;
+    Py_ssize_t *bytes = (Py_ssize_t *)(void *)(block + addresses);
+    loop.inputs = address;
+    loop.first = address + self->input_count;
+    loop.second = loop.first + outputs;
+    loop.slice_bytes = bytes;
+    read_arrays(inputs, address, loop.carries, loop.carries + loop.slices, loop.length, bytes);
+    read_arrays(first, address + self->input_count, loop.carries, outputs - has_flag, loop.length, bytes + loop.slices);
+    read_arrays(second, address + self->input_count + outputs, outputs, outputs, loop.length, bytes);
     void *arena = self->arena == 0 ? NULL : ingot_allocate(self->arena);
     Py_ssize_t steps = -1;
-    if (self->arena > 0 && arena == NULL)
+    if (self->arena > 0 && arena == NULL) {
         ingot_no_memory(self->arena);
-    else
-        steps = run_loop(&loop, arena);
+    } else {
+        ingot_loop_begin(&loop, block + addresses + sizes, arena);
+        steps = run_loop(&loop);
+    }
     if (arena != NULL)
         ingot_release(arena, self->arena);
-    PyMem_Free(loop.block);
+    PyMem_Free(block);
     return steps < 0 ? NULL : PyLong_FromSsize_t(steps);
 }

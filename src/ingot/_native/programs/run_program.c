@@ -35,11 +35,17 @@ int64_t ingot_run_kernel(const Instruction *instruction, char **arguments, int64
     return ingot_interruptible_for(function, arguments, done, parts, grain, first);
 }
 
-/* False, with an exception, if it was interrupted. */
-static bool run_kernel(Run *run, const Instruction *instruction) {
+/* The addresses of all arguments of an instruction. */
+static char **addresses(Run *run, const Instruction *instruction) {
     char **slots = run->slots, **arguments = slots + run->program->slot_count;
     for (int i = 0; i < instruction->count; i++)
         arguments[i] = slots[instruction->arguments[i].slot] + instruction->arguments[i].offset;
+    return arguments;
+}
+
+/* False, with an exception, if it was interrupted. */
+static bool run_kernel(Run *run, const Instruction *instruction) {
+    char **arguments = addresses(run, instruction);
     run->done = ingot_run_kernel(instruction, arguments, run->done);
     return run->done == instruction->parts;
 }
@@ -55,6 +61,8 @@ static bool run_gemm(Run *run, const Instruction *instruction) {
 }
 
 static bool run_native(Run *run, const Instruction *instruction) {
+    if (instruction->kind == NESTED) /* begins anew if it was interrupted */
+        return ingot_run_nested(instruction->nested, addresses(run, instruction));
     bool complete = instruction->kind == KERNEL ? run_kernel(run, instruction) : run_gemm(run, instruction);
     if (complete) {
         run->done = 0;

@@ -27,6 +27,7 @@ __all__ = [
     "Nests",
     "RaiseIf",
     "RunKernel",
+    "RunNested",
     "reach_of",
     "step_namer",
     "value_name",
@@ -151,6 +152,31 @@ class CallHost:
 
 
 @dataclass(eq=False)
+class RunNested:
+    """Runs a loop or branch in native code: `program`, a `NestedProgram`, writes contiguous
+    results.
+    """
+
+    steps: list[Step]
+    program: Any
+    sources: tuple[Location, ...]
+    results: tuple[Location, ...]
+    scratch: Location
+    kind = "nested"
+    can_fail = False
+
+    @property
+    def reads(self) -> list[Block]:
+        """The inputs."""
+        return [each.block for each in self.sources]
+
+    @property
+    def writes(self) -> list[Block]:
+        """The results, and scratch memory."""
+        return [each.block for each in (*self.results, self.scratch)]
+
+
+@dataclass(eq=False)
 class RaiseIf:
     """Runs an op that raises if a flag is set; the value that it guards stays where it is."""
 
@@ -171,7 +197,7 @@ class RaiseIf:
         return []
 
 
-Instruction = RunKernel | Multiply | CallHost | RaiseIf
+Instruction = RunKernel | Multiply | RunNested | CallHost | RaiseIf
 
 
 @dataclass

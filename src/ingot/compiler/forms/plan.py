@@ -18,6 +18,7 @@ from ingot.compiler.forms.nests import (
     Multiply,
     Nests,
     RunKernel,
+    RunNested,
     step_namer,
 )
 from ingot.compiler.forms.size import Number
@@ -111,7 +112,7 @@ class Plan:
             writes = ", ".join(at(block) for block in dict.fromkeys(each.writes))
             arrow = f" -> {writes}" if writes else ""
             yield f"{number}: {each.kind} {reads}{arrow}".replace("  ", " ")
-            if isinstance(each, CallHost):
+            if isinstance(each, (CallHost, RunNested)):
                 yield from program_lines(each.steps[0].op, lambda made: made.form("plan").text())
         outputs = [name(step) for step in self.nests.schedule.tape.outputs]
         yield f"return {', '.join(map(str, outputs))}"
@@ -223,6 +224,8 @@ def operands_of(each: Instruction) -> tuple[Location, ...]:
     if isinstance(each, Multiply):
         left, right = each.sources
         return right, left, each.result
+    if isinstance(each, RunNested):
+        return (*each.sources, *each.results, each.scratch)
     if isinstance(each, CallHost):
         return tuple([Location(block, 0, ()) for block in each.results])
     return (each.flag,)

@@ -7,7 +7,7 @@ them; steps with neither a kernel nor a BLAS call run on the host.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ingot.compiler.forms.nests import (
     Block,
@@ -18,6 +18,7 @@ from ingot.compiler.forms.nests import (
     Nests,
     RaiseIf,
     RunKernel,
+    RunNested,
 )
 from ingot.compiler.forms.schedule import Group, Schedule
 from ingot.compiler.forms.size import surely_equal
@@ -34,13 +35,14 @@ from ingot.compiler.lower.invariants import invariants_first
 from ingot.compiler.lower.kernel import Lowered
 from ingot.compiler.lower.layout import layout_of_view
 from ingot.compiler.lower.materialise import copy_of
+from ingot.compiler.lower.nested import has_host, nested_programs
 from ingot.compiler.lower.products.choose import lower_product
 from ingot.compiler.lower.repeats import Repeats
 from ingot.compiler.lower.scatter import lower_scatter
 from ingot.compiler.options import Options
 from ingot.graph.numerics.blas import has_gemm, product_of
 from ingot.graph.outputs import Output, output_ops
-from ingot.graph.roles import Assemble, Host, Map, Product, Scatter, Tiled, View
+from ingot.graph.roles import Assemble, Map, Product, Scatter, View
 from ingot.graph.shape import contiguous, size_of
 from ingot.runtime.progress import working
 
@@ -64,9 +66,11 @@ class _Lowering:
         self.strides = strides
         # comparing symbolic sizes would add conditions on shapes
         self.repeats = Repeats() if options.sizes is None else None
+        self.nested = nested_programs(tape.steps, options)
         # inputs of a native loop's body, and views of them, that are the same in every iteration
         self.fixed: set[Step] = set()
-        if options.varying is not None and options.sizes is None and not _has_host(tape.steps):
+        in_loop = options.varying is not None and options.sizes is None
+        if in_loop and not has_host(tape.steps, self.nested):
             self.fixed = {*tape.inputs[options.varying :], *filter(_is_constant, tape.steps)}
         self.outputs: dict[Step, dict[int, Step]] = {}  # of a step with several, by their numbers
         for step in tape.steps:
@@ -124,6 +128,8 @@ class _Lowering:
             self._output(step)
         elif _passes_inputs(step):
             pass  # its outputs alias its inputs
+        elif step in self.nested:
+            self._run_nested(step)
         elif not self._product(group):
             self._host(step)
 
@@ -399,6 +405,28 @@ class _Lowering:
         self.locations[step] = value
         self.instructions.append(RaiseIf([step], value, flag))
 
+    def _run_nested(self, step: Step) -> None:
+        """Lowers a loop or branch to an instruction, which takes contiguous operands."""
+        program = self.nested[step]
+        results = self.kernel_results[step] = self._results(step)
+        for each in results:
+            self._new(each)
+        sources = [
+            source
+            if self.locations[source].strides == contiguous(source.shape, source.dtype.size)
+            else self._contiguous_copy(source)
+            for source in step.inputs
+        ]
+        self.instructions.append(
+            RunNested(
+                [step],
+                program,
+                tuple([self.locations[source] for source in sources]),
+                tuple([self.locations[each] for each in results]),
+                Location(Block("scratch", program.scratch, None), 0, ()),
+            )
+        )
+
     def _host(self, step: Step) -> None:
         if isinstance(step.dtype, tuple):
             sizes = [
@@ -411,11 +439,6 @@ class _Lowering:
             results = [self._there(step, Block("host", step.nbytes, step))]
         sources = tuple([self.locations[source] for source in step.inputs])
         self.instructions.append(CallHost([step], sources, tuple(results)))
-
-
-def _has_host(steps: Iterable[Step]) -> bool:
-    """Whether a step runs on the host: loops around it are not native."""
-    return any(isinstance(step.op, Host) and not isinstance(step.op, Tiled) for step in steps)
 
 
 def _is_constant(step: Step) -> bool:

@@ -24,6 +24,7 @@ from ingot.compiler.forms.nests import (
     Multiply,
     RaiseIf,
     RunKernel,
+    RunNested,
 )
 from ingot.compiler.forms.plan import Plan, operands_of
 from ingot.compiler.forms.size import Number
@@ -102,6 +103,8 @@ def generate(plan: Plan, options: Options) -> Executable:
             instructions.append(("kernel", next(codes), parts, grain, arguments))
         elif isinstance(each, Multiply):
             instructions.append(("gemm", each.product, arguments))
+        elif isinstance(each, RunNested):
+            instructions.append(("nested", each.program, arguments))
         else:
             kind = "host" if isinstance(each, CallHost) else "check"
             operands = _operands(each, plan)
@@ -119,6 +122,8 @@ def _parts(plan: Plan, instructions: list[tuple[Any, ...]], views: list[View]) -
         plan.addresses[donations[block]].slot if block in donations else -1 for block in plan.owned
     ]
     touched = sum(group.nbytes for group in schedule.groups)
+    if any(isinstance(each, RunNested) for each in nests.instructions):
+        touched += WORTH_RELEASING  # it may run for any time
     outputs = schedule.tape.outputs
     results = [] if outputs == owned else _views(outputs, nests.outputs, plan)
     return (

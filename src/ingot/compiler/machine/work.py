@@ -34,7 +34,9 @@ class KernelCode:
 
 @dataclass(eq=False)
 class Work:
-    """One instruction of a program: a "kernel", a "BLAS" call, a "host" step, or a "check"."""
+    """One instruction of a program: a "kernel", a "BLAS" call, a "nested" loop or branch, a "host"
+    step, or a "check".
+    """
 
     kind: str
     steps: list[Step]

@@ -287,7 +287,7 @@ class _Fuser:
         others = [self._readable(source) for source in (*elsewhere, *apart)]
         level = max([part.level for part in joinable] + others, default=0)
         merged: _Part | None = None
-        for part in joinable:
+        for part in map(_Part.final, joinable):  # an earlier one may have absorbed it
             if not part.is_read:
                 part.level = level
             if part.level != level or part is merged:

@@ -214,7 +214,7 @@ function workDetails(data, index, tab, choose) {
   const nothing = work.scratch ? "partial results" : "nothing";
   const facts = [["reads", work.reads.join(", ") || nothing], ["writes", work.writes.join(", ") || nothing]];
   if (work.seconds) facts.unshift(["time", duration(work.seconds)], ["speed", `${rate(work)}: ${speedText(data, work)}`]);
-  if (work.reason) facts.push([{ BLAS: "by BLAS", kernel: "by ingot" }[work.kind] || "on the host", work.reason]);
+  if (work.reason) facts.push([{ BLAS: "by BLAS", kernel: "by ingot", nested: "by ingot" }[work.kind] || "on the host", work.reason]);
   if (work.programs.length) facts.push(["runs", work.programs.join("; ")]);
   if (work.kind === "kernel") {
     facts.push(["threads", work.parts > work.grain ? `${plural(work.parts, "part")}, ${work.grain} or more a thread` : "one: more would cost more than they bring"]);

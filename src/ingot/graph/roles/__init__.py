@@ -11,6 +11,7 @@ from ingot.graph.op import Op
 from ingot.graph.roles.assemble import Assemble
 from ingot.graph.roles.check import Check
 from ingot.graph.roles.composite import Composite
+from ingot.graph.roles.control import Control
 from ingot.graph.roles.elementary import Elementary
 from ingot.graph.roles.elementwise import Elementwise, Pointwise
 from ingot.graph.roles.gather import Gather
@@ -35,6 +36,7 @@ __all__ = [
     "AttendBackward",
     "Check",
     "Composite",
+    "Control",
     "Correlation",
     "CorrelationByFilters",
     "Elementary",

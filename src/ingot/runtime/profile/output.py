@@ -20,6 +20,7 @@ KINDS = {
     "BLAS": "products of matrices",
     "host": "steps of a program that NumPy or SciPy does",
     "check": "whether indices are within their axes",
+    "nested": "loops and branches in the bodies of native loops",
     "op": "ops evaluated one by one",
     "loop": "iterations of native loops, and what is between their kernels",
     "call": "starting programs and giving them memory",

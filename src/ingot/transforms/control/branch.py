@@ -10,7 +10,7 @@ from ingot.graph.dtype import bool_, int32, is_inexact
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.reporting.source import SourceRecorder
-from ingot.graph.roles import Host
+from ingot.graph.roles import Control
 from ingot.graph.shape import shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import equal, where
@@ -26,7 +26,7 @@ from ingot.transforms.control.body import (
     of_inexact,
     spec_of,
 )
-from ingot.transforms.control.evaluation import program_of, run_body
+from ingot.transforms.control.evaluation import nested_branch, program_of, run_body
 from ingot.transforms.control.rewrites import tangent_body, vectorised
 from ingot.transforms.control.traced import States, Tree, flat, names_of, run, structure_text
 from ingot.transforms.tracing import check_callable, follow
@@ -37,7 +37,7 @@ __all__ = ["Branch", "branched", "cond", "switch"]
 
 
 @dataclass(frozen=True)
-class Branch(Host):
+class Branch(Control):
     """The outputs of one of several bodies: the first input is its index, the rest its inputs."""
 
     several_outputs = True
@@ -60,6 +60,9 @@ class Branch(Host):
 
     def evaluate(self, index: Any, *inputs: Any) -> Any:
         return tuple(run_body(self.bodies[int(index)], inputs))
+
+    def nested(self) -> Any:
+        return nested_branch(self)
 
     def vjp(self, cotangents: Any, outs: Any, index: array, *inputs: array) -> tuple[Any, ...]:
         wanted = [x._node.tracer and is_inexact(x.dtype) for x in inputs]

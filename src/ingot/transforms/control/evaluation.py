@@ -15,10 +15,19 @@ import numpy as np
 from ingot.transforms.control.body import Body
 
 if TYPE_CHECKING:
+    from ingot.transforms.control.branch import Branch
     from ingot.transforms.control.scan_op import ScanLoop
     from ingot.transforms.control.while_loop import While
 
-__all__ = ["program_of", "run_body", "run_scan", "run_while"]
+__all__ = [
+    "nested_branch",
+    "nested_scan",
+    "nested_while",
+    "program_of",
+    "run_body",
+    "run_scan",
+    "run_while",
+]
 
 
 @cache
@@ -46,3 +55,18 @@ def run_scan(scan: ScanLoop, inputs: tuple[np.ndarray, ...]) -> Any:
 def run_while(loop: While, inputs: tuple[np.ndarray, ...]) -> Any:
     """Runs a loop and returns the carries for which its condition no longer holds."""
     return _programs().run_while(loop, inputs)
+
+
+def nested_scan(scan: ScanLoop) -> Any:
+    """A loop as an instruction of another program; None if its body has host steps."""
+    return _programs().nested_scan(scan)
+
+
+def nested_while(loop: While) -> Any:
+    """The same for a loop with a condition."""
+    return _programs().nested_while(loop)
+
+
+def nested_branch(branch: Branch) -> Any:
+    """The same for a choice among bodies."""
+    return _programs().nested_branch(branch)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ingot._native import NativeProgram, evaluate
+from ingot._native import NativeProgram, NestedProgram, evaluate
 from ingot.compiler.call.symbolic_program import SymbolicProgram
 from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.options import Options
@@ -25,17 +25,27 @@ from ingot.compiler.trace.symbolic import symbolic_tape
 from ingot.compiler.trace.trace import tape_for_values
 from ingot.graph.outputs import Output
 from ingot.graph.roles import Assemble, Host, Map, View
+from ingot.graph.shape import size_of
 from ingot.ops.elementwise.casting import Stored
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import excess_precision, numerics_key
-from ingot.transforms.control.body import Body, ShapedBody
+from ingot.transforms.control.body import Body, ShapedBody, Spec
 from ingot.tuning_loops import MAX_LOOP_PROGRAMS
 
 if TYPE_CHECKING:
+    from ingot.transforms.control.branch import Branch
     from ingot.transforms.control.scan_op import ScanLoop
     from ingot.transforms.control.while_loop import While
 
-__all__ = ["program_of", "run_body", "run_scan", "run_while"]
+__all__ = [
+    "nested_branch",
+    "nested_scan",
+    "nested_while",
+    "program_of",
+    "run_body",
+    "run_scan",
+    "run_while",
+]
 
 
 def program_of(body: Body | ShapedBody, varying: int | None = None) -> Program:
@@ -234,3 +244,55 @@ def _loop(
 
 def _contiguous(values: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [np.asarray(x, order="C") for x in values]
+
+
+# Loops and branches as instructions of other programs
+
+
+def nested_scan(scan: ScanLoop) -> NestedProgram | None:
+    """A loop as an instruction of another program; None if its body has host steps."""
+    varying = scan.carries + scan.slices
+    sliced = (*scan.body.outputs[: scan.carries], *scan.body.inputs[scan.carries : varying])
+    specs = (*sliced, *scan.body.outputs[scan.carries :])
+    shape = scan.carries, scan.slices, scan.length, scan.reverse
+    return _nested("scan", [(scan.body, varying)], specs, *shape)
+
+
+def nested_while(loop: While) -> NestedProgram | None:
+    """The same for a loop with a condition."""
+    bodies = [(loop.condition, len(loop.condition.inputs)), (loop.step, loop.carries)]
+    most = -1 if loop.max_steps is None else loop.max_steps
+    return _nested("while", bodies, loop.body.outputs, loop.carries, 0, most, False)
+
+
+def nested_branch(branch: Branch) -> NestedProgram | None:
+    """The same for a choice among bodies."""
+    bodies = [(body, len(body.inputs)) for body in branch.bodies]
+    return _nested("branch", bodies, branch.bodies[0].outputs, 0, 0, 1, False)
+
+
+def _nested(
+    kind: str,
+    bodies: Sequence[tuple[Body | ShapedBody, int]],
+    specs: Sequence[Spec],
+    carries: int,
+    slices: int,
+    length: int,
+    reverse: bool,
+) -> NestedProgram | None:
+    """An instruction that runs bodies, of which the first so many inputs vary; `specs` are those of
+    its carries, slices and other outputs.
+    """
+    numerics = numerics_key()
+    executables = []
+    for body, varying in bodies:
+        if not isinstance(body, Body) or body.guards is not None:
+            return None
+        executable = _program(body, varying, numerics).executable
+        if not executable.native.can_loop:
+            return None
+        executables.append(executable)
+    natives = tuple([each.native for each in executables])
+    invariant = tuple([each.plan.nests.invariant for each in executables])
+    sizes = tuple([size_of(shape) * dtype.size for shape, dtype in specs])
+    return NestedProgram(kind, natives, invariant, carries, slices, length, reverse, sizes)

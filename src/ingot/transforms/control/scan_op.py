@@ -9,7 +9,7 @@ from ingot._native import array
 from ingot.graph.dtype import is_inexact
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import apply_multiple
-from ingot.graph.roles import Host
+from ingot.graph.roles import Control
 from ingot.ops.shape.movement import moveaxis
 from ingot.transforms.control.body import (
     Body,
@@ -20,7 +20,7 @@ from ingot.transforms.control.body import (
     spec_of,
     zeros_of,
 )
-from ingot.transforms.control.evaluation import program_of, run_scan
+from ingot.transforms.control.evaluation import nested_scan, program_of, run_scan
 from ingot.transforms.control.pullback import Pullback
 from ingot.transforms.control.rewrites import loop_tangents, vectorised
 from ingot.transforms.vmap import repeated
@@ -29,7 +29,7 @@ __all__ = ["ScanLoop"]
 
 
 @dataclass(frozen=True)
-class ScanLoop(Host):
+class ScanLoop(Control):
     """The last carries and the stacked ys of a loop.
 
     Inputs are the initial carries, the arrays that are sliced, and all that the body reads in every
@@ -66,6 +66,9 @@ class ScanLoop(Host):
 
     def evaluate(self, *inputs: Any) -> Any:
         return run_scan(self, inputs)
+
+    def nested(self) -> Any:
+        return nested_scan(self)
 
     def vjp(self, cotangents: Any, outs: Any, *inputs: array) -> tuple[Any, ...]:
         cotangents = of_inexact(cotangents)

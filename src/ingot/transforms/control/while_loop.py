@@ -9,7 +9,7 @@ from ingot._native import array
 from ingot.graph.dtype import bool_, int32
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import apply_multiple
-from ingot.graph.roles import Host
+from ingot.graph.roles import Control
 from ingot.graph.shape import shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import where
@@ -26,7 +26,7 @@ from ingot.transforms.control.body import (
     spec_of,
 )
 from ingot.transforms.control.branch import branched
-from ingot.transforms.control.evaluation import program_of, run_while
+from ingot.transforms.control.evaluation import nested_while, program_of, run_while
 from ingot.transforms.control.rewrites import loop_tangents, vectorised
 from ingot.transforms.control.scan_op import ScanLoop
 from ingot.transforms.control.traced import (
@@ -48,7 +48,7 @@ __all__ = ["While", "while_loop"]
 
 
 @dataclass(frozen=True)
-class While(Host):
+class While(Control):
     """The carries of a loop when its condition no longer holds.
 
     Inputs are the initial carries and all that condition and body read in every step; both take all
@@ -80,6 +80,9 @@ class While(Host):
 
     def evaluate(self, *inputs: Any) -> Any:
         return run_while(self, inputs)
+
+    def nested(self) -> Any:
+        return nested_while(self)
 
     def vjp(self, cotangents: Any, outs: Any, *inputs: array) -> tuple[Any, ...]:
         if self.max_steps is None:
