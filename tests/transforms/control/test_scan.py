@@ -431,3 +431,21 @@ def test_concatenations_that_are_carried_and_stacked(length: int) -> None:
     xs = mx.arange(float(length))
     start = mx.arange(3.0), mx.arange(3.0) + 10
     close(mx.scan(step, start, xs), scanned(step, start, xs), 0)
+
+
+def test_a_counter_that_nothing_reads_is_no_part_of_the_body() -> None:
+    def step(carry: Any, x: mx.array) -> Any:
+        number, other, total = carry
+        return (number + 2, other + number % 3 * 0, total * 0.5 + x), total
+
+    def alone(carry: Any, x: mx.array) -> Any:
+        number, total = carry
+        return (number + 2, total * 0.5 + x), total
+
+    xs = mx.array([1.0, 2.0, 3.0])
+    for body, start, carries in ((step, (3, 0, mx.array(1.0)), 3), (alone, (3, mx.array(1.0)), 1)):
+        found = mx.scan(body, start, xs)
+        op: Any = found[1]._node.inputs[0].op
+        assert op.carries == carries
+        close(found, scanned(body, tuple(map(mx.array, start)), xs))
+        close(mx.compile(lambda body=body, start=start: mx.scan(body, start, xs))(), found)

@@ -1,19 +1,28 @@
-"""Loop-invariant instructions: what the body of a loop computes alike in every iteration.
+"""Bodies of loops: what they compute alike in every iteration, and the loops and branches in them.
 
 Weights that a recurrent layer multiplies by are packed into panels, converted or copied in each
 iteration, always with the same result. Such instructions are moved to the front, where the loop
 runs them in its first iteration only; planning keeps what they write for the others.
+
+Loops and branches in a body are instructions of its program if what they run is native, too. It is
+compiled here, so that lowering knows whether anything is left to the host: native code repeats a
+body without host steps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+from ingot._native import NestedProgram
 from ingot.compiler.forms.nest.data import Buffer
 from ingot.compiler.forms.nest.traversal import touched
 from ingot.compiler.forms.nests import Block, Instruction, Nests, RunKernel, reach_of
+from ingot.compiler.forms.tape import Step
+from ingot.compiler.options import Options
+from ingot.graph.roles import Control, Host, Tiled
 
-__all__ = ["invariants_first"]
+__all__ = ["has_host", "invariants_first", "nested_programs"]
 
 Range = tuple[Block, int, int]  # bytes of scratch memory
 
@@ -90,3 +99,21 @@ def _scratch_ranges(each: RunKernel) -> tuple[list[Range], list[Range]]:
 def _overlap(one: Range, other: Range) -> bool:
     (block, begin, end), (other_block, other_begin, other_end) = one, other
     return block is other_block and begin < other_end and other_begin < end
+
+
+def nested_programs(steps: Iterable[Step], options: Options) -> dict[Step, NestedProgram]:
+    """The native programs of loops and branches. With symbolic sizes they stay on the host, where
+    each shape has its own program.
+    """
+    if options.varying is None or options.sizes is not None:
+        return {}
+    found = {step: step.op.nested() for step in steps if isinstance(step.op, Control)}
+    return {step: program for step, program in found.items() if program is not None}
+
+
+def has_host(steps: Iterable[Step], nested: dict[Step, NestedProgram]) -> bool:
+    """Whether a step runs on the host: loops around it are not native."""
+    return any(
+        isinstance(step.op, Host) and not isinstance(step.op, Tiled) and step not in nested
+        for step in steps
+    )

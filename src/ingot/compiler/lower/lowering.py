@@ -31,11 +31,10 @@ from ingot.compiler.lower.cells import (
     with_assembled_read,
 )
 from ingot.compiler.lower.fused import lower_group, read_across
-from ingot.compiler.lower.invariants import invariants_first
+from ingot.compiler.lower.invariants import has_host, invariants_first, nested_programs
 from ingot.compiler.lower.kernel import Lowered
 from ingot.compiler.lower.layout import layout_of_view
 from ingot.compiler.lower.materialise import copy_of
-from ingot.compiler.lower.nested import has_host, nested_programs
 from ingot.compiler.lower.products.choose import lower_product
 from ingot.compiler.lower.repeats import Repeats
 from ingot.compiler.lower.scatter import lower_scatter

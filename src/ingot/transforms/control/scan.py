@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ingot._native import Node, array, between
+from ingot.graph.dtype import is_inexact
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.shape import shape_text
 from ingot.transforms.control.body import body_of, like, spec_of
@@ -75,10 +76,14 @@ def scan(
     carries, states = traced.carries, traced.states
     # What the body returns unchanged is loop-invariant rather than a carry.
     start = [*carries, *states.values]
+    ends = list(start)
     moving: list[int] = []
     still: list[int] = []
     for number, (new, leaf) in enumerate(zip(traced.news, traced.carry_leaves, strict=True)):
-        (still if new._node is leaf else moving).append(number)
+        if traced.is_alone(number):
+            ends[number] = _loop_alone(new, leaf, start[number], steps)
+        else:
+            (still if new._node is leaf else moving).append(number)
     outputs = [*(traced.news[number] for number in moving), *traced.ys]
     x_leaves, slices = hoisted(outputs, traced.carry_leaves, traced.x_leaves, slices, steps)
     body, captured = body_of(
@@ -96,11 +101,16 @@ def scan(
     found = apply_multiple(
         op, *(start[number] for number in moving), *slices, *invariant, *captured
     )
-    ends = list(start)
     for number, end in zip(moving, found, strict=False):
         ends[number] = end
     states.assign(traced.end_states(steps) or ends[len(carries) :])
     return tree.filled(ends[: len(carries)]), traced.y_tree.filled(found[len(moving) :])
+
+
+def _loop_alone(new: array, leaf: Node, start: array, steps: int) -> array:
+    """The end of a carry that depends on nothing else, by a loop of its own."""
+    body, captured = body_of([new], [leaf], "counter", hoist=True)
+    return apply_multiple(ScanLoop(body, 1, 0, steps, False), start, *captured)[0]
 
 
 class _Traced:
@@ -127,6 +137,19 @@ class _Traced:
             check_spec("scan", name, carry, new)
         self.news = [*news, *self.states.updated()]
         self.carry_leaves = [*self.carry_leaves, *self.states.leaves]
+
+    def is_alone(self, number: int) -> bool:
+        """Whether a carry is an int that depends on no other, and no other on it, like the counter
+        of a loop whose body does not read it. Mostly nobody reads its end either.
+        """
+        new, leaf = self.news[number], self.carry_leaves[number]
+        if new.shape != () or is_inexact(new.dtype) or new._node is leaf:
+            return False
+        others = [*self.news[:number], *self.news[number + 1 :], *self.ys]
+        if between(others, [leaf]) or any(x._node is leaf for x in others):
+            return False
+        leaves = [*self.carry_leaves[:number], *self.carry_leaves[number + 1 :], *self.x_leaves]
+        return bool(others) and not between([new], leaves) and new._node not in leaves
 
     def end_states(self, steps: int) -> tuple[array, ...]:
         """The implicit states after the loop, computed by a loop of their own if they depend on
