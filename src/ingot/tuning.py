@@ -283,9 +283,6 @@ ROWS_AHEAD = 16
 MAX_FETCHED_VECTORS = 8
 # Operands in scratch memory begin at multiples of this: a cache line. matmul_float32.
 SCRATCH_ALIGNMENT = 64
-# Rows of results up to which sums run along vectors where columns of the right operand are
-# contiguous. Measured: 32 rows take 0.55 times as long as OpenBLAS. matmul_skinny.
-MAX_DOT_ROWS = 48
 # Rows of results up to which operands of half types are converted as they are read; with more rows,
 # each would be converted often. matmul_bfloat16.
 MAX_CONVERTED_ROWS = 16

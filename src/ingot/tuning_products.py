@@ -25,6 +25,10 @@ MIN_STREAMED_COLUMNS = 256
 # matmul_skinny_odd.
 STRIP_DEPTH = 16
 MAX_STRIP_ROWS = 64
+# Rows of results up to which sums run along vectors where columns of the right operand are
+# contiguous. Measured, times of panels, another operand each time and kept ones, over these: 24
+# rows 0.9 to 1.3 and 0.66, 32 rows 0.9 to 1.1 and 0.65, 48 rows 0.9 to 1.2 and 0.67. matmul_skinny.
+MAX_DOT_ROWS = 31
 # Products in a sum for each row of results, from which on sums run along vectors where columns of
 # the right operand are contiguous (MAX_DOT_ROWS). Measured, times of sums along
 # vectors over those of panels: 0.85 for 16 rows and sums of 256, 1.15 for 24 rows of these, 1.5 for
@@ -64,6 +68,11 @@ LAST_TILE_TIME = 0.15
 # 128, 0.94 for 256; of 1024, 4096 and 1024 0.70 for 64 rows, 0.90 for 256. matmul_weights.
 MAX_KEPT_PANEL_BYTES = 256 << 20
 MIN_KEPT_PANEL_BYTES = 1 << 14
+# Elements of a window along an axis, and steps from window to window, up to which overlapping
+# windows are added up tap by tap; beyond it, by a scatter: there are two kernels for each tap.
+# Measured, 8 x 33 x 33 x 48, gradients of means of 3 x 3: 0.39 times as long as by a scatter for
+# steps of 2, 0.17 for steps of 1. pooling_gradients.
+MAX_FOLDED_TAPS = 8
 
 # What C reads, through the header that build_support/tuning_header.py makes.
 NATIVE = ("MAX_KEPT_PANEL_BYTES",)

@@ -55,14 +55,15 @@ def kept_of(function: Callable[..., Any], *arguments: mx.array) -> list[Any]:
 
 def test_what_one_input_determines_is_kept() -> None:
     x, w = own(numbers((ROWS, LENGTH))), own(numbers((COLUMNS, LENGTH)))
-    ((number, writers),) = kept_of(layer, x, w)
-    assert number == 1
+    ((source, writers),) = kept_of(layer, x, w)
+    assert source.kind == "input"
+    assert source.step.shape == (COLUMNS, LENGTH)
     assert writers == (0,)
     tall = own(numbers((LENGTH, ROWS)))
     assert kept_of(lambda x, w: x.T @ w.T, tall, w) == []  # the left operand is packed, too
     assert kept_of(lambda x, w: x @ (w * 2).T, x, w) == []  # not an input
     halves = [y.astype(mx.bfloat16) for y in (x, w)]
-    assert [number for number, _ in kept_of(layer, *halves)] == [1]
+    assert [source.step.shape for source, _ in kept_of(layer, *halves)] == [(COLUMNS, LENGTH)]
 
 
 def test_panels_are_counted_and_released() -> None:
@@ -86,6 +87,32 @@ def test_panels_are_counted_and_released() -> None:
     assert mx.get_active_memory() < before
     del made
     gc.collect()
+
+
+def test_captured_matrices_are_packed_once() -> None:
+    values = numbers((COLUMNS, LENGTH), 1)
+    w, given = own(values), numbers((ROWS, LENGTH))
+    x = own(given)
+    made = mx.compile(lambda x: layer(x, w))
+    ((source, _),) = made.explain(x).stages.plan.kept.values()
+    assert source.kind == "constant"
+    gc.collect()
+    mx.clear_cache()
+    before = mx.get_active_memory()
+    for number in range(4):
+        found = np.array(made(x + number))
+        np.testing.assert_allclose(found, (given + number) @ values.T, rtol=1e-3, atol=1e-3)
+    assert mx.get_active_memory() - before >= COLUMNS * LENGTH * 4
+    del made
+    gc.collect()
+    mx.clear_cache()
+    assert mx.get_active_memory() <= before
+
+
+def test_few_rows_are_multiplied_in_place() -> None:
+    w = own(numbers((COLUMNS, 600), 1))
+    assert len(kept_of(layer, own(numbers((32, 600))), w)) == 1
+    assert kept_of(layer, own(numbers((31, 600))), w) == []
 
 
 def test_another_array_gets_panels_of_its_own() -> None:

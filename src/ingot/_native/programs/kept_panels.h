@@ -4,11 +4,11 @@
 
 #include "native.h"
 
-/* A block of a program that is computed from one input alone: packed or converted matrices. */
+/* A block of a program that is computed from one input or constant alone: packed or converted matrices. */
 typedef struct KeptPanels {
-    int slot, input;
+    int slot, source; /* slots of the block and of what it is computed from */
     size_t nbytes;
-    PyObject *seen;                     /* a weak reference to the input of the last run, or NULL */
+    PyObject *seen;                     /* a weak reference to the source in the last run, or NULL */
     PyObject *panels;                   /* a Buffer with what was computed from it, or NULL */
     struct KeptPanels *previous, *next; /* those that have panels */
 } KeptPanels;

@@ -162,7 +162,7 @@ static int read_instructions(Program *self, PyObject *list) {
     return 0;
 }
 
-/* Blocks that are kept from run to run: tuples (slot, input, nbytes, numbers of the kernels that compute it). */
+/* Blocks that are kept from run to run: tuples (slot, slot of the source, nbytes, numbers of the kernels that compute it). */
 static int read_kept(Program *self, PyObject *tuple) {
     Py_ssize_t count = PyTuple_GET_SIZE(tuple);
     if (count == 0)
@@ -175,10 +175,13 @@ static int read_kept(Program *self, PyObject *tuple) {
         KeptPanels *kept = &self->kept[i];
         Py_ssize_t nbytes;
         PyObject *writers;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(tuple, i), "iinO!", &kept->slot, &kept->input, &nbytes, &PyTuple_Type, &writers))
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(tuple, i), "iinO!", &kept->slot, &kept->source, &nbytes, &PyTuple_Type,
+                              &writers))
             return -1;
-        bool fits = kept->slot > self->arena_slot && kept->slot < self->slot_count && kept->input >= 0 &&
-                    kept->input < self->input_count && nbytes > 0;
+        Py_ssize_t constant = kept->source - self->input_count - self->output_count;
+        bool is_given = kept->source < self->input_count || (constant >= 0 && constant < self->constant_count);
+        bool fits =
+            kept->slot > self->arena_slot && kept->slot < self->slot_count && kept->source >= 0 && is_given && nbytes > 0;
         for (Py_ssize_t k = 0; fits && k < PyTuple_GET_SIZE(writers); k++) {
             Py_ssize_t number = PyLong_AsSsize_t(PyTuple_GET_ITEM(writers, k));
             fits = number >= 0 && number < self->instruction_count && self->instructions[number].kind == KERNEL;
@@ -188,7 +191,7 @@ static int read_kept(Program *self, PyObject *tuple) {
         if (!fits) {
             if (!PyErr_Occurred())
                 PyErr_SetString(PyExc_ValueError,
-                                "kept panels need a slot, an input, a size, and the kernels that compute them.");
+                                "kept panels need a slot, an input or constant, a size, and the kernels that compute them.");
             return -1;
         }
         kept->nbytes = (size_t)nbytes;

@@ -231,6 +231,15 @@ static PyObject *list_owners(Program *self, PyObject *const *inputs, PyObject *o
     return owners;
 }
 
+/* The array that panels are computed from, if they may be kept for it, or NULL. Nobody changes constants. */
+static PyObject *kept_source(const Program *self, const KeptPanels *kept, PyObject *const *inputs, const bool *donated) {
+    if (kept->source >= self->input_count)
+        return PyTuple_GET_ITEM(self->constants, kept->source - self->input_count - self->output_count);
+    PyObject *array = inputs[kept->source];
+    bool is_donated = donated != NULL && donated[kept->source];
+    return !is_donated && ingot_may_keep(array) ? array : NULL;
+}
+
 /* Finds the panels that earlier runs kept for these inputs, and memory for the others. */
 static int take_panels(Run *run, PyObject *const *inputs, const bool *donated) {
     Program *self = run->program;
@@ -244,9 +253,8 @@ static int take_panels(Run *run, PyObject *const *inputs, const bool *donated) {
     run->has_panels = (bool *)(run->panels + self->kept_count);
     for (Py_ssize_t i = 0; i < self->kept_count; i++) {
         const KeptPanels *kept = &self->kept[i];
-        PyObject *array = inputs[kept->input];
-        bool is_donated = donated != NULL && donated[kept->input];
-        if (!is_donated && ingot_may_keep(array))
+        PyObject *array = kept_source(self, kept, inputs, donated);
+        if (array != NULL)
             run->panels[i] = ingot_kept_panels(kept, array);
         run->has_panels[i] = run->panels[i] != NULL;
         if (run->panels[i] == NULL && (run->panels[i] = ingot_buffer_new(kept->nbytes)) == NULL)
@@ -260,9 +268,8 @@ static int take_panels(Run *run, PyObject *const *inputs, const bool *donated) {
 static void keep_panels(const Run *run, PyObject *const *inputs, const bool *donated) {
     Program *self = run->program;
     for (Py_ssize_t i = 0; i < self->kept_count; i++) {
-        PyObject *array = inputs[self->kept[i].input];
-        bool is_donated = donated != NULL && donated[self->kept[i].input];
-        if (!run->has_panels[i] && !is_donated && ingot_may_keep(array))
+        PyObject *array = run->has_panels[i] ? NULL : kept_source(self, &self->kept[i], inputs, donated);
+        if (array != NULL)
             ingot_keep_panels(&self->kept[i], array, run->panels[i]);
     }
 }

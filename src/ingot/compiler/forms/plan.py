@@ -36,9 +36,11 @@ class Address(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """The input that scratch memory is computed from, and by which instructions, by number."""
+    """The input or constant that scratch memory is computed from, and by which instructions, by
+    number.
+    """
 
-    input: int
+    source: Block
     writers: tuple[int, ...]
 
 

@@ -142,7 +142,12 @@ def _parts(plan: Plan, instructions: list[tuple[Any, ...]], views: list[View]) -
         touched // WORTH_RELEASING,
         nests.any_layout,
         tuple(
-            (plan.addresses[block].slot, kept.input, block.nbytes, kept.writers)
+            (
+                plan.addresses[block].slot,
+                plan.addresses[kept.source].slot,
+                block.nbytes,
+                kept.writers,
+            )
             for block, kept in plan.kept.items()
         ),
     )

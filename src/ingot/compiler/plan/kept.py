@@ -1,9 +1,9 @@
 """Kept blocks: scratch memory that holds the same in all runs of a program with the same array.
 
 Operands of products are packed, converted or padded in scratch memory. Where all of a block is
-computed from one input, a later run with the same array needs to compute nothing: such blocks get
-slots of their own, which the native program keeps together with what it knows of the array
-(`_native/programs/kept_panels.c`).
+computed from one input or constant, a later run with the same array needs to compute nothing: such
+blocks get slots of their own, which the native program keeps together with what it knows of the
+array (`_native/programs/kept_panels.c`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ __all__ = ["kept_blocks"]
 
 
 def kept_blocks(nests: Nests) -> dict[Block, Kept]:
-    """The blocks of scratch memory that are computed from one input each."""
-    numbers = {block: number for number, block in enumerate(nests.inputs)}
+    """The blocks of scratch memory that are computed from one input or constant each."""
+    given = {*nests.inputs, *nests.constants}
     sources: dict[Block, set[Block]] = {}  # what a block of scratch memory is computed from
     writers: dict[Block, list[int]] = {}
     for number, each in enumerate(nests.instructions):
@@ -29,10 +29,10 @@ def kept_blocks(nests: Nests) -> dict[Block, Kept]:
             sources.setdefault(block, set()).update(others)
             writers.setdefault(block, []).append(number)
     return {
-        block: Kept(numbers[source], tuple(writers[block]))
+        block: Kept(source, tuple(writers[block]))
         for block, found in sources.items()
         if len(found) == 1
-        and (source := next(iter(found))) in numbers
+        and (source := next(iter(found))) in given
         and MIN_KEPT_PANEL_BYTES <= block.nbytes <= MAX_KEPT_PANEL_BYTES
     }
 

@@ -46,7 +46,6 @@ from ingot.graph.numerics.blas import is_small
 from ingot.runtime.processor import processor_features
 from ingot.tuning import (
     MAX_CONVERTED_ROWS,
-    MAX_DOT_ROWS,
     MAX_FETCHED_VECTORS,
     MAX_UNPACKED_BYTES,
     MAX_UNPACKED_LEFT_BYTES,
@@ -56,6 +55,7 @@ from ingot.tuning import (
     SCRATCH_ALIGNMENT,
 )
 from ingot.tuning_products import (
+    MAX_DOT_ROWS,
     MAX_STREAMED_ROWS,
     MAX_UNPAIRED_ROWS,
     MIN_DOT_LENGTH,
