@@ -17,6 +17,7 @@ from ingot.graph.roles import Linear, View
 from ingot.graph.shape import Shape, as_lengths, as_shape, shape_text, size_of
 from ingot.ops.index.indexing import Put
 from ingot.ops.shape.creation import arange, full, zeros
+from ingot.ops.shape.folding import fold
 from ingot.ops.shape.movement import flatten, require_array, reshape
 
 __all__ = ["as_strided"]
@@ -46,6 +47,9 @@ class AsStrided(Linear, View):
         return self.offset * size, tuple(stride * size for stride in self.strides)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
+        folded = fold(cotangent, self.strides, self.offset, x.shape)
+        if folded is not None:
+            return (folded,)
         positions = full(self.shape, self.offset)
         for axis, (length, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
             if length == 1:

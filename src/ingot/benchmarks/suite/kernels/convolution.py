@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ingot.benchmarks.benchmark import Contenders, benchmark
-from ingot.benchmarks.libraries import load
+from ingot.benchmarks.libraries import load, load_submodule
 from ingot.benchmarks.suite.contenders import numbers
 
 
@@ -177,6 +177,41 @@ def convolution_four_groups() -> Contenders:
 @benchmark("compiled conv2d of signals, 16 x 1 x 2047 x 80 by 256 of 1 x 3", targets=TARGETS)
 def convolution_signals() -> Contenders:
     return _contenders(Layer((16, 1, 2047, 80), (256, 1, 3, 80)))
+
+
+@benchmark(
+    "compiled gradient of max_pool2d, 3 x 3, stride 2, 32 x 56 x 56 x 64",
+    targets={"torch": 0.9, "torch channels last": 0.9},
+)
+def pooling_gradients() -> Contenders:
+    shape = (32, 56, 56, 64)
+    return {
+        "ingot": partial(_pooling, "ingot", shape),
+        "mlx compile": partial(_pooling, "mlx", shape),
+        "torch": partial(_torch_pooling, shape, False),
+        "torch channels last": partial(_torch_pooling, shape, True),
+    }
+
+
+def _pooling(library: str, shape: tuple[int, ...]) -> Callable[[], Any]:
+    mx, layers = load(library), load_submodule(library, "nn")
+    images = mx.array(numbers(shape))
+    layer = layers.MaxPool2d(3, 2, 1)
+    gradient = mx.compile(mx.grad(lambda x: mx.square(layer(x)).sum()))
+    mx.eval(images)
+    return lambda: mx.eval(gradient(images))
+
+
+def _torch_pooling(shape: tuple[int, ...], channels_last: bool) -> Callable[[], Any]:
+    torch = load("torch")
+    images = torch.from_numpy(numbers(shape)).permute(0, 3, 1, 2)
+    images = (images if channels_last else images.contiguous()).requires_grad_()
+
+    def run() -> None:
+        images.grad = None
+        torch.nn.functional.max_pool2d(images, 3, 2, 1).square().sum().backward()
+
+    return run
 
 
 def _uncompiled(library: str) -> Callable[[], Any]:
