@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from transformers import AutoTokenizer
 
 import ingot.core as mx
 from ingot.cli import chat
+from ingot.cli.chat_model import folder_of
 from ingot.cli.gguf_folder import make_folder
 
 
@@ -67,6 +69,20 @@ def test_what_is_missing_is_said(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert chat.main(arguments()) == 1
     assert "`pip install 'ingot-ml[chat]'` installs it" in capsys.readouterr().err
+
+
+def test_files_are_converted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file = tmp_path / "tiny.gguf"
+    write_tiny_gguf(file)
+    os.utime(file, (1, 1))
+    folder = folder_of(file)
+    (folder / "mark").touch()
+    assert folder_of(file) == folder
+    assert (folder / "mark").exists()
+    os.utime(file, (2**32, 2**32))  # a file that has changed since
+    assert folder_of(file) == folder
+    assert not (folder / "mark").exists()
 
 
 def test_tokenizers_of_files(tmp_path: Path) -> None:

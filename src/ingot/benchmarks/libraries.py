@@ -17,6 +17,7 @@ MODULES = {
     "torch": "torch",
     "scipy": "scipy.sparse.linalg",
     "faiss": "faiss",
+    "llama_cpp": "llama_cpp",
     "python": "concurrent.futures",
 }
 

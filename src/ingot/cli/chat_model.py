@@ -53,7 +53,11 @@ def folder_of(model: Path | None) -> Path:
     if model.suffix != ".gguf":
         raise FileError(f"[chat] {model} is neither a folder of mlx-lm nor a .gguf file.")
     folder = default_folder().parent / model.stem
-    return _made(model, folder)
+    return folder if _is_newer(folder / _COMPLETE, model) else _made(model, folder)
+
+
+def _is_newer(made: Path, source: Path) -> bool:
+    return made.exists() and made.stat().st_mtime > source.stat().st_mtime
 
 
 def _installed() -> Path | None:

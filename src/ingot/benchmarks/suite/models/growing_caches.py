@@ -76,6 +76,8 @@ def _decoder(is_growing: bool, shapeless: bool = False) -> Callable[[], None]:
         if state["position"] == ROOM:
             state["caches"], state["position"] = first(), FIRST
 
+    for _ in range(ROOM - FIRST):  # compiles for the first lengths, and for ranges of later ones
+        step()
     return step
 
 

