@@ -138,6 +138,8 @@ def check(nest: Nest, module: str | None = None) -> str:
     if not chosen:
         return "too long an iteration" if total else "empty"
     largest = _largest_index(nest, symbols)
+    if largest < 0:
+        return "of an empty axis, whose indices are all refused before the kernel runs"
     expected, found = (Memory(nest, 1, largest, symbols) for _ in range(2))
     try:
         for begin, end in chosen:
@@ -245,14 +247,16 @@ def _cost(body: Body, symbols: dict[Symbol, int]) -> int:
 
 
 def _largest_index(nest: Nest, symbols: dict[Symbol, int]) -> int:
-    """The largest integer that is an index along every axis that is indexed by values."""
+    """The largest integer that is an index along every axis that is indexed by values; -1 if there
+    is none.
+    """
     bounds = [SMALL + 1]
     for region in nest.parallel:
         for statement in statements(region.body):
             for value in _indices(statement):
                 if isinstance(value, Checked):
                     bounds.append(_number(value.bound, symbols))
-    return max(0, min(bounds) - 1)
+    return min(bounds) - 1
 
 
 def _indices(statement: object) -> Sequence[Affine | Value]:

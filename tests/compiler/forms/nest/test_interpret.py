@@ -10,7 +10,7 @@ from tests.compiler.forms.nest.random_nests import Case, any_nest
 
 from ingot.compiler.forms.affine import affine
 from ingot.compiler.forms.nest.build import NestBuilder
-from ingot.compiler.forms.nest.data import Constant, Splat, Store
+from ingot.compiler.forms.nest.data import Constant, Load, Splat, Store
 from ingot.compiler.forms.nest.interpret import interpret
 from ingot.compiler.forms.nest.text import nest_text
 from ingot.compiler.forms.nest.verify import verify
@@ -40,6 +40,23 @@ def test_uninitialised_stack_memory_shows() -> None:
     np.testing.assert_array_equal(found, [3, np.nan])
     interpret(b.nest, [found])
     np.testing.assert_array_equal(found, [3, 0])
+
+
+def test_lanes_behind_a_limit_are_not_accessed() -> None:
+    """Even the first may be outside of the buffer, as in a block of columns behind the last."""
+    b = NestBuilder()
+    x = b.buffer("x", float32, (5,), (4,), 0)
+    out = b.buffer("out", float32, (16,), (4,), 1)
+    with b.parallel(()), b.loop(0, 16, step=4) as i:
+        some = Load(float32, x, (affine(i),), 4, affine(5))
+        b.body.append(some)
+        b.body.append(Store(out, (affine(i),), some))
+    verify(b.nest)
+    numbers = np.arange(1, 6, dtype=np.float32)
+    for run in (interpret, run_nest):
+        found = np.full(16, 7, np.float32)
+        run(b.nest, [numbers, found])
+        np.testing.assert_array_equal(found, [1, 2, 3, 4, 5, *[0] * 11])
 
 
 def test_a_splat_to_one_lane_is_a_scalar() -> None:

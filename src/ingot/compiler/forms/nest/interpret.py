@@ -124,9 +124,9 @@ class _Run:
 
     def loaded(self, load: Load) -> Any:
         memory = self.memory[load.buffer]
-        at = self.index(load.buffer, load.index, memory)
         if load.lanes == 1 and load.limit is None:
-            return memory[at]
+            return memory[self.index(load.buffer, load.index, memory)]
+        at = self.position(load.index)
         found = np.zeros(load.lanes, memory.dtype)
         count = self.lanes_below(load.limit, at[-1], load.lanes)
         found[:count] = _adjacent(load.buffer, at, count, memory)
@@ -134,11 +134,11 @@ class _Run:
 
     def store(self, store: Store) -> None:
         memory = self.memory[store.buffer]
-        at = self.index(store.buffer, store.index, memory)
         value, lanes = self.value(store.value), store.value.lanes
         if lanes == 1 and store.limit is None:
-            memory[at] = value
+            memory[self.index(store.buffer, store.index, memory)] = value
             return
+        at = self.position(store.index)
         count = self.lanes_below(store.limit, at[-1], lanes)
         _adjacent(store.buffer, at, count, memory)[:] = np.atleast_1d(value)[:count]
 
@@ -207,11 +207,15 @@ class _Run:
         self.values[value] = np.int64(found)
 
     def index(self, buffer: Buffer, index: Indices, memory: np.ndarray) -> tuple[int, ...]:
-        found = tuple(
-            self.number(at) if isinstance(at, Affine) else int(self.value(at)) for at in index
-        )
+        found = self.position(index)
         _require_inside(buffer, found, memory)
         return found
+
+    def position(self, index: Indices) -> tuple[int, ...]:
+        """An index, which may be outside if no lane there is accessed."""
+        return tuple(
+            self.number(at) if isinstance(at, Affine) else int(self.value(at)) for at in index
+        )
 
     def value(self, value: Value) -> Any:
         if isinstance(value, Constant):
@@ -285,12 +289,14 @@ def _require_inside(buffer: Buffer, index: Sequence[int], memory: np.ndarray) ->
 
 
 def _adjacent(buffer: Buffer, first: tuple[int, ...], count: int, memory: np.ndarray) -> np.ndarray:
-    """The elements from one on along the last axis."""
+    """The elements from one on along the last axis; none may begin anywhere."""
     *above, begin = first
-    if count:
-        _require_inside(buffer, (*above, begin + count - 1), memory)
-    at: tuple[Any, ...] = (*above, slice(begin, begin + count))
-    found: np.ndarray = memory[at]
+    if not count:
+        return np.empty(0, memory.dtype)
+    for at in (begin, begin + count - 1):
+        _require_inside(buffer, (*above, at), memory)
+    chosen: tuple[Any, ...] = (*above, slice(begin, begin + count))
+    found: np.ndarray = memory[chosen]
     return found
 
 

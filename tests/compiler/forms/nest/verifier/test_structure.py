@@ -163,6 +163,19 @@ def stack_that_may_be_an_argument(b: Example) -> None:
         pass
 
 
+@broken("strange is no buffer of the nest")
+def bundle_of_a_strange_buffer(b: Example) -> None:
+    strange = NestBuilder().stack("strange", float32, (4,))
+    with b.parallel((4,)):
+        b.body.append(Bundle(float32, strange))
+
+
+@broken("what is read of lanes has its dtype")
+def bundle_with_another_dtype(b: Example) -> None:
+    with b.parallel((4,)):
+        b.body.append(Bundle(float64, b.lanes))
+
+
 @broken("x is a bundle, and not on the stack")
 def bundle_of_an_argument(b: Example) -> None:
     with b.parallel((4,)):
