@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.compiler.forms.nest.test_verify_structure import Example, sound
+from tests.compiler.forms.nest.verifier.test_structure import Example, sound
 
 from ingot.compiler.forms.affine import affine
 from ingot.compiler.forms.nest.build import NestBuilder
