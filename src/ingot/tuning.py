@@ -290,8 +290,6 @@ MAX_CONVERTED_ROWS = 16
 # part of the left operand stays in L2. matmul_float32.
 TILES_PER_TASK = 16
 MIN_PRODUCT_TASKS = 16
-# Iterations of the innermost loop of a product that are written out. matmul_float32.
-PRODUCT_UNROLLING = 4
 # Products that are added one after the other: longer sums are made of sums of so many, so that
 # errors do not grow with their lengths as much. After each, a tile is added to what is on the
 # stack. matmul_float32.

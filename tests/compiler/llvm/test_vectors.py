@@ -41,12 +41,12 @@ def _values() -> np.ndarray:
         (
             lambda x: mx.max(mx.where(x > 0, x, -INFINITY), -1),
             lambda x: np.max(np.where(x > 0, x, -INFINITY), -1),
-            "maximum",
+            "max",
         ),
         (
             lambda x: mx.min(mx.where(x > 0, x, INFINITY), -1),
             lambda x: np.min(np.where(x > 0, x, INFINITY), -1),
-            "minimum",
+            "min",
         ),
         (
             lambda x: mx.softmax(mx.where(x > 0, x, -INFINITY), -1),
@@ -54,7 +54,7 @@ def _values() -> np.ndarray:
                 np.where(x > 0, np.exp(x), 0)
                 / np.sum(np.where(x > 0, np.exp(x), 0), -1, keepdims=True)
             ),
-            "maximum",
+            "max",
         ),
     ],
     ids=["max", "min", "softmax"],
@@ -69,9 +69,8 @@ def test_extremes_of_masked_rows_are_found_by_vectors(
     found = mx.compile(function)(mx.array(values))
     np.testing.assert_allclose(np.array(found), theirs(values), rtol=1e-5)
     (code,) = compiled_code
-    with jit._machine() as machine:
-        optimised = str(machine.optimised(code))
-    assert re.search(rf"llvm\.{combined}\.v\d+f32", optimised)
+    # on x86 and on ARM
+    assert re.search(rf"\bv{combined}ps\b.*[yz]mm|\bf{combined}\s+v", jit.assembly(code))
 
 
 def test_nan_is_the_extreme_of_masked_rows() -> None:

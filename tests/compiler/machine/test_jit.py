@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ingot import _native
+from ingot.compiler.llvm.module import IN_VECTORS
 from ingot.compiler.machine import jit
 from ingot.compiler.machine.object_file import image_of, undefined_symbols
 
@@ -39,6 +40,28 @@ def test_other_code_is_loaded() -> None:
     assert undefined_symbols(data) == []
     assert jit.load_object(data, "nothing").address > 0
     assert "nothing" in jit.assembly(CALLS_NOTHING)
+
+
+def test_code_that_llvm_rejects_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match=r"rejects the code: .*expected"):
+        jit.compile_object("define nonsense")
+    with pytest.raises(RuntimeError, match=r"rejects the code: .*PHI"):
+        jit.compile_object(
+            "define i64 @f(i64 %x) {\nentry: br label %next\n"
+            "next: %y = phi i64 [%x, %next]\n ret i64 %y }"
+        )
+    assert jit.compile_object(CALLS_NOTHING)  # goes on
+
+
+@pytest.mark.parametrize("mark", ["", f"{IN_VECTORS}\n"])
+def test_all_modules_are_optimised(mark: str) -> None:
+    """A sum on the stack is kept in a register, whatever the passes."""
+    text = jit.assembly(
+        f"{mark}define i64 @f(i64 %x) {{\n %a = alloca i64\n store i64 %x, ptr %a\n"
+        " %y = load i64, ptr %a\n %z = add i64 %y, %x\n ret i64 %z }"
+    )
+    assert "rsp" not in text
+    assert "[sp" not in text
 
 
 def test_files_of_other_formats_have_none() -> None:
@@ -108,11 +131,12 @@ def test_relocations_outside_the_image_are_refused() -> None:
         _native.MachineCode(b"\x00" * 16, (), 16)
 
 
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="reads it")
 def test_a_second_process_does_not_load_llvm(tmp_path: Path) -> None:
     program = (
-        "import sys, ingot.core as mx\n"
+        "import ingot.core as mx\n"
         "f = mx.compile(lambda x: mx.exp(x) @ mx.sin(x).T)\n"
-        "print(f(mx.ones((64, 64)))[0, 0].item(), 'llvmlite' in sys.modules)"
+        "print(f(mx.ones((64, 64)))[0, 0].item(), 'llvmlite' in open('/proc/self/maps').read())"
     )
     environment = {**os.environ, "INGOT_CACHE_DIR": str(tmp_path), "INGOT_CACHE": "1"}
     outputs = [

@@ -112,11 +112,8 @@ def load_lanes(
 
 def prefetch(code: Code, address: Register, ahead: int, nbytes: int) -> None:
     """Prefetches `nbytes` bytes into L2, starting `ahead` bytes after an address."""
-    name = "llvm.prefetch.p0"
-    code.declarations[name] = f"declare void @{name}(ptr, i32, i32, i32)"
     for line in range(0, nbytes, LINE):
-        target = code.offset(address, literal("i64", ahead + line))
-        code.do(f"call void @{name}({target}, i32 0, i32 2, i32 1)")
+        code.prefetch(code.offset(address, literal("i64", ahead + line)), 2)
 
 
 def store_lanes(k: LLVMKernel, x: Element, address: Register, below: Register | None) -> None:

@@ -195,6 +195,12 @@ class Code:
         """Stores to an address."""
         self.do(f"store {value}, ptr {address.name}{metadata}{self._access()}")
 
+    def prefetch(self, address: Register, locality: int) -> None:
+        """Prefetches the cache line of an address: into L1 for a locality of 3, into L2 for 2."""
+        name = "llvm.prefetch.p0"
+        self.declarations[name] = f"declare void @{name}(ptr, i32, i32, i32)"
+        self.do(f"call void @{name}({address}, i32 0, i32 {locality}, i32 1)")
+
     def _access(self) -> str:
         if not self.parallel:
             return ""

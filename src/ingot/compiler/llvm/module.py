@@ -6,7 +6,13 @@ from ingot.compiler.forms.size import Number, largest
 from ingot.compiler.llvm.code import Code
 from ingot.tuning import MIN_THREAD_WORK
 
-__all__ = ["module_text", "work_grain"]
+__all__ = ["IN_VECTORS", "module_text", "work_grain"]
+
+# The first line of modules whose loops are written in vectors: they need fewer of LLVM's passes.
+IN_VECTORS = "; in vectors"
+# Kernels are not inlined into the functions that unpack their arguments: LLVM would optimise them
+# a second time there.
+ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "no-trapping-math"="true"'
 
 
 def work_grain(code: Code, elements_per_part: Number) -> Number:
@@ -15,7 +21,7 @@ def work_grain(code: Code, elements_per_part: Number) -> Number:
     return largest((1, MIN_THREAD_WORK // work))
 
 
-def module_text(code: Code, alone: list[bool]) -> str:
+def module_text(code: Code, alone: list[bool], in_vectors: bool = False) -> str:
     """The text of a module. `KERNEL` stands for the kernel's name, which is a digest of this text;
     `alone` tells for each operand whether it overlaps no other.
     """
@@ -29,8 +35,9 @@ def module_text(code: Code, alone: list[bool]) -> str:
     comma = ", " if operands else ""
     return "\n".join(
         [
+            *([IN_VECTORS] if in_vectors else []),
             *sorted(code.declarations.values()),
-            f"define internal void @KERNEL_body({parameters}{comma}i64 %begin, i64 %end) #0 {{",
+            f"define internal void @KERNEL_body({parameters}{comma}i64 %begin, i64 %end) #1 {{",
             "entry:",
             *code.lines,
             "  ret void",
@@ -40,7 +47,8 @@ def module_text(code: Code, alone: list[bool]) -> str:
             f"  call void @KERNEL_body({passed}{comma}i64 %begin, i64 %end)",
             "  ret void",
             "}",
-            'attributes #0 = { nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }',
+            f"attributes #0 = {{ {ATTRIBUTES} }}",
+            f"attributes #1 = {{ noinline {ATTRIBUTES} }}",
             *code.metadata,
         ]
     )

@@ -46,7 +46,7 @@ from ingot.compiler.forms.nest.data import (
     Value,
     When,
 )
-from ingot.compiler.forms.nest.traversal import statements
+from ingot.compiler.forms.nest.traversal import is_in_vectors, statements
 from ingot.compiler.llvm.addresses import Address, Addresses, Factor
 from ingot.compiler.llvm.bundles import (
     BundleMemory,
@@ -67,7 +67,6 @@ from ingot.compiler.llvm.module import module_text, work_grain
 __all__ = ["nest_code", "nest_module"]
 
 STACK_ALIGNMENT = 64
-PREFETCH = "llvm.prefetch.p0"
 _ZERO = literal("i64", 0)
 
 
@@ -89,7 +88,7 @@ def nest_module(nest: Nest, shared: Collection[int] = ()) -> str:
     alone = [number not in shared for number in range(nest.arguments)]
     if nest.symbols:
         alone.append(True)
-    return module_text(code, alone)
+    return module_text(code, alone, is_in_vectors(nest))
 
 
 class _Writer:
@@ -180,17 +179,20 @@ class _Writer:
 
     def _move(self, addresses: Sequence[Address], index: Index) -> None:
         """Advances pointers along the index of the loop that was just entered."""
-        products: dict[Factor, Register] = {}
-        at = self.numbers[index]
+        distances: dict[Factor, Register] = {}
+        moved: dict[tuple[Register, Register], Register] = {}
         for address in addresses:
             factor = address.terms.get(index)
             if factor is None:
                 continue
-            distance = products.get(factor)
+            distance = distances.get(factor)
             if distance is None:
-                distance = self.code.binary("mul nsw", at, self._number(factor))
-                products[factor] = distance
-            self.pointers[address] = self.code.offset(self.pointers[address], distance)
+                distance = self.code.binary("mul nsw", self.numbers[index], self._number(factor))
+                distances[factor] = distance
+            step = (self.pointers[address], distance)
+            if step not in moved:
+                moved[step] = self.code.offset(*step)
+            self.pointers[address] = moved[step]
 
     def _pointer(self, address: tuple[Address, int]) -> Register:
         shared, distance = address
@@ -243,16 +245,9 @@ class _Writer:
         for region in self.nest.parallel:
             (length,) = region.lengths
             before, past = past, past + length
-            low = self.code.binary(
-                "sub nsw",
-                self.code.intrinsic("smax", begin, self._number(before)),
-                self._number(before),
-            )
-            high = self.code.binary(
-                "sub nsw",
-                self.code.intrinsic("smin", end, self._number(past)),
-                self._number(before),
-            )
+            first, last = self._number(before), self._number(past)
+            low = self.code.binary("sub nsw", self.code.intrinsic("smax", begin, first), first)
+            high = self.code.binary("sub nsw", self.code.intrinsic("smin", end, last), first)
             self._parallel(region, low, high)
 
     def _parallel(self, region: Parallel, begin: Register, end: Register) -> None:
@@ -345,10 +340,12 @@ class _Writer:
 
     def _multiple(self, multiple: Multiple) -> None:
         code = self.code
-        base, end = self._number(multiple.base), self._least(multiple.ends)
-        length = end if base.name == "0" else code.binary("sub nsw", end, base)
-        rest = code.binary("urem", length, literal("i64", multiple.by))
-        self.numbers[multiple.index] = code.binary("sub nsw", end, rest)
+        end = self._least(multiple.ends)
+        if multiple.by > 1:
+            length = code.binary("sub nsw", end, self._number(multiple.base))
+            rest = code.binary("urem", length, literal("i64", multiple.by))
+            end = code.binary("sub nsw", end, rest)
+        self.numbers[multiple.index] = end
         self._move(self._inside[multiple], multiple.index)
 
     def _mask(self, mask: Mask) -> None:
@@ -447,9 +444,7 @@ class _Writer:
         copy_block(self.code, block, *pointers, self._number)
 
     def _prefetch(self, fetch: Prefetch) -> None:
-        address = self._pointer(self.addresses[fetch])
-        self.code.do(f"call void @{PREFETCH}({address}, i32 0, i32 3, i32 1)")
-        self.code.declarations[PREFETCH] = f"declare void @{PREFETCH}(ptr, i32, i32, i32)"
+        self.code.prefetch(self._pointer(self.addresses[fetch]), 3)
 
     def _apply(self, value: Apply) -> None:
         if value.word == "taken_for":

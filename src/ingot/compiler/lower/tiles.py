@@ -130,9 +130,9 @@ def _copy_tile(
         row_range: tuple[Extent, ...], column_range: tuple[Extent, ...], side: int = 1
     ) -> None:
         with (
-            builder.loop(*column_range, step=side) as column,
+            builder.loop(*column_range, step=side, copies=1) as column,
             # no vectors: gathering and scattering their elements would be slower
-            builder.loop(*row_range, step=side, lanes=int(side == 1)) as row,
+            builder.loop(*row_range, step=side, lanes=int(side == 1), copies=1) as row,
         ):
             point = list(corner)
             point[crossing], point[inner] = rows.first + row, columns.first + column

@@ -9,11 +9,12 @@ from tests.compiler.forms.nest.nest_runner import run_nest
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import affine
 from ingot.compiler.forms.nest.build import NestBuilder
-from ingot.compiler.forms.nest.data import Store
+from ingot.compiler.forms.nest.data import Loop, Store
 from ingot.compiler.forms.nest.interpret import interpret
 from ingot.compiler.forms.nest.verify import verify
 from ingot.compiler.lower.products import register_tile
 from ingot.compiler.lower.products.register_tile import (
+    TileShape,
     accumulate,
     lanes_of,
     last_shape,
@@ -21,6 +22,7 @@ from ingot.compiler.lower.products.register_tile import (
 )
 from ingot.graph.dtype import float32, float64
 from ingot.runtime.processor import vector_registers
+from ingot.tuning_products import PRODUCT_UNROLLING
 
 
 @pytest.mark.parametrize("dtype", [float32, float64])
@@ -111,3 +113,23 @@ def test_sums_of_products(inner: int) -> None:
         out = np.zeros((shape.rows, shape.columns), np.float32)
         run(b.nest, [left, right, out])
         np.testing.assert_array_equal(out, left @ right)
+
+
+@pytest.mark.parametrize(
+    ("rows", "vectors", "is_rolled"), [(6, 4, True), (12, 1, False), (1, 4, False)]
+)
+def test_short_iterations_are_unrolled(rows: int, vectors: int, is_rolled: bool) -> None:
+    shape = TileShape(rows, vectors, 16)
+    b = NestBuilder()
+    x = b.buffer("x", float32, (100, 64), (256, 4), 0)
+    with b.parallel((1,)):
+        accumulate(
+            b,
+            float32,
+            shape,
+            [(0, 100)],
+            lambda row, at: b.load_lanes(x, (affine(at[0]), affine(row)), 16),
+            lambda vector, at: b.load_lanes(x, (affine(at[0]), affine(vector)), 16),
+        )
+        (loop,) = [each for each in b.body if isinstance(each, Loop)]
+    assert loop.copies == (1 if is_rolled else PRODUCT_UNROLLING)

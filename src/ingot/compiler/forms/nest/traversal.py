@@ -14,12 +14,13 @@ from ingot.compiler.forms.nest.data import (
     Loop,
     Mask,
     Nest,
+    Splat,
     Statement,
     Store,
     When,
 )
 
-__all__ = ["statements", "touched"]
+__all__ = ["is_in_vectors", "statements", "touched"]
 
 
 def touched(nest: Nest) -> tuple[list[Buffer], list[Buffer]]:
@@ -36,6 +37,21 @@ def touched(nest: Nest) -> tuple[list[Buffer], list[Buffer]]:
                 reads[statement.source] = None
                 writes[statement.target] = None
     return list(reads), list(writes)
+
+
+def is_in_vectors(nest: Nest) -> bool:
+    """Whether a nest computes with bundles, which leave LLVM little to improve. Masks do not: LLVM
+    has to find out which lanes they leave.
+    """
+    found = False
+    for region in nest.parallel:
+        for each in statements(region.body):
+            if isinstance(each, Mask):
+                return False
+            found |= isinstance(each, (Bundle, Splat)) or (
+                isinstance(each, Load) and each.lanes > 1
+            )
+    return found
 
 
 def statements(body: Body) -> Iterator[Statement]:

@@ -21,8 +21,12 @@ from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.products.builder import ProductBuilder
 from ingot.compiler.lower.products.operands import Matrices, Product
 from ingot.compiler.lower.products.register_tile import dot_shape
-from ingot.tuning import PRODUCT_UNROLLING
-from ingot.tuning_products import DOT_CHAINS, MAX_ORDERED_DOT_BYTES, MIN_ORDERED_MATRIX_BYTES
+from ingot.tuning_products import (
+    DOT_CHAINS,
+    MAX_ORDERED_DOT_BYTES,
+    MIN_ORDERED_MATRIX_BYTES,
+    PRODUCT_UNROLLING,
+)
 
 __all__ = ["dots"]
 

@@ -181,8 +181,8 @@ def _transpose(
         row_range: tuple[Extent, ...], column_range: tuple[Extent, ...], side: int = 1
     ) -> None:
         with (
-            builder.loop(*column_range, step=side) as place,
-            builder.loop(*row_range, step=side, lanes=int(side == 1)) as row,
+            builder.loop(*column_range, step=side, copies=1) as place,
+            builder.loop(*row_range, step=side, lanes=int(side == 1), copies=1) as row,
         ):
             index = (*stack, affine(row), column + place)
             into = (*stack, panel, affine(row), affine(place))

@@ -23,10 +23,14 @@ from ingot.tuning import (
     MAX_TILE_ROWS,
     MAX_TILE_VECTORS,
     MIN_TILE_GAIN,
-    PRODUCT_UNROLLING,
     TILE_OVERHEAD_ROWS,
 )
-from ingot.tuning_products import LAST_TILE_TIME, TILE_TIME
+from ingot.tuning_products import (
+    LAST_TILE_TIME,
+    MIN_ROLLED_TILE_BYTES,
+    PRODUCT_UNROLLING,
+    TILE_TIME,
+)
 
 __all__ = [
     "Tile",
@@ -207,6 +211,7 @@ def accumulate(
     """
     words = builder.words
     add = combine or (lambda total, a, b: words.fused_multiply_add(a, b, total))
+    is_short = shape.rows * shape.columns * dtype.size < MIN_ROLLED_TILE_BYTES
     zero = Repeated(dtype, Constant(dtype, 0), shape.lanes)
     zeros: list[list[Value]] = [[zero] * shape.vectors for _ in range(shape.rows)]
 
@@ -215,7 +220,7 @@ def accumulate(
         flat = [each for row in sums for each in row]
         innermost = depth == len(loops) - 1
         begin, *ends = loops[depth]
-        copies = PRODUCT_UNROLLING if innermost else 1
+        copies = PRODUCT_UNROLLING if innermost and is_short else 1
         with builder.loop(
             begin, *ends, step=step if innermost else 1, carried=flat, copies=copies
         ) as variable:
