@@ -436,7 +436,6 @@ class NativeProgram:
         instructions: list[tuple[Any, ...]],
         views: list[tuple[int, Any, int, tuple[int, ...], tuple[int, ...]]],
         results: int,
-        empty: Callable[..., np.ndarray],
         releases_gil: bool,
         any_layout: bool,
         kept: tuple[tuple[int, int, int, tuple[int, ...]], ...],

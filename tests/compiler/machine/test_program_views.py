@@ -22,9 +22,7 @@ def program(
     """A program of one input (slot 0) that returns views, after a host step (slot 1)."""
     count = len(views) - results
     instructions: list[tuple[Any, ...]] = [] if host is None else [("host", host, count, [(1, 0)])]
-    return NativeProgram(
-        1, (), (), (), (), 3, 2, 0, instructions, views, results, np.empty, False, False, ()
-    )
+    return NativeProgram(1, (), (), (), (), 3, 2, 0, instructions, views, results, False, False, ())
 
 
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.complex64, np.bool_])
@@ -101,6 +99,36 @@ def test_a_slot_without_memory() -> None:
 )
 def test_views_that_cannot_be(views: list[Any], results: int) -> None:
     with pytest.raises((ValueError, TypeError)):
-        NativeProgram(1, (), (), (), (), 3, 2, 0, [], views, results, np.empty, False, False)
+        NativeProgram(1, (), (), (), (), 3, 2, 0, [], views, results, False, False)
     with pytest.raises(ValueError, match="a view for each operand"):
         program([], lambda: [], results=-1)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dtypes"),
+    [(((2,),), ()), (([2],), (np.dtype(np.float32),)), (((2,),), (np.float32,))],
+)
+def test_outputs_that_cannot_be(shapes: Any, dtypes: Any) -> None:
+    with pytest.raises(TypeError, match="a tuple of lengths and a dtype"):
+        NativeProgram(0, shapes, dtypes, (-1,), (), 3, 2, 0, [], [], -1, False, False, ())
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0, 4), (1,) * 9])
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.bool_])
+def test_outputs_have_memory_of_their_own(shape: tuple[int, ...], dtype: type) -> None:
+    outputs = ((shape,), (np.dtype(dtype),), (-1,))
+    native = NativeProgram(0, *outputs, (), 3, 2, 0, [], [], -1, False, False, ())
+    (one,), (other,) = native.run(()), native.run(())
+    assert one.shape == shape
+    assert one.dtype == dtype
+    assert one.flags.c_contiguous
+    assert one.flags.owndata
+    assert not np.shares_memory(one, other)
+
+
+@pytest.mark.parametrize(("shape", "text"), [((-1,), "negative"), ((1,) * 70, "at most 64 axes")])
+def test_lengths_that_cannot_be(shape: tuple[int, ...], text: str) -> None:
+    outputs = ((shape,), (np.dtype(np.float32),), (-1,))
+    native = NativeProgram(0, *outputs, (), 3, 2, 0, [], [], -1, False, False, ())
+    with pytest.raises(ValueError, match=text):
+        native.run(())

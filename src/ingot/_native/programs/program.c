@@ -200,16 +200,25 @@ static int read_kept(Program *self, PyObject *tuple) {
     return 0;
 }
 
-/* NativeProgram(inputs, shapes, dtypes, donors, constants, slots, arena_slot, arena, instructions, views, results, empty,
+/* Whether shapes are tuples, and there is one of NumPy's dtypes for each. */
+static int check_outputs(PyObject *shapes, PyObject *dtypes) {
+    bool is_right = PyTuple_GET_SIZE(shapes) == PyTuple_GET_SIZE(dtypes);
+    for (Py_ssize_t i = 0; is_right && i < PyTuple_GET_SIZE(shapes); i++)
+        is_right = PyTuple_Check(PyTuple_GET_ITEM(shapes, i)) && PyArray_DescrCheck(PyTuple_GET_ITEM(dtypes, i));
+    if (!is_right)
+        PyErr_SetString(PyExc_TypeError, "a program needs a tuple of lengths and a dtype of NumPy's for each output.");
+    return is_right ? 0 : -1;
+}
+
+/* NativeProgram(inputs, shapes, dtypes, donors, constants, slots, arena_slot, arena, instructions, views, results,
  * releases_gil, any_layout, kept) */
 static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords)) {
     Py_ssize_t inputs, slots, arena_slot, arena, results;
-    PyObject *shapes, *dtypes, *donors, *constants, *instructions, *views, *empty, *kept;
+    PyObject *shapes, *dtypes, *donors, *constants, *instructions, *views, *kept;
     int releases_gil, any_layout;
-    if (!PyArg_ParseTuple(arguments, "nO!O!O!O!nnnO!O!nOppO!:NativeProgram", &inputs, &PyTuple_Type, &shapes, &PyTuple_Type,
+    if (!PyArg_ParseTuple(arguments, "nO!O!O!O!nnnO!O!nppO!:NativeProgram", &inputs, &PyTuple_Type, &shapes, &PyTuple_Type,
                           &dtypes, &PyTuple_Type, &donors, &PyTuple_Type, &constants, &slots, &arena_slot, &arena, &PyList_Type,
-                          &instructions, &PyList_Type, &views, &results, &empty, &releases_gil, &any_layout, &PyTuple_Type,
-                          &kept))
+                          &instructions, &PyList_Type, &views, &results, &releases_gil, &any_layout, &PyTuple_Type, &kept))
         return NULL;
     Program *self = (Program *)type->tp_alloc(type, 0);
     if (self == NULL)
@@ -226,13 +235,12 @@ static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *
     self->output_dtypes = Py_NewRef(dtypes);
     self->constants = Py_NewRef(constants);
     self->result_count = results < 0 ? -1 : results;
-    self->empty = Py_NewRef(empty);
     self->about = Py_NewRef(Py_None);
     if (inputs < 0 || inputs + self->output_count + self->constant_count > arena_slot || arena_slot >= slots)
         PyErr_SetString(PyExc_ValueError, "a program needs a slot for each input, output and constant, and for its arena.");
     else if (results > PyList_GET_SIZE(views))
         PyErr_SetString(PyExc_ValueError, "a program needs a view for each result.");
-    else if (read_donors(self, donors) == 0 && ingot_read_views(self, views) == 0 &&
+    else if (check_outputs(shapes, dtypes) == 0 && read_donors(self, donors) == 0 && ingot_read_views(self, views) == 0 &&
              read_instructions(self, instructions) == 0 && read_kept(self, kept) == 0 &&
              (self->result_shapes = ingot_result_shapes(self)) != NULL)
         return (PyObject *)self;
@@ -257,7 +265,6 @@ static void free_own_parts(Program *self) {
     PyMem_Free(self->first_use);
     Py_XDECREF(self->output_dtypes);
     Py_XDECREF(self->constants);
-    Py_XDECREF(self->empty);
     ingot_release_views(self);
 }
 

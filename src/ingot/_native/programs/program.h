@@ -50,7 +50,6 @@ typedef struct {
     int *donors;                             /* for each output the input whose memory it may reuse, or -1 */
     bool *reusable;                          /* for each input whether some output may reuse its memory */
     PyObject *constants;                     /* tuple of ndarrays */
-    PyObject *empty;                         /* numpy.empty */
     PyObject *about;                         /* describes the instructions, for profiles */
     size_t arena;
     Py_ssize_t argument_count; /* the maximum of a kernel */

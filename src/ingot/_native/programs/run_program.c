@@ -174,6 +174,20 @@ static int read_inputs(Program *self, PyObject *const *inputs, Py_ssize_t count,
     return 1;
 }
 
+/* A new array: numpy.empty without the parsing of its arguments, which takes longer than small kernels. */
+static PyObject *make_output(PyObject *shape, PyObject *dtype) {
+    npy_intp lengths[NPY_MAXDIMS];
+    Py_ssize_t axes = PyTuple_GET_SIZE(shape);
+    if (axes > NPY_MAXDIMS)
+        return PyErr_Format(PyExc_ValueError, "arrays have at most %d axes, not %zd.", NPY_MAXDIMS, axes);
+    for (Py_ssize_t axis = 0; axis < axes; axis++) {
+        lengths[axis] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, axis));
+        if (lengths[axis] < 0)
+            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "axes have no negative lengths.");
+    }
+    return PyArray_Empty((int)axes, lengths, (PyArray_Descr *)Py_NewRef(dtype), 0);
+}
+
 static PyObject *make_outputs(Program *self, PyObject *const *inputs, const bool *donated, char **slots) {
     PyObject *outputs = PyTuple_New(self->output_count);
     for (Py_ssize_t i = 0; outputs != NULL && i < self->output_count; i++) {
@@ -184,8 +198,7 @@ static PyObject *make_outputs(Program *self, PyObject *const *inputs, const bool
             slots[self->input_count + i] = slots[donor];
             continue;
         }
-        PyObject *arguments[2] = {PyTuple_GET_ITEM(self->output_shapes, i), PyTuple_GET_ITEM(self->output_dtypes, i)};
-        PyObject *array = PyObject_Vectorcall(self->empty, arguments, 2, NULL);
+        PyObject *array = make_output(PyTuple_GET_ITEM(self->output_shapes, i), PyTuple_GET_ITEM(self->output_dtypes, i));
         if (array == NULL) {
             Py_CLEAR(outputs);
             break;

@@ -138,7 +138,6 @@ def _parts(plan: Plan, instructions: list[tuple[Any, ...]], views: list[View]) -
         instructions,
         [*views, *results],
         -1 if outputs == owned else len(results),
-        np.empty,
         touched // WORTH_RELEASING,
         nests.any_layout,
         tuple(

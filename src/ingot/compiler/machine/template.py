@@ -46,7 +46,7 @@ def program_template(
 
 
 def _patches(parts: tuple[Any, ...], function: SizeFunction) -> Iterator[Patch]:
-    (_, shapes, _, _, constants, _, _, arena, instructions, views, _, _, releases_gil, *_) = parts
+    (_, shapes, _, _, constants, _, _, arena, instructions, views, _, releases_gil, *_) = parts
     for what, where, inside, number in (
         ("arena", 0, 0, arena),
         ("releases gil", 0, 0, releases_gil),
