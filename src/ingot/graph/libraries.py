@@ -15,6 +15,7 @@ from typing import Any
 from ingot import _native
 
 __all__ = [
+    "diff_library",
     "limit_blas_threads",
     "llvm_binding",
     "mpi_library",
@@ -26,6 +27,7 @@ __all__ = [
     "scipy_lapack",
     "scipy_linalg",
     "scipy_special",
+    "zip_library",
 ]
 
 # Each of these loads a BLAS library with a thread count of its own.
@@ -40,8 +42,24 @@ _BLAS_VARIABLES = (
 
 
 @cache
+def diff_library() -> ModuleType:
+    """Python's difflib: the nearest of several names."""
+    import difflib
+
+    return difflib
+
+
+@cache
+def zip_library() -> ModuleType:
+    """Python's zipfile: archives of arrays."""
+    import zipfile
+
+    return zipfile
+
+
+@cache
 def llvm_binding() -> ModuleType:
-    """LLVM: the parser, the optimiser and the code generator."""
+    """llvmlite's modules, for loading code that `object_file.py` cannot load."""
     import llvmlite.binding
 
     module: ModuleType = llvmlite.binding

@@ -31,6 +31,8 @@ class Followed:
         tree: The new leaves in plain dicts, lists and tuples that the function cannot reach.
     """
 
+    __slots__ = ("_before", "_copies", "_fresh", "_is_plain", "_own", "nodes", "tree", "value")
+
     def __init__(self, argument: Any, arrays: list[array]) -> None:
         """Replaces `arrays`, which are the leaves of the argument."""
         self._own = arrays
@@ -44,16 +46,18 @@ class Followed:
         self.value = replace_leaves(argument, self._fresh, False, self._copies)
         self.tree = replace_leaves(argument, self._fresh, True)
         self._is_plain = True
-        self._before = [self._contents(own) for own, _ in self._copies]
-
-    def _contents(self, own: Any) -> Any:
-        """What a container of the caller holds now, as a plain copy or as `_Contents`; None for
-        tuples.
-        """
-        if type(own) is dict or type(own) is list:
-            return own.copy()
-        self._is_plain = self._is_plain and type(own) is tuple
-        return None if isinstance(own, tuple) else _Contents(own)
+        # What each of the caller's containers holds now, as a plain copy or as `_Contents`; None
+        # for tuples.
+        self._before: list[Any] = []
+        for own, _ in self._copies:
+            kind = type(own)
+            if kind is tuple:
+                self._before.append(None)
+            elif kind is dict or kind is list:
+                self._before.append(own.copy())
+            else:
+                self._is_plain = False
+                self._before.append(None if isinstance(own, tuple) else _Contents(own))
 
     def changes(self) -> list[tuple[Any, _Contents]]:
         """The caller's containers whose copies the function changed, and their new contents."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from ingot import _native
 from ingot._native import Node, array, between, wrap
-from ingot.graph.dtype import is_inexact
+from ingot.graph.dtype import bfloat16, complex64, float16, float32, float64
 from ingot.graph.errors import value_text
 from ingot.ops.elementwise.casting import Copy, StopGradient
 
@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 _copy = Copy()
+_INEXACT = frozenset((float16, bfloat16, float32, float64, complex64))
 
 
 def follow(values: list[array]) -> list[array]:
@@ -85,7 +86,7 @@ def check_indices(outputs: Sequence[array], leaves: Sequence[Node]) -> None:
     """Raises ValueError if an integer leaf is used as an index: results do not vary continuously
     with those. Indices that are computed from floating-point leaves are constants instead.
     """
-    integers = [leaf for leaf in leaves if not is_inexact(leaf.dtype)]
+    integers = [leaf for leaf in leaves if leaf.dtype not in _INEXACT]
     if not integers:
         return
     dependent = set(integers)

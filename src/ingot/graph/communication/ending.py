@@ -9,7 +9,7 @@ that they have ended: one that still calls a collective learns that it waits in 
 from __future__ import annotations
 
 import atexit
-import socket
+import platform
 import sys
 import time
 import traceback
@@ -73,7 +73,7 @@ def tell(world: Transport, error: BaseException, stream: TextIO | None = None) -
     first = str(error).split("\n")[0]
     kind = type(error).__name__
     print(
-        f"ingot: rank {world.rank} of {world.size} on {socket.gethostname()} failed, which ends "
+        f"ingot: rank {world.rank} of {world.size} on {platform.node()} failed, which ends "
         f"all ranks: {kind}{': ' if first else ''}{first}",
         file=stream or sys.stderr,
         flush=True,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import linecache
 import os
-import socket
+import platform
 import sys
 import threading
 import time
@@ -95,7 +95,7 @@ class Watch:
                 self.answers[source] = found
             else:
                 waiting = self.current()
-                answer = (socket.gethostname(), self.line(), waiting and waiting.what)
+                answer = (platform.node(), self.line(), waiting and waiting.what)
                 self.world.isend(answer, source, _ANSWER).Free()
 
     def line(self) -> str:
@@ -135,7 +135,7 @@ class Watch:
                 also.append(f"rank {rank} on {host} waits in {what} at {line}")
         seconds = time.monotonic() - waiting.since
         return (
-            f"ingot: rank {self.rank} on {socket.gethostname()} has waited {seconds:.0f} s in "
+            f"ingot: rank {self.rank} on {platform.node()} has waited {seconds:.0f} s in "
             f"{waiting.what} at {self.line()}. "
             + (f"Missing: {'; '.join(missing)}. " if missing else "")
             + (f"{'; '.join(also)}. " if also else "")

@@ -6,9 +6,10 @@ hint, so `hasattr` is False. Unlike `__getattr__` on the class, it costs other a
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import NoReturn
+
+from ingot.graph.libraries import diff_library
 
 __all__ = ["add_hints", "keyword_error", "nearest", "raise_not_callable"]
 
@@ -149,7 +150,7 @@ def raise_not_callable(module: object, *args: object, **kwargs: object) -> NoRet
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'weight'?` for a misspelled name, or nothing."""
-    found = difflib.get_close_matches(name, known, n=1)
+    found = diff_library().get_close_matches(name, known, n=1)
     return f"; did you mean {found[0]!r}?" if found else ""
 
 

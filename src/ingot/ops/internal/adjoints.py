@@ -217,9 +217,10 @@ def cached_op(kind: Callable[..., Op], *parameters: Hashable) -> Op:
 
 def op_for_shape(kind: Callable[..., Op], shape: Shape) -> Op:
     """The op that produces this shape, cached for shapes of plain ints."""
-    if all(type(length) is int for length in shape):
-        return cached_op(kind, shape)
-    return kind(shape)  # comparing dimensions adds guards
+    for length in shape:
+        if type(length) is not int:
+            return kind(shape)  # comparing dimensions adds guards
+    return cached_op(kind, shape)
 
 
 def sum_kept(a: array, axes: tuple[int, ...]) -> array:

@@ -96,7 +96,7 @@ def _for_blas(x: np.ndarray) -> np.ndarray:
 
 def _product(a: array, b: array, stream: StreamLike = None) -> array:
     """The product of stacks in the form that `Matmul` takes."""
-    return make(_MATMUL, (a, b), (*a.shape[:-1], b.shape[-1]), a.dtype, stream)
+    return make(_MATMUL, (a, b), a.shape[:-1] + b.shape[-1:], a.dtype, stream)
 
 
 @cache
@@ -106,12 +106,16 @@ def _swap(ndim: int) -> Transpose:
 
 def _transposed(x: array, stream: StreamLike = None) -> array:
     """`x` with its last two axes exchanged."""
-    *batch, rows, columns = x.shape
-    return make(_swap(x.ndim), (x,), (*batch, columns, rows), x.dtype, stream)
+    shape = x.shape
+    return make(_swap(len(shape)), (x,), shape[:-2] + shape[:-3:-1], x.dtype, stream)
+
+
+def _conjugate(x: array) -> array:
+    return conj(x) if x.dtype is complex64 else x
 
 
 def _adjoint(x: array) -> array:
-    return _transposed(conj(x))
+    return _transposed(_conjugate(x))
 
 
 def _is_transposed(x: array) -> bool:
@@ -125,13 +129,13 @@ def _is_transposed(x: array) -> bool:
 
 def _cotangent_of_a(cotangent: array, a: array, b: array) -> array:
     if _is_transposed(a):
-        return _transposed(_product(conj(b), _transposed(cotangent)))
+        return _transposed(_product(_conjugate(b), _transposed(cotangent)))
     return _product(cotangent, _adjoint(b))
 
 
 def _cotangent_of_b(cotangent: array, a: array, b: array) -> array:
     if _is_transposed(b):
-        return _transposed(_product(_transposed(cotangent), conj(a)))
+        return _transposed(_product(_transposed(cotangent), _conjugate(a)))
     return _product(_adjoint(a), cotangent)
 
 

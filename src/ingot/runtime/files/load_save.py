@@ -7,7 +7,6 @@ there is a module per format.
 from __future__ import annotations
 
 import struct
-import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -16,6 +15,7 @@ from typing import IO, Any
 from ingot._native import array, evaluate
 from ingot.graph.device import StreamLike
 from ingot.graph.errors import ConversionError, value_text
+from ingot.graph.libraries import zip_library
 from ingot.runtime.files.access import File, FileError, opened, path_of, write_file
 from ingot.runtime.files.content import Content
 from ingot.runtime.files.gguf_format import (
@@ -33,7 +33,6 @@ __all__ = ["load", "save", "save_gguf", "save_safetensors", "savez", "savez_comp
 # The exceptions of Python's zip reader for corrupt archives. An encrypted archive is a
 # RuntimeError, unsupported compression a NotImplementedError, which is a subclass.
 _DAMAGED_ARCHIVE = (
-    zipfile.BadZipFile,
     zlib.error,
     struct.error,
     EOFError,
@@ -67,7 +66,7 @@ def savez(file: File, *args: array, **kwargs: array) -> None:
         args: Arrays, named arr_0, arr_1 and so on.
         kwargs: Arrays by name.
     """
-    _save_archive("savez", file, zipfile.ZIP_STORED, args, kwargs)
+    _save_archive("savez", file, zip_library().ZIP_STORED, args, kwargs)
 
 
 def savez_compressed(file: File, *args: array, **kwargs: array) -> None:
@@ -78,7 +77,7 @@ def savez_compressed(file: File, *args: array, **kwargs: array) -> None:
         args: Arrays, named arr_0, arr_1 and so on.
         kwargs: Arrays by name.
     """
-    _save_archive("savez_compressed", file, zipfile.ZIP_DEFLATED, args, kwargs)
+    _save_archive("savez_compressed", file, zip_library().ZIP_DEFLATED, args, kwargs)
 
 
 def _save_archive(
@@ -98,7 +97,7 @@ def _save_archive(
             raise ValueError(f"[{name}] {key!r} cannot be the name of an array in an archive.")
 
     def write(stream: IO[bytes]) -> None:
-        with zipfile.ZipFile(stream, "w", compression) as archive:
+        with zip_library().ZipFile(stream, "w", compression) as archive:
             for key, value in arrays.items():
                 with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
                     write_npy(member, value)
@@ -201,7 +200,7 @@ def load(
 def _load_archive(stream: IO[bytes], where: str) -> dict[str, array]:
     arrays: dict[Any, Any] = {}
     try:
-        with zipfile.ZipFile(stream) as archive:
+        with zip_library().ZipFile(stream) as archive:
             for member in archive.infolist():
                 name = member.filename.removesuffix(".npy")
                 if not _is_plain(member.filename) or name in arrays:
@@ -210,7 +209,7 @@ def _load_archive(stream: IO[bytes], where: str) -> dict[str, array]:
                     arrays[name] = read_npy(content, f"{name!r} in {where}", member.file_size)
     except FileError:
         raise
-    except _DAMAGED_ARCHIVE as error:
+    except (*_DAMAGED_ARCHIVE, zip_library().BadZipFile) as error:
         raise FileError(f"[load] {where} is damaged or no .npz file: {error}.") from error
     return arrays
 
