@@ -69,12 +69,12 @@ def test_initializers_are_for_apply() -> None:
 
 ERRORS = [
     (nn.init.identity(), (2, 3), {}, r"expected a square matrix, got shape \(2, 3\)"),
-    (nn.init.glorot_normal(), (3,), {}, r"\[init.glorot_normal\] expected .* 2 dimensions"),
-    (nn.init.glorot_uniform(), (3,), {}, "at least 2 dimensions"),
-    (nn.init.he_normal(), (3,), {}, "at least 2 dimensions"),
+    (nn.init.glorot_normal(), (3,), {}, r"\[init.glorot_normal\] .* at least 2 dimensional"),
+    (nn.init.glorot_uniform(), (3,), {}, "at least 2 dimensional input, got one with 1 "),
+    (nn.init.he_normal(), (3,), {}, "at least 2 dimensional input, got one with 1 "),
     (nn.init.he_uniform(), (3, 3), {"mode": "in"}, "mode must be 'fan_in' or 'fan_out', got 'in'"),
-    (nn.init.sparse(0.5), (3,), {}, "expected a matrix"),
-    (nn.init.orthogonal(), (3,), {}, "expected a matrix"),
+    (nn.init.sparse(0.5), (3,), {}, "arrays with 2 dimensions"),
+    (nn.init.orthogonal(), (3,), {}, "requires a 2D array"),
 ]
 
 

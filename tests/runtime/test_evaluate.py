@@ -225,14 +225,21 @@ def test_errors_are_raised_where_the_value_is_used() -> None:
     assert (mx.array(1.0) + 1).item() == 2
 
 
-def test_synchronize_waits_and_raises_nothing() -> None:
+def test_synchronize_waits_and_raises_what_nobody_has_seen() -> None:
     bad = calling(fail)
     good = calling(lambda: time.sleep(0.05))
     mx.async_eval(bad)
     mx.async_eval(good)
-    mx.synchronize()
+    with pytest.raises(RuntimeError):
+        mx.synchronize()
     assert good._node.evaluated
     assert not bad._node.evaluated
+    mx.synchronize()
+    seen = calling(fail)
+    mx.async_eval(seen)
+    with pytest.raises(RuntimeError):
+        mx.eval(seen)
+    mx.synchronize()
 
 
 def test_async_evaluation_from_within_evaluation() -> None:
@@ -300,7 +307,8 @@ def test_failed_work_is_forgotten() -> None:
     before = sys.getrefcount(kept._node)
     bad = calling(fail) + kept
     mx.async_eval(bad)
-    mx.synchronize()
+    with pytest.raises(RuntimeError):
+        mx.synchronize()
     del bad
     gc.collect()
     after = sys.getrefcount(kept._node)

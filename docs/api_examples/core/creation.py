@@ -30,6 +30,11 @@ x = mx.zeros(3)
 print(x.at[mx.array([0, 0, 2])].add(1))
 # array([2, 0, 1], dtype=float32)
 
+# %% ArrayIterator
+rows = iter(mx.eye(2))
+print(isinstance(rows, mx.ArrayIterator), next(rows))
+# True array([1, 0], dtype=float32)
+
 # %% asarray
 print(mx.asarray([1, 2, 3], dtype=mx.float16))
 # array([1, 2, 3], dtype=float16)

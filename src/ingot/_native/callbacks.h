@@ -65,6 +65,7 @@
     ATTRIBUTE(Output, index)               \
     ATTRIBUTE(Compiled, program)           \
     ATTRIBUTE(Program, native)             \
+    ATTRIBUTE(Program, plan)               \
     ATTRIBUTE(SymbolicProgram, template)   \
     ATTRIBUTE(CompiledFunction, slow_call) \
     ATTRIBUTE(deque, append)               \

@@ -37,6 +37,10 @@ def metal_kernel(
     compile_options: object | None = None,
 ) -> Callable[..., NoReturn]:
     """A function that raises RuntimeError when it is called: there is no Metal here."""
+    if not output_names:
+        raise ValueError(f"[metal_kernel] {name!r} has no outputs: name at least one.")
+    if compile_options is not None and not isinstance(compile_options, dict):
+        raise ValueError(f"[metal_kernel] compile_options is a dict, got {compile_options!r}.")
 
     def kernel(*args: Any, **kwargs: Any) -> NoReturn:
         raise RuntimeError(f"[metal_kernel] {name!r} cannot run: ingot runs on the CPU. {_WAY_OUT}")

@@ -89,7 +89,11 @@ def _array_line(node: Node, name: str, is_output: bool) -> str:
 
 
 def _op_label(node: Node) -> str:
-    return type(node.op).__name__
+    """The name of the op; for a compiled function followed by those of the ops in it."""
+    program = getattr(node.op, "program", None)
+    tape = getattr(program, "traced", None)
+    steps = () if tape is None else tape.steps
+    return type(node.op).__name__ + "".join(type(x.op).__name__ for x in steps if x.op is not None)
 
 
 def _quoted(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from operator import index
 
-from ingot.graph.errors import value_text
+from ingot.graph.errors import RangeError, value_text
 
 Shape = tuple[int, ...]
 
@@ -70,8 +70,7 @@ def as_shape(name: str, value: int | Sequence[int]) -> Shape:
             raise ValueError(
                 f"[{name}] a shape cannot have negative lengths, got {shape_text(lengths)}."
             )
-    if all(type(length) is int for length in lengths):
-        _check_addressable(name, lengths)
+    check_addressable(name, lengths)
     return lengths
 
 
@@ -80,11 +79,14 @@ MAX_ELEMENTS = 2**59  # of 8 bytes each, 4 EiB: addressable, and sums do not ove
 MAX_AXES = 64  # NumPy's limit
 
 
-def _check_addressable(name: str, lengths: Shape) -> None:
+def check_addressable(name: str, lengths: Shape) -> None:
+    """RangeError for a shape that no array has; symbolic lengths are not known yet."""
+    if not all(type(length) is int for length in lengths):
+        return
     if len(lengths) > MAX_AXES:
         raise ValueError(f"[{name}] an array has at most {MAX_AXES} axes, got {len(lengths)}.")
     if max(lengths, default=0) > MAX_LENGTH:
-        raise OverflowError(
+        raise RangeError(
             f"[{name}] an axis has at most {MAX_LENGTH} elements, got shape {shape_text(lengths)}."
         )
     if size_of(lengths) > MAX_ELEMENTS:
@@ -114,8 +116,12 @@ def fill_length(name: str, shape: Shape, lengths: Shape) -> Shape:
     return (*before, size // known, *after)
 
 
-def _misfit(name: str, shape: Shape, lengths: Shape, reason: str) -> ValueError:
+def _misfit(name: str, shape: Shape, lengths: Shape, reason: str) -> Exception:
     old, new = shape_text(shape), shape_text(lengths)
+    if any(type(length) is int and abs(length) > MAX_LENGTH for length in lengths):
+        return RangeError(
+            f"[{name}] cannot {name} {old} to {new}: an axis has at most {MAX_LENGTH} elements."
+        )
     return ValueError(f"[{name}] cannot {name} {old} to {new}: {reason}.")
 
 
@@ -142,6 +148,8 @@ def normalize_axis(name: str, axis: int, ndim: int) -> int:
     except TypeError:
         raise TypeError(f"[{name}] an axis is an int, got {value_text(axis)}.") from None
     if not -ndim <= position < ndim:
+        if not -MAX_LENGTH - 1 <= position <= MAX_LENGTH:
+            raise RangeError(f"[{name}] axis {position} does not fit into 32 bits.")
         axes = "axis" if ndim == 1 else "axes"
         raise IndexError(
             f"[{name}] axis {position} is out of range for an array with {ndim} {axes}."

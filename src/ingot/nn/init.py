@@ -89,7 +89,8 @@ def _fans(name: str, a: mx.array) -> tuple[int, int]:
     """The fan-in and fan-out of weights of shape (outputs, ..., inputs)."""
     if a.ndim < 2:
         raise ValueError(
-            f"[init.{name}] expected an array with at least 2 dimensions, got shape {a.shape}."
+            f"[init.{name}] Glorot / He initialization requires at least 2 dimensional input, got "
+            f"one with {a.ndim} dimensions, of shape {a.shape}."
         )
     outputs, *between, inputs = a.shape
     positions = math.prod(between)
@@ -191,7 +192,10 @@ def sparse(
 
     def initializer(a: mx.array) -> mx.array:
         if a.ndim != 2:
-            raise ValueError(f"[init.sparse] expected a matrix, got shape {a.shape}.")
+            raise ValueError(
+                f"[init.sparse] takes arrays with 2 dimensions, got one with {a.ndim}, of shape "
+                f"{a.shape}."
+            )
         rows, columns = a.shape
         order = mx.argsort(mx.random.uniform(shape=a.shape), axis=1)
         zeroed = order[:, : math.ceil(sparsity * columns)]
@@ -212,7 +216,9 @@ def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
 
     def initializer(a: mx.array) -> mx.array:
         if a.ndim != 2:
-            raise ValueError(f"[init.orthogonal] expected a matrix, got shape {a.shape}.")
+            raise ValueError(
+                f"[init.orthogonal] requires a 2D array, got a {a.ndim}D array of shape {a.shape}."
+            )
         rows, columns = a.shape
         size = max(rows, columns)
         q, r = mx.linalg.qr(mx.random.normal((size, size)), stream=mx.cpu)

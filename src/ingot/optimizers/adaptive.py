@@ -27,7 +27,7 @@ class RMSprop(Optimizer):
     def __init__(self, learning_rate: Rate, alpha: float = 0.99, eps: float = 1e-8) -> None:
         super().__init__()
         check_at_least_zero("RMSprop", "alpha", alpha)
-        check_above_zero("RMSprop", "eps", eps)
+        check_above_zero("RMSprop", "epsilon", eps)
         self._maybe_schedule("learning_rate", learning_rate)
         self.alpha = alpha
         self.eps = eps
@@ -51,7 +51,7 @@ class Adagrad(Optimizer):
 
     def __init__(self, learning_rate: Rate, eps: float = 1e-8) -> None:
         super().__init__()
-        check_above_zero("Adagrad", "eps", eps)
+        check_above_zero("Adagrad", "epsilon", eps)
         self._maybe_schedule("learning_rate", learning_rate)
         self.eps = eps
 
@@ -76,7 +76,7 @@ class AdaDelta(Optimizer):
     def __init__(self, learning_rate: Rate, rho: float = 0.9, eps: float = 1e-6) -> None:
         super().__init__()
         check_at_least_zero("AdaDelta", "rho", rho)
-        check_above_zero("AdaDelta", "eps", eps)
+        check_above_zero("AdaDelta", "epsilon", eps)
         self._maybe_schedule("learning_rate", learning_rate)
         self.rho = rho
         self.eps = eps
@@ -114,7 +114,7 @@ class Adam(Optimizer):
     ) -> None:
         super().__init__()
         check_betas(type(self).__name__, betas)
-        check_at_least_zero(type(self).__name__, "eps", eps)
+        check_at_least_zero(type(self).__name__, "epsilon", eps)
         self._maybe_schedule("learning_rate", learning_rate)
         self.betas = betas
         self.eps = eps

@@ -235,13 +235,13 @@ def check_betas(name: str, betas: Any) -> None:
 def check_at_least_zero(name: str, parameter: str, value: float) -> None:
     """ValueError for a negative number."""
     if value < 0.0:
-        raise ValueError(f"[{name}] {parameter} must not be negative, got {value}.")
+        raise ValueError(f"[{name}] {parameter} should be >=0, got {value}.")
 
 
 def check_above_zero(name: str, parameter: str, value: float) -> None:
     """ValueError for a number that is not positive."""
     if value <= 0.0:
-        raise ValueError(f"[{name}] {parameter} must be above 0, got {value}.")
+        raise ValueError(f"[{name}] {parameter} should be >0, got {value}.")
 
 
 add_hints(Optimizer, OPTIMIZER)

@@ -15,17 +15,20 @@ import contextvars
 import os
 import queue
 import threading
+from collections import deque
 from typing import Any
 
 import numpy as np
 
 from ingot import _native
 from ingot._native import array
-from ingot.graph.device import StreamLike, resolve_stream
+from ingot.graph.device import Stream, StreamLike, resolve_stream
 from ingot.graph.tree import arrays_in
 from ingot.runtime import failures
 
 __all__ = ["async_eval", "eval", "synchronize"]
+
+MAX_FAILED = 16  # errors of the background that are kept until somebody synchronises
 
 
 def eval(*args: Any) -> None:
@@ -40,7 +43,8 @@ def eval(*args: Any) -> None:
 def async_eval(*args: Any) -> None:
     """Begin to compute all arrays in `args` in the background and return at once.
 
-    Reading a value then waits for it. An error of the computation is raised there.
+    Reading a value then waits for it. An error of the computation is raised there, and by the next
+    `synchronize` if nothing was read.
 
     Args:
         args: Arrays and nested lists, tuples and dicts of them. Other leaves are ignored.
@@ -57,10 +61,13 @@ def async_eval(*args: Any) -> None:
 def synchronize(stream: StreamLike = None) -> None:
     """Wait until everything that was given to `async_eval` is computed.
 
+    Raises the first error of these computations that no read of a value has raised.
+
     Args:
         stream: The stream or device to wait for. All streams share one queue, so all are awaited.
     """
-    resolve_stream(stream)
+    if not isinstance(stream, Stream):  # any may be awaited, also those of other threads
+        resolve_stream(stream)
     _worker.synchronize()
 
 
@@ -81,7 +88,8 @@ class _Job:
             if _worker.stopped and threading.current_thread() is _worker.thread:
                 self.orphaned = True
                 return
-            self.error = error
+            self.error = error.with_traceback(None)  # whose frames hold arrays
+            _worker.failed.append(self.error)
         self.arrays = []  # break the cycle: the nodes refer to this job
         self.done.set()
 
@@ -90,6 +98,7 @@ class _Job:
             self.orphaned = False
             self.run()
         if self.error is not None:
+            _worker.forget_error(self.error)
             raise self.error.with_traceback(None)
 
 
@@ -100,6 +109,7 @@ class _Worker:
         self.lock = threading.Lock()
         self.jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self.unfinished: set[_Job] = set()
+        self.failed: deque[BaseException] = deque(maxlen=MAX_FAILED)  # not raised yet
         self.thread: threading.Thread | None = None
         self.stopped = False
 
@@ -126,9 +136,19 @@ class _Worker:
             del job  # its error may hold arrays, which must not live until the next job
 
     def synchronize(self) -> None:
-        """Wait for all jobs queued so far; their errors are raised where the values are needed."""
+        """Wait for all jobs queued so far; raises the first error that nobody has seen."""
         for job in list(self.unfinished):
             job.done.wait()
+        with self.lock:
+            failed = list(self.failed)
+            self.failed.clear()
+        if failed:
+            raise failed[0].with_traceback(None)
+
+    def forget_error(self, error: BaseException) -> None:
+        """Notes that an error is raised where a value is read."""
+        with self.lock, contextlib.suppress(ValueError):
+            self.failed.remove(error)
 
     def stop(self) -> None:
         """Stop the thread before the interpreter exits. Its current job is cut short; a thread that

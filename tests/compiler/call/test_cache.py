@@ -43,7 +43,8 @@ def test_compiling_twice_shares_entries() -> None:
     def function(x: Any) -> Any:
         return x * 2
 
-    mx.compile(function)(mx.array(1.0))
+    first = mx.compile(function)
+    first(mx.array(1.0))
     mx.compile(function)(mx.array(2.0))
     again = mx.compile(function)
     again(mx.array(3.0))
@@ -228,12 +229,13 @@ def test_entries_die_with_the_function() -> None:
     function = make()
     gc.collect()  # what other tests left
     before = len(per_owner_cache)
-    cache = weakref.ref(mx.compile(function)._cache)
-    mx.compile(function)(mx.array([2.0]))
+    compiled = mx.compile(function)
+    cache = weakref.ref(compiled._cache)
+    compiled(mx.array([2.0]))
     assert len(per_owner_cache) == before + 1
     reference = weakref.ref(function)
     assert cache() is not None
-    del function
+    del function, compiled
     gc.collect()
     assert reference() is None
     assert cache() is None

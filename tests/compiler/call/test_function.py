@@ -172,9 +172,9 @@ def test_methods_of_several_objects() -> None:
     assert first.decorated.cache_info().misses == 1  # objects of one structure share it
     assert second.decorated.cache_info().hits == 5
     check(Callable(2.0).shapeless(X), [0.5, 1.0])
-    mx.compile(first.method).cache_clear()
+    kept = mx.compile(first.method)
     check(mx.compile(first.method)(X), [2.0, 3.0])
-    assert mx.compile(first.method).cache_info().misses == 1
+    assert kept.cache_info().misses == 1
     check(mx.compile(second.method)(X), [11.0, 12.0])
     assert mx.compile(first.method).cache_info().hits == 1
 

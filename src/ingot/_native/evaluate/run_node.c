@@ -166,19 +166,29 @@ static void put_back(Node *node, const Call *call) {
     }
 }
 
-/* The native program of a compiled function: a new reference, or NULL, possibly with an error. */
-static PyObject *native_program(PyObject *op) {
-    PyObject *program = PyObject_GetAttr(op, attribute_names.program);
+static bool are_contiguous(const Call *call) {
+    for (Py_ssize_t i = 0; i < call->count; i++)
+        if (!is_ndarray(call->values[i + 1]) || !is_contiguous(call->values[i + 1]))
+            return false;
+    return true;
+}
+
+/* The native program of a compiled function: a new reference, or NULL, possibly with an error. Contiguous inputs are donated
+ * at the first evaluation too, so its code is generated here and not by the op's rule. */
+static PyObject *native_program(const Call *call) {
+    PyObject *program = PyObject_GetAttr(call->op, attribute_names.program);
     PyObject *native = program == NULL ? NULL : PyObject_GetAttr(program, attribute_names.native);
+    if (native == Py_None && are_contiguous(call))
+        Py_SETREF(native, PyObject_CallMethodNoArgs(program, attribute_names.plan));
     Py_XDECREF(program);
     if (native != NULL && !ingot_is_program(native))
-        Py_CLEAR(native); /* None: not planned yet */
+        Py_CLEAR(native); /* None: not planned yet, because that depends on the layout of the inputs */
     return native;
 }
 
 /* NotImplemented if the program cannot be run directly. */
 static PyObject *run_program(Node *node, Call *call) {
-    PyObject *native = native_program(call->op);
+    PyObject *native = native_program(call);
     if (native == NULL)
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_NotImplemented);
     bool any = false;

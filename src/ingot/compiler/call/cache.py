@@ -1,7 +1,7 @@
 """The cache of a compiled function: bounded, thread-safe, and able to explain its misses.
 
-Entries belong to the function, not to the object that `compile` returned: compiling a function
-twice with the same options shares them, and they die with it. A thread that misses compiles while
+Entries belong to the function: compiling it twice with the same options shares them. They die with
+the last object that `compile` returned for them. A thread that misses compiles while
 other threads that miss wait, so equal signatures compile once.
 """
 
@@ -252,20 +252,19 @@ class FunctionCache:
 
 
 class _Caches:
-    """All caches of a function: without captured state, and by captured containers."""
+    """All caches of a function, by captured containers."""
 
     def __init__(self) -> None:
-        self.plain = {False: FunctionCache(), True: FunctionCache()}  # True: shapeless
-        # These live as long as a compiled function that uses them: if they belonged to the
-        # function, they could keep it alive through the captured containers.
-        self.captured: WeakValueDictionary[Hashable, FunctionCache] = WeakValueDictionary()
+        # These live as long as a compiled function that uses them: compiling anew traces anew, as
+        # in MLX, and captured containers cannot keep the function alive.
+        self.made: WeakValueDictionary[Hashable, FunctionCache] = WeakValueDictionary()
 
 
 def cache_of(
     owner: Any, inputs: Any = None, outputs: Any = None, shapeless: bool = False
 ) -> FunctionCache:
-    """The cache of a function with these captured containers, which dies with the function; traces
-    for all shapes have one of their own.
+    """The cache of a function with these captured containers, which lives as long as a compiled
+    function that uses it; traces for all shapes have one of their own.
 
     An owner that cannot be weakly referenced gets a new cache each time.
     """
@@ -273,7 +272,5 @@ def cache_of(
         caches = per_owner_cache.of(owner, _Caches)
     except TypeError:
         caches = _Caches()
-    if inputs is None and outputs is None:
-        return caches.plain[shapeless]
     made = FunctionCache((inputs, outputs))
-    return caches.captured.setdefault((id(inputs), id(outputs), shapeless), made)
+    return caches.made.setdefault((id(inputs), id(outputs), shapeless), made)

@@ -125,6 +125,10 @@ class Program:
         """The executable for contiguous inputs, generated on first use."""
         return self.contiguous.executable
 
+    def plan(self) -> NativeProgram:
+        """The native program for contiguous inputs, generated on first use."""
+        return self.executable.native
+
     def made(self, account: Account, strides: Strides | None = None) -> ForLayout:
         """What the passes that wait for an evaluation make for a layout of the inputs; logged."""
         started = time.perf_counter()
@@ -159,7 +163,7 @@ class Program:
     def run(self, inputs: tuple[np.ndarray, ...]) -> Any:
         """The outputs for inputs of the compiled shapes and dtypes."""
         is_first = self.native is None
-        native = self.native or self.executable.native
+        native = self.native or self.plan()
         found = native.run(inputs)
         if found is not NotImplemented:
             return found

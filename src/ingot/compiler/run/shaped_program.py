@@ -81,17 +81,22 @@ class ShapedProgram(ShapedBase):
         """The traced tape, op by op."""
         return self._source.tape_for(self._values)
 
-    def run(self, inputs: tuple[np.ndarray, ...]) -> Any:
-        """The outputs for inputs of these shapes."""
+    def plan(self) -> NativeProgram:
+        """The native program for contiguous inputs, generated on first use."""
         if self.native is None:
             self.native = self._source.native(self._values)
-        found = self.native.run(inputs)
+        return self.native
+
+    def run(self, inputs: tuple[np.ndarray, ...]) -> Any:
+        """The outputs for inputs of these shapes."""
+        contiguous = self.native or self.plan()
+        found = contiguous.run(inputs)
         if found is not NotImplemented:
             return found
         native = self._for_layout(inputs)
         if native is not None:
             return native.run(inputs)
-        return self.native.run(tuple(np.asarray(x, order="C") for x in inputs))
+        return contiguous.run(tuple(np.asarray(x, order="C") for x in inputs))
 
     def native_if_known(self, inputs: tuple[np.ndarray, ...]) -> NativeProgram | None:
         """What ran for inputs of this layout, unless they were copied."""

@@ -14,14 +14,18 @@ from ingot.graph.op import Op
 from ingot.graph.roles import Composite
 from ingot.graph.shape import size_of
 from ingot.ops.attention.rules import Attention, AttentionCotangents, composed_attention
+from ingot.ops.elementwise.comparison import where
 from ingot.ops.fft.fourier import FourierTransform
 from ingot.ops.linalg import decompositions, eigenvalues, linear_systems, singular_values
 from ingot.ops.products.contraction import Matmul
 from ingot.ops.products.gathered_products import GatheredProducts
 from ingot.ops.quantized.rows import QuantizedMatmul
 from ingot.ops.random.bits import RandomBits
+from ingot.ops.reduce.extremes import max as max_of
 from ingot.ops.reduce.scan import Recurrence
 from ingot.ops.shape.joining import stack
+from ingot.ops.shape.movement import expand_dims
+from ingot.ops.shape.movement import matrix_transpose as transposed
 from ingot.ops.shape.slicing import element
 from ingot.transforms.control.scan_op import ScanLoop
 
@@ -132,6 +136,22 @@ def _singular_values(emitter: Emitter, op: Any, x: Value) -> Value:
     return emitter.primitive("SVD", [x], (False,), shape, dtype)
 
 
+def _pseudo_inverse(emitter: Emitter, op: Any, x: Value) -> Value:
+    """MLX composes it of the decomposition too."""
+
+    def composed(x: array) -> array:
+        left, values, right = singular_values.svd(x)
+        count = values.shape[-1]
+        largest = max_of(values, axis=-1, keepdims=True)
+        kept = values > op.negligible(x) * largest
+        inverted = where(kept, 1 / where(kept, values, 1), 0)
+        return transposed(right[..., :count, :]) @ (
+            expand_dims(inverted, -1) * transposed(left[..., :count])
+        )
+
+    return emitter.composed(composed, x)[0]
+
+
 def _inverse(emitter: Emitter, op: Any, x: Value) -> Value:
     state = (op.triangle != "all", op.triangle != "lower")
     return emitter.primitive("Inverse", [x], state, x.shape, x.dtype)
@@ -232,6 +252,7 @@ MATRICES: dict[type[Op], Emit] = {
     eigenvalues.SymmetricEigenvalues: _eigvalsh,
     linear_systems.Inverse: _inverse,
     linear_systems.Solve: _solve,
+    singular_values.PseudoInverse: _pseudo_inverse,
     singular_values.SVD: _svd,
     singular_values.SingularValues: _singular_values,
 }

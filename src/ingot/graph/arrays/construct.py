@@ -8,6 +8,7 @@ the rest: lists that contain arrays become a lazy stack of them, through which d
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -197,7 +198,11 @@ def _stacked(value: list[Any] | tuple[Any, ...], dtype: Dtype | None, depth: int
     shapes = {item.shape for item in items}
     if len(shapes) > 1:
         found = " and ".join(str(shape) for shape in sorted(shapes)[:2])
-        raise ValueError(f"[array] all items of a list must have the same shape, got {found}.")
+        # the first sentence is MLX's, which programs look for
+        raise ValueError(
+            "[array] Initialization encountered non-uniform length. All items of a list must have "
+            f"the same shape, got {found}."
+        )
     if items[0].ndim == MAX_AXES:
         raise _too_deep()
     common = dtype or items[0].dtype
@@ -300,9 +305,14 @@ def _too_deep() -> ValueError:
 
 
 def _refusal(value: Any) -> ValueError:
+    way_out = ""
+    if hasattr(value, "__array__"):  # data frames, for example
+        way_out = " Convert it first: mx.array(np.asarray(x))."
+    elif isinstance(value, Iterable):
+        way_out = " Make a list of it first: mx.array(list(x))."
     return ValueError(
         f"[array] cannot make an array of {type_name(value)}: "
-        "it takes numbers, nested lists of numbers or arrays, NumPy arrays and the like."
+        f"it takes numbers, nested lists of numbers or arrays, NumPy arrays and the like.{way_out}"
     )
 
 

@@ -146,16 +146,16 @@ def _transformed(
         raise ValueError(
             f"[{name}] the lengths {shape_text(lengths)} need axes that they belong to: give axes."
         )
-    if axes is None and a.ndim == 0:
+    if a.ndim == 0:
         raise ValueError(f"[{name}] takes an array with at least one axis, got a scalar.")
     given = tuple(range(a.ndim)) if axes is None else axes
-    positions = tuple(normalize_axis(name, axis, a.ndim) for axis in given)
-    if len(set(positions)) != len(positions):
-        raise ValueError(f"[{name}] the axes {shape_text(given)} name an axis twice.")
-    if lengths is not None and len(lengths) != len(positions):
+    if lengths is not None and len(lengths) != len(given):
         raise ValueError(
             f"[{name}] lengths {shape_text(lengths)} and axes {shape_text(given)} differ in number."
         )
+    positions = tuple(normalize_axis(name, axis, a.ndim) for axis in given)
+    if len(set(positions)) != len(positions):
+        raise ValueError(f"[{name}] the axes {shape_text(given)} name an axis twice.")
     if not positions:
         return wrap(a)
     wanted = list(lengths or (a.shape[position] for position in positions))

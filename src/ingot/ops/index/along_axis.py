@@ -214,13 +214,13 @@ def _aligned(name: str, a: array, indices: array, axis: int | None) -> tuple[arr
     require_array(name, indices)
     source = reshape(a, (a.size,)) if axis is None else a
     position = 0 if axis is None else normalize_axis(name, axis, a.ndim)
-    if not is_integer(indices.dtype):
-        # MLX raises RuntimeError here, but only when it evaluates.
-        raise RuntimeError(f"[{name}] indices are integers, got dtype {indices.dtype.name}.")
     if indices.ndim != source.ndim:
         raise ValueError(
             f"[{name}] indices with {indices.ndim} axes do not match an array with {source.ndim}."
         )
+    if not is_integer(indices.dtype):
+        # MLX raises RuntimeError here, but only when it evaluates.
+        raise RuntimeError(f"[{name}] indices are integers, got dtype {indices.dtype.name}.")
     lengths = source.shape[position], indices.shape[position]
     before, after = slice(position), slice(position + 1, None)
     others = [x.shape[before] + x.shape[after] for x in (source, indices)]

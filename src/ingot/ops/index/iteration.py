@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ingot._native import array
 from ingot.graph.boundary import at_boundary, attach
 from ingot.ops.index.subscript import getitem
 from ingot.ops.reduce.reduction import any as any_of
 
-__all__ = ["contains", "iterate"]
+__all__ = ["ArrayIterator", "contains", "iterate"]
+
+if TYPE_CHECKING:
+    _Items = map[array]
+else:
+    _Items = map  # takes no type at run time
+
+
+class ArrayIterator(_Items):
+    """What `iter` returns for an array: its items along the first axis."""
+
+    __slots__ = ()
 
 
 def iterate(a: array) -> Iterator[array]:
     """The items along the first axis."""
     if a.ndim == 0:
         raise TypeError("[iter] a 0-d array has no items: use item() for its value.")
-    return map(partial(getitem, a), range(a.shape[0]))
+    return ArrayIterator(partial(getitem, a), range(a.shape[0]))
 
 
 def contains(a: array, value: Any) -> bool:

@@ -223,10 +223,14 @@ class PseudoInverse(MatrixOp):
 
     def evaluate(self, x: np.ndarray) -> Any:
         left, values, right = _decomposed(x, False)
-        negligible = 10 * max(x.shape[-2:]) * np.finfo(x.dtype).eps
-        kept = values > negligible * values.max(-1, keepdims=True, initial=0)
+        kept = values > self.negligible(x) * values.max(-1, keepdims=True, initial=0)
         inverted = np.divide(1, values, out=np.zeros_like(values), where=kept)
         return np.swapaxes(right, -1, -2) @ (inverted[..., None] * np.swapaxes(left, -1, -2))
+
+    def negligible(self, x: Any) -> float:
+        """Which share of the largest singular value counts as 0."""
+        dtype = x.dtype if isinstance(x.dtype, np.dtype) else x.dtype.numpy
+        return 10 * max(x.shape[-2:]) * float(np.finfo(dtype).eps)
 
     # For matrices whose rank is locally constant.
 

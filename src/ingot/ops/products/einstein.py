@@ -2,7 +2,7 @@
 
 Input: subscripts such as "ij,jk->ik" and arrays. Output: an array made of ordinary ops, so that
 transforms and `compile` need no special support. With more than two arrays, opt_einsum finds the
-cheapest contraction order, which `einsum_path` reports.
+cheapest contraction order; `einsum_path` reports that of MLX.
 
 Internally, an axis has a label of one character; the axes of an ellipsis get non-letter characters,
 counted from the last axis, as they broadcast.
@@ -10,9 +10,7 @@ counted from the last axis, as they broadcast.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
-from math import prod
 from typing import NamedTuple
 
 from ingot._native import array
@@ -20,6 +18,7 @@ from ingot.graph.device import StreamLike
 from ingot.graph.libraries import opt_einsum_paths
 from ingot.graph.shape import Shape, shape_text, size_of
 from ingot.ops.products.contraction import matmul
+from ingot.ops.products.greedy_path import contraction_flops, greedy_path
 from ingot.ops.reduce.reduction import sum
 from ingot.ops.shape.diagonals import diagonal
 from ingot.ops.shape.movement import reshape, squeeze, transpose
@@ -77,7 +76,9 @@ def einsum(subscripts: str, *operands: array, stream: StreamLike = None) -> arra
 
 
 def einsum_path(subscripts: str, *operands: array) -> tuple[list[tuple[int, ...]], str]:
-    """The order in which `einsum` contracts its operands.
+    """The order in which MLX's `einsum` contracts its operands.
+
+    ingot's takes the cheapest order that opt_einsum finds, which is the same or a better one.
 
     Args:
         subscripts: The subscripts as `einsum` takes them.
@@ -89,9 +90,9 @@ def einsum_path(subscripts: str, *operands: array) -> tuple[list[tuple[int, ...]
     """
     inputs, output = _parsed("einsum_path", subscripts, operands)
     sizes = _sizes("einsum_path", subscripts, inputs, operands)
-    path = _path(list(inputs), output, sizes)
+    path = greedy_path(inputs, output, sizes)
     labels = [set(term) for term in inputs]
-    naive = _flops(labels, set(output), sizes)
+    naive = contraction_flops(labels, output, sizes)
     scaling, flops = 0, 0
     for group in path:
         chosen = [labels[position] for position in group]
@@ -99,7 +100,7 @@ def einsum_path(subscripts: str, *operands: array) -> tuple[list[tuple[int, ...]
         involved = set().union(*chosen)
         kept = involved & set(output).union(*labels)
         scaling = max(scaling, len(involved))
-        flops += _flops(chosen, kept, sizes)
+        flops += contraction_flops(chosen, kept, sizes)
         labels.append(kept)
     text = (
         f"  Complete contraction:  {subscripts}\n"
@@ -109,13 +110,6 @@ def einsum_path(subscripts: str, *operands: array) -> tuple[list[tuple[int, ...]
         f"  Optimized FLOP count:  {flops}\n"
     )
     return [tuple(group) for group in path], text
-
-
-def _flops(terms: Sequence[set[str]], output: set[str], sizes: dict[str, int]) -> int:
-    """The FLOPs of one step."""
-    involved = set().union(*terms)
-    additions = 1 if involved - output else 0
-    return prod(sizes[label] for label in involved) * (max(len(terms) - 1, 1) + additions)
 
 
 def _parsed(name: str, subscripts: str, operands: tuple[array, ...]) -> tuple[tuple[str, ...], str]:

@@ -65,12 +65,15 @@ def _masked(x: array, mask: array | None, size: int, which: str) -> array:
     if mask is None:
         return x
     blocks = tuple(-(-length // size) for length in x.shape[-2:])
-    if x.ndim < 2 or require_array(name, mask).ndim < 2 or mask.shape[-2:] != blocks:
+    fits = zip(require_array(name, mask).shape[-2:][::-1], blocks[::-1], strict=False)
+    if x.ndim < 2 or any(length not in (1, count) for length, count in fits):
         raise ValueError(
             f"[{name}] {which} has an element for each block of {size} by {size} elements of shape "
             f"{shape_text(x.shape)}, (..., {', '.join(map(str, blocks))}), got shape "
             f"{shape_text(mask.shape)}."
         )
+    if mask.shape[-2:] != blocks:
+        mask = broadcast_to(mask, (*mask.shape[:-2], *blocks))
     batch = broadcast_shapes(name, mask.shape[:-2], x.shape[:-2])
     spread = broadcast_to(
         expand_dims(mask, (-1, -3)), (*mask.shape[:-2], blocks[0], size, blocks[1], size)

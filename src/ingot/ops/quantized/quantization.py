@@ -133,7 +133,7 @@ def quantize(
     *,
     global_scale: array | None = None,
     stream: StreamLike = None,
-) -> tuple[array, ...]:
+) -> Any:
     """Numbers as codes of a few bits, with a scale for each group along the last axis.
 
     | mode | group size | bits | scales | biases |
@@ -154,7 +154,8 @@ def quantize(
         stream: The stream or device to run on.
 
     Returns:
-        The codes, packed into uint32; the scales; and the biases in mode affine.
+        The codes, packed into uint32; the scales; and the biases in mode affine: typed as a tuple,
+        and a list like MLX's.
     """
     scheme = scheme_of("quantize", mode, group_size, bits)
     if not is_floating(require_array("quantize", w).dtype):
@@ -176,7 +177,7 @@ def quantize(
     else:
         codes, *parts = _float_codes(groups, scheme, global_scale)
     packed = pack(reshape(codes, w.shape), scheme.bits)
-    return (packed, *(x[..., 0] for x in parts))
+    return [packed, *(x[..., 0] for x in parts)]
 
 
 def _affine_codes(groups: array, bits: int) -> tuple[array, array, array]:

@@ -7,10 +7,11 @@ import numpy as np
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import float32
+from ingot.graph.errors import RangeError
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
 from ingot.graph.roles import Linear, View
-from ingot.graph.shape import Shape, normalize_axis, shape_text
+from ingot.graph.shape import MAX_LENGTH, Shape, normalize_axis, shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import where
 from ingot.ops.reduce.reduction import sum
@@ -165,6 +166,8 @@ def _check_matrix_size(name: str, *numbers: int) -> None:
     for number in numbers:
         if not isinstance(number, int):
             raise TypeError(f"[{name}] takes ints for rows, columns and diagonal, got {number!r}.")
+        if type(number) is int and abs(number) > MAX_LENGTH:
+            raise RangeError(f"[{name}] a matrix has at most {MAX_LENGTH} rows, got {number}.")
 
 
 def eye(

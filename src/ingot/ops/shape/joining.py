@@ -14,7 +14,15 @@ from ingot.graph.device import StreamLike
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
 from ingot.graph.roles import Assemble, View
-from ingot.graph.shape import Shape, as_axes, as_lengths, normalize_axis, shape_text, size_of
+from ingot.graph.shape import (
+    Shape,
+    as_axes,
+    as_lengths,
+    check_addressable,
+    normalize_axis,
+    shape_text,
+    size_of,
+)
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.shape.movement import broadcast_to, flatten, require_array, require_arrays, reshape
 from ingot.ops.shape.slicing import Slice, element, zeros_for_none
@@ -144,6 +152,7 @@ def concatenate(
                 f"[concatenate] shapes {shape_text(first)} and {shape_text(shape)} "
                 f"differ in more than axis {position}."
             )
+    check_addressable("concatenate", (sum([a.shape[position] for a in parts]),))
     return apply(Concatenate(position), *_promoted(parts), stream=stream)
 
 

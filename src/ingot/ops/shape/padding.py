@@ -9,9 +9,11 @@ from typing import Any
 from ingot._native import array, wrap
 from ingot.graph.device import StreamLike
 from ingot.graph.errors import value_text
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
 from ingot.graph.shape import shape_text
 from ingot.ops.elementwise.casting import astype
+from ingot.ops.internal.adjoints import Broadcast
 from ingot.ops.shape.creation import zeros
 from ingot.ops.shape.joining import between, concatenate
 from ingot.ops.shape.movement import as_array, broadcast_to, flip, require_array, reshape
@@ -20,6 +22,17 @@ from ingot.ops.shape.slicing import SliceUpdate
 __all__ = ["pad"]
 
 Widths = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class PadBorder(Broadcast):
+    """A computed number broadcast to the shape of a padded array: one for all of a batch."""
+
+    def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
+        raise ValueError(
+            "[pad] vmap over constant_values is not supported: pad with 0 and select the values "
+            "with mx.where."
+        )
 
 
 def pad(
@@ -38,7 +51,7 @@ def pad(
             axes, or a pair for each.
         mode: Where they come from: "constant", "edge" (the outermost element), "reflect" (the array
             mirrored at its outermost element) or "symmetric" (the array mirrored after it).
-        constant_values: The number, or array of one element, for mode "constant".
+        constant_values: The number for mode "constant"; of an array the first element.
         stream: The stream or device to run on.
     """
     require_array("pad", a)
@@ -66,6 +79,8 @@ def _pad_widths(pad_width: Any, ndim: int) -> Widths:
         "[pad] pad_width is an int, a pair of ints or one pair for each axis, got "
         f"{value_text(pad_width)}."
     )
+    if isinstance(pad_width, array) and pad_width.ndim == 0:
+        pad_width = pad_width.item()
     if isinstance(pad_width, int):
         pairs: Widths = ((pad_width, pad_width),)
     elif not isinstance(pad_width, Iterable):
@@ -102,16 +117,20 @@ def _pad_constant(a: array, widths: Widths, value: Any, stream: StreamLike) -> a
     if value is None:
         raise TypeError("[pad] constant_values is a number or an array of one element, got None.")
     constant = as_array("pad", value, a.dtype)
-    if constant.size != 1:
-        raise ValueError(
-            f"[pad] constant_values is one number, got shape {shape_text(constant.shape)}."
-        )
+    if constant.size == 0:
+        raise ValueError("[pad] constant_values is one number, got an empty array.")
+    if constant.size > 1:
+        constant = reshape(constant, (-1,))[0]  # as in MLX, the first element counts
     if all(before == after == 0 for before, after in widths):
         return wrap(a)
     starts = tuple([before for before, _ in widths])
     stops = tuple([before + length for length, before in zip(a.shape, starts, strict=True)])
     shape = [stop + after for stop, (_, after) in zip(stops, widths, strict=True)]
-    around = broadcast_to(reshape(astype(constant, a.dtype), ()), shape, stream=stream)
+    number = reshape(astype(constant, a.dtype), ())
+    if not number._node.evaluated:
+        around = apply(PadBorder(tuple(shape)), number, stream=stream)
+    else:
+        around = broadcast_to(number, shape, stream=stream)
     return apply(SliceUpdate(starts, stops, (1,) * len(shape)), around, a, stream=stream)
 
 

@@ -396,11 +396,16 @@ def _checked_axes(name: str, a: array, starts: array, axes: Sequence[int]) -> Sh
         raise ValueError(
             f"[{name}] start indices have at most one axis, got shape {shape_text(starts.shape)}."
         )
-    sliced = tuple(normalize_axis(name, axis, a.ndim) for axis in as_lengths(name, axes))
-    if len(sliced) != starts.size:
+    given = as_lengths(name, axes)
+    if len(given) != starts.size:
         raise ValueError(
-            f"[{name}] {starts.size} start indices do not match {len(sliced)} axes: each has one."
+            f"[{name}] {starts.size} start indices do not match {len(given)} axes: each has one."
         )
+    if len(given) > a.ndim:
+        raise ValueError(
+            f"[{name}] {len(given)} start indices are too many for an array with {a.ndim} axes."
+        )
+    sliced = tuple(normalize_axis(name, axis, a.ndim) for axis in given)
     if len(set(sliced)) != len(sliced):
         raise ValueError(f"[{name}] axes {tuple(axes)} name an axis twice.")
     return sliced
