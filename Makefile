@@ -16,7 +16,7 @@ BENCH_ARGUMENTS ?=
 unexport PYTHONPATH PYTHONHOME
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help demo test test-llm build lint format pytest fuzz walk check-kernels check-products bench sanitize sanitize-quick docs wheel wheels clean
+.PHONY: help demo test test-llm build lint format pytest fuzz walk check-kernels check-products bench sanitize sanitize-quick docs wheel wheels test-arm clean
 
 help:
 	@echo "make demo      see what ingot does"
@@ -35,6 +35,7 @@ help:
 	@echo "make docs      the documentation as pages, in build/docs"
 	@echo "make wheel     a wheel for this interpreter in dist/"
 	@echo "make wheels    wheels for all versions of Python and x86-64 and aarch64, each installed and tried"
+	@echo "make test-arm  the tests on an emulated ARM processor, for hours; ARM_ARGUMENTS='--seconds 900' or a folder of tests for less"
 	@echo "make clean     remove all that was made, .venv too"
 
 demo:
@@ -123,6 +124,10 @@ wheel:
 wheels:
 	@$(ENVIRONMENT) wheels
 	@$(PYTHON_IN_VENV) build_support/wheels $(WHEELS_ARGUMENTS)
+
+test-arm:
+	@$(ENVIRONMENT) wheels
+	@$(PYTHON_IN_VENV) build_support/wheels/emulated_tests.py $(ARM_ARGUMENTS)
 
 clean:
 	rm -rf .venv build dist src/*.egg-info src/ingot/_native*.so

@@ -10,9 +10,7 @@ this interpreter; the extension is compiled for each.
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -20,6 +18,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 from compilation import GLIBC, build_module
+from installation import environment, install, run
 from interpreters import DEBIAN_NAMES, PROJECT, SUITES, PackagesMissingError, Target
 
 WORK = PROJECT / "build" / "wheels"
@@ -107,39 +106,10 @@ def audit(wheel: Path, target: Target) -> None:
 def tried(target: Target, wheel: Path) -> str:
     """Installs a wheel into a new folder with what it depends on, and runs the smoke program."""
     site = WORK / f"{target.tag}-{target.machine}" / "site"
-    platforms = [f"manylinux_2_{minor}_{target.machine}" for minor in (28, 27, 26, 24, 17, 12, 5)]
-    platforms += [f"manylinux2014_{target.machine}"]
-    run(
-        [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-        + ["--target", str(site), "--python-version", target.version, "--only-binary", ":all:"]
-        + ["--implementation", "cp", "--abi", target.tag, "--abi", "abi3", "--abi", "none"]
-        + [part for platform in platforms for part in ("--platform", platform)]
-        + [str(wheel)]
-    )
-    environment = {
-        "PATH": os.defpath,
-        "HOME": str(site.parent),
-        "PYTHONHOME": str(target.root / "usr"),
-        "PYTHONPATH": str(site),
-        "INGOT_CACHE": "off",
-    }
-    said = run([*target.command(), str(Path(__file__).with_name("smoke.py"))], environment)
+    install(target, site, [str(wheel)])
+    smoke = str(Path(__file__).with_name("smoke.py"))
+    said = run([*target.command(), smoke], environment(target, site))
     return said.splitlines()[-1]  # NumPy's BLAS warns of sums that emulated processors flag
-
-
-def run(command: list[str], environment: dict[str, str] | None = None) -> str:
-    """What a command prints; an error with that if it fails."""
-    done = subprocess.run(
-        command,
-        check=False,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=environment,
-    )
-    if done.returncode != 0:
-        sys.exit(f"error: {' '.join(command)} failed:\n{done.stdout}")
-    return done.stdout
 
 
 if __name__ == "__main__":
