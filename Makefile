@@ -16,7 +16,7 @@ BENCH_ARGUMENTS ?=
 unexport PYTHONPATH PYTHONHOME
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help demo test test-llm build lint format pytest fuzz walk check-kernels check-products bench sanitize sanitize-quick docs wheel wheels test-arm clean
+.PHONY: help demo test test-llm build lint format pytest fuzz walk check-kernels check-products bench sanitize sanitize-quick docs speed-picture wheel wheels test-arm clean
 
 help:
 	@echo "make demo      see what ingot does"
@@ -33,6 +33,7 @@ help:
 	@echo "make bench     compare with NumPy, JAX, PyTorch and others (installs them; large)"
 	@echo "make sanitize  the tests with the C extension under the sanitizers"
 	@echo "make docs      the documentation as pages, in build/docs"
+	@echo "make speed-picture  the README's picture of speeds, measured again"
 	@echo "make wheel     a wheel for this interpreter in dist/"
 	@echo "make wheels    wheels for all versions of Python and x86-64 and aarch64, each installed and tried"
 	@echo "make test-arm  the tests on an emulated ARM processor, for hours; ARM_ARGUMENTS='--seconds 900' or a folder of tests for less"
@@ -115,6 +116,11 @@ docs:
 	@$(ENVIRONMENT) test
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON_IN_VENV) -m mkdocs build --strict --quiet
 	@echo "ingot: the documentation is in build/docs/index.html"
+
+speed-picture:
+	@$(ENVIRONMENT) bench
+	@$(PYTHON_IN_VENV) -m ingot.benchmarks --quick --json build/speed.json $$($(PYTHON_IN_VENV) tools/speed_picture.py --list)
+	@$(PYTHON_IN_VENV) tools/speed_picture.py build/speed.json
 
 wheel:
 	@$(ENVIRONMENT)

@@ -63,7 +63,7 @@ def rows_of(numbers: dict[str, Any]) -> list[Row]:
         factors: dict[str, float] = {}
         for contender, measured in contenders.items():
             library = next((key for key in LIBRARIES if contender.startswith(key)), None)
-            if library is None or not ours or not measured.get("best"):
+            if library is None or "copy" in contender or not ours or not measured.get("best"):
                 continue
             factor = measured["best"] / ours
             factors[library] = min(factor, factors.get(library, math.inf))
@@ -124,9 +124,13 @@ def drawn(rows: list[Row], source: str) -> str:
 def main() -> None:
     """Reads measurements and writes the picture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("numbers", type=Path, help="what `ingot bench --json FILE` wrote")
+    parser.add_argument("numbers", type=Path, nargs="?", help="what `ingot bench --json` wrote")
+    parser.add_argument("--list", action="store_true", help="print the benchmarks it shows")
     parser.add_argument("output", type=Path, nargs="?", default=OUTPUT)
     options = parser.parse_args()
+    if options.list or options.numbers is None:
+        print(*ROWS)
+        return
     numbers = json.loads(options.numbers.read_text())
     machine, versions = numbers["machine"], numbers["machine"]["versions"]
     shown = ", ".join(

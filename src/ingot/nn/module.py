@@ -84,6 +84,11 @@ class Module(dict[str, Any]):
             super().__setattr__(key, value)
             self.pop(key, None)
             return
+        if key not in self and hasattr(dict, key):
+            raise AttributeError(
+                f"[{type(self).__name__}] {key!r} is a method of modules, which are dicts: parameters "
+                "and layers need another name."
+            )
         if key not in self and hasattr(self, key):
             delattr(self, key)  # an ordinary attribute would shadow the item
         self[key] = value
