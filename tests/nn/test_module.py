@@ -408,3 +408,12 @@ def assert_close(tree: Any, expected: Any) -> None:
     assert list(ours) == list(theirs)
     for path, value in ours.items():
         np.testing.assert_allclose(value, theirs[path], rtol=1e-4, atol=1e-6, err_msg=path)
+
+
+@pytest.mark.parametrize("name", ["keys", "values", "items", "update"])
+def test_names_of_methods_are_refused_with_a_sentence(name: str) -> None:
+    for library in BOTH:
+        with pytest.raises(AttributeError, match=name):
+            setattr(library.nn.Module(), name, library.nn.Linear(2, 2))
+    with pytest.raises(AttributeError, match="is a method of modules, which are dicts"):
+        setattr(nn.Module(), name, mx.ones(2))

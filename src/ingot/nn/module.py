@@ -86,8 +86,8 @@ class Module(dict[str, Any]):
             return
         if key not in self and hasattr(dict, key):
             raise AttributeError(
-                f"[{type(self).__name__}] {key!r} is a method of modules, which are dicts: parameters "
-                "and layers need another name."
+                f"[{type(self).__name__}] {key!r} is a method of modules, which are dicts: give "
+                "the parameter or layer another name."
             )
         if key not in self and hasattr(self, key):
             delattr(self, key)  # an ordinary attribute would shadow the item
