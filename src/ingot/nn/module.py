@@ -84,12 +84,10 @@ class Module(dict[str, Any]):
             super().__setattr__(key, value)
             self.pop(key, None)
             return
-        if key not in self and hasattr(dict, key):
-            raise AttributeError(
-                f"[{type(self).__name__}] {key!r} is a method of modules, which are dicts: give "
-                "the parameter or layer another name."
-            )
         if key not in self and hasattr(self, key):
+            if hasattr(dict, key):
+                name = type(self).__name__
+                raise AttributeError(f"[{name}] {key!r} is a method of modules, which are dicts.")
             delattr(self, key)  # an ordinary attribute would shadow the item
         self[key] = value
 
