@@ -386,6 +386,7 @@ ELSEWHERE = {
     "Eigenvalues": "tests/ops/linalg/test_eigenvalues.py: its values are complex64",
     "FourierTransform": "tests/ops/fft/test_fourier.py: its values are complex64",
     "Output": "a part of ops with several outputs",
+    "PadBorder": "tests/ops/shape/test_padding.py: Broadcast, but that vmap refuses it",
     "CustomFunction": "tests/transforms/test_custom.py and test_compositions.py",
     **dict.fromkeys(
         ("Branch", "Passed", "ScanLoop", "While"),
