@@ -30,12 +30,13 @@ WORK = PROJECT / "build" / "test-arm"
 DEPENDENCIES = ["pytest>=8.2", "hypothesis>=6.100", "mlx[cpu]>=0.29", "mpmath>=1.3"]
 # What differs between processors comes first: machine code, the math library, products.
 FIRST = """
-    tests/compiler/llvm tests/ops/elementwise tests/compiler/lower/products tests/ops/products
-    tests/native tests/compiler/machine tests/ops/reduce tests/ops/quantized tests/ops/attention
+    tests/compiler/llvm/mathlib tests/ops/products tests/ops/elementwise tests/compiler/llvm
+    tests/compiler/lower/products tests/native tests/compiler/machine tests/ops/reduce
+    tests/ops/quantized tests/ops/attention
 """.split()
 LEFT_OUT = re.compile(
     "tests/(distributed|language_models|examples|cli|fuzz|array_api|support|search|programs"
-    "|explain/page|benchmarks|compiler/goldens|oracle/(cases|harness|walk))(/|$)"
+    "|explain/page|benchmarks|compiler/llvm/agreement|compiler/goldens|oracle/(cases|harness|walk))(/|$)"
 )
 PATIENCE = 1800  # seconds for one folder
 
@@ -44,9 +45,10 @@ def main() -> int:
     """Runs the folders that were asked for, or all, until the time is up."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=4 * 3600, help="begin nothing after that")
+    parser.add_argument("--no-build", action="store_true", help="take the wheel of the last run")
     parser.add_argument("folders", nargs="*", help="such as tests/ops/fft")
     options = parser.parse_args()
-    python = emulated_python()
+    python = emulated_python(build=not options.no_build)
     started = time.monotonic()
     counts: Counter[str] = Counter()
     folders = options.folders or all_folders()
@@ -77,10 +79,11 @@ def all_folders() -> list[str]:
     return sorted(kept, key=rank)
 
 
-def emulated_python() -> Path:
+def emulated_python(*, build: bool) -> Path:
     """A script that runs the emulated interpreter with ingot and the dependencies installed."""
     tool = str(Path(__file__).parent)
-    run([sys.executable, tool, "--only", f"{TARGET.tag}-{TARGET.machine}", "--no-trial"])
+    if build:
+        run([sys.executable, tool, "--only", f"{TARGET.tag}-{TARGET.machine}", "--no-trial"])
     (wheel,) = (PROJECT / "dist").glob(f"*-{TARGET.tag}-*_{TARGET.machine}.whl")
     site = WORK / "site"
     if not (site / "complete").exists():
@@ -104,7 +107,17 @@ def tested(python: Path, folder: str) -> str:
     """The last line that pytest prints for the tests directly in a folder."""
     files = sorted(str(path) for path in (PROJECT / folder).glob("test_*.py"))
     variables = environment(TARGET, WORK / "site")
-    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", *files]
+    command = [
+        str(python),
+        "-u",
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--tb=line",
+        *files,
+    ]
     log = WORK / (folder.replace("/", "_") + ".txt")
     with log.open("w") as file:
         try:
