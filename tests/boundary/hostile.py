@@ -21,7 +21,7 @@ import ingot.search as search
 from ingot._native import Checked
 from ingot.graph.boundary import FUNCTION, parameters_of
 
-# Each is evaluated anew for each call: generators are used up, and lists might be changed.
+# Each is evaluated once per call: generators are used up, and lists might be changed.
 HOSTILE = """
 None
 float("nan")

@@ -1,6 +1,6 @@
 """The pipeline: texts after each stage against goldens; all modes compute the same; it is linear.
 
-`INGOT_UPDATE_GOLDENS=1 pytest tests/compiler/test_pipeline.py` writes the goldens anew. Read the
+`INGOT_UPDATE_GOLDENS=1 pytest tests/compiler/test_pipeline.py` updates the goldens. Read the
 difference before you commit it.
 """
 

@@ -73,14 +73,14 @@ def backward_passes_overlap() -> None:
     whole = mx.grad(_loss)(weights, mx.array(X), mx.array(Y))
     wanted = [np.array(weight - 0.1 * g) for weight, g in zip(weights, whole, strict=True)]
     x, y = mx.array(X[SHARE]), mx.array(Y[SHARE])
-    for function, turned in ((_step, False), (_backwards, True)):
+    for function, is_reversed in ((_step, False), (_backwards, True)):
         for _ in range(3):
             for call in (function, mx.compile(function)):
                 events.clear()
                 found = call(weights, x, y)
                 mx.eval(found)
                 _check_events()
-                for one, right in zip(found[:: -1 if turned else 1], wanted, strict=True):
+                for one, right in zip(found[:: -1 if is_reversed else 1], wanted, strict=True):
                     np.testing.assert_allclose(np.array(one), right, 1e-4, 1e-6)
 
 

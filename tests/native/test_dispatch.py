@@ -43,9 +43,9 @@ def test_views_of_views_show_the_right_memory() -> None:
         x = mx.array(values)
         part = x[2:6, 1:7]
         mx.eval(part)
-        turned = part.transpose(1, 0)
-        mx.eval(turned)
-        last = turned[1:3]
+        transposed = part.transpose(1, 0)
+        mx.eval(transposed)
+        last = transposed[1:3]
         assert np.array_equal(np.array(last), values[2:6, 1:7].T[1:3])
         x[3] = 0
         mx.eval(x)

@@ -1,4 +1,4 @@
-"""What it takes to extend the package: the files that a new function, and a new reduction, touch.
+"""What it takes to extend the package: the files that a function, a reduction and a pass touch.
 
 The package is copied, changed as a developer would change it, and used.
 """
@@ -135,11 +135,48 @@ assert len(compiled.explain(x).kernels) == 1
 np.testing.assert_array_equal(compiled(x), expected)
 """
 
+# A pass: its module, and its line in the list of passes.
+NOTHING = {
+    "compiler/passes/nothing.py": [
+        (
+            "",
+            """from ingot.compiler.forms.tape import Tape
+from ingot.compiler.options import Options
+
+
+def nothing(tape: Tape, options: Options) -> Tape:
+    return tape
+""",
+        )
+    ],
+    "compiler/pipeline.py": [
+        (
+            "from ingot.compiler.passes.narrow import narrow\n",
+            "from ingot.compiler.passes.narrow import narrow\n"
+            "from ingot.compiler.passes.nothing import nothing\n",
+        ),
+        (
+            '    Pass("expand", Tape',
+            '    Pass("nothing", Tape, Tape, nothing, "simplify"),\n    Pass("expand", Tape',
+        ),
+    ],
+}
+USE_OF_NOTHING = """
+import numpy as np
+import ingot.core as mx
+
+compiled = mx.compile(lambda x: mx.exp(x) + 1)
+x = mx.array([0.0, 1.0])
+np.testing.assert_allclose(compiled(x), np.exp(np.array(x)) + 1, rtol=1e-6)
+stages = compiled.explain(x).stages
+assert list(stages.seconds)[:4] == ["trace", "simplify", "narrow", "nothing"]
+"""
+
 
 @pytest.mark.parametrize(
     ("changes", "program"),
-    [(CUBE_ROOT, USE_OF_CUBE_ROOT), (PARITY, USE_OF_PARITY)],
-    ids=["function", "reduction"],
+    [(CUBE_ROOT, USE_OF_CUBE_ROOT), (PARITY, USE_OF_PARITY), (NOTHING, USE_OF_NOTHING)],
+    ids=["function", "reduction", "pass"],
 )
 def test_a_copy_with_the_change_works(
     changes: dict[str, list[tuple[str, str]]], program: str, tmp_path: Path
@@ -148,9 +185,9 @@ def test_a_copy_with_the_change_works(
     shutil.copytree(PACKAGE, copy)  # with what is compiled already
     for name, replacements in changes.items():
         path = copy / name
-        text = path.read_text()
+        text = path.read_text() if path.exists() else ""
         for old, new in replacements:
-            assert text.count(old) == 1, f"{name} has {text.count(old)} times {old!r}"
+            assert text.count(old) == 1 or not text, f"{name} has {text.count(old)} times {old!r}"
             text = text.replace(old, new)
         path.write_text(text)
     done = subprocess.run(

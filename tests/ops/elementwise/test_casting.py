@@ -97,9 +97,9 @@ def test_identities() -> None:
 
 
 def test_contiguous_memory() -> None:
-    turned = mx.array(np.arange(6).reshape(2, 3)).transpose()
-    assert mx.contiguous(turned)._data.flags.c_contiguous
-    assert mx.contiguous(turned, allow_col_major=True)._data.flags.f_contiguous
+    transposed = mx.array(np.arange(6).reshape(2, 3)).transpose()
+    assert mx.contiguous(transposed)._data.flags.c_contiguous
+    assert mx.contiguous(transposed, allow_col_major=True)._data.flags.f_contiguous
     assert mx.contiguous(mx.array(1.0)).shape == ()
 
 
@@ -113,8 +113,8 @@ def test_views(source: str, target: str) -> None:
 
 def test_views_of_other_layouts_and_scalars() -> None:
     assert_same("view", ([[0, 1], [1, 1]], "int8"), Named("bool_"))
-    turned = mx.array([[1, 2], [3, 4]], dtype=mx.uint8).transpose()
-    assert values_of(mx.view(turned, mx.uint16)).tolist() == [[769], [1026]]
+    transposed = mx.array([[1, 2], [3, 4]], dtype=mx.uint8).transpose()
+    assert values_of(mx.view(transposed, mx.uint16)).tolist() == [[769], [1026]]
     assert values_of(mx.view(1.0, mx.int32)).item() == 1065353216
     assert mx.view(mx.zeros((2, 0), mx.uint8), mx.int32).shape == (2, 0)
     assert_vmap(lambda x: mx.view(x, mx.uint8), np.ones((2, 3), np.float32))

@@ -13,7 +13,7 @@ from tests.boundary import calls, calls_nn
 from tests.boundary.hostile import attempts, environment
 from tests.boundary.test_hostile import _elementwise
 
-# What an argument is replaced by; each is evaluated anew for each call.
+# What an argument is replaced by; each is evaluated once per call.
 NUMBERS = """
 0
 1

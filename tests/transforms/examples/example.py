@@ -1,6 +1,6 @@
 """An example of an op, and the kinds of inputs that examples have.
 
-Inputs are made anew for each example of a batch, from a random generator; float64 is what
+There are new inputs for each example of a batch, from a random generator; float64 is what
 derivatives are taken by.
 """
 

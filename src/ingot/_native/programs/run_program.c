@@ -61,7 +61,7 @@ static bool run_gemm(Run *run, const Instruction *instruction) {
 }
 
 static bool run_native(Run *run, const Instruction *instruction) {
-    if (instruction->kind == NESTED) /* begins anew if it was interrupted */
+    if (instruction->kind == NESTED) /* starts over if it was interrupted */
         return ingot_run_nested(instruction->nested, addresses(run, instruction));
     bool complete = instruction->kind == KERNEL ? run_kernel(run, instruction) : run_gemm(run, instruction);
     if (complete) {

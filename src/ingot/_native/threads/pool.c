@@ -323,9 +323,9 @@ void ingot_parallel_range(ingot_loop_body body, void *context, int64_t begin, in
     if (count <= 0) {
         return;
     }
-    int64_t most_chunks = count / (grain < 1 ? 1 : grain);
+    int64_t max_chunks = count / (grain < 1 ? 1 : grain);
     int threads = ingot_num_threads();
-    threads = most_chunks < threads ? (int)most_chunks : threads;
+    threads = max_chunks < threads ? (int)max_chunks : threads;
     bool free = false;
     if (threads <= 1 || inside_loop || !atomic_compare_exchange_strong(&taken, &free, true)) {
         body(context, begin, end, 0);
@@ -340,7 +340,7 @@ void ingot_parallel_range(ingot_loop_body body, void *context, int64_t begin, in
     loop.context = context;
     loop.begin = begin;
     loop.count = count;
-    loop.chunks = chunks < most_chunks ? chunks : most_chunks;
+    loop.chunks = chunks < max_chunks ? chunks : max_chunks;
     loop.threads = threads;
     prepare_runs();
     atomic_store(&door, OPEN);

@@ -220,8 +220,8 @@ class Conversions:
         if is_inexact(x.dtype) and is_inexact(dtype):
             if x.register.type == "double" and dtype.size == 2:
                 return self._rounded_to_odd(x.register)
-            widens = type == "double"
-            return code.convert("fpext" if widens else "fptrunc", x.register, type)
+            is_upcast = type == "double"
+            return code.convert("fpext" if is_upcast else "fptrunc", x.register, type)
         if is_inexact(x.dtype):
             return self._integer(x.register, dtype)
         if is_inexact(dtype):

@@ -242,7 +242,7 @@ def _forward(
     """Reverses the axes along which most operands in memory run backwards, except fixed ones.
     Returns where each operand then begins, and its strides.
     """
-    turned = [
+    flipped = [
         not fixed[axis]
         and sum((each[axis] > 0) - (each[axis] < 0) for each in strides[:in_memory]) < 0
         for axis in range(len(lengths))
@@ -250,13 +250,13 @@ def _forward(
     offsets = [
         sum(
             stride * (length - 1)
-            for length, stride, turn in zip(lengths, each, turned, strict=True)
-            if turn
+            for length, stride, flip in zip(lengths, each, flipped, strict=True)
+            if flip
         )
         for each in strides
     ]
     forward = [
-        tuple(-stride if turn else stride for stride, turn in zip(each, turned, strict=True))
+        tuple(-stride if flip else stride for stride, flip in zip(each, flipped, strict=True))
         for each in strides
     ]
     return offsets, forward

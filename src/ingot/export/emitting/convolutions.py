@@ -72,9 +72,9 @@ def _by_filters(emitter: Emitter, op: ConvolutionByFilters, x: Value, outputs: V
     for group in range(op.groups):
         part = _channels(emitter, x, group * channels, channels)
         of_part = _channels(emitter, outputs, group * filters, filters)
-        turned, by = (_exchanged(emitter, each) for each in (part, of_part))
+        exchanged, by = (_exchanged(emitter, each) for each in (part, of_part))
         found = _convolved(
-            emitter, turned, by, op.steps, op.before, op.strides, op.spreads, 1, op.taps
+            emitter, exchanged, by, op.steps, op.before, op.strides, op.spreads, 1, op.taps
         )
         made.append(_exchanged(emitter, found))
     if len(made) == 1:

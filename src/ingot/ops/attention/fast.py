@@ -202,10 +202,10 @@ class Rope(Composite):
         signs = array([-1.0, 1.0], dtype)
         cosines, sines = (expand_dims(turn(angles), axis) for turn in (cos, sin))
         sines = sines * (signs if self.traditional else reshape(signs, (2, 1)))
-        turned = reshape(pairs * cosines + flip(pairs, axis) * sines, rotated.shape)
+        result = reshape(pairs * cosines + flip(pairs, axis) * sines, rotated.shape)
         if self.dims < a.shape[-1]:
-            turned = concatenate([turned, whole[..., self.dims :]], -1)
-        return astype(turned, a.dtype)
+            result = concatenate([result, whole[..., self.dims :]], -1)
+        return astype(result, a.dtype)
 
 
 def _base(base: float | None) -> float:

@@ -85,8 +85,8 @@ class SymmetricEigen(MatrixOp):
             return (None, None)
         values, vectors = out
         inner = adjoint(vectors) @ hermitian_part(tangents[0]) @ vectors
-        turned = vectors @ (differences_inverted(values) * inner)
-        return real(diagonal(inner, 0, -2, -1)), turned
+        rotated = vectors @ (differences_inverted(values) * inner)
+        return real(diagonal(inner, 0, -2, -1)), rotated
 
 
 def _symmetric_solver(lower: bool, values_only: bool = False) -> Any:
@@ -172,9 +172,9 @@ class Eigen(MatrixOp):
         values, vectors = out
         inner = solve_with("all", vectors, astype(tangents[0], complex64) @ vectors)
         turn = differences_inverted(values) * inner
-        turned = vectors @ turn
-        lengths = real(diagonal(adjoint(vectors) @ turned, 0, -2, -1))[..., None, :]
-        return diagonal(inner, 0, -2, -1), turned - vectors * lengths
+        rotated = vectors @ turn
+        lengths = real(diagonal(adjoint(vectors) @ rotated, 0, -2, -1))[..., None, :]
+        return diagonal(inner, 0, -2, -1), rotated - vectors * lengths
 
 
 def _eig_of_stack(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

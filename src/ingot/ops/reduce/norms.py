@@ -169,8 +169,8 @@ def cross(a: array, b: array, axis: int = -1, *, stream: StreamLike = None) -> a
     first = _with_three("first", a, axis, stream)
     second = _with_three("second", b, axis, stream)
     first, second = broadcast_arrays(first, second, stream=stream)
-    turned = first * roll(second, -1, axis, stream=stream)
-    difference = turned - roll(first, -1, axis, stream=stream) * second
+    shifted = first * roll(second, -1, axis, stream=stream)
+    difference = shifted - roll(first, -1, axis, stream=stream) * second
     return roll(difference, -1, axis, stream=stream)
 
 

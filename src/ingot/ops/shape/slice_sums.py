@@ -18,7 +18,7 @@ from ingot.ops.shape.slicing import SliceUpdate
 
 __all__ = ["sum_of_slices"]
 
-MAX_BLOCKS = 1024  # of a concatenation, which is made anew with each slice
+MAX_BLOCKS = 1024  # of a concatenation, which is copied for each slice
 
 
 def sum_of_slices(earlier: array, share: array) -> array | None:

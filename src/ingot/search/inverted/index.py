@@ -230,7 +230,7 @@ class CodedIndex:
         """Remove vectors.
 
         As in faiss, ids of other vectors stay in indexes with centroids. Others number the
-        vectors anew, unless these have ids of their own.
+        vectors again, unless these have ids of their own.
 
         Args:
             ids: Integers, in a list or an array. Those that no vector has are ignored.
