@@ -45,6 +45,11 @@ MIN_ORDERED_MATRIX_BYTES = 256 << 10
 # GB/s for one, four and eight from one column at a time: float32, sums of 288 39, 67 and 58, of
 # 1000 43, 72 and 63; pairs of bfloat16 35, 61 and 54; 36, 66 and 58. matmul_vector.
 DOT_CHAINS = 4
+# Blocks of 32 codes in a row of a quantised matrix from which on a row of int8 is multiplied by one
+# row of the matrix after the other instead of by two at once. Measured, one thread, 4 bits from
+# memory, GB/s for one and for two: sums of 576 18.8 and 20.2, 1536 20.4 and 20.6, 1024 23.7 and
+# 22.2, 2048 22.4 and 20.2, 4096 25.1 and 22.2. quantized_row_int8, decoding_billion_int8.
+MIN_ORDERED_BLOCKS = 32
 # Rows of results up to which bfloat16 is converted as it is read (MAX_CONVERTED_ROWS) where the
 # processor multiplies pairs of it, which are packed first. Measured with
 # 1024 x 1024, times of packed pairs over those of strips: 1.05 for 6 rows, 0.7 for 8, 0.64 for 16.

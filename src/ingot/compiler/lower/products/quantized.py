@@ -44,6 +44,7 @@ from ingot.tuning import (
     QUANTIZED_ROWS_BYTES,
     QUANTIZED_TILE_ROWS,
 )
+from ingot.tuning_products import MIN_ORDERED_BLOCKS
 
 __all__ = ["lower_quantized"]
 
@@ -260,10 +261,11 @@ class _Lowering:
     def _width(self, height: int, sums: int) -> int:
         """How many columns to compute together, given the number of rows and of registers for sums.
         Bytes have two sums for each column, of integers and of floats; a single row of them is
-        limited by memory bandwidth, which few streams use best.
+        limited by memory bandwidth, which one stream uses best unless it is short.
         """
         if self.is_bytes:
-            return min(2, self.columns)
+            is_long = height == 1 and self.units >= MIN_ORDERED_BLOCKS
+            return 1 if is_long else min(2, self.columns)
         if self.factored:
             sums //= 2
         return max(1, min(4, sums // height, self.columns))
