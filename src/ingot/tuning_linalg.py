@@ -7,6 +7,11 @@ MIN_MATRIX_THREAD_ELEMENTS = 1 << 16
 # larger ones over threads by itself. Multiplications that are worth a thread. lu_stack.
 MAX_FACTORED_LENGTH = 128
 MIN_FACTORED_THREAD_WORK = 1 << 16
+# Rows or columns up to which native code calls LAPACK for each matrix of a stack, on all threads,
+# or for one alone: SciPy takes larger ones, for which its routines use threads themselves.
+# singular_values_stack.
+MAX_STACKED_LENGTH = 256
+MAX_ALONE_LENGTH = 64
 # Rows up to which a stack is factorised with a matrix in each lane of vectors, whose memory, 64
 # bytes for each element, stays in L2: 256 KiB. cholesky_stack.
 MAX_LANE_LENGTH = 64

@@ -33,6 +33,7 @@ from ingot.ops.linalg.matrices import (
     require_matrices,
     require_square,
 )
+from ingot.ops.linalg.stacks import is_stack, qr_of_stack
 from ingot.ops.products.contraction import matmul
 from ingot.ops.reduce.sorting import argsort
 from ingot.ops.shape.diagonals import eye, tril, triu
@@ -132,6 +133,8 @@ class QR(MatrixOp):
 
     def evaluate(self, x: np.ndarray) -> Any:
         prepare_blas()
+        if is_stack(x):
+            return qr_of_stack(x)
         if in_own_precision(x):
             decompose = deferred(scipy_linalg().qr, mode="economic", check_finite=False)
             return by_matrix(decompose, x)

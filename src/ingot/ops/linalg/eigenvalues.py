@@ -39,6 +39,7 @@ from ingot.ops.linalg.matrices import (
     require_finite,
     require_square,
 )
+from ingot.ops.linalg.stacks import eigen_of_stack, is_stack
 from ingot.ops.shape.diagonals import diagonal
 
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
@@ -58,9 +59,11 @@ class SymmetricEigen(MatrixOp):
     def evaluate(self, x: np.ndarray) -> Any:
         prepare_blas()
         require_finite("linalg.eigh", x)
-        # MLX passes the matrix in column-major order to LAPACK: most signs are then the same.
-        columns = np.swapaxes(x, -1, -2).conj()
         with raising("[linalg.eigh] did not converge."):
+            if is_stack(x):
+                return eigen_of_stack(x, self.lower, True)
+            # MLX passes the matrix in column-major order to LAPACK: most signs are then the same.
+            columns = np.swapaxes(x, -1, -2).conj()
             if in_own_precision(x):
                 return by_matrix(_symmetric_solver(not self.lower), columns)
             triangle: Literal["L", "U"] = "U" if self.lower else "L"
@@ -112,6 +115,8 @@ class SymmetricEigenvalues(MatrixOp):
         prepare_blas()
         require_finite("linalg.eigvalsh", x)
         with raising("[linalg.eigvalsh] did not converge."):
+            if is_stack(x):
+                return eigen_of_stack(x, self.lower, False)
             if in_own_precision(x):
                 return by_matrix(_symmetric_solver(self.lower, values_only=True), x)
             triangle: Literal["L", "U"] = "L" if self.lower else "U"

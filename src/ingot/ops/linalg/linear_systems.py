@@ -32,6 +32,7 @@ from ingot.ops.linalg.matrices import (
     raising,
     require_square,
 )
+from ingot.ops.linalg.stacks import is_stack, solved_stack
 from ingot.ops.products.contraction import matmul
 from ingot.ops.reduce.reduction import sum
 from ingot.ops.shape.creation import ones_like
@@ -136,6 +137,8 @@ class Inverse(MatrixOp):
                 if _many(x):
                     return _substituted(lower, x, unit)
                 return by_matrix(deferred(_triangular_inverse, lower), x)
+            if x.ndim > 2 and is_stack(x):
+                return solved_stack(x, None)
             if not in_own_precision(x):
                 return by_stack(np.linalg.inv, x)
             return by_matrix(deferred(_solution, "all"), x, unit)
@@ -173,6 +176,8 @@ class Solve(Host):
             solution = self.evaluate(a[(0,) * (a.ndim - 2)], flat)
             return np.moveaxis(solution.reshape(columns.shape), 0, -2)
         with raising(f"[solve] {_SINGULAR}."):
+            if self.triangle == "all" and a.ndim > 2 and is_stack(a):
+                return solved_stack(a, b)
             if self.triangle == "all" and not in_own_precision(a):
                 return by_stack(np.linalg.solve, a, b)
             if self.triangle != "all" and _many(a):

@@ -37,6 +37,7 @@ from ingot.ops.linalg.matrices import (
     require_finite,
     require_matrices,
 )
+from ingot.ops.linalg.stacks import is_stack, svd_of_stack
 from ingot.ops.shape.diagonals import diagonal
 from ingot.ops.shape.joining import concatenate
 from ingot.ops.shape.movement import matrix_transpose as transposed
@@ -52,6 +53,8 @@ def _decomposed(x: np.ndarray, full: bool) -> Any:
     # MLX passes the matrix in column-major order to LAPACK: most signs are then the same.
     columns = np.swapaxes(x, -1, -2)
     with raising(_FAILURE):
+        if is_stack(x):
+            return svd_of_stack(x, "A" if full else "S")
         if in_own_precision(x):
             decompose = deferred(scipy_linalg().svd, full_matrices=full, check_finite=False)
             right, values, left = by_matrix(decompose, columns)
@@ -196,6 +199,8 @@ class SingularValues(MatrixOp):
         prepare_blas()
         require_finite("linalg.svd", x)
         with raising(_FAILURE):
+            if is_stack(x):
+                return svd_of_stack(x, "N")
             if in_own_precision(x):
                 return by_matrix(deferred(scipy_linalg().svdvals, check_finite=False), x)
             return by_stack(deferred(np.linalg.svd, compute_uv=False), x)
