@@ -16,7 +16,7 @@ BENCH_ARGUMENTS ?=
 unexport PYTHONPATH PYTHONHOME
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help demo test test-llm build lint format pytest fuzz walk check-kernels check-products bench sanitize sanitize-quick docs speed-picture wheel wheels test-arm clean
+.PHONY: help demo test test-llm build lint format pytest fuzz walk check-kernels check-products bench sizes sanitize sanitize-quick docs speed-picture wheel wheels test-arm clean
 
 help:
 	@echo "make demo      see what ingot does"
@@ -30,6 +30,7 @@ help:
 	@echo "make fuzz      random programs, compiled against eager and MLX, and threads, for minutes"
 	@echo "make check-products  all combinations of options of products, convolutions and attention"
 	@echo "make check-kernels  the tests, with every kernel that they make compared with its loop nest in NumPy; what agreed is not compared again"
+	@echo "make sizes     whether rows of odd lengths are slower than their neighbours, for a minute"
 	@echo "make bench     compare with NumPy, JAX, PyTorch and others (installs them; large)"
 	@echo "make sanitize  the tests with the C extension under the sanitizers"
 	@echo "make docs      the documentation as pages, in build/docs"
@@ -103,6 +104,10 @@ check-kernels:
 bench:
 	@$(ENVIRONMENT) bench
 	@$(PYTHON_IN_VENV) -m ingot.benchmarks $(BENCH_ARGUMENTS)
+
+sizes:
+	@$(ENVIRONMENT) test
+	@$(PYTHON_IN_VENV) -m ingot.benchmarks.sizes $(SIZES_ARGUMENTS)
 
 sanitize:
 	@$(ENVIRONMENT) test

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import ingot.core as mx
 from ingot.benchmarks import benchmark, command, machine, measure, report
 from ingot.benchmarks.benchmark import Benchmark, against_before, chosen, named
 from ingot.benchmarks.command import add_arguments, main
@@ -22,6 +23,7 @@ from ingot.benchmarks.machine import BusyMeter
 from ingot.benchmarks.measure import Stopwatch
 from ingot.benchmarks.result import Result
 from ingot.benchmarks.run import Effort, run
+from ingot.benchmarks.sizes import bands, nanoseconds_by_size, ratios
 
 PEERS = ("mlx", "jax", "torch")
 SHORT = Effort(rounds=2, round_seconds=0.0, new_processes=2, contender_seconds=60.0)
@@ -444,3 +446,22 @@ def test_older_versions_find_benchmarks_in_any_folder() -> None:
     gelu = against_before(named("gelu_small"))
     assert gelu.module == "ingot.benchmarks.suite"
     assert against_before(replace(gelu, module="elsewhere")).module == "elsewhere"
+
+
+def test_sizes_that_are_slower_than_their_neighbours() -> None:
+    times = {100: 1.0, 101: 1.2, 103: 1.1, 104: 2.0, 200: 3.0, 1000: 1.0, 1049: 1.16, 1200: 5.0}
+    found = [(size, best) for size, ratio, best in ratios(times) if ratio > 1.15]
+    assert found == [(104, 100), (101, 100), (1049, 1000)]
+    sizes = [size for band in bands(24) for size in band]
+    assert min(sizes) == 1
+    assert 4700 < max(sizes) <= 5000
+    assert len(bands(24)[-1]) == 9
+
+
+def test_times_for_each_element() -> None:
+    before = mx.get_num_threads()
+    try:
+        found = nanoseconds_by_size(lambda x: x + 1, [3, 4096])
+    finally:
+        mx.set_num_threads(before)
+    assert all(0 < nanoseconds < 1e4 for nanoseconds in found.values())
