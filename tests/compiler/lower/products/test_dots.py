@@ -8,6 +8,7 @@ from tests.support.product_bounds import matrices, require_close
 
 import ingot.core as mx
 from ingot.compiler.lower.products import dots
+from ingot.runtime.processor import processor_features
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
@@ -52,7 +53,10 @@ def test_one_row_is_summed_alike_column_by_column(
     text, found = loops()
     monkeypatch.setattr(dots, "MIN_ORDERED_MATRIX_BYTES", 1 << 30)
     other_text, expected = loops()
-    assert text != other_text
-    assert text.count("fused_multiply_add") < other_text.count("fused_multiply_add")
+    # what is converted is multiplied by several columns at once in any case
+    is_converted = dtype == "bfloat16" and "avx512_bf16" not in processor_features()
+    assert (text == other_text) == is_converted
+    if not is_converted:
+        assert text.count("fused_multiply_add") < other_text.count("fused_multiply_add")
     np.testing.assert_array_equal(found, expected)
     require_close(mx.array(found).astype(x.dtype), x, w.T)
