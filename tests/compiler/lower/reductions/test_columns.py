@@ -7,19 +7,7 @@ import pytest
 from tests.compiler.lower.nests_of_calls import nests_of, numbers, texts_of
 
 import ingot.core as mx
-from ingot.compiler.lower.reductions.columns import _width
 from ingot.graph.numerics.reduction_order import BLOCK, LANES
-from ingot.tuning import MAX_TILE_COLUMNS, MIN_COLUMN_TILES, MIN_TILE_COLUMNS
-
-
-def test_tiles_are_wide_enough_and_many_enough() -> None:
-    assert _width(3, 1) == 3
-    assert _width(MIN_TILE_COLUMNS * MIN_COLUMN_TILES, 1) == MIN_TILE_COLUMNS
-    assert _width(10 * MAX_TILE_COLUMNS * MIN_COLUMN_TILES, 1) == MAX_TILE_COLUMNS
-    for columns in (17, 1000, 4096, 100_000):
-        assert min(columns, MIN_TILE_COLUMNS) <= _width(columns, 1) <= MAX_TILE_COLUMNS
-    # blocks of rows are for threads to share, too
-    assert _width(MAX_TILE_COLUMNS, MIN_COLUMN_TILES) == MAX_TILE_COLUMNS
 
 
 def test_totals_are_as_wide_as_a_tile() -> None:
@@ -32,6 +20,18 @@ def test_few_rows_stay_in_registers() -> None:
     assert "local lanes" not in text
     (text,) = texts_of(lambda x: x.sum(axis=0), numbers(200, 9))
     assert "local lanes" in text
+
+
+@pytest.mark.parametrize("rows", [33, 39, 64, 66, 100, 128])
+def test_lanes_of_few_rows_are_combined_in_registers(rows: int) -> None:
+    x = numbers(rows, 301)
+    (text,) = texts_of(lambda x: x.sum(axis=0), x)
+    assert "local lanes" not in text
+    found = mx.compile(lambda x: (x.sum(axis=0), (x * x).mean(axis=0)))(x)
+    across = mx.contiguous(x.T)
+    expected = mx.compile(lambda x: (x.sum(axis=1), (x * x).mean(axis=1)))(across)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(np.array(a), np.array(b))
 
 
 @pytest.mark.parametrize("shape", [(1, 3), (31, 5), (32, 64), (513, 33), (9000, 3)])

@@ -13,45 +13,28 @@ from functools import partial, reduce
 
 from ingot.compiler.forms.affine import Affine, Extent, Index, affine
 from ingot.compiler.forms.nest.data import Buffer, Value
-from ingot.compiler.forms.size import Number, hint_of, is_symbolic
+from ingot.compiler.forms.size import is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.group import GroupBuilder, Known, Point
 from ingot.compiler.lower.reductions.accumulators import Accumulator, is_zero_anyway, lane_count
+from ingot.compiler.lower.reductions.tile_width import VECTOR, tile_width
 from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART
 from ingot.tuning import (
     LANES_PER_LOOP,
     MAX_LANES_BYTES,
-    MAX_TILE_COLUMNS,
     MAX_UNROLLED_COLUMN_STEPS,
-    MIN_COLUMN_TILES,
     MIN_SPLIT_COLUMN_ELEMENTS,
-    MIN_TILE_COLUMNS,
     ROWS_PER_LOOP,
 )
 
 __all__ = ["Columns", "Sink"]
 
-VECTOR = 16  # elements
 ALIASING_ELEMENTS = 1024  # rows that are 4 KiB or multiples apart share a set of L1
 MASKED_BYTES = 4  # of elements for which a mask costs little
 MIN_SPLIT_VECTORS = 4  # of a tile whose last columns have a loop of their own
 
 # Consumes the results of a block in one column of the tile, one value per reduction.
 Sink = Callable[[Affine, list[Value]], None]
-
-
-def _width(columns: Number, others: Number) -> int:
-    """The width of a tile, given how many independent units (`others`) threads can share besides
-    tiles. If a number is symbolic, its size class decides.
-    """
-    if is_symbolic(columns):
-        return (
-            MIN_TILE_COLUMNS if columns <= MIN_COLUMN_TILES * MIN_TILE_COLUMNS else MAX_TILE_COLUMNS
-        )
-    wanted = 1 if others >= MIN_COLUMN_TILES else -(-MIN_COLUMN_TILES // hint_of(others))
-    tiles = max(1, min(wanted, columns // MIN_TILE_COLUMNS), -(-columns // MAX_TILE_COLUMNS))
-    shared = -(-columns // tiles)
-    return min(columns, -(-shared // VECTOR) * VECTOR)
 
 
 class Columns:
@@ -72,7 +55,7 @@ class Columns:
         self.blocks = self.blocks_in_row * domain.size(self.outer)
         self.is_one_block = type(self.blocks) is int and self.blocks == 1
         others = domain.size(self.kept) * (self.blocks if self.is_long else 1)
-        self.width = _width(self.columns_in_all, others)
+        self.width = tile_width(self.columns_in_all, others)
         self.several = self.columns_in_all > self.width
         # tiles along the last axis
         self.in_row = -(-self.columns_in_all // self.width) if self.several else 1
@@ -83,7 +66,6 @@ class Columns:
         self.lane_count = lane_count(self.length) if in_order else 1
         self.apart = LANES if in_order else 1  # distance between the rows of a lane
         self.maps, self.outputs = maps, outputs
-        self.rows_at_once = max(1, ROWS_PER_LOOP // max(1, len(self.maps)))
         self.is_short = (
             type(self.length) is int
             and 0 < self.length <= LANES
@@ -101,11 +83,32 @@ class Columns:
             and not self.several
             and nbytes < MAX_LANES_BYTES
         )
-        if not self.is_short:
+        is_plain = in_order and not maps and not self.is_narrow
+        self.rows_at_once = max(1, (2 if is_plain else 1) * ROWS_PER_LOOP // max(1, len(maps)))
+        self.lanes_at_once = self._lanes_at_once()
+        if self.lanes_at_once:
+            self.folded = self._memory("folded", self.lane_count // self.lanes_at_once)
+        elif not self.is_short:
             rows = self.lane_count if self.is_narrow else min(LANES_PER_LOOP, self.lane_count)
             self.lanes = self._memory("lanes", rows)
             if self.lane_count > LANES_PER_LOOP:
                 self.folded = self._memory("folded", self.lane_count // LANES_PER_LOOP)
+
+    def _lanes_at_once(self) -> int:
+        """How many lanes of few rows are computed and combined in registers; 0 if lanes are kept in
+        memory.
+        """
+        if is_symbolic(self.length) or self.is_long or self.is_short or self.is_narrow:
+            return 0
+        fewest, most = self._rows_of_lanes()
+        if self.apart == 1 or not fewest:
+            return 0
+        for count in (LANES_PER_LOOP, LANES_PER_LOOP // 2):
+            rows = count * most
+            is_small = rows * (len(self.maps) + 1) <= MAX_UNROLLED_COLUMN_STEPS
+            if rows <= 2 * ROWS_PER_LOOP and is_small:
+                return count
+        return 0
 
     def _memory(self, name: str, rows: int) -> list[Buffer]:
         return [
@@ -257,6 +260,8 @@ class Columns:
             self._reduce_short(point, sink)
         elif self.is_narrow:
             self._reduce_in_order(point, number * BLOCK, sink)
+        elif self.lanes_at_once:
+            self._reduce_few_rows(point, sink)
         else:
             self._reduce_lanes(point, number * BLOCK, sink)
 
@@ -300,6 +305,37 @@ class Columns:
             )
             for x, memory in zip(self.accumulators, memories, strict=True)
         ]
+
+    def _reduce_few_rows(self, point: Point, sink: Sink) -> None:
+        """The rows of a block, some lanes at a time, in registers. The first lanes may have one row
+        more than the others.
+        """
+        count = self.lanes_at_once
+        groups = self.lane_count // count
+        rows, longer = divmod(self.length, self.apart)
+        middle = longer % groups
+        for first, end in ((0, middle), (middle, groups)):
+            if first == end:
+                continue
+            counts = [rows + (first + lane * groups < longer) for lane in range(count)]
+            with self.builder.loop(first, end, copies=1) as group:
+                numbers = [affine(group) + lane * groups for lane in range(count)]
+                self._combine_lanes(point, affine(group), list(zip(numbers, counts, strict=True)))
+        for column in self._columns():
+            self._hand_on_widened(self._fold(self.folded, groups, column), column, sink)
+
+    def _combine_lanes(self, point: Point, to: Affine, lanes: list[tuple[Affine, int]]) -> None:
+        """Combines lanes, given by their numbers and how many rows they have."""
+        builder = self.builder
+        rows = [
+            [builder.at(point, self.inner, number + self.apart * row) for row in range(count)]
+            for number, count in lanes
+        ]
+        for column in self._columns():
+            found = [[self._elements_at(row, column) for row in lane] for lane in rows]
+            for number, (x, memory) in enumerate(zip(self.accumulators, self.folded, strict=True)):
+                values = [self._combined_rows(x, [row[number] for row in lane]) for lane in found]
+                builder.store(self._combined(x, values), memory, (to, column))
 
     def _reduce_in_order(self, point: Point, start: Affine, sink: Sink) -> None:
         """The rows of a block from `start` on in the order of memory, each added to its lane. Rows
