@@ -17,6 +17,7 @@ from ingot import (
     tuning_loops,
     tuning_memory,
     tuning_products,
+    tuning_vectors,
 )
 from ingot.benchmarks import suite  # noqa: F401  (enters the benchmarks)
 from ingot.benchmarks.benchmark import chosen
@@ -29,6 +30,7 @@ MODULES = (
     tuning_loops,
     tuning_memory,
     tuning_products,
+    tuning_vectors,
 )
 SOURCES = [Path(module.__file__).read_text() for module in MODULES]
 NUMBERS = {

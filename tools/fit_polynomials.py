@@ -203,15 +203,15 @@ def odd(
 HALF_LOG_2 = log(2) / 2 * mpf("1.0001")
 
 
-def exponential(digits: int, degree: int) -> Fit:
+def exponential(digits: int, degree: int, suffix: str = "") -> Fit:
     """exp(r) with the least relative error."""
 
     def target(r: mpf) -> mpf:
         return (expm1(near(r)) - near(r)) / near(r) ** 2
 
     comment = "exp(r) = 1 + r + r^2 P(r) for |r| <= log(2) / 2"
-    ends = -HALF_LOG_2, HALF_LOG_2
-    return Fit("EXPONENTIAL", comment, target, lambda r: r**2 / exp(r), *ends, degree, digits)
+    ends, name = (-HALF_LOG_2, HALF_LOG_2), f"EXPONENTIAL{suffix}"
+    return Fit(name, comment, target, lambda r: r**2 / exp(r), *ends, degree, digits)
 
 
 def exponential_minus_one(digits: int, degree: int) -> Fit:
@@ -292,6 +292,20 @@ def error_function(end: mpf, degree: int, digits: int) -> Fit:
     return Fit("ERROR_FUNCTION", comment, target, weight, mpf(0), mpf(end) ** 2, degree, digits)
 
 
+def error_function_short(end: mpf, degree: int) -> Fit:
+    """erf(x) up to where it rounds to 1 in half types, with the least relative error."""
+
+    def target(t: mpf) -> mpf:
+        x = sqrt(near(t))
+        return erf(x) / x
+
+    comment = f"erf(x) = x P(x^2) for |x| <= {float(end):.4g}"
+    square = mpf(end) ** 2
+    return Fit(
+        "ERROR_FUNCTION_SHORT", comment, target, lambda t: 1 / target(t), mpf(0), square, degree, 24
+    )
+
+
 def error_function_far(begin: mpf, middle: mpf, end: mpf, degree: int, digits: int) -> Fit:
     """A root of erfc(x), up to where erf(x) rounds to 1."""
     power = 4 if digits == 24 else 8
@@ -352,6 +366,7 @@ QUARTER = pi / 4 * mpf("1.0001")
 FITS: list[Fit] = [
     exponential(24, 4),
     exponential(53, 9),
+    exponential(24, 3, "_SHORT"),
     exponential_minus_one(24, 5),
     exponential_minus_one(53, 10),
     logarithm(7),
@@ -371,6 +386,7 @@ FITS: list[Fit] = [
     odd("HYPERBOLIC_TANGENT", tanh, "tanh(x)", mpf("0.625"), 4, 24),
     error_function(mpf("1.125"), 6, 24),
     error_function(mpf("1.25"), 14, 53),
+    error_function_short(mpf("2.65"), 9),
     error_function_far(mpf("1.125"), mpf("2.5"), mpf(4), 7, 24),
     error_function_far(mpf("1.25"), mpf("3.5"), mpf(6), 18, 53),
     inverse_error_function("", 1, 0, 5, 9, 24),

@@ -27,7 +27,8 @@ def loop_code(
     code = Code()
     kernel = LLVMKernel(code)
     size = Register("%n", "i64")
-    with code.loop(literal("i64", 0), size, (), ", !llvm.loop !0") as loop:
+    vectorised = ('!"llvm.loop.vectorize.enable", i1 true',)
+    with code.loop(literal("i64", 0), size, hints=vectorised) as loop:
 
         def address(pointer: str, dtype: Dtype) -> Register:
             index = code.binary("mul", loop.index, literal("i64", dtype.size))
@@ -46,8 +47,7 @@ def loop_code(
             "  ret void",
             "}",
             'attributes #0 = { nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }',
-            "!0 = distinct !{!0, !1}",
-            '!1 = !{!"llvm.loop.vectorize.enable", i1 true}',
+            *code.metadata,
         ]
     )
 

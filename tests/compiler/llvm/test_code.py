@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import ingot.core as mx
+from ingot.compiler.llvm.code import Code, Register, literal, literal_value
 from ingot.compiler.machine.jit import assembly
+from ingot.runtime.processor import vector_registers
 
 
 def machine_code(function: Any, *arrays: mx.array) -> str:
@@ -28,3 +30,31 @@ def test_short_loops_are_vectorised(length: int) -> None:
     text = machine_code(lambda x, bias: x - bias, x, x[7])
     assert "subps" in text
     assert text.count("subss") < length // 2
+
+
+def test_values_of_literals() -> None:
+    for value in (0.1, -3.0, float("inf")):
+        assert literal_value(literal("double", value)) == value
+        assert literal_value(literal("<4 x float>", value)) == np.float32(value)
+    assert literal_value(Register("%v1", "float")) is None
+    assert literal_value(Register("<float %v1, float 0x3FF0000000000000>", "<2 x float>")) is None
+    assert literal_value(literal("i64", 3)) is None
+
+
+def hinted(lines: int, constants: int, most: int) -> str:
+    """The metadata of a loop with so many instructions and so many different constants."""
+    code = Code()
+    x = Register("%x", "float")
+    with code.loop(literal("i64", 0), Register("%n", "i64"), interleaved=most):
+        for number in range(lines):
+            x = code.binary("fadd", x, literal("float", float(number % constants)))
+    return " ".join(code.metadata)
+
+
+@pytest.mark.skipif(vector_registers() < 32, reason="two chains do not fit the registers")
+def test_long_bodies_are_interleaved() -> None:
+    assert '"llvm.loop.interleave.count", i32 4' in hinted(60, 5, 4)
+    assert '"llvm.loop.interleave.count", i32 2' in hinted(60, 30, 4)
+    assert '"llvm.loop.interleave.count", i32 2' in hinted(60, 5, 2)
+    assert "interleave" not in hinted(60, 5, 1)
+    assert "interleave" not in hinted(5, 5, 4)

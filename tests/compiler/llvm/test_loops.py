@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from ingot.compiler.forms.affine import Index, affine
+from ingot.compiler.forms.affine import Affine, Index, affine
 from ingot.compiler.forms.nest.build import NestBuilder
-from ingot.compiler.forms.nest.data import Constant, Loop
+from ingot.compiler.forms.nest.data import Constant, Loop, Parallel
 from ingot.compiler.llvm.code import NO_UNROLLING, WRITTEN_OUT, Code, Register, literal
 from ingot.compiler.llvm.conversions import Element
-from ingot.compiler.llvm.loops import flat, loop_hints, unflat, unknown, writes_stack
+from ingot.compiler.llvm.loops import (
+    flat,
+    interleaved,
+    loop_hints,
+    unflat,
+    unknown,
+    writes_stack,
+)
 from ingot.graph.dtype import complex64, float32
 
 
@@ -48,3 +55,17 @@ def test_llvm_does_not_learn_constant_ends_of_masks() -> None:
     end = Register("%end", "i64")
     assert unknown(code, end) is end
     assert unknown(code, literal("i64", 31)).name.startswith("%")
+
+
+def test_interleaving() -> None:
+    def of(end: Affine, kind: str = "vector") -> int:
+        return interleaved(Loop(Index(), affine(0), (end,), kind=kind))
+
+    assert of(affine(1 << 20)) == 4
+    assert of(affine(100)) == 1
+    assert of(affine(Index())) == 1
+    assert of(affine(32), "lanes") == 2
+    assert of(affine(40), "lanes") == 1
+    assert interleaved(Parallel((Index(), Index()), (1000, 1000))) == 4
+    assert interleaved(Parallel((Index(),), (1000,))) == 1
+    assert interleaved(Parallel((Index(),), (affine(Index()),))) == 1

@@ -6,10 +6,14 @@ is, and `explain` prints it as it is. A `Register` is the name of a value with i
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
+
+from ingot.runtime.processor import vector_registers
+from ingot.tuning_vectors import MIN_INTERLEAVED_LINES
 
 __all__ = [
     "NO_UNROLLING",
@@ -21,6 +25,7 @@ __all__ = [
     "lane_type",
     "like_lanes",
     "literal",
+    "literal_value",
     "splat",
     "type_suffix",
 ]
@@ -29,6 +34,8 @@ __all__ = [
 # LLVM would fully unroll loops of this many iterations, although they are better vectorised.
 _SHORT_LOOPS = range(9, 65)
 
+
+MANY_REGISTERS = 32  # enough for the constants of a function and two of its chains or more
 
 # Hints for loops
 # the remainder as one more vector, with masked lanes
@@ -39,6 +46,21 @@ WRITTEN_OUT = (
     NO_UNROLLING,
     '!"llvm.loop.vectorize.followup_vectorized", !{!"llvm.loop.unroll.enable"}',
 )
+
+_FLOAT_BITS = re.compile("0x([0-9A-F]{16})")
+
+
+def _interleaved(body: Sequence[str], most: int) -> tuple[str, ...]:
+    """The hint to compute several vectors at a time, instruction by instruction, if the body of a
+    loop is one long chain of instructions: the processor overlaps too few of those that come one
+    after the other. Constants and chains share the registers. LLVM interleaves short bodies by
+    itself.
+    """
+    if most < 2 or len(body) < MIN_INTERLEAVED_LINES or vector_registers() < MANY_REGISTERS:
+        return ()
+    constants = {bits for line in body for bits in _FLOAT_BITS.findall(line)}
+    count = min(most, 2 if len(constants) > MANY_REGISTERS // 2 else 4)
+    return (f'!"llvm.loop.interleave.count", i32 {count}',)
 
 
 class Register(NamedTuple):
@@ -70,6 +92,15 @@ def literal(type: str, value: complex) -> Register:
     if type == "double":
         return Register(float_bits(float(value.real)), type)
     return Register(str(int(value.real)), type)
+
+
+def literal_value(x: Register) -> float | None:
+    """The value of a float or double constant, in all lanes of a vector; None if it is none."""
+    found = set(_FLOAT_BITS.findall(x.name))
+    if len(found) != 1 or "%" in x.name:
+        return None
+    value: float = struct.unpack(">d", bytes.fromhex(found.pop()))[0]
+    return value
 
 
 def _pack_float(value: float) -> bytes:
@@ -242,12 +273,13 @@ class Code:
         begin: Register,
         end: Register,
         carried: Sequence[Register] = (),
-        metadata: str = "",
         step: int = 1,
         hints: Sequence[str] = (),
+        interleaved: int = 1,
     ) -> Iterator[Loop]:
         """A loop over begin <= index < end. `carried` are the initial values of its carried values
-        (see `Loop`); `hints` are loop metadata for LLVM.
+        (see `Loop`); `hints` are loop metadata for LLVM. Up to `interleaved` vectors may be
+        computed at a time: iterations that this leaves over matter little.
         """
         head, body, latch, done = (self.fresh(hint) for hint in ("head", "body", "latch", "done"))
         entry = self.block
@@ -266,11 +298,13 @@ class Code:
         yield loop
         if self._loops != loops:
             self.lanes = 0  # LLVM vectorises innermost loops
+        else:
+            hints = (*hints, *_interleaved(self.lines[position:], interleaved))
         self._loops += 1
         self.branch(latch)
         self.label(latch)
         self.do(f"{following} = add nuw nsw i64 {index}, {step}")
-        self.do(f"br label {head}{metadata or self._hints(begin, end, step, hints)}")
+        self.do(f"br label {head}{self._hints(begin, end, step, hints)}")
         phis = [f"  {index} = phi i64 [{begin.name}, %{entry}], [{following}, {latch}]"]
         for now, first, later in zip(current, carried, loop.updated, strict=True):
             phis.append(

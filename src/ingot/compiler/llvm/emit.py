@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from ingot.compiler.llvm import complex_math, dots, mathlib
-from ingot.compiler.llvm.code import Register, literal
+from ingot.compiler.llvm.code import Register, literal, literal_value
 from ingot.compiler.llvm.conversions import Conversions, Element, is_unsigned, register_type
 from ingot.compiler.llvm.extremes import extreme
 from ingot.compiler.llvm.lookup import lookup
 from ingot.graph.dtype import bool_, complex64, float32, int32, is_inexact, uint32
+from ingot.graph.numerics.division import exact_reciprocal
 
 __all__ = ["Element", "LLVMKernel", "register_type"]
 
@@ -53,6 +54,13 @@ class LLVMKernel(Conversions):
     def divide(self, a: Element, b: Element) -> Element:
         if a.imaginary is not None:
             return complex_math.divide(self.code, a, b)
+        are_halves = a.is_half and a.rounded and b.rounded
+        divisor = literal_value(b.register) if are_halves else None
+        reciprocal = None if divisor is None else exact_reciprocal(a.dtype, divisor)
+        if reciprocal is not None:
+            return self._binary(
+                "fmul", a, replace(b, register=literal(b.register.type, reciprocal))
+            )
         return self._binary("fdiv", a, b)
 
     def fused_multiply_add(self, a: Element, b: Element, c: Element) -> Element:
@@ -318,7 +326,8 @@ def _function_word(name: str) -> Any:
         if x.imaginary is not None:
             found: Element = getattr(complex_math, name)(self.code, x)
             return found
-        register = mathlib.FUNCTIONS[name](self.code, x.register)
+        functions = mathlib.HALF_FUNCTIONS if x.is_half else mathlib.FUNCTIONS
+        register = functions[name](self.code, x.register)
         return Element(register, x.dtype, short_nan=x.short_nan)
 
     word.__name__ = name

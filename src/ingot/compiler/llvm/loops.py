@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from ingot.compiler.forms.nest.data import Apart, Body, CopyBlock, Loop, Mask, Store, When
+from ingot.compiler.forms.nest.data import (
+    Apart,
+    Body,
+    CopyBlock,
+    Loop,
+    Mask,
+    Parallel,
+    Store,
+    When,
+)
 from ingot.compiler.llvm.code import MASKED, NO_UNROLLING, WRITTEN_OUT, Code, Register, literal
 from ingot.compiler.llvm.conversions import Element
+from ingot.tuning_vectors import MIN_INTERLEAVED_LENGTH
 
-__all__ = ["flat", "loop_hints", "unflat", "unknown", "writes_stack"]
+__all__ = ["flat", "interleaved", "loop_hints", "unflat", "unknown", "writes_stack"]
+
+EVEN_VECTORS = 32  # lanes that are an even number of vectors of float32 and wider types
+MOST_VECTORS = 4
 
 
 def writes_stack(body: Body) -> bool:
@@ -50,6 +64,22 @@ def loop_hints(loop: Loop) -> Sequence[str]:
     if loop.copies == 1:
         return (NO_UNROLLING,)
     return (f'!"llvm.loop.unroll.count", i32 {loop.copies}',) if loop.copies else ()
+
+
+def interleaved(loop: Loop | Parallel) -> int:
+    """How many vectors of a loop that LLVM vectorises may be computed at a time, because it is
+    known to fill many, so that iterations that are left over matter little, or exactly some.
+    """
+    if isinstance(loop, Parallel):
+        size = math.prod(x for x in loop.lengths if isinstance(x, int))
+        return MOST_VECTORS if size >= MIN_INTERLEAVED_LENGTH else 1
+    begin, end = loop.begin, loop.ends[0]
+    if begin.terms or end.terms or len(loop.ends) > 1:
+        return 1
+    length = end.constant - begin.constant
+    if loop.kind == "lanes":
+        return 2 if length % EVEN_VECTORS == 0 else 1
+    return MOST_VECTORS if length >= MIN_INTERLEAVED_LENGTH else 1
 
 
 def unknown(code: Code, end: Register) -> Register:

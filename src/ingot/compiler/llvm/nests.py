@@ -61,7 +61,7 @@ from ingot.compiler.llvm.code import Code, Register, literal
 from ingot.compiler.llvm.code import Loop as CodeLoop
 from ingot.compiler.llvm.copies import copy_block
 from ingot.compiler.llvm.emit import Element, LLVMKernel, register_type
-from ingot.compiler.llvm.loops import flat, loop_hints, unflat, unknown, writes_stack
+from ingot.compiler.llvm.loops import flat, interleaved, loop_hints, unflat, unknown, writes_stack
 from ingot.compiler.llvm.module import module_text, work_grain
 
 __all__ = ["nest_code", "nest_module"]
@@ -255,7 +255,7 @@ class _Writer:
             self._body(region.body)
             return
         outside = self.pointers
-        with self.code.loop(begin, end) as loop:
+        with self.code.loop(begin, end, interleaved=interleaved(region)) as loop:
             self.pointers = dict(outside)
             at = loop.index
             for number in range(len(region.indices) - 1, -1, -1):
@@ -284,7 +284,7 @@ class _Writer:
         if is_parallel and writes_stack(loop.body):
             self.code.parallel = False  # the parallel iterations share stack memory
         with self.code.loop(
-            begin, end, flat(starts), step=loop.step, hints=loop_hints(loop)
+            begin, end, flat(starts), loop.step, loop_hints(loop), interleaved(loop)
         ) as written:
             self._carry(loop.carried, starts, written)
             self.code.lanes = loop.lanes

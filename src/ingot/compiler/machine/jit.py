@@ -15,6 +15,7 @@ from ingot._native import MachineCode
 from ingot.compiler.llvm.module import IN_VECTORS
 from ingot.compiler.machine.llvm_library import library_file, llvm
 from ingot.compiler.machine.object_file import Image, image_of, undefined_symbols
+from ingot.compiler.machine.scaling import with_scaling
 from ingot.graph.libraries import llvm_binding
 from ingot.runtime.processor import processor_description
 
@@ -94,7 +95,8 @@ class _Machine:
         context = library.ContextCreate()
         module = None
         try:
-            module, error = library.result_and_text(library.ParseAssembly, context, code.encode())
+            text = with_scaling(code, library.version[0]).encode()
+            module, error = library.result_and_text(library.ParseAssembly, context, text)
             if not error:
                 error = library.text(library.VerifyModule, module)
             if error:

@@ -7,7 +7,7 @@ import pytest
 import scipy.special
 from tests.compiler.accuracy import ulp_errors
 from tests.compiler.kernel_runner import compile_word
-from tests.compiler.llvm.mathlib.references import DTYPES, between
+from tests.compiler.llvm.mathlib.references import DTYPES, between, half_errors
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,7 @@ def test_ends() -> None:
     x = np.array([1.0, -1.0, 1.5, np.nan, 0.0], np.float32)
     found = compile_word("erfinv", DTYPES[np.float32])(x)
     np.testing.assert_array_equal(found, [np.inf, -np.inf, np.nan, np.nan, 0.0])
+
+
+def test_half_types() -> None:
+    assert half_errors("erf", scipy.special.erf) < 0.51

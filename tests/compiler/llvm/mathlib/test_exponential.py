@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.compiler.kernel_runner import compile_word
-from tests.compiler.llvm.mathlib.references import DTYPES, between, largest_error
+from tests.compiler.llvm.mathlib.references import DTYPES, between, half_errors, largest_error
 
 
 @pytest.mark.parametrize("type", DTYPES)
@@ -23,3 +23,7 @@ def test_special_values() -> None:
             expected = getattr(np, word)(x)
         np.testing.assert_array_equal(found, expected)
         np.testing.assert_array_equal(np.signbit(found)[:2], np.signbit(expected)[:2])
+
+
+def test_half_types() -> None:
+    assert half_errors("exp", np.exp) < 0.51

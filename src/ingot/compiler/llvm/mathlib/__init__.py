@@ -54,6 +54,12 @@ FUNCTIONS: dict[str, Callable[..., Register]] = {
     if name in WORDS
 }
 
+# The same for operands of half types.
+HALF_FUNCTIONS = FUNCTIONS | {
+    "erf": _exported(error_function.half_erf),
+    "exp": _exported(exponential.half_exp),
+}
+
 __all__ = ["c_log", "integer_power", *sorted(FUNCTIONS)]
 
 

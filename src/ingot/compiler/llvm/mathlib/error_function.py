@@ -7,14 +7,24 @@ from math import inf
 from ingot.compiler.llvm.mathlib.coefficients import (
     ERROR_FUNCTION,
     ERROR_FUNCTION_FAR,
+    ERROR_FUNCTION_SHORT,
     INVERSE_ERROR_FUNCTION,
     INVERSE_ERROR_FUNCTION_FAR,
     INVERSE_ERROR_FUNCTION_FARTHEST,
 )
 from ingot.compiler.llvm.mathlib.logarithm import log
-from ingot.compiler.llvm.mathlib.number import Number, absolute, copy_sign, fma, select
+from ingot.compiler.llvm.mathlib.number import (
+    Number,
+    absolute,
+    clamped,
+    copy_sign,
+    fma,
+    select,
+)
 
-__all__ = ["erf", "erfinv"]
+__all__ = ["erf", "erfinv", "half_erf"]
+
+END_OF_HALVES = 2.65  # from here on, erf rounds to 1
 
 
 def erf(x: Number) -> Number:
@@ -34,6 +44,14 @@ def erf(x: Number) -> Number:
         power = power * power
     far = fma(-power, power, 1.0)
     return copy_sign(select(modulus < border, near, far), x)
+
+
+def half_erf(x: Number) -> Number:
+    """erf for half types, to which the result is rounded: one polynomial up to where that is 1. The
+    error is at most 0.51 ulp of a float16.
+    """
+    x = clamped(x, -END_OF_HALVES, END_OF_HALVES)
+    return x * ERROR_FUNCTION_SHORT(x * x)
 
 
 def erfinv(x: Number) -> Number:

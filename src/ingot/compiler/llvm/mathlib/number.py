@@ -7,7 +7,7 @@ where it is written. Python's numbers are constants of the other operand's type.
 
 from __future__ import annotations
 
-from ingot.compiler.llvm.code import Code, Register, lane_type, literal
+from ingot.compiler.llvm.code import Code, Register, lane_type, literal, type_suffix
 from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "floor",
     "fma",
     "nearest",
+    "scale",
     "select",
     "select_bits",
     "square_root",
@@ -279,6 +280,13 @@ def nearest(x: Number) -> Number:
 def square_root(x: Number) -> Number:
     """Correctly rounded."""
     return _intrinsic("sqrt", x)
+
+
+def scale(x: Number, exponent: Bits) -> Number:
+    """x * 2^exponent, rounded once, for processors that have an instruction (`scaling.py`)."""
+    code, bits = x.code, (exponent.narrowed() if x.is_double else exponent).register
+    suffixes = f"{type_suffix(x.register.type)}.{type_suffix(bits.type)}"
+    return Number(code, code.call(x.register.type, f"llvm.ldexp.{suffixes}", x.register, bits))
 
 
 def select_bits(condition: Condition, a: Bits, b: Bits) -> Bits:
