@@ -38,7 +38,7 @@ from ingot.ops.elementwise.trigonometry import *
 from ingot.ops.fft.windows import *
 from ingot.ops.index.along_axis import *
 from ingot.ops.index.indexing import *
-from ingot.ops.index.iteration import ArrayIterator
+from ingot.ops.index.iteration import ArrayIterator as ArrayIterator
 from ingot.ops.index.nonzero import *
 from ingot.ops.index.subscript import *
 from ingot.ops.index.unique import *
