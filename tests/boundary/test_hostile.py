@@ -123,6 +123,7 @@ MODULES: dict[str, Any] = {
 # Types whose constructors are Python's, or that users do not call.
 NOT_CALLED = """
     mx.Dtype mx.distributed.Group mx.ArrayLike mx.attach_functions mx.FunctionExporter
+    mx.ArrayIterator
 """.split()
 
 

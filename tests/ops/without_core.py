@@ -20,6 +20,7 @@ from ingot.ops.attention.rules import Attention, AttentionCotangents
 from ingot.ops.fft.fourier import FourierTransform
 from ingot.ops.linalg import decompositions, eigenvalues
 from ingot.ops.quantized.rows import QuantizedMatmul
+from ingot.ops.shape.padding import PadBorder
 from ingot.runtime.evaluate import eval as evaluate
 from ingot.transforms.jvp import jvp
 from ingot.transforms.vjp import vjp
@@ -58,6 +59,7 @@ OTHERS = [
         QuantizedMatmul("affine", 32, 4, float32),
         (single(real(2, 32)), codes, single(real(3, 1)), single(real(3, 1))),
     ),
+    Example(PadBorder((2, 3)), (real(),), has_vmap=False),
     Example(AttentionCotangents(0.5, True, False), (real(1, 2, 3, 4), Q, K, V)),
     *(Example(op, (single(make),)) for op, _, make in TWINS),
 ]
@@ -85,7 +87,7 @@ def run(example: Example) -> None:
 
     primals = [taken(x) for x in example.primals(1)]
     evaluate(function(*primals))
-    if not isinstance(type(op).vmap, Missing) and primals:
+    if example.has_vmap and not isinstance(type(op).vmap, Missing) and primals:
         evaluate(vmap(function)(*map(taken, example.batches(1, SIZE))))
     varied = [place for place, x in enumerate(primals) if is_inexact(x.dtype)]
     if isinstance(type(op).vjp, Missing) or not varied:

@@ -194,8 +194,8 @@ ERRORS: list[tuple[type[Exception], Any, str]] = [
     ),
     (
         ValueError,
-        lambda: mx.block_masked_mm(mx.ones((64, 64)), mx.ones((64, 64)), 32, mx.ones((1, 2))),
-        r"\(..., 2, 2\), got shape \(1, 2\)",
+        lambda: mx.block_masked_mm(mx.ones((64, 64)), mx.ones((64, 64)), 32, mx.ones((3, 2))),
+        r"\(..., 2, 2\), got shape \(3, 2\)",
     ),
     (
         ValueError,
