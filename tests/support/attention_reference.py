@@ -8,6 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+# Batch, heads of queries and of keys, queries, keys, features of queries and of values.
+LENGTHS = [
+    (1, 2, 2, 5, 7, 8, 6),
+    (2, 4, 2, 37, 70, 16, 16),
+    (1, 3, 1, 77, 77, 33, 65),
+    (1, 1, 1, 33, 300, 64, 64),
+    (2, 8, 2, 1, 130, 64, 64),
+    (1, 2, 2, 20, 10, 5, 3),
+    (1, 1, 1, 1, 1, 1, 1),
+]
 CASES = (
     "plain",
     "causal",

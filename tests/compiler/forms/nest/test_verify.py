@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.compiler.forms.nest.random_nests import Case, maps, rows
+from tests.support.broken_nests import Broken, BrokenNests
 
 from ingot.compiler.forms.affine import Affine, Index, Symbol, affine
 from ingot.compiler.forms.nest.build import NestBuilder
@@ -41,16 +42,8 @@ class Example(NestBuilder):
         self.zero = Constant(float32, 0)
 
 
-Broken = Callable[[Example], Any]
-CASES: dict[str, tuple[str, Broken]] = {}
-
-
-def broken(problem: str) -> Callable[[Broken], Broken]:
-    def add(build: Broken) -> Broken:
-        CASES[build.__name__] = (problem, build)
-        return build
-
-    return add
+CASES = BrokenNests()
+broken = CASES.reported_as
 
 
 def test_what_is_sound_passes() -> None:

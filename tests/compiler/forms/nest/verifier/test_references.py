@@ -4,11 +4,11 @@ rejected wherever they are used.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.compiler.forms.nest.verifier.test_structure import Example
+from tests.support.broken_nests import BrokenNests
 
 from ingot.compiler.forms.affine import Index, Symbol, affine
 from ingot.compiler.forms.nest.data import (
@@ -30,16 +30,8 @@ NOT_COMPUTED = "uses a value that is not computed before it"
 NOT_AROUND = "uses an index of a loop that is not around it"
 NOT_GIVEN = "uses a number that the kernel is not given"
 
-Broken = Callable[[Example], Any]
-CASES: dict[str, tuple[str, Broken]] = {}
-
-
-def broken(problem: str) -> Callable[[Broken], Broken]:
-    def add(build: Broken) -> Broken:
-        CASES[build.__name__] = (problem, build)
-        return build
-
-    return add
+CASES = BrokenNests()
+broken = CASES.reported_as
 
 
 def missing(dtype: Any = float32) -> Value:

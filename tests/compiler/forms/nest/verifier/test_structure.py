@@ -4,10 +4,8 @@ masks. Each is built right but for one thing, which the verifier names.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
+from tests.support.broken_nests import BrokenNests
 
 from ingot.compiler.forms.affine import affine
 from ingot.compiler.forms.nest.build import NestBuilder
@@ -45,16 +43,8 @@ class Example(NestBuilder):
         self.tile = self.stack("tile", float32, (4, 4))
 
 
-Broken = Callable[[Example], Any]
-CASES: dict[str, tuple[str, Broken]] = {}
-
-
-def broken(problem: str) -> Callable[[Broken], Broken]:
-    def add(build: Broken) -> Broken:
-        CASES[build.__name__] = (problem, build)
-        return build
-
-    return add
+CASES = BrokenNests()
+broken = CASES.reported_as
 
 
 def sound(b: Example) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from tests.support.attention_reference import (
     CASES,
+    LENGTHS,
     Case,
     cotangents,
     options_of,
@@ -23,16 +24,6 @@ from tests.support.attention_reference import (
 from tests.support.campaigns import combinations
 
 import ingot.core as mx
-
-LENGTHS = [
-    (1, 2, 2, 5, 7, 8, 6),
-    (2, 4, 2, 37, 70, 16, 16),
-    (1, 3, 1, 77, 77, 33, 65),
-    (1, 1, 1, 33, 300, 64, 64),
-    (2, 8, 2, 1, 130, 64, 64),
-    (1, 2, 2, 20, 10, 5, 3),
-    (1, 1, 1, 1, 1, 1, 1),
-]
 
 
 def followed(case: Case) -> list[int]:
