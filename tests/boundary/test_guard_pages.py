@@ -1,4 +1,4 @@
-"""Products, convolutions and attention between guard pages: no kernel reads past its operands.
+"""Products, convolutions, pooling and attention between guard pages: nothing reads past operands.
 
 Each function is compiled and run on ordinary arrays, then on copies of them that begin or end where
 memory may not be touched. Kernels that mask, clamp or fetch ahead wrongly crash there.
@@ -14,6 +14,7 @@ import pytest
 from tests.support.guard_pages import guarded_array
 
 import ingot.core as mx
+from ingot import nn
 from ingot.graph.tree import arrays_in
 
 Function = Callable[..., Any]
@@ -128,6 +129,14 @@ def test_convolutions_and_their_gradients(name: str) -> None:
     else:
         y = numbers(convolved(x, w).shape, 3)
         require_same_guarded(lambda x, w, y: (convolved(x, w), gradients(x, w, y)), x, w, y)
+
+
+@pytest.mark.parametrize("channels", [5, 37])
+def test_pooling_and_its_gradients(channels: int) -> None:
+    for pool in (nn.MaxPool2d(3, 2, 1), nn.AvgPool2d((5, 2), (3, 1), (2, 1))):
+        x = numbers((2, 9, 7, channels), 1)
+        y = numbers(pool(x).shape, 2)
+        require_same_guarded(lambda x, y, pool=pool: mx.vjp(pool, [x], [y]), x, y)
 
 
 def test_attention_and_its_gradients() -> None:

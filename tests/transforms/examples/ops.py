@@ -27,6 +27,7 @@ from tests.transforms.examples.example import (
 )
 
 from ingot.graph import dtype as dtypes
+from ingot.graph.roles import PoolingWindows
 from ingot.ops import dependencies
 from ingot.ops.elementwise import casting, exponential
 from ingot.ops.index import along_axis, indexing, masking, nonzero, unique
@@ -35,7 +36,7 @@ from ingot.ops.linalg import decompositions, linear_systems, singular_values
 from ingot.ops.products import contraction, convolution_rules, gathered_products, masked_products
 from ingot.ops.random import bits, vectors
 from ingot.ops.random import functions as random_functions
-from ingot.ops.reduce import extremes, reduction, scan, sorting
+from ingot.ops.reduce import extremes, pooling, reduction, scan, sorting
 from ingot.ops.shape import creation, diagonals, joining, slicing, strided
 
 IDENTITIES = [
@@ -278,6 +279,17 @@ CONVOLUTIONS = [
     ),
 ]
 
+_IMAGES = PoolingWindows((3, 2), (2, 1), (1, 0))
+_SIGNALS = PoolingWindows((3,), (2,), (1,))
+
+POOLING = [
+    Example(pooling.Pool("max", _IMAGES), (apart(2, 5, 4, 2),)),
+    Example(pooling.Pool("mean", _IMAGES), (real(2, 5, 4, 2),)),
+    Example(pooling.Pool("max", _SIGNALS), (apart(1, 6, 3),)),
+    Example(pooling.PoolCotangent("max", _SIGNALS, (6,)), (real(1, 3, 3), apart(1, 6, 3))),
+    Example(pooling.PoolCotangent("mean", _SIGNALS, (6,)), (real(2, 3, 2),)),
+]
+
 CREATIONS = [
     Example(creation.Arange(0, 1, 5, dtypes.float64), (), has_vmap=False),
 ]
@@ -360,6 +372,7 @@ EXAMPLES: list[Example] = [
     *SORTING,
     *CONTRACTIONS,
     *CONVOLUTIONS,
+    *POOLING,
     *CREATIONS,
     *RANDOM,
     *MATRICES,

@@ -22,6 +22,7 @@ from ingot.ops.products.gathered_products import GatheredProducts
 from ingot.ops.quantized.rows import QuantizedMatmul
 from ingot.ops.random.bits import RandomBits
 from ingot.ops.reduce.extremes import max as max_of
+from ingot.ops.reduce.pooling import Pool, PoolCotangent, composed_pool
 from ingot.ops.reduce.scan import Recurrence
 from ingot.ops.shape.joining import stack
 from ingot.ops.shape.movement import expand_dims
@@ -200,6 +201,14 @@ def _attention_cotangents(
     return emitter.composed(op.composed, cotangent, *inputs[3:])
 
 
+def _pool(emitter: Emitter, op: Pool, x: Value) -> Value:
+    return emitter.composed(lambda x: composed_pool(x, op.kind, op.windows), x)[0]
+
+
+def _pool_cotangent(emitter: Emitter, op: PoolCotangent, *inputs: Value) -> Value:
+    return emitter.composed(op.composed, *inputs)[0]
+
+
 def _loop(emitter: Emitter, op: ScanLoop, *inputs: Value) -> list[Value]:
     """A loop of known length, unrolled: MLX's files have none."""
 
@@ -240,6 +249,8 @@ MATRICES: dict[type[Op], Emit] = {
     FourierTransform: _transform,
     GatheredProducts: _gathered,
     Matmul: _matmul,
+    Pool: _pool,
+    PoolCotangent: _pool_cotangent,
     QuantizedMatmul: _quantized,
     RandomBits: _random_bits,
     Recurrence: _recurrence,

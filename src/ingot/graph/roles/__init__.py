@@ -21,6 +21,7 @@ from ingot.graph.roles.linear import Linear
 from ingot.graph.roles.map import Map, PairedMap
 from ingot.graph.roles.products.attend import Attend, AttendBackward
 from ingot.graph.roles.products.correlation import Correlation, CorrelationByFilters
+from ingot.graph.roles.products.pooling import Pooling, PoolingBackward, PoolingWindows
 from ingot.graph.roles.products.product import Product
 from ingot.graph.roles.products.quantized_product import QuantizedProduct
 from ingot.graph.roles.products.tiled import Tiled
@@ -48,6 +49,9 @@ __all__ = [
     "Map",
     "PairedMap",
     "Pointwise",
+    "Pooling",
+    "PoolingBackward",
+    "PoolingWindows",
     "Product",
     "QuantizedProduct",
     "Reduce",
@@ -58,7 +62,7 @@ __all__ = [
     "role_of",
 ]
 
-# Product, Scan, Attend and the correlations precede Host, which they fall back to.
+# Product, Scan, Attend, pooling and the correlations precede Host, which they fall back to.
 ROLES: tuple[type[Op], ...] = (
     Map,
     View,
@@ -74,6 +78,8 @@ ROLES: tuple[type[Op], ...] = (
     Correlation,
     CorrelationByFilters,
     AttendBackward,
+    Pooling,
+    PoolingBackward,
     Host,
 )
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from itertools import accumulate
-from operator import mul
+from collections.abc import Sequence
 
 import ingot.core as mx
 from ingot.nn.module import Module
+from ingot.ops.reduce.pooling import pool
 
 __all__ = ["AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d"]
 
@@ -19,8 +17,7 @@ class _Pool(Module):
     """Shared by all pooling layers: (N, ..., C) is divided into windows, which are reduced."""
 
     _dimensions: int
-    _reduction: Callable[..., mx.array]
-    _padding_value: float
+    _kind: str
 
     def __init__(
         self, kernel_size: Lengths, stride: Lengths | None = None, padding: Lengths = 0
@@ -56,41 +53,7 @@ class _Pool(Module):
                 f"[{type(self).__name__}] expected an input with {self._dimensions + 2} "
                 f"dimensions, the batch first and the channels last, got shape {x.shape}."
             )
-        if any(self._padding):
-            widths = [(0, 0), *((width, width) for width in self._padding), (0, 0)]
-            x = mx.pad(x, widths, constant_values=self._padding_value)
-        windows = _windows(x, self._kernel_size, self._stride)
-        axes = tuple(range(-self._dimensions - 1, -1))
-        return type(self)._reduction(windows, axes)
-
-
-def _windows(x: mx.array, sizes: tuple[int, ...], steps: tuple[int, ...]) -> mx.array:
-    """The windows of (N, ..., C): an array of shape (N, windows..., sizes..., C)."""
-    lengths = x.shape[1:-1]
-    if sizes == steps and not any(
-        length % size for length, size in zip(lengths, sizes, strict=True)
-    ):
-        return _tiles(x, sizes)
-    counts = [
-        (length - size) // step + 1
-        for length, size, step in zip(lengths, sizes, steps, strict=True)
-    ]
-    strides = list(accumulate((1, *reversed(x.shape[1:])), mul))[::-1]
-    between = [stride * step for stride, step in zip(strides[1:-1], steps, strict=True)]
-    return mx.as_strided(
-        x,
-        (x.shape[0], *counts, *sizes, x.shape[-1]),
-        (strides[0], *between, *strides[1:-1], strides[-1]),
-    )
-
-
-def _tiles(x: mx.array, sizes: tuple[int, ...]) -> mx.array:
-    """The windows if they tile the array without overlap."""
-    shape = [x.shape[0]]
-    for length, size in zip(x.shape[1:-1], sizes, strict=True):
-        shape += [length // size, size]
-    last = len(shape)
-    return x.reshape(*shape, x.shape[-1]).transpose(0, *range(1, last, 2), *range(2, last, 2), last)
+        return pool(x, self._kind, self._kernel_size, self._stride, self._padding)
 
 
 class MaxPool1d(_Pool):
@@ -103,8 +66,7 @@ class MaxPool1d(_Pool):
     """
 
     _dimensions = 1
-    _reduction = mx.max
-    _padding_value = -math.inf
+    _kind = "max"
 
 
 class MaxPool2d(_Pool):
@@ -117,8 +79,7 @@ class MaxPool2d(_Pool):
     """
 
     _dimensions = 2
-    _reduction = mx.max
-    _padding_value = -math.inf
+    _kind = "max"
 
 
 class MaxPool3d(_Pool):
@@ -131,8 +92,7 @@ class MaxPool3d(_Pool):
     """
 
     _dimensions = 3
-    _reduction = mx.max
-    _padding_value = -math.inf
+    _kind = "max"
 
 
 class AvgPool1d(_Pool):
@@ -145,8 +105,7 @@ class AvgPool1d(_Pool):
     """
 
     _dimensions = 1
-    _reduction = mx.mean
-    _padding_value = 0
+    _kind = "mean"
 
 
 class AvgPool2d(_Pool):
@@ -159,8 +118,7 @@ class AvgPool2d(_Pool):
     """
 
     _dimensions = 2
-    _reduction = mx.mean
-    _padding_value = 0
+    _kind = "mean"
 
 
 class AvgPool3d(_Pool):
@@ -173,5 +131,4 @@ class AvgPool3d(_Pool):
     """
 
     _dimensions = 3
-    _reduction = mx.mean
-    _padding_value = 0
+    _kind = "mean"

@@ -19,11 +19,14 @@ from ingot.compiler.lower.products.convolution.lower import (
 )
 from ingot.compiler.lower.products.matmul import lower_matmul, why_no_nest
 from ingot.compiler.lower.products.quantized import lower_quantized
+from ingot.compiler.lower.reductions.pooling import lower_pooling, lower_pooling_backward
 from ingot.graph.roles import (
     Attend,
     AttendBackward,
     Correlation,
     CorrelationByFilters,
+    Pooling,
+    PoolingBackward,
     Product,
     QuantizedProduct,
 )
@@ -40,6 +43,8 @@ _BUILDERS: dict[type, Builder] = {
     QuantizedProduct: lower_quantized,
     Correlation: lower_correlation,
     CorrelationByFilters: lower_correlation_by_filters,
+    Pooling: lower_pooling,
+    PoolingBackward: lower_pooling_backward,
 }
 OF_BLAS = (Product, Correlation, CorrelationByFilters)  # roles that BLAS can compute
 
