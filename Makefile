@@ -118,7 +118,7 @@ sanitize-quick:
 	@PYTHON=$(PYTHON_IN_VENV) sh tools/sanitize.sh --quick
 
 docs:
-	@$(ENVIRONMENT) test
+	@$(ENVIRONMENT) docs
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON_IN_VENV) -m mkdocs build --strict --quiet
 	@echo "ingot: the documentation is in build/docs/index.html"
 

@@ -193,11 +193,14 @@ def install_requirements(needed: list[str], extras: list[str]) -> None:
 def build_native() -> None:
     """Compiles what changed; quick when nothing did."""
     before = {path: path.stat().st_mtime_ns for path in built_modules()}
+    compiler = Path(find_compiler().command[0]).name if not extra_requirements() else "Zig"
+    if not before:
+        say(f"building the extension with {compiler}, which takes a minute or two ...")
     started = time.monotonic()
     output = run([str(PYTHON), "setup.py", "build_ext", "--inplace"])
     if {path: path.stat().st_mtime_ns for path in built_modules()} != before:
-        compiler = Path(find_compiler().command[0]).name if not extra_requirements() else "Zig"
-        say(f"built the extension with {compiler} ({time.monotonic() - started:.1f} s)")
+        done = "  done in" if not before else f"built the extension with {compiler} in"
+        say(f"{done} {time.monotonic() - started:.1f} s")
     for line in output.splitlines():
         if re.search(r"\.[ch]:\d+.*warning:", line):
             print(f"       {line}")

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
-
 import ingot.core as mx
+
+try:
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+except ModuleNotFoundError as error:
+    raise SystemExit(f"{error}. The examples need: pip install 'ingot-ml[examples]'") from None
 
 __all__ = ["BATCH", "batches", "load"]
 

@@ -11,13 +11,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib
 import numpy as np
-from matplotlib.figure import Figure
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 import ingot.core as mx
+
+try:
+    import matplotlib
+    from matplotlib.figure import Figure
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+except ModuleNotFoundError as error:
+    raise SystemExit(f"{error}. The examples need: pip install 'ingot-ml[examples]'") from None
 
 __all__ = ["Options", "options", "print_curve", "print_images", "rounds", "save", "say", "verdict"]
 

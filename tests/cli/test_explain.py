@@ -188,7 +188,7 @@ def test_a_page(script: Path, tmp_path: Path, capsys: Any) -> None:
         (("::never",), "never calls never. Give arguments for it: --args"),
         (("::stepp",), "has no function stepp. Did you mean run.step?"),
         (("::zzz",), "has no function zzz. It has Net.__init__, Net.__call__, loss_function"),
-        ((), "say which function to explain, for example"),
+        ((), ". It defines loss_function, "),
         (("::step", "--call", "3"), "calls step only 2 times."),
         (("::step", "--call", "0"), "calls are counted from 1, got --call 0."),
         (("::never", "--args", "nonsense"), "--args 'nonsense': NameError: name 'nonsense'"),

@@ -283,3 +283,46 @@ def test_check_nan_is_in_the_help_and_only_in_front() -> None:
     assert "--check-nan" in command("run", "--help").stdout
     later = command("run", "-c", "import sys; print(sys.argv)", "--check-nan")
     assert later.stdout == "['-c', '--check-nan']\n"
+
+
+def test_commands_of_mlx_lm_where_it_is_not_installed(tmp_path: Path) -> None:
+    """Without the packages of this environment, but with ingot's and NumPy's own."""
+    program = dedent(
+        """
+        import os, sys
+        from importlib.machinery import PathFinder
+        from ingot.cli import run
+        found = PathFinder.find_spec
+        PathFinder.find_spec = lambda name, path: found(name, [path[0]])
+        sys.exit(run.start(["-m", "mlx_lm.server", "--help"]))
+        """
+    )
+    missing = python("-c", program, cwd=tmp_path)
+    assert missing.returncode == 1
+    assert missing.stderr.startswith("ingot run: mlx-lm is not installed. `")
+    assert missing.stderr.endswith("pip install 'ingot-ml[chat]'` installs it.\n")
+    # A checkout of mlx-lm in the current folder will do.
+    (tmp_path / "mlx_lm").mkdir()
+    (tmp_path / "mlx_lm" / "__init__.py").touch()
+    (tmp_path / "mlx_lm" / "server.py").write_text("import sys; print(sys.argv[1:])")
+    assert python("-c", program, cwd=tmp_path).stdout == "['--help']\n"
+
+
+def test_how_to_call_programs_of_this_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ".venv" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "pip").touch(0o755)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "pip").touch(0o755)
+    monkeypatch.setattr("sys.prefix", str(tmp_path / ".venv"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(elsewhere))
+    assert run.command("pip") == ".venv/bin/pip"
+    assert run.command("other") == "other"
+    monkeypatch.chdir(elsewhere)
+    assert run.command("pip") == str(folder / "pip")
+    monkeypatch.setenv("PATH", f"{folder}:{elsewhere}")
+    assert run.command("pip") == "pip"

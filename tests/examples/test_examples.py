@@ -183,3 +183,14 @@ def test_runs_as_a_program_from_anywhere(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "not reached in this short training: over 97%" in done.stdout
     assert is_picture(picture)
+
+
+@pytest.mark.parametrize("package", ["sklearn", "matplotlib"])
+def test_what_a_missing_package_says(package: str) -> None:
+    program = f"import sys; sys.modules[{package!r}] = None; import digits_mlp"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=EXAMPLES, text=True, capture_output=True
+    )
+    assert done.returncode == 1
+    assert f"{package}" in done.stderr.partition(". The examples")[0]
+    assert done.stderr.endswith("The examples need: pip install 'ingot-ml[examples]'\n")

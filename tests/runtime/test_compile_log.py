@@ -78,3 +78,14 @@ def test_handlers_of_the_program_are_enough(tmp_path: Path) -> None:
 def test_unknown_names_of_logs_are_reported(tmp_path: Path) -> None:
     lines = run(PROGRAM, tmp_path, INGOT_LOG="everything")
     assert any("there is no log 'everything'" in line for line in lines)
+
+
+def test_a_program_that_logs_at_info_gets_no_compilations(tmp_path: Path) -> None:
+    configured = "import logging, sys\nlogging.basicConfig(level=logging.INFO)\n"
+    assert run(configured + PROGRAM, tmp_path) == []
+    chosen = "logging.getLogger('ingot.compile').setLevel(logging.INFO)\n"
+    later = PROGRAM.replace("f = mx", f"{configured}{chosen}f = mx")
+    for program in (configured + chosen + PROGRAM, later):
+        lines = run(program, tmp_path)
+        assert lines
+        assert all(line.startswith("INFO:ingot.compile:") for line in lines)

@@ -17,6 +17,7 @@
     CALLBACK(source_of)           \
     CALLBACK(state_lock)          \
     CALLBACK(operand_error)       \
+    CALLBACK(keyword_refused)     \
     CALLBACK(placeholder_error)   \
     CALLBACK(parameter_kinds)     \
     CALLBACK(taken_arguments)     \

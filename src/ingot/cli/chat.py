@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ingot.cli.chat_model import folder_of
+from ingot.cli.run import command
 from ingot.drop_in import install_as_mlx
 from ingot.runtime.files.access import FileError
 
@@ -56,8 +57,8 @@ def main(arguments: argparse.Namespace) -> int:
         return 2
     if not is_installed():
         print(
-            "`ingot chat` needs mlx-lm, which is not installed. `pip install 'ingot-ml[chat]'` "
-            "installs it.",
+            "`ingot chat` needs mlx-lm, which is not installed. "
+            f"`{command('pip')} install 'ingot-ml[chat]'` installs it.",
             file=sys.stderr,
         )
         return 1

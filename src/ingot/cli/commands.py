@@ -16,6 +16,7 @@ import sys
 from collections.abc import Sequence
 
 from ingot import MLX_VERSION, __version__
+from ingot.cli.run import command as command_of
 
 SUMMARIES = {
     "run": "run a program written for MLX, unchanged",
@@ -81,7 +82,7 @@ def _run(command: str, argv: list[str]) -> int:
             raise
         print(
             f"`ingot {command}` needs {package}, which is not installed. "
-            "`pip install 'ingot-ml[cli]'` installs it.",
+            f"`{command_of('pip')} install 'ingot-ml[cli]'` installs it.",
             file=sys.stderr,
         )
         return 1

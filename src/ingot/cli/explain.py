@@ -9,6 +9,7 @@ What the script itself prints goes to standard error.
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import json
 import sys
@@ -91,11 +92,23 @@ def _report(arguments: argparse.Namespace) -> Any:
     if not script.is_file():
         raise ScriptError(f"there is no file {path}.")
     if not separator or not function:
-        raise ScriptError(f"say which function to explain, for example {path}::step.")
+        there = _functions(script)
+        example = f"{path}::{there[-1] if there else 'step'}"
+        known = f" It defines {', '.join(there)}." if there else ""
+        raise ScriptError(f"say which function to explain, for example {example}.{known}")
     with contextlib.redirect_stdout(sys.stderr):
         if arguments.args is not None:
             return explain_with(script, function, arguments.args, arguments.arguments)
         return explain_call(script, function, arguments.call, arguments.arguments)
+
+
+def _functions(script: Path) -> list[str]:
+    """The functions that a script defines, without running it."""
+    try:
+        tree = ast.parse(script.read_bytes())
+    except (SyntaxError, ValueError):
+        return []
+    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
 
 
 def _stage(report: Any, stage: str) -> str:

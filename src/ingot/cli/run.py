@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.machinery import PathFinder
 
 import ingot
 
@@ -64,6 +65,13 @@ def start(argv: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return 2
+    if _needs_mlx_lm(argv) and PathFinder.find_spec("mlx_lm", [os.getcwd(), *sys.path]) is None:
+        print(
+            "ingot run: mlx-lm is not installed. "
+            f"`{command('pip')} install 'ingot-ml[chat]'` installs it.",
+            file=sys.stderr,
+        )
+        return 1
     if not sys.executable:
         print("ingot run: cannot find the Python interpreter that runs this.", file=sys.stderr)
         return 2
@@ -78,6 +86,24 @@ def environment(checks_nan: bool = False) -> dict[str, str]:
     path = [startup, *(folder for folder in folders if folder != startup)]
     check = {"INGOT_DEBUG_NANS": "1"} if checks_nan else {}
     return {**os.environ, **check, "PYTHONPATH": os.pathsep.join(path)}
+
+
+def command(name: str) -> str:
+    """What starts a program of this environment from the shell: its name where the shell finds it,
+    else its path, as in a clone whose `.venv` nobody has activated.
+    """
+    beside = os.path.join(sys.prefix, "bin", name)
+    paths = (os.path.join(folder, name) for folder in os.get_exec_path())
+    found = next((path for path in paths if os.access(path, os.X_OK)), None)
+    if not os.path.exists(beside) or (found and os.path.samefile(found, beside)):
+        return name
+    relative = os.path.relpath(beside)
+    return beside if relative.startswith(os.pardir) else relative
+
+
+def _needs_mlx_lm(argv: Sequence[str]) -> bool:
+    """Whether the program is one of mlx-lm's, as the guide calls them."""
+    return list(argv[:1]) == ["-m"] and bool(argv[1:]) and argv[1].partition(".")[0] == "mlx_lm"
 
 
 def _isolating_option(argv: Sequence[str]) -> str | None:

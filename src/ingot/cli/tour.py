@@ -12,6 +12,7 @@ from pathlib import Path
 
 import ingot.core as mx
 from ingot import __version__
+from ingot.cli.run import command
 from ingot.cli.tour_chapters import (
     explain_error,
     explain_kernel,
@@ -96,8 +97,10 @@ def _tell(screen: Screen, chosen: list[str], quick: bool) -> None:
         screen.chapter(number, len(chosen), title)
         tell(screen, quick)
     screen.blank()
+    ingot = command("ingot")
     screen.say(
         f"[dim]The tour took {time.perf_counter() - started:.0f} s.[/dim] Next: "
-        "[bold]ingot run your_mlx_program.py[/bold], [bold]ingot tour race[/bold] for one chapter, "
-        "examples/ for programs that train, README.md for the rest."
+        f"[bold]{ingot} run your_mlx_program.py[/bold], [bold]{ingot} tour race[/bold] for one "
+        f"chapter, [bold]{ingot} chat[/bold] to talk with a language model, examples/README.md for "
+        "programs that train, README.md for the rest."
     )

@@ -22,6 +22,7 @@ from ingot.benchmarks.result import Result
 from ingot.benchmarks.run import QUICK, Effort, run
 from ingot.benchmarks.suite.contenders import Input, jax, lazy, memcpy, numpy, torch
 from ingot.benchmarks.suite.functions import gelu
+from ingot.cli.run import command
 from ingot.cli.tour_screen import Bar, Screen
 
 __all__ = ["best_times", "op_by_op", "run_race"]
@@ -115,7 +116,7 @@ def show_result(screen: Screen, result: Result) -> None:
         screen.say(f"[dim]{NAMES[name][0]}: {escape(why)}")
     if absent:
         screen.say(f"[dim]Not installed, hence not in the race: {'; '.join(absent)}.")
-        screen.say("[dim]To add them: pip install 'ingot-ml\\[bench]'.")
+        screen.say(f"[dim]To add them: {command('pip')} install 'ingot-ml\\[bench]'.")
     ratio = ours / times["numpy memcpy"]
     what_it_shows = (
         "its arithmetic is hidden behind memory." if ratio < 1.1 else "the rest is arithmetic."

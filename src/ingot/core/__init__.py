@@ -24,6 +24,7 @@ from ingot.graph.arrays.type_queries import *
 from ingot.graph.boundary import check_functions as _check_functions
 from ingot.graph.device import *
 from ingot.graph.dtype import *
+from ingot.graph.reporting.foreign import name_missing as _name_missing
 from ingot.ops.dependencies import *
 from ingot.ops.elementwise.arithmetic import *
 from ingot.ops.elementwise.bitwise import *
@@ -94,3 +95,5 @@ for _module in (distributed, fast, fft, metal, random):
 _check_functions(vars(linalg), linalg.__all__, "linalg.")
 _check_functions(globals(), [_name for _name in globals() if not _name.startswith("_")])
 _attach_functions(globals())
+_name_missing(vars(random))
+_name_missing(globals())

@@ -58,7 +58,7 @@ class Finder:
 
     def __init__(self) -> None:
         self.installed: list[str] = []
-        self._told: list[ModuleType] = []
+        self._told: list[tuple[ModuleType, Callable[[str], object] | None]] = []
         self._renamed: list[tuple[type, str]] = []
 
     def find_spec(
@@ -92,8 +92,10 @@ class Finder:
 
     def forget(self) -> None:
         """Removes what was added to modules."""
-        for module in self._told:
+        for module, own in self._told:
             vars(module).pop("__getattr__", None)
+            if own is not None:
+                vars(module)["__getattr__"] = own
         self._told.clear()
         for kind, name in self._renamed:
             kind.__module__ = name
@@ -126,10 +128,11 @@ class Finder:
 
     def name_what_is_missing(self, module: ModuleType, name: str) -> None:
         """Makes the module and its public submodules report missing names under MLX's names."""
-        if "__getattr__" in vars(module):
+        if any(module is told for told, _ in self._told):
             return
-        vars(module)["__getattr__"] = _missing_attributes(module, name)
-        self._told.append(module)
+        own = vars(module).get("__getattr__")
+        vars(module)["__getattr__"] = _missing_attributes(module, name, getattr(own, "hints", {}))
+        self._told.append((module, own))
         for key, value in list(vars(module).items()):
             if isinstance(value, ModuleType) and value.__name__ == f"{module.__name__}.{key}":
                 self.name_what_is_missing(value, f"{name}.{key}")
@@ -184,9 +187,13 @@ def _import_submodule(submodule: str) -> ModuleType:
     return importlib.import_module(f"mlx.{submodule}")
 
 
-def _missing_attributes(module: ModuleType, name: str) -> Callable[[str], object]:
+def _missing_attributes(
+    module: ModuleType, name: str, hints: dict[str, str]
+) -> Callable[[str], object]:
     def missing(attribute: str) -> object:
         message = f"module {name!r} has no attribute {attribute!r}"
+        if attribute in hints:
+            raise AttributeError(f"{message}: {hints[attribute]}.")
         if not attribute.startswith("__"):
             message = f"{message}: {_WHY_MISSING}"
         raise AttributeError(message, name=attribute, obj=module)

@@ -31,7 +31,7 @@ from ingot.graph.dimension import Dimension
 from ingot.graph.dtype import is_complex, is_integer
 from ingot.graph.errors import RangeError, type_name, value_text
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.reporting.hints import keyword_error
+from ingot.graph.reporting.hints import keyword_error, refusal_hint
 
 __all__ = [
     "Between",
@@ -267,8 +267,7 @@ def _sequence(item: Kind) -> Kind:
         if items is None:
             return REFUSED
         taken = [item.take(one) for one in items]
-        wrong = _first_wrong(taken)
-        if wrong is not None:
+        if (wrong := _first_wrong(taken)) is not None:
             return wrong
         return tuple(taken) if isinstance(items, tuple) else taken
 
@@ -403,6 +402,7 @@ def _refusal(subject: str, kind: Kind, value: Any, taken: Any) -> Exception:
         return RangeError(f"{subject} does not fit into 64 bits, got {value_text(value)}.")
     return TypeError(
         f"{subject} must be {kind.words}, got {type_name(value)}: {value_text(value)}."
+        + refusal_hint(subject, value)
     )
 
 

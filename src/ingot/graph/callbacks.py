@@ -47,6 +47,7 @@ class Callbacks(TypedDict, total=False):
 
     # Arguments, and errors of arguments
     operand_error: Callable[[str, Any, Any], NoReturn]  # (operator, left, right)
+    keyword_refused: Callable[[dict[str, Any]], None]  # raises if the constructor has no such ones
     placeholder_error: Callable[[Node, Node], NoReturn]  # (placeholder, what needs its value)
     parameter_kinds: Callable[[Checked], tuple[tuple[str, ...], int, tuple[int, ...], int]]
     taken_arguments: Callable[

@@ -2,6 +2,7 @@
 
 from ingot.graph.boundary import check_classes as _check_classes
 from ingot.graph.boundary import check_functions as _check_functions
+from ingot.graph.reporting.foreign import name_missing as _name_missing
 from ingot.nn import init, losses
 from ingot.nn.layers import *
 from ingot.nn.module import Module as Module
@@ -19,3 +20,4 @@ _check_classes(
     "apply apply_to_modules filter_and_map freeze load_weights save_weights set_dtype train "
     "unfreeze update update_modules",
 )
+_name_missing(globals())

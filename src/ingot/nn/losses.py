@@ -98,6 +98,12 @@ def cross_entropy(
             f"[cross_entropy] targets of shape {targets.shape} do not fit logits of shape "
             f"{logits.shape} with classes along axis {axis}."
         )
+    if not as_probabilities and not mx.issubdtype(targets.dtype, mx.integer):
+        raise RuntimeError(
+            f"[cross_entropy] targets of shape {targets.shape} are indices of classes, and these "
+            f"are integers, got {targets.dtype.name}. Probabilities have the shape of the logits, "
+            f"{logits.shape}."
+        )
     # Subtract the largest logit first, so that nothing overflows and the sum keeps its precision.
     shifted = logits - mx.stop_gradient(mx.max(logits, axis=axis, keepdims=True))
     if as_probabilities:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import ingot.core as mx
+from ingot.graph.reporting.hints import nearest
 
 __all__ = ["check_weights", "parameter_slots"]
 
@@ -35,9 +36,10 @@ def check_weights(weights: dict[str, Any], parameters: dict[str, mx.array]) -> N
     """ValueError unless `weights` has arrays with the names and shapes of `parameters`."""
     unknown = sorted(set(weights) - set(parameters))
     if unknown:
+        meant = nearest(unknown[0], parameters) or "."
         raise ValueError(
             f"[load_weights] received {len(unknown)} parameters that are not in the model: "
-            f"{', '.join(unknown)}."
+            f"{', '.join(unknown)}{meant}"
         )
     missing = sorted(set(parameters) - set(weights))
     if missing:

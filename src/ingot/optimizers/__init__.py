@@ -2,6 +2,7 @@
 
 from ingot.graph.boundary import check_classes as _check_classes
 from ingot.graph.boundary import check_functions as _check_functions
+from ingot.graph.reporting.foreign import name_missing as _name_missing
 from ingot.optimizers.adafactor import *
 from ingot.optimizers.adaptive import *
 from ingot.optimizers.base import *
@@ -13,3 +14,4 @@ from ingot.optimizers.schedulers import *
 _public = [_name for _name in globals() if not _name.startswith("_")]
 _check_functions(globals(), _public)
 _check_classes(globals(), _public, "__init__ apply_gradients init update")
+_name_missing(globals())

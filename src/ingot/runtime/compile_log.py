@@ -3,7 +3,8 @@
 Every compilation is an INFO record with function, reason and time, and so is machine code that is
 generated during evaluation; where each kernel came from is DEBUG; a corrupt cache file is a
 WARNING. `INGOT_LOG=compile` prints INFO and above on stderr, `INGOT_LOG=compile:debug` everything,
-unless the program has its own handlers for these records.
+unless the program has its own handlers for these records. Without it only warnings are recorded:
+servers log at INFO, and a first request would be lost among the kernels that it needs.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from ingot.runtime.progress import write_line
 __all__ = ["log"]
 
 log = logging.getLogger("ingot.compile")
+if log.level == logging.NOTSET:  # the program has not chosen one
+    log.setLevel(logging.WARNING)
 
 _LEVELS = {"compile": logging.INFO, "compile:info": logging.INFO, "compile:debug": logging.DEBUG}
 

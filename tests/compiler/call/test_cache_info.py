@@ -270,6 +270,16 @@ def test_long_histories_are_cut() -> None:
     info = compiled.cache_info()
     assert info.new_shapes >= 197
     assert len(info.reasons) == info.misses
-    text = str(info)
-    assert len(text.splitlines()) == 3 + cache_info.MAX_SHOWN
-    assert f"the latest {cache_info.MAX_SHOWN} of 199:" in text
+    lines = str(info).splitlines()
+    kept = 1 + cache_info.MAX_KEPT
+    assert f"the latest {kept} of 199:" in lines[1]
+    # Calls for which nothing had to be compiled are one line.
+    assert len(lines) == 5
+    assert lines[3].endswith("miss        the first call")
+    others = cache_info.MAX_KEPT - 1
+    assert lines[4].endswith(f"inputs of shape (199,), and {others} others before")
+    mixed = mx.compile(lambda x, k: x * k)
+    for k in range(cache_info.MAX_SHOWN + 2):
+        mixed(ones(2), k)
+    lines = str(mixed.cache_info()).splitlines()
+    assert len(lines) == 3 + cache_info.MAX_SHOWN

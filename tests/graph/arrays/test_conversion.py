@@ -53,8 +53,9 @@ def test_lists_of_empty_arrays(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("convert", [bool, int, float, complex, lambda a: a.item()])
 def test_only_one_element_is_a_number(convert: Any) -> None:
     assert convert(mx.array([[5]])) == convert(mlx.array([[5]]))
+    words = "neither true nor false" if convert is bool else "one element is a number"
     for shape in ((2,), (0,), (1, 3)):
-        with pytest.raises(ValueError, match="only an array with one element is a number"):
+        with pytest.raises(ValueError, match=words):
             convert(mx.zeros(shape))
 
 

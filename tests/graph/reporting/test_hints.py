@@ -3,6 +3,7 @@
 import copy
 import pickle
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -100,3 +101,85 @@ def test_missing_file() -> None:
     for name in ("gone.npz", "gone.npy", "gone.safetensors", "gone.gguf"):
         with pytest.raises(FileNotFoundError, match=rf"cannot open .*{name}"):
             mx.load(name)
+
+
+def test_needless_keywords() -> None:
+    with pytest.raises(TypeError, match=r"\[array\] .*'requires_grad'; gradients are functions of"):
+        mx.array([1.0], requires_grad=True)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=r"\[zeros\] .*'device'; arrays live in the machine's"):
+        mx.zeros((2,), device="cuda")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"'static_argnums'; arguments that are not arrays are"):
+        mx.compile(mx.sum, static_argnums=1)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=r"missing required argument 'val'"):
+        mx.array(dtype=mx.float32)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    "given", ["float32", "torch.float32", float, np.float32, np.dtype("float32")]
+)
+def test_dtypes_of_others(given: Any) -> None:
+    with pytest.raises(TypeError, match=r"must be a dtype .*\. Use mx\.float32\.$"):
+        mx.ones((2,)).astype(given)
+
+
+@pytest.mark.parametrize("given", ["mean", object(), 3.5])
+def test_what_is_no_dtype_anywhere_gets_no_hint(given: Any) -> None:
+    with pytest.raises(TypeError, match=r"must be a dtype such as mx\.float32") as caught:
+        mx.ones((2,)).astype(given)
+    assert "Use mx" not in str(caught.value)
+
+
+def test_arguments_in_the_order_of_others() -> None:
+    with pytest.raises(TypeError, match=r"got int: 3\. A shape is one argument, such as \(3, 4\)"):
+        mx.zeros(2, 3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"got int: 2\. A shape is one argument"):
+        mx.random.normal(2, 3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"To change the shape, use `reshape`"):
+        mx.ones((2, 3)).view(3, 2)  # type: ignore[call-arg, arg-type]
+    with pytest.raises(TypeError, match=r"passed to `optimizer\.update\(model, gradients\)`"):
+        optim.Adam(nn.Linear(2, 2).parameters())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"The model comes first: nn\.value_and_grad\(model, loss"):
+        nn.value_and_grad(mx.sum, nn.Linear(2, 2))  # type: ignore[arg-type]
+
+
+def test_array_as_condition() -> None:
+    x = mx.ones((2, 3))
+    with pytest.raises(ValueError, match=r"\[bool\] .*shape \(2, 3\).*mx\.all\(x\).*x & y"):
+        (x > 0) and (x < 2)  # noqa: B018
+
+
+def test_layers_name_themselves() -> None:
+    x = mx.ones((4, 8))
+    for layer in (nn.Linear(5, 3), nn.Linear(5, 3, bias=False), nn.LSTM(5, 3), nn.GroupNorm(1, 5)):
+        name = type(layer).__name__
+        with pytest.raises(ValueError, match=rf"\[{name}\] expected 5 features .* \(4, 8\)\."):
+            layer(x)
+    # Another error of the same product stays what it is.
+    layer = nn.Linear(8, 3)
+    layer.bias = mx.ones((7,))
+    with pytest.raises(ValueError, match=r"\[addmm\]"):
+        layer(x)
+
+
+def test_channels_first() -> None:
+    with pytest.raises(ValueError, match=r"Channels come last.*x\.transpose\(0, 2, 3, 1\)"):
+        nn.Conv2d(3, 8, 3)(mx.ones((1, 3, 9, 9)))
+    with pytest.raises(ValueError, match=r"read 3 input channels.* has 9\.$"):
+        nn.Conv2d(3, 8, 3)(mx.ones((1, 9, 9, 9)))
+
+
+def test_classes_that_are_no_integers() -> None:
+    with pytest.raises(RuntimeError, match=r"\[cross_entropy\] .* integers, got float32"):
+        nn.losses.cross_entropy(mx.ones((2, 3)), mx.array([0.0, 1.0]))
+
+
+def test_misspelled_weights() -> None:
+    with pytest.raises(ValueError, match=r"not in the model: weigth; did you mean 'weight'\?$"):
+        nn.Linear(2, 2).load_weights([("weigth", mx.ones((2, 2)))])
+
+
+def test_pickled_weights_and_missing_folders(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"pt is no known format.* run code.*\.safetensors"):
+        mx.load(str(tmp_path / "model.pt"))
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*gone"):
+        mx.save(str(tmp_path / "gone" / "a.npy"), mx.ones((2,)))

@@ -51,11 +51,30 @@ PyObject *array_from_node(Node *node) {
     return (PyObject *)array;
 }
 
+/* Replaces the error of a keyword that the constructor does not have by one with a hint. Returns NULL. */
+static PyObject *keywords_explained(PyObject *keywords) {
+    if (keywords == NULL || callbacks.keyword_refused == NULL)
+        return NULL;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *known = PyObject_CallOneArg(callbacks.keyword_refused, keywords);
+    if (known == NULL) {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
+        ingot_shorten_traceback();
+        return NULL;
+    }
+    Py_DECREF(known);
+    PyErr_Restore(type, value, traceback);
+    return NULL;
+}
+
 static PyObject *array_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     static char *names[] = {"val", "dtype", NULL};
     PyObject *value, *dtype = Py_None;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|O:array", names, &value, &dtype))
-        return NULL;
+        return keywords_explained(keywords);
     if (REQUIRED(construct) == NULL)
         return NULL;
     PyObject *made = PyObject_CallFunctionObjArgs(callbacks.construct, value, dtype, NULL);

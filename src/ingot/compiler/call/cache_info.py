@@ -101,7 +101,7 @@ class CacheInfo:
             f"{_count(self.misses, 'miss', 'misses')}, {self.new_shapes} with new shapes, "
             f"{self.new_layouts} with a new layout"
         )
-        shown = min(len(self.compilations), MAX_SHOWN)
+        shown = sum(count for _, count in self._grouped()[-MAX_SHOWN:])
         compiled = self.misses + self.new_shapes + self.new_layouts
         yield (
             f"{_count(self.entries, 'entry', 'entries')}, {_count(self.evictions, 'eviction')}, "
@@ -110,10 +110,27 @@ class CacheInfo:
         )
 
     def _rows(self) -> Iterator[Sequence[str]]:
-        for each in self.compilations[-MAX_SHOWN:]:
+        for each, count in self._grouped()[-MAX_SHOWN:]:
             phases = (each.phases.get(phase, 0.0) for phase in PHASES)
             times = [time_text(seconds) if seconds else "" for seconds in phases]
-            yield (time_text(each.seconds), *times, each.kind, each.reason)
+            more = f", and {count - 1} others before" if count > 1 else ""
+            yield (time_text(each.seconds), *times, each.kind, each.reason + more)
+
+    def _grouped(self) -> list[tuple[Compilation, int]]:
+        """The compilations; calls with new shapes in a row for which nothing had to be compiled are
+        the last of them, with their number.
+        """
+        groups: list[tuple[Compilation, int]] = []
+        for each in self.compilations:
+            count = 1
+            if groups and _only_reshaped(each) and _only_reshaped(groups[-1][0]):
+                count += groups.pop()[1]
+            groups.append((each, count))
+        return groups
+
+
+def _only_reshaped(compilation: Compilation) -> bool:
+    return compilation.kind == _SHAPES and not compilation.seconds
 
 
 def _count(number: int, one: str, more: str | None = None) -> str:

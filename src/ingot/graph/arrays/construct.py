@@ -34,6 +34,7 @@ from ingot.graph.dtype import (
 )
 from ingot.graph.errors import ConversionError, type_name, value_text
 from ingot.graph.numerics.casts import converted
+from ingot.graph.reporting.hints import keyword_error
 
 __all__ = ["ArrayLike", "asarray"]
 
@@ -316,4 +317,14 @@ def _refusal(value: Any) -> ValueError:
     )
 
 
-_native.set_callbacks(construct=construct, coerce=coerce, scalar=scalar)
+def keyword_refused(keywords: dict[str, Any]) -> None:
+    """TypeError with a hint for a keyword that `mx.array` does not have."""
+    known = ("val", "dtype")
+    for name in keywords:
+        if name not in known:
+            raise keyword_error("array", name, known)
+
+
+_native.set_callbacks(
+    construct=construct, coerce=coerce, scalar=scalar, keyword_refused=keyword_refused
+)

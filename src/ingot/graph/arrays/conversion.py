@@ -51,6 +51,11 @@ def tolist(a: array) -> Any:
 
 def as_bool(a: array) -> bool:
     """Whether the one element is not zero."""
+    if a.size != 1:
+        raise ValueError(
+            f"[bool] an array of shape {a.shape} is neither true nor false: use mx.all(x) or "
+            "mx.any(x), and for conditions on elements x & y and x | y instead of `and` and `or`."
+        )
     return bool(item(a))
 
 

@@ -6,18 +6,27 @@ hint, so `hasattr` is False. Unlike `__getattr__` on the class, it costs other a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 from ingot.graph.libraries import diff_library
 
-__all__ = ["add_hints", "keyword_error", "nearest", "raise_not_callable"]
+__all__ = [
+    "DEVICE",
+    "GRADIENT",
+    "add_hints",
+    "keyword_error",
+    "nearest",
+    "raise_not_callable",
+    "refusal_hint",
+]
 
-_DEVICE = "arrays live in the machine's memory and there is one device, so there is nothing to move"
-_GRADIENT = "gradients are functions of functions: `mx.grad(f)(x)` or `mx.value_and_grad(f)(x)`"
+DEVICE = "arrays live in the machine's memory and there is one device, so there is nothing to move"
+GRADIENT = "gradients are functions of functions: `mx.grad(f)(x)` or `mx.value_and_grad(f)(x)`"
 
 ARRAY = {
-    "backward": _GRADIENT,
+    "backward": GRADIENT,
     "block_until_ready": "use `mx.eval(x)`",
     "bool": "use `x.astype(mx.bool_)`",
     "clamp": "use `mx.clip(x, low, high)`",
@@ -25,17 +34,17 @@ ARRAY = {
     "clone": "use `mx.array(x)`; arrays never share later changes",
     "contiguous": "use `mx.contiguous(x)`",
     "copy": "use `mx.array(x)`; arrays never share later changes",
-    "cpu": _DEVICE,
-    "cuda": _DEVICE,
+    "cpu": DEVICE,
+    "cuda": DEVICE,
     "detach": "use `mx.stop_gradient(x)`",
-    "device": _DEVICE,
+    "device": DEVICE,
     "dim": "use `x.ndim`",
     "dot": "use `x @ y` or `mx.inner(x, y)`",
     "double": "use `x.astype(mx.float64)`",
     "expand": "use `mx.broadcast_to(x, shape)`",
     "float": "use `x.astype(mx.float32)`",
     "gather": "use `mx.take_along_axis(x, indices, axis)`",
-    "grad": _GRADIENT,
+    "grad": GRADIENT,
     "half": "use `x.astype(mx.float16)`",
     "index_select": "use `mx.take(x, indices, axis)`",
     "int": "use `x.astype(mx.int32)`",
@@ -49,12 +58,12 @@ ARRAY = {
     "permute": "use `x.transpose(axes)`",
     "ravel": "use `x.flatten()`",
     "repeat": "use `mx.repeat(x, count, axis)` or `mx.tile(x, counts)`",
-    "requires_grad": _GRADIENT,
-    "requires_grad_": _GRADIENT,
+    "requires_grad": GRADIENT,
+    "requires_grad_": GRADIENT,
     "softmax": "use `mx.softmax(x, axis)`",
     "sort": "use `mx.sort(x, axis)`",
     "t": "use `x.T`",
-    "to": "use `x.astype(dtype)`; " + _DEVICE,
+    "to": "use `x.astype(dtype)`; " + DEVICE,
     "topk": "use `mx.topk(x, k, axis)` for values, `mx.argpartition(x, k, axis)` for indices",
     "type": "use `x.astype(dtype)`",
     "unsqueeze": "use `mx.expand_dims(x, axis)` or `x[None]`",
@@ -68,8 +77,8 @@ INDEXED = {
 
 MODULE = {
     "bfloat16": "use `model.set_dtype(mx.bfloat16)`",
-    "cpu": _DEVICE,
-    "cuda": _DEVICE,
+    "cpu": DEVICE,
+    "cuda": DEVICE,
     "double": "use `model.set_dtype(mx.float64)`",
     "float": "use `model.set_dtype(mx.float32)`",
     "forward": "define `__call__` and call the module itself, `model(x)`",
@@ -80,7 +89,7 @@ MODULE = {
     "register_parameter": "assign the array: `self.weight = mx.zeros(shape)`",
     "requires_grad_": "use `model.freeze()` and `model.unfreeze()`",
     "state_dict": "use `model.parameters()`, or `model.save_weights(file)`",
-    "to": "use `model.set_dtype(dtype)`; " + _DEVICE,
+    "to": "use `model.set_dtype(dtype)`; " + DEVICE,
     "zero_grad": "gradients are returned, not stored: `nn.value_and_grad(model, loss)`",
 }
 
@@ -104,9 +113,38 @@ KEYWORDS = {
     "size": "shape",
 }
 
+# Parameters that other libraries need, with the reason why there are none here.
+NEEDLESS = {
+    "create_graph": GRADIENT,
+    "device": DEVICE,
+    "has_aux": "return a tuple and use `value_and_grad`: the loss is its first item",
+    "inplace": "functions never change their inputs",
+    "params": "parameters are passed to `optimizer.update(model, gradients)`",
+    "requires_grad": GRADIENT,
+    "static_argnames": "arguments that are not arrays are constants",
+    "static_argnums": "arguments that are not arrays are constants",
+}
+
+# Dtypes that other libraries and Python name differently.
+DTYPES = {
+    "bool": "bool_",
+    "complex": "complex64",
+    "double": "float64",
+    "float": "float32",
+    "half": "float16",
+    "int": "int32",
+    "long": "int64",
+}
 
 # What NumPy's functions, such as np.mean(x), pass to methods of the same name.
 _OF_NUMPY = ("dtype", "out")
+
+
+# Functions whose first parameter is a shape, by title.
+_SHAPED = frozenset(
+    f"[{name}]" for name in "zeros ones full empty normal uniform gumbel laplace".split()
+)
+_DTYPE_NAME = "bool_|u?int(8|16|32|64)|b?float16|float(32|64)|complex64"
 
 
 class Foreign:
@@ -159,6 +197,8 @@ def keyword_error(title: str, name: str, known: tuple[str, ...]) -> TypeError:
     there = [other for other in known if other != "self"]
     meant = KEYWORDS.get(name)
     hint = f"; it is called {meant!r} here" if meant in there else nearest(name, there)
+    if name in NEEDLESS and not hint:
+        hint = f"; {NEEDLESS[name]}"
     if name in _OF_NUMPY and not hint:
         hint = f"; NumPy's np.{title}(x) passes it on: use mx.{title}(x) or np.{title}(np.array(x))"
     parameters = f" Its parameters are {', '.join(there)}." if there else ""
@@ -166,3 +206,33 @@ def keyword_error(title: str, name: str, known: tuple[str, ...]) -> TypeError:
     return TypeError(
         f"[{title}] got an unexpected keyword argument {name!r}{hint}{end}{parameters}"
     )
+
+
+def refusal_hint(subject: str, value: object) -> str:
+    """What was probably meant by a value of the wrong type; empty if nobody knows.
+
+    Args:
+        subject: The function and the parameter, "[zeros] dtype".
+        value: What was passed.
+    """
+    title, _, name = subject.partition(" ")
+    number = isinstance(value, int) and not isinstance(value, bool)
+    if name == "dtype" and number and title.endswith("view]"):
+        return " To change the shape, use `reshape`."
+    if name in ("dtype", "shape") and number and title in _SHAPED:
+        return " A shape is one argument, such as (3, 4)."
+    if name == "dtype":
+        return _dtype_hint(value)
+    if name == "learning_rate" and isinstance(value, (dict, list, tuple)):
+        return f" There is no list of parameters here: {NEEDLESS['params']}."
+    if name == "model" and title.endswith("value_and_grad]") and callable(value):
+        return " The model comes first: nn.value_and_grad(model, loss)."
+    return ""
+
+
+def _dtype_hint(value: object) -> str:
+    """The dtype that a string, a type of Python or NumPy or another library's dtype stands for."""
+    text = value if isinstance(value, str) else getattr(value, "__name__", str(value))
+    name = text.rpartition(".")[2]
+    name = DTYPES.get(name, name)
+    return f" Use mx.{name}." if re.fullmatch(_DTYPE_NAME, name) else ""

@@ -7,6 +7,7 @@ from typing import Any
 
 import ingot.core as mx
 from ingot.graph.boundary import Size
+from ingot.nn.errors import input_error
 from ingot.nn.layers.quantized import QQLinear, QuantizedLinear
 from ingot.nn.module import Module
 
@@ -51,9 +52,12 @@ class Linear(Module):
         return f"input_dims={input_dims}, output_dims={output_dims}, bias={'bias' in self}"
 
     def __call__(self, x: mx.array) -> mx.array:
-        if "bias" in self:
-            return mx.addmm(self.bias, x, self.weight.T)
-        return x @ self.weight.T
+        try:
+            if "bias" in self:
+                return mx.addmm(self.bias, x, self.weight.T)
+            return x @ self.weight.T
+        except ValueError as error:
+            raise input_error(self, x, self.weight.shape[-1], error) from None
 
     def to_quantized(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 import ingot.core as mx
+from ingot.nn.errors import input_error
 from ingot.nn.module import Module
 
 __all__ = ["BatchNorm", "GroupNorm", "InstanceNorm", "LayerNorm", "RMSNorm"]
@@ -149,8 +150,16 @@ class GroupNorm(Module):
     def __call__(self, x: mx.array) -> mx.array:
         if x.ndim < 2:
             raise ValueError(f"[GroupNorm] x must have the shape (N, ..., C), got shape {x.shape}.")
-        y = self._neighbours_grouped(x) if self.pytorch_compatible else self._every_nth_grouped(x)
-        return self.weight * y + self.bias if "weight" in self else y
+        try:
+            y = self._grouped(x)
+            return self.weight * y + self.bias if "weight" in self else y
+        except ValueError as error:
+            raise input_error(self, x, self.dims, error) from None
+
+    def _grouped(self, x: mx.array) -> mx.array:
+        if self.pytorch_compatible:
+            return self._neighbours_grouped(x)
+        return self._every_nth_grouped(x)
 
     def _neighbours_grouped(self, x: mx.array) -> mx.array:
         batch, dims = x.shape[0], x.shape[-1]

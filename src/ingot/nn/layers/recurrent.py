@@ -13,14 +13,18 @@ from typing import Any
 
 import ingot.core as mx
 from ingot.graph.boundary import Size
+from ingot.nn.errors import input_error
 from ingot.nn.layers.activations.functions import tanh
 from ingot.nn.module import Module
 
 __all__ = ["GRU", "LSTM", "RNN"]
 
 
-def _projected(x: mx.array, weight: mx.array, bias: mx.array | None) -> mx.array:
-    return x @ weight.T if bias is None else mx.addmm(bias, x, weight.T)
+def _projected(layer: Module, x: mx.array, weight: mx.array, bias: mx.array | None) -> mx.array:
+    try:
+        return x @ weight.T if bias is None else mx.addmm(bias, x, weight.T)
+    except ValueError as error:
+        raise input_error(layer, x, weight.shape[-1], error) from None
 
 
 def _scanned(
@@ -87,7 +91,8 @@ class RNN(Module):
             state = self.nonlinearity(mx.addmm(total, carry[0], self.Whh.T))
             return [state], [state]
 
-        (states,) = _scanned(step, _projected(x, self.Wxh, self.bias), self.hidden_size, [hidden])
+        projected = _projected(self, x, self.Wxh, self.bias)
+        (states,) = _scanned(step, projected, self.hidden_size, [hidden])
         return states
 
 
@@ -130,7 +135,7 @@ class GRU(Module):
             state = self._next(inputs, carry[0])
             return [state], [state]
 
-        (states,) = _scanned(step, _projected(x, self.Wx, self.b), self.hidden_size, [hidden])
+        (states,) = _scanned(step, _projected(self, x, self.Wx, self.b), self.hidden_size, [hidden])
         return states
 
     def _next(self, inputs: mx.array, hidden: mx.array) -> mx.array:
@@ -189,6 +194,6 @@ class LSTM(Module):
             state = mx.sigmoid(leave) * mx.tanh(cell)
             return [state, cell], [state, cell]
 
-        projected = _projected(x, self.Wx, self.bias)
+        projected = _projected(self, x, self.Wx, self.bias)
         states, cells = _scanned(step, projected, self.hidden_size, [hidden, cell])
         return states, cells

@@ -91,8 +91,16 @@ def _check_channels(name: str, shape: Shape, filters: Shape, groups: int) -> Non
         raise ValueError(
             f"[{name}] filters of shape {shape_text(filters)} in {groups} groups read "
             f"{groups * filters[-1]} input channels, but the input of shape {shape_text(shape)} "
-            f"has {channels}."
+            f"has {channels}." + _order_hint(shape, groups * filters[-1])
         )
+
+
+def _order_hint(shape: Shape, channels: int) -> str:
+    """For inputs with the channels where PyTorch has them."""
+    if len(shape) < 3 or shape[1] != channels:
+        return ""
+    order = (0, *range(2, len(shape)), 1)
+    return f" Channels come last, (N, ..., C): use x.transpose{order}."
 
 
 def _checked_operands(name: str, x: Any, filters: Any, axes: int | None) -> int:

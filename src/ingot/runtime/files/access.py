@@ -76,6 +76,10 @@ def write_file(name: str, file: File, suffix: str, write: Callable[[IO[bytes]], 
             return
         temporary = target.with_name(f".ingot-{os.urandom(8).hex()}.partial")
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    except FileNotFoundError as error:
+        raise MissingFileError(
+            f"[{name}] cannot write {path}: there is no folder {target.parent}."
+        ) from error
     except OSError as error:
         raise FileError(f"[{name}] cannot write {path}: {error.strerror}.") from error
     try:

@@ -43,6 +43,7 @@ _DAMAGED_ARCHIVE = (
     OverflowError,
 )
 _KINDS = ("npy", "npz", "safetensors", "gguf")
+_PICKLED = ("bin", "ckpt", "pickle", "pkl", "pt", "pth")
 
 
 def save(file: File, arr: array) -> None:
@@ -182,7 +183,14 @@ def load(
             "'safetensors' or 'gguf'."
         )
     if kind not in _KINDS:
-        raise ValueError(f"[load] {kind} is no known format: npy, npz, safetensors and gguf are.")
+        pickled = (
+            " Such files run code when they are loaded; save the tensors as .safetensors instead."
+            if kind in _PICKLED
+            else ""
+        )
+        raise ValueError(
+            f"[load] {kind} is no known format: npy, npz, safetensors and gguf are.{pickled}"
+        )
     if return_metadata and kind in ("npy", "npz"):
         raise ValueError(
             f"[load] .{kind} files have no metadata; .safetensors and .gguf files have."
