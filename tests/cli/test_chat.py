@@ -68,7 +68,7 @@ def test_what_is_missing_is_said(
     assert "of the architecture 'bert'" in capsys.readouterr().err
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert chat.main(arguments()) == 1
-    assert "`pip install 'ingot-ml[chat]'` installs it" in capsys.readouterr().err
+    assert "pip install 'ingot-ml[chat]'` installs it" in capsys.readouterr().err
 
 
 def test_files_are_converted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

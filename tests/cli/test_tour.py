@@ -23,6 +23,7 @@ from ingot.benchmarks.run import run
 from ingot.benchmarks.suite.contenders import Input
 from ingot.cli import tour, tour_chapters, tour_programs, tour_race
 from ingot.cli.chat_model import default_folder
+from ingot.cli.run import command
 from ingot.cli.tour_screen import Bar, Screen
 
 TITLES = [tour.CHAPTERS[name][0] for name in tour.available()]
@@ -189,7 +190,7 @@ def test_without_rich_it_says_what_to_install() -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "`ingot tour` needs rich, which is not installed. "
-        "`pip install 'ingot-ml[cli]'` installs it.\n"
+        f"`{command('pip')} install 'ingot-ml[cli]'` installs it.\n"
     )
 
 
