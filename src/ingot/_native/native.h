@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "callbacks.h"
+#include "threads/clock.h"
 
 /* ---- dtypes (dtype.c) ---- */
 
@@ -193,7 +194,6 @@ void ingot_shorten_traceback(void);
 
 /* ---- profiles (profile.c) ---- */
 
-int64_t ingot_now(void);
 /* Reports to the profiler, if one is running; errors are only printed, because the work itself is done. Steals
  * `times`. */
 void ingot_report_node(Node *node, int64_t begin);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import count, product
 from string import ascii_uppercase
@@ -11,6 +10,7 @@ from typing import Any
 from ingot._native import Node, array, topological
 from ingot.graph.outputs import Output
 from ingot.graph.tree import tree_leaves
+from ingot.runtime.files.access import write_text
 
 __all__ = ["export_to_dot"]
 
@@ -32,16 +32,7 @@ def export_to_dot(file: Any, *args: Any, **kwargs: array) -> None:
         value._node: name for name, value in zip(kwargs, _arrays(kwargs.values()), strict=True)
     }
     text = "".join(f"{line}\n" for line in _lines(outputs, names))
-    if hasattr(file, "write"):
-        file.write(text)
-    elif isinstance(file, (str, os.PathLike)):
-        with open(file, "w", encoding="utf-8") as opened:
-            opened.write(text)
-    else:
-        raise ValueError(
-            "[export_to_dot] file is a path or an object with a method `write`, "
-            f"got {type(file).__name__}."
-        )
+    write_text("export_to_dot", file, text)
 
 
 def _arrays(leaves: Any) -> list[array]:

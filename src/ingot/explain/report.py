@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import os
 import time
 from dataclasses import field
 from functools import cached_property
@@ -32,6 +31,7 @@ from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.reporting.source import Source
 from ingot.graph.roles import Host, View
+from ingot.runtime.files.access import write_text
 from ingot.runtime.profile.profiler import program_times
 
 __all__ = ["CacheReport", "Explanation"]
@@ -324,11 +324,7 @@ class Explanation:
         page = page_html(self)
         if file is None:
             return page
-        if hasattr(file, "write"):
-            file.write(page)
-        else:
-            with open(os.fspath(file), "w", encoding="utf-8") as opened:
-                opened.write(page)
+        write_text("Report.to_html", file, page)
         return None
 
     def _repr_html_(self) -> str:

@@ -24,6 +24,8 @@ __all__ = [
     "no_rule",
     "parameters",
     "registry",
+    "zero_jvp",
+    "zero_vjp",
 ]
 
 RULES = ("infer", "evaluate", "vjp", "jvp", "vmap", "emit")
@@ -64,6 +66,16 @@ def carry_out(change: Change) -> None:
 def no_rule(reason: str) -> Any:
     """Declare that an op cannot have the rule it is assigned to, and why."""
     return Missing(reason)
+
+
+def zero_vjp(op: Op, cotangent: Any, out: Any, *inputs: array) -> tuple[None, ...]:
+    """The `vjp` rule of ops whose derivatives are zero by all inputs."""
+    return (None,) * len(inputs)
+
+
+def zero_jvp(op: Op, tangents: Any, out: Any, *inputs: array) -> None:
+    """The `jvp` rule of the same ops."""
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +139,13 @@ class Op:
         computed.
         """
         return None
+
+    @property
+    def only_carries_rules(self) -> bool:
+        """Whether it is a custom function, which has rules for transforms and otherwise passes
+        inputs through.
+        """
+        return self.several_outputs and not self.orders and self.passed_input(0) is not None
 
     def block_axis(self, *inputs: Any) -> int | None:
         """An axis, counted from the front, of all inputs and results along which `evaluate` may be

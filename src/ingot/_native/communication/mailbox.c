@@ -11,8 +11,6 @@
 #include "communication/shared.h"
 #include "numpy_api.h"
 
-#include <time.h>
-
 /* MPICH's handles are ints, those of Open MPI and of the standard ABI pointers. */
 typedef int (*AllgatherOfInts)(const void *, int, int, void *, int, int, int);
 typedef int (*AllgatherOfPointers)(const void *, int, void *, void *, int, void *, void *);
@@ -54,12 +52,6 @@ static struct {
     double since;
     PyObject *about; /* borrowed from the reduction that runs; NULL if none does */
 } waiting;
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static int allgather(const Mailbox *self) {
     int length = self->header + self->room;
@@ -184,7 +176,7 @@ PyObject *ingot_reduce_small(PyObject *reduction, PyObject *array) {
     PyObject *result = PyArray_NewFromDescr(&PyArray_Type, descr, PyArray_NDIM(as_ndarray(own)), PyArray_DIMS(as_ndarray(own)),
                                             NULL, NULL, 0, NULL);
     if (result != NULL) {
-        waiting.since = now();
+        waiting.since = 1e-9 * (double)ingot_now();
         waiting.about = self->about;
         int status = exchange(self->mailbox, PyBytes_AS_STRING(self->template), ndarray_data(own),
                               (size_t)PyArray_NBYTES(as_ndarray(own)));

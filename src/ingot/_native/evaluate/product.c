@@ -7,8 +7,9 @@
 
 #include <pthread.h>
 
-#include "threads/interrupt.h"
+#include "integers.h"
 #include "numpy_api.h"
+#include "threads/interrupt.h"
 #include "threads/pool.h"
 #include "tuning.h"
 
@@ -202,10 +203,6 @@ static bool multiply_stack(const Product *product, char *const operands[3], Prog
         first = ingot_num_threads();
     progress->done = ingot_interruptible_for(multiply_tiles, &sharing, progress->done, count, grain, first);
     return progress->done == count;
-}
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
 }
 
 /* The lengths of blocks that are computed between two polls for signals. They depend on the product alone, so that the

@@ -1,12 +1,5 @@
-/* Profiles: the clock, and reporting to Python what ran and how long it took, while a profile is active. */
+/* Profiles: reports to Python what ran and how long it took, while a profile is active. */
 #include "native.h"
-#include <time.h>
-
-int64_t ingot_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* Calls a callback, which another thread may remove meanwhile, and preserves the current exception. */
 static void report(PyObject *callback, PyObject *arguments) {

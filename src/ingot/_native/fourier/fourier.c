@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "integers.h"
 #include "memory/allocator.h"
 #include "threads/interrupt.h"
 #include "threads/machine.h"
@@ -102,10 +103,6 @@ typedef struct {
     float *to;
     float *parts;
 } Row;
-
-static inline int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 static int64_t blocks_of(const Job *job, int64_t length) {
     return (length + job->loops->lanes - 1) / job->loops->lanes;

@@ -88,10 +88,6 @@ void *ingot_buffer_data(PyObject *buffer) {
     return ((Buffer *)buffer)->data;
 }
 
-size_t ingot_buffer_nbytes(PyObject *buffer) {
-    return ((Buffer *)buffer)->nbytes;
-}
-
 int ingot_is_buffer(PyObject *object) {
     return Py_IS_TYPE(object, &Buffer_Type);
 }

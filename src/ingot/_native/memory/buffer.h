@@ -9,9 +9,8 @@
 /* Returns a new reference, or NULL with MemoryError. The contents are uninitialised. */
 PyObject *ingot_buffer_new(size_t nbytes);
 
-/* Both require a Buffer and do not check it. */
+/* Requires a Buffer and does not check it. */
 void *ingot_buffer_data(PyObject *buffer);
-size_t ingot_buffer_nbytes(PyObject *buffer);
 
 int ingot_is_buffer(PyObject *object);
 

@@ -7,14 +7,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "integers.h"
 #include "memory/allocator.h"
 #include "rows/scan_kernels.h"
 #include "threads/interrupt.h"
 #include "tuning.h"
-
-static inline int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 typedef struct {
     const ingot_scan *scan;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "integers.h"
 #include "memory/allocator.h"
 #include "rows/keys.h"
 #include "search/vectors.h"
@@ -125,13 +126,6 @@ static bool prepare(Worker *worker, const Job *job) {
     worker->ties = (uint32_t *)((char *)worker->few + positions);
     worker->rest = (uint32_t *)((char *)worker->ties + positions);
     return true;
-}
-
-static inline int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-static inline int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
 }
 
 /* Writes positions, or the elements at them, to results with a stride of `stride` bytes. A negative `step` goes

@@ -8,20 +8,14 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "integers.h"
+
 typedef struct {
     float key; /* smaller is nearer, see distances.h */
     int64_t row;
 } ingot_candidate;
 
 enum { LEAST_ROOM = 16 }; /* minimum spare capacity */
-
-static inline int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-static inline int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
 
 typedef struct {
     ingot_candidate *items;

@@ -6,7 +6,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #ifdef CLOCK_MONOTONIC_COARSE
 #define QUICK_CLOCK CLOCK_MONOTONIC_COARSE /* precise to a few milliseconds, and five times faster to read */
@@ -19,14 +18,8 @@ static atomic_bool stopping;     /* the interpreter is shutting down, so backgro
 static _Thread_local int64_t next_poll;
 static _Thread_local bool in_background;
 
-static int64_t quick_now(void) {
-    struct timespec now;
-    clock_gettime(QUICK_CLOCK, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 void ingot_start_polling(void) {
-    next_poll = quick_now() + POLL_NANOSECONDS;
+    next_poll = ingot_read_clock(QUICK_CLOCK) + POLL_NANOSECONDS;
 }
 
 bool ingot_set_background(bool background) {
@@ -36,7 +29,7 @@ bool ingot_set_background(bool background) {
 }
 
 bool ingot_should_stop(void) {
-    int64_t now = quick_now();
+    int64_t now = ingot_read_clock(QUICK_CLOCK);
     if (now < next_poll)
         return false;
     next_poll = now + POLL_NANOSECONDS;

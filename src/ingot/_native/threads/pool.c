@@ -19,13 +19,13 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <time.h>
 #ifdef __linux__
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
 
+#include "threads/clock.h"
 #include "threads/machine.h"
 #include "tuning.h"
 
@@ -105,12 +105,6 @@ static void relax(void) {
 #endif
 }
 
-static int64_t now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
-}
-
 /* Spins until `changed` is true of the word; false if it gives up first. Short, because others may need the core;
  * long enough that consecutive loops need no system calls. */
 static bool spin(atomic_uint *word, bool (*changed)(unsigned now, unsigned before), unsigned before) {
@@ -118,7 +112,7 @@ static bool spin(atomic_uint *word, bool (*changed)(unsigned now, unsigned befor
     if (nanoseconds == 0) {
         return changed(atomic_load_explicit(word, memory_order_acquire), before);
     }
-    int64_t until = now() + nanoseconds;
+    int64_t until = ingot_now() + nanoseconds;
     do {
         for (int i = 0; i < 64; i++) {
             if (changed(atomic_load_explicit(word, memory_order_acquire), before)) {
@@ -126,7 +120,7 @@ static bool spin(atomic_uint *word, bool (*changed)(unsigned now, unsigned befor
             }
             relax();
         }
-    } while (now() < until);
+    } while (ingot_now() < until);
     return false;
 }
 

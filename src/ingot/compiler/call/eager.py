@@ -19,7 +19,7 @@ from ingot._native import Dtype, NativeProgram, Node, UseCounter
 from ingot.compiler.call.examples import Dimensions, Numbers, generalised, skeleton
 from ingot.compiler.call.fusion_policy import Family, may_fuse, pays
 from ingot.compiler.call.symbolic_program import SymbolicProgram
-from ingot.compiler.forms.tape import Step, Tape, only_carries_rules, passed_input
+from ingot.compiler.forms.tape import Step, Tape, add_steps, only_carries_rules, passed_input
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.run.program import Program
 from ingot.compiler.run.shaped_program import ShapedProgram
@@ -291,12 +291,11 @@ def _elements(shape: tuple[int, ...]) -> int:
 def _tape(nodes: list[Node], wanted: list[int], leaves: list[Node]) -> Tape:
     made: dict[Node, Step] = {leaf: Step(None, (), leaf.shape, leaf.dtype) for leaf in leaves}
     inputs = list(made.values())
-    for position, node in enumerate(nodes):
-        passed = passed_input(node)
-        if passed is not None:
-            made[node] = made[passed]
-            continue
+
+    def step_of(position: int, node: Node) -> Step:
         sources = [made[source] for source in node.inputs]
-        made[node] = Step(node.op, sources, node.shape, node.dtype, node.stream, position)
+        return Step(node.op, sources, node.shape, node.dtype, node.stream, position)
+
+    add_steps(made, nodes, step_of)
     steps = list(dict.fromkeys(made.values()))
     return Tape(inputs, [made[nodes[position]] for position in wanted], steps)

@@ -17,7 +17,7 @@ from typing import Any
 from ingot._native import Node
 from ingot.compiler.forms.size import is_symbolic
 from ingot.compiler.forms.sizes import Sizes
-from ingot.compiler.forms.tape import Step, Tape, only_carries_rules, passed_input
+from ingot.compiler.forms.tape import Step, Tape, add_steps, only_carries_rules, passed_input
 from ingot.graph.op import parameters
 
 __all__ = ["Dimensions", "Numbers", "generalised", "skeleton"]
@@ -156,13 +156,8 @@ def generalised(
     for leaf in leaves:
         made[leaf] = Step(None, (), _with_numbers(leaf.shape, numbers), leaf.dtype)
     inputs = list(made.values())
-    for position, node in enumerate(nodes):
-        passed = passed_input(node)
-        if passed is not None:
-            made[node] = made[passed]
-            continue
-        if only_carries_rules(node):
-            continue
+
+    def step_of(position: int, node: Node) -> Step:
         fields = parameters(node.op)
         filled = _with_numbers(tuple(fields.values()), numbers)
         shape = _with_numbers(node.shape, numbers)
@@ -173,7 +168,9 @@ def generalised(
         }
         op = replace(node.op, **changed) if changed else node.op
         sources = [made[source] for source in node.inputs]
-        made[node] = Step(op, sources, shape, node.dtype, node.stream, position)
+        return Step(op, sources, shape, node.dtype, node.stream, position)
+
+    add_steps(made, nodes, step_of)
     steps = list(dict.fromkeys(made.values()))
     return dimensions_of, sizes, Tape(inputs, [made[nodes[index]] for index in wanted], steps)
 

@@ -269,9 +269,8 @@ class Sizes:
         return least is not None and least >= 0
 
     def _least_without_quotients(self, x: Number) -> int | None:
-        """A lower bound by way of q = a
-
-        c, for which c * q is in a - c + 1 .. a.
+        """A lower bound of x with each quotient q = a // c replaced by one of its bounds:
+        a - c + 1 <= c * q <= a.
         """
         if type(x) is not Size:
             return None
@@ -349,11 +348,6 @@ class Sizes:
             bound = constant // -factor
             found.high = bound if found.high is None else min(found.high, bound)
         return found
-
-    def assume_zero(self, x: Size) -> None:
-        """Records that x == 0 for all shapes."""
-        self.assume(x)
-        self.assume(-x)
 
     def pinned(self, x: Size) -> int:
         """The value of a size for the hint, which becomes a condition."""

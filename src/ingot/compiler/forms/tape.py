@@ -17,11 +17,14 @@ from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op, parameters
 from ingot.graph.outputs import Output
 from ingot.graph.reporting.source import Source
+from ingot.graph.roles import View
 
 __all__ = [
     "LengthStep",
     "Step",
     "Tape",
+    "add_steps",
+    "behind_views",
     "only_carries_rules",
     "passed_input",
     "program_lines",
@@ -232,12 +235,23 @@ def tape_of(inputs: Sequence[Node], outputs: Sequence[array], names: Sequence[st
     )
 
 
+def add_steps(
+    made: dict[Node, Step], nodes: Sequence[Node], step_of: Callable[[int, Node], Step]
+) -> None:
+    """Adds the steps of nodes in topological order; `step_of` gets the position of a node. Custom
+    functions have none: their outputs are the steps that they pass through.
+    """
+    for position, node in enumerate(nodes):
+        passed = passed_input(node)
+        if passed is not None:
+            made[node] = made[passed]
+        elif not only_carries_rules(node):
+            made[node] = step_of(position, node)
+
+
 def only_carries_rules(node: Node) -> bool:
-    """Whether the node is a custom function, which passes its outputs on."""
-    op = node.op
-    return (
-        op is not None and op.several_outputs and not op.orders and op.passed_input(0) is not None
-    )
+    """Whether the node is a custom function, which passes inputs through."""
+    return node.op is not None and node.op.only_carries_rules
 
 
 def passed_input(node: Node) -> Node | None:
@@ -247,6 +261,13 @@ def passed_input(node: Node) -> Node | None:
     whole = node.inputs[0]
     found: Node = whole.inputs[whole.op.passed_input(node.op.index)]
     return found
+
+
+def behind_views(step: Step) -> Step:
+    """The value that a view, or a view of a view, shows; any other step itself."""
+    while isinstance(step.op, View):
+        step = step.inputs[0]
+    return step
 
 
 def _is_constant(node: Node) -> bool:

@@ -196,7 +196,7 @@ class Emitter:
         inputs = [self._value(source, values) for source in node.inputs]
         if type(op) is Output:
             return inputs[0][op.index]
-        if op.several_outputs and not op.orders and op.passed_input(0) is not None:
+        if op.only_carries_rules:
             return [inputs[op.passed_input(number)] for number in range(len(node.shape))]
         emit = self._rule(type(op))
         if emit is None:

@@ -10,7 +10,7 @@ from ingot._native import Dtype, array, make
 from ingot.graph.dimension import Dimension
 from ingot.graph.dtype import bool_, float32, int32, int64, is_inexact
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.op import no_rule
+from ingot.graph.op import no_rule, zero_jvp, zero_vjp
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape
 
@@ -35,11 +35,8 @@ class Length(Host):
         value = self.length.value if type(self.length) is Dimension else self.length
         return np.array(value).astype(self.dtype.numpy)
 
-    def vjp(self, cotangent: array, out: array) -> tuple[()]:
-        return ()
-
-    def jvp(self, tangents: tuple[()], out: array) -> None:
-        return None
+    vjp = zero_vjp
+    jvp = zero_jvp
 
     vmap = no_rule("it has no inputs, so it is the same for all examples")
 

@@ -22,7 +22,7 @@ import numpy as np
 from ingot import _native
 from ingot._native import Dtype, array, constant, make
 from ingot.graph.dtype import int32
-from ingot.graph.op import Op, no_rule
+from ingot.graph.op import Op, no_rule, zero_jvp, zero_vjp
 from ingot.graph.roles.host import Host
 from ingot.graph.shape import Shape
 from ingot.graph.state import State, current_state, register_implicit_state, state_lock
@@ -87,11 +87,8 @@ class Done(Ordered):
     def host_function(self) -> Callable[..., list[np.ndarray]]:
         return _tokens_of
 
-    def vjp(self, cotangent: array, out: array, result: array) -> tuple[None]:
-        return (None,)
-
-    def jvp(self, tangents: tuple[Any, ...], out: array, result: array) -> None:
-        return None
+    vjp = zero_vjp
+    jvp = zero_jvp
 
     def vmap(self, size: int, batched: tuple[bool, ...], result: array) -> array:
         return make(_DONE, (result,), (), int32)  # all examples communicate at once

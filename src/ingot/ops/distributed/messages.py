@@ -12,7 +12,7 @@ from ingot.graph.communication.groups import Group, init
 from ingot.graph.communication.order import Communication, in_order
 from ingot.graph.device import StreamLike
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.op import no_rule
+from ingot.graph.op import no_rule, zero_jvp, zero_vjp
 from ingot.graph.shape import Shape
 from ingot.ops.elementwise.casting import as_array
 from ingot.ops.shape.creation import zeros_like
@@ -64,11 +64,8 @@ class Receive(Communication):
         assert transport is not None
         return transport.receive(self.shape, self.dtype.numpy, self.source)
 
-    def vjp(self, cotangent: array, out: array, token: array) -> tuple[None]:
-        return (None,)
-
-    def jvp(self, tangents: tuple[Any, ...], out: array, token: array) -> None:
-        return None
+    vjp = zero_vjp
+    jvp = zero_jvp
 
     def vmap(self, size: int, batched: tuple[bool, ...], token: array) -> array:
         """One message for all examples."""
@@ -94,8 +91,7 @@ class ReceiveLike(Communication):
     def vjp(self, cotangent: array, out: array, x: array, token: array) -> tuple[Any, ...]:
         return zeros_like(x), None
 
-    def jvp(self, tangents: tuple[Any, ...], out: array, x: array, token: array) -> None:
-        return None
+    jvp = zero_jvp
 
     def vmap(self, size: int, batched: tuple[bool, ...], x: array, token: array) -> array:
         """One message, with all examples if they are like batched ones."""

@@ -17,7 +17,7 @@ from ingot.graph.dtype import ALL_DTYPES
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.numerics.casts import converted
-from ingot.graph.op import Op, apply, no_rule
+from ingot.graph.op import Op, apply, no_rule, zero_jvp, zero_vjp
 from ingot.graph.roles import Host, Map
 from ingot.graph.shape import Shape, shape_text
 
@@ -158,11 +158,8 @@ class Stored(_Identity, Map):
 class StopGradient(_Identity, Map):
     """Its input, treated as a constant by differentiation."""
 
-    def vjp(self, cotangent: array, out: array, x: array) -> tuple[None]:
-        return (None,)
-
-    def jvp(self, tangents: tuple[array | None], out: array, x: array) -> None:
-        return None
+    vjp = zero_vjp
+    jvp = zero_jvp
 
 
 @dataclass(frozen=True)

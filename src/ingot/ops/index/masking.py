@@ -7,7 +7,7 @@ import numpy as np
 from ingot._native import Dtype, array
 from ingot.graph.dtype import int64
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.op import apply
+from ingot.graph.op import apply, zero_jvp, zero_vjp
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, shape_text
 from ingot.ops.elementwise.comparison import where
@@ -43,11 +43,8 @@ class MaskRank(Host):
             )
         return np.maximum(counts - 1, 0)
 
-    def vjp(self, cotangent: array, out: array, mask: array) -> tuple[None]:
-        return (None,)
-
-    def jvp(self, tangents: tuple[None], out: array, mask: array) -> None:
-        return None
+    vjp = zero_vjp
+    jvp = zero_jvp
 
     def vmap(self, size: int, batched: tuple[bool], mask: array) -> array:
         return apply(self, mask)

@@ -15,7 +15,7 @@ from ingot.graph.device import StreamLike
 from ingot.graph.dtype import int64, uint32
 from ingot.graph.errors import no_value_parts
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.op import apply
+from ingot.graph.op import apply, zero_jvp, zero_vjp
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, shape_text, size_of
 from ingot.ops.elementwise.arithmetic import floor_divide, remainder
@@ -53,11 +53,8 @@ class Nonzero(Host):
             positions[row][: found.size] = found
         return positions
 
-    def vjp(self, cotangent: array, out: array, mask: array) -> tuple[None]:
-        return (None,)
-
-    def jvp(self, tangents: tuple[None], out: array, mask: array) -> None:
-        return None
+    vjp = zero_vjp
+    jvp = zero_jvp
 
     def vmap(self, size: int, batched: tuple[bool], mask: array) -> array:
         return apply(self, mask)

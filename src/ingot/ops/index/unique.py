@@ -10,6 +10,7 @@ from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import int32, uint32
 from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.op import zero_vjp
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, shape_text
@@ -62,8 +63,7 @@ class Unique(Host):
             numbers[row][order] = np.minimum(np.cumsum(begins) - 1, max(self.length - 1, 0))
         return first, numbers, counts
 
-    def vjp(self, cotangent: tuple[None, ...], out: tuple[array, ...], x: array) -> tuple[None]:
-        return (None,)
+    vjp = zero_vjp
 
     def jvp(
         self, tangents: tuple[array | None], out: tuple[array, ...], x: array

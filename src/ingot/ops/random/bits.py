@@ -22,7 +22,7 @@ from ingot.graph.device import StreamLike
 from ingot.graph.dtype import uint32
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.op import apply, no_rule
+from ingot.graph.op import apply, no_rule, zero_jvp, zero_vjp
 from ingot.graph.roles import Host, PairedMap
 from ingot.graph.shape import Shape, size_of
 from ingot.ops.internal.adjoints import Broadcast, Reshape
@@ -63,11 +63,8 @@ class RandomBits(Host):
                 _fill(pairs[rows], words, columns, first[rows, columns], second[rows, columns])
         return result[:, :words].reshape((*keys.shape[:-1], *self.shape))
 
-    def vjp(self, cotangent: array, out: array, keys: array) -> tuple[None]:
-        return (None,)
-
-    def jvp(self, tangents: tuple[array | None], out: array, keys: array) -> None:
-        return None
+    vjp = zero_vjp
+    jvp = zero_jvp
 
     def vmap(self, size: int, batched: tuple[bool, ...], keys: array) -> array:
         return apply(self, keys)

@@ -14,7 +14,7 @@ from ingot.graph.device import StreamLike
 from ingot.graph.dtype import uint32
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.op import apply
+from ingot.graph.op import apply, zero_jvp, zero_vjp
 from ingot.graph.roles import Host, Reduce
 from ingot.graph.shape import Shape, normalize_axis, shape_text, size_of
 from ingot.ops.index.along_axis import take_along_axis
@@ -92,11 +92,8 @@ class ArgReduce(Host, abstract=True):
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         return (*x.shape[: self.axis], 1, *x.shape[self.axis + 1 :]), uint32
 
-    def vjp(self, cotangent: array, out: array, x: array) -> tuple[None]:
-        return (None,)
-
-    def jvp(self, tangents: tuple[array | None], out: array, x: array) -> None:
-        return None
+    vjp = zero_vjp
+    jvp = zero_jvp
 
     def vmap(self, size: int, batched: tuple[bool], x: array) -> array:
         shifted: ArgReduce = replace(cast(Any, self), axis=self.axis + 1)

@@ -26,7 +26,7 @@ from ingot.graph.dtype import (
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.numerics.complex_arithmetic import product
-from ingot.graph.op import apply
+from ingot.graph.op import apply, zero_jvp, zero_vjp
 from ingot.graph.roles import Reduce
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.complex_numbers import conj
@@ -96,11 +96,8 @@ class _Logical(Reduction, abstract=True):
     def result_dtype(self, dtype: Dtype) -> Dtype:
         return bool_
 
-    def vjp(self, cotangent: array, out: array, x: array) -> tuple[None]:
-        return (None,)
-
-    def jvp(self, tangents: tuple[array | None], out: array, x: array) -> None:
-        return None
+    vjp = zero_vjp
+    jvp = zero_jvp
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ingot.graph.device import StreamLike
 from ingot.graph.dtype import float32, is_inexact, uint32
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.numerics.blocks import longest_axis
-from ingot.graph.op import Op, apply
+from ingot.graph.op import Op, apply, zero_jvp, zero_vjp
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, normalize_axis, shape_text
 from ingot.ops.elementwise.casting import astype
@@ -70,11 +70,8 @@ class _Order(_AlongAxis, abstract=True):
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         return x.shape, uint32
 
-    def vjp(self, cotangent: array, out: array, x: array) -> tuple[None]:
-        return (None,)
-
-    def jvp(self, tangents: tuple[array | None], out: array, x: array) -> None:
-        return None
+    vjp = zero_vjp
+    jvp = zero_jvp
 
 
 class _Rearrangement(_AlongAxis, abstract=True):
@@ -218,13 +215,8 @@ class SearchSorted(Host):
         positions[order] = np.searchsorted(sequence, values.reshape(-1)[order], self.side)
         return positions.reshape(values.shape)
 
-    def vjp(
-        self, cotangent: array, out: array, sequence: array, values: array
-    ) -> tuple[None, None]:
-        return None, None
-
-    def jvp(self, tangents: tuple[array | None, array | None], out: array, *inputs: array) -> None:
-        return None
+    vjp = zero_vjp
+    jvp = zero_jvp
 
     def vmap(self, size: int, batched: tuple[bool, bool], sequence: array, values: array) -> array:
         if not batched[0]:

@@ -29,7 +29,7 @@ from ingot.graph.dtype import (
 from ingot.graph.errors import value_text
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.op import apply, no_rule
+from ingot.graph.op import apply, no_rule, zero_jvp, zero_vjp
 from ingot.graph.roles import Host, Map
 from ingot.graph.shape import Shape, as_shape
 from ingot.ops.elementwise.casting import astype
@@ -103,11 +103,8 @@ class Arange(Host):
         counted = np.arange(self.length, dtype=np.uint64) * np.uint64(self.step % 2**64)
         return (counted + np.uint64(self.start % 2**64)).astype(kind)
 
-    def vjp(self, cotangent: array, out: array) -> tuple[()]:
-        return ()
-
-    def jvp(self, tangents: tuple[()], out: array) -> None:
-        return None
+    vjp = zero_vjp
+    jvp = zero_jvp
 
     def expanded(self, build: Callable[..., Any]) -> Any | None:
         if self.length == 0:

@@ -21,7 +21,16 @@ from ingot import _native
 from ingot._native import Dtype, array
 from ingot.graph.shape import Shape
 
-__all__ = ["File", "FileError", "as_bytes", "opened", "path_of", "read_elements", "write_file"]
+__all__ = [
+    "File",
+    "FileError",
+    "as_bytes",
+    "opened",
+    "path_of",
+    "read_elements",
+    "write_file",
+    "write_text",
+]
 
 File = str | os.PathLike[str] | IO[bytes]
 
@@ -51,6 +60,20 @@ def path_of(name: str, file: Any) -> Path | None:
 
 
 # Writing
+
+
+def write_text(name: str, file: Any, text: str) -> None:
+    """Write text to a path, or to an object with a method `write`."""
+    if hasattr(file, "write"):
+        file.write(text)
+        return
+    if not isinstance(file, (str, os.PathLike)):
+        raise ValueError(
+            f"[{name}] file is a path or an object with a method `write`, got "
+            f"{type(file).__name__}."
+        )
+    with open(file, "w", encoding="utf-8") as opened:
+        opened.write(text)
 
 
 def write_file(name: str, file: File, suffix: str, write: Callable[[IO[bytes]], None]) -> None:

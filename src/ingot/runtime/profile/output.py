@@ -12,6 +12,7 @@ from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.libraries import rich_library
 from ingot.graph.reporting.source import Source
 from ingot.graph.reporting.tables import amount_text, html_table, text_table, time_text
+from ingot.runtime.files.access import write_text
 
 __all__ = ["Row", "Span", "table_html", "table_text", "write_trace"]
 
@@ -187,9 +188,4 @@ def write_trace(
             }
         )
     trace = {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"left_out": left_out}}
-    text = json.dumps(trace)
-    if hasattr(file, "write"):
-        file.write(text)
-        return
-    with open(file, "w", encoding="utf-8") as opened:
-        opened.write(text)
+    write_text("Profile.save_trace", file, json.dumps(trace))

@@ -24,6 +24,7 @@ from ingot.graph.reporting.source import Source
 from ingot.graph.roles import View
 from ingot.graph.shape import size_of
 from ingot.runtime.evaluate import synchronize
+from ingot.runtime.files.access import write_text
 from ingot.runtime.profile.output import Row, Span, table_html, table_text, write_trace
 
 __all__ = ["Profile", "is_profiling", "profile", "profiled", "program_times", "set_graph_origins"]
@@ -158,12 +159,7 @@ class Profile:
         """
         # The layer above draws pages; few programs need them.
         page: Any = importlib.import_module("ingot.explain.profile_page")
-        text = page.profile_html(self)
-        if hasattr(file, "write"):
-            file.write(text)
-            return
-        with open(file, "w", encoding="utf-8") as opened:
-            opened.write(text)
+        write_text("Profile.to_html", file, page.profile_html(self))
 
     def save_trace(self, file: Any) -> None:
         """Write a trace that chrome://tracing and https://ui.perfetto.dev show.

@@ -134,7 +134,7 @@ def _tape(body: Body) -> Tape:
     steps = [*inputs, *constants]
     for op, slots, shape, dtype, stream in recording.steps:
         sources = [made[slot] if slot >= 0 else constants[~slot] for slot in slots]
-        if op.several_outputs and not op.orders and op.passed_input(0) is not None:
+        if op.only_carries_rules:
             made.append((op, sources))
             continue
         if type(op) is Output and isinstance(sources[0], tuple):

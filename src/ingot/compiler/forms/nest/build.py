@@ -6,7 +6,7 @@ vocabulary; each appends a statement to the innermost open body and returns its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,6 +31,7 @@ from ingot.compiler.forms.nest.data import (
     Parallel,
     Position,
     Prefetch,
+    Repeated,
     Splat,
     Split,
     Store,
@@ -49,7 +50,7 @@ from ingot.graph.dtype import (
 )
 from ingot.graph.shape import contiguous
 
-__all__ = ["NestBuilder", "Words"]
+__all__ = ["NestBuilder", "Words", "repeated"]
 
 
 class Words:
@@ -228,6 +229,16 @@ class NestBuilder:
         self.body.append(found)
         return found
 
+    def fold_lanes(
+        self, value: Value, combine: Callable[[Value, Value], Value], lanes: int = 1
+    ) -> Value:
+        """Combines lanes of a bundle, lower halves with upper halves, until `lanes` are left."""
+        while value.lanes > lanes:
+            half = value.lanes // 2
+            low, high = (self.some_lanes(value, first, half) for first in (0, half))
+            value = combine(low, high)
+        return value
+
     def position(self, position: Affine, dtype: Dtype) -> Position:
         """The value of an affine expression."""
         return Position(dtype, position)
@@ -319,6 +330,12 @@ class NestBuilder:
         outside, self.body = self.body, found.body
         yield
         self.body = outside
+
+
+def repeated(dtype: Dtype, value: complex, lanes: int) -> Constant | Repeated:
+    """A constant in all lanes of a bundle; an element if there is one lane."""
+    number = Constant(dtype, value)
+    return number if lanes == 1 else Repeated(dtype, number, lanes)
 
 
 def _limit(limit: Extent | None) -> Affine | None:

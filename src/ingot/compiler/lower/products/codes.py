@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ingot.compiler.forms.affine import Affine
-from ingot.compiler.forms.nest.build import NestBuilder
-from ingot.compiler.forms.nest.data import Buffer, Constant, Repeated, Value
+from ingot.compiler.forms.nest.build import NestBuilder, repeated
+from ingot.compiler.forms.nest.data import Buffer, Value
 from ingot.graph.dtype import float32, int32, uint8, uint32
 
 __all__ = ["Codes", "Scheme", "Unpacker", "factor_of"]
@@ -124,7 +124,7 @@ class Unpacker:
         return _decoded_fp8(self.builder, k.bitwise_and(code, self._constant(0xFF)))
 
     def _constant(self, value: int) -> Value:
-        return _repeated(value, self.lanes)
+        return repeated(uint32, value, self.lanes)
 
 
 def factor_of(builder: NestBuilder, mode: str, scale: Value) -> Value:
@@ -137,37 +137,36 @@ def factor_of(builder: NestBuilder, mode: str, scale: Value) -> Value:
     if mode == "nvfp4":
         return _decoded_fp8(builder, code)
     # The code is the exponent field of a power of two; code 0 is the denormal 2 ** -127.
-    bits = k.left_shift(code, _repeated(23, lanes))
-    least = k.equal(code, _repeated(0, lanes))
-    found: Value = k.from_bits(k.select(least, _repeated(0x00400000, lanes), bits))
+    bits = k.left_shift(code, repeated(uint32, 23, lanes))
+    least = k.equal(code, repeated(uint32, 0, lanes))
+    found: Value = k.from_bits(k.select(least, repeated(uint32, 0x00400000, lanes), bits))
     return found
-
-
-def _repeated(value: float, lanes: int, dtype: object = uint32) -> Value:
-    number = Constant(dtype, value)  # type: ignore[arg-type]
-    return number if lanes == 1 else Repeated(number.dtype, number, lanes)
 
 
 def _decoded_fp8(builder: NestBuilder, code: Value) -> Value:
     """Decodes fp8: a sign, four exponent bits, three mantissa bits."""
     k, lanes = builder.words, code.lanes
-    fraction = k.bitwise_and(code, _repeated(7, lanes))
-    exponent = k.bitwise_and(k.right_shift(code, _repeated(3, lanes)), _repeated(15, lanes))
-    normal = k.left_shift(k.bitwise_or(fraction, _repeated(8, lanes)), exponent)
+    fraction = k.bitwise_and(code, repeated(uint32, 7, lanes))
+    exponent = k.bitwise_and(
+        k.right_shift(code, repeated(uint32, 3, lanes)), repeated(uint32, 15, lanes)
+    )
+    normal = k.left_shift(k.bitwise_or(fraction, repeated(uint32, 8, lanes)), exponent)
     units = k.select(
-        k.equal(exponent, _repeated(0, lanes)),
-        k.left_shift(fraction, _repeated(1, lanes)),
+        k.equal(exponent, repeated(uint32, 0, lanes)),
+        k.left_shift(fraction, repeated(uint32, 1, lanes)),
         normal,
     )
-    size = k.multiply(k.cast(k.cast(units, int32), float32), _repeated(1 / 1024, lanes, float32))
-    nan = k.equal(k.bitwise_and(code, _repeated(0x7F, lanes)), _repeated(0x7F, lanes))
-    size = k.select(nan, _repeated(float("nan"), lanes, float32), size)
+    size = k.multiply(k.cast(k.cast(units, int32), float32), repeated(float32, 1 / 1024, lanes))
+    nan = k.equal(k.bitwise_and(code, repeated(uint32, 0x7F, lanes)), repeated(uint32, 0x7F, lanes))
+    size = k.select(nan, repeated(float32, float("nan"), lanes), size)
     return _signed(builder, size, code, 7)
 
 
 def _signed(builder: NestBuilder, size: Value, code: Value, sign: int) -> Value:
     """A float32 with the sign bit of a code, which is its bit `sign`."""
     k, lanes = builder.words, code.lanes
-    top = k.left_shift(k.right_shift(code, _repeated(sign, lanes)), _repeated(31, lanes))
+    top = k.left_shift(
+        k.right_shift(code, repeated(uint32, sign, lanes)), repeated(uint32, 31, lanes)
+    )
     found: Value = k.from_bits(k.bitwise_xor(k.bits(size), top))
     return found

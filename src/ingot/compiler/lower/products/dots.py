@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ingot.compiler.forms.affine import Affine, affine
-from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Carried, Constant, Repeated, Value
 from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.forms.schedule import Group
@@ -80,7 +79,7 @@ class _Dots(ProductBuilder):
         sums = self.sums([[*stack, each] for each in rows], [[*stack, each] for each in columns])
         for one, totals in zip(rows, sums, strict=True):
             for other, total in zip(columns, totals, strict=True):
-                found = self.with_end(_sum_of_lanes(self, total), stack, one, other)
+                found = self.with_end(self.fold_lanes(total, self.words.add), stack, one, other)
                 self.element(self.point(stack, one, other), found)
 
     def sums(self, rows: list[list[Affine]], columns: list[list[Affine]]) -> list[list[Value]]:
@@ -152,12 +151,3 @@ def _is_read_in_order(right: Matrices) -> bool:
         right.rows * right.dtype.size <= MAX_ORDERED_DOT_BYTES
         and right.rows * right.columns * right.dtype.size >= MIN_ORDERED_MATRIX_BYTES
     )
-
-
-def _sum_of_lanes(builder: NestBuilder, bundle: Value) -> Value:
-    """The sum of all lanes, by halving."""
-    while bundle.lanes > 1:
-        half = bundle.lanes // 2
-        low = builder.some_lanes(bundle, 0, half)
-        bundle = builder.words.add(low, builder.some_lanes(bundle, half, half))
-    return bundle

@@ -12,14 +12,14 @@ the sum of its bytes times that scale, for biases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ingot.compiler.forms.affine import Affine, Extent, affine
-from ingot.compiler.forms.nest.build import NestBuilder
-from ingot.compiler.forms.nest.data import Buffer, Constant, Repeated, Value
+from ingot.compiler.forms.nest.build import NestBuilder, repeated
+from ingot.compiler.forms.nest.data import Buffer, Constant, Value
 from ingot.compiler.lower.products.codes import WORD, Codes, Scheme
 from ingot.compiler.lower.products.quantized_tile import Chunk, QuantizedTile, Sums
-from ingot.graph.dtype import Dtype, float32, int32, uint32
+from ingot.graph.dtype import float32, int32, uint32
 from ingot.graph.numerics.activations import ACTIVATION_BLOCK
 from ingot.graph.shape import contiguous, size_of
 
@@ -103,7 +103,7 @@ def quantise_row(
                 each = word if count == 1 else builder.some_lanes(word, number, 1)
                 vector = affine(number * rows.shifts + shift)
                 builder.store(each, words, (*place, vector, affine(lane)))
-        total = k.cast(_folded(builder, whole, k.add), float32)
+        total = k.cast(builder.fold_lanes(whole, k.add), float32)
         for number, value in enumerate((scale, k.multiply(total, scale))):
             builder.store(value, factors, (*place, affine(number), affine(lane)))
 
@@ -111,7 +111,7 @@ def quantise_row(
 def _scaled(builder: NestBuilder, values: Value) -> tuple[Value, Value]:
     """The scale of a block, and its elements as int32 multiples of that scale."""
     k, zero = builder.words, Constant(float32, 0.0)
-    largest = _folded(builder, k.absolute(values), k.maximum)
+    largest = builder.fold_lanes(k.absolute(values), k.maximum)
     # infinities and NaN make the scale NaN
     finite = k.fused_multiply_add(largest, zero, largest)
     scale = k.multiply(finite, Constant(float32, 1 / 127))
@@ -124,16 +124,8 @@ def _scaled(builder: NestBuilder, values: Value) -> tuple[Value, Value]:
 def _byte(builder: NestBuilder, x: Value, number: int) -> Value:
     """The lowest byte of an int32, shifted to byte `number` of a word."""
     k = builder.words
-    low = k.bitwise_and(k.cast(x, uint32), _repeated(uint32, 0xFF, x.lanes))
-    return k.left_shift(low, _repeated(uint32, _BYTE * number, x.lanes)) if number else low
-
-
-def _folded(builder: NestBuilder, x: Value, combine: Callable[[Value, Value], Value]) -> Value:
-    """All lanes combined, by halving."""
-    while x.lanes > 1:
-        half = x.lanes // 2
-        x = combine(*(builder.some_lanes(x, at, half) for at in (0, half)))
-    return x
+    low = k.bitwise_and(k.cast(x, uint32), repeated(uint32, 0xFF, x.lanes))
+    return k.left_shift(low, repeated(uint32, _BYTE * number, x.lanes)) if number else low
 
 
 class BytesTile(QuantizedTile):
@@ -161,7 +153,7 @@ class BytesTile(QuantizedTile):
     def _bytes_chunk(self, chunk: Chunk, sums: Sums) -> Sums:
         """Adds the products of a chunk to sums."""
         k, lanes = self.builder.words, chunk.unpacker.lanes
-        zero = _repeated(int32, 0, lanes)
+        zero = repeated(int32, 0, lanes)
         totals: Sums = [[zero] * len(chunk.rows) for _ in self.columns]
         packed = self.words(chunk.unpacker, chunk.number, chunk.limit)
         for vector in range(ACTIVATION_BLOCK // 4):
@@ -186,13 +178,8 @@ class BytesTile(QuantizedTile):
         """One code in each byte of words."""
         k, bits = self.builder.words, self.scheme.bits
         if shift:
-            word = k.right_shift(word, _repeated(uint32, shift * bits, word.lanes))
+            word = k.right_shift(word, repeated(uint32, shift * bits, word.lanes))
         if bits == _BYTE:
             return word
         mask = ((1 << bits) - 1) * 0x01010101
-        return k.bitwise_and(word, _repeated(uint32, mask, word.lanes))
-
-
-def _repeated(dtype: Dtype, value: int, lanes: int) -> Value:
-    number = Constant(dtype, value)
-    return number if lanes == 1 else Repeated(dtype, number, lanes)
+        return k.bitwise_and(word, repeated(uint32, mask, word.lanes))

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.compiler.forms.affine import Affine, Extent, affine
-from ingot.compiler.forms.nest.build import NestBuilder
-from ingot.compiler.forms.nest.data import Buffer, Constant, CopyBlock, Repeated, Value
+from ingot.compiler.forms.nest.build import NestBuilder, repeated
+from ingot.compiler.forms.nest.data import Buffer, CopyBlock, Value
 from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Lowered, kernel_of
@@ -138,7 +138,7 @@ class _Unpacking:
             exponent = self.scheme.exponent(vector)
             factor: Value = scale
             if exponent:
-                factor = k.multiply(scale, _repeated(0.5**exponent, codes.lanes))
+                factor = k.multiply(scale, repeated(float32, 0.5**exponent, codes.lanes))
             if bias:
                 value = k.fused_multiply_add(value, factor, bias[0])
             else:
@@ -180,8 +180,3 @@ class _Unpacking:
             move((whole_lanes, *there), (0, whole_columns), 1)
         if self.columns % side:
             move((0, *there), (whole_columns, *inside), 1)
-
-
-def _repeated(value: float, lanes: int) -> Value:
-    number = Constant(float32, value)
-    return number if lanes == 1 else Repeated(float32, number, lanes)

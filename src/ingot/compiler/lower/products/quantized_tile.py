@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ingot.compiler.forms.affine import Affine, affine
-from ingot.compiler.forms.nest.build import NestBuilder
-from ingot.compiler.forms.nest.data import Buffer, Carried, Constant, Repeated, Value
+from ingot.compiler.forms.nest.build import NestBuilder, repeated
+from ingot.compiler.forms.nest.data import Buffer, Carried, Value
 from ingot.compiler.lower.products.codes import Codes, Unpacker, factor_of
 from ingot.graph.dtype import float32
 from ingot.tuning import PREFETCH_BYTES
@@ -90,7 +90,10 @@ class QuantizedTile:
                 [self._added(a, b) for a, b in zip(one, other, strict=True)] if one else other
                 for one, other in zip(totals, last, strict=True)
             ]
-        return [[self._folded(each, 1) for each in sums] for sums in totals]
+        return [
+            [self.builder.fold_lanes(each, self.builder.words.add) for each in sums]
+            for sums in totals
+        ]
 
     def _rest(self, first: int, rest: int, rows: list[Affine]) -> tuple[Sums, Chunk]:
         """The units after the last whole block, in a bundle of fewer lanes, and as many zeros."""
@@ -115,7 +118,7 @@ class QuantizedTile:
                 value = unpacker.number(unpacker.code(word, vector))
                 if bias:
                     unit = 2.0 ** self.scheme.exponent(vector)
-                    moved = k.multiply(bias[0], _repeated(unit, unpacker.lanes))
+                    moved = k.multiply(bias[0], repeated(float32, unit, unpacker.lanes))
                     value = k.fused_multiply_add(value, scale, moved)
                 else:
                     value = k.multiply(value, scale)
@@ -202,21 +205,9 @@ class QuantizedTile:
     def _added(self, sums: Value, rest: Value) -> Value:
         """Sums plus those of the last units, in the fewer of both numbers of lanes."""
         lanes = min(sums.lanes, rest.lanes)
-        return self.builder.words.add(self._folded(sums, lanes), self._folded(rest, lanes))
-
-    def _folded(self, sums: Value, lanes: int) -> Value:
-        """The sums of all lanes in as many lanes, by halving."""
-        while sums.lanes > lanes:
-            half = sums.lanes // 2
-            parts = [self.builder.some_lanes(sums, first, half) for first in (0, half)]
-            sums = self.builder.words.add(*parts)
-        return sums
-
-
-def _repeated(value: float, lanes: int) -> Value:
-    number = Constant(float32, value)
-    return number if lanes == 1 else Repeated(float32, number, lanes)
+        add = self.builder.words.add
+        return add(*(self.builder.fold_lanes(each, add, lanes) for each in (sums, rest)))
 
 
 def _zero(lanes: int) -> Value:
-    return _repeated(0.0, lanes)
+    return repeated(float32, 0.0, lanes)

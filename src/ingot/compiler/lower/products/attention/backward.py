@@ -125,12 +125,8 @@ class _Builder(KernelBuilder):
         self.scale = scale
 
     def across(self, value: Value) -> Value:
-        """The sum of the lanes of a bundle, halves to halves."""
-        while value.lanes > 1:
-            half = value.lanes // 2
-            low, high = (self.some_lanes(value, first, half) for first in (0, half))
-            value = self.words.add(low, high)
-        return value
+        """The sum of the lanes of a bundle."""
+        return self.fold_lanes(value, self.words.add)
 
 
 class _Transposing(_Builder):

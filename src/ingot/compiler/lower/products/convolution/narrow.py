@@ -116,11 +116,7 @@ def _write(
     for sums, pixel in zip(tile.sums, pixels, strict=True):
         point = block.result(pixel)
         for number, total in enumerate(sums):
-            found: Value = total
-            while found.lanes > 1:
-                half = found.lanes // 2
-                low, high = (builder.some_lanes(found, first, half) for first in (0, half))
-                found = builder.words.add(low, high)
+            found = builder.fold_lanes(total, builder.words.add)
             value = builder.words.cast(found, plain.results.dtype)
             builder.store(value, results, (*point, group, affine(number)))
 
