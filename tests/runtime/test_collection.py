@@ -9,13 +9,13 @@ import threading
 import pytest
 
 from ingot.runtime import collection
-from ingot.runtime.collection import collection_put_off
+from ingot.runtime.collection import collection_paused
 
 
 def test_blocks_nest() -> None:
     assert gc.isenabled()
-    with collection_put_off():
-        with collection_put_off():
+    with collection_paused():
+        with collection_paused():
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled()
@@ -29,11 +29,11 @@ def test_ctrl_c_while_entering_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(collection._blocks, "begin", interrupted)
-    with pytest.raises(KeyboardInterrupt), collection_put_off():
+    with pytest.raises(KeyboardInterrupt), collection_paused():
         pass
     assert gc.isenabled()
     monkeypatch.undo()
-    with collection_put_off():
+    with collection_paused():
         assert not gc.isenabled()
     assert gc.isenabled()
 
@@ -43,7 +43,7 @@ def test_forked_processes_collect() -> None:
     inside, done = threading.Event(), threading.Event()
 
     def compile_something() -> None:
-        with collection_put_off():
+        with collection_paused():
             inside.set()
             done.wait()
 

@@ -31,7 +31,7 @@ from ingot.compiler.passes.simplify import simplify
 from ingot.compiler.plan.planning import plan
 from ingot.compiler.run.program import ForLayout, Program
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.runtime.collection import collection_put_off
+from ingot.runtime.collection import collection_paused
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import excess_precision
 from ingot.runtime.verification import is_verifying
@@ -172,7 +172,7 @@ def _run(
     for each in passes:
         started = time.perf_counter()
         if options.mode not in each.off_in:
-            with collection_put_off():
+            with collection_paused():
                 form = each.run(form, options)
         seconds[each.name] = time.perf_counter() - started
         if is_verifying():

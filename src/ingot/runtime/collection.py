@@ -12,7 +12,7 @@ import os
 import threading
 from types import TracebackType
 
-__all__ = ["collection_put_off"]
+__all__ = ["collection_paused"]
 
 
 class _Blocks:
@@ -51,7 +51,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_blocks.after_fork)
 
 
-class collection_put_off:
+class collection_paused:
     """Disables the collector inside a `with` block. Ctrl-C may arrive while the block is entered,
     before Python knows that it has to be left: then the end of this object leaves it.
     """

@@ -10,7 +10,7 @@ import pytest
 from tests.compiler.compiled_calls import traced
 
 import ingot.core as mx
-from ingot.compiler.forms.schedule import Group, Schedule, gathers, inputs_at_place, without_ones
+from ingot.compiler.forms.schedule import Group, Schedule, elementwise_inputs, gathers, without_ones
 from ingot.compiler.options import Options
 from ingot.compiler.passes.expand import expand
 from ingot.compiler.passes.fuse import fuse
@@ -81,7 +81,7 @@ def test_groups_count_what_they_touch() -> None:
 def test_gathers_read_their_first_input_anywhere() -> None:
     schedule = schedule_of(lambda x, i: mx.take(x, i, axis=0), X, mx.array([1, 2]))
     taken = next(s for g in schedule.groups for s in g.steps if gathers(s))
-    assert inputs_at_place(taken) == taken.inputs[1:]
+    assert elementwise_inputs(taken) == taken.inputs[1:]
 
 
 def test_lengths_of_one_make_no_difference() -> None:

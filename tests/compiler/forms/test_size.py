@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.compiler.forms.size import Size, hint_of, largest, smallest
-from ingot.compiler.forms.size_code import Given, Made, compiled, made
+from ingot.compiler.forms.size_code import DeferredCall, DimensionValue, compiled, evaluated
 from ingot.compiler.forms.sizes import Sizes
 
 COMPARISONS = {
@@ -167,11 +167,21 @@ def test_sizes_pass_for_ints() -> None:
 
 def test_structures_are_made_for_each_shape() -> None:
     sizes, a, b = two()
-    structure = (a, [1, (a * b, "x")], Made(divmod, (a * b, 7)), Given(1), Made(str, (5,)))
+    structure = (
+        a,
+        [1, (a * b, "x")],
+        DeferredCall(divmod, (a * b, 7)),
+        DimensionValue(1),
+        DeferredCall(str, (5,)),
+    )
     make = compiled(sizes, structure)
     assert make([3, 4]) == (3, [1, (12, "x")], (1, 5), 4, "5")
     assert make([1, 4]) is None
-    assert made((1, Made(divmod, (9, 4)), [Made(str, (2,))])) == (1, (2, 1), ["2"])
+    assert evaluated((1, DeferredCall(divmod, (9, 4)), [DeferredCall(str, (2,))])) == (
+        1,
+        (2, 1),
+        ["2"],
+    )
 
 
 def test_dimensions_may_have_to_be_values() -> None:

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.compiler.forms.size_code import Given, Made, compiled, depends_on_shapes, made
+from ingot.compiler.forms.size_code import (
+    DeferredCall,
+    DimensionValue,
+    compiled,
+    depends_on_shapes,
+    evaluated,
+)
 from ingot.compiler.forms.sizes import Sizes
 
 
@@ -56,20 +62,20 @@ def test_what_is_made_is_made_for_each_shape() -> None:
         calls.append(arguments)
         return len(calls)
 
-    function = compiled(sizes, [Made(remember, (a + 1, Given(0)))])
+    function = compiled(sizes, [DeferredCall(remember, (a + 1, DimensionValue(0)))])
     assert function([2]) == [1]
     assert function([3]) == [2]
     assert calls == [(3, 2), (4, 3)]
 
 
 def test_structures_without_sizes_are_made_at_once() -> None:
-    assert made((1, [Made(max, (2, Made(min, (5, 7))))])) == (1, [5])
+    assert evaluated((1, [DeferredCall(max, (2, DeferredCall(min, (5, 7))))])) == (1, [5])
 
 
 def test_what_depends_on_shapes() -> None:
     a = Sizes().dimension(0, 6)
     assert depends_on_shapes((1, [a]))
-    assert depends_on_shapes(Made(max, (1, a)))
+    assert depends_on_shapes(DeferredCall(max, (1, a)))
     assert not depends_on_shapes((1, [2, "a"]))
 
 
@@ -79,7 +85,13 @@ def test_numbers_beyond_64_bits(m: int, n: int, constant: int) -> None:
     sizes = Sizes()
     a, b = sizes.dimension(0, 6), sizes.dimension(1, 4)
     sizes.assume(a - 1)
-    structure = (a * b, [a * constant, Given(1)], (a * b,), Made(max, (a, b, 7)), "kept")
+    structure = (
+        a * b,
+        [a * constant, DimensionValue(1)],
+        (a * b,),
+        DeferredCall(max, (a, b, 7)),
+        "kept",
+    )
     assert compiled(sizes, structure)([m, n]) == (
         m * n,
         [m * constant, n],

@@ -112,7 +112,7 @@ class Misses:
         else:
             traced = self.trace(call, contents, axes)
         account.reason = (problem or difference(self._cache.described(), described)) + remark
-        self._complain(account.reason)
+        self._report_recompilation(account.reason)
         if traced is None:
             return None
         variant = Variant(traced, known.is_symbolic)
@@ -204,7 +204,7 @@ class Misses:
         circumstances = {"the stream": str(_native.current_stream()), "the mode": mode.value}
         return describe(call, contents, circumstances | numerics_settings())
 
-    def _complain(self, reason: str) -> None:
+    def _report_recompilation(self, reason: str) -> None:
         if self._cache.counts.misses == 0:
             return
         message = f"[compile] {self._name} is compiled again: {reason}."

@@ -11,7 +11,7 @@ from ingot.compiler.forms.tape import Step, Tape, program_lines
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.roles import Assemble, Gather, Reduce, View
 
-__all__ = ["Group", "Schedule", "gathers", "inputs_at_place", "without_ones"]
+__all__ = ["Group", "Schedule", "elementwise_inputs", "gathers", "without_ones"]
 
 
 @dataclass(eq=False)
@@ -111,7 +111,7 @@ def gathers(step: Step) -> bool:
     return isinstance(step.op, Gather)
 
 
-def inputs_at_place(step: Step) -> tuple[Step, ...]:
+def elementwise_inputs(step: Step) -> tuple[Step, ...]:
     """The inputs of which a step reads the element at its own position; a gather reads its first
     input anywhere, and an assembled value its parts elsewhere, so those must be in memory.
     """

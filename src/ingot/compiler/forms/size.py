@@ -28,8 +28,8 @@ __all__ = [
     "is_symbolic",
     "largest",
     "polynomial",
+    "provably_equal",
     "smallest",
-    "surely_equal",
 ]
 
 Monomial = tuple[int, ...]  # numbers of atoms, sorted; squared if twice in it
@@ -248,7 +248,7 @@ def is_symbolic(x: object) -> TypeGuard[Size]:
     return type(x) is Size
 
 
-def surely_equal(a: Number, b: Number) -> bool:
+def provably_equal(a: Number, b: Number) -> bool:
     """Whether two numbers are equal for all shapes; adds no condition. False if unknown."""
     difference = a - b
     if not is_symbolic(difference):

@@ -1,6 +1,7 @@
 """Structures that contain symbolic sizes, as functions of the dimensions of a trace.
 
-Input: `Sizes` with conditions, and a structure of tuples, lists and `Made`s that contains sizes.
+Input: `Sizes` with conditions, and a structure of tuples, lists and `DeferredCall`s that
+contains sizes.
 Output: a function from the values of dimensions to the structure with numbers for sizes, or None
 for shapes that violate the conditions. Native code computes the numbers.
 """
@@ -17,11 +18,18 @@ from ingot.compiler.forms.sizes import Range, Sizes
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.size_writer import SizeWriter
 
-__all__ = ["Given", "Made", "SizeFunction", "compiled", "depends_on_shapes", "made"]
+__all__ = [
+    "DeferredCall",
+    "DimensionValue",
+    "SizeFunction",
+    "compiled",
+    "depends_on_shapes",
+    "evaluated",
+]
 
 
 @dataclass(frozen=True)
-class Made:
+class DeferredCall:
     """A call of `function` whose arguments may contain sizes, evaluated for each shape."""
 
     function: Callable[..., Any]
@@ -29,18 +37,18 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Given:
+class DimensionValue:
     """The value of the dimension with this number, whatever it is."""
 
     number: int
 
 
-def made(structure: Any) -> Any:
-    """A structure without sizes, with every `Made` evaluated."""
-    if type(structure) is Made:
-        return structure.function(*map(made, structure.arguments))
+def evaluated(structure: Any) -> Any:
+    """A structure without sizes, with every `DeferredCall` evaluated."""
+    if type(structure) is DeferredCall:
+        return structure.function(*map(evaluated, structure.arguments))
     if type(structure) in (tuple, list):
-        return type(structure)(map(made, structure))
+        return type(structure)(map(evaluated, structure))
     return structure
 
 
@@ -96,7 +104,7 @@ class _Filler:
     """
 
     def __init__(self, structure: Any, registers: dict[Form, int], inputs: int) -> None:
-        self.sizes: dict[int, Size] = {}  # by the place where the function looks for them
+        self.sizes: dict[int, Size] = {}  # by register
         self._registers = registers
         self._inputs = inputs
         self._names: dict[str, Any] = {}
@@ -105,15 +113,15 @@ class _Filler:
 
     def _text(self, structure: Any) -> str:
         if type(structure) is Size:
-            # without code there are no registers, and behind the inputs is room
-            place = self._registers.get(structure.key, self._inputs + len(self.sizes))
-            self.sizes[place] = structure
-            return f"found[{place}]"
-        if type(structure) is Given:
+            # without code, sizes are numbered after the inputs
+            register = self._registers.get(structure.key, self._inputs + len(self.sizes))
+            self.sizes[register] = structure
+            return f"found[{register}]"
+        if type(structure) is DimensionValue:
             return f"found[{structure.number}]"
         if not depends_on_shapes(structure):
-            return self._name(made(structure))
-        if type(structure) is Made:
+            return self._name(evaluated(structure))
+        if type(structure) is DeferredCall:
             arguments = ", ".join(map(self._text, structure.arguments))
             return f"{self._name(structure.function)}({arguments})"
         items = "".join(f"{self._text(item)}, " for item in structure)
@@ -171,7 +179,7 @@ class _Writer:
     def _sizes_in(self, structure: Any) -> None:
         if type(structure) is Size:
             self._size(structure)
-        elif type(structure) is Made:
+        elif type(structure) is DeferredCall:
             self._sizes_in(structure.arguments)
         elif type(structure) in (tuple, list):
             for item in structure:
@@ -214,6 +222,6 @@ def depends_on_shapes(value: Any) -> bool:
     """Whether a value contains sizes."""
     if type(value) in (tuple, list):
         return any(map(depends_on_shapes, value))
-    if type(value) is Made:
+    if type(value) is DeferredCall:
         return any(map(depends_on_shapes, value.arguments))
-    return type(value) is Size or type(value) is Given
+    return type(value) is Size or type(value) is DimensionValue

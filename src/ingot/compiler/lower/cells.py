@@ -15,7 +15,7 @@ import numpy as np
 
 from ingot.compiler.forms.nests import Location
 from ingot.compiler.forms.schedule import Group, without_ones
-from ingot.compiler.forms.tape import Step
+from ingot.compiler.forms.tape import Step, behind_views
 from ingot.compiler.lower.domain import is_immediate
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import no_rule
@@ -94,7 +94,7 @@ def cells_of(group: Group) -> list[Cell] | None:
     members = set(group.steps)
     for step in group.steps:
         for source in step.inputs:
-            if source not in members and isinstance(_behind_views(source).op, Iota):
+            if source not in members and isinstance(behind_views(source).op, Iota):
                 return None
     cuts: list[set[int]] = [{0, length} for length in group.domain]
     parts = 0
@@ -209,9 +209,3 @@ def _parts(step: Step) -> list[_Part]:
             stop = tuple(first[axis] + source.shape[axis] for axis in axes)
             found.append(_Part(source, start, stop))
     return found
-
-
-def _behind_views(step: Step) -> Step:
-    while isinstance(step.op, View):
-        step = step.inputs[0]
-    return step

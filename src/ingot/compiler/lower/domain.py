@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ingot._native import Dtype
-from ingot.compiler.forms.schedule import Group, inputs_at_place
-from ingot.compiler.forms.size import surely_equal
+from ingot.compiler.forms.schedule import Group, elementwise_inputs
+from ingot.compiler.forms.size import provably_equal
 from ingot.compiler.forms.tape import Step
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.numerics.reduction_order import inner_axes
@@ -92,7 +92,7 @@ def operands_of(
     operands. Axes at `boundaries` are not joined with the axis before them, and axes of the group
     in `apart` are not joined with others.
     """
-    taken = {source for step in group.steps for source in inputs_at_place(step)}
+    taken = {source for step in group.steps for source in elementwise_inputs(step)}
     plain = [step for step in group.inputs if step in taken and not is_immediate(step)]
     reads = [step for step in plain if not isinstance(step.op, Iota)]
     counts = [step for step in plain if isinstance(step.op, Iota)]
@@ -286,7 +286,7 @@ def _joined(
             axis > 0
             and axis not in boundaries
             and kinds[axis] == kinds[axis - 1]
-            and all(surely_equal(each[axis - 1], each[axis] * lengths[axis]) for each in strides)
+            and all(provably_equal(each[axis - 1], each[axis] * lengths[axis]) for each in strides)
         )
         if joins:
             groups[-1].append(axis)

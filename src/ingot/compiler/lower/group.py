@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from ingot.compiler.forms.affine import Affine, affine, extent
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Indices, Value
-from ingot.compiler.forms.schedule import Group, inputs_at_place
+from ingot.compiler.forms.schedule import Group, elementwise_inputs
 from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Operand, immediate_value, operands_of
@@ -165,7 +165,7 @@ class GroupBuilder(NestBuilder):
         for step in steps:
             if step in known:
                 continue
-            inputs = [self.value(source, known, point) for source in inputs_at_place(step)]
+            inputs = [self.value(source, known, point) for source in elementwise_inputs(step)]
             assert step.op is not None
             if isinstance(step.op, Gather):
                 found = self._gathered(step, inputs, point)

@@ -21,7 +21,7 @@ from ingot.compiler.forms.nests import (
     RunNested,
 )
 from ingot.compiler.forms.schedule import Group, Schedule
-from ingot.compiler.forms.size import surely_equal
+from ingot.compiler.forms.size import provably_equal
 from ingot.compiler.forms.tape import LengthStep, Step
 from ingot.compiler.lower.cells import (
     Cell,
@@ -328,7 +328,7 @@ class _Lowering:
         if block.step is step and self.strides is None:
             return True
         wanted = (0, block.nbytes, *contiguous(step.shape, step.dtype.size))
-        return all(map(surely_equal, (offset, step.nbytes, *strides), wanted))
+        return all(map(provably_equal, (offset, step.nbytes, *strides), wanted))
 
     def _product(self, group: Group) -> bool:
         """Lowers a product to loop nests or a BLAS call; False if it supports neither."""

@@ -14,7 +14,7 @@ from math import prod
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Value
-from ingot.compiler.forms.size import Number, hint_of, is_symbolic, smallest, surely_equal
+from ingot.compiler.forms.size import Number, hint_of, is_symbolic, provably_equal, smallest
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, kernel_of
 from ingot.graph.roles import Scatter
@@ -167,7 +167,7 @@ def _joined(axes: Axes) -> Axes:
         if length == 1:
             continue
         if found and all(
-            surely_equal(outer, inner * length)
+            provably_equal(outer, inner * length)
             for outer, inner in zip(found[-1][1], strides, strict=True)
         ):
             found[-1] = (found[-1][0] * length, strides)

@@ -28,7 +28,12 @@ from ingot.compiler.forms.nests import (
 )
 from ingot.compiler.forms.plan import Plan, operands_of
 from ingot.compiler.forms.size import Number
-from ingot.compiler.forms.size_code import Given, Made, depends_on_shapes, made
+from ingot.compiler.forms.size_code import (
+    DeferredCall,
+    DimensionValue,
+    depends_on_shapes,
+    evaluated,
+)
 from ingot.compiler.forms.tape import LengthStep, Step
 from ingot.compiler.llvm.nests import nest_module
 from ingot.compiler.machine.callbacks import checking, host, length_value, number_table
@@ -64,7 +69,7 @@ class Executable:
     @cached_property
     def native(self) -> NativeProgram:
         """The program, if no part depends on shapes."""
-        return NativeProgram(*made(self.parts))
+        return NativeProgram(*evaluated(self.parts))
 
     @property
     def codes(self) -> list[KernelCode]:
@@ -158,11 +163,13 @@ def _constants(plan: Plan) -> tuple[Any, ...]:
         step = block.step
         assert step is not None
         if isinstance(step, LengthStep):
-            found.append(Made(length_value, (Given(step.number), step.dtype.numpy)))
+            found.append(
+                DeferredCall(length_value, (DimensionValue(step.number), step.dtype.numpy))
+            )
         else:
             found.append(np.ascontiguousarray(step.value))
     if plan.numbers is not None:
-        found.append(Made(number_table, tuple(plan.numbers)))
+        found.append(DeferredCall(number_table, tuple(plan.numbers)))
     return tuple(found)
 
 
@@ -185,27 +192,27 @@ def _operands(each: CallHost | RaiseIf, plan: Plan) -> list[View]:
     return _views(step.inputs, sources, plan)
 
 
-def _call(each: CallHost | RaiseIf) -> Made:
+def _call(each: CallHost | RaiseIf) -> DeferredCall:
     """A Python function of those operands."""
     (step,) = each.steps
     op = _remade(step.op)
     if isinstance(each, RaiseIf):
-        return Made(checking, (op,))
-    return Made(host, (op, isinstance(step.dtype, tuple)))
+        return DeferredCall(checking, (op,))
+    return DeferredCall(host, (op, isinstance(step.dtype, tuple)))
 
 
 def _remade(op: Any) -> Any:
     """An op that is constructed for each shape, if its fields depend on shapes."""
     values = tuple(map(_remade_field, parameters(op).values()))
-    return Made(type(op), values) if any(map(depends_on_shapes, values)) else op
+    return DeferredCall(type(op), values) if any(map(depends_on_shapes, values)) else op
 
 
 def _remade_field(value: Any) -> Any:
     if type(value) is tuple:
         return tuple(map(_remade_field, value))
     if isinstance(value, Parametric) and value.guards is not None:
-        dimensions = tuple(map(Given, range(len(value.guards.dimensions))))
-        return Made(value.resolved, (dimensions,))
+        dimensions = tuple(map(DimensionValue, range(len(value.guards.dimensions))))
+        return DeferredCall(value.resolved, (dimensions,))
     return value
 
 

@@ -17,7 +17,7 @@ from ingot._native import MachineCode
 from ingot.compiler.machine.disk_cache import DiskCache, cache_folder
 from ingot.compiler.machine.jit import code_version, compile_object, linked, load_object
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.runtime.collection import collection_put_off
+from ingot.runtime.collection import collection_paused
 from ingot.runtime.compile_log import log
 from ingot.runtime.progress import reporter
 from ingot.runtime.threads import get_num_threads
@@ -122,7 +122,7 @@ class _Compilation:
             threading.Thread(target=self._work, name="ingot: compiling") for _ in range(1, count)
         ]
         # This thread holds locks, which users' code that the collector runs in another would need.
-        with collection_put_off():
+        with collection_paused():
             for helper in helpers:
                 helper.start()
             self._work()

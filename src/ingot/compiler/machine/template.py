@@ -12,7 +12,12 @@ from typing import Any
 
 from ingot._native import NativeProgram, ProgramTemplate
 from ingot.compiler.forms.size import Size
-from ingot.compiler.forms.size_code import Given, Made, SizeFunction, depends_on_shapes
+from ingot.compiler.forms.size_code import (
+    DeferredCall,
+    DimensionValue,
+    SizeFunction,
+    depends_on_shapes,
+)
 from ingot.compiler.machine.callbacks import length_value, number_table
 
 __all__ = ["program_template"]
@@ -31,7 +36,9 @@ def program_template(
         return None
     parts: tuple[Any, ...] = function.structure
     (_, _, _, _, constants, _, _, _, instructions, *_) = parts
-    tables = [each for each in constants if type(each) is Made and each.function is number_table]
+    tables = [
+        each for each in constants if type(each) is DeferredCall and each.function is number_table
+    ]
     numbers = len(tables[0].arguments) if tables else -1
     program = NativeProgram(*function(example))
     hosts = tuple(
@@ -57,7 +64,7 @@ def _patches(parts: tuple[Any, ...], function: SizeFunction) -> Iterator[Patch]:
     ):
         if type(number) is Size:
             yield what, where, inside, function.registers[number.key]
-        elif type(number) is Given:
+        elif type(number) is DimensionValue:
             yield what, where, inside, number.number
 
 
@@ -69,7 +76,7 @@ def _in_shapes(shapes: Sequence[Sequence[Any]]) -> Iterator[tuple[str, int, int,
 
 def _in_constants(constants: Sequence[Any]) -> Iterator[tuple[str, int, int, Any]]:
     for position, constant in enumerate(constants):
-        if type(constant) is not Made:
+        if type(constant) is not DeferredCall:
             continue
         if constant.function is number_table:
             for entry, number in enumerate(constant.arguments):

@@ -20,11 +20,11 @@ from collections.abc import Sequence
 from ingot.compiler.forms.schedule import (
     Group,
     Schedule,
+    elementwise_inputs,
     gathers,
-    inputs_at_place,
     without_ones,
 )
-from ingot.compiler.forms.tape import Step, Tape
+from ingot.compiler.forms.tape import Step, Tape, behind_views
 from ingot.compiler.options import Options
 from ingot.compiler.passes.fuse_products import with_epilogues
 from ingot.compiler.passes.group_order import connect, in_order
@@ -122,16 +122,6 @@ class _Part:
         self.products |= other.products
         if self.reduced is None:
             self.reduced, self.by_rows = other.reduced, other.by_rows
-
-
-def _is_view(step: Step) -> bool:
-    return isinstance(step.op, View)
-
-
-def _behind_views(step: Step) -> Step:
-    while _is_view(step):
-        step = step.inputs[0]
-    return step
 
 
 class _Fuser:
@@ -269,39 +259,27 @@ class _Fuser:
         self, step: Step, domain: tuple[int, ...], reduced: tuple[int, ...] | None = None
     ) -> None:
         """Adds a map or reduction to the group of its inputs if possible, else to another one."""
-        at_place, pending = self._behind_pending(inputs_at_place(step))
+        direct, pending = self._behind_pending(elementwise_inputs(step))
         elsewhere = list(step.inputs[:1]) if gathers(step) else []
         for each in pending:
             if isinstance(each.op, Assemble):
                 elsewhere += each.inputs
-        behind = map(_behind_views, at_place)
+        behind = map(behind_views, direct)
         products = {source for source in behind if isinstance(source.op, Product)}
         joinable = [
             part
-            for source in at_place
+            for source in direct
             if (part := self.part_of.get(source)) is not None
             and part.can_read(products)
             and self._fits(step, source, part, domain, reduced)
         ]
-        apart = [source for source in at_place if self.part_of.get(source) not in joinable]
+        apart = [source for source in direct if self.part_of.get(source) not in joinable]
         others = [self._readable(source) for source in (*elsewhere, *apart)]
         level = max([part.level for part in joinable] + others, default=0)
-        merged: _Part | None = None
-        for part in map(_Part.final, joinable):  # an earlier one may have absorbed it
-            if not part.is_read:
-                part.level = level
-            if part.level != level or part is merged:
-                continue
-            if merged is None:
-                merged = part
-            elif merged.can_absorb(part):
-                merged = self._united(merged, part)
-            else:
-                merged = None
-                break
-        large = _large(at_place, domain)
+        merged = self._merged(joinable, level)
+        large = _large(direct, domain)
         if merged is None:
-            level = max(map(self._readable, (*elsewhere, *at_place)), default=0)
+            level = max(map(self._readable, (*elsewhere, *direct)), default=0)
             merged = self._part_beside(large, level, domain, reduced)
             if not merged.can_read(products):
                 merged = _Part(domain, level)
@@ -310,7 +288,7 @@ class _Fuser:
             readers = self.readers.setdefault((source, merged.level), [])
             if not readers or readers[-1] is not merged:
                 readers.append(merged)
-        for source in (*elsewhere, *at_place):
+        for source in (*elsewhere, *direct):
             self._read(source, merged)
         for each in pending:
             self._add(merged, each, is_row=domain != merged.domain)
@@ -320,6 +298,24 @@ class _Fuser:
             self._add(merged, step, is_row=by_rows, is_finished=not by_rows)
         else:
             self._add(merged, step, is_row=domain != merged.domain)
+
+    def _merged(self, parts: list[_Part], level: int) -> _Part | None:
+        """The groups of a level, to which those that nothing outside reads are raised, as one; None
+        if there are none or they cannot be merged.
+        """
+        merged: _Part | None = None
+        for part in map(_Part.final, parts):  # an earlier one may have absorbed it
+            if not part.is_read:
+                part.level = level
+            if part.level != level or part is merged:
+                continue
+            if merged is None:
+                merged = part
+            elif merged.can_absorb(part):
+                merged = self._united(merged, part)
+            else:
+                return None
+        return merged
 
     def _behind_pending(self, inputs: Sequence[Step]) -> tuple[list[Step], list[Step]]:
         """The inputs with pending casts looked through and without pending assembled values, and
@@ -429,7 +425,7 @@ def _large(sources: list[Step], domain: tuple[int, ...]) -> list[Step]:
     return [
         source
         for source in sources
-        if not _is_view(source) and without_ones(source.shape) == domain
+        if not isinstance(source.op, View) and without_ones(source.shape) == domain
     ]
 
 

@@ -75,7 +75,7 @@ class _Simplifier:
         if identity is not None:
             self.first_of[identity] = kept
         self.origin[kept] = origin
-        if _is_view(kept):
+        if isinstance(kept.op, View):
             self.underlying[kept] = self._underlying(kept.inputs[0])
         return kept
 
@@ -132,14 +132,10 @@ def _has_one_value(step: Step) -> bool:
     return not is_approximate(step.op, step.inputs[0].dtype)
 
 
-def _is_view(step: Step) -> bool:
-    return isinstance(step.op, View)
-
-
 def _views(step: Step) -> list[Step]:
     """The views that a step is made of, innermost first."""
     views: list[Step] = []
-    while _is_view(step):
+    while isinstance(step.op, View):
         views.append(step)
         step = step.inputs[0]
     return views[::-1]

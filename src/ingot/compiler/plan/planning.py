@@ -11,7 +11,7 @@ from __future__ import annotations
 from ingot.compiler.forms.affine import Symbol, size_of_extent
 from ingot.compiler.forms.nests import Block, Instruction, Nests, RunKernel
 from ingot.compiler.forms.plan import Address, Kept, Plan
-from ingot.compiler.forms.size import Number, surely_equal
+from ingot.compiler.forms.size import Number, provably_equal
 from ingot.compiler.forms.sizes import Sizes
 from ingot.compiler.options import Options
 from ingot.compiler.plan.arena import Arena
@@ -138,7 +138,7 @@ class _Planner:
         assert new is not None
         if old.dtype is not new.dtype or len(old.shape) != len(new.shape):
             return False
-        if not all(map(surely_equal, old.shape, new.shape)):
+        if not all(map(provably_equal, old.shape, new.shape)):
             return False
         if result not in self.addresses:
             return self.addresses[given].slot == self.arena_slot

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ingot._native import Node, array
-from ingot.compiler.trace.reach import Place, listed, reachable
+from ingot.compiler.trace.reach import Location, listed, reachable
 
 __all__ = ["Captures", "constants_of"]
 
@@ -32,8 +32,8 @@ class Captures:
 
     def __init__(self, function: Callable[..., Any], constants: set[Node]) -> None:
         self._function = function
-        self._nodes: dict[Place, Node] = {
-            place: x._node for place, x in reachable(function) if x._node in constants
+        self._nodes: dict[Location, Node] = {
+            location: x._node for location, x in reachable(function) if x._node in constants
         }
 
     def warning(self, name: str) -> str | None:
@@ -42,22 +42,25 @@ class Captures:
         """
         if not self._nodes:
             return None
-        now = {place: x._node for place, x in reachable(self._function)}
+        now = {location: x._node for location, x in reachable(self._function)}
         still_there = set(now.values())
         replaced = []
-        for place, node in self._nodes.items():
+        for location, node in self._nodes.items():
             # The path of a location may have become shorter.
-            if now.get(place) is not node and (place in now or node not in still_there):
-                replaced.append(place)
+            if now.get(location) is not node and (location in now or node not in still_there):
+                replaced.append(location)
         if not replaced:
             return None
-        for place in replaced:
-            self._nodes[place] = now.get(place, self._nodes[place])
-        containers = dict.fromkeys(place.container for place in replaced if place.container)
+        for location in replaced:
+            self._nodes[location] = now.get(location, self._nodes[location])
+        paths = listed([location.path for location in replaced])
+        containers = dict.fromkeys(
+            location.container for location in replaced if location.container
+        )
         way_out = f", or capture what holds it: inputs=[{', '.join(containers)}]"
         return (
             f"[compile] {name} goes on with the values that it was traced with: what was in "
-            f"{listed([place.path for place in replaced])} has been replaced since, but an array "
+            f"{paths} has been replaced since, but an array "
             "that is neither an argument nor captured is a constant. Pass it as an argument"
             f"{way_out if containers else ''}."
         )

@@ -17,7 +17,7 @@ from types import CellType
 from typing import Any
 
 from ingot._native import array, topological
-from ingot.compiler.trace.reach import Place, listed, reachable
+from ingot.compiler.trace.reach import Location, listed, reachable
 from ingot.graph.reporting.source import SourceRecorder
 
 __all__ = ["Escapes"]
@@ -55,12 +55,16 @@ class Escapes:
                 keeps and returns is given to the caller with values.
         """
         found = [
-            (place, x) for place, x in reachable(function, others) if x._node.trace is self.recorder
+            (location, x)
+            for location, x in reachable(function, others)
+            if x._node.trace is self.recorder
         ]
-        kept = [(place, x) for place, x in found if place.holder not in returned]
+        kept = [(location, x) for location, x in found if location.holder not in returned]
         arrays = [x for _, x in kept]
         is_stranded = _is_stranded(arrays)
-        places = [place for place, _ in kept] if is_stranded or _replace_others(arrays) else []
+        locations = (
+            [location for location, _ in kept] if is_stranded or _replace_others(arrays) else []
+        )
         holders: Counter[str] = Counter()
         if self.count > self._explained([x for _, x in found]):
             gc.collect()  # what is left may be garbage
@@ -71,14 +75,14 @@ class Escapes:
                     for holder, x in self._held()
                     if id(x) not in known and id(holder) not in returned and _is_stranded([x])
                 )
-        if not places and not holders:
+        if not locations and not holders:
             return None
-        texts = [place.path for place in _by_turns(places)]
+        texts = [location.path for location in _round_robin(locations)]
         texts += [what if times == 1 else f"{what} ({times})" for what, times in holders.items()]
         return (
             f"[compile] {name} stores arrays that it was traced with where nobody declared it: in "
             f"{listed(texts)}. {_NO_VALUES if is_stranded or holders else ''}Calls of the compiled "
-            f"function do not update them. {_way_out(function, places)}"
+            f"function do not update them. {_remedy(function, locations)}"
         )
 
     def _explained(self, arrays: list[array]) -> int:
@@ -125,18 +129,20 @@ def _description(holder: Any) -> str:
     return f"an object of type {kind.__module__}.{kind.__qualname__}"
 
 
-def _by_turns(places: list[Place]) -> list[Place]:
+def _round_robin(locations: list[Location]) -> list[Location]:
     """The locations ordered so that the first of each container come early."""
     before: Counter[str | None] = Counter()
     ranks = []
-    for place in places:
-        ranks.append(before[place.container])
-        before[place.container] += 1
-    return [place for _, place in sorted(zip(ranks, places, strict=True), key=lambda x: x[0])]
+    for location in locations:
+        ranks.append(before[location.container])
+        before[location.container] += 1
+    return [
+        location for _, location in sorted(zip(ranks, locations, strict=True), key=lambda x: x[0])
+    ]
 
 
-def _way_out(function: Callable[..., Any], places: list[Place]) -> str:
-    declared = dict.fromkeys(place.container for place in places if place.container)
+def _remedy(function: Callable[..., Any], locations: list[Location]) -> str:
+    declared = dict.fromkeys(location.container for location in locations if location.container)
     containers = [
         text for text in declared if f"vars({text.rpartition('.')[0]})" not in declared
     ]  # without those that are inside another

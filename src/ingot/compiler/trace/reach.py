@@ -20,7 +20,7 @@ from ingot import _native
 from ingot._native import array
 from ingot.graph.lazy_dataclass import dataclass
 
-__all__ = ["Place", "listed", "reachable"]
+__all__ = ["Location", "listed", "reachable"]
 
 MAX_OBJECTS = 50_000  # visited in one search
 MAX_DEPTH = 24
@@ -37,7 +37,7 @@ _FUNCTIONS = (FunctionType, MethodType, partial)
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """The location of an array.
 
     Attributes:
@@ -64,7 +64,7 @@ class _Found:
 
 def reachable(
     function: Callable[..., Any], others: dict[str, Any] | None = None
-) -> Iterator[tuple[Place, array]]:
+) -> Iterator[tuple[Location, array]]:
     """The arrays that the function can access and those in `others`, each once, with their
     locations.
     """
@@ -84,7 +84,7 @@ def reachable(
     while waiting:
         found = waiting.popleft()
         if isinstance(found.item, array):
-            yield Place(found.path, found.container, found.holder), found.item
+            yield Location(found.path, found.container, found.holder), found.item
             continue
         container = found.container or _declared(found)
         holder = id(found.item)

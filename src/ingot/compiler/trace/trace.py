@@ -53,16 +53,18 @@ class _States:
         if self.snapshot.holds(state, 0):
             return state
         if id(state) not in self.found:
-            stand_ins = [_placeholder(x.shape, x.dtype, name, self.recorder) for x in tuple(state)]
-            self.found[id(state)] = state, stand_ins, name
-            self.nodes[id(state)] = [x._node for x in stand_ins]
+            placeholders = [
+                _placeholder(x.shape, x.dtype, name, self.recorder) for x in tuple(state)
+            ]
+            self.found[id(state)] = state, placeholders, name
+            self.nodes[id(state)] = [x._node for x in placeholders]
         return self.found[id(state)][1]
 
-    def places(self) -> Iterator[tuple[State, int, Node, array, str]]:
+    def elements(self) -> Iterator[tuple[State, int, Node, array, str]]:
         """Each element of each state: its placeholder, and what it holds after the trace."""
-        for state, stand_ins, name in self.found.values():
-            for place, node in enumerate(self.nodes[id(state)]):
-                yield state, place, node, stand_ins[place], name
+        for state, placeholders, name in self.found.values():
+            for index, node in enumerate(self.nodes[id(state)]):
+                yield state, index, node, placeholders[index], name
 
     def layouts(self) -> list[tuple[State, Layout]]:
         """The states as they were when they were first read."""
@@ -190,86 +192,106 @@ def trace(
     """
     _refuse_numpy(call.inputs)
     with uninterrupted() as ctrl_c:  # placeholders are in the user's objects during the trace
-        return _traced(call, contents, axes, shared, recorder or SourceRecorder(), ctrl_c)
+        tracer = _Tracer(call, contents, axes, shared, recorder or SourceRecorder())
+        tracer.run(ctrl_c)
+        return tracer.finished()
 
 
-def _traced(
-    call: Call,
-    contents: Contents,
-    axes: Axes,
-    shared: bool,
-    recorder: SourceRecorder,
-    ctrl_c: uninterrupted,
-) -> Trace | None:
-    names = [str(name) for name, _, _ in contents.arrays]
-    values = [value for _, value, _ in contents.arrays]
-    guards = Guards(names)
-    stand_ins = [
-        _placeholder(shape, value.dtype, name, recorder)
-        for shape, value, name in zip(_shapes(values, axes, guards), values, names, strict=True)
-    ]
-    input_nodes = [x._node for x in stand_ins]  # the function may reassign the handles
-    inside = {
-        id(handle): (handle, node)
-        for (_, handle, is_inside), node in zip(contents.arrays, input_nodes, strict=True)
-        if is_inside
-    }
-    args, kwargs = _with_stand_ins(call, contents, stand_ins, shared)
-    snapshot = Snapshot([*call.roots[:3], args, kwargs], values=(3, 4))  # 0: the inputs, see below
-    states = _States(snapshot, recorder)
-    reads = AttributeReads(contents.objects)
-    variables = Variables(reads, contents.kept.values())
-    recorder_before = _native.set_source_recorder(recorder)
-    try:
-        for handle, node in inside.values():
-            handle._node = node
-        with _native.tracing, followed_states(states), observed_attributes(reads) as reads.watch:
-            reads.watch_classes(contents.objects)
-            variables.follow([call.function, *(type(item) for _, item in contents.objects)])
-            result = ctrl_c.let_through(call.function, *args, **kwargs)
-        returned = frozenset(_holders(result, set()))
-        plain = is_plain(result, snapshot)
-        # The handles themselves are about to be restored.
-        outputs = [wrap(x) for x in arrays_in(result)] if plain else []
-        result_count = len(outputs)
-        template = Template.of(result) if plain else None
-        placeholders = {identity: node for identity, (_, node) in inside.items()}
-        recipe = Recipe(snapshot, placeholders, outputs, None if plain else result)
-    finally:
-        _native.set_source_recorder(recorder_before)
-        snapshot.restore()
-        guards.close()
-    updates: list[tuple[State, int, int]] = []
-    for state, place, node, updated, _ in states.places():
-        if updated._node is not node:
-            updates.append((state, place, len(outputs)))
-            outputs.append(updated)
-    nodes = topological(outputs)
-    if _native.in_tracing() and _reaches_outside(nodes):
-        return None
-    constants = constants_of(nodes, outputs, recorder)
-    _refuse_uncaptured(constants, values, names)
-    used = set(nodes)
-    followed = [found for found in states.places() if found[2] in used]
-    tape = tape_of(
-        [*input_nodes, *(node for _, _, node, _, _ in followed)],
-        outputs,
-        [*names, *(name for *_, name in followed)],
-    )
-    return Trace(
-        tape,
-        template,
-        result_count,
-        recipe if recipe.changes or template is None else None,
-        states.layouts(),
-        [(state, place) for state, place, *_ in followed],
-        updates,
-        guards,
-        reads.guards().and_also(variables.guards()),
-        sharing(values) if recipe.changes else None,
-        returned,
-        Captures(call.function, constants) if checks_captures() else None,
-    )
+class _Tracer:
+    """One trace: the placeholders that a function is called with, and what it did to them."""
+
+    def __init__(
+        self, call: Call, contents: Contents, axes: Axes, shared: bool, recorder: SourceRecorder
+    ) -> None:
+        self.call, self.recorder = call, recorder
+        self.contents = contents
+        self.names = [str(name) for name, _, _ in contents.arrays]
+        self.values = [value for _, value, _ in contents.arrays]
+        self.guards = Guards(self.names)
+        shapes = _shapes(self.values, axes, self.guards)
+        inputs = [
+            _placeholder(shape, value.dtype, name, recorder)
+            for shape, value, name in zip(shapes, self.values, self.names, strict=True)
+        ]
+        self.input_nodes = [x._node for x in inputs]  # the function may reassign the handles
+        self.inside = {
+            id(handle): (handle, node)
+            for (_, handle, is_inside), node in zip(contents.arrays, self.input_nodes, strict=True)
+            if is_inside
+        }
+        self.args, self.kwargs = _with_placeholders(call, contents, inputs, shared)
+        # 0: the captured inputs, which `_States` leaves alone
+        self.snapshot = Snapshot([*call.roots[:3], self.args, self.kwargs], values=(3, 4))
+        self.states = _States(self.snapshot, recorder)
+        self.reads = AttributeReads(contents.objects)
+        self.variables = Variables(self.reads, contents.kept.values())
+
+    def run(self, ctrl_c: uninterrupted) -> None:
+        """Calls the function, records its results and its changes, and restores what it changed."""
+        recorder_before = _native.set_source_recorder(self.recorder)
+        try:
+            for handle, node in self.inside.values():
+                handle._node = node
+            result = self._called(ctrl_c)
+            self.result = result  # alive until `finished` has counted references
+            self.returned = frozenset(_holders(result, set()))
+            plain = is_plain(result, self.snapshot)
+            # The handles themselves are about to be restored.
+            self.outputs = [wrap(x) for x in arrays_in(result)] if plain else []
+            self.result_count = len(self.outputs)
+            self.template = Template.of(result) if plain else None
+            placeholders = {identity: node for identity, (_, node) in self.inside.items()}
+            self.recipe = Recipe(
+                self.snapshot, placeholders, self.outputs, None if plain else result
+            )
+        finally:
+            _native.set_source_recorder(recorder_before)
+            self.snapshot.restore()
+            self.guards.close()
+
+    def _called(self, ctrl_c: uninterrupted) -> Any:
+        """What the function returns."""
+        reads, objects = self.reads, self.contents.objects
+        with _native.tracing, followed_states(self.states), observed_attributes(reads) as watch:
+            reads.watch = watch
+            reads.watch_classes(objects)
+            self.variables.follow([self.call.function, *(type(item) for _, item in objects)])
+            return ctrl_c.let_through(self.call.function, *self.args, **self.kwargs)
+
+    def finished(self) -> Trace | None:
+        """The trace; None if the function closes over arrays of a transform that is running."""
+        updates: list[tuple[State, int, int]] = []
+        for state, index, node, updated, _ in self.states.elements():
+            if updated._node is not node:
+                updates.append((state, index, len(self.outputs)))
+                self.outputs.append(updated)
+        nodes = topological(self.outputs)
+        if _native.in_tracing() and _reaches_outside(nodes):
+            return None
+        constants = constants_of(nodes, self.outputs, self.recorder)
+        _refuse_uncaptured(constants, self.values, self.names)
+        used = set(nodes)
+        followed = [found for found in self.states.elements() if found[2] in used]
+        tape = tape_of(
+            [*self.input_nodes, *(node for _, _, node, _, _ in followed)],
+            self.outputs,
+            [*self.names, *(name for *_, name in followed)],
+        )
+        changes = bool(self.recipe.changes)
+        return Trace(
+            tape,
+            self.template,
+            self.result_count,
+            self.recipe if changes or self.template is None else None,
+            self.states.layouts(),
+            [(state, index) for state, index, *_ in followed],
+            updates,
+            self.guards,
+            self.reads.guards().and_also(self.variables.guards()),
+            sharing(self.values) if changes else None,
+            self.returned,
+            Captures(self.call.function, constants) if checks_captures() else None,
+        )
 
 
 def _holders(tree: Any, found: set[int]) -> set[int]:
@@ -287,14 +309,14 @@ def sharing(arrays: Sequence[array]) -> tuple[int, ...]:
     return tuple(first.setdefault(id(value), position) for position, value in enumerate(arrays))
 
 
-def _with_stand_ins(
-    call: Call, contents: Contents, stand_ins: list[array], shared: bool
+def _with_placeholders(
+    call: Call, contents: Contents, placeholders: list[array], shared: bool
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments with placeholders for arrays; objects and their contents stay."""
     inside = {id(handle): handle for _, handle, is_inside in contents.arrays if is_inside}
     outside = iter(
-        stand_in
-        for stand_in, (_, handle, _) in zip(stand_ins, contents.arrays, strict=True)
+        x
+        for x, (_, handle, _) in zip(placeholders, contents.arrays, strict=True)
         if id(handle) not in inside
     )
     known: dict[int, array] = {}
@@ -304,8 +326,8 @@ def _with_stand_ins(
         # both.
         if id(leaf) in inside:
             return inside[id(leaf)]
-        stand_in = next(outside)
-        return known.setdefault(id(leaf), stand_in) if shared else stand_in
+        found = next(outside)
+        return known.setdefault(id(leaf), found) if shared else found
 
     args, kwargs = copied((call.args, call.kwargs), placed, dict(contents.kept))
     return args, kwargs

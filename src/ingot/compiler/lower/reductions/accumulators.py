@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, affine
@@ -45,8 +46,8 @@ __all__ = [
     "Elements",
     "Rows",
     "has_gaps",
+    "is_provably_zero",
     "is_written_out",
-    "is_zero_anyway",
     "lane_count",
     "packed",
 ]
@@ -106,7 +107,7 @@ def _orderless_lanes(length: Number) -> int:
     return most
 
 
-def is_zero_anyway(x: Number) -> bool:
+def is_provably_zero(x: Number) -> bool:
     """Whether a number is 0 for all shapes."""
     return type(x) is int and x == 0
 
@@ -414,15 +415,15 @@ class Rows:
         whole = self.length // self.count
         in_block = self.block // self.count
         running: list[Value] = [self._repeated(x) for x in self.accumulators]
-        if not is_zero_anyway(whole):
+        if not is_provably_zero(whole):
             ends: tuple[Affine, ...] = (affine(in_block if self.is_long else whole),)
-            if self.is_long and not is_zero_anyway(self.length % self.block):
+            if self.is_long and not is_provably_zero(self.length % self.block):
                 ends = (affine(in_block), affine(whole) - number * in_block)
             running = list(self._bundles(point, number * in_block, ends))
         in_last = self.length - (self.in_row - 1) * self.block
         inside = in_last // self.count
         rest = in_last - inside * self.count
-        if not is_zero_anyway(rest):
+        if not is_provably_zero(rest):
             limits = [affine(rest)]
             if self.is_long:  # `rest` in the last block, and at most 0 in the others
                 limits.append((number - (self.in_row - 1)) * self.count + rest)
@@ -487,9 +488,6 @@ class Rows:
 
     def _folded(self, x: Accumulator, bundle: Value) -> Value:
         """The lanes of a bundle combined, upper halves with lower halves."""
-        count = self.count
-        while count > 1:
-            count //= 2
-            low, high = (self.builder.some_lanes(bundle, first, count) for first in (0, count))
-            bundle = x.combine(self.builder, low, high)
-        return bundle if self.count > 1 else self.builder.some_lanes(bundle, 0, 1)
+        if self.count == 1:
+            return self.builder.some_lanes(bundle, 0, 1)
+        return self.builder.fold_lanes(bundle, partial(x.combine, self.builder))

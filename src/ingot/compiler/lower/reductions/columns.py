@@ -16,7 +16,7 @@ from ingot.compiler.forms.nest.data import Buffer, Value
 from ingot.compiler.forms.size import is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.group import GroupBuilder, Known, Point
-from ingot.compiler.lower.reductions.accumulators import Accumulator, is_zero_anyway, lane_count
+from ingot.compiler.lower.reductions.accumulators import Accumulator, is_provably_zero, lane_count
 from ingot.compiler.lower.reductions.tile_width import VECTOR, tile_width
 from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART
 from ingot.tuning import (
@@ -135,7 +135,7 @@ class Columns:
         if self.several:
             self.left = affine(tile) * self.width
             self.ends = (self.width,)
-            if not is_zero_anyway(self.columns_in_all % self.width):
+            if not is_provably_zero(self.columns_in_all % self.width):
                 self.ends = (self.width, affine(self.columns_in_all) - self.left)
         self.whole = self._whole_vectors()
         self.point = tuple(point)
