@@ -16,7 +16,7 @@ Strides = tuple[tuple[int, ...], ...]  # of each input, in bytes
 
 @dataclass
 class SimplifyReport:
-    """What simplification did, for `explain`, in terms of steps of its input."""
+    """A record of simplification for `explain`, in terms of steps of its input."""
 
     merged: list[tuple[Step, Step]] = field(default_factory=list)  # (gone, stays)
     folded: list[Step] = field(default_factory=list)  # into constants

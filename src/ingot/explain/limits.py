@@ -1,4 +1,4 @@
-"""What this machine can do at most, to compare kernels with: measured once in a process."""
+"""The peak rates of this machine, to compare kernels with: measured once per process."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _program(explanation: Explanation) -> Iterator[str]:
 
 
 def _work_text(work: Work, numbers: dict[Step, int]) -> str:
-    """What an entry of a program reads and writes."""
+    """The values that an instruction reads and writes."""
 
     def names(steps: list[Step]) -> str:
         nothing = "partial results" if work.uses_scratch else "nothing"

@@ -94,7 +94,7 @@ REFUSED = object()  # what `Kind.take` returns for a value that the parameter re
 
 @dataclass(frozen=True)
 class Kind:
-    """What a parameter takes.
+    """The values that a parameter accepts.
 
     Attributes:
         words: Its name in error messages.
@@ -360,7 +360,7 @@ def _annotation(written: Any, function: types.FunctionType) -> Any:
 
 
 def parameter_kinds(checked: Checked) -> tuple[tuple[str, ...], int, tuple[int, ...], int]:
-    """What C needs to know about a function's parameters."""
+    """The description of a function's parameters for C."""
     found = parameters_of(checked)
     return (
         found.names,

@@ -137,7 +137,7 @@ def _no_value(message: str, array_text: str, tracer_text: str) -> ValueError:
 
 
 def no_value_parts(error: ValueError) -> tuple[str, str] | None:
-    """What has no value, and what traces it; None for other errors."""
+    """The names of the array without a value and of what traces it; None for other errors."""
     found: tuple[str, str] | None = vars(error).get("parts")
     return found
 

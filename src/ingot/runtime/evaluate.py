@@ -28,7 +28,7 @@ from ingot.runtime import failures
 
 __all__ = ["async_eval", "eval", "synchronize"]
 
-MAX_FAILED = 16  # errors of the background that are kept until somebody synchronises
+MAX_FAILED = 16  # errors of background evaluations that are kept for `synchronize`
 
 
 def eval(*args: Any) -> None:
@@ -136,7 +136,7 @@ class _Worker:
             del job  # its error may hold arrays, which must not live until the next job
 
     def synchronize(self) -> None:
-        """Wait for all jobs queued so far; raises the first error that nobody has seen."""
+        """Wait for all jobs queued so far; raises the first error that was not raised elsewhere."""
         for job in list(self.unfinished):
             job.done.wait()
         with self.lock:

@@ -67,14 +67,14 @@ def set_product_engine(name: str) -> None:
 
 
 def set_quantized_activations(name: str) -> None:
-    """Choose what products with quantised matrices multiply their rows as.
+    """Choose the precision of activations in products with quantised matrices.
 
-    With "int8", rows become integers in blocks of 32 that share a scale, as other engines for
-    language models have it, in products with matrices of mode affine and 1, 2, 4 or 8 bits. Those
-    of one row are then limited by memory alone, and those of many take about half the time. Each
-    element is rounded to 1 / 127 of the largest of its block, which makes results differ by about 1
-    percent of their standard deviation.
-    Blocks with elements that are not finite make results NaN.
+    With "int8", rows are quantised to integers in blocks of 32 that share a scale, as in other
+    engines for language models, if the matrix has mode affine and 1, 2, 4 or 8 bits. Products of
+    one row are then limited by memory bandwidth alone, and those of many rows take about half the
+    time. Elements are rounded to multiples of 1 / 127 of the largest in their block, which changes
+    results by about 1 percent of their standard deviation. Blocks with elements that are not finite
+    make results NaN.
 
     Args:
         name: "float32", the default: rows as they are; or "int8". The variable

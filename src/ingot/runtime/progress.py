@@ -87,7 +87,7 @@ def working(what: str, done: int = 0, total: int = 0) -> None:
 
 
 def reporter() -> Callable[[str, int, int], None]:
-    """What records the activity of this thread's compilation from any thread."""
+    """A function by which any thread records the activity of this thread's compilation."""
     task = _thread.task
 
     def report(what: str, done: int, total: int) -> None:

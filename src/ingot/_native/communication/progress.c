@@ -27,7 +27,7 @@ void ingot_make_progress(void) {
         int is_done = 0;
         _Alignas(16) char status[256]; /* larger than any library's */
         int code = test(requests[i], &is_done, status);
-        if (code == 0 && !is_done) /* after an error too, whoever waits for the request is told */
+        if (code == 0 && !is_done) /* errors are reported to the thread that waits for the request */
             requests[kept++] = requests[i];
     }
     request_count = kept;

@@ -5,8 +5,8 @@
  * and an envelope. A rank writes its envelope of call n to slot n % 2 and then the number n + 1, and waits for that number in
  * the slots of the others.
  *
- * Two slots are enough: whoever writes call n + 2 has seen the numbers of call n + 1 of all, which each of them wrote after it
- * had read all envelopes of call n. */
+ * Two slots are enough: before a rank overwrites a slot in call n + 2, it has seen the numbers of call n + 1 of all ranks, and
+ * each rank wrote that number after it had read all envelopes of call n. */
 #include "communication/shared.h"
 
 #include <sched.h>

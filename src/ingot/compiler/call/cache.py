@@ -42,8 +42,8 @@ Shapes = tuple[tuple[int, ...], ...]
 
 
 class Known:
-    """What is known of a call before anything runs. `shapes` are those of the arrays, if they are
-    not part of the key, and `general` is the same call without shapes in its key, if they are.
+    """The properties of a call that select its program. `shapes` are those of the arrays, if they
+    are not part of the key, and `general` is the same call without shapes in its key, if they are.
     """
 
     __slots__ = ("arrays", "fast_key", "general", "is_symbolic", "key", "objects", "shapes")

@@ -48,12 +48,12 @@ class CacheInfo:
     """The calls of a compiled function since it was made or `cache_clear()` was called.
 
     `hits`, `misses`, `new_shapes` and `new_layouts` add up to `calls`. A miss traced the function.
-    Calls with `new_shapes`, where lengths are symbols, made a program of a trace that was there;
-    calls with `new_layouts` made one for inputs whose elements lie in another order. Calls that ran
-    uncompiled, because another trace or a transform follows them or compilation is disabled, and
-    calls that raised while they were traced are not counted.
+    Calls with `new_shapes` instantiated an existing trace with symbolic lengths; calls with
+    `new_layouts` compiled it for inputs with another memory layout. Calls that ran uncompiled, in
+    another trace, in a transform or because compilation is disabled, and calls that raised while
+    they were traced are not counted.
 
-    `entries` are programs that are ready to run, `evictions` those that had to make room.
+    `entries` is the number of programs in the cache, `evictions` that of dropped ones.
     `compilations` are the latest of each kind, with reasons and seconds by phase; `phases` and
     `seconds` are the totals of all, also of those that are no longer listed. The function is traced
     and optimised by the call; machine code is made, and charged, when its result is evaluated.
@@ -75,7 +75,7 @@ class CacheInfo:
 
     @property
     def seconds(self) -> float:
-        """What was spent compiling, in all phases."""
+        """The time spent compiling, in all phases."""
         return sum(self.phases.values())
 
     @property

@@ -115,7 +115,7 @@ def foreign_argument(call: Call) -> ValueError:
 
 
 def describe(call: Call, contents: Contents, circumstances: dict[str, str]) -> Description:
-    """What a signature is made of: shapes and dtypes or values of leaves, and `circumstances`."""
+    """The parts of a signature: shapes and dtypes or values of leaves, and `circumstances`."""
     described: Description = {}
     for name, leaf, _ in contents.arrays:
         described[str(name)] = _described(leaf)

@@ -152,8 +152,9 @@ def eager_fusion_info() -> dict[str, int]:
 def evaluate_whole(
     nodes: list[Node], wanted: list[int], is_frequent: bool = False
 ) -> bool | tuple[NativeProgram, UseCounter]:
-    """Evaluates a graph, whose nodes come inputs first, as a whole; False leaves it to the ops one
-    by one. Returns what C runs graphs like this one by from now on, and the counter of its runs.
+    """Evaluates a graph, whose nodes are in topological order, as one program, and returns that
+    program, which C runs for equal graphs from now on, with the counter of its runs. False if the
+    ops are to run one by one.
 
     A graph that `is_frequent` is small and has come often enough to be compiled at once.
     """
@@ -186,7 +187,7 @@ def evaluate_whole(
 def _program(
     nodes: list[Node], wanted: list[int], is_frequent: bool
 ) -> tuple[_Compiled, list[Node]] | None:
-    """What computes the graph, if that is compiled or should be now, and the values it starts from.
+    """The program of the graph, compiled now if it should be, and its input values; else None.
 
     Other threads may evaluate nodes of the graph at the same time, so what was read of them is used
     only once it is clear that none did.

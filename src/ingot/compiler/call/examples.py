@@ -144,7 +144,7 @@ def generalised(
     leaves: Sequence[Node],
 ) -> tuple[Dimensions, Sizes, Tape]:
     """The function from a graph's numbers to its dimensions, and the symbolic tape of all graphs
-    like the examples, of which the last one is at hand.
+    like the examples, with the last one as the hint.
     """
     relations = _Relations(examples)
     dimensions_of = relations.dimensions_of()

@@ -290,7 +290,7 @@ class CompiledFunction(FastCall, Generic[P, R]):
             if message is not None:
                 warnings.warn(message, UndeclaredStateWarning, stacklevel=depth_of_user())
         if not instance.trace.is_pure:
-            with uninterrupted(), state_lock:  # who is interrupted would keep the lock
+            with uninterrupted(), state_lock:  # an interrupt would leave the lock held
                 if instance.trace.fits_states():
                     traced = instance.trace
                     if traced.recipe is None and traced.tape.outputs:

@@ -1,35 +1,35 @@
 """When a graph that is evaluated without `compile` is compiled and run as one program.
 
-The policy, in the order in which it is asked; a graph that fails a rule runs op by op:
+The rules, in the order in which they are applied; a graph that fails one runs op by op:
 
 1.  Fusion is on (`mx.set_eager_fusion`), `mx.debug_nans` is not, and no transform that is running
     on this thread nor a background evaluation needs a node of the graph for itself.
-2.  **It is large enough to look at.** A result has at least MIN_FUSED_ELEMENTS elements, there are
-    two ops or more, and the results of at least MIN_FUSED_NODE_ELEMENTS have together as many for
-    each op. Views do not count as results, compiled functions and their outputs not as ops.
-3.  **It is a graph that fusion is for**: at most MAX_FUSED_NODES nodes, and two or more of them
-    elementwise or reductions, because nothing else is fused, and at least as many as ops that are
-    programs by themselves (`may_fuse`). A step of a decoder is mostly such: products, norms and
-    attention, with a cache that is longer each time. They run without Python one by one, while a
-    program of all of them would be made for each length.
-4.  **A structure that has a program is run by it.** A structure is ops, shapes, dtypes, and who
-    takes what. Where only numbers (lengths, parameters of ops) differ from MIN_SYMBOLIC_EXAMPLES
-    others, one symbolic program is made for all, if these are run as often as those of a family.
+2.  **It is large enough to consider.** Some result has at least MIN_FUSED_ELEMENTS elements, there
+    are two ops or more, and results of at least MIN_FUSED_NODE_ELEMENTS have that many elements per
+    op on average. Views do not count as results, nor compiled functions and their outputs as ops.
+3.  **Fusion can help** (`may_fuse`): at most MAX_FUSED_NODES nodes, of which two or more are
+    elementwise or reductions, because nothing else is fused, and at least as many of these as of
+    ops that are programs by themselves. A decoding step consists mostly of the latter: products,
+    norms and attention over a cache that grows each time. They run one by one without Python,
+    whereas one program for all of them would have to be compiled for each length.
+4.  **A structure that has a program is run by it.** A structure is ops, shapes, dtypes and edges.
+    After MIN_SYMBOLIC_EXAMPLES structures that differ only in numbers (lengths, parameters of ops),
+    one symbolic program is made for all of them, if such programs are run as often as those of a
+    family have to be.
 5.  **Otherwise it is compiled if that pays** (`pays`): at once where its ops read and write at
     least MIN_BYTES_TO_FUSE_AT_ONCE, and MIN_BYTES_TO_FUSE_AT_ONCE_PER_NODE for each node; else
-    when it comes the second time, unless its family says no.
-6.  A graph too small for rule 2, of at most MAX_SMALL_GRAPH_NODES nodes, is looked at once it has
-    come MIN_SMALL_GRAPH_RUNS times, and as often again after each time that it was declined.
+    when it is seen for the second time, unless its family has too many programs.
+6.  A graph that is too small for rule 2 and has at most MAX_SMALL_GRAPH_NODES nodes is considered
+    after MIN_SMALL_GRAPH_RUNS runs, and after as many more each time that it was declined.
 
 A `Family` is all structures of the same ops in the same order. Where shapes change all the time, as
 they do with a cache that grows by a token at each step, programs are seldom run again: after
-MAX_TRIAL_PROGRAMS, a family gets one more only while its programs were run
+MAX_TRIAL_PROGRAMS, a family gets another one only if its programs have been run
 MIN_RUNS_PER_PROGRAM times each, on average.
 
-Rules 1, 2 and 6 are asked at every evaluation, so they are in C (`size_of_graph` and `comes_often`
-in `_native/evaluate/whole_graph.c`); the others are here. C also remembers the programs that were
-run, so that a graph like one before is not even offered again. The numbers and their reasons
-are in `tuning.py`.
+Rules 1, 2 and 6 apply to every evaluation, so they are in C (`size_of_graph` and `recurs_often` in
+`_native/evaluate/whole_graph.c`); the others are here. C also caches the programs that were run, so
+that equal graphs do not reach Python again. The thresholds and their reasons are in `tuning.py`.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class _Family:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether a program for all lengths was tried and is not to be had."""
+        """Whether compiling for all lengths was tried and failed."""
         return self.refusals >= MAX_REFUSED_TRACES or self.traces >= MAX_LENGTH_CLASSES
 
 

@@ -18,7 +18,7 @@ class OpIdentities:
         self._known: dict[int, Any] = {}
 
     def of(self, op: Op) -> Any:
-        """What makes an op equal to another. The op is part of it, so that its id stays taken."""
+        """A key that equal ops share. It refers to the op, so that the op's id is not reused."""
         found = self._known.get(id(op))
         if found is None:
             found = (type(op), op, *map(_exact, parameters(op).values()))

@@ -18,9 +18,9 @@ __all__ = ["Group", "Schedule", "elementwise_inputs", "gathers", "without_ones"]
 class Group:
     """Steps that run together.
 
-    Kinds: "fused" (one kernel), "product" (of matrices, with what is computed of it), "scatter" (a
-    kernel of its own), "assemble" (copies), "view" and
-    "iota" (no work), "check" (an error or no work), "single" (one op).
+    Kinds: "fused" (one kernel), "product" (a matrix product with its epilogue), "scatter" (a kernel
+    of its own), "assemble" (copies), "view" and "iota" (no work), "check" (an error or no work),
+    "single" (one op).
     """
 
     kind: str
@@ -112,8 +112,9 @@ def gathers(step: Step) -> bool:
 
 
 def elementwise_inputs(step: Step) -> tuple[Step, ...]:
-    """The inputs of which a step reads the element at its own position; a gather reads its first
-    input anywhere, and an assembled value its parts elsewhere, so those must be in memory.
+    """The inputs of which a step reads only the element at its own position. A gather reads its
+    first input at any position, and an assembled value its parts at others, so these must be in
+    memory.
     """
     if isinstance(step.op, Assemble):
         return ()

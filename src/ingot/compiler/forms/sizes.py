@@ -39,7 +39,7 @@ class Atom:
 
 
 class Range:
-    """What is known of a sum of monomials, and whether it is a condition on shapes."""
+    """The known range of a sum of monomials, and whether it is a condition on shapes."""
 
     __slots__ = ("excluded", "high", "is_condition", "low", "why")
 

@@ -74,7 +74,7 @@ class Domain:
 
 
 class Operands(NamedTuple):
-    """What a kernel reads from and writes to memory, its iotas, and what it gathers."""
+    """The operands of a kernel: what it reads and writes, its iotas, and what it gathers."""
 
     reads: list[Operand]
     gathers: dict[Step, Operand]  # by the step that reads it

@@ -46,7 +46,7 @@ class Memory:
 
 
 class GroupBuilder(NestBuilder):
-    """What all nests of groups share: loading operands, computing steps, storing outputs."""
+    """The base of all nests of groups: loads operands, computes steps, stores outputs."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Bodies of loops: what they compute alike in every iteration, and the loops and branches in them.
+"""Bodies of loops: their loop-invariant instructions, and the loops and branches inside of them.
 
 Weights that a recurrent layer multiplies by are packed into panels, converted or copied in each
 iteration, always with the same result. Such instructions are moved to the front, where the loop

@@ -1,9 +1,9 @@
-"""Repeats: groups that are equal but for which values they are given, lowered once.
+"""Repeats: groups that differ only in their operands are lowered once.
 
 The layers of a network and the steps of an unrolled recurrence become many groups with the same
-ops, shapes and layouts. Comes in: a group and the strides of what it reads and writes. Goes out:
-what lowering made of the first such group, with the steps of this one in place of the first one's.
-Loop nests are shared, and so is everything that is made of them: text, machine code, and proofs.
+ops, shapes and layouts. Input: a group, and the strides of what it reads and writes. Output: the
+kernels of the first equal group, with the steps of this group as operands. Groups share loop nests
+and everything derived from them: text, machine code and proofs.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Strides = dict[Step, tuple[int, ...]]
 
 
 class Signature:
-    """A group in canonical form: its steps and those around it by number, in the order in which
-    they are met, and a key that is equal for groups that only differ in who is behind a number.
+    """A group in canonical form: its steps and operands, numbered in order of first use, and a key
+    that is equal for groups that differ only in which steps have these numbers.
     """
 
     __slots__ = ("key", "steps")
@@ -59,8 +59,8 @@ def _inside(step: Step, numbers: dict[Step, int], strides_of: Strides, ops: OpId
 
 
 def _outside(step: Step, numbers: dict[Step, int], strides_of: Strides, ops: OpIdentities) -> Any:
-    """A value that the group is given, or one of several that it computes: nests hold constants of
-    one element and know what positions are; of everything else they see memory.
+    """An operand of the group, or one of the several outputs of a step. Nests contain the values of
+    one-element constants and compute iotas; everything else is memory to them.
     """
     what: Hashable = None
     if step.op is None or not isinstance(step.op, (Iota, Output)):
@@ -74,7 +74,7 @@ def _outside(step: Step, numbers: dict[Step, int], strides_of: Strides, ops: OpI
 
 
 def _layout(group: Group, numbers: dict[Step, int]) -> Hashable:
-    """What a group is besides its steps."""
+    """The properties of a group other than its steps."""
     return (
         group.kind,
         group.domain,
@@ -88,7 +88,7 @@ def _layout(group: Group, numbers: dict[Step, int]) -> Hashable:
 
 
 class Repeats:
-    """What was made of the groups of one schedule, by their signatures."""
+    """The kernels of the groups of one schedule, by signature."""
 
     def __init__(self) -> None:
         self._ops = OpIdentities()

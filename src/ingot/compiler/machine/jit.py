@@ -133,7 +133,7 @@ def _machine() -> Iterator[_Machine]:
 
 
 def machine_description() -> str:
-    """What machine code depends on besides the LLVM code: the processor and the version of LLVM."""
+    """The dependencies of machine code besides LLVM IR: the processor and the version of LLVM."""
     cpu, features = _host()
     version = ".".join(map(str, llvm().version))
     return f"llvm {version} {cpu} {features}"

@@ -88,7 +88,7 @@ class LLVM:
         return number >> 16, number >> 8 & 255, number & 255
 
     def text(self, function: Callable[..., object], *arguments: object) -> str:
-        """What a function returns through its last argument; "" if it returns nothing."""
+        """The string that a function returns through its last argument; "" if there is none."""
         return self.result_and_text(function, *arguments)[1]
 
     def result_and_text(

@@ -39,7 +39,7 @@ def narrow(tape: Tape, options: Options) -> Tape:
 
 
 def _part(reader: Step, whole: Step, users: list[Step]) -> Step | None:
-    """What the only reader of a step reads of it, as a step of its own."""
+    """The part of a step that its only reader reads, as a step of its own."""
     if whole.op is None or any(user is not reader for user in users):
         return None
     if isinstance(reader.op, Output):

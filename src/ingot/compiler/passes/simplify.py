@@ -80,7 +80,7 @@ class _Simplifier:
         return kept
 
     def _underlying(self, step: Step) -> Step:
-        """What is below all views."""
+        """The value below all views."""
         return self.underlying.get(step, step)
 
     def _is_map_of_repeated_constants(self, step: Step) -> bool:
@@ -100,7 +100,7 @@ class _Simplifier:
         return folded
 
     def _identity(self, step: Step) -> Hashable | None:
-        """What makes two steps equal; None for steps that equal no other."""
+        """A key that equal steps share; None for steps that equal no other."""
         if step.value is not None:
             if step.value.ndim == 0:
                 return (step.dtype, step.value.tobytes())

@@ -117,7 +117,7 @@ class Program:
         return self._contiguous
 
     def form(self, name: str) -> Any:
-        """What a pass that waits for an evaluation made for contiguous inputs."""
+        """The form that a deferred pass produced for contiguous inputs."""
         return self.contiguous.forms[name]
 
     @property
@@ -130,7 +130,7 @@ class Program:
         return self.executable.native
 
     def made(self, account: Account, strides: Strides | None = None) -> ForLayout:
-        """What the passes that wait for an evaluation make for a layout of the inputs; logged."""
+        """Runs the deferred passes for a layout of the inputs, and logs that."""
         started = time.perf_counter()
         try:
             with (
@@ -172,7 +172,7 @@ class Program:
         return native.run(tuple(np.asarray(x, order="C") for x in inputs))
 
     def native_if_known(self, inputs: tuple[np.ndarray, ...]) -> NativeProgram | None:
-        """What ran for inputs of this layout, unless they were copied."""
+        """The native program that ran for inputs of this layout, unless they were copied."""
         if all(x.flags.c_contiguous for x in inputs):
             return self.native
         return self._by_strides.get(tuple(x.strides for x in inputs))

@@ -19,7 +19,7 @@ __all__ = ["AboutShapes", "ShapedProgram"]
 
 
 class Source(Protocol):
-    """What instantiates programs for shapes."""
+    """A source of programs for given shapes."""
 
     name: str
 
@@ -99,7 +99,7 @@ class ShapedProgram(ShapedBase):
         return contiguous.run(tuple(np.asarray(x, order="C") for x in inputs))
 
     def native_if_known(self, inputs: tuple[np.ndarray, ...]) -> NativeProgram | None:
-        """What ran for inputs of this layout, unless they were copied."""
+        """The native program that ran for inputs of this layout, unless they were copied."""
         if all(x.flags.c_contiguous for x in inputs):
             return self.native
         return (self._by_strides or {}).get(tuple([x.strides for x in inputs]))

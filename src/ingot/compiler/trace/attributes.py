@@ -127,7 +127,7 @@ def default_of(function: FunctionType, name: int | str) -> Any:
 
 
 def in_class(cls: type, name: str) -> Any:
-    """What a class or one of its bases defines under a name."""
+    """The definition of a name in a class or one of its bases."""
     for base in cls.__mro__:
         if name in base.__dict__:
             return base.__dict__[name]

@@ -45,7 +45,7 @@ class Escapes:
         others: dict[str, Any],
         returned: frozenset[int],
     ) -> str | None:
-        """What to tell the author of a function; None if nothing has escaped.
+        """The warning for the author of a function; None if nothing has escaped.
 
         Args:
             name: The function's name.
@@ -113,7 +113,7 @@ def _replace_others(arrays: list[array]) -> bool:
 
 
 def _referents(holder: Any) -> Iterator[Any]:
-    """What an object holds, also in containers that are not tracked by the garbage collector."""
+    """The contents of an object, including containers that the garbage collector does not track."""
     for item in gc.get_referents(holder):
         yield item
         if isinstance(item, (dict, tuple)) and not gc.is_tracked(item):
@@ -130,7 +130,7 @@ def _description(holder: Any) -> str:
 
 
 def _round_robin(locations: list[Location]) -> list[Location]:
-    """The locations ordered so that the first of each container come early."""
+    """The locations, one of each container at a time, so that every container comes early."""
     before: Counter[str | None] = Counter()
     ranks = []
     for location in locations:

@@ -117,7 +117,7 @@ def _declared_around(found: _Found) -> str | None:
 
 
 def _of_function(function: Any) -> Iterator[tuple[str, Any]]:
-    """What a function holds and names, by the expressions of its author."""
+    """The values that a function holds and names, by the expressions of its author."""
     code = function.__code__
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -152,7 +152,7 @@ def _names_in(code: CodeType) -> set[str]:
 
 
 def _children(item: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """What an object holds, by the expressions of its author."""
+    """The contents of an object, by the expressions of its author."""
     if isinstance(item, FunctionType):
         yield from _of_function(item)
     elif isinstance(item, MethodType):
@@ -187,7 +187,7 @@ def _in_dict(item: dict[Any, Any], path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _attributes(item: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """What the attributes of an object hold; of ingot's own objects only what they wrap."""
+    """The attributes of an object; of ingot's own objects only what they wrap."""
     wrapped = getattr(item, "__wrapped__", None)
     if wrapped is not None:
         yield path, wrapped

@@ -58,7 +58,7 @@ __all__ = [
 
 
 class Kind(enum.IntEnum):
-    """What an object is to compiled functions; the values are those of
+    """How compiled functions classify an object; the values are those of
     `_native/calls/structure.h`.
     """
 
@@ -174,7 +174,7 @@ def items_of(item: dict[Any, Any]) -> list[tuple[Any, Any]]:
 
 
 def item_at(tree: Any, path: Path) -> Any:
-    """What is at a path."""
+    """The item at a path."""
     for step in path:
         if not isinstance(step, Attribute):
             tree = _native_item(tree, step)
@@ -216,7 +216,7 @@ def children(item: Any) -> Iterator[tuple[Any, Any]]:
 
 @dataclass(frozen=True)
 class Mode:
-    """What counts as a tree in which position; as in `_native/calls/structure.h`."""
+    """The rules by which objects are traversed, as in `_native/calls/structure.h`."""
 
     in_place: bool = False  # inside of objects and captured containers
     lenient: bool = False  # foreign values are an error only where they are read

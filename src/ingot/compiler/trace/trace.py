@@ -178,17 +178,17 @@ def trace(
 ) -> Trace | None:
     """Runs a function on placeholders for the arrays in its arguments and captured inputs.
 
-    None if it closes over something that another transform, which is running, follows: only the
-    transform can see through it.
+    None if it closes over an array that belongs to an enclosing transform, which has to trace the
+    function itself.
 
     Args:
         call: The function and its arguments, without NumPy's arrays.
         contents: What is in them.
         axes: The axes of inputs whose lengths stay symbolic. If there are any, the other lengths
             are guarded; if there is none, the trace is for the shapes that the inputs have.
-        shared: Whether an array that is there several times is one to the function, which is what
-            a function that changes arguments needs, and right only for calls that share it too.
-        recorder: What placeholders and the nodes that are made hold.
+        shared: Whether an array that occurs several times gets one placeholder. Functions that
+            change arguments need that; the trace then serves only calls that share arrays likewise.
+        recorder: What placeholders and new nodes refer to.
     """
     _refuse_numpy(call.inputs)
     with uninterrupted() as ctrl_c:  # placeholders are in the user's objects during the trace

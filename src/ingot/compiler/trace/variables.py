@@ -98,7 +98,7 @@ class Variables:
                     self._add_attribute(holder, name, f"{text}.{name}")
 
     def guards(self) -> list[tuple[Guard, str]]:
-        """What has to hold for the trace to be right, and its texts, asked when it is over."""
+        """The guards of the trace and their texts, collected when it has ended."""
         kept = [x for x in self._found.values() if x.is_unchanged()]
         self._seen.clear()
         return [(variable.guard, variable.text) for variable in kept]
@@ -225,7 +225,7 @@ class Variables:
 
 
 def _current(holder: Any, source: int, name: Any) -> Any:
-    """What a variable is now."""
+    """The current value of a variable."""
     if source == IN_CELL:
         try:
             return holder.__closure__[name].cell_contents

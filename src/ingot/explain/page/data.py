@@ -1,5 +1,5 @@
-"""What the page shows, as plain values: the graph of each stage with its layout, what runs, and the
-texts of the kernels.
+"""The contents of the page as plain values: the graph of each stage with its layout, the
+instructions, and the texts of the kernels.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def page_data(explanation: Explanation) -> dict[str, Any]:
 
 
 def _limits(explanation: Explanation) -> dict[str, float] | None:
-    """What the machine can do, if there are times to compare with it."""
+    """The peak rates of the machine, if there are times to compare with them."""
     if explanation.seconds_by_work is None:
         return None
     limits = machine_limits()
@@ -180,7 +180,7 @@ def _node(step: Step, tape: Tape, numbers: dict[Step, int]) -> dict[str, Any]:
 
 
 def _fates(explanation: Explanation) -> dict[Step, str]:
-    """What became of the traced steps that simplification took away."""
+    """The fates of the traced steps that simplification removed."""
     report = explanation.stages.report
     numbers = explanation.stages.traced.numbers()
     fates = {gone: f"merged into %{numbers[stays]}" for gone, stays in report.merged}

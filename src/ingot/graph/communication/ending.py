@@ -2,8 +2,8 @@
 
 A rank that raises would leave the others waiting for it, so its exception is printed with its rank
 and host and MPI ends all processes. At the end of a program, communication that was called but not
-evaluated is performed, because other ranks may be waiting for it. The ranks then tell each other
-that they have ended: one that still calls a collective learns that it waits in vain.
+evaluated is performed, because other ranks may be waiting for it. The ranks then announce
+that they have ended, so that a rank that still calls a collective learns that no answer will come.
 """
 
 from __future__ import annotations

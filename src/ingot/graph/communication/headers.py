@@ -37,7 +37,7 @@ ENVELOPE = HEADER + INLINE
 
 
 class Header(NamedTuple):
-    """What one rank communicates."""
+    """The description of what one rank communicates."""
 
     number: int  # of the call in its group, from 0
     kind: str

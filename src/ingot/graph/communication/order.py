@@ -4,7 +4,7 @@ Arrays are lazy, so two ranks may evaluate the same collectives in different ord
 for the other forever. Every communication therefore takes a token as its last input and makes the
 next: it depends on the one called before, in any group, and evaluating it evaluates those first.
 The current token is an implicit state like that of random numbers, so that compiled functions and
-loops take it in and hand it on.
+loops take it as an input and return the next one.
 
 A communication that other work can overlap with is two nodes: one begins it and makes the token,
 the other waits for its end and returns the result. The ends have tokens of their own, so that

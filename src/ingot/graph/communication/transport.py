@@ -103,7 +103,7 @@ def _extremes(mpi: Any) -> dict[tuple[str, np.dtype[Any]], Any]:
 
 
 class _Layout:
-    """What the envelopes of one kind of call look like."""
+    """The layout of the envelopes of one kind of call."""
 
     def __init__(self, transport: Transport, kind: str, root: int, x: np.ndarray) -> None:
         empty = np.broadcast_to(np.zeros((), x.dtype), x.shape)
@@ -333,7 +333,7 @@ class Transport:
         return found
 
     def small_reduction(self, kind: str, x: np.ndarray) -> SmallReduction | None:
-        """What reduces arrays like `x` without Python, if they are small."""
+        """The native reduction of arrays like `x`, if they are small."""
         if self.mailbox is None or not 0 < x.nbytes <= INLINE:
             return None
         return self.layout(kind, 0, x).reduction

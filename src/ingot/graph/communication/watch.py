@@ -27,7 +27,7 @@ _PATIENCE = 2.0  # seconds in which answers are awaited
 
 
 class Waiting(NamedTuple):
-    """What the main thread waits for."""
+    """The communication that the main thread waits for."""
 
     since: float
     what: str
@@ -79,7 +79,7 @@ class Watch:
                 self.tell(waiting)
 
     def current(self) -> Waiting | None:
-        """What is waited for, in Python or in the extension."""
+        """The communication that is waited for, in Python or in the extension."""
         if self.waiting is not None:
             return self.waiting
         small = small_wait()

@@ -125,7 +125,7 @@ class Reduction(Collective, abstract=True):
         return run
 
     def small_reduction(self, x: np.ndarray) -> SmallReduction | None:
-        """What evaluates arrays like `x` without Python, if they are small."""
+        """The native reduction of arrays like `x`, if they are small."""
         return self.transport.small_reduction(self.name, x)
 
 

@@ -48,7 +48,7 @@ _RUNS_ONCE = "tracing runs it once, and later calls would not see it; do it outs
 
 
 class CodedIndex:
-    """What all indexes with codes have in common; its subclasses say which codes.
+    """The base of all indexes with codes; its subclasses define the codes.
 
     Attributes:
         d: The length of vectors.

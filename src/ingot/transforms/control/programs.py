@@ -66,7 +66,7 @@ def run_body(body: Body | ShapedBody, inputs: Sequence[np.ndarray]) -> Any:
 
 
 def _runner(body: Body | ShapedBody, varying: int | None = None) -> Program | ShapedProgram:
-    """What runs a body."""
+    """The program that runs a body."""
     numerics = numerics_key()
     if isinstance(body, Body):
         return _program(body, varying, numerics)

@@ -140,7 +140,7 @@ class _Traced:
 
     def is_alone(self, number: int) -> bool:
         """Whether a carry is an int that depends on no other, and no other on it, like the counter
-        of a loop whose body does not read it. Mostly nobody reads its end either.
+        of a loop whose body does not read it. Its final value is rarely read, either.
         """
         new, leaf = self.news[number], self.carry_leaves[number]
         if new.shape != () or is_inexact(new.dtype) or new._node is leaf:

@@ -133,7 +133,7 @@ class Outside:
 
 
 def _slots(item: Any) -> dict[str, Any]:
-    """What the slots of an object hold."""
+    """The values in the slots of an object."""
     found = {}
     for kind in type(item).__mro__:
         for name, slot in kind.__dict__.items() if "__slots__" in kind.__dict__ else ():
@@ -144,7 +144,7 @@ def _slots(item: Any) -> dict[str, Any]:
 
 
 def _value(slot: MemberDescriptorType, item: Any) -> tuple[Any, ...]:
-    """What is in a slot, if it is set."""
+    """The value of a slot, if it is set."""
     try:
         return (slot.__get__(item, type(item)),)
     except AttributeError:

@@ -1,7 +1,7 @@
 """The words of nests: the kernel vocabulary, and some that only builders of nests use.
 
-Each word has a fixed number of operands, as a rule of equal dtypes, which determine the dtype of
-its result.
+Each word has a fixed number of operands, usually of equal dtypes, which determine the dtype of its
+result.
 """
 
 from __future__ import annotations

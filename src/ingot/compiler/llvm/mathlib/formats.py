@@ -1,4 +1,4 @@
-"""What depends on the precision: the layout of floats and doubles, and constants split in two."""
+"""Constants that depend on the precision: the layout of floats and doubles, and split constants."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def log_rest(f: Number) -> Number:
 
 
 def _with_special_values(x: Number, found: Number) -> Number:
-    """What a logarithm is outside of the positive numbers, infinity included."""
+    """A logarithm with its special values: at 0, for negative numbers, infinity and NaN."""
     found = select(x < inf, found, x)
     found = select(x < 0.0, x.constant(nan), found)
     return select(x.equals(0.0), x.constant(-inf), found)

@@ -1,10 +1,11 @@
 """Angles modulo a quarter of a turn, for any argument: what sin, cos and tan begin with.
 
-x = M 2^E with an integer M. Of the product of x with 2 / pi only the last two bits before the
-binary point and the fraction matter; the former depend only on bits of 2 / pi from one on that
-depends on E, and so many bits behind it as the result shall have. Such a window of 2 / pi times M
-is an exact integer product (the method of Payne and Hanek). It serves all arguments from 1 on:
-with code for large arguments that cannot be skipped, other code for moderate ones only adds to it.
+x = M 2^E with an integer M. Of the product of x and 2 / pi, only the last two bits before the
+binary point and the fraction matter. They depend on a window of the bits of 2 / pi, whose position
+depends on E and whose length on the precision of the result. That window times M is an exact
+integer product (the method of Payne and Hanek). It serves all arguments from 1 on: code without
+branches computes the reduction of large arguments anyway, so a cheaper one for moderate arguments
+would only add to it.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Products as loop nests: register tiles over operands that are packed or read as they lie."""
+"""Products as loop nests: register tiles over operands that are packed or read in place."""

@@ -69,7 +69,7 @@ def has_axes_of(group: Group, product: Product) -> bool:
 
 
 class ProductBuilder(GroupBuilder):
-    """What the kernels of all strategies for products share."""
+    """The base of the kernels of all strategies for products."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ Strides = dict[Step, tuple[int, ...]]
 
 
 def dots(product: Product, in_pairs: bool, group: Group, strides_of: Strides) -> Kernel:
-    """The kernel that computes tiles of dot products; `in_pairs` if bfloat16 is multiplied so."""
+    """The kernel that computes tiles of dot products; with `in_pairs`, of pairs of bfloat16."""
     return _Dots(product, in_pairs, group, strides_of).kernel()
 
 

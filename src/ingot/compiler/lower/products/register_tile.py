@@ -96,15 +96,15 @@ def tile_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
 
 
 def _time(tile: TileShape, lanes: int) -> float:
-    """How long a row of a tile is multiplied, in multiplications of `lanes` lanes."""
+    """The cost of one row of a tile, in multiplications of vectors of `lanes` lanes."""
     is_shorter = tile.lanes < lanes and datapath_bytes() < vector_bytes()
     return tile.vectors / 2 if is_shorter else tile.vectors
 
 
 def _narrow(columns: int, lanes: int) -> TileShape:
-    """A tile of one row that is just wide enough for these columns; of shorter vectors if one is
-    enough, or a few are and processors take half as long for them, as Zen 4 does for vectors of 256
-    bits. (More of them leave too few registers for rows.)
+    """A tile of one row that is just wide enough for these columns. It has half-width vectors if
+    one of them is enough, or a few on processors that take half as long for them, such as Zen 4.
+    (More of them would leave too few registers for rows.)
     """
     halves = -(-columns // (lanes // 2))
     enough = (1, 3, 5) if datapath_bytes() < vector_bytes() else (1,)

@@ -63,7 +63,7 @@ def _strip_width(product: Product, height: int, unit: int) -> int:
 
 
 class _StripBuilder(ProductBuilder):
-    """What both kinds of strips share: zero-initialised sums on the stack, and the epilogue."""
+    """The base of both kinds of strips: zero-initialised sums on the stack, and the epilogue."""
 
     def __init__(
         self,

@@ -60,10 +60,10 @@ Elements = Callable[[Point, Affine], list[Value]]
 
 
 def is_written_out(builder: GroupBuilder, length: int) -> bool:
-    """Whether rows are so short that full unrolling is better: LLVM then vectorises across rows.
-    Longer ones are, as long as they do not fill vectors, where functions of many instructions would
-    be computed for empty lanes as well, and complex ones, because the neutral elements of empty
-    lanes make NaN of their infinities. Rows of unknown length cannot be unrolled.
+    """Whether to unroll rows completely, so that LLVM vectorises across them: if they are short; if
+    they are longer but do not fill vectors, and long functions would be computed for empty lanes;
+    and if they are complex, because the neutral elements of empty lanes turn infinities into NaN.
+    Rows of unknown length cannot be unrolled.
     """
     if is_symbolic(length):
         return False

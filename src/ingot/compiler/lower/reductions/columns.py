@@ -293,7 +293,7 @@ class Columns:
         first: Affine | None = None,
         apart: int = 1,
     ) -> list[Value]:
-        """What lanes in memory are combined to: `count` of them, from one on and so far apart."""
+        """Combines `count` lanes in memory, from `first` on, `apart` rows apart."""
         begin = affine(0) if first is None else first
         return [
             self._combined(

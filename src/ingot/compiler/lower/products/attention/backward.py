@@ -51,7 +51,7 @@ class _Operands(NamedTuple):
 
 
 class _Between(NamedTuple):
-    """What the kernels pass to each other. Queries are in groups of as many as a tile has
+    """The scratch memory between the kernels. Queries are in groups of as many as a tile has
     columns.
     """
 

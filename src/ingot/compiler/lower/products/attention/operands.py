@@ -1,4 +1,4 @@
-"""What the nests of attention share: lengths, operands in memory, blocks, scratch memory."""
+"""Common parts of the nests of attention: lengths, operands, blocks, scratch memory."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Exponentials of the differences of scores from the largest, which are not positive.
 
 x is n log(2) + r with a whole n and |r| <= log(2) / 2; e^r is a polynomial, and 2^n is made from
-the bits of n, as in the math library. Because the results are at most 1, they need not be scaled in
-two steps for fear of infinity; those below 2^-126, which would be denormal, are 0. That is two
-thirds of the instructions.
+the bits of n, as in the math library. Because the results are at most 1, one multiplication scales
+them without overflow; those below 2^-126, which would be denormal, are 0. That takes two thirds of
+the instructions.
 """
 
 from __future__ import annotations

@@ -33,10 +33,10 @@ __all__ = ["correlate_depthwise_by_filters"]
 def correlate_depthwise_by_filters(
     plain: Plain, steps: tuple[Step, Step, Step], offset: int
 ) -> Lowered | None:
-    """The kernels of the derivative of a depthwise correlation by its filters: `steps` are its
-    input, what has the shape of its results, and the derivative. None if the windows of one result
-    do not fit, if there are too many taps along the last axis, or if the channels of the second are
-    not adjacent.
+    """The kernels of the gradient of a depthwise correlation with respect to its filters: `steps`
+    are its input, the cotangent of its results, and the gradient. None if the windows of one result
+    do not fit, if there are too many taps along the last axis, or if the channels of the cotangent
+    are not adjacent.
     """
     plain = in_chunks(plain)
     blocks = depthwise_blocks(plain)
