@@ -9,28 +9,26 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import ingot.core as mx
 from ingot.graph.errors import type_name
 from ingot.graph.reporting.hints import MODULE, add_hints, raise_not_callable
 from ingot.nn.module_html import module_html
+from ingot.nn.selection import Filter, is_no_container, selected
 from ingot.nn.substitution import (
-    Replacement,
     call_lent,
     call_unchanged,
-    entries,
+    module_replacements,
     parameter_replacements,
+    replace,
 )
 from ingot.nn.weights import check_weights, parameter_slots
 from ingot.runtime.watched import watch_always
 from ingot.utils import tree_flatten
 
 __all__ = ["Module"]
-
-# Functions of the module that holds a value, the value's key in it, and the value.
-Filter = Callable[["Module", str, Any], bool]
 
 
 @watch_always
@@ -152,9 +150,9 @@ class Module(dict[str, Any]):
             is_leaf_fn: Whether a value is a leaf, given the same. By default modules, dicts and
                 lists are not.
         """
-        is_leaf = is_leaf_fn or _is_no_container
+        is_leaf = is_leaf_fn or is_no_container
         return {
-            key: _selected(self, key, value, filter_fn, map_fn or _same, is_leaf)
+            key: selected(self, key, value, filter_fn, map_fn, is_leaf)
             for key, value in self.items()
             if filter_fn(self, key, value)
         }
@@ -221,7 +219,7 @@ class Module(dict[str, Any]):
         Returns:
             The module itself.
         """
-        _replace(parameter_replacements(self, parameters, strict))
+        replace(parameter_replacements(self, parameters, strict))
         return self
 
     def update_modules(self, modules: Any, strict: bool = True) -> Self:
@@ -235,7 +233,7 @@ class Module(dict[str, Any]):
         Returns:
             The module itself.
         """
-        _replace(_module_replacements(self, modules, strict))
+        replace(module_replacements(self, modules, strict, self.is_module))
         return self
 
     def apply(self, map_fn: Any, *inputs: Any, **keywords: Any) -> Any:
@@ -399,7 +397,7 @@ class Module(dict[str, Any]):
         parameters = self.parameters()
         if strict:
             check_weights(weights, tree_flatten(parameters, destination={}))
-        _replace(
+        replace(
             (container, key, weights[path])
             for path, container, key in parameter_slots(self, parameters)
             if path in weights
@@ -425,47 +423,6 @@ class Module(dict[str, Any]):
             )
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
-def _is_no_container(_module: Module, _key: str, value: Any) -> bool:
-    return not isinstance(value, (dict, list))
-
-
-def _selected(
-    module: Module,
-    key: str,
-    value: Any,
-    filter_fn: Filter,
-    map_fn: Callable[[Any], Any],
-    is_leaf_fn: Filter,
-) -> Any:
-    """The filtered contents of one value.
-
-    Values that the filter rejects leave `{}` in lists and plain dicts.
-    """
-    if is_leaf_fn(module, key, value):
-        return map_fn(value)
-    if isinstance(value, Module):
-        return value.filter_and_map(filter_fn, map_fn, is_leaf_fn)
-    if not isinstance(value, (dict, list)):
-        raise RuntimeError(
-            f"[Module] expected a module, a dict or a list at {key}, got {type(value).__name__}: "
-            "is_leaf_fn must say so if it is a leaf."
-        )
-
-    def item(name: Any, child: Any) -> Any:
-        path = f"{key}.{name}"
-        if not filter_fn(module, path, child):
-            return {}
-        return _selected(module, path, child, filter_fn, map_fn, is_leaf_fn)
-
-    if isinstance(value, dict):
-        return {name: item(name, child) for name, child in value.items()}
-    return [item(position, child) for position, child in enumerate(value)]
-
-
 def _own_parameter_names(module: Module) -> list[str]:
     """The paths of the parameters that are not in a submodule."""
 
@@ -476,24 +433,3 @@ def _own_parameter_names(module: Module) -> list[str]:
 
 
 add_hints(Module, MODULE)
-
-
-def _module_replacements(container: Any, modules: Any, strict: bool) -> Iterator[Replacement]:
-    """The slots of the modules in `container` that the tree `modules` replaces."""
-    for key, value in entries(container, modules, strict, "module"):
-        present = container[key]
-        if isinstance(present, Module) and isinstance(value, Module):
-            yield container, key, value
-        elif isinstance(present, (dict, list)):
-            yield from _module_replacements(present, value, strict)
-        elif strict and value != {}:
-            raise ValueError(
-                f'[Module] expected nothing for "{key}", which is not a module, got '
-                f"{type(value).__name__}."
-            )
-
-
-def _replace(replacements: Iterator[Replacement]) -> None:
-    """Perform replacements once all are known to be valid."""
-    for container, key, value in list(replacements):
-        container[key] = value

@@ -14,13 +14,20 @@ from typing import Any
 import ingot.core as mx
 from ingot.runtime.uninterrupted import uninterrupted
 
-__all__ = ["Replacement", "call_lent", "call_unchanged", "entries", "parameter_replacements"]
+__all__ = [
+    "Replacement",
+    "call_lent",
+    "call_unchanged",
+    "module_replacements",
+    "parameter_replacements",
+    "replace",
+]
 
 # A dict or list of the model, a key or index in it, and the new value.
 Replacement = tuple[Any, Any, Any]
 
 
-def entries(container: Any, given: Any, strict: bool, what: str) -> Iterator[tuple[Any, Any]]:
+def _entries(container: Any, given: Any, strict: bool, what: str) -> Iterator[tuple[Any, Any]]:
     """The keys and values of `given` for which `container` has a slot.
 
     With `strict`, a ValueError names what has no slot; otherwise it is skipped. `what` is the kind
@@ -64,7 +71,7 @@ def _contents(container: Any) -> str:
 
 def parameter_replacements(container: Any, parameters: Any, strict: bool) -> Iterator[Replacement]:
     """The slots of the arrays in `container` that the tree `parameters` replaces."""
-    for key, value in entries(container, parameters, strict, "parameter"):
+    for key, value in _entries(container, parameters, strict, "parameter"):
         present = container[key]
         if not isinstance(present, mx.array):
             yield from parameter_replacements(present, value, strict)
@@ -148,3 +155,26 @@ def _keep(value: Any, kept: dict[int, tuple[Any, Any, dict[str, Any] | None]]) -
         return
     for child in children:
         _keep(child, kept)
+
+
+def module_replacements(
+    container: Any, modules: Any, strict: bool, is_module: Callable[[Any], bool]
+) -> Iterator[Replacement]:
+    """The slots of the modules in `container` that the tree `modules` replaces."""
+    for key, value in _entries(container, modules, strict, "module"):
+        present = container[key]
+        if is_module(present) and is_module(value):
+            yield container, key, value
+        elif isinstance(present, (dict, list)):
+            yield from module_replacements(present, value, strict, is_module)
+        elif strict and value != {}:
+            raise ValueError(
+                f'[Module] expected nothing for "{key}", which is not a module, got '
+                f"{type(value).__name__}."
+            )
+
+
+def replace(replacements: Iterator[Replacement]) -> None:
+    """Perform replacements once all are known to be valid."""
+    for container, key, value in list(replacements):
+        container[key] = value

@@ -1,7 +1,7 @@
 /* A cache of the graphs that public functions build, which replays a call without running Python.
  *
  * Most functions of arrays build the same nodes whenever they are called with arrays of the same shapes and dtypes
- * and with equal other arguments. For those that declare it (`by_shapes` in graph/boundary.py), the nodes between
+ * and with equal other arguments. For those that declare it (`by_shapes` in graph/boundary/checks.py), the nodes between
  * the arguments and the result of a call are kept as a list of steps, and the next call with an equal key builds its
  * nodes from that list. A program that builds the same graph over and over, such as a decoding language model, then
  * spends its time in its own Python code.

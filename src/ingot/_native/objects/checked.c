@@ -1,12 +1,12 @@
 /* Checked: a public function whose arguments are checked before it is called.
  *
- * The kinds of values that each parameter accepts are a bit set, which graph/boundary.py derives from the function's
+ * The kinds of values that each parameter accepts are a bit set, which graph/boundary/ derives from the function's
  * annotations at the first call. Values of the usual kinds are recognised here, in nanoseconds. Anything else goes
  * to Python (the callback taken_arguments), which either converts it or raises an error that names the parameter. */
 #include "call_memo.h"
 #include <structmember.h>
 
-/* In the order of KINDS in graph/boundary.py. */
+/* In the order of the bits in graph/boundary/kinds.py. */
 enum {
     NONE = 1,
     FLAG = 2,
