@@ -162,8 +162,14 @@ class NestBuilder:
 
     def stack(self, name: str, dtype: Dtype, shape: Sequence[int], origin: Any = None) -> Buffer:
         """Declares a row-major buffer on the stack."""
+        return self.buffer(name, dtype, shape, contiguous(shape, dtype.size), None, origin=origin)
+
+    def row_major(
+        self, name: str, dtype: Dtype, shape: Sequence[int], argument: int, offset: int
+    ) -> Buffer:
+        """Declares a row-major buffer in the memory of an argument."""
         strides = contiguous(shape, dtype.size)
-        return self.buffer(name, dtype, shape, strides, None, origin=origin)
+        return self.buffer(name, dtype, shape, strides, argument, offset)
 
     def symbol(self, name: str) -> Symbol:
         """Declares a number that is passed to the kernel at each call."""

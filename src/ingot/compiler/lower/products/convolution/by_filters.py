@@ -28,7 +28,6 @@ from ingot.compiler.lower.products.convolution.windows import (
     input_buffer,
 )
 from ingot.compiler.lower.products.register_tile import Tile, TileShape, accumulate, lanes_of
-from ingot.graph.shape import contiguous
 from ingot.runtime.processor import vector_registers
 from ingot.tuning import MAX_GRADIENT_PIXELS, MAX_PARTIAL_FILTER_BYTES, MIN_CONVOLUTION_TASKS
 
@@ -46,8 +45,7 @@ class PartialSums(NamedTuple):
     def buffer(self, builder: NestBuilder, argument: int) -> Buffer:
         """The sums as memory of an argument."""
         shape = (self.parts, *self.shape)
-        strides = contiguous(shape, self.dtype.size)
-        return builder.buffer("sums", self.dtype, shape, strides, argument, self.offset)
+        return builder.row_major("sums", self.dtype, shape, argument, self.offset)
 
     @property
     def nbytes(self) -> int:

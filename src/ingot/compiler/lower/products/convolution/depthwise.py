@@ -26,7 +26,6 @@ from ingot.compiler.lower.products.convolution.windows import (
     input_buffer,
 )
 from ingot.compiler.lower.products.register_tile import Tile, TileShape, accumulate, lanes_of
-from ingot.graph.shape import contiguous
 from ingot.runtime.processor import vector_registers
 from ingot.tuning import DEPTHWISE_VECTORS, MAX_CONVOLUTION_PIXELS, MIN_CONVOLUTION_TASKS
 
@@ -193,8 +192,7 @@ def _write(
 def _weights(builder: NestBuilder, plain: Plain, argument: int, offset: int) -> Buffer:
     """The packed filters in scratch memory: (chunks, *taps, channels)."""
     shape = (plain.groups, *[axis.taps for axis in plain.axes], pitch_of(plain))
-    strides = contiguous(shape, plain.dtype.size)
-    return builder.buffer("weights", plain.dtype, shape, strides, argument, offset)
+    return builder.row_major("weights", plain.dtype, shape, argument, offset)
 
 
 def _pack(plain: Plain, step: Step, offset: int) -> Kernel:

@@ -15,7 +15,6 @@ from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, kernel_of
 from ingot.compiler.lower.products.convolution.plain import Plain, given_lanes
 from ingot.compiler.lower.products.register_tile import lanes_of
-from ingot.graph.shape import contiguous
 
 __all__ = ["pack_filters", "packed_filters"]
 
@@ -26,8 +25,7 @@ def packed_filters(
     """Panels of packed filters, (groups, panels, rows, columns), in scratch memory."""
     panels = -(-plain.outputs // columns)
     shape = (plain.groups, panels, plain.depth, columns)
-    strides = contiguous(shape, plain.dtype.size)
-    return builder.buffer("panels", plain.dtype, shape, strides, argument, offset)
+    return builder.row_major("panels", plain.dtype, shape, argument, offset)
 
 
 def pack_filters(plain: Plain, step: Step, columns: int, offset: int) -> Kernel:

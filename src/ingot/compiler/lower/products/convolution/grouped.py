@@ -21,7 +21,6 @@ from ingot.compiler.lower.products.convolution.depthwise import row_tiles
 from ingot.compiler.lower.products.convolution.plain import Layout, Plain
 from ingot.compiler.lower.products.convolution.windows import Field, TapLoops, box_of, input_buffer
 from ingot.compiler.lower.products.register_tile import Tile, TileShape, accumulate, lanes_of
-from ingot.graph.shape import contiguous
 from ingot.tuning import (
     MAX_CONVOLUTION_PIXELS,
     MAX_GROUPED_WINDOW_BYTES,
@@ -188,8 +187,7 @@ def _weights(builder: NestBuilder, plain: Plain, argument: int, offset: int) -> 
     taps = [axis.taps for axis in plain.axes]
     count = plain.groups // groups_per_chunk(plain)
     shape = (count, *taps, plain.channels, lanes_of(plain.dtype))
-    strides = contiguous(shape, plain.dtype.size)
-    return builder.buffer("weights", plain.dtype, shape, strides, argument, offset)
+    return builder.row_major("weights", plain.dtype, shape, argument, offset)
 
 
 def _pack(plain: Plain, step: Step, offset: int) -> Kernel:

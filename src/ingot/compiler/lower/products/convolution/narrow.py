@@ -25,7 +25,6 @@ from ingot.compiler.lower.products.convolution.windows import (
     input_buffer,
 )
 from ingot.compiler.lower.products.register_tile import Tile, TileShape, accumulate, lanes_of
-from ingot.graph.shape import contiguous
 from ingot.tuning import MAX_CONVOLUTION_PIXELS, MIN_CONVOLUTION_TASKS
 
 __all__ = ["convolve_narrow", "is_narrow"]
@@ -124,8 +123,7 @@ def _write(
 def _weights(builder: NestBuilder, plain: Plain, argument: int, offset: int) -> Buffer:
     """The packed filters in scratch memory: (groups, outputs, *taps, channels)."""
     shape = plain.filters.layout.shape
-    strides = contiguous(shape, plain.dtype.size)
-    return builder.buffer("weights", plain.dtype, shape, strides, argument, offset)
+    return builder.row_major("weights", plain.dtype, shape, argument, offset)
 
 
 def _pack(plain: Plain, step: Step, offset: int) -> Kernel:

@@ -128,10 +128,7 @@ def _transformed_filters(
 ) -> Buffer:
     """(groups, panels, products, channels, columns) in scratch memory."""
     shape = (plain.groups, -(-plain.outputs // columns), PRODUCTS, plain.channels, columns)
-    strides = [plain.dtype.size]
-    for length in reversed(shape[1:]):
-        strides.insert(0, strides[0] * length)
-    return builder.buffer("filters", plain.dtype, shape, strides, argument, offset)
+    return builder.row_major("filters", plain.dtype, shape, argument, offset)
 
 
 def _transform_filters(plain: Plain, columns: int, offsets: tuple[int, int]) -> Kernel:
