@@ -25,9 +25,9 @@ MAX_COMPLEXITY = 15
 # that exercise each.
 TESTED_WITHIN = {
     "lower/products/test_matmul.py": ("lower/products/builder.py",),
-    "lower/products/test_quantized.py": (
-        "lower/products/codes.py",
-        "lower/products/quantized_tile.py",
+    "lower/products/quantized/test_product.py": (
+        "lower/products/quantized/codes.py",
+        "lower/products/quantized/tile.py",
     ),
     "lower/products/attention/test_forward.py": (
         "lower/products/attention/forward.py",

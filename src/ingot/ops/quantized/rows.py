@@ -1,7 +1,7 @@
 """The product of a few rows and a quantised matrix, as one op.
 
-Programs decode its codes in registers (`compiler/lower/products/quantized.py`), so that the cost of
-a matrix is that of reading its codes. The op is linear in the rows, and in scales and biases
+Programs decode its codes in registers (`compiler/lower/products/quantized/`), so that the cost of a
+matrix is that of reading its codes. The op is linear in the rows, and in scales and biases
 together; its derivatives are the op itself and products of float matrices.
 """
 

@@ -18,7 +18,7 @@ from ingot.compiler.lower.products.convolution.lower import (
     lower_correlation_by_filters,
 )
 from ingot.compiler.lower.products.matmul import lower_matmul, why_no_nest
-from ingot.compiler.lower.products.quantized import lower_quantized
+from ingot.compiler.lower.products.quantized.product import lower_quantized
 from ingot.compiler.lower.reductions.pooling import lower_pooling, lower_pooling_backward
 from ingot.graph.roles import (
     Attend,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from tests.compiler.lower.products import test_quantized as exact
+from tests.compiler.lower.products.quantized import test_product as exact
 
 import ingot.core as mx
 
@@ -123,7 +123,7 @@ def test_a_name_that_there_is_not() -> None:
 
 def test_vectors_of_256_bits() -> None:
     script = (
-        "from tests.compiler.lower.products import test_quantized_bytes as here\n"
+        "from tests.compiler.lower.products.quantized import test_bytes as here\n"
         "here.mx.set_quantized_activations('int8')\n"
         "for scheme in here.SCHEMES:\n"
         "    here.test_equals_rows_in_blocks(scheme)\n"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest.build import NestBuilder, repeated
 from ingot.compiler.forms.nest.data import Buffer, Carried, Value
-from ingot.compiler.lower.products.codes import Codes, Unpacker, factor_of
+from ingot.compiler.lower.products.quantized.codes import Codes, Unpacker, factor_of
 from ingot.graph.dtype import float32
 from ingot.tuning import PREFETCH_BYTES
 

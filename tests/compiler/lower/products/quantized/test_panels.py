@@ -10,7 +10,7 @@ import mlx.core as reference
 import numpy as np
 import pytest
 from tests.compiler.forms.nest.nest_runner import Memory, run_nest
-from tests.compiler.lower.products.test_quantized import (
+from tests.compiler.lower.products.quantized.test_product import (
     FLOATS,
     Scheme,
     compiled,

@@ -2,9 +2,9 @@
 
 Input: a `QuantizedProduct` with so many rows that unpacking codes for each block of them would cost
 more than multiplying. Output: a kernel that unpacks codes into panels of the right operand
-(`panels.py`), and the kernel of an ordinary float product. The unpacked matrix is never in memory
-in any other form. Codes are unpacked with a stride (`codes.py`), for some columns of the result at
-a time; they are collected on the stack, then transposed in registers.
+(`../panels.py`), and the kernel of an ordinary float product. The unpacked matrix is never in
+memory in any other form. Codes are unpacked with a stride (`codes.py`), for some columns of the
+result at a time; they are collected on the stack, then transposed in registers.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Lowered, kernel_of
 from ingot.compiler.lower.products.builder import epilogue_of
-from ingot.compiler.lower.products.codes import Codes, Scheme, Unpacker
 from ingot.compiler.lower.products.matmul import Scratch, multiply_panels
 from ingot.compiler.lower.products.operands import Matrices, Product, merged
 from ingot.compiler.lower.products.panels import Panels
-from ingot.compiler.lower.products.quantized_tile import QuantizedTile
+from ingot.compiler.lower.products.quantized.codes import Codes, Scheme, Unpacker
+from ingot.compiler.lower.products.quantized.tile import QuantizedTile
 from ingot.compiler.lower.products.register_tile import lanes_of, tile_shape
 from ingot.graph.dtype import float32
 from ingot.graph.shape import contiguous

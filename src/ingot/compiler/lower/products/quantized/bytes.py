@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from ingot.compiler.forms.affine import Affine, Extent, affine
 from ingot.compiler.forms.nest.build import NestBuilder, repeated
 from ingot.compiler.forms.nest.data import Buffer, Constant, Value
-from ingot.compiler.lower.products.codes import WORD, Codes, Scheme
-from ingot.compiler.lower.products.quantized_tile import Chunk, QuantizedTile, Sums
+from ingot.compiler.lower.products.quantized.codes import WORD, Codes, Scheme
+from ingot.compiler.lower.products.quantized.tile import Chunk, QuantizedTile, Sums
 from ingot.graph.dtype import float32, int32, uint32
 from ingot.graph.numerics.activations import ACTIVATION_BLOCK
 from ingot.graph.shape import contiguous, size_of

@@ -1,10 +1,10 @@
 """Products with quantised matrices: codes are unpacked and scaled in registers.
 
-Input: a `QuantizedProduct` with few rows and the strides of its operands (`quantized_panels.py`
-handles many rows). Output: two kernels. The first permutes the rows to the order in which codes are
+Input: a `QuantizedProduct` with few rows and the strides of its operands (`panels.py` handles
+many rows). Output: two kernels. The first permutes the rows to the order in which codes are
 unpacked (`codes.py`), as float32. The second multiplies: an iteration takes a few rows of the
 matrix, reads each word once, unpacks its codes and accumulates their products with all rows
-(`quantized_tile.py`). So the cost is that of reading the matrix. The order of summation does not
+(`tile.py`). So the cost is that of reading the matrix. The order of summation does not
 depend on the number of threads: lanes along a row of the matrix, which are then added by halving.
 """
 
@@ -20,17 +20,17 @@ from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.forms.size import is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Lowered, kernel_of
-from ingot.compiler.lower.products.codes import Codes, Scheme
 from ingot.compiler.lower.products.numbers import Numbers, code_key
 from ingot.compiler.lower.products.operands import merged
-from ingot.compiler.lower.products.quantized_bytes import (
+from ingot.compiler.lower.products.quantized.bytes import (
     Bytes,
     BytesTile,
     in_blocks,
     quantise_row,
 )
-from ingot.compiler.lower.products.quantized_panels import lower_quantized_panels
-from ingot.compiler.lower.products.quantized_tile import QuantizedTile
+from ingot.compiler.lower.products.quantized.codes import Codes, Scheme
+from ingot.compiler.lower.products.quantized.panels import lower_quantized_panels
+from ingot.compiler.lower.products.quantized.tile import QuantizedTile
 from ingot.compiler.lower.products.register_tile import lanes_of
 from ingot.graph.dtype import float32, int64
 from ingot.graph.numerics.activations import activations

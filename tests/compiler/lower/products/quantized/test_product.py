@@ -181,10 +181,10 @@ def test_bits_do_not_depend_on_threads() -> None:
     whole = np.array(compiled(scheme)(x, *parts))
     script = (
         "import sys, numpy as np, ingot.core as mx\n"
-        "from tests.compiler.lower.products.test_quantized import compiled, matrix, rows_of\n"
+        "from tests.compiler.lower.products.quantized import test_product as here\n"
         f"scheme = {scheme}\n"
-        "parts = matrix(scheme, 1500, 1152)\n"
-        "found = compiled(scheme)(mx.array(rows_of(3, 1152)), *parts)\n"
+        "parts = here.matrix(scheme, 1500, 1152)\n"
+        "found = here.compiled(scheme)(mx.array(here.rows_of(3, 1152)), *parts)\n"
         "sys.stdout.buffer.write(np.array(found).tobytes())\n"
     )
     for threads in ("1", "3"):
@@ -195,7 +195,7 @@ def test_bits_do_not_depend_on_threads() -> None:
 def test_vectors_of_256_bits() -> None:
     script = (
         "import numpy as np\n"
-        "from tests.compiler.lower.products import test_quantized as here\n"
+        "from tests.compiler.lower.products.quantized import test_product as here\n"
         "from ingot.runtime.processor import vector_bytes\n"
         "assert vector_bytes() == 32\n"
         "for scheme in here.AFFINE + here.FLOATS:\n"
@@ -206,7 +206,7 @@ def test_vectors_of_256_bits() -> None:
 
 
 def _output(script: str, **variables: str) -> bytes:
-    root = Path(__file__).parents[4]
+    root = Path(__file__).parents[5]
     environment = {**os.environ, **variables, "PYTHONPATH": str(root)}
     found = subprocess.run(
         [sys.executable, "-c", script], env=environment, cwd=root, capture_output=True

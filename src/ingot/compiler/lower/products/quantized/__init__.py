@@ -1,0 +1,1 @@
+"""Products with quantised matrices, whose codes are unpacked in registers."""
