@@ -79,7 +79,7 @@ class Operands(NamedTuple):
     reads: list[Operand]
     gathers: dict[Step, Operand]  # by the step that reads it
     writes: list[Operand]
-    counts: list[Operand]
+    iotas: list[Operand]
 
 
 def operands_of(
@@ -95,17 +95,44 @@ def operands_of(
     taken = {source for step in group.steps for source in elementwise_inputs(step)}
     plain = [step for step in group.inputs if step in taken and not is_immediate(step)]
     reads = [step for step in plain if not isinstance(step.op, Iota)]
-    counts = [step for step in plain if isinstance(step.op, Iota)]
+    iotas = [step for step in plain if isinstance(step.op, Iota)]
     gathers = [step for step in group.steps if isinstance(step.op, Gather)]
     # the step that owns the memory, the shape that is traversed, the strides along that shape
     rows: list[tuple[Step, tuple[int, ...], tuple[int, ...]]] = [
         *((step, step.shape, strides_of[step]) for step in reads),
         *((step.inputs[0], step.shape, _gathered_strides(step, strides_of)) for step in gathers),
         *((step, step.shape, strides_of[step]) for step in group.outputs),
-        *((step, step.shape, _count_steps(step)) for step in counts),
+        *((step, step.shape, _iota_strides(step)) for step in iotas),
     ]
     spread = [_over_domain(shape, strides, group) for _, shape, strides in rows]
-    in_memory = len(rows) - len(counts)
+    in_memory = len(rows) - len(iotas)
+    domain, collapsed, offsets = _collapsed(group, spread, in_memory, boundaries, apart)
+    operands = iter(
+        Operand(step, argument if argument < in_memory else None, step.dtype, strides, offset)
+        for argument, ((step, _, _), strides, offset) in enumerate(
+            zip(rows, collapsed, offsets, strict=True)
+        )
+    )
+    found = Operands(
+        [next(operands) for _ in reads],
+        {step: next(operands) for step in gathers},
+        [next(operands) for _ in group.outputs],
+        [next(operands) for _ in iotas],
+    )
+    return domain, found
+
+
+def _collapsed(
+    group: Group,
+    spread: list[tuple[int, ...]],
+    in_memory: int,
+    boundaries: Collection[int],
+    apart: Collection[int],
+) -> tuple[Domain, list[tuple[int, ...]], list[int]]:
+    """Orders and joins the axes of a group, given the strides of its operands along them, of which
+    the first `in_memory` are in memory. Returns the domain, the strides along its axes, and the
+    offset of each operand's first element.
+    """
     order = _natural_order(group, spread[:in_memory])
     reduced = group.reduced or ()
     in_order = depends_on_order(group)
@@ -113,7 +140,7 @@ def operands_of(
         order = _with_sorted(order, reduced)
     spread = [tuple(strides[axis] for axis in order) for strides in spread]
     ordered = tuple(group.domain[axis] for axis in order)
-    offsets = [0] * len(rows)
+    offsets = [0] * len(spread)
     if reduced:
         fixed = [in_order and axis in reduced for axis in order]
         offsets, spread = _forward(ordered, spread, in_memory, fixed)
@@ -126,19 +153,7 @@ def operands_of(
         [kinds[axes[0]] for axes in joined],
         tuple(tuple(order[axis] for axis in axes) for axes in joined),
     )
-    operands = iter(
-        Operand(step, argument if argument < in_memory else None, step.dtype, strides, offset)
-        for argument, ((step, _, _), strides, offset) in enumerate(
-            zip(rows, collapsed, offsets, strict=True)
-        )
-    )
-    found = Operands(
-        [next(operands) for _ in reads],
-        {step: next(operands) for step in gathers},
-        [next(operands) for _ in group.outputs],
-        [next(operands) for _ in counts],
-    )
-    return domain, found
+    return domain, collapsed, offsets
 
 
 def depends_on_order(group: Group) -> bool:
@@ -177,7 +192,7 @@ def _gathered_strides(step: Step, strides_of: dict[Step, tuple[int, ...]]) -> tu
     return step.op.moved_strides(strides_of[step.inputs[0]])
 
 
-def _count_steps(step: Step) -> tuple[int, ...]:
+def _iota_strides(step: Step) -> tuple[int, ...]:
     assert isinstance(step.op, Iota)
     return step.op.steps
 

@@ -59,10 +59,10 @@ class GroupBuilder(NestBuilder):
         self.group = group
         self.strides_of = strides_of
         self.domain, operands = operands_of(group, strides_of, boundaries, apart)
-        self.reads, self.gathers, self.writes, self.counts = operands
+        self.reads, self.gathers, self.writes, self.iotas = operands
         self.members = set(group.steps)
         self.reductions = [step for step in group.steps if isinstance(step.op, Reduce)]
-        self.positions = {operand.step: operand for operand in self.counts}
+        self.positions = {operand.step: operand for operand in self.iotas}
         self.read_of: dict[Step, Memory] = {}
         self.write_of: dict[Step, Memory] = {}
         self.gather_of: dict[Step, tuple[Memory, list[int]]] = {}
