@@ -271,7 +271,7 @@ class _Fuser:
             for source in direct
             if (part := self.part_of.get(source)) is not None
             and part.can_read(products)
-            and self._fits(step, source, part, domain, reduced)
+            and self._fits(source, part, domain, reduced)
         ]
         apart = [source for source in direct if self.part_of.get(source) not in joinable]
         others = [self._readable(source) for source in (*elsewhere, *apart)]
@@ -363,13 +363,12 @@ class _Fuser:
 
     def _fits(
         self,
-        step: Step,
         source: Step,
         part: _Part,
         domain: tuple[int, ...],
         reduced: tuple[int, ...] | None,
     ) -> bool:
-        """Whether `step` can run inside the group of its input `source`."""
+        """Whether a step over the domain can run inside the group of its input `source`."""
         if source in part.finished or len(part.steps) >= MAX_GROUP_STEPS:
             return False
         if source in part.row_steps:

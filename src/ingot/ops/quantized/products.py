@@ -266,9 +266,9 @@ def _both_quantized(
         raise ValueError(f"[{name}] the modes are nvfp4 and mxfp8, got {wanted[0]!r}.")
     scheme = scheme_of(name, *wanted)
     dtype = _product_dtype(name, x, x, None)
-    left = _rounded(name, scheme, x, global_scale_x)
+    left = _rounded(scheme, x, global_scale_x)
     if scales is None:
-        numbers = _rounded(name, scheme, require_array(name, w), global_scale_w)
+        numbers = _rounded(scheme, require_array(name, w), global_scale_w)
     else:
         check_quantized(name, scheme, w, scales, None)
         check_global_scale(name, scheme, global_scale_w)
@@ -276,7 +276,7 @@ def _both_quantized(
     return left, astype(_oriented(name, x, numbers, transpose=True), dtype)
 
 
-def _rounded(name: str, scheme: Scheme, x: array, global_scale: array | None) -> array:
+def _rounded(scheme: Scheme, x: array, global_scale: array | None) -> array:
     """`x` quantised and decoded; the identity to differentiation."""
     matrix = expand_dims(x, 0) if x.ndim == 1 else x
     options = (scheme.group_size, scheme.bits, scheme.mode)

@@ -167,7 +167,7 @@ class _Verifier:
         first = len(self.accesses)
         self._body(loop.body)
         for carried in loop.carried:
-            self._carried(loop, carried)
+            self._carried(carried)
         if loop.kind in ("vector", "masked", "lanes"):
             self._vector(loop, self.accesses[first:])
         self.known = outside | set(loop.carried)
@@ -187,7 +187,7 @@ class _Verifier:
                 return loop.step if whole.base.key() == loop.begin.key() else 1
         return 1
 
-    def _carried(self, loop: Loop, carried: Carried) -> None:
+    def _carried(self, carried: Carried) -> None:
         _require(carried.update is not None, "a carried value is never updated")
         assert carried.update is not None
         self._use(carried.update, "the update of a carried value")

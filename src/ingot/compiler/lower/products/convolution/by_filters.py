@@ -61,7 +61,7 @@ def correlate_by_filters(
     result does not fit.
     """
     shape = _tile_shape(plain)
-    blocks = _blocks(plain, shape)
+    blocks = _blocks(plain)
     if blocks is None:
         return None
     total = prod(blocks.counts)
@@ -103,7 +103,7 @@ def _slack(plain: Plain, shape: TileShape) -> int:
     return shape.columns if _columns(plain)[-1] % shape.columns else 0
 
 
-def _blocks(plain: Plain, shape: TileShape) -> Blocks | None:
+def _blocks(plain: Plain) -> Blocks | None:
     def fits(blocks: Blocks) -> bool:
         return fits_stack(blocks, plain.channels, plain.dtype.size)
 

@@ -65,7 +65,7 @@ def convolve_grouped(plain: Plain, steps: tuple[Step, Step, Step], offset: int) 
     with builder.parallel((*blocks.counts, chunks.groups), work) as (*points, chunk):
         block = Block(builder, blocks, points)
         box = box_of(builder, chunks, source, block, affine(chunk))
-        field = _spread(builder, plain, chunks, box, block)
+        field = _spread(builder, plain, box, block)
         with row_tiles(builder, block) as pixels:
             tile = _sums(builder, plain, field, weights, pixels, affine(chunk))
             _write(builder, chunks, tile, block, results, pixels, affine(chunk))
@@ -107,7 +107,7 @@ def _blocks(plain: Plain, chunks: Plain) -> Blocks | None:
     return choose_blocks(plain.axes, max(wanted, 16), fits)
 
 
-def _spread(builder: NestBuilder, plain: Plain, chunks: Plain, box: Field, block: Block) -> Field:
+def _spread(builder: NestBuilder, plain: Plain, box: Field, block: Block) -> Field:
     """The windows of a block, with each element repeated in all lanes that multiply it."""
     lanes, pitch = lanes_of(plain.dtype), _pixel_elements(plain)
     *outer, last = block.blocks.extents
