@@ -153,9 +153,12 @@ def _prompt_of_ingot(activations: str) -> Callable[[], None]:
     prompt = mx.array(PROMPT)[None]
 
     def read() -> None:
+        # As mlx-lm does it: what follows the last token is wanted, what follows the others is not.
         mx.set_quantized_activations(activations)
         states = cache.make_prompt_cache(model)
-        mx.eval(model(prompt, cache=states)[:, -1], [each.state for each in states])
+        model(prompt[:, :-1], cache=states)
+        mx.eval([each.state for each in states])
+        mx.eval(model(prompt[:, -1:], cache=states))
 
     return read
 
