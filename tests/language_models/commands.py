@@ -11,32 +11,36 @@ import io
 import json
 import sys
 import traceback
+import types
+from pathlib import Path
+from typing import Any
 
-import mlx.core as mx
-from mlx_lm import cli, load
-from mlx_lm.perplexity import eval_ppl
+from mlx_lm import cli
+
+TALK = "the cat\nr\nin the hat\nq\n"  # what is typed: r begins anew, q ends
 
 
-def perplexity(folder: str, text: str, length: int) -> None:
-    """The command of that name, which takes no text but datasets of the network."""
-    model, tokenizer = load(folder)
-    tokens = mx.array(tokenizer.encode(text))
-    rows = tokens[: len(tokens) // length * length].reshape(-1, length)
-    print("Perplexity:", *eval_ppl(model, rows, batch_size=2))
+def load_dataset(folder: str, split: str) -> list[dict[str, Any]]:
+    """What `datasets.load_dataset` finds in a folder: some commands know no other data."""
+    lines = Path(folder, "train.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    return rows[:1] if split == "train[:1]" else rows
 
 
 def main() -> None:
     found = []
-    for command in json.load(sys.stdin):
+    commands = json.load(sys.stdin)
+    datasets = types.ModuleType("datasets")
+    vars(datasets)["load_dataset"] = load_dataset
+    sys.modules["datasets"] = datasets
+    for command in commands:
         printed = io.StringIO()
         sys.argv = ["mlx_lm", *command]
+        sys.stdin = io.StringIO(TALK)
         error = None
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
             try:
-                if command[0] == "perplexity":
-                    perplexity(command[1], command[2], int(command[3]))
-                else:
-                    cli.main()
+                cli.main()
             except (Exception, SystemExit):
                 error = traceback.format_exc()
         found.append({"printed": printed.getvalue(), "error": error})

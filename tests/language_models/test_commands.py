@@ -80,7 +80,17 @@ def _commands(home: Path) -> dict[str, list[Any]]:
             *["generate", "--model", model, "--prompt", "and a mat", *greedy],
             *["--prompt-cache-file", cached],
         ],
-        "perplexity": ["perplexity", model, f"{SENTENCE} " * 20, 32],
+        "perplexity": [
+            *["perplexity", "--model", model, "--data-path", home / "data"],
+            *["--sequence-length", 32, "--num-samples", 4, "--batch-size", 2],
+        ],
+        "chat": ["chat", "--model", model, "--max-tokens", 12],
+        "benchmark": ["benchmark", "--model", model, "-p", 16, "-g", 8, "-n", 1, "-b", 3],
+        "dwq": [
+            *["dwq", "--model", model, "--mlx-path", home / "dwq", "--data-path", home / "data"],
+            *["--num-samples", 4, "--max-seq-length", 33, "--batch-size", 2],
+            *["--learning-rate", 1e-3],
+        ],
     }
 
 
@@ -107,6 +117,23 @@ def test_the_same_text(command: str, results: dict[str, dict[str, Any]]) -> None
     texts = [_text(results[name][command]) for name in ("ingot", "mlx")]
     assert texts[0] == texts[1]
     assert len(texts[0]) > 10
+
+
+def test_the_same_answers(results: dict[str, dict[str, Any]]) -> None:
+    answers = []
+    for name in ("ingot", "mlx"):
+        lines = [line for line in results[name]["chat"].splitlines() if "/tiny" not in line]
+        printed = re.sub(r"[\d.]+ (tok/s|GB)", "", "\n".join(lines))
+        assert printed.count("12 tokens") == 2
+        answers.append(printed)
+    assert answers[0] == answers[1]
+
+
+def test_the_benchmark_counts_all_requests(results: dict[str, dict[str, Any]]) -> None:
+    assert "batch_size=3" in results["ingot"]["benchmark"]
+    assert re.search(
+        r"Averages: prompt_tps=[\d.]+, generation_tps=[\d.]+", results["ingot"]["benchmark"]
+    )
 
 
 @pytest.mark.parametrize("folder", ["q4", "q8"])
@@ -138,6 +165,22 @@ def test_the_same_training(folder: str, results: dict[str, dict[str, Any]]) -> N
         np.testing.assert_allclose(
             found, np.array(expected.astype(oracle.float32)), rtol=1e-4, atol=2e-5
         )
+
+
+def test_distillation_goes_the_same_way(results: dict[str, dict[str, Any]]) -> None:
+    # Adam makes steps of one length of all gradients, also of those that are rounding of bfloat16.
+    moves, losses = [], []
+    for name in ("ingot", "mlx"):
+        before, after = (
+            oracle.load(str(results[name]["home"] / folder / "model.safetensors"))
+            for folder in ("q4", "dwq")
+        )
+        scales = sorted(key for key in map(str, before) if key.endswith((".scales", ".biases")))
+        moved = [(after[key].astype(oracle.float32) - before[key]).flatten() for key in scales]
+        moves.append(np.concatenate([np.array(each) for each in moved]))
+        losses.append(re.findall(r"Validation: .*loss=([\d.]+)", results[name]["dwq"]))
+    assert np.corrcoef(moves)[0, 1] > 0.8
+    assert float(losses[0][0]) == pytest.approx(float(losses[1][0]), abs=2e-3)
 
 
 def test_the_same_perplexity(results: dict[str, dict[str, Any]]) -> None:
