@@ -37,7 +37,7 @@ help:
 	@echo "make speed-picture  the README's picture of speeds, measured again"
 	@echo "make wheel     a wheel for this interpreter in dist/"
 	@echo "make wheels    wheels for all versions of Python and x86-64 and aarch64, each installed and tried"
-	@echo "make test-arm  the tests on an emulated ARM processor, for hours; ARM_ARGUMENTS='--seconds 900' or a folder of tests for less"
+	@echo "make test-arm  every test function on an emulated ARM processor, for hours; ARM_ARGUMENTS='--seconds 900' or a folder of tests for less, --sample 0 for all parameters"
 	@echo "make clean     remove all that was made, .venv too"
 
 demo:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 TOOL = PROJECT / "build_support" / "wheels"
 sys.path.append(str(TOOL))
 import interpreters  # noqa: E402
+import sampled  # noqa: E402
 
 
 def test_targets_have_the_names_that_wheels_have() -> None:
@@ -37,3 +40,41 @@ def test_without_apt_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(interpreters.PackagesMissingError, match=r"Debian.*make wheel"):
         interpreters.Target("3.11", "x86_64").include_dirs()
+
+
+def test_samples_are_spread_over_all_parameter_sets() -> None:
+    assert sampled.spread([*range(10)], 0) == [*range(10)]
+    assert sampled.spread([*range(3)], 5) == [0, 1, 2]
+    assert sampled.spread([*range(10)], 1) == [0]
+    assert sampled.spread([*range(10)], 2) == [0, 9]
+    assert sampled.spread([*range(10)], 4) == [0, 3, 6, 9]
+
+
+def test_every_test_function_is_in_a_sample(tmp_path: Path) -> None:
+    (tmp_path / "test_some.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.parametrize('x', range(50))\n"
+        "def test_many(x): print('ran', x)\n"
+        "def test_one(): print('ran alone')\n"
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-s",
+            "-p",
+            "sampled",
+            "-p",
+            "no:cacheprovider",
+            ".",
+        ],
+        check=False,
+        text=True,
+        capture_output=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(TOOL), "INGOT_SAMPLE": "2"},
+    )
+    assert re.findall(r"ran (\w+)", done.stdout) == ["0", "49", "alone"]
+    assert "3 passed, 48 deselected" in done.stdout

@@ -1,11 +1,12 @@
 """The tests on an emulated ARM processor: `make test-arm`.
 
-    python build_support/wheels/emulated_tests.py [--seconds 3600] [tests/ops/fft ...]
+    python build_support/wheels/emulated_tests.py [--seconds 3600] [--sample 0] [tests/ops/fft ...]
 
 In: Debian's Python for arm64 and qemu-user, both unpacked below build/interpreters, the wheel that
 `make wheels` builds for them, and the test dependencies' wheels from the package index. Out: a line
-for each folder of tests, and how many passed. Left out are folders that need a browser, MPI or real
-models, and the longest campaigns: one emulated core is some twenty times as slow.
+for each folder of tests, and how many passed. Of the parameter sets of a test function some are
+run, two by default, because one emulated core is some twenty times as slow. Left out are folders
+that need a browser, MPI or real models, and the longest campaigns.
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ def main() -> int:
     """Runs the folders that were asked for, or all, until the time is up."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=4 * 3600, help="begin nothing after that")
+    parser.add_argument(
+        "--sample", type=int, default=2, help="parameter sets of a test function; 0: all"
+    )
+    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds for one folder")
     parser.add_argument("--no-build", action="store_true", help="take the wheel of the last run")
     parser.add_argument("folders", nargs="*", help="such as tests/ops/fft")
     options = parser.parse_args()
@@ -57,7 +62,7 @@ def main() -> int:
             print(f"stopped after {number} of {len(folders)} folders", flush=True)
             break
         begun = time.monotonic()
-        said = tested(python, folder)
+        said = tested(python, folder, options.sample, options.patience)
         print(f"{folder}: {said} ({time.monotonic() - begun:.0f} s)", flush=True)
         counts.update({word: int(count) for count, word in re.findall(r"(\d+) ([a-z]+)", said)})
         counts["failed"] += "passed" not in said and "no tests" not in said
@@ -103,10 +108,12 @@ def emulated_python(*, build: bool) -> Path:
     return script
 
 
-def tested(python: Path, folder: str) -> str:
+def tested(python: Path, folder: str, sample: int, patience: float) -> str:
     """The last line that pytest prints for the tests directly in a folder."""
     files = sorted(str(path) for path in (PROJECT / folder).glob("test_*.py"))
     variables = environment(TARGET, WORK / "site")
+    variables["PYTHONPATH"] += f":{Path(__file__).resolve().parent}"
+    variables["INGOT_SAMPLE"] = str(sample)
     command = [
         str(python),
         "-u",
@@ -115,6 +122,8 @@ def tested(python: Path, folder: str) -> str:
         "-q",
         "-p",
         "no:cacheprovider",
+        "-p",
+        "sampled",
         "--tb=line",
         *files,
     ]
@@ -128,10 +137,10 @@ def tested(python: Path, folder: str) -> str:
                 check=False,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                timeout=PATIENCE,
+                timeout=patience,
             )
         except subprocess.TimeoutExpired:
-            return f"no end in {PATIENCE} s, see {log}"
+            return f"no end in {patience:.0f} s, see {log}"
     lines = log.read_text(errors="replace").splitlines() or ["printed nothing"]
     said = lines[-1].strip("= ")
     return said if "passed" in said and "failed" not in said else f"{said}, see {log}"

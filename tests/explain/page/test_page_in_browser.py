@@ -223,6 +223,26 @@ def test_steps_are_sorted_by_column(open_page: Any, small_page: Path) -> None:
     assert all("%" in text or "in cache" in text for text in speeds)
 
 
+def test_what_is_kept_has_no_speed(open_page: Any, tmp_path: Path) -> None:
+    """Bytes that a call does not move, divided by the time of a lookup, are no bandwidth."""
+    weight = mx.random.normal((256, 256))
+    compiled = mx.compile(lambda x: mx.tanh(x @ weight.T))
+    x = mx.random.normal((128, 256))
+    mx.eval(compiled(x))
+    path = tmp_path / "kept.html"
+    compiled.explain(x).to_html(path)
+    page = open_page(path)
+    kept = page.evaluate("data.work.map((work) => work.kept)")
+    assert sorted(kept) == [False, True]
+    speeds = page.locator("td.speed").all_inner_texts()
+    assert speeds[kept.index(True)].strip() == "kept"
+    assert "flop/s" in speeds[kept.index(False)]
+    page.locator("tr.row").nth(kept.index(True)).click()
+    facts = page.locator("#details").inner_text()
+    assert "kept, so a call with the same array looks up what an earlier one made" in facts
+    assert "speed" not in facts
+
+
 def test_the_hot_loop_comes_first(open_page: Any, small_page: Path) -> None:
     page = open_page(small_page)
     click_box(page, "kernel 2")

@@ -94,6 +94,8 @@ def generate(plan: Plan, options: Options) -> Executable:
     work = [_work(each, codes_of_plan) for each in plan.nests.instructions]
     for invariant in work[: plan.nests.invariant]:
         invariant.is_invariant = True
+    for number in (number for kept in plan.kept.values() for number in kept.writers):
+        work[number].is_kept = True
     loaded = load_kernels([each.code.text for each in work if each.code is not None])
     codes = iter(loaded.codes)
     instructions: list[tuple[Any, ...]] = []

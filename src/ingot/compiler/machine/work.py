@@ -45,6 +45,7 @@ class Work:
     scratch: int = 0  # bytes that the kernels of the group share
     flops: int = 0  # of BLAS calls
     is_invariant: bool = False  # whether a loop runs it in its first iteration only
+    is_kept: bool = False  # whether later calls with the same array skip it
 
     @cached_property
     def name(self) -> str:

@@ -29,18 +29,19 @@ function plural(number, one, several = one + "s") {
 }
 
 function rate(work) {
-  if (!work.seconds) return "";
+  if (!work.seconds || work.kept) return "";
   return work.flops ? amount(work.flops / work.seconds, "flop/s") : amount(work.bytes / work.seconds, "B/s");
 }
 
 // How much of what the machine can do an entry reaches: of its arithmetic, or of memory's bandwidth.
 function reached(data, work) {
-  if (!data.limits || !work.seconds) return 0;
+  if (!data.limits || !work.seconds || work.kept) return 0;
   return Math.max(work.flops / work.seconds / data.limits.flops, work.bytes / work.seconds / data.limits.bytes);
 }
 
 // Caches are quicker than memory, so that what is quicker than memory did not wait for it.
 function shareText(data, work) {
+  if (work.kept) return "kept";
   const share = reached(data, work);
   return share > 1.05 && !work.flops ? "in cache" : percent(Math.min(share, 1));
 }
@@ -213,7 +214,8 @@ function workDetails(data, index, tab, choose) {
   }
   const nothing = work.scratch ? "partial results" : "nothing";
   const facts = [["reads", work.reads.join(", ") || nothing], ["writes", work.writes.join(", ") || nothing]];
-  if (work.seconds) facts.unshift(["time", duration(work.seconds)], ["speed", `${rate(work)}: ${speedText(data, work)}`]);
+  if (work.kept) facts.unshift(["time", `${work.seconds ? `${duration(work.seconds)}: ` : ""}kept, so a call with the same array looks up what an earlier one made`]);
+  else if (work.seconds) facts.unshift(["time", duration(work.seconds)], ["speed", `${rate(work)}: ${speedText(data, work)}`]);
   if (work.reason) facts.push([{ BLAS: "by BLAS", kernel: "by ingot", nested: "by ingot" }[work.kind] || "on the host", work.reason]);
   if (work.programs.length) facts.push(["runs", work.programs.join("; ")]);
   if (work.kind === "kernel") {
