@@ -9,7 +9,7 @@ import importlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -24,15 +24,6 @@ import ingot.core as mx
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NAMES = ("digits_mlp", "digits_conv", "digits_vae", "character_transformer")
-
-
-@pytest.fixture(autouse=True)
-def as_it_was() -> Iterator[None]:
-    """The random state and compilation as they were: other tests share the process."""
-    before = list(mx.random.state)
-    yield
-    mx.enable_compile()
-    mx.random.state[:] = before
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,15 +18,6 @@ import ingot.core as mx
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 MODULES = ("show", "character_transformer", "character_rnn", "kalman", "pendulum")
-
-
-@pytest.fixture(autouse=True)
-def as_it_was() -> Iterator[None]:
-    """The random state and compilation as they were: other tests share the process."""
-    before = list(mx.random.state)
-    yield
-    mx.enable_compile()
-    mx.random.state[:] = before
 
 
 @pytest.fixture

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.support.processes import holds_in_child, run_in_threads
 
 import ingot.core as mx
 from ingot import _native
@@ -27,35 +27,6 @@ def restore_limits() -> Iterator[None]:
     memory.set_cache_limit(cache)
     memory.set_memory_limit(limit)
     memory.clear_cache()
-
-
-def run_in_child(check: Callable[[], bool]) -> bool:
-    """Whether `check` is true in a forked process."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            code = 0 if check() else 1
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def run_in_threads(count: int, work: Callable[[int], None]) -> None:
-    failures: list[BaseException] = []
-
-    def run(number: int) -> None:
-        try:
-            work(number)
-        except BaseException as failure:
-            failures.append(failure)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
 
 
 SIZES = [
@@ -289,7 +260,7 @@ def test_a_forked_process_allocates_while_others_were_allocating() -> None:
         other.start()
     try:
         for _ in range(10):
-            assert run_in_child(lambda: memoryview(_native.Buffer(MIB)).nbytes == MIB)
+            assert holds_in_child(lambda: memoryview(_native.Buffer(MIB)).nbytes == MIB)
     finally:
         stop.set()
         for other in others:

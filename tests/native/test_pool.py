@@ -9,11 +9,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
 import threadpoolctl
+from tests.support.processes import holds_in_child, run_in_threads
 
 from ingot import _native
 from ingot.runtime import threads
@@ -97,35 +98,15 @@ def test_sleeping_workers_wake_up() -> None:
 
 def test_several_callers_at_once() -> None:
     threads.set_num_threads(3)
-    failures: list[BaseException] = []
 
     def call(number: int) -> None:
-        try:
-            for i in range(300):
-                count = 100 * number + i + 1
-                assert_covers(pieces_of(count, 1, nested=i % 2 == 0), count, 1)
-                if i % 50 == 0:
-                    _native.set_num_threads(2 + i // 50 % 3)
-        except BaseException as failure:
-            failures.append(failure)
+        for i in range(300):
+            count = 100 * number + i + 1
+            assert_covers(pieces_of(count, 1, nested=i % 2 == 0), count, 1)
+            if i % 50 == 0:
+                _native.set_num_threads(2 + i // 50 % 3)
 
-    callers = [threading.Thread(target=call, args=(number,)) for number in range(4)]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
-    assert failures == []
-
-
-def exit_code_of_child(check: Callable[[], bool]) -> int:
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            code = 0 if check() else 1
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    run_in_threads(4, call)
 
 
 def test_forked_processes_have_workers_of_their_own() -> None:
@@ -138,7 +119,7 @@ def test_forked_processes_have_workers_of_their_own() -> None:
         return len(os.listdir("/proc/self/task")) == 3
 
     for _ in range(5):
-        assert exit_code_of_child(check) == 0
+        assert holds_in_child(check)
     assert_covers(pieces_of(1000, 1), 1000, 1)
 
 
@@ -154,7 +135,7 @@ def test_forking_while_another_thread_is_in_a_loop() -> None:
     other.start()
     try:
         for _ in range(10):
-            assert exit_code_of_child(lambda: len(pieces_of(1000, 1)) == 8) == 0
+            assert holds_in_child(lambda: len(pieces_of(1000, 1)) == 8)
     finally:
         stop.set()
         other.join()

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.verify import NestError, verify
+
 __all__ = ["Broken", "BrokenNests"]
 
 Broken = Callable[[Any], Any]  # builds the nest with the example of its module
@@ -21,3 +26,10 @@ class BrokenNests(dict[str, tuple[str, Broken]]):
             return build
 
         return add
+
+    def check(self, name: str, example: NestBuilder) -> None:
+        """Builds a nest with the example, which the verifier must reject."""
+        problem, build = self[name]
+        build(example)
+        with pytest.raises(NestError, match=problem):
+            verify(example.nest)

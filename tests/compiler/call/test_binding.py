@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from tests.compiler.compiled_calls import check
 from tests.compiler.object_states import check_calls, state_of
+from tests.support.processes import run_in_threads
 
 import ingot.core as mx
 import ingot.nn as nn
@@ -447,23 +448,14 @@ def test_threads_share_a_model() -> None:
     model = Layer()
     compiled = mx.compile(lambda model, x: model(x))
     expected = np.array(model(X))
-    errors: list[BaseException] = []
     start = threading.Barrier(4)
 
-    def run() -> None:
-        try:
-            start.wait()
-            for _ in range(20):
-                np.testing.assert_allclose(np.array(compiled(model, X)), expected, rtol=1e-5)
-        except BaseException as error:
-            errors.append(error)
+    def run(_number: int) -> None:
+        start.wait()
+        for _ in range(20):
+            np.testing.assert_allclose(np.array(compiled(model, X)), expected, rtol=1e-5)
 
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    run_in_threads(4, run)
     assert compiled.cache_info().misses == 1
 
 

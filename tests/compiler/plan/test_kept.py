@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.processes import run_in_threads
 
 import ingot.core as mx
 
@@ -166,21 +166,12 @@ def test_calls_from_several_threads() -> None:
     matrices = [numbers((COLUMNS, LENGTH), seed) for seed in range(3)]
     arrays = [own(values) for values in matrices]
     called = Layer(arrays[0])
-    failures: list[BaseException] = []
 
     def run(number: int) -> None:
-        try:
-            for _ in range(30):
-                called.require(arrays[number], matrices[number])
-        except BaseException as error:
-            failures.append(error)
+        for _ in range(30):
+            called.require(arrays[number], matrices[number])
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    run_in_threads(3, run)
 
 
 def test_products_without_compile() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.campaigns import some
+from tests.support.processes import has_one_output, require_passing
 from tests.support.product_bounds import matrices, require_close
 
 import ingot.core as mx
@@ -127,36 +128,14 @@ def test_the_same_bits_with_any_number_of_threads() -> None:
         "    found += bytes(np.array(mx.compile(lambda x, y: x @ y)(a, b)))\n"
         "print(hashlib.sha256(found).hexdigest())\n"
     )
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "INGOT_NUM_THREADS": threads},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for threads in ("1", "2", "5")
-    }
-    assert len(found) == 1
+    assert has_one_output(program)
 
 
 @pytest.mark.parametrize("bits", ["256", "128"])
 def test_narrower_vectors(bits: str) -> None:
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            f"{__file__}::test_all_layouts[stack0-transposed1-float32]",
-            f"{__file__}::test_all_layouts[stack1-transposed0-bfloat16]",
-        ],
-        env={**os.environ, "INGOT_VECTOR_BITS": bits, "PYTEST_XDIST_WORKER": ""},
-        check=True,
-        capture_output=True,
-    )
+    cases = ("stack0-transposed1-float32", "stack1-transposed0-bfloat16")
+    chosen = [f"{__file__}::test_all_layouts[{case}]" for case in cases]
+    require_passing(chosen, INGOT_VECTOR_BITS=bits)
 
 
 def test_a_width_that_there_is_not() -> None:

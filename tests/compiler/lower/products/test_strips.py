@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from tests.compiler.lower.products.test_matmul import matrices, require_close
+from tests.support.processes import has_one_output
 
 import ingot.core as mx
 
@@ -80,17 +77,7 @@ def test_the_same_bits_with_any_number_of_threads(bits: str) -> None:
         "    found += bytes(c)\n"
         "print(hashlib.sha256(found).hexdigest())\n"
     )
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "INGOT_NUM_THREADS": threads, "INGOT_VECTOR_BITS": bits},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for threads in ("1", "2", "5")
-    }
-    assert len(found) == 1
+    assert has_one_output(program, INGOT_VECTOR_BITS=bits)
 
 
 @pytest.mark.parametrize("rows", [300, 1003])

@@ -4,9 +4,6 @@ numbers of threads.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +19,7 @@ from tests.support.attention_reference import (
     random_case,
 )
 from tests.support.campaigns import combinations
+from tests.support.processes import require_passing
 
 import ingot.core as mx
 
@@ -145,7 +143,4 @@ def test_same_bits_for_any_number_of_threads(lengths: tuple[int, ...]) -> None:
 def test_narrower_vectors(bits: str) -> None:
     """The same tests of values where vectors have fewer lanes."""
     chosen = [f"{__file__}::test_gradients[{lengths}-sinks, causal]" for lengths in LENGTHS[1:3]]
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *chosen]
-    environment = {**os.environ, "INGOT_VECTOR_BITS": bits}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stdout[-2000:]
+    require_passing(chosen, INGOT_VECTOR_BITS=bits)

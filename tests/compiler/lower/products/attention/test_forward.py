@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +16,7 @@ from tests.support.attention_reference import (
     random_case,
 )
 from tests.support.campaigns import combinations
+from tests.support.processes import require_passing
 
 import ingot.core as mx
 
@@ -144,7 +142,4 @@ def test_a_query_has_the_same_bits_wherever_it_is() -> None:
 def test_narrower_vectors(bits: str) -> None:
     """The same tests of values where vectors have fewer lanes."""
     chosen = [f"{__file__}::test_values[{LENGTHS[2]}-{kind}]" for kind in USUAL]
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *chosen]
-    environment = {**os.environ, "INGOT_VECTOR_BITS": bits}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stdout[-2000:]
+    require_passing(chosen, INGOT_VECTOR_BITS=bits)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +9,7 @@ import numpy as np
 import pytest
 from tests.compiler.lower.products.convolution.reference import Case, convolution, gradients
 from tests.support.campaigns import some
+from tests.support.processes import require_passing
 
 import ingot.core as mx
 
@@ -249,23 +247,8 @@ def test_same_bits_with_any_number_of_threads(case: Case) -> None:
 def test_narrower_vectors(bits: str) -> None:
     """The same tests on a processor with fewer and shorter registers."""
     cases = some(CASES, 7)[int(bits == "256") :]
-    run = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-x",
-            "-p",
-            "no:cacheprovider",
-            *(f"{__file__}::test_equals_sums_over_taps[{case}]" for case in cases),
-        ],
-        env={**os.environ, "INGOT_VECTOR_BITS": bits},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout[-3000:]
+    chosen = [f"{__file__}::test_equals_sums_over_taps[{case}]" for case in cases]
+    require_passing(chosen, INGOT_VECTOR_BITS=bits)
 
 
 def all_bits(function: Callable[..., Any], *arguments: mx.array) -> list[bytes]:

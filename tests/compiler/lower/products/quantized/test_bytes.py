@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from tests.compiler.lower.products.quantized import test_product as exact
+from tests.support.processes import output_of
 
 import ingot.core as mx
 
@@ -129,4 +130,4 @@ def test_vectors_of_256_bits() -> None:
         "    here.test_equals_rows_in_blocks(scheme)\n"
         "print('done')\n"
     )
-    assert exact._output(script, INGOT_VECTOR_BITS="256") == b"done\n"
+    assert output_of(script, INGOT_VECTOR_BITS="256") == b"done\n"

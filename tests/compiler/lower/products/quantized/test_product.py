@@ -4,15 +4,12 @@ vectors and number of threads.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.compiler.forms.nest.nest_runner import Memory, run_nest
+from tests.support.processes import output_of
 
 import ingot.core as mx
 from ingot.compiler.forms.affine import Symbol
@@ -188,7 +185,7 @@ def test_bits_do_not_depend_on_threads() -> None:
         "sys.stdout.buffer.write(np.array(found).tobytes())\n"
     )
     for threads in ("1", "3"):
-        found = _output(script, INGOT_NUM_THREADS=threads)
+        found = output_of(script, INGOT_NUM_THREADS=threads)
         assert found == whole.tobytes()
 
 
@@ -202,14 +199,4 @@ def test_vectors_of_256_bits() -> None:
         "    here.test_equals_float64(scheme)\n"
         "print('done')\n"
     )
-    assert _output(script, INGOT_VECTOR_BITS="256") == b"done\n"
-
-
-def _output(script: str, **variables: str) -> bytes:
-    root = Path(__file__).parents[5]
-    environment = {**os.environ, **variables, "PYTHONPATH": str(root)}
-    found = subprocess.run(
-        [sys.executable, "-c", script], env=environment, cwd=root, capture_output=True
-    )
-    assert found.returncode == 0, found.stderr.decode()
-    return found.stdout
+    assert output_of(script, INGOT_VECTOR_BITS="256") == b"done\n"
