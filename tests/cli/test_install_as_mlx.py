@@ -70,8 +70,12 @@ def test_it_comes_too_late_after_the_real_one() -> None:
 def test_other_parts_of_the_namespace_mlx_are_found(tmp_path: Path) -> None:
     (tmp_path / "mlx" / "data").mkdir(parents=True)
     (tmp_path / "mlx" / "data" / "__init__.py").write_text(
-        "import mlx.core\nx = mlx.core.ones(3)\n"
+        "import mlx.core\nx = mlx.core.ones(3)\nfrom .core import y\nfrom .nn.core import z\n"
     )
+    # Modules named like those of MLX, which is installed too, are the package's own.
+    (tmp_path / "mlx" / "data" / "core.py").write_text("y = 1\n")
+    (tmp_path / "mlx" / "data" / "nn").mkdir()
+    (tmp_path / "mlx" / "data" / "nn" / "core.py").write_text("z = 2\n")
     _passes(
         f"""
 import sys
@@ -80,6 +84,7 @@ sys.path.insert(0, {str(tmp_path)!r})
 ingot.install_as_mlx()
 import mlx.data, mlx.core
 assert mlx.data.x.tolist() == [1, 1, 1] and mlx.core is ingot.core
+assert (mlx.data.y, mlx.data.z) == (1, 2) and mlx.data.core is not mlx.core
 """
     )
 

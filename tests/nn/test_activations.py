@@ -140,3 +140,14 @@ def test_compiled_equals_plain(name: str) -> None:
     assert_same(
         flat(INGOT, [mx.compile(function)(x)]), flat(INGOT, [function(x)]), rtol=1e-5, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("dtype", ["bool_", "uint8", "int8", "int32", "uint64"])
+def test_log_softmax_of_integers(dtype: str) -> None:
+    """MLX is no oracle here: it subtracts in unsigned integers."""
+    x = mx.array([[3, 1, 2], [0, 2, 1]]).astype(getattr(mx, dtype))
+    exact = np.array(x).astype(float)
+    expected = exact - np.log(np.exp(exact).sum(0, keepdims=True))
+    found = nn.log_softmax(x, axis=0)
+    assert found.dtype == mx.float32
+    np.testing.assert_allclose(np.array(found), expected, rtol=1e-6)

@@ -8,6 +8,7 @@ import json
 import pkgutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ import ingot.optimizers
 # Modules that ingot does not have, with the reason.
 LEFT_OUT = {
     "mlx.extension": "builds extensions of MLX in C++",
-    "mlx.__array_api_info": "ingot.array_api has the namespace of the standard",
     "mlx.__main__": "a command, not a module to import",
     "mlx._reprlib_fix": "it can be imported, for its effect; it has nothing to use",
 }
@@ -90,3 +90,36 @@ def test_helpers_of_adafactor() -> None:
         )
     for found, expected in zip(*results, strict=True):
         np.testing.assert_allclose(np.array(found), np.array(expected), rtol=1e-6)
+
+
+KINDS: tuple[str, ...] = (
+    *("bool", "signed integer", "unsigned integer", "integral"),
+    *("real floating", "complex floating", "numeric"),
+)
+INFORMATION: dict[str, Callable[[Any, Any], Any]] = {
+    "capabilities": lambda mx, info: info.capabilities(),
+    "devices": lambda mx, info: (str(info.default_device()), [str(one) for one in info.devices()]),
+    "default dtypes": lambda mx, info: _names(info.default_dtypes(device=mx.Device(mx.cpu))),
+    "all dtypes": lambda mx, info: _names(info.dtypes()),
+    "one kind": lambda mx, info: [_names(info.dtypes(kind=kind)) for kind in KINDS],
+    "two kinds": lambda mx, info: _names(info.dtypes(kind=("bool", "real floating"))),
+    "no kind": lambda mx, info: info.dtypes(kind="words"),
+    "kinds in a list": lambda mx, info: info.dtypes(kind=["bool"]),
+    "no device": lambda mx, info: info.default_dtypes(device="gpu"),
+}
+
+
+def _names(dtypes: dict[str, Any]) -> dict[str, str]:
+    return {name: str(dtype).partition(".")[2] for name, dtype in dtypes.items()}
+
+
+@pytest.mark.parametrize("name", INFORMATION)
+def test_information_of_the_namespace(name: str) -> None:
+    found: list[Any] = []
+    for core in (mx, mlx.core):
+        assert core.array(1).__array_namespace__() is core
+        try:
+            found.append(INFORMATION[name](core, core.__array_namespace_info__()))
+        except (TypeError, ValueError) as error:
+            found.append(type(error))
+    assert found[0] == found[1]

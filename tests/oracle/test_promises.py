@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import gc
 import io
+import itertools
+import math
 import random
 import re
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import mlx.core
@@ -200,6 +203,20 @@ def padding_by_arrays(mx: Any) -> Any:
     return [*found, padded(mx.array(3.0)).item() if mx is ingot.core else 14 * 6.0]
 
 
+def values_put_along_an_axis(mx: Any) -> Any:
+    """Indices and values broadcast against each other, and against the array but for the axis."""
+    shapes = [(2, 3), (1, 3), (2, 1), (0, 3), (2, 0)]
+
+    def put(shape: Any, indices: Any, values: Any, axis: int) -> Any:
+        a = -1 - mx.arange(math.prod(shape)).reshape(shape)
+        where = mx.arange(math.prod(indices)).reshape(indices) % (shape[axis] or 1)
+        new = 1 + mx.arange(math.prod(values)).reshape(values)
+        return mx.put_along_axis(a, where, new, axis).tolist()
+
+    cases = itertools.product(shapes, shapes, [*shapes, (1, 2, 3), ()], (0, 1))
+    return [_outcome(partial(put, *case)) for case in cases]
+
+
 def kinds_of_results(mx: Any) -> Any:
     rows = mx.array([[1, 2], [3, 4]])
     iterator = iter(rows)
@@ -223,6 +240,7 @@ STORIES = [
     streams_of_other_threads,
     limits_of_memory,
     padding_by_arrays,
+    values_put_along_an_axis,
     kinds_of_results,
 ]
 
@@ -247,7 +265,20 @@ ERRORS: dict[str, tuple[str, str]] = {
     "optim.AdaDelta(0.1, eps=-1.0)": ("ValueError", "epsilon should be >0"),
     "optim.AdaDelta(0.1, rho=-1.0)": ("ValueError", "rho should be >=0"),
     "mx.zeros((2**31,))": ("OverflowError", ""),
+    "mx.zeros((2, -2**31 - 1))": ("OverflowError", ""),
+    "mx.repeat(mx.arange(3), 2**31 - 1)": ("OverflowError", ""),
+    "mx.tile(mx.arange(3), 2**31 - 1)": ("OverflowError", ""),
     "mx.reshape(x, (2**31,))": ("OverflowError", ""),
+    "mx.eye(-2**31)": ("ValueError", ""),
+    "mx.can_cast(None, mx.float32)": ("TypeError", ""),
+    "mx.isdtype(mx.float32, None)": ("TypeError", ""),
+    "mx.issubdtype(None, mx.floating)": ("TypeError", ""),
+    "mx.savez('/no/such/folder/x', x)": ("FileNotFoundError", "No such file"),
+    "mx.put_along_axis(x[:, :0], mx.array([0]), x, 1)": ("ValueError", ""),
+    "mx.qqmm(mx.ones((2, 64)), mx.ones((4, 64)), mode='nvfp4', global_scale_x=mx.array(1.0))": (
+        "ValueError",
+        "global_scale_x and global_scale_w",
+    ),
     "mx.broadcast_to(mx.array(1.0), (2**33,))": ("OverflowError", ""),
     "mx.concatenate([mx.zeros((2**31 - 1,)), mx.zeros((10,))])": ("OverflowError", ""),
     "mx.repeat(x, 2**31)": ("TypeError", ""),

@@ -16,6 +16,7 @@ from ingot.core.array import array as array
 from ingot.core.array import attach_functions as _attach_functions
 from ingot.core.compilation import *
 from ingot.core.exporting import *
+from ingot.core.namespace_info import __array_namespace_info__ as __array_namespace_info__
 from ingot.explain.dot import export_to_dot as export_to_dot
 from ingot.graph.arrays.construct import *
 from ingot.graph.arrays.dlpack import *

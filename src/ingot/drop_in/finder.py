@@ -33,6 +33,7 @@ _MISSING = ("extension", "_distributed_utils", "_reprlib_fix", "__array_api_info
 
 # Modules that have different names in MLX and in ingot.
 _RENAMED = {
+    "mlx.__array_api_info": "ingot.core.namespace_info",
     "mlx._distributed_utils": "ingot.drop_in.distributed_utils",
     "mlx._distributed_utils.launch": "ingot.drop_in.distributed_utils.launch",
     "mlx._reprlib_fix": "ingot.graph.arrays.printing",
@@ -75,7 +76,7 @@ class Finder:
             return None
         submodule = rest.partition(".")[0]
         if submodule and submodule not in _PUBLIC + _MISSING:
-            return PathFinder.find_spec(name, _portions())
+            return PathFinder.find_spec(name, path if "." in rest else _portions())
         return self._spec(name)
 
     def find_distributions(self, context: DistributionFinder.Context) -> Iterable[Distribution]:

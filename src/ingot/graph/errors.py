@@ -35,10 +35,10 @@ class RangeError(TypeError, OverflowError):
 def type_name(value: object) -> str:
     """The type of a value as error messages name it."""
     kind = type(value)
-    package = kind.__module__.partition(".")[0]
-    if package in ("builtins", "ingot"):
+    module = getattr(kind, "__module__", "builtins")  # classes made by `type` may have none
+    if module.partition(".")[0] in ("builtins", "ingot"):
         return kind.__name__
-    return f"{kind.__module__}.{kind.__name__}"
+    return f"{module}.{kind.__name__}"
 
 
 def operation_text(op: Any, inputs: Sequence[Any], source: Any) -> str:

@@ -67,6 +67,7 @@ def as_shape(name: str, value: int | Sequence[int]) -> Shape:
     lengths = (value,) if isinstance(value, int) else as_lengths(name, value)
     for length in lengths:
         if length < 0:
+            _check_length(name, lengths)
             raise ValueError(
                 f"[{name}] a shape cannot have negative lengths, got {shape_text(lengths)}."
             )
@@ -85,14 +86,18 @@ def check_addressable(name: str, lengths: Shape) -> None:
         return
     if len(lengths) > MAX_AXES:
         raise ValueError(f"[{name}] an array has at most {MAX_AXES} axes, got {len(lengths)}.")
-    if max(lengths, default=0) > MAX_LENGTH:
-        raise RangeError(
-            f"[{name}] an axis has at most {MAX_LENGTH} elements, got shape {shape_text(lengths)}."
-        )
+    _check_length(name, lengths)
     if size_of(lengths) > MAX_ELEMENTS:
         raise OverflowError(
             f"[{name}] an array of shape {shape_text(lengths)} has more elements than memory has "
             "addresses."
+        )
+
+
+def _check_length(name: str, lengths: Shape) -> None:
+    if any(not -MAX_LENGTH - 1 <= length <= MAX_LENGTH for length in lengths):
+        raise RangeError(
+            f"[{name}] an axis has at most {MAX_LENGTH} elements, got shape {shape_text(lengths)}."
         )
 
 

@@ -18,6 +18,7 @@ from tests.oracle.walk.worker import Worker
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.oracle.walk")
     parser.add_argument("--share", type=int, default=1, help="take one of so many values")
+    parser.add_argument("--part", default="1/1", help="2/5 is the second fifth of the calls")
     parser.add_argument("--only", default="", help="the calls that hold this text")
     parser.add_argument("--seconds", type=float, default=3600, help="how long at most")
     options = parser.parse_args()
@@ -26,7 +27,8 @@ def main() -> int:
     end = time.monotonic() + options.seconds
     batches = [(call, None) for call in listed() if options.only in call]
     batches += [(one, dtype) for one in derivatives.ALL for dtype in derivatives.DTYPES]
-    for text, dtype in batches:
+    part, parts = map(int, options.part.split("/"))
+    for text, dtype in batches[part - 1 :: parts]:
         if time.monotonic() > end:
             print("stopped early")
             break

@@ -84,9 +84,11 @@ def construct(value: Any, dtype: Dtype | None = None) -> array:
     if value is None:
         raise TypeError("[array] takes a number, a list, a NumPy array or the like, got None.")
     made = _from_other_library(value, dtype)
-    if made is None:
+    if made is not None:
+        return made
+    if not hasattr(type(value), "__array__"):
         raise _refusal(value)
-    return made
+    return _from_numpy(np.asarray(value), dtype)  # a frame or a series of pandas, for example
 
 
 def asarray(a: Any, dtype: Dtype | None = None, *, copy: bool | None = None) -> array:
@@ -120,7 +122,9 @@ def coerce(value: Any, dtype: Dtype | None = None) -> Any:
     try:
         made = _from_other_library(value, dtype)
     except ConversionError:
-        return NotImplemented
+        if not isinstance(value, np.generic):
+            return NotImplemented
+        made = None  # a number of a dtype that arrays do not have, such as longdouble
     return _foreign_number(value) if made is None else made
 
 

@@ -60,7 +60,7 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
     """Whether a dtype or category is `arg2` or belongs to it."""
     for position, value in (("first", arg1), ("second", arg2)):
         if not isinstance(value, (Dtype, DtypeCategory)):
-            raise ValueError(
+            raise (TypeError if value is None else ValueError)(
                 f"[issubdtype] the {position} argument must be a dtype or a category, "
                 f"got {type_name(value)}."
             )
@@ -87,7 +87,7 @@ def _is_kind(dtype: Dtype, kind: Any) -> bool:
     if isinstance(kind, Dtype):
         return dtype is kind
     if not isinstance(kind, str):
-        raise ValueError(
+        raise (TypeError if kind is None else ValueError)(
             f"[isdtype] a kind is a dtype, a string or a tuple of these, got {type_name(kind)}."
         )
     if kind not in _KINDS:
@@ -110,6 +110,8 @@ def can_cast(from_: Any, to: Dtype) -> bool:
     """Whether promotion of the two together gives `to`."""
     if not isinstance(to, Dtype):
         raise TypeError(f"[can_cast] `to` must be a dtype, got {type_name(to)}.")
+    if from_ is None:
+        raise TypeError("[can_cast] takes an array or a dtype, got None.")
     return promote(_dtype_of("can_cast", from_), to) is to
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, array, make, wrap
+from ingot.graph.arrays.construct import coerce
 from ingot.graph.boundary import attach
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import ALL_DTYPES
@@ -31,13 +32,16 @@ def only_array(name: str, value: Any) -> None:
 
 
 def as_array(name: str, value: Any) -> array:
-    """Convert an array, a number or a NumPy array to an array."""
+    """Convert an array, a number or what other libraries have for them to an array."""
     if isinstance(value, array):
         return value
-    if isinstance(value, (int, float, complex, np.ndarray, np.generic)):
+    if isinstance(value, (int, float, complex)):
         return array(value)
-    refusal = TypeError if value is None else ValueError
-    raise refusal(f"[{name}] takes arrays and numbers, got {type(value).__name__}.")
+    converted: array = coerce(value)
+    if converted is NotImplemented:
+        refusal = TypeError if value is None else ValueError
+        raise refusal(f"[{name}] takes arrays and numbers, got {type(value).__name__}.")
+    return converted
 
 
 def _no_dtype(name: str, dtype: Any) -> TypeError:

@@ -17,7 +17,7 @@ from ingot.graph.dtype import int32, int64, is_integer
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Change, apply, carry_out
 from ingot.graph.roles import Host
-from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, shape_text, size_of
+from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, size_of
 from ingot.ops.elementwise.arithmetic import Add
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import Select, where
@@ -26,7 +26,7 @@ from ingot.ops.internal.adjoints import Broadcast
 from ingot.ops.internal.indexed_elements import ElementsAt, IsAt, checked
 from ingot.ops.internal.positions import Positions
 from ingot.ops.shape.creation import arange, zeros
-from ingot.ops.shape.movement import broadcast_to, require_array, reshape
+from ingot.ops.shape.movement import broadcast_to, require_array, reshape, squeeze
 from ingot.ops.shape.slicing import broadcast_batch, zeros_for_none
 
 __all__ = ["put_along_axis", "take_along_axis"]
@@ -187,21 +187,24 @@ def put_along_axis(
         a: The array to put values into; it is not changed.
         indices: Integers, with as many axes as `a`; the two broadcast against each other except
             along `axis`.
-        values: What to put, broadcast to the shape of the indices and converted to the dtype of
-            `a`.
+        values: What to put, converted to the dtype of `a`. The indices and the values broadcast
+            against each other.
         axis: The axis that the indices belong to; None flattens `a`.
         stream: The stream or device to run on.
 
     Returns:
-        An array with the shape of `a`.
+        An array with the shape of `a`, broadcast against the others except along `axis`.
     """
-    require_array("put_along_axis", values)
+    for given in (a, indices, values):
+        require_array("put_along_axis", given)
+    if axis is not None and any(type(n) is int and n == 0 for n in a.shape):
+        _aligned("put_along_axis", a, zeros((1,) * indices.ndim, int32), axis)  # raises
+        return a  # there is nothing to put values into, whatever they are
+    if values.ndim > indices.ndim:
+        values = squeeze(values, tuple(range(values.ndim - indices.ndim)))
+    shape = broadcast_shapes("put_along_axis", indices.shape, values.shape)
+    indices = broadcast_to(indices, shape)
     target, indices, position = _aligned("put_along_axis", a, indices, axis)
-    if broadcast_shapes("put_along_axis", values.shape, indices.shape) != indices.shape:
-        raise ValueError(
-            f"[put_along_axis] values of shape {shape_text(values.shape)} do not broadcast to the "
-            f"indices' shape {shape_text(indices.shape)}."
-        )
     updates = broadcast_to(astype(values, a.dtype), indices.shape)
     op = PutAlongAxis(position, "assign")
     result = make(op, (target, updates, indices), target.shape, a.dtype, stream)

@@ -264,6 +264,8 @@ def _both_quantized(
     """The factors of a product, both rounded to representable values, the second transposed."""
     if wanted[0] not in ("nvfp4", "mxfp8"):
         raise ValueError(f"[{name}] the modes are nvfp4 and mxfp8, got {wanted[0]!r}.")
+    if wanted[0] == "nvfp4" and (global_scale_x is None) != (global_scale_w is None):
+        raise ValueError(f"[{name}] global_scale_x and global_scale_w are given both or neither.")
     scheme = scheme_of(name, *wanted)
     dtype = _product_dtype(name, x, x, None)
     left = _rounded(scheme, x, global_scale_x)

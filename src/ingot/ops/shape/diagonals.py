@@ -166,7 +166,7 @@ def _check_matrix_size(name: str, *numbers: int) -> None:
     for number in numbers:
         if not isinstance(number, int):
             raise TypeError(f"[{name}] takes ints for rows, columns and diagonal, got {number!r}.")
-        if type(number) is int and abs(number) > MAX_LENGTH:
+        if type(number) is int and not -MAX_LENGTH - 1 <= number <= MAX_LENGTH:
             raise RangeError(f"[{name}] a matrix has at most {MAX_LENGTH} rows, got {number}.")
 
 

@@ -239,6 +239,7 @@ def tile(a: array, reps: int | Sequence[int], /, *, stream: StreamLike = None) -
     shape = (1,) * (ndim - a.ndim) + a.shape
     counts = (1,) * (ndim - len(counts)) + counts
     pairs = tuple(zip(counts, shape, strict=True))
+    check_addressable("tile", tuple(count * length for count, length in pairs))
     apart = reshape(a, [length for pair in pairs for length in (1, pair[1])])
     repeated = broadcast_to(apart, [length for pair in pairs for length in pair], stream=stream)
     return reshape(repeated, [count * length for count, length in pairs], stream=stream)
@@ -258,6 +259,7 @@ def repeat(
     before = source.shape[: position + 1]
     after = source.shape[position + 1 :]
     apart = reshape(source, (*before, 1, *after))
+    check_addressable("repeat", (before[-1] * repeats,))
     repeated = broadcast_to(apart, (*before, repeats, *after), stream=stream)
     return reshape(repeated, (*before[:-1], before[-1] * repeats, *after), stream=stream)
 

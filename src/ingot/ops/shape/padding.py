@@ -73,33 +73,28 @@ def pad(
     return padded
 
 
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, Iterable) and getattr(value, "ndim", 1) > 0
+
+
+def _pairs(pad_width: Any) -> Widths:
+    """The pairs that are given: one for each axis, or one for all of them."""
+    items: tuple[Any, ...] = tuple(pad_width) if _is_sequence(pad_width) else (pad_width,)
+    if all(_is_sequence(item) for item in items):
+        return tuple((index(before), index(after)) for before, after in items)
+    before, after = items * 2 if len(items) == 1 else items
+    return ((index(before), index(after)),)
+
+
 def _pad_widths(pad_width: Any, ndim: int) -> Widths:
     """The pair (before, after) for each axis."""
-    wrong = (
-        "[pad] pad_width is an int, a pair of ints or one pair for each axis, got "
-        f"{value_text(pad_width)}."
-    )
-    if isinstance(pad_width, array) and pad_width.ndim == 0:
-        pad_width = pad_width.item()
-    if isinstance(pad_width, int):
-        pairs: Widths = ((pad_width, pad_width),)
-    elif not isinstance(pad_width, Iterable):
-        raise TypeError(wrong)
-    else:
-        items: tuple[Any, ...] = tuple(pad_width)
-        try:
-            if items and all(isinstance(item, (list, tuple)) for item in items):
-                pairs = tuple((index(before), index(after)) for before, after in items)
-            elif len(items) == 1:
-                pairs = ((index(items[0]), index(items[0])),)
-            elif len(items) == 2:
-                pairs = ((index(items[0]), index(items[1])),)
-            elif not items:
-                pairs = ()
-            else:
-                raise TypeError(wrong)
-        except (TypeError, ValueError):
-            raise TypeError(wrong) from None
+    try:
+        pairs = _pairs(pad_width)
+    except (TypeError, ValueError):
+        raise TypeError(
+            "[pad] pad_width is an int, a pair of ints or one pair for each axis, got "
+            f"{value_text(pad_width)}."
+        ) from None
     if len(pairs) == 1:
         pairs = pairs * ndim
     if len(pairs) != ndim:

@@ -104,7 +104,8 @@ def write_file(name: str, file: File, suffix: str, write: Callable[[IO[bytes]], 
             f"[{name}] cannot write {path}: there is no folder {target.parent}."
         ) from error
     except OSError as error:
-        raise FileError(f"[{name}] cannot write {path}: {error.strerror}.") from error
+        kind = MissingFileError if isinstance(error, FileNotFoundError) else FileError
+        raise kind(f"[{name}] cannot write {path}: {error.strerror}.") from error
     try:
         with os.fdopen(handle, "wb") as stream:
             if mode is not None:

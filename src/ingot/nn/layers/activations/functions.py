@@ -171,6 +171,7 @@ def softmin(x: mx.array, axis: int = -1) -> mx.array:
 def log_softmax(x: mx.array, axis: int = -1) -> mx.array:
     """The logarithm of softmax along an axis."""
     # Subtract the largest value first: next to it, the logarithm of the sum would be rounded away.
+    x = x if mx.issubdtype(x.dtype, mx.inexact) else x.astype(mx.float32)
     shifted = x - mx.stop_gradient(mx.max(x, axis=axis, keepdims=True))
     return shifted - mx.logsumexp(shifted, axis=axis, keepdims=True)
 
