@@ -171,6 +171,9 @@ CASES = [
     Case("lstm", lambda nn: nn.LSTM(4, 5), [(2, 6, 4)]),
     Case("lstm_no_bias", lambda nn: nn.LSTM(4, 5, bias=False), [(6, 4)]),
     Case("lstm_hidden", lambda nn: nn.LSTM(4, 5), [(2, 6, 4), (2, 5), (2, 5)]),
+    Case("lstm_one_cell", lambda nn: nn.LSTM(4, 5), [(2, 6, 4), (2, 5), (5,)]),
+    Case("lstm_states_of_a_batch", lambda nn: nn.LSTM(4, 5), [(6, 4), (3, 5), (5,)]),
+    Case("gru_one_state", lambda nn: nn.GRU(4, 5), [(2, 6, 4), (5,)]),
     # Positions
     Case("rope", lambda nn: nn.RoPE(8), [(2, 3, 5, 8)]),
     Case("rope_traditional", lambda nn: nn.RoPE(6, traditional=True), [(2, 5, 8)]),

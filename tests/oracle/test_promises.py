@@ -10,6 +10,7 @@ import itertools
 import math
 import random
 import re
+import tempfile
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -125,21 +126,78 @@ def compiled_nodes_in_drawn_graphs(mx: Any) -> Any:
     return label
 
 
-def donated_inputs(mx: Any) -> Any:
-    def address(x: Any) -> int:
-        return int(np.asarray(x, copy=False).__array_interface__["data"][0])
+def _address(x: Any) -> int:
+    return int(np.asarray(x, copy=False).__array_interface__["data"][0])
 
+
+def donated_no_ops_and_files(mx: Any) -> Any:
+    """What is loaded, and results that are views of what nothing else refers to."""
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        numbers = mx.arange(3000, dtype=mx.float32)
+        mx.save(f"{folder}/a.npy", numbers)
+        mx.savez(f"{folder}/a.npz", a=numbers)
+        mx.save_safetensors(f"{folder}/a.safetensors", {"a": numbers})
+        mx.save_gguf(f"{folder}/a.gguf", {"a": numbers})
+        sources: dict[str, Callable[[], Any]] = {
+            "npy": lambda: mx.load(f"{folder}/a.npy"),
+            "npz": lambda: mx.load(f"{folder}/a.npz")["a"],
+            "safetensors": lambda: mx.load(f"{folder}/a.safetensors")["a"],
+            "gguf": lambda: mx.load(f"{folder}/a.gguf")["a"],
+            "contiguous": lambda: mx.contiguous(numbers + 1),
+            "stop_gradient": lambda: mx.stop_gradient(numbers + 1),
+            "reshape": lambda: (numbers + 1).reshape(3, 1000),
+            "expand_dims": lambda: mx.expand_dims(numbers + 1, 0),
+            "view": lambda: (numbers + 1).view(mx.int32),
+            "depends": lambda: mx.depends(numbers + 1, mx.array(1)),
+            "shared": lambda: mx.reshape(numbers, (3, 1000)),
+        }
+        for name, make in sources.items():
+            compiled = mx.compile(lambda x: x * x + 3)
+            x = make()
+            mx.eval(x)
+            before, expected = _address(x), np.array(x) * np.array(x) + 3
+            y = compiled(x)
+            del x
+            mx.eval(y)
+            found[name] = _address(y) == before, np.array_equal(np.array(y), expected)
+        found["kept"] = True, numbers[:3].tolist() == [0, 1, 2]
+    return found
+
+
+def views_updated_in_place(mx: Any) -> Any:
+    """A view of all elements may be overwritten only where nothing else refers to them."""
+    base = mx.arange(100_000)
+    view = base.reshape(100, 1000)
+    mx.eval(base, view)
+    view[0, 0] = -1
+    mx.eval(view)
+    seen = np.asarray(view, copy=False)
+    view[0, 1] = -2
+    mx.eval(view)
+    alone = (base + 0).reshape(1000, 100)
+    mx.eval(alone)
+    flipped = alone.T
+    alone[0, 1] = -3
+    mx.eval(alone, flipped)
+    if mx is ingot.core:
+        assert seen[0, :3].tolist() == [-1, 1, 2]  # MLX overwrites what NumPy sees
+    shown = base[:3], view[0, :3], alone[0, :3], flipped[:3, 0]
+    return [one.tolist() for one in shown]
+
+
+def donated_inputs(mx: Any) -> Any:
     found = []
     for length in (16, 1000, 100_003):
         compiled = mx.compile(lambda x: mx.sin(x) + 1)
         for _ in range(3):
             x = mx.arange(length, dtype=mx.float32)
             mx.eval(x)
-            before = address(x)
+            before = _address(x)
             y = compiled(x)
             del x
             mx.eval(y)
-            found.append(address(y) == before)
+            found.append(_address(y) == before)
     return found
 
 
@@ -236,6 +294,8 @@ STORIES = [
     compiled_again_after_it_died,
     compiled_nodes_in_drawn_graphs,
     donated_inputs,
+    donated_no_ops_and_files,
+    views_updated_in_place,
     errors_of_the_background,
     streams_of_other_threads,
     limits_of_memory,

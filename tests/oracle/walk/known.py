@@ -75,7 +75,7 @@ DIFFERENCES = [
         "bitwise operators are reflected", "accepts exception", r"^operator\.(or_|and_|xor|.shift)"
     ),
     Known("MLX computes in float32", "values", text=r"^float64.*\(nearly\)"),
-    Known("a softmax of integers has fractions", "values", "[Ss]oft(max|min)", "not u?int"),
+    Known("a softmax of integers has fractions", "values", "[Ss]oft(max|min)", "not (u?int|bool)"),
     Known("a softmax with NaN is NaN", "values", "[Ss]oft(max|min).*nan"),
     Known("vectors of a null space are not unique", "values", r"^mx\.linalg\.svd\(mx\.ones"),
     Known("the order within the parts is free", "values", r"partition\("),
@@ -119,6 +119,47 @@ DIFFERENCES = [
     Known("shapes are checked", "raises", r"^nn\.ALiBi"),
     Known("the methods of arrays take what the functions take", "accepts", r"^floats\."),
     Known("ranks are compared before the axis is", "exception", "concatenate.*vmap|vmap.*concat"),
+    Known(
+        "MLX squeezes what it found nothing for", "accepts exception", text=r"\[squeeze\] Cannot"
+    ),
+    Known("an index into nothing is out of range", "accepts exception", r"^mx\.take\(mx\.zeros"),
+    Known("one element of an axis is an int of any kind", "accepts", r"^mx\.take\(.*np\.int32"),
+    Known(
+        "indices are checked before shapes", "exception", "put_along_axis", "indices are integers"
+    ),
+    Known("an axis is named once", "raises", r"norm\(floats, 2, \(0, 0\)\)"),
+    Known(
+        "slices take what Python's take", "accepts", r"setitem__\(\(mx\.array\(\[0, 1\]\), slice"
+    ),
+    Known("vectors of a null space are not unique", "values", r"^mx\.linalg\.eigh\(mx\.ones"),
+    Known("MLX reads beyond the input", "raises", r"[Cc]onv_?[Tt]ranspose.*-7"),
+    Known(
+        "MLX broadcasts what it compiled for other shapes", "raises values", r"nn\.(PReLU|prelu)"
+    ),
+    Known("MLX subtracts in unsigned integers", "values", r"(log_?soft|logsum).*\.(bool_|uint)"),
+    Known("what has no elements has no largest one", "raises", r"log_softmax\(mx\.zeros"),
+    Known("MLX's answer depends on the calls before it", "values", r"nn\.soft(max|min)\(mx\.ones"),
+    Known(
+        "shifts by negative numbers are undefined in C", "values", r"(left_|l)shift\(integers, -"
+    ),
+    Known("MLX multiplies foreign memory", "values", r"segmented_mm\(.*\[-1, 5\]"),
+    Known("a slice lies within its axis", "raises", r"^mx\.slice\("),
+    Known("as many sizes as axes", "exception", r"^mx\.slice\(.*2\*\*31"),
+    Known("a number is no stream", "raises exception", r"^mx\.(new_)?stream\("),
+    Known("an array is one cotangent", "raises", r"^mx\.vjp\(.*mx\.ones\(\(2, 2, 3\)\)"),
+    Known("an array is not None", "accepts", r"^operator\.(eq|ne)\(.*None"),
+    Known("stacks are solved with one matrix", "accepts", r"^mx\.linalg\.solve"),
+    Known("NumPy's ints are ints", "accepts", r"permutation\(np\.int32"),
+    Known("apply with parameters calls the module", "raises", r"\.apply\((\[\]|\{\})"),
+    Known("the attributes of a layer are ints", "values", r"QQLinear\(.*mx\.array"),
+    Known("schedules compute with Python's floats", "values", r"(step|cosine)_decay"),
+    Known("MLX reads the bits of float64 as float32", "values", r"(to_fp8|from_dlpack).*float64"),
+    Known("a dict without arrays has no axis", "exception", r"vmap\(_double, 0, 0\)\(\{\}\)"),
+    Known("hops shorter than a quarter, empty frames", "accepts", r"fft\.istft"),
+    Known("a signal is real", "values", r"fft\.istft.*complex64"),
+    Known("channels are counted", "raises", r"^nn\.BatchNorm\("),
+    Known("numbers are taken for arrays", "raises values", r"^nn\.(LogSigmoid|gelu_approx)\("),
+    Known("the precision is Python's int", "raises", r"^mx\.PrintOptions\("),
 ]
 
 

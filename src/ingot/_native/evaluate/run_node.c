@@ -92,11 +92,22 @@ typedef struct {
     bool fast_donated[MAX_FAST_INPUTS];
 } Call;
 
+static bool owns_its_memory(PyArrayObject *array) {
+    return PyArray_BASE(array) == NULL && PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA | NPY_ARRAY_WRITEABLE);
+}
+
+/* Whether nothing else can reach the elements: the array owns them or is, like the result of a reshape, a contiguous
+ * view of all elements of an array that only the view refers to. */
 static bool is_sole_owner(Node *input) {
     if (Py_REFCNT(input) != 1 || Py_REFCNT(input->data) != 1 || !PyArray_CheckExact(input->data))
         return false;
     PyArrayObject *array = as_ndarray(input->data);
-    return PyArray_BASE(array) == NULL && PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA | NPY_ARRAY_WRITEABLE);
+    PyObject *base = PyArray_BASE(array);
+    if (base == NULL)
+        return owns_its_memory(array);
+    return Py_REFCNT(base) == 1 && PyArray_CheckExact(base) && owns_its_memory(as_ndarray(base)) &&
+           PyArray_CHKFLAGS(array, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_WRITEABLE) &&
+           PyArray_NBYTES(array) == PyArray_NBYTES(as_ndarray(base));
 }
 
 static void end_call(Call *call) {

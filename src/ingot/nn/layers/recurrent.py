@@ -40,8 +40,12 @@ def _scanned(
         raise ValueError(
             f"[recurrent] a sequence has the shape (..., steps, features), got shape {x.shape}."
         )
+    # The states of all steps have one shape and one dtype, whatever those of the first are.
     zeros = mx.zeros((*x.shape[:-2], size), x.dtype)
-    carry = [zeros if state is None else state for state in states]
+    given = [zeros if state is None else mx.array(state) for state in states]
+    shape = mx.broadcast_shapes(zeros.shape, *(state.shape for state in given))
+    dtype = mx.result_type(x, *given)
+    carry = [mx.broadcast_to(state.astype(dtype), shape) for state in given]
     _, found = mx.scan(step, carry, mx.moveaxis(x, -2, 0))
     return [mx.moveaxis(each, 0, -2) for each in found]
 
