@@ -80,7 +80,7 @@ MIN_KEPT_PANEL_BYTES = 1 << 14
 MAX_FOLDED_TAPS = 8
 # Elements of the images from which on pooling runs as a program of its own without `compile`; that
 # of fewer is composed of a view and a reduction. Measured, windows of 3 x 3, 8192 elements: 12 us
-# by the program, 59 us by NumPy.
+# by the program, 59 us by NumPy. No benchmark.
 MIN_POOLING_ALONE = 1 << 12
 # Vectors of channels that pooling computes at once, and iterations of the gradient's parallel loop
 # at least, as far as channels can be divided. Measured, gradient of 8 x 56 x 56 x 64, windows of

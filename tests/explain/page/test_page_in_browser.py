@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.image import imread
 
 import ingot
 import ingot.core as mx
+import ingot.nn as nn
 
 playwright_api = pytest.importorskip("playwright.sync_api")
 
@@ -266,6 +269,40 @@ def test_a_narrow_screen_shows_everything(open_page: Any, small_page: Path) -> N
     page.get_by_role("tab", name="Memory").click()
     page.get_by_role("tab", name="Cache").click()
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+@pytest.fixture(scope="module")
+def deep_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "layers.html"
+    model = nn.Sequential(*(layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.GELU())))
+    compiled = mx.compile(mx.grad(lambda x: mx.sum(model(x))))
+    compiled.explain(mx.ones((32, 64))).to_html(path)
+    return path
+
+
+@pytest.mark.parametrize(("width", "height"), [(1400, 900), (390, 844)])
+def test_a_screenshot_shows_the_hottest_step(
+    browser: Any, deep_page: Path, width: int, height: int
+) -> None:
+    """The pixels of the screen, on opening: no empty boxes, and the card of that step in view."""
+    page = browser.new_page(viewport={"width": width, "height": height})
+    page.goto(deep_page.as_uri())
+    page.wait_for_selector("body[data-ready]")
+    screen = imread(BytesIO(page.screenshot()))[..., :3]
+    assert screen.shape == (height, width, 3)
+    frame = page.locator("#canvas").bounding_box()
+    place = page.evaluate("graph.onScreen(graph.selected)")
+    assert frame["x"] < place["x"] < frame["x"] + frame["width"]
+    assert frame["y"] < place["y"] < frame["y"] + frame["height"]
+    x, y = round(place["x"]), round(place["y"])
+    # A card with text: its pixels are dark and light; the paper around the graph is neither.
+    card = screen[y - 12 : y + 12, max(x - 40, 0) : x + 40].mean(-1)
+    assert card.min() < 0.45
+    assert card.max() > 0.85
+    # The panels have text in every quarter of the screen's height.
+    for top in range(0, height, height // 4):
+        assert screen[top : top + height // 4].min() < 0.45
+    page.close()
 
 
 def test_the_page_of_a_profile(open_page: Any, tmp_path: Path) -> None:
