@@ -94,6 +94,46 @@ static bool matrices_fit(const ingot_list_search *search, const Matrix *m, int64
            lists_fit(search, rows_of(&m[CODES]));
 }
 
+static ingot_list_search search_of(const Matrix *m, ingot_codes_kind kind, ingot_metric metric) {
+    return (ingot_list_search){
+        .codes =
+            {
+                .metric = metric,
+                .kind = kind,
+                .d = columns_of(&m[QUERIES]),
+                .code_bytes = columns_of(&m[CODES]) * m[CODES].view.itemsize,
+                .origins = m[ORIGINS].view.buf,
+                .steps = m[STEPS].view.buf,
+                .codebooks = m[CODEBOOKS].view.buf,
+                .entries = columns_of(&m[CODEBOOKS]),
+            },
+        .queries = m[QUERIES].view.buf,
+        .query_count = rows_of(&m[QUERIES]),
+        .probes = m[PROBES].view.buf,
+        .probe_count = columns_of(&m[PROBES]),
+        .rows = m[CODES].view.buf,
+        .limits = m[LIMITS].view.buf,
+        .list_count = columns_of(&m[LIMITS]) - 1,
+        .centroids = rows_of(&m[CENTROIDS]) == 0 ? NULL : m[CENTROIDS].view.buf,
+    };
+}
+
+/* Fills the matrices of the results; sets an exception if the arguments do not fit each other or memory is short. */
+static void run_search(const Matrix *m, ingot_codes_kind kind, ingot_metric metric) {
+    int64_t k = columns_of(&m[DISTANCES]);
+    ingot_list_search search = search_of(m, kind, metric);
+    if ((metric != METRIC_L2 && metric != METRIC_INNER_PRODUCT) || !matrices_fit(&search, m, k)) {
+        PyErr_SetString(PyExc_ValueError, "a search in lists takes queries, codes, lists and results that fit each other.");
+        return;
+    }
+    bool done;
+    Py_BEGIN_ALLOW_THREADS
+    done = ingot_nearest_in_lists(&search, k, m[DISTANCES].view.buf, m[POSITIONS].view.buf);
+    Py_END_ALLOW_THREADS
+    if (!done && !PyErr_Occurred())
+        ingot_no_memory((size_t)k * sizeof(ingot_candidate));
+}
+
 /* nearest_in_lists(queries, probes, codes, limits, kind, origins, steps, codebooks, centroids, metric, distances,
  *                  positions) */
 static PyObject *nearest_in_lists(PyObject *Py_UNUSED(module), PyObject *arguments) {
@@ -114,41 +154,8 @@ static PyObject *nearest_in_lists(PyObject *Py_UNUSED(module), PyObject *argumen
                           &m[LIMITS].object, &kind, &m[ORIGINS].object, &m[STEPS].object, &m[CODEBOOKS].object,
                           &m[CENTROIDS].object, &metric, &m[DISTANCES].object, &m[POSITIONS].object))
         return NULL;
-    if (take_matrices(m, &taken)) {
-        int64_t k = columns_of(&m[DISTANCES]);
-        ingot_list_search search = {
-            .codes =
-                {
-                    .metric = (ingot_metric)metric,
-                    .kind = (ingot_codes_kind)kind,
-                    .d = columns_of(&m[QUERIES]),
-                    .code_bytes = columns_of(&m[CODES]) * m[CODES].view.itemsize,
-                    .origins = m[ORIGINS].view.buf,
-                    .steps = m[STEPS].view.buf,
-                    .codebooks = m[CODEBOOKS].view.buf,
-                    .entries = columns_of(&m[CODEBOOKS]),
-                },
-            .queries = m[QUERIES].view.buf,
-            .query_count = rows_of(&m[QUERIES]),
-            .probes = m[PROBES].view.buf,
-            .probe_count = columns_of(&m[PROBES]),
-            .rows = m[CODES].view.buf,
-            .limits = m[LIMITS].view.buf,
-            .list_count = columns_of(&m[LIMITS]) - 1,
-            .centroids = rows_of(&m[CENTROIDS]) == 0 ? NULL : m[CENTROIDS].view.buf,
-        };
-        bool fits = (metric == METRIC_L2 || metric == METRIC_INNER_PRODUCT) && matrices_fit(&search, m, k);
-        bool done = false;
-        if (fits) {
-            Py_BEGIN_ALLOW_THREADS
-            done = ingot_nearest_in_lists(&search, k, m[DISTANCES].view.buf, m[POSITIONS].view.buf);
-            Py_END_ALLOW_THREADS
-        }
-        if (!fits)
-            PyErr_SetString(PyExc_ValueError, "a search in lists takes queries, codes, lists and results that fit each other.");
-        else if (!done && !PyErr_Occurred())
-            ingot_no_memory((size_t)k * sizeof(ingot_candidate));
-    }
+    if (take_matrices(m, &taken))
+        run_search(m, (ingot_codes_kind)kind, (ingot_metric)metric);
     while (taken > 0)
         PyBuffer_Release(&m[--taken].view);
     if (PyErr_Occurred())

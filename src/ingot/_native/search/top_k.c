@@ -282,22 +282,62 @@ static void choose_sizes(Job *job) {
     job->scan.error = (search->metric == METRIC_COSINE ? 4 : 2) * 1.01 * (double)(search->d + 8) * FLT_EPSILON / 2;
 }
 
+/* Bytes of the arrays of one worker; those of the other kind of comparison are 0. */
+typedef struct {
+    size_t candidates, items;
+    size_t panels, limits, row, hits; /* for matrix products */
+    size_t keys, places;              /* for direct distances */
+} WorkerBytes;
+
+static WorkerBytes worker_bytes(const Job *job) {
+    size_t block = (size_t)job->block, tile = (size_t)job->scan.tile;
+    WorkerBytes bytes = {.candidates = block * sizeof(Candidates)};
+    if (job->wanted > 0)
+        bytes.items = block * (size_t)job->room * sizeof(ingot_candidate);
+    if (job->scan.by_products) {
+        size_t queries = (size_t)ingot_padded_queries(job->block);
+        bytes.panels = queries * (size_t)job->scan.search->d * sizeof(float);
+        bytes.limits = queries * sizeof(float);
+        bytes.row = tile * sizeof(float);
+        bytes.hits = ((size_t)ingot_panel_width() * INGOT_ROW_STEP + 1) * sizeof(ingot_hit);
+    } else {
+        bytes.keys = block * tile * sizeof(float);
+        bytes.places = tile * sizeof(int32_t);
+    }
+    return bytes;
+}
+
+static size_t total_bytes(const WorkerBytes *bytes) {
+    return padded(bytes->candidates) + padded(bytes->items) + padded(bytes->panels) + padded(bytes->limits) +
+           2 * padded(bytes->row) + padded(bytes->hits) + padded(bytes->keys) + padded(bytes->places);
+}
+
+/* Gives a worker its arrays, cut from memory. */
+static void set_up(const Job *job, Worker *worker, const WorkerBytes *bytes, char **memory) {
+    worker->candidates = cut(memory, bytes->candidates);
+    ingot_candidate *lists = cut(memory, bytes->items);
+    for (int64_t q = 0; q < job->block; q++)
+        worker->candidates[q] = (Candidates){
+            .items = job->wanted == 0 ? NULL : lists + q * job->room,
+            .room = job->wanted == 0 ? 0 : job->room,
+            .wanted = job->wanted,
+        };
+    worker->panels = cut(memory, bytes->panels);
+    worker->limits = cut(memory, bytes->limits);
+    memset(worker->limits, 0, bytes->limits);
+    worker->factors = cut(memory, bytes->row);
+    worker->terms = cut(memory, bytes->row);
+    worker->hits = cut(memory, bytes->hits);
+    worker->keys = cut(memory, bytes->keys);
+    worker->places = cut(memory, bytes->places);
+}
+
 static bool work(Job *job) {
     const ingot_search *search = job->scan.search;
     choose_sizes(job);
-    size_t block = (size_t)job->block, tile = (size_t)job->scan.tile;
-    size_t items = job->wanted == 0 ? 0 : (size_t)job->room * sizeof(ingot_candidate);
-    size_t laid_out = (size_t)ingot_padded_queries(job->block);
-    size_t hits = ((size_t)ingot_panel_width() * INGOT_ROW_STEP + 1) * sizeof(ingot_hit);
-    size_t bytes = padded(block * sizeof(Candidates)) + padded(block * items);
-    if (job->scan.by_products)
-        bytes += padded(laid_out * (size_t)search->d * sizeof(float)) + padded(laid_out * sizeof(float)) +
-                 2 * padded(tile * sizeof(float)) + padded(hits);
-    else
-        bytes += padded(block * tile * sizeof(float)) + padded(tile * sizeof(int32_t));
-    size_t squares = padded((size_t)search->query_count * sizeof(float));
-    size_t workers = padded((size_t)job->worker_count * sizeof(Worker));
-    size_t size = squares + workers + (size_t)job->worker_count * bytes;
+    WorkerBytes bytes = worker_bytes(job);
+    size_t squares = (size_t)search->query_count * sizeof(float), workers = (size_t)job->worker_count * sizeof(Worker);
+    size_t size = padded(squares) + padded(workers) + (size_t)job->worker_count * total_bytes(&bytes);
     char *memory = ingot_allocate(size), *rest = memory;
     if (memory == NULL)
         return false;
@@ -306,31 +346,11 @@ static bool work(Job *job) {
         ingot_squares(search->queries, search->query_count, search->d, query_squares);
     job->scan.query_squares = query_squares;
     job->workers = cut(&rest, workers);
-    for (int64_t w = 0; w < job->worker_count; w++) {
-        Worker *worker = &job->workers[w];
-        worker->candidates = cut(&rest, block * sizeof(Candidates));
-        ingot_candidate *lists = cut(&rest, block * items);
-        for (size_t q = 0; q < block; q++)
-            worker->candidates[q] = (Candidates){
-                .items = job->wanted == 0 ? NULL : lists + q * (size_t)job->room,
-                .room = job->wanted == 0 ? 0 : job->room,
-                .wanted = job->wanted,
-            };
-        if (job->scan.by_products) {
-            worker->panels = cut(&rest, laid_out * (size_t)search->d * sizeof(float));
-            worker->limits = cut(&rest, laid_out * sizeof(float));
-            memset(worker->limits, 0, laid_out * sizeof(float));
-            worker->factors = cut(&rest, tile * sizeof(float));
-            worker->terms = cut(&rest, tile * sizeof(float));
-            worker->hits = cut(&rest, hits);
-        } else {
-            worker->keys = cut(&rest, block * tile * sizeof(float));
-            worker->places = cut(&rest, tile * sizeof(int32_t));
-        }
-    }
+    for (int64_t w = 0; w < job->worker_count; w++)
+        set_up(job, &job->workers[w], &bytes, &rest);
     run(job);
     for (int64_t w = 0; w < job->worker_count && job->wanted == 0; w++) {
-        for (size_t q = 0; q < block; q++)
+        for (int64_t q = 0; q < job->block; q++)
             free(job->workers[w].candidates[q].items);
     }
     ingot_release(memory, size);
