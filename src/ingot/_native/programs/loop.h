@@ -25,7 +25,10 @@ typedef struct {
 size_t ingot_loop_table_bytes(const Program *self);
 /* Writes the addresses of the first step to the table. */
 void ingot_loop_begin(Loop *loop, void *table, char *arena);
-/* The number of steps that ran; -1 with an exception if the loop was interrupted. Called without the GIL. */
+/* Instead of a number of steps: a check's flag is set, for which the caller runs the check; or the loop was interrupted
+ * and an exception is set. */
+enum { LOOP_FAILED = -2, LOOP_INTERRUPTED = -1 };
+/* The number of steps that ran. Called without the GIL. */
 Py_ssize_t ingot_loop_run(const Loop *loop, bool is_timed);
 
 #endif

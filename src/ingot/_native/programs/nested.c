@@ -150,7 +150,7 @@ static Py_ssize_t *read_sizes(PyObject *tuple, Py_ssize_t count) {
     return sizes;
 }
 
-/* Whether all programs can loop and have the inputs and outputs of this kind. */
+/* Whether all programs can be nested and have the inputs and outputs of this kind. */
 static bool fits(const Nested *self) {
     bool is_while = self->kind == WHILE;
     if (self->count < 1 || (self->kind == SCAN && self->count != 1) || (is_while && self->count != 2))
@@ -158,7 +158,7 @@ static bool fits(const Nested *self) {
     const Program *last = program_of(self, self->count - 1);
     for (Py_ssize_t i = 0; i < self->count; i++) {
         PyObject *program = PyTuple_GET_ITEM(self->programs, i);
-        if (!Py_IS_TYPE(program, Program_Type) || !ingot_program_can_loop((Program *)program) ||
+        if (!Py_IS_TYPE(program, Program_Type) || !ingot_program_can_nest((Program *)program) ||
             ((Program *)program)->input_count != last->input_count)
             return false;
         if (((Program *)program)->output_count != (is_while && i == 0 ? 1 : last->output_count))

@@ -293,6 +293,10 @@ static PyObject *program_can_loop(Program *self, void *Py_UNUSED(closure)) {
     return PyBool_FromLong(ingot_program_can_loop(self));
 }
 
+static PyObject *program_can_nest(Program *self, void *Py_UNUSED(closure)) {
+    return PyBool_FromLong(ingot_program_can_nest(self));
+}
+
 static PyMethodDef methods[] = {
     {"run", (PyCFunction)program_run, METH_O,
      "run(inputs) -> the results as ndarrays; NotImplemented if an input is not contiguous"},
@@ -327,6 +331,7 @@ static PyObject *get_values(PyObject *self, void *Py_UNUSED(closure)) {
 
 static PyGetSetDef properties[] = {
     {"can_loop", (getter)program_can_loop, NULL, "Whether `loop` may run it.", NULL},
+    {"can_nest", (getter)program_can_nest, NULL, "Whether a NestedProgram may run it.", NULL},
     {"about", get_about, set_about, "A description of the instructions, for profiles and errors.", NULL},
     {"values", get_values, NULL, "The values of the dimensions that a ProgramTemplate instantiated it for, or None.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -99,8 +99,10 @@ typedef void (*KernelFunction)(void *arguments, int64_t begin, int64_t end, int 
  * interrupted and an exception is set. */
 int64_t ingot_run_kernel(const Instruction *instruction, char **arguments, int64_t done);
 
-/* Whether `loop` may run it: all instructions are native, and no output is a view. */
+/* Whether `loop` may run it: all instructions are native, checks included, and no output is a view. */
 bool ingot_program_can_loop(const Program *self);
+/* Whether a NestedProgram may run it: it has no checks either, whose errors need Python. */
+bool ingot_program_can_nest(const Program *self);
 
 extern PyTypeObject *Nested_Type;
 /* How many arguments a NestedProgram takes: its operands, its results, and scratch memory. */
@@ -108,7 +110,8 @@ Py_ssize_t ingot_nested_arguments(const PyObject *nested);
 /* Runs a NestedProgram without the GIL; false, with an exception, if it was interrupted. */
 bool ingot_run_nested(const PyObject *nested, char *const *arguments);
 
-/* loop(inputs, first, second, carries, slices, length, reverse, has_flag) -> the number of steps */
+/* loop(inputs, first, second, carries, slices, length, reverse, has_flag, invariant) -> the number of steps, or negative if
+ * a check failed */
 PyObject *ingot_program_loop(PyObject *program, PyObject *arguments);
 
 #endif

@@ -8,7 +8,11 @@
 #include "tuning.h"
 
 bool ingot_program_can_loop(const Program *self) {
-    return !self->has_host && self->result_count < 0 && !self->any_layout && self->kept_count == 0;
+    return self->host_count == 0 && self->result_count < 0 && !self->any_layout && self->kept_count == 0;
+}
+
+bool ingot_program_can_nest(const Program *self) {
+    return ingot_program_can_loop(self) && !self->has_host;
 }
 
 /* One instruction, with the addresses of its arguments. */
@@ -30,25 +34,33 @@ struct Alternating {
     char **argument, *next[2]; /* after an even and after an odd step */
 };
 
-static bool run_call(const struct Call *call) {
+/* 0, or LOOP_INTERRUPTED or LOOP_FAILED. */
+static int run_call(const struct Call *call) {
     const Instruction *instruction = call->instruction;
     if (call->is_small) {
         ((KernelFunction)instruction->function)(call->arguments, 0, instruction->parts, 0);
-        return true;
+        return 0;
     }
-    if (instruction->kind == KERNEL)
-        return ingot_run_kernel(instruction, call->arguments, 0) == instruction->parts;
-    if (instruction->kind == NESTED)
-        return ingot_run_nested(instruction->nested, call->arguments);
-    Progress progress = {0};
-    return ingot_multiply(instruction->product, call->arguments[0], call->arguments[1], call->arguments[2], &progress);
+    if (instruction->kind == CHECK)
+        return *call->arguments[0] ? LOOP_FAILED : 0;
+    bool complete;
+    if (instruction->kind == KERNEL) {
+        complete = ingot_run_kernel(instruction, call->arguments, 0) == instruction->parts;
+    } else if (instruction->kind == NESTED) {
+        complete = ingot_run_nested(instruction->nested, call->arguments);
+    } else {
+        Progress progress = {0};
+        complete =
+            ingot_multiply(instruction->product, call->arguments[0], call->arguments[1], call->arguments[2], &progress);
+    }
+    return complete ? 0 : LOOP_INTERRUPTED;
 }
 
-static bool run_timed(struct Call *call) {
+static int run_timed(struct Call *call) {
     int64_t begin = ingot_now();
-    bool complete = run_call(call);
+    int status = run_call(call);
     call->nanoseconds += ingot_now() - begin;
-    return complete;
+    return status;
 }
 
 static void advance(const Loop *loop, Py_ssize_t step) {
@@ -64,14 +76,15 @@ Py_ssize_t ingot_loop_run(const Loop *loop, bool is_timed) {
     const bool *flag = loop->has_flag ? (bool *)loop->first[self->output_count - 1] : NULL;
     while (step != loop->length) {
         for (Py_ssize_t i = step == 0 ? 0 : loop->invariant; i < count; i++) {
-            if (is_timed ? !run_timed(&loop->calls[i]) : !run_call(&loop->calls[i]))
-                return -1;
+            int status = is_timed ? run_timed(&loop->calls[i]) : run_call(&loop->calls[i]);
+            if (status < 0)
+                return status;
         }
         advance(loop, step++);
         if (flag != NULL && !*flag)
             break;
         if ((!loop->all_small || step % SMALL_STEPS_PER_POLL == 0) && ingot_should_stop())
-            return -1;
+            return LOOP_INTERRUPTED;
     }
     return step;
 }
@@ -144,7 +157,7 @@ void ingot_loop_begin(Loop *loop, void *table, char *arena) {
         const Instruction *instruction = &self->instructions[i];
         bool is_small = instruction->kind == KERNEL && instruction->parts <= instruction->grain;
         loop->calls[i] = (struct Call){instruction, arguments, is_small, 0};
-        loop->all_small &= is_small;
+        loop->all_small &= is_small || instruction->kind == CHECK;
         for (int j = 0; j < instruction->count; j++, arguments++) {
             const Argument *argument = &instruction->arguments[j];
             *arguments = base_of(loop, argument->slot, arguments, argument->offset, arena) + argument->offset;
@@ -225,7 +238,7 @@ PyObject *ingot_program_loop(PyObject *program, PyObject *arguments) {
     read_arrays(first, address + self->input_count, loop.carries, outputs - has_flag, loop.length, bytes + loop.slices);
     read_arrays(second, address + self->input_count + outputs, outputs, outputs, loop.length, bytes);
     void *arena = self->arena == 0 ? NULL : ingot_allocate(self->arena);
-    Py_ssize_t steps = -1;
+    Py_ssize_t steps = LOOP_INTERRUPTED;
     if (self->arena > 0 && arena == NULL) {
         ingot_no_memory(self->arena);
     } else {
@@ -235,5 +248,5 @@ PyObject *ingot_program_loop(PyObject *program, PyObject *arguments) {
     if (arena != NULL)
         ingot_release(arena, self->arena);
     PyMem_Free(block);
-    return steps < 0 ? NULL : PyLong_FromSsize_t(steps);
+    return steps == LOOP_INTERRUPTED ? NULL : PyLong_FromSsize_t(steps);
 }

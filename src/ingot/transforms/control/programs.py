@@ -1,7 +1,8 @@
 """Runs loops: bodies are compiled to programs, and the loop around them is native code.
 
-If all instructions of a body are native (kernels and products), a loop in C runs it and updates the
-addresses of carries, slices and ys at each step. A body with host steps is run from Python.
+If all instructions of a body are native (kernels, products and checks), a loop in C runs it and
+updates the addresses of carries, slices and ys at each step. A body with host steps is run from
+Python, and so is one of which a check fails, to raise its error.
 """
 
 from __future__ import annotations
@@ -178,8 +179,9 @@ def run_scan(scan: ScanLoop, inputs: tuple[np.ndarray, ...]) -> Any:
         return (*(x.copy() for x in carries), *ys)
     program = _runner(scan.body, scan.carries + scan.slices)
     if _native_of(program).can_loop:
-        ends, _ = _loop(program, carries, xs, others, ys, scan.length, scan.reverse)
-        return (*ends, *ys)
+        ends = _loop(program, carries, xs, others, ys, scan.length, scan.reverse)
+        if ends is not None:
+            return (*ends, *ys)
     positions = range(scan.length)
     for position in reversed(positions) if scan.reverse else positions:
         found = program.run((*carries, *(x[position, ...] for x in xs), *others))
@@ -200,8 +202,9 @@ def run_while(loop: While, inputs: tuple[np.ndarray, ...]) -> Any:
     program = _runner(loop.step, loop.carries)
     if _native_of(program).can_loop:
         flag = np.empty((), bool)
-        ends, _ = _loop(program, carries, (), others, [flag], most, False, True)
-        return tuple(ends)
+        ends = _loop(program, carries, (), others, [flag], most, False, True)
+        if ends is not None:
+            return tuple(ends)
     count = 0
     goes_on = True
     while goes_on and count != most:
@@ -219,9 +222,10 @@ def _loop(
     length: int,
     reverse: bool,
     has_flag: bool = False,
-) -> tuple[list[np.ndarray], int]:
-    """Runs a native loop; returns the last carries and the number of steps. Carries alternate
-    between two arrays, or are updated in place if the program allows it.
+) -> list[np.ndarray] | None:
+    """Runs a native loop and returns the last carries: they alternate between two arrays, or are
+    updated in place if the program allows it. None if a check failed: run from Python, the same
+    steps raise its error.
     """
     native = _native_of(program)
     invariant = 0
@@ -239,7 +243,9 @@ def _loop(
     inputs = (*starts, *_contiguous(xs), *_contiguous(others))
     ends = (*first, *ys), (*second, *ys)
     count = native.loop(inputs, *ends, len(starts), len(xs), length, reverse, has_flag, invariant)
-    return (first if count % 2 else second), count
+    if count < 0:
+        return None
+    return first if count % 2 else second
 
 
 def _contiguous(values: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -289,7 +295,7 @@ def _nested(
         if not isinstance(body, Body) or body.guards is not None:
             return None
         executable = _program(body, varying, numerics).executable
-        if not executable.native.can_loop:
+        if not executable.native.can_nest:
             return None
         executables.append(executable)
     natives = tuple([each.native for each in executables])

@@ -3,7 +3,9 @@
 A body is called once, on placeholders. Placeholders that it stores in objects, containers and
 variables outside would stay there without values. So every container that the function reaches
 through its variables is copied, shallowly, before the call and compared after it; containers in
-which traced arrays were stored get their old contents back.
+which traced arrays were stored get their old contents back. The same holds for arrays with values
+that a body computes from those that they replace, like a step of an optimizer: it would be taken
+once instead of in every step.
 """
 
 from __future__ import annotations
@@ -99,6 +101,20 @@ class Outside:
             )
         )
 
+    def updates(self) -> Iterator[tuple[Node, array]]:
+        """The nodes of arrays that were replaced, each with the array that stands there now."""
+        for x, node in self._arrays:
+            if x._node is not node:
+                yield node, x
+        pairs = [(before, now) for cell, before in self._cells for now in _contents(cell)]
+        for container, before in self._containers:
+            pairs += _pairs(container, before)
+        for item, before in self._slots:
+            pairs += _pairs(_slots(item), before)
+        for before, now in pairs:
+            if now is not before and isinstance(now, array) and isinstance(before, array):
+                yield before._node, now
+
     def put_back(self, is_traced: IsTraced) -> None:
         """Restores the previous contents of everything that holds traced arrays."""
         for x, node in self._arrays:
@@ -162,6 +178,13 @@ def _contents(cell: CellType) -> tuple[Any, ...]:
         return (cell.cell_contents,)
     except ValueError:
         return ()
+
+
+def _pairs(container: Any, before: Any) -> list[tuple[Any, Any]]:
+    """The values that a container had and has at the same keys or indices."""
+    if isinstance(container, list):
+        return list(zip(before, container, strict=False))
+    return [(before[key], value) for key, value in container.items() if key in before]
 
 
 def _new_values(container: Any, before: Any) -> list[Any]:

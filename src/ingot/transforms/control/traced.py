@@ -267,10 +267,46 @@ def run(
         raise
     finally:
         _native.set_source_recorder(before)
+    _refuse_updates(name, function, recorder, outside)
     own = {id(x) for x in leaves([result, list(arguments)])}
     if sys.getrefcount(recorder) > 3 or outside.holds(is_traced):
         _refuse_escapes(name, function, own, is_traced, outside)
     return result
+
+
+def _refuse_updates(
+    name: str, function: Callable[..., Any], recorder: SourceRecorder, outside: Outside
+) -> None:
+    """Raises ValueError if the function replaced arrays outside of it by others that it computed
+    from them, after restoring them.
+    """
+    updated = {
+        now._node
+        for before, now in outside.updates()
+        if _is_computed_from(now._node, before, recorder)
+    }
+    if not updated:
+        return
+    places = [place.path for place, x in reachable(function, {}) if x._node in updated]
+    outside.put_back(lambda node: node.trace is recorder)
+    raise ValueError(
+        f"[{name}] the function updates {listed(places)}, which would happen once, when it is "
+        "traced, and not in each step: carry it, or update it outside of the loop or branch."
+    )
+
+
+def _is_computed_from(node: Node, source: Node, recorder: SourceRecorder) -> bool:
+    """Whether nodes of this trace, with values or not, lead from one node to another."""
+    waiting, seen = [node], {node}
+    while waiting:
+        each = waiting.pop()
+        for given in each.inputs if each.trace is recorder else ():
+            if given is source:
+                return True
+            if given not in seen:
+                seen.add(given)
+                waiting.append(given)
+    return False
 
 
 def _refuse_escapes(
