@@ -24,6 +24,7 @@ MAX_COMPLEXITY = 15
 # Modules of the product engine that compute something only together: the tests of whole products
 # that exercise each.
 TESTED_WITHIN = {
+    "machine/test_repeated.py": ("llvm/repeated.py",),
     "lower/products/test_matmul.py": ("lower/products/builder.py",),
     "lower/products/quantized/test_product.py": (
         "lower/products/quantized/codes.py",

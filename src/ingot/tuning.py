@@ -70,6 +70,9 @@ FIRST_BLOCK_ITERATIONS = 4
 # second thread (microseconds): reading it takes 7 ns, as long as a short iteration.
 # loop_recurrence.
 SMALL_STEPS_PER_POLL = 16
+# The same for loops that are functions of their own, whose iterations take nanoseconds.
+# loop_recurrence.
+REPEATED_STEPS_PER_POLL = 1024
 
 # One call of BLAS cannot be interrupted. Multiplications of one block of a product: a twentieth of
 # a second of one core for float32. Matrix-vector products wait for memory and take longer for each.
@@ -467,7 +470,8 @@ MAX_LENGTH_CLASSES = 16
 NATIVE = (
     "SPIN_MICROSECONDS", "CHUNKS_PER_THREAD", "MIN_PRODUCT_THREAD_WORK", "PRODUCT_SPLIT_SIDE",
     "POLL_NANOSECONDS", "BLOCK_NANOSECONDS", "MAX_LOOP_BLOCK_GROWTH", "FIRST_BLOCK_GRAINS",
-    "FIRST_BLOCK_ITERATIONS", "SMALL_STEPS_PER_POLL", "MAX_PRODUCT_BLOCK_WORK",
+    "FIRST_BLOCK_ITERATIONS", "SMALL_STEPS_PER_POLL", "REPEATED_STEPS_PER_POLL",
+    "MAX_PRODUCT_BLOCK_WORK",
     "MAX_GEMV_BLOCK_WORK",
     "PRODUCT_BLOCK_SIDE", "PRODUCT_BLOCK_DEPTH", "MIN_BLOCKED_ELEMENTS", "MIN_FUSED_ELEMENTS",
     "MIN_FUSED_NODE_ELEMENTS",

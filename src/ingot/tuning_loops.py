@@ -12,3 +12,15 @@ MAX_LOOP_PROGRAMS = 256
 # times as long; those of a CTC loss, which takes elements by index, a tenth. loop_metropolis.
 MAX_HOISTED_BYTES = 1 << 26
 MAX_HOISTED_GROWTH = 4
+
+# Bodies of small kernels become loops in one function, which may keep what they carry and compute
+# in registers: bytes of each carried value and of all others, and lines of code, which is compiled
+# twice. A scalar recurrence 7 and 1.7 ns a step. loop_recurrence.
+MAX_REPEATED_CARRY_BYTES = 64
+MAX_REPEATED_ARENA_BYTES = 8192
+MAX_REPEATED_LINES = 600
+# Inner loops are inlined if an iteration has at most so many steps of them in all, where those that
+# end by a condition count as some: between looks for signals, 1024 iterations take milliseconds.
+# loop_nested.
+MAX_INNER_STEPS = 1024
+TYPICAL_WHILE_STEPS = 16

@@ -22,7 +22,7 @@ from ingot.compiler.forms.sizes import Sizes
 from ingot.compiler.forms.tape import Tape
 from ingot.compiler.lower.lowering import lower
 from ingot.compiler.machine.generate import Executable, generate
-from ingot.compiler.options import Options, SimplifyReport, Strides
+from ingot.compiler.options import Iteration, Options, SimplifyReport, Strides
 from ingot.compiler.passes.expand import expand
 from ingot.compiler.passes.fuse import fuse
 from ingot.compiler.passes.late_casts import late_casts
@@ -138,15 +138,15 @@ def run_pipeline(
     name: str = "graph",
     account: Account | None = None,
     sizes: Sizes | None = None,
-    varying: int | None = None,
+    iteration: Iteration | None = None,
 ) -> Stages:
     """Runs the passes that do not depend on layouts; the program runs the others. `name` is the
     program's name in profiles; `account` is charged with the time of all passes. With `sizes`, the
-    lengths on the tape are symbolic. In the body of a loop, the first `varying` inputs change from
+    lengths on the tape are symbolic. In the body of a loop, `iteration` tells what changes from
     iteration to iteration.
     """
     account = account or Account()
-    options = Options(mode, excess_precision(), sizes=sizes, varying=varying)
+    options = Options(mode, excess_precision(), sizes=sizes, iteration=iteration)
     if is_verifying() and sizes is None:
         tape.verify()
     number = [each.name for each in PASSES].index(FIRST_AT_EVALUATION)

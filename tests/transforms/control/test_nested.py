@@ -151,7 +151,7 @@ def test_values_and_gradients_are_those_of_the_unrolled_program(name: str) -> No
 def test_native_code_runs_them(name: str) -> None:
     end, _ = outer(INNER[name], mx, mx, XS, W)
     op: Any = end._node.inputs[0].op
-    program = program_of(op.body, op.carries + op.slices).executable
+    program = program_of(op.body, op.carries, op.slices).executable
     assert program.native.can_loop
     assert any(work.kind == "nested" for work in program.work)
 

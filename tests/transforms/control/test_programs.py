@@ -27,7 +27,7 @@ def test_bodies_become_native_loops(name: str) -> None:
     step = STEPS[name]
     found = mx.scan(step, XS[0], XS)
     op: Any = found[0]._node.inputs[0].op
-    assert program_of(op.body, op.carries + op.slices).executable.native.can_loop
+    assert program_of(op.body, op.carries, op.slices).executable.native.can_loop
     close(found, scanned(step, XS[0], XS))
 
 

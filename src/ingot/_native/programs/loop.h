@@ -28,6 +28,10 @@ void ingot_loop_begin(Loop *loop, void *table, char *arena);
 /* Instead of a number of steps: a check's flag is set, for which the caller runs the check; or the loop was interrupted
  * and an exception is set. */
 enum { LOOP_FAILED = -2, LOOP_INTERRUPTED = -1 };
+/* Whether ingot_loop_repeat may run it, which needs no table. */
+bool ingot_loop_repeats(const Loop *loop);
+/* Runs the steps by the program's RepeatFunction; the result is that of ingot_loop_run. */
+Py_ssize_t ingot_loop_repeat(const Loop *loop);
 /* The number of steps that ran. Called without the GIL. */
 Py_ssize_t ingot_loop_run(const Loop *loop, bool is_timed);
 

@@ -41,6 +41,14 @@ static bool stays_in_place(const Program *program, Py_ssize_t carry) {
 
 /* ---- running it, without the GIL ---- */
 
+/* Runs a loop, whose table is made in the scratch memory unless it needs none. */
+static Py_ssize_t run_steps(const Nested *self, Loop *loop, char *scratch) {
+    if (ingot_loop_repeats(loop))
+        return ingot_loop_repeat(loop);
+    ingot_loop_begin(loop, scratch + self->table, scratch + self->arena);
+    return ingot_loop_run(loop, false);
+}
+
 /* A program run once. */
 static bool run_once(const Nested *self, Py_ssize_t i, char *const *inputs, char *const *outputs, bool has_flag,
                      char *scratch) {
@@ -51,8 +59,7 @@ static bool run_once(const Nested *self, Py_ssize_t i, char *const *inputs, char
                  .slice_bytes = self->bytes,
                  .length = 1,
                  .has_flag = has_flag};
-    ingot_loop_begin(&loop, scratch + self->table, scratch + self->arena);
-    return ingot_loop_run(&loop, false) >= 0;
+    return run_steps(self, &loop, scratch) >= 0;
 }
 
 static void copy_carries(const Nested *self, char *const *from, char *const *to) {
@@ -93,8 +100,7 @@ static bool run_loop(const Nested *self, char *const *sources, char *const *resu
                  .invariant = self->invariant[self->count - 1],
                  .reverse = self->reverse,
                  .has_flag = has_flag};
-    ingot_loop_begin(&loop, scratch + self->table, scratch + self->arena);
-    Py_ssize_t steps = ingot_loop_run(&loop, false);
+    Py_ssize_t steps = run_steps(self, &loop, scratch);
     for (Py_ssize_t i = 0; has_flag && steps > 0 && steps % 2 == 0 && i < self->carries; i++) {
         if (second[i] != results[i])
             memcpy(results[i], second[i], (size_t)self->bytes[i]);

@@ -259,6 +259,9 @@ static void free_own_parts(Program *self) {
     for (Py_ssize_t i = 0; i < self->kept_count; i++)
         ingot_drop_panels(&self->kept[i]);
     PyMem_Free(self->kept);
+    Py_XDECREF(self->repeat_code);
+    PyMem_Free(self->carry_bytes);
+    PyMem_Free(self->constant_addresses);
     PyMem_Free(self->instructions);
     PyMem_Free(self->donors);
     PyMem_Free(self->reusable);
@@ -297,7 +300,35 @@ static PyObject *program_can_nest(Program *self, void *Py_UNUSED(closure)) {
     return PyBool_FromLong(ingot_program_can_nest(self));
 }
 
+static PyObject *program_repeat_by(Program *self, PyObject *arguments) {
+    PyObject *code, *sizes;
+    if (!PyArg_ParseTuple(arguments, "O!O!:repeat_by", MachineCode_Type, &code, &PyTuple_Type, &sizes))
+        return NULL;
+    Py_ssize_t carries = PyTuple_GET_SIZE(sizes);
+    if (self->repeat != NULL || self->template != NULL || !ingot_program_can_loop(self) || carries > self->input_count ||
+        carries > self->output_count) {
+        PyErr_SetString(PyExc_ValueError, "this program is not the body of such a loop.");
+        return NULL;
+    }
+    self->carry_bytes = PyMem_Malloc(((size_t)carries + 1) * sizeof *self->carry_bytes);
+    self->constant_addresses = PyMem_Malloc(((size_t)self->constant_count + 1) * sizeof *self->constant_addresses);
+    if (self->carry_bytes == NULL || self->constant_addresses == NULL)
+        return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < carries; i++) {
+        self->carry_bytes[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(sizes, i));
+        if (self->carry_bytes[i] == -1 && PyErr_Occurred())
+            return NULL;
+    }
+    for (Py_ssize_t i = 0; i < self->constant_count; i++)
+        self->constant_addresses[i] = ndarray_data(PyTuple_GET_ITEM(self->constants, i));
+    self->repeat_code = Py_NewRef(code);
+    self->repeat = (RepeatFunction)ingot_code_address(code);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"repeat_by", (PyCFunction)program_repeat_by, METH_VARARGS,
+     "repeat_by(code, carry_bytes): lets loops around the program call `code`, a RepeatFunction"},
     {"run", (PyCFunction)program_run, METH_O,
      "run(inputs) -> the results as ndarrays; NotImplemented if an input is not contiguous"},
     {"loop", (PyCFunction)ingot_program_loop, METH_VARARGS,

@@ -42,6 +42,13 @@ typedef struct {
     char *data;
 } OwnConstant;
 
+/* Iterations of a loop in one call: the first carried values are at `carried`, the others at `outputs`, where the last ones
+ * are stored; slices are those number `position`, `position + direction` and so on. Returns how many ran: `steps`, or less
+ * if a flag, the last output, was clear after one; -1 if an inner loop called `poll` and was told to stop, -2 if
+ * a check failed. */
+typedef int64_t (*RepeatFunction)(char *const *carried, char *const *inputs, char *const *outputs, char *const *constants,
+                                  bool (*poll)(void), int64_t position, int64_t direction, int64_t steps);
+
 typedef struct {
     PyObject_HEAD
     Py_ssize_t input_count, output_count, constant_count, slot_count, arena_slot, instruction_count;
@@ -63,6 +70,11 @@ typedef struct {
     Py_ssize_t view_count, view_number_count;
     KeptPanels *kept;
     Py_ssize_t kept_count;
+    /* Bodies of loops that consist of small kernels: the loop as a function, or NULL */
+    RepeatFunction repeat;
+    PyObject *repeat_code;     /* the MachineCode in which it is */
+    Py_ssize_t *carry_bytes;   /* of each carried value */
+    char **constant_addresses; /* of all constants */
     /* Of programs instantiated from a ProgramTemplate. Everything that does not depend on shapes is the prototype's: */
     PyObject *template; /* NULL for others */
     void *block;        /* the memory of `instructions`, and of what follows */

@@ -50,8 +50,7 @@ static int run_call(const struct Call *call) {
         complete = ingot_run_nested(instruction->nested, call->arguments);
     } else {
         Progress progress = {0};
-        complete =
-            ingot_multiply(instruction->product, call->arguments[0], call->arguments[1], call->arguments[2], &progress);
+        complete = ingot_multiply(instruction->product, call->arguments[0], call->arguments[1], call->arguments[2], &progress);
     }
     return complete ? 0 : LOOP_INTERRUPTED;
 }
@@ -85,6 +84,37 @@ Py_ssize_t ingot_loop_run(const Loop *loop, bool is_timed) {
             break;
         if ((!loop->all_small || step % SMALL_STEPS_PER_POLL == 0) && ingot_should_stop())
             return LOOP_INTERRUPTED;
+    }
+    return step;
+}
+
+bool ingot_loop_repeats(const Loop *loop) {
+    return loop->program->repeat != NULL && loop->invariant == 0;
+}
+
+Py_ssize_t ingot_loop_repeat(const Loop *loop) {
+    Program *self = loop->program;
+    const bool *flag = loop->has_flag ? (bool *)loop->first[self->output_count - 1] : NULL;
+    char *const *carried = loop->inputs;
+    Py_ssize_t step = 0;
+    while (step != loop->length) {
+        int64_t most =
+            loop->length < 0 || loop->length - step > REPEATED_STEPS_PER_POLL ? REPEATED_STEPS_PER_POLL : loop->length - step;
+        int64_t position = loop->reverse ? loop->length - 1 - step : step;
+        int64_t ran = self->repeat(carried, loop->inputs, loop->first, self->constant_addresses, ingot_should_stop, position,
+                                   loop->reverse ? -1 : 1, most);
+        if (ran < 0)
+            return ran; /* LOOP_INTERRUPTED or LOOP_FAILED */
+        step += ran;
+        carried = loop->first;
+        if (flag != NULL && !*flag)
+            break;
+        if (ran == REPEATED_STEPS_PER_POLL && ingot_should_stop())
+            return LOOP_INTERRUPTED;
+    }
+    for (Py_ssize_t i = 0; step % 2 == 0 && i < loop->carries; i++) {
+        if (loop->second[i] != loop->first[i])
+            memcpy(loop->second[i], loop->first[i], (size_t)self->carry_bytes[i]);
     }
     return step;
 }
@@ -184,12 +214,15 @@ static void report_loop(const Loop *loop, Py_ssize_t steps, int64_t begin, int64
     Py_DECREF(about);
 }
 
-static Py_ssize_t run_loop(Loop *loop) {
+static Py_ssize_t run_loop(Loop *loop, void *table, char *arena) {
     bool is_timed = callbacks.ran_loop != NULL;
+    bool repeats = !is_timed && ingot_loop_repeats(loop);
+    if (!repeats)
+        ingot_loop_begin(loop, table, arena);
     int64_t begin = is_timed ? ingot_now() : 0;
     ingot_start_polling();
     PyThreadState *state = PyEval_SaveThread();
-    Py_ssize_t steps = ingot_loop_run(loop, is_timed);
+    Py_ssize_t steps = repeats ? ingot_loop_repeat(loop) : ingot_loop_run(loop, is_timed);
     PyEval_RestoreThread(state);
     if (is_timed && steps >= 0)
         report_loop(loop, steps, begin, ingot_now());
@@ -239,12 +272,10 @@ PyObject *ingot_program_loop(PyObject *program, PyObject *arguments) {
     read_arrays(second, address + self->input_count + outputs, outputs, outputs, loop.length, bytes);
     void *arena = self->arena == 0 ? NULL : ingot_allocate(self->arena);
     Py_ssize_t steps = LOOP_INTERRUPTED;
-    if (self->arena > 0 && arena == NULL) {
+    if (self->arena > 0 && arena == NULL)
         ingot_no_memory(self->arena);
-    } else {
-        ingot_loop_begin(&loop, block + addresses + sizes, arena);
-        steps = run_loop(&loop);
-    }
+    else
+        steps = run_loop(&loop, block + addresses + sizes, arena);
     if (arena != NULL)
         ingot_release(arena, self->arena);
     PyMem_Free(block);

@@ -19,42 +19,44 @@ enum {
     LIST = 2048,    /* updates that are filtered at a time */
     SAMPLED = 1024, /* indices sampled to estimate the bounds of ranges */
     MAX_RANGES = 256,
-    AHEAD = 12,           /* prefetch distance in updates */
+    AHEAD = 24,           /* prefetch distance in updates */
     MAX_PREFETCHED = 512, /* maximum bytes prefetched of each update */
 };
 
 /* Rows are accessed in no regular order, so the hardware prefetcher cannot predict them. */
-static inline void prefetch(const char *row, int64_t nbytes) {
-    for (int64_t at = 0; at < nbytes && at < MAX_PREFETCHED; at += 64)
-        __builtin_prefetch(row + at);
+static inline void prefetch(const char *update, const char *row, int64_t nbytes) {
+    for (int64_t at = 0; at < nbytes && at < MAX_PREFETCHED; at += 64) {
+        __builtin_prefetch(update + at);
+        __builtin_prefetch(row + at, 1);
+    }
 }
 
-#define EACH(combined)                                                           \
-    do {                                                                         \
-        if (width == 1) {                                                        \
-            for (int64_t n = 0; n < count; n++) {                                \
-                TYPE *to = out + rows[list[n]];                                  \
-                TYPE old = *to, new;                                             \
-                memcpy(&new, updates + list[n] * stride, sizeof new);            \
-                *to = (TYPE)(combined);                                          \
-            }                                                                    \
-            return;                                                              \
-        }                                                                        \
-        for (int64_t n = 0; n < count; n++) {                                    \
-            if (n + AHEAD < count) {                                             \
-                int64_t nbytes = width * (int64_t)sizeof(TYPE);                  \
-                prefetch(updates + list[n + AHEAD] * stride, nbytes);            \
-                prefetch((char *)(out + rows[list[n + AHEAD]] * width), nbytes); \
-            }                                                                    \
-            TYPE *restrict to = out + rows[list[n]] * width;                     \
-            const char *restrict from = updates + list[n] * stride;              \
-            for (int64_t i = 0; i < width; i++) {                                \
-                TYPE old = to[i], new;                                           \
-                memcpy(&new, from + i * (int64_t)sizeof new, sizeof new);        \
-                to[i] = (TYPE)(combined);                                        \
-            }                                                                    \
-        }                                                                        \
-        return;                                                                  \
+#define EACH(combined)                                                                   \
+    do {                                                                                 \
+        if (width == 1) {                                                                \
+            for (int64_t n = 0; n < count; n++) {                                        \
+                TYPE *to = out + rows[list[n]];                                          \
+                TYPE old = *to, new;                                                     \
+                memcpy(&new, updates + list[n] * stride, sizeof new);                    \
+                *to = (TYPE)(combined);                                                  \
+            }                                                                            \
+            return;                                                                      \
+        }                                                                                \
+        for (int64_t n = 0; n < count; n++) {                                            \
+            if (n + AHEAD < count) {                                                     \
+                const TYPE *row = out + rows[list[n + AHEAD]] * width;                   \
+                int64_t nbytes = width * (int64_t)sizeof(TYPE);                          \
+                prefetch(updates + list[n + AHEAD] * stride, (const char *)row, nbytes); \
+            }                                                                            \
+            TYPE *restrict to = out + rows[list[n]] * width;                             \
+            const char *restrict from = updates + list[n] * stride;                      \
+            for (int64_t i = 0; i < width; i++) {                                        \
+                TYPE old = to[i], new;                                                   \
+                memcpy(&new, from + i * (int64_t)sizeof new, sizeof new);                \
+                to[i] = (TYPE)(combined);                                                \
+            }                                                                            \
+        }                                                                                \
+        return;                                                                          \
     } while (0)
 
 /* For each type: combines `count` updates, whose indices are in a list, in order. Integers wrap around, so they are

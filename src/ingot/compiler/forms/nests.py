@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Literal, NamedTuple
 
+from ingot._native import NestedProgram
 from ingot.compiler.forms.affine import size_of_extent
 from ingot.compiler.forms.nest.data import Buffer, Nest
 from ingot.compiler.forms.nest.text import nest_text
@@ -24,6 +25,7 @@ __all__ = [
     "Kernel",
     "Location",
     "Multiply",
+    "Nested",
     "Nests",
     "RaiseIf",
     "RunKernel",
@@ -151,14 +153,24 @@ class CallHost:
         return list(self.results)
 
 
-@dataclass(eq=False)
-class RunNested:
-    """Runs a loop or branch in native code: `program`, a `NestedProgram`, writes contiguous
-    results.
+class Nested(NamedTuple):
+    """A loop or branch in native code: its program, and the functions that run its bodies many
+    times, if they have such. `length` is negative if a condition alone ends it.
     """
 
+    program: NestedProgram
+    kind: Literal["scan", "while", "branch"]
+    bodies: tuple[Any, ...]
+    length: int
+    reverse: bool
+
+
+@dataclass(eq=False)
+class RunNested:
+    """Runs a loop or branch in native code, which writes contiguous results."""
+
     steps: list[Step]
-    program: Any
+    nested: Nested
     sources: tuple[Location, ...]
     results: tuple[Location, ...]
     scratch: Location

@@ -6,13 +6,22 @@ from ingot.compiler.forms.size import Number, largest
 from ingot.compiler.llvm.code import Code
 from ingot.tuning import MIN_THREAD_WORK
 
-__all__ = ["IN_VECTORS", "module_text", "work_grain"]
+__all__ = [
+    "ATTRIBUTES",
+    "IN_VECTORS",
+    "KERNEL_FUNCTION",
+    "OUTLINED",
+    "module_text",
+    "work_grain",
+]
 
 # The first line of modules whose loops are written in vectors: they need fewer of LLVM's passes.
 IN_VECTORS = "; in vectors"
 # Kernels are not inlined into the functions that unpack their arguments: LLVM would optimise them
 # a second time there.
 ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "no-trapping-math"="true"'
+OUTLINED = f"attributes #1 = {{ noinline {ATTRIBUTES} }}"
+KERNEL_FUNCTION = "define void @KERNEL("
 
 
 def work_grain(code: Code, elements_per_part: Number) -> Number:
@@ -42,13 +51,13 @@ def module_text(code: Code, alone: list[bool], in_vectors: bool = False) -> str:
             *code.lines,
             "  ret void",
             "}",
-            "define void @KERNEL(ptr %arguments, i64 %begin, i64 %end, i32 %thread) #0 {",
+            f"{KERNEL_FUNCTION}ptr %arguments, i64 %begin, i64 %end, i32 %thread) #0 {{",
             *unpack,
             f"  call void @KERNEL_body({passed}{comma}i64 %begin, i64 %end)",
             "  ret void",
             "}",
             f"attributes #0 = {{ {ATTRIBUTES} }}",
-            f"attributes #1 = {{ noinline {ATTRIBUTES} }}",
+            OUTLINED,
             *code.metadata,
         ]
     )

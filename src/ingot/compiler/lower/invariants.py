@@ -14,10 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ingot._native import NestedProgram
 from ingot.compiler.forms.nest.data import Buffer
 from ingot.compiler.forms.nest.traversal import touched
-from ingot.compiler.forms.nests import Block, Instruction, Nests, RunKernel, reach_of
+from ingot.compiler.forms.nests import (
+    Block,
+    Instruction,
+    Nested,
+    Nests,
+    RunKernel,
+    reach_of,
+)
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.options import Options
 from ingot.graph.roles import Control, Host, Tiled
@@ -101,17 +107,17 @@ def _overlap(one: Range, other: Range) -> bool:
     return block is other_block and begin < other_end and other_begin < end
 
 
-def nested_programs(steps: Iterable[Step], options: Options) -> dict[Step, NestedProgram]:
+def nested_programs(steps: Iterable[Step], options: Options) -> dict[Step, Nested]:
     """The native programs of loops and branches. With symbolic sizes they stay on the host, where
     each shape has its own program.
     """
-    if options.varying is None or options.sizes is not None:
+    if options.iteration is None or options.sizes is not None:
         return {}
     found = {step: step.op.nested() for step in steps if isinstance(step.op, Control)}
     return {step: program for step, program in found.items() if program is not None}
 
 
-def has_host(steps: Iterable[Step], nested: dict[Step, NestedProgram]) -> bool:
+def has_host(steps: Iterable[Step], nested: dict[Step, Nested]) -> bool:
     """Whether a step runs on the host: loops around it are not native."""
     return any(
         isinstance(step.op, Host) and not isinstance(step.op, Tiled) and step not in nested

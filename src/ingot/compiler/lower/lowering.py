@@ -53,9 +53,9 @@ StridesOf = dict[Step, tuple[int, ...]]
 def lower(schedule: Schedule, options: Options) -> Nests:
     """The loop nests of a schedule, for inputs of the layout in `options`."""
     found = _Lowering(schedule, options).run()
-    if options.varying is None or options.sizes is not None:
+    if options.iteration is None or options.sizes is not None:
         return found
-    return invariants_first(found, options.varying)
+    return invariants_first(found, options.iteration.varying)
 
 
 class _Lowering:
@@ -68,9 +68,9 @@ class _Lowering:
         self.nested = nested_programs(tape.steps, options)
         # inputs of a native loop's body, and views of them, that are the same in every iteration
         self.fixed: set[Step] = set()
-        in_loop = options.varying is not None and options.sizes is None
-        if in_loop and not has_host(tape.steps, self.nested):
-            self.fixed = {*tape.inputs[options.varying :], *filter(_is_constant, tape.steps)}
+        iteration = options.iteration if options.sizes is None else None
+        if iteration is not None and not has_host(tape.steps, self.nested):
+            self.fixed = {*tape.inputs[iteration.varying :], *filter(_is_constant, tape.steps)}
         self.outputs: dict[Step, dict[int, Step]] = {}  # of a step with several, by their numbers
         for step in tape.steps:
             if isinstance(step.op, Output):
@@ -406,7 +406,7 @@ class _Lowering:
 
     def _run_nested(self, step: Step) -> None:
         """Lowers a loop or branch to an instruction, which takes contiguous operands."""
-        program = self.nested[step]
+        nested = self.nested[step]
         results = self.kernel_results[step] = self._results(step)
         for each in results:
             self._new(each)
@@ -419,10 +419,10 @@ class _Lowering:
         self.instructions.append(
             RunNested(
                 [step],
-                program,
+                nested,
                 tuple([self.locations[source] for source in sources]),
                 tuple([self.locations[each] for each in results]),
-                Location(Block("scratch", program.scratch, None), 0, ()),
+                Location(Block("scratch", nested.program.scratch, None), 0, ()),
             )
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +38,7 @@ from ingot.compiler.forms.tape import LengthStep, Step
 from ingot.compiler.llvm.nests import nest_module
 from ingot.compiler.machine.callbacks import checking, host, length_value, number_table
 from ingot.compiler.machine.kernels import LoadedKernels, load_kernels
+from ingot.compiler.machine.repeated import RepeatedBody, repeated_body
 from ingot.compiler.machine.work import KernelCode, Work
 from ingot.compiler.options import Options
 from ingot.graph.dimension import Parametric
@@ -65,11 +66,15 @@ class Executable:
     parts: tuple[Any, ...]
     work: list[Work] = field(default_factory=list)  # a description of each instruction
     loaded: LoadedKernels = field(default_factory=LoadedKernels)
+    repeated: RepeatedBody | None = None
 
     @cached_property
     def native(self) -> NativeProgram:
         """The program, if no part depends on shapes."""
-        return NativeProgram(*evaluated(self.parts))
+        found = NativeProgram(*evaluated(self.parts))
+        if self.repeated is not None and self.repeated.code is not None:
+            found.repeat_by(self.repeated.code, self.repeated.carry_bytes)
+        return found
 
     @property
     def codes(self) -> list[KernelCode]:
@@ -96,7 +101,11 @@ def generate(plan: Plan, options: Options) -> Executable:
         invariant.is_invariant = True
     for number in (number for kept in plan.kept.values() for number in kept.writers):
         work[number].is_kept = True
-    loaded = load_kernels([each.code.text for each in work if each.code is not None])
+    texts = [each.code.text for each in work if each.code is not None]
+    repeated = repeated_body(plan, work, options)
+    loaded = load_kernels([*texts, *([] if repeated is None else [repeated.text])])
+    if repeated is not None:
+        repeated = replace(repeated, code=loaded.codes.pop())
     codes = iter(loaded.codes)
     instructions: list[tuple[Any, ...]] = []
     views: list[View] = []
@@ -111,13 +120,13 @@ def generate(plan: Plan, options: Options) -> Executable:
         elif isinstance(each, Multiply):
             instructions.append(("gemm", each.product, arguments))
         elif isinstance(each, RunNested):
-            instructions.append(("nested", each.program, arguments))
+            instructions.append(("nested", each.nested.program, arguments))
         else:
             kind = "host" if isinstance(each, CallHost) else "check"
             operands = _operands(each, plan)
             instructions.append((kind, _call(each), len(operands), arguments))
             views += operands
-    return Executable(plan, _parts(plan, instructions, views), work, loaded)
+    return Executable(plan, _parts(plan, instructions, views), work, loaded, repeated)
 
 
 def _parts(plan: Plan, instructions: list[tuple[Any, ...]], views: list[View]) -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ NUMBER_BYTES = 8  # of an entry in the table of lengths and strides
 
 def plan(nests: Nests, options: Options) -> Plan:
     """Addresses for the memory of all instructions."""
-    keeps = options.varying is None and options.sizes is None
+    keeps = options.iteration is None and options.sizes is None
     return _Planner(nests, options.sizes, kept_blocks(nests) if keeps else {}).run()
 
 

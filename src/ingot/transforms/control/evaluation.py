@@ -35,11 +35,11 @@ def _programs() -> Any:
     return importlib.import_module("ingot.transforms.control.programs")
 
 
-def program_of(body: Body, varying: int | None = None) -> Any:
-    """The program that runs a body. In a loop, its first `varying` inputs change from iteration to
-    iteration.
-    """
-    return _programs().program_of(body, varying)
+def program_of(
+    body: Body, carries: int | None = None, slices: int = 0, has_flag: bool = False
+) -> Any:
+    """The program that runs a body, in a loop if `carries` are given."""
+    return _programs().program_of(body, carries, slices, has_flag)
 
 
 def run_body(body: Body, inputs: Sequence[np.ndarray]) -> Any:

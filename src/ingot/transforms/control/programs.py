@@ -10,14 +10,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ingot._native import NativeProgram, NestedProgram, evaluate
 from ingot.compiler.call.symbolic_program import SymbolicProgram
+from ingot.compiler.forms.nests import Nested
 from ingot.compiler.forms.tape import Step, Tape
-from ingot.compiler.options import Options
+from ingot.compiler.options import Iteration, Options
 from ingot.compiler.passes.simplify import simplify
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.run.program import Program
@@ -49,13 +50,16 @@ __all__ = [
 ]
 
 
-def program_of(body: Body | ShapedBody, varying: int | None = None) -> Program:
-    """The program of a body as explanations show it: if shapes vary, that for an example. In a
-    loop, its first `varying` inputs change from iteration to iteration.
+def program_of(
+    body: Body | ShapedBody, carries: int | None = None, slices: int = 0, has_flag: bool = False
+) -> Program:
+    """The program of a body as explanations show it: if shapes vary, that for an example. With
+    `carries`, it is the body of a loop, whose `Iteration` has these fields.
     """
     if isinstance(body, Body):
         if body.guards is None:
-            return _program(body, varying, numerics_key())
+            iteration = None if carries is None else Iteration(carries, slices, has_flag)
+            return _program(body, iteration, numerics_key())
         body = body.resolved([dimension.value for dimension in body.guards.dimensions])
     tape = tape_for_values(_tape(body.generic), body.values)
     return run_pipeline(tape, CompileMode.enabled, body.name).program
@@ -66,11 +70,11 @@ def run_body(body: Body | ShapedBody, inputs: Sequence[np.ndarray]) -> Any:
     return _runner(body).run(tuple(inputs))
 
 
-def _runner(body: Body | ShapedBody, varying: int | None = None) -> Program | ShapedProgram:
+def _runner(body: Body | ShapedBody, iteration: Iteration | None = None) -> Program | ShapedProgram:
     """The program that runs a body."""
     numerics = numerics_key()
     if isinstance(body, Body):
-        return _program(body, varying, numerics)
+        return _program(body, iteration, numerics)
     if body.program[0] != numerics:
         body.program = numerics, _generic(body.generic, numerics).program(body.values)
     found: ShapedProgram = body.program[1]
@@ -85,10 +89,10 @@ def _native_of(program: Program | ShapedProgram) -> NativeProgram:
 
 
 @lru_cache(maxsize=MAX_LOOP_PROGRAMS)
-def _program(body: Body, varying: int | None, numerics: Hashable) -> Program:
+def _program(body: Body, iteration: Iteration | None, numerics: Hashable) -> Program:
     """The program of a body, each of whose outputs has memory of its own."""
     tape = _tape(body)
-    return run_pipeline(tape, CompileMode.enabled, body.name, varying=varying).program
+    return run_pipeline(tape, CompileMode.enabled, body.name, iteration=iteration).program
 
 
 @lru_cache(maxsize=MAX_LOOP_PROGRAMS)
@@ -177,7 +181,7 @@ def run_scan(scan: ScanLoop, inputs: tuple[np.ndarray, ...]) -> Any:
     ys = [np.empty(shape, dtype.numpy) for shape, dtype in specs[scan.carries :]]
     if scan.length == 0:
         return (*(x.copy() for x in carries), *ys)
-    program = _runner(scan.body, scan.carries + scan.slices)
+    program = _runner(scan.body, Iteration(scan.carries, scan.slices))
     if _native_of(program).can_loop:
         ends = _loop(program, carries, xs, others, ys, scan.length, scan.reverse)
         if ends is not None:
@@ -199,7 +203,7 @@ def run_while(loop: While, inputs: tuple[np.ndarray, ...]) -> Any:
     most = -1 if loop.max_steps is None else loop.max_steps
     if most == 0:
         return tuple(x.copy() for x in carries)
-    program = _runner(loop.step, loop.carries)
+    program = _runner(loop.step, Iteration(loop.carries, 0, True))
     if _native_of(program).can_loop:
         flag = np.empty((), bool)
         ends = _loop(program, carries, (), others, [flag], most, False, True)
@@ -255,50 +259,56 @@ def _contiguous(values: Sequence[np.ndarray]) -> list[np.ndarray]:
 # Loops and branches as instructions of other programs
 
 
-def nested_scan(scan: ScanLoop) -> NestedProgram | None:
+def nested_scan(scan: ScanLoop) -> Nested | None:
     """A loop as an instruction of another program; None if its body has host steps."""
-    varying = scan.carries + scan.slices
-    sliced = (*scan.body.outputs[: scan.carries], *scan.body.inputs[scan.carries : varying])
+    iteration = Iteration(scan.carries, scan.slices)
+    slices = scan.body.inputs[scan.carries : iteration.varying]
+    sliced = (*scan.body.outputs[: scan.carries], *slices)
     specs = (*sliced, *scan.body.outputs[scan.carries :])
     shape = scan.carries, scan.slices, scan.length, scan.reverse
-    return _nested("scan", [(scan.body, varying)], specs, *shape)
+    return _nested("scan", [(scan.body, iteration)], specs, *shape)
 
 
-def nested_while(loop: While) -> NestedProgram | None:
+def nested_while(loop: While) -> Nested | None:
     """The same for a loop with a condition."""
-    bodies = [(loop.condition, len(loop.condition.inputs)), (loop.step, loop.carries)]
+    bodies = [
+        (loop.condition, Iteration(0, len(loop.condition.inputs))),
+        (loop.step, Iteration(loop.carries, 0, True)),
+    ]
     most = -1 if loop.max_steps is None else loop.max_steps
     return _nested("while", bodies, loop.body.outputs, loop.carries, 0, most, False)
 
 
-def nested_branch(branch: Branch) -> NestedProgram | None:
+def nested_branch(branch: Branch) -> Nested | None:
     """The same for a choice among bodies."""
-    bodies = [(body, len(body.inputs)) for body in branch.bodies]
+    bodies = [(body, Iteration(0, len(body.inputs))) for body in branch.bodies]
     return _nested("branch", bodies, branch.bodies[0].outputs, 0, 0, 1, False)
 
 
 def _nested(
-    kind: str,
-    bodies: Sequence[tuple[Body | ShapedBody, int]],
+    kind: Literal["scan", "while", "branch"],
+    bodies: Sequence[tuple[Body | ShapedBody, Iteration]],
     specs: Sequence[Spec],
     carries: int,
     slices: int,
     length: int,
     reverse: bool,
-) -> NestedProgram | None:
-    """An instruction that runs bodies, of which the first so many inputs vary; `specs` are those of
-    its carries, slices and other outputs.
+) -> Nested | None:
+    """An instruction that runs bodies, as iterations of these; `specs` are those of its carries,
+    slices and other outputs.
     """
     numerics = numerics_key()
     executables = []
-    for body, varying in bodies:
+    for body, iteration in bodies:
         if not isinstance(body, Body) or body.guards is not None:
             return None
-        executable = _program(body, varying, numerics).executable
+        executable = _program(body, iteration, numerics).executable
         if not executable.native.can_nest:
             return None
         executables.append(executable)
     natives = tuple([each.native for each in executables])
     invariant = tuple([each.plan.nests.invariant for each in executables])
     sizes = tuple([size_of(shape) * dtype.size for shape, dtype in specs])
-    return NestedProgram(kind, natives, invariant, carries, slices, length, reverse, sizes)
+    program = NestedProgram(kind, natives, invariant, carries, slices, length, reverse, sizes)
+    repeated = tuple([each.repeated for each in executables])
+    return Nested(program, kind, repeated, length, reverse)

@@ -51,7 +51,7 @@ class ScanLoop(Control):
         return f"scan of {self.body.name}, {self.length} steps"
 
     def programs(self) -> tuple[tuple[str, Any], ...]:
-        program = program_of(self.body, self.carries + self.slices)
+        program = program_of(self.body, self.carries, self.slices)
         return ((f"in each of {self.length:,} iterations", program),)
 
     def split(self, inputs: Any) -> tuple[Any, Any, Any]:

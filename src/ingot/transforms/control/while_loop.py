@@ -72,7 +72,7 @@ class While(Control):
         most = "" if self.max_steps is None else f", at most {self.max_steps:,}"
         return (
             ("whether to begin", program_of(self.condition)),
-            (f"in each iteration{most}", program_of(self.step, self.carries)),
+            (f"in each iteration{most}", program_of(self.step, self.carries, 0, True)),
         )
 
     def infer(self, *inputs: array) -> tuple[Spec, ...]:

@@ -21,8 +21,9 @@ class _Loops:
     def __init__(self, lax: Any) -> None:
         self.scan = lax.scan
         self.fori_loop = lax.fori_loop
+        self.cond = lax.cond
 
-    def while_loop(self, cond: Any, body: Any, init: Any, max_steps: int) -> Any:
+    def while_loop(self, cond: Any, body: Any, init: Any, max_steps: int | None) -> Any:
         return load("jax").lax.while_loop(cond, body, init)
 
 
@@ -142,12 +143,27 @@ def loop_lstm_small() -> Contenders:
     return _both(_lstm, partial(_lstm_arrays, 77, 3, 100), True)
 
 
-@benchmark("a scalar recurrence of 1,000,000 steps")
+@benchmark("a scalar recurrence of 1,000,000 steps", targets={"jax jit": 1.0})
 def loop_recurrence() -> Contenders:
     def recurrence(m: Any, loops: Any, x: Any) -> Any:
         return loops.fori_loop(0, 1_000_000, lambda i, value: value * 0.999 + x, x)
 
     return _both(recurrence, lambda: [numbers((1,))[0]])
+
+
+@benchmark(
+    "10,000 steps, each with a loop of 3, a branch and a while loop", targets={"jax jit": 1.0}
+)
+def loop_nested() -> Contenders:
+    def nested(m: Any, loops: Any, xs: Any) -> Any:
+        def step(c: Any, x: Any) -> Any:
+            c = loops.fori_loop(0, 3, lambda i, v: v * 0.5 + x, c)
+            c = loops.cond(x > 0, lambda v: v * 2, lambda v: v + 1, c)
+            return loops.while_loop(lambda v: v > 1, lambda v: v * 0.5, c, None), c
+
+        return loops.scan(step, xs[0], xs)[1]
+
+    return _both(nested, lambda: [numbers((10_000,))])
 
 
 @benchmark("Kalman filter of 4 states, 1,000 observations of 2", targets={"jax jit": 0.5})
