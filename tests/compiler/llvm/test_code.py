@@ -41,11 +41,12 @@ def test_values_of_literals() -> None:
     assert literal_value(literal("i64", 3)) is None
 
 
-def hinted(lines: int, constants: int, most: int) -> str:
+def hinted(lines: int, constants: int, most: int, few: int = 0) -> str:
     """The metadata of a loop with so many instructions and so many different constants."""
     code = Code()
     x = Register("%x", "float")
-    with code.loop(literal("i64", 0), Register("%n", "i64"), interleaved=most):
+    with code.loop(literal("i64", 0), Register("%n", "i64"), interleaved=most, few=few):
+        code.lanes = 32
         for number in range(lines):
             x = code.binary("fadd", x, literal("float", float(number % constants)))
     return " ".join(code.metadata)
@@ -58,3 +59,21 @@ def test_long_bodies_are_interleaved() -> None:
     assert '"llvm.loop.interleave.count", i32 2' in hinted(60, 5, 2)
     assert "interleave" not in hinted(60, 5, 1)
     assert "interleave" not in hinted(5, 5, 4)
+
+
+def test_few_iterations_are_not_vectorised_unless_their_body_is_long() -> None:
+    for lines, few in ((5, 3), (5, 7), (60, 3)):
+        hints = hinted(lines, 5, 4, few)
+        assert '"llvm.loop.vectorize.enable", i1 false' in hints
+        assert '"llvm.loop.unroll.disable"' in hints
+        assert "width" not in hints
+    for few in (4, 7):
+        hints = hinted(60, 5, 4, few)
+        assert '"llvm.loop.vectorize.width", i32 4' in hints
+        assert '"llvm.loop.interleave.count", i32 1' in hints
+    assert '"llvm.loop.vectorize.width", i32 32' in hinted(60, 5, 4)
+    code = Code()
+    n = Register("%n", "i64")
+    with code.loop(literal("i64", 0), n, few=3), code.loop(literal("i64", 0), n):
+        pass
+    assert "vectorize" not in " ".join(code.metadata), "the loop inside may be long"

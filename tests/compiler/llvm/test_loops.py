@@ -8,6 +8,7 @@ from ingot.compiler.forms.nest.data import Constant, Loop, Parallel
 from ingot.compiler.llvm.code import NO_UNROLLING, WRITTEN_OUT, Code, Register, literal
 from ingot.compiler.llvm.conversions import Element
 from ingot.compiler.llvm.loops import (
+    few_iterations,
     flat,
     interleaved,
     loop_hints,
@@ -69,3 +70,9 @@ def test_interleaving() -> None:
     assert interleaved(Parallel((Index(), Index()), (1000, 1000))) == 4
     assert interleaved(Parallel((Index(),), (1000,))) == 1
     assert interleaved(Parallel((Index(),), (affine(Index()),))) == 1
+
+
+def test_few_iterations_are_those_of_all_axes() -> None:
+    assert few_iterations(Parallel((Index(), Index()), (2, 3))) == 6
+    assert few_iterations(Parallel((Index(), Index()), (3, 3))) == 0
+    assert few_iterations(Parallel((Index(), Index()), (2, affine(Index())))) == 0

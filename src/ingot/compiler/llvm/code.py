@@ -35,12 +35,15 @@ __all__ = [
 _SHORT_LOOPS = range(9, 65)
 
 
+SHORT_VECTOR = 4  # lanes of LLVM's loop for the remainder of wide vectors
 MANY_REGISTERS = 32  # enough for the constants of a function and two of its chains or more
 
 # Hints for loops
 # the remainder as one more vector, with masked lanes
 MASKED = '!"llvm.loop.vectorize.predicate.enable", i1 true'
 NO_UNROLLING = '!"llvm.loop.unroll.disable"'
+NO_VECTORS = '!"llvm.loop.vectorize.enable", i1 false'
+ONE_VECTOR = '!"llvm.loop.interleave.count", i32 1'
 # fully unrolled after vectorisation
 WRITTEN_OUT = (
     NO_UNROLLING,
@@ -61,6 +64,14 @@ def _interleaved(body: Sequence[str], most: int) -> tuple[str, ...]:
     constants = {bits for line in body for bits in _FLOAT_BITS.findall(line)}
     count = min(most, 2 if len(constants) > MANY_REGISTERS // 2 else 4)
     return (f'!"llvm.loop.interleave.count", i32 {count}',)
+
+
+def _lanes_of_few(body: Sequence[str], iterations: int) -> int:
+    """The lanes of a loop of few iterations, 0 for none. LLVM would write three loops, of which the
+    one with the widest vectors is never entered.
+    """
+    is_long = len(body) >= MIN_INTERLEAVED_LINES
+    return SHORT_VECTOR if is_long and iterations >= SHORT_VECTOR else 0
 
 
 class Register(NamedTuple):
@@ -276,10 +287,12 @@ class Code:
         step: int = 1,
         hints: Sequence[str] = (),
         interleaved: int = 1,
+        few: int = 0,
     ) -> Iterator[Loop]:
         """A loop over begin <= index < end. `carried` are the initial values of its carried values
         (see `Loop`); `hints` are loop metadata for LLVM. Up to `interleaved` vectors may be
-        computed at a time: iterations that this leaves over matter little.
+        computed at a time: iterations that this leaves over matter little. `few` is the largest
+        number of iterations, if they fill no vector of the usual width.
         """
         head, body, latch, done = (self.fresh(hint) for hint in ("head", "body", "latch", "done"))
         entry = self.block
@@ -298,6 +311,9 @@ class Code:
         yield loop
         if self._loops != loops:
             self.lanes = 0  # LLVM vectorises innermost loops
+        elif few:
+            self.lanes = _lanes_of_few(self.lines[position:], few)
+            hints = (*hints, ONE_VECTOR if self.lanes else NO_VECTORS, NO_UNROLLING)
         else:
             hints = (*hints, *_interleaved(self.lines[position:], interleaved))
         self._loops += 1

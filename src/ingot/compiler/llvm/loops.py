@@ -17,9 +17,17 @@ from ingot.compiler.forms.nest.data import (
 )
 from ingot.compiler.llvm.code import MASKED, NO_UNROLLING, WRITTEN_OUT, Code, Register, literal
 from ingot.compiler.llvm.conversions import Element
-from ingot.tuning_vectors import MIN_INTERLEAVED_LENGTH
+from ingot.tuning_vectors import MIN_INTERLEAVED_LENGTH, MIN_VECTORISED_LENGTH
 
-__all__ = ["flat", "interleaved", "loop_hints", "unflat", "unknown", "writes_stack"]
+__all__ = [
+    "few_iterations",
+    "flat",
+    "interleaved",
+    "loop_hints",
+    "unflat",
+    "unknown",
+    "writes_stack",
+]
 
 EVEN_VECTORS = 32  # lanes that are an even number of vectors of float32 and wider types
 MOST_VECTORS = 4
@@ -80,6 +88,14 @@ def interleaved(loop: Loop | Parallel) -> int:
     if loop.kind == "lanes":
         return 2 if length % EVEN_VECTORS == 0 else 1
     return MOST_VECTORS if length >= MIN_INTERLEAVED_LENGTH else 1
+
+
+def few_iterations(loop: Parallel) -> int:
+    """The number of iterations of a parallel loop, if it is known to be small; 0 otherwise."""
+    if not all(isinstance(x, int) for x in loop.lengths):
+        return 0
+    size = math.prod(x for x in loop.lengths if isinstance(x, int))
+    return size if size < MIN_VECTORISED_LENGTH else 0
 
 
 def unknown(code: Code, end: Register) -> Register:

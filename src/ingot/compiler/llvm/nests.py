@@ -10,14 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from ingot.compiler.forms.affine import (
-    Affine,
-    Extent,
-    Index,
-    Variable,
-    affine,
-    size_of_extent,
-)
+from ingot.compiler.forms.affine import Affine, Extent, Index, Variable, affine, size_of_extent
 from ingot.compiler.forms.nest.data import (
     Apart,
     Apply,
@@ -61,7 +54,15 @@ from ingot.compiler.llvm.code import Code, Register, literal
 from ingot.compiler.llvm.code import Loop as CodeLoop
 from ingot.compiler.llvm.copies import copy_block
 from ingot.compiler.llvm.emit import Element, LLVMKernel, register_type
-from ingot.compiler.llvm.loops import flat, interleaved, loop_hints, unflat, unknown, writes_stack
+from ingot.compiler.llvm.loops import (
+    few_iterations,
+    flat,
+    interleaved,
+    loop_hints,
+    unflat,
+    unknown,
+    writes_stack,
+)
 from ingot.compiler.llvm.module import module_text, work_grain
 
 __all__ = ["nest_code", "nest_module"]
@@ -255,7 +256,8 @@ class _Writer:
             self._body(region.body)
             return
         outside = self.pointers
-        with self.code.loop(begin, end, interleaved=interleaved(region)) as loop:
+        few = few_iterations(region)
+        with self.code.loop(begin, end, interleaved=interleaved(region), few=few) as loop:
             self.pointers = dict(outside)
             at = loop.index
             for number in range(len(region.indices) - 1, -1, -1):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.compiler.lower.nests_of_calls import texts_of
 
 import ingot.core as mx
 from ingot import _native
@@ -221,6 +222,19 @@ def test_extremes_of_rows_have_as_many_lanes_as_they_fill(name: str, length: int
     found = np.array(compiled(mx.array(x)))
     np.testing.assert_array_equal(found, getattr(x, name)(axis=1))
     assert np.signbit(found[2]) == (name == "min")  # -0 is less than +0
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "unrolled"),
+    [
+        ("max", 512, True),
+        ("argmax", 300, True),
+        ("argmax", 512, False),
+    ],
+)
+def test_bundles_of_many_vectors_are_not_unrolled(name: str, length: int, unrolled: bool) -> None:
+    (text,) = texts_of(lambda x: getattr(mx, name)(x, axis=1), mx.zeros((3, length)))
+    assert ("unroll" in text) is unrolled
 
 
 @pytest.mark.parametrize("length", [9, 15, 17, 26, 27, 31, 33, 63, 65, 97])

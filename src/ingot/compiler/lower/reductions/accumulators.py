@@ -35,6 +35,7 @@ from ingot.graph.roles import Map, Reduce
 from ingot.graph.shape import size_of
 from ingot.tuning import (
     MAX_PACKED_BYTES,
+    MAX_UNROLLED_BYTES,
     MAX_UNROLLED_INSTRUCTIONS,
     MAX_UNROLLED_ROW,
     ORDERLESS_LANES,
@@ -297,7 +298,8 @@ class Rows:
         loop = builder.body[-1]
         assert isinstance(loop, Loop)
         words = [each for each in statements(loop.body) if isinstance(each, Apply)]
-        if sum(map(instructions, words)) > MAX_UNROLLED_INSTRUCTIONS:
+        wide = any(self.count * x.dtype.size > MAX_UNROLLED_BYTES for x in self.accumulators)
+        if wide or sum(map(instructions, words)) > MAX_UNROLLED_INSTRUCTIONS:
             loop.copies = 1
         return carried
 
