@@ -9,8 +9,8 @@
 MIN_INTERLEAVED_LINES = 28
 MIN_INTERLEAVED_LENGTH = 1 << 14
 
-# Iterations of a parallel loop below which it has vectors of four lanes if its body is long, and
-# none otherwise: those are the loops that LLVM writes for the remainder of wide vectors, too.
-# Measured, 1 to 7 elements of five functions and three dtypes: the first call takes 0.4 to 0.8 of
-# the processor time, later calls the same time (0.99 to 1.01).
+# Iterations of a parallel loop below which it has vectors of four lanes, and none for fewer than
+# four: those are the loops that LLVM writes for the remainder of wide vectors. Measured, 1 to 7
+# elements of five functions and three dtypes: the first call takes 0.4 to 0.8 of the processor
+# time, later calls and recurrences the same time.
 MIN_VECTORISED_LENGTH = 8

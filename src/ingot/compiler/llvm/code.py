@@ -66,14 +66,6 @@ def _interleaved(body: Sequence[str], most: int) -> tuple[str, ...]:
     return (f'!"llvm.loop.interleave.count", i32 {count}',)
 
 
-def _lanes_of_few(body: Sequence[str], iterations: int) -> int:
-    """The lanes of a loop of few iterations, 0 for none. LLVM would write three loops, of which the
-    one with the widest vectors is never entered.
-    """
-    is_long = len(body) >= MIN_INTERLEAVED_LINES
-    return SHORT_VECTOR if is_long and iterations >= SHORT_VECTOR else 0
-
-
 class Register(NamedTuple):
     """A value in LLVM code: its name, or a literal, and its type."""
 
@@ -292,7 +284,8 @@ class Code:
         """A loop over begin <= index < end. `carried` are the initial values of its carried values
         (see `Loop`); `hints` are loop metadata for LLVM. Up to `interleaved` vectors may be
         computed at a time: iterations that this leaves over matter little. `few` is the largest
-        number of iterations, if they fill no vector of the usual width.
+        number of iterations, if they fill no vector of the usual width: LLVM would write a loop
+        with such vectors that is never entered.
         """
         head, body, latch, done = (self.fresh(hint) for hint in ("head", "body", "latch", "done"))
         entry = self.block
@@ -312,7 +305,7 @@ class Code:
         if self._loops != loops:
             self.lanes = 0  # LLVM vectorises innermost loops
         elif few:
-            self.lanes = _lanes_of_few(self.lines[position:], few)
+            self.lanes = SHORT_VECTOR if few >= SHORT_VECTOR else 0
             hints = (*hints, ONE_VECTOR if self.lanes else NO_VECTORS, NO_UNROLLING)
         else:
             hints = (*hints, *_interleaved(self.lines[position:], interleaved))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import permutations, product
@@ -29,16 +29,59 @@ class Access:
     # upper limits of indices at the access (exclusive), in addition to the bounds of their loops
     limits: tuple[tuple[Index, Affine], ...] = ()
 
-    def most(self, bounds: Bounds, x: Affine, keep: Collection[Variable]) -> list[Affine]:
-        """Upper bounds of an expression at the access."""
-        with ExitStack() as stack:
-            for index, limit in self.limits:
-                stack.enter_context(bounds.narrowed(index, [limit - 1]))
-            return list(bounds.most(x, keep))
+    def key(self) -> Hashable:
+        """Equal for accesses to the same elements in the same iterations."""
+        joined = self.joined and (self.joined[0], self.joined[1].key())
+        limits = tuple((index, limit.key()) for index, limit in self.limits)
+        index = tuple(x.key() for x in self.index)
+        return self.buffer, index, self.writes, joined, self.splits, limits
 
-    def least(self, bounds: Bounds, x: Affine, keep: Collection[Variable]) -> list[Affine]:
-        """Lower bounds of an expression at the access."""
-        return [found * -1 for found in self.most(bounds, x * -1, keep)]
+
+class _Ranges:
+    """The bounds of indices at accesses. Each is computed once, although an access is compared with
+    all others.
+    """
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+        # with the access, so that its identity stays its own
+        self._known: dict[Hashable, tuple[Access, list[Affine]]] = {}
+
+    def most(
+        self, access: Access, x: Affine, keep: frozenset[Variable], sign: int = 1
+    ) -> list[Affine]:
+        """Upper bounds of an index of an access, or of its negative if `sign` is -1."""
+        key = id(access), id(x), keep, sign
+        found = self._known.get(key)
+        if found is None:
+            with ExitStack() as stack:
+                for index, limit in access.limits:
+                    stack.enter_context(self.bounds.narrowed(index, [limit - 1]))
+                found = access, list(self.bounds.most(x * sign, keep))
+            self._known[key] = found
+        return found[1]
+
+    def least(
+        self, access: Access, x: Affine, keep: frozenset[Variable], sign: int = 1
+    ) -> list[Affine]:
+        """Lower bounds in the same way."""
+        key = id(access), id(x), keep, sign, "least"
+        found = self._known.get(key)
+        if found is None:
+            found = access, [each * -1 for each in self.most(access, x, keep, -sign)]
+            self._known[key] = found
+        return found[1]
+
+    def is_below(self, x: Affine, y: Affine) -> bool:
+        """Whether x < y can be proven."""
+        if x.terms == y.terms:
+            return x.constant < y.constant
+        return self.bounds.is_not_negative(y - x - 1)
+
+    def is_single(self, index: Index) -> bool:
+        """Whether an index has at most one value."""
+        least, most = self.bounds.range_of(index)
+        return any(self.bounds.is_not_negative(low - high) for low in least for high in most)
 
 
 def _axes(a: Access, b: Access) -> Iterator[tuple[Affine, Affine]]:
@@ -59,19 +102,31 @@ def are_disjoint(
     """Whether iterations that differ in `indices` touch different elements of all buffers that are
     written, given equal indices of the loops around them.
     """
-    several = [index for index in indices if not _is_single(bounds, index)]
+    ranges, fixed = _Ranges(bounds), frozenset(around)
+    several = [index for index in indices if not ranges.is_single(index)]
     return all(
-        _separate(bounds, several, around, a, b)
-        for position, a in enumerate(accesses)
-        for b in accesses[position:]
-        if a.buffer is b.buffer and (a.writes or b.writes)
+        _separate(ranges, several, fixed, a, b)
+        for found in _written(accesses)
+        for position, a in enumerate(found)
+        for b in found[position:]
+        if a.writes or b.writes
     )
+
+
+def _written(accesses: Sequence[Access]) -> list[list[Access]]:
+    """The different accesses to each buffer that is written."""
+    found: dict[Buffer, dict[Hashable, Access]] = {x.buffer: {} for x in accesses if x.writes}
+    for access in accesses:
+        if access.buffer in found:
+            found[access.buffer].setdefault(access.key(), access)
+    return [list(each.values()) for each in found.values()]
 
 
 def never_meet(bounds: Bounds, accesses: Sequence[Access], others: Sequence[Access]) -> bool:
     """Whether no access of either list touches an element that one of the other list writes."""
+    ranges = _Ranges(bounds)
     return all(
-        _apart(bounds, (), a, b)
+        _apart(ranges, frozenset(), a, b)
         for a in accesses
         for b in others
         if a.buffer is b.buffer and (a.writes or b.writes)
@@ -79,9 +134,9 @@ def never_meet(bounds: Bounds, accesses: Sequence[Access], others: Sequence[Acce
 
 
 def _separate(
-    bounds: Bounds,
+    ranges: _Ranges,
     indices: Sequence[Index],
-    around: Collection[Variable],
+    around: frozenset[Variable],
     a: Access,
     b: Access,
 ) -> bool:
@@ -89,79 +144,71 @@ def _separate(
     linear indices that they split differ, and that different results of that split touch different
     elements.
     """
-    if a is not b and _apart(bounds, around, a, b):
+    if a is not b and _apart(ranges, around, a, b):
         return True
-    if _one_by_one(bounds, indices, around, a, b):
+    if _one_by_one(ranges, indices, around, a, b):
         return True
     for split in a.splits:
         if split in b.splits:
             number = replace(a, index=(split.number,), joined=None)
-            several = [index for index in split.indices if not _is_single(bounds, index)]
-            if _one_by_one(bounds, indices, around, number, number) and _one_by_one(
-                bounds, several, around, a, b
+            several = [index for index in split.indices if not ranges.is_single(index)]
+            if _one_by_one(ranges, indices, around, number, number) and _one_by_one(
+                ranges, several, around, a, b
             ):
                 return True
     return False
 
 
 def _one_by_one(
-    bounds: Bounds,
+    ranges: _Ranges,
     indices: Sequence[Index],
-    around: Collection[Variable],
+    around: frozenset[Variable],
     a: Access,
     b: Access,
 ) -> bool:
     """Whether iterations that differ in `indices` can be separated one index at a time: by one of
     them first, then by another among iterations that agree in the first, and so on.
     """
-    remaining, fixed = list(indices), set(around)
+    remaining, fixed = list(indices), around
     while remaining:
-        found = next((i for i in remaining if _ascends(bounds, i, fixed, a, b)), None)
+        found = next((i for i in remaining if _ascends(ranges, i, fixed, a, b)), None)
         if found is None:
             return False
         remaining.remove(found)
-        fixed.add(found)
+        fixed |= {found}
     return True
 
 
-def _is_single(bounds: Bounds, index: Index) -> bool:
-    """Whether an index has at most one value."""
-    least, most = bounds.range_of(index)
-    return any(bounds.is_not_negative(low - high) for low in least for high in most)
-
-
-def _apart(bounds: Bounds, fixed: Collection[Variable], a: Access, b: Access) -> bool:
+def _apart(ranges: _Ranges, fixed: frozenset[Variable], a: Access, b: Access) -> bool:
     """Whether along some axis all of one access is below all of the other."""
     for x, y in _axes(a, b):
         for (one, low), (other, high) in permutations(((a, x), (b, y))):
-            below = product(one.most(bounds, low, fixed), other.least(bounds, high, fixed))
-            if any(bounds.is_not_negative(least - most - 1) for most, least in below):
+            below = product(ranges.most(one, low, fixed), ranges.least(other, high, fixed))
+            if any(ranges.is_below(most, least) for most, least in below):
                 return True
     return False
 
 
 def _ascends(
-    bounds: Bounds, index: Index, fixed: Collection[Variable], a: Access, b: Access
+    ranges: _Ranges, index: Index, fixed: frozenset[Variable], a: Access, b: Access
 ) -> bool:
     """Whether along some axis, everything that an iteration touches is below (or above) everything
     that later iterations touch.
     """
-    keep = {index, *fixed}
+    keep = fixed | {index}
 
-    def precedes(one: Access, x: Affine, other: Access, y: Affine) -> bool:
-        """Whether x is below y of all later iterations."""
+    def precedes(one: Access, x: Affine, other: Access, y: Affine, sign: int) -> bool:
+        """Whether x is below y of all later iterations, or above it if `sign` is -1."""
         later = [
             low + low.terms[index]
-            for low in other.least(bounds, y, keep)
+            for low in ranges.least(other, y, keep, sign)
             if low.terms.get(index, 0) > 0
         ]
-        highest = one.most(bounds, x, keep)
-        return any(bounds.is_not_negative(low - high - 1) for high in highest for low in later)
+        highest = ranges.most(one, x, keep, sign)
+        return any(ranges.is_below(high, low) for high in highest for low in later)
 
     for x, y in _axes(a, b):
         for sign in (1, -1):
-            if precedes(a, x * sign, b, y * sign) and (
-                a is b or precedes(b, y * sign, a, x * sign)
-            ):
+            if precedes(a, x, b, y, sign) and (a is b or precedes(b, y, a, x, sign)):
                 return True
     return False
