@@ -178,9 +178,9 @@ MAX_UNROLLED_ROW = 26
 # code has enough to do meanwhile, and would only grow. sum_rows, sum_all, layer_norm_rows.
 MAX_UNROLLED_INSTRUCTIONS = 16
 UNROLLED_COPIES = 4
-# Bytes of all lanes beyond which it is not: positions of maxima in 128 lanes are 16 vectors of keys.
-# Measured, one thread, 1024 x 4096 and 100 x 777: argmax takes 0.93 to 0.99 of the time and is
-# compiled in 0.4; 64 lanes of keys and rows of 300, 1.15 times as long.
+# Bytes of all lanes beyond which it is not: positions of maxima in 128 lanes are 16 vectors of
+# keys. Measured, one thread, 1024 x 4096 and 100 x 777: argmax takes 0.93 to 0.99 of the time and
+# is compiled in 0.4; 64 lanes of keys and rows of 300, 1.15 times as long.
 MAX_UNROLLED_BYTES = 512
 # Bytes of a block of strided elements that is packed on the stack before it is reduced: what L1
 # holds. odd_sum_rows_1023x4097_strided.
