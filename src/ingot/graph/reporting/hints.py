@@ -232,7 +232,14 @@ def refusal_hint(subject: str, value: object) -> str:
 
 def _dtype_hint(value: object) -> str:
     """The dtype that a string, a type of Python or NumPy or another library's dtype stands for."""
-    text = value if isinstance(value, str) else getattr(value, "__name__", str(value))
+    if isinstance(value, str):
+        text = value
+    elif isinstance(value, type):
+        text = value.__name__
+    elif type(value).__name__.lower().endswith("dtype"):
+        text = str(value)
+    else:
+        return ""  # the text of any object may be endless
     name = text.rpartition(".")[2]
     name = DTYPES.get(name, name)
     return f" Use mx.{name}." if re.fullmatch(_DTYPE_NAME, name) else ""
