@@ -22,7 +22,7 @@ from ingot.graph.dtype import is_floating
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply
 from ingot.graph.roles import Pooling, PoolingBackward, PoolingWindows
-from ingot.graph.shape import Shape, size_of
+from ingot.graph.shape import MAX_LENGTH, Shape, size_of
 from ingot.ops.elementwise.casting import Copy
 from ingot.ops.reduce.extremes import Max, max
 from ingot.ops.reduce.statistics import mean
@@ -44,7 +44,8 @@ def pool(x: array, kind: str, sizes: Shape, steps: Shape, padding: Shape) -> arr
     """The largest elements ("max") or the means ("mean") of the windows of (N, ..., C). Padding is
     never the largest element, and counts as 0 in means.
     """
-    windows = PoolingWindows(sizes, steps, padding)
+    # Beyond the longest axis there is one window, however far away the next would be.
+    windows = PoolingWindows(sizes, tuple(min(step, MAX_LENGTH) for step in steps), padding)
     has_nest = (
         is_floating(x.dtype)
         and all(type(length) is int for length in x.shape)
