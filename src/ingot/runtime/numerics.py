@@ -53,7 +53,7 @@ def product_engine() -> str:
 
 
 def set_product_engine(name: str) -> None:
-    """Choose what computes products of matrices.
+    """Choose the engine for matrix products.
 
     Args:
         name: "ingot", the default: loop nests of its own, into which what follows is fused, and

@@ -4,10 +4,10 @@ A block of vectors V, somewhat wider than asked for, is multiplied by A^T A and 
 few times; the singular value decomposition of A within the space of the last two blocks is the
 result (Rayleigh-Ritz). Two things make few iterations go far: the last two blocks hold more than
 the last one, and the iteration multiplies by A^T A - shift, where the shift is about half of the
-smallest eigenvalue that V has found, so that what V is to forget fades faster.
+smallest eigenvalue that V has found, so that unwanted components decay faster.
 
-The iteration is one compiled function for each shape, dtype and device. These are kept in a cache
-that is bounded and can be looked at.
+The iteration is one compiled function for each shape, dtype and device, kept in a bounded cache
+with statistics.
 """
 
 from __future__ import annotations

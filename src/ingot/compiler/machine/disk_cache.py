@@ -1,4 +1,4 @@
-"""The disk cache: machine code by a digest of what they were made from.
+"""The disk cache: machine code, by a digest of what it was made from.
 
 Entries are written to a temporary file and renamed, carry a checksum, and are bounded in total
 size: the least recently used ones are evicted. Several processes may share a folder: a file that

@@ -1,4 +1,4 @@
-"""The watch: a thread of each rank that says for whom a communication has been waiting too long.
+"""The watch: a thread of each rank that reports communication that has waited too long.
 
 A rank that waits longer than INGOT_COLLECTIVE_TIMEOUT seconds (60; 0 turns it off) asks the others
 of its group where they are. Their watches answer, whatever their main threads do, and it prints

@@ -281,7 +281,7 @@ def _reduced(kind: type[Reduction], x: Any, group: Group | None, stream: StreamL
         return wrap(x)
     op = group._ops.get(kind)
     if op is None:
-        # One for all calls: evaluation knows by its identity what to do.
+        # One op for all calls: evaluation looks up what to do by its identity.
         op = group._ops[kind] = kind(group)
     return in_order(op, (x,), x.shape, x.dtype, stream)
 
@@ -304,14 +304,14 @@ def all_sum(x: Any, *, group: Group | None = None, stream: StreamLike = None) ->
         group: The group, all processes by default.
         stream: The stream or device to run on.
     """
-    # What takes longest about a small one is Python: without a transform there is one call to make.
+    # For small arrays Python takes longest, so that outside of transforms there is just one call.
     op = (group or connected.group or _NOBODY)._ops.get(AllSum)
     result = None if op is None or type(x) is not array else like_input(op, x, stream, order)
     return _reduced(AllSum, x, group, stream) if result is None else result
 
 
 def overlapped_sum(x: array, group: Group, stream: StreamLike = None) -> array:
-    """The sum over all processes, of which later work that does not need it does not wait.
+    """The sum over all processes; later work that does not need it does not wait for it.
 
     Blocking for small arrays, and in functions that a transform other than compile calls. Ranks
     decide by what they have in common, because MPI does not match the two kinds of sums.
@@ -329,7 +329,7 @@ def all_max(x: Any, *, group: Group | None = None, stream: StreamLike = None) ->
         group: The group, all processes by default.
         stream: The stream or device to run on.
     """
-    # What takes longest about a small one is Python: without a transform there is one call to make.
+    # For small arrays Python takes longest, so that outside of transforms there is just one call.
     op = (group or connected.group or _NOBODY)._ops.get(AllMax)
     result = None if op is None or type(x) is not array else like_input(op, x, stream, order)
     return _reduced(AllMax, x, group, stream) if result is None else result
@@ -343,7 +343,7 @@ def all_min(x: Any, *, group: Group | None = None, stream: StreamLike = None) ->
         group: The group, all processes by default.
         stream: The stream or device to run on.
     """
-    # What takes longest about a small one is Python: without a transform there is one call to make.
+    # For small arrays Python takes longest, so that outside of transforms there is just one call.
     op = (group or connected.group or _NOBODY)._ops.get(AllMin)
     result = None if op is None or type(x) is not array else like_input(op, x, stream, order)
     return _reduced(AllMin, x, group, stream) if result is None else result

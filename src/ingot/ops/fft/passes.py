@@ -1,6 +1,6 @@
 """Fourier transforms by the extension, axis by axis.
 
-In: an array of float32 or complex64 numbers and the axes. Out: its transform. Lengths with large
+Input: an array of float32 or complex64, and the axes. Output: its transform. Lengths with large
 prime factors, odd lengths of real transforms and very long axes have no plan; SciPy computes these.
 """
 
