@@ -398,6 +398,20 @@ def test_stopwatch_times_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Stopwatch(lambda: 7.5, round_seconds=1.0, self_timed=True).round() == 7.5
 
 
+def test_a_call_that_compiles_does_not_decide_how_many_make_a_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    left = [0.25, 90.0]
+
+    def work() -> None:
+        nonlocal now
+        now += left.pop(0) if left else 0.25
+
+    monkeypatch.setattr(measure, "perf_counter", lambda: now)
+    assert Stopwatch(work, round_seconds=5.0, self_timed=False).calls >= 20
+
+
 def test_a_busy_machine_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([(0.0, 0.0), (1.0, 4.0), (10.0, 10.0), (12.0, 14.0)])
     monkeypatch.setattr(machine, "_cpu_times", lambda: next(times))
