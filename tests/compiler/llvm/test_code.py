@@ -77,3 +77,31 @@ def test_few_iterations_fill_no_wide_vectors() -> None:
     with code.loop(literal("i64", 0), n, few=3), code.loop(literal("i64", 0), n):
         pass
     assert "vectorize" not in " ".join(code.metadata), "the loop inside may be long"
+
+
+@pytest.mark.skipif(vector_registers() < 32, reason="two chains do not fit the registers")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_roundings_one_after_the_other_are_interleaved_more(dtype: str) -> None:
+    def polynomial(x: mx.array) -> mx.array:
+        return ((x * 3 + 1) * x - 2) * x + 4
+
+    x = mx.zeros((200, 200)).astype(getattr(mx, dtype))
+    for function, is_long in ((polynomial, True), (mx.exp, False)):
+        (text,) = mx.compile(function).explain(x).code
+        assert ('"llvm.loop.interleave.count", i32 8' in text) is is_long
+
+
+def test_what_is_computed_before_a_loop_does_not_vary_in_it() -> None:
+    code = Code()
+    before = code.fresh()
+    with code.loop(literal("i64", 0), literal("i64", 9), [Register(before, "float")]) as loop:
+        inside = code.fresh()
+        assert code.is_invariant(Register(before, "float"))
+        assert not code.is_invariant(loop.index)
+        assert not code.is_invariant(loop.carried[0])
+        assert not code.is_invariant(Register(inside, "float"))
+        assert not code.is_invariant(literal("float", 2.0))
+        with code.loop(literal("i64", 0), literal("i64", 9)):
+            assert code.is_invariant(Register(inside, "float"))
+        assert not code.is_invariant(Register(inside, "float"))
+    assert not code.is_invariant(Register(before, "float"))

@@ -7,6 +7,7 @@ import pytest
 from tests.compiler.kernel_runner import compile_word
 from tests.support.numpy_kernel import NumpyKernel
 
+import ingot.core as mx
 from ingot.graph import dtype as dtypes
 
 NUMBERS = np.array([0, 1, 2, 3, 5, 7, 100, 120])
@@ -50,3 +51,27 @@ def test_zeros_and_nan_in_extremes() -> None:
     a, b = (grid.ravel() for grid in np.meshgrid(special, special))
     for word in ("maximum", "minimum", "largest", "smallest"):
         compare(word, dtypes.float32, a, b)
+
+
+def test_float16_divided_by_a_number_of_their_row() -> None:
+    """Every float16 by some of them, of all magnitudes, bit for bit: such quotients are products
+    with a reciprocal that is computed before the loop.
+    """
+    numbers = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 6e-8, 1.2e-7, -6.1e-5, 1.0, -3.0, 380.0, 65504.0]
+    random = np.random.default_rng(0).integers(0, 1 << 16, 52).astype(np.uint16).view(np.float16)
+    divisors = np.array([*special, *random], np.float16)[:, None]
+    first = np.zeros((len(divisors), len(numbers)), np.float16)
+    first[:, :1] = divisors
+    x = np.broadcast_to(numbers, first.shape)
+
+    def normalised(x: mx.array, first: mx.array) -> mx.array:
+        return x / first.sum(axis=1, keepdims=True)
+
+    arrays = [mx.array(np.ascontiguousarray(each)) for each in (x, first)]
+    found = np.array(mx.compile(normalised)(*arrays))
+    with np.errstate(all="ignore"):
+        expected = x / (divisors + np.float16(0))
+    same = (found.view(np.uint16) == expected.view(np.uint16)) | np.isnan(expected)
+    assert same.all(), (x[~same][:9], np.broadcast_to(divisors, x.shape)[~same][:9])
+    assert np.array_equal(np.isnan(found), np.isnan(expected))

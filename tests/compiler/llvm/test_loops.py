@@ -62,12 +62,12 @@ def test_interleaving() -> None:
     def of(end: Affine, kind: str = "vector") -> int:
         return interleaved(Loop(Index(), affine(0), (end,), kind=kind))
 
-    assert of(affine(1 << 20)) == 4
+    assert of(affine(1 << 20)) == 8
     assert of(affine(100)) == 1
     assert of(affine(Index())) == 1
     assert of(affine(32), "lanes") == 2
     assert of(affine(40), "lanes") == 1
-    assert interleaved(Parallel((Index(), Index()), (1000, 1000))) == 4
+    assert interleaved(Parallel((Index(), Index()), (1000, 1000))) == 8
     assert interleaved(Parallel((Index(),), (1000,))) == 1
     assert interleaved(Parallel((Index(),), (affine(Index()),))) == 1
 

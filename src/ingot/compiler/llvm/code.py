@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from ingot.runtime.processor import vector_registers
-from ingot.tuning_vectors import MIN_INTERLEAVED_LINES
+from ingot.tuning_vectors import MIN_INTERLEAVED_LINES, MIN_LONG_ROUNDINGS
 
 __all__ = [
     "NO_UNROLLING",
@@ -51,6 +51,9 @@ WRITTEN_OUT = (
 )
 
 _FLOAT_BITS = re.compile("0x([0-9A-F]{16})")
+_NUMBER = re.compile("%[a-z]+([0-9]+)")
+# of instructions that only roundings to half types have (`conversions.py`)
+_ENDS_OF_ROUNDINGS = (" to half", ", i32 -131072, i32 -65536")
 
 
 def _interleaved(body: Sequence[str], most: int) -> tuple[str, ...]:
@@ -62,7 +65,12 @@ def _interleaved(body: Sequence[str], most: int) -> tuple[str, ...]:
     if most < 2 or len(body) < MIN_INTERLEAVED_LINES or vector_registers() < MANY_REGISTERS:
         return ()
     constants = {bits for line in body for bits in _FLOAT_BITS.findall(line)}
-    count = min(most, 2 if len(constants) > MANY_REGISTERS // 2 else 4)
+    if len(constants) > MANY_REGISTERS // 2:
+        count = 2
+    else:
+        roundings = sum(line.endswith(_ENDS_OF_ROUNDINGS) for line in body)
+        count = 8 if roundings >= MIN_LONG_ROUNDINGS else 4
+    count = min(most, count)
     return (f'!"llvm.loop.interleave.count", i32 {count}',)
 
 
@@ -158,12 +166,18 @@ class Code:
         # standard error about loops that it cannot vectorise
         self.lanes = 0
         self._loops = 0  # number of loops written
+        self._before = 0  # the number of names in use when the innermost loop began
         self.metadata: list[str] = []  # appended after the functions
 
     def fresh(self, hint: str = "v") -> str:
         """A name that is not in use."""
         self._count += 1
         return f"%{hint}{self._count}"
+
+    def is_invariant(self, x: Register) -> bool:
+        """Whether a value was computed before the innermost loop began."""
+        numbers = _NUMBER.findall(x.name)
+        return bool(numbers) and all(int(number) <= self._before for number in numbers)
 
     def assign(self, type: str, text: str) -> Register:
         """Appends an instruction that has a result."""
@@ -287,6 +301,7 @@ class Code:
         number of iterations, if they fill no vector of the usual width: LLVM would write a loop
         with such vectors that is never entered.
         """
+        outside, self._before = self._before, self._count
         head, body, latch, done = (self.fresh(hint) for hint in ("head", "body", "latch", "done"))
         entry = self.block
         index, following = self.fresh("i"), self.fresh("next")
@@ -302,6 +317,7 @@ class Code:
         self.lanes = 0
         loops = self._loops
         yield loop
+        self._before = outside
         if self._loops != loops:
             self.lanes = 0  # LLVM vectorises innermost loops
         elif few:

@@ -14,7 +14,7 @@ from ingot.compiler.llvm.code import Register, literal, literal_value
 from ingot.compiler.llvm.conversions import Conversions, Element, is_unsigned, register_type
 from ingot.compiler.llvm.extremes import extreme
 from ingot.compiler.llvm.lookup import lookup
-from ingot.graph.dtype import bool_, complex64, float32, int32, is_inexact, uint32
+from ingot.graph.dtype import bool_, complex64, float16, float32, int32, is_inexact, uint32
 from ingot.graph.numerics.division import exact_reciprocal
 
 __all__ = ["Element", "LLVMKernel", "register_type"]
@@ -61,7 +61,30 @@ class LLVMKernel(Conversions):
             return self._binary(
                 "fmul", a, replace(b, register=literal(b.register.type, reciprocal))
             )
+        if are_halves and a.dtype is float16 and self.code.is_invariant(b.register):
+            return Element(self._quotient(a.register, b.register), float16)
         return self._binary("fdiv", a, b)
+
+    def _quotient(self, a: Register, b: Register) -> Register:
+        """The quotient of two float16, as float32, by one that a loop divides all its elements by:
+        the product with its reciprocal as the sum of two float32, which LLVM computes before the
+        loop. Both have the sign of the divisor, and neither is zero unless the divisor is infinite,
+        so that zeros and infinities keep their signs. A quotient that is a midpoint of two float16
+        has few bits and comes out exactly; others are further from all midpoints than the error.
+        """
+        code = self.code
+        one = code.constant(1.0, b)
+        nearest = code.binary("fdiv", one, b)
+        rest = code.intrinsic("fma", code.fneg(nearest), b, one)
+        bits = code.convert("bitcast", nearest, "i32")
+        below = code.convert("bitcast", code.binary("sub", bits, code.constant(1, bits)), "float")
+        zero = code.constant(0.0, b)
+        high = code.select(code.compare("fcmp olt", rest, zero), below, nearest)  # toward zero
+        rest = code.intrinsic("fma", code.fneg(high), b, one)
+        has_rest = code.compare("fcmp ogt", rest, zero)
+        factor = code.select(has_rest, rest, code.constant(2.0**-40, b))
+        low = code.binary("fmul", factor, high)
+        return code.intrinsic("fma", a, high, code.binary("fmul", a, low))
 
     def fused_multiply_add(self, a: Element, b: Element, c: Element) -> Element:
         found = self.code.intrinsic("fma", a.register, b.register, c.register)

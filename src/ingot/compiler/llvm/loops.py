@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 EVEN_VECTORS = 32  # lanes that are an even number of vectors of float32 and wider types
-MOST_VECTORS = 4
+MOST_VECTORS = 8
 
 
 def writes_stack(body: Body) -> bool:
