@@ -127,7 +127,7 @@ def test_loops_are_those_of_the_code() -> None:
     assert "for j in 0..3\n      for k in 0..32 lanes\n" in text
     assert "%4 = exp(%0[i, 32*j + k] - %1)" in text
     assert "%7[i, 32*j + k] = %4" in text
-    assert "for j in 0..32 lanes\n      if j < 4\n" in text
+    assert "for j in 0..8 lanes\n      if j < 4\n" in text
     assert lines[-2:] == ["    for j in 0..100 vector", "      %7[i, j] = %7[i, j] / %5"]
 
 

@@ -49,7 +49,7 @@ from ingot.tuning import (
     MAX_GROUP_PRODUCTS,
     MAX_GROUP_STEPS,
     MAX_PARTS,
-    MAX_ROWWISE_ELEMENTS,
+    MAX_ROW_ELEMENTS,
     MIN_ROWS,
 )
 
@@ -443,11 +443,11 @@ def _spreads(step: Step, part: _Part) -> bool:
 
 
 def runs_by_rows(domain: tuple[int, ...], reduced: tuple[int, ...]) -> bool:
-    """Whether a reduction runs row by row: over the last axes, with many rows or few elements."""
+    """Whether a reduction runs row by row: over the last axes, with many rows or short ones."""
     rows = len(domain) - len(reduced)
     if reduced != tuple(range(rows, len(domain))):
         return False
-    return size_of(domain[:rows]) >= MIN_ROWS or size_of(domain) <= MAX_ROWWISE_ELEMENTS
+    return size_of(domain[:rows]) >= MIN_ROWS or size_of(domain[rows:]) <= MAX_ROW_ELEMENTS
 
 
 def fuse(tape: Tape, options: Options) -> Schedule:

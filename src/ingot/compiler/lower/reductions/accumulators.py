@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import zip_longest
 
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, affine
@@ -27,14 +28,13 @@ from ingot.compiler.forms.nest.traversal import statements
 from ingot.compiler.forms.nest.words import instructions, is_function
 from ingot.compiler.forms.size import Number, hint_of, is_symbolic
 from ingot.compiler.forms.tape import Step
-from ingot.compiler.lower.domain import Operand
-from ingot.compiler.lower.group import GroupBuilder, Memory, Point
+from ingot.compiler.lower.group import GroupBuilder, Point
+from ingot.compiler.lower.reductions.packing import has_gaps, is_stepped, packed, picked
 from ingot.graph.dtype import bfloat16, complex64, float16, float32, float64
 from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART
 from ingot.graph.roles import Map, Reduce
 from ingot.graph.shape import size_of
 from ingot.tuning import (
-    MAX_PACKED_BYTES,
     MAX_UNROLLED_BYTES,
     MAX_UNROLLED_INSTRUCTIONS,
     MAX_UNROLLED_ROW,
@@ -46,11 +46,9 @@ __all__ = [
     "Accumulator",
     "Elements",
     "Rows",
-    "has_gaps",
     "is_provably_zero",
     "is_written_out",
     "lane_count",
-    "packed",
 ]
 
 HALF_VECTOR = 8  # elements
@@ -111,38 +109,6 @@ def _orderless_lanes(length: Number) -> int:
 def is_provably_zero(x: Number) -> bool:
     """Whether a number is 0 for all shapes."""
     return type(x) is int and x == 0
-
-
-def has_gaps(builder: GroupBuilder, operand: Operand, axis: int, length: Number) -> bool:
-    """Whether the elements of an operand along an axis, so many at most, are not adjacent in memory
-    and are few enough to be copied to the stack.
-    """
-    stride = operand.strides[axis]
-    if is_symbolic(stride) or is_symbolic(length):
-        return False
-    if builder.read_of[operand.step].buffer.argument is None:  # has been copied
-        return False
-    size = operand.dtype.size
-    return abs(stride) not in (0, size) and length * size <= MAX_PACKED_BYTES
-
-
-def packed(
-    builder: GroupBuilder,
-    operand: Operand,
-    axis: int,
-    most: int,
-    point: Point,
-    first: Affine,
-    *ends: Affine,
-) -> Memory:
-    """Copies a range of an operand along an axis, of `most` elements at most, to the stack."""
-    source = builder.read_of[operand.step]
-    buffer = builder.stack(f"packed{len(builder.nest.buffers)}", operand.dtype, (most,))
-    with builder.loop(first, *ends, kind="vector") as index:
-        here = (*point[:axis], affine(index), *point[axis + 1 :])
-        value = builder.load(source.buffer, source.index(here))
-        builder.store(value, buffer, (affine(index) - first,))
-    return Memory(buffer, (axis,), (*point[:axis], first, *point[axis + 1 :]))
 
 
 class Accumulator:
@@ -275,17 +241,17 @@ class Rows:
         return list(carried)
 
     def _last_block(self, point: Point, number: int) -> list[Value]:
-        """The results of a block that is shorter than the others, in masked lanes."""
-        first, rest = affine(number * self.block), self.length - number * self.block
+        """The results of a block that is shorter than the others: whole bundles, then the rest in
+        masked lanes.
+        """
+        whole, rest = divmod(self.length - number * self.block, self.count)
+        running: Sequence[Value] = ()
         with self._packed(point, affine(number)):
-            if rest <= self.count:
-                self._fill_rest(point, first, [affine(rest)])
-                return self._all_folded([self.builder.bundle(each) for each in self.lanes])
-            carried = self._lanes_from_start()
-            with self.builder.loop(0, rest, step=self.count, carried=carried, copies=1) as at:
-                self._fill_rest(point, first + at, [affine(rest) - at])
-                self._take(carried)
-        return self._all_folded(carried)
+            if whole:
+                first = affine(number * (self.block // self.count))
+                running = self._bundles(point, first, (affine(whole),))
+            rests = self._rest(point, affine(self.length - rest), [affine(rest)]) if rest else []
+        return self._all_folded(running, rests)
 
     def _bundles(self, point: Point, first: Affine, ends: Sequence[Affine]) -> list[Carried]:
         """The lanes of whole bundles, combined. Loops of short bodies are unrolled: their overhead
@@ -298,8 +264,12 @@ class Rows:
         loop = builder.body[-1]
         assert isinstance(loop, Loop)
         words = [each for each in statements(loop.body) if isinstance(each, Apply)]
-        wide = any(self.count * x.dtype.size > MAX_UNROLLED_BYTES for x in self.accumulators)
-        if wide or sum(map(instructions, words)) > MAX_UNROLLED_INSTRUCTIONS:
+        # LLVM mixes the loads of copies, and prefetchers lose track of long stretches of those
+        is_wide = any(self.count * x.dtype.size > MAX_UNROLLED_BYTES for x in self.accumulators)
+        is_wide |= self.count > LANES and any(
+            is_stepped(builder, operand, self.inner, self.count) for operand in builder.reads
+        )
+        if is_wide or sum(map(instructions, words)) > MAX_UNROLLED_INSTRUCTIONS:
             loop.copies = 1
         return carried
 
@@ -373,6 +343,7 @@ class Rows:
             builder.read_of = {
                 operand.step: packed(builder, operand, axis, most, point, first, *ends)
                 if has_gaps(builder, operand, axis, most)
+                and not is_stepped(builder, operand, self.inner, self.count)
                 else read_of[operand.step]
                 for operand in builder.reads
             }
@@ -413,7 +384,6 @@ class Rows:
 
     def _by_lanes(self, point: Point, number: Affine) -> list[Value]:
         """A block by lanes: whole bundles, then the remainder of the last block."""
-        builder = self.builder
         whole = self.length // self.count
         in_block = self.block // self.count
         running: list[Value] = [self._repeated(x) for x in self.accumulators]
@@ -429,8 +399,8 @@ class Rows:
             limits = [affine(rest)]
             if self.is_long:  # `rest` in the last block, and at most 0 in the others
                 limits.append((number - (self.in_row - 1)) * self.count + rest)
-            self._fill_rest(point, number * self.block + inside * self.count, limits)
-            running = self._combined(running, [builder.bundle(each) for each in self.lanes])
+            rests = self._rest(point, number * self.block + inside * self.count, limits)
+            return self._all_folded(running, rests)
         return self._all_folded(running)
 
     def _repeated(self, x: Accumulator) -> Repeated:
@@ -439,11 +409,17 @@ class Rows:
     def _lanes_from_start(self) -> list[Carried]:
         return [Carried(x.dtype, self._repeated(x)) for x in self.accumulators]
 
-    def _all_folded(self, bundles: Sequence[Value]) -> list[Value]:
-        return [self._folded(x, each) for x, each in zip(self.accumulators, bundles, strict=True)]
+    def _all_folded(self, bundles: Sequence[Value], rests: Sequence[Value] = ()) -> list[Value]:
+        """The totals of bundles, of rests, or of both."""
+        several = zip_longest(self.accumulators, bundles, rests)
+        return [self._folded(x, bundle, rest) for x, bundle, rest in several]
 
     def _fill(self, point: Point, bundle: Affine) -> None:
         """Computes the elements of a whole bundle, numbered along the inner axes."""
+        with picked(self.builder, self.inner, point, bundle * self.count, self.count):
+            self._fill_lanes(point, bundle)
+
+    def _fill_lanes(self, point: Point, bundle: Affine) -> None:
         builder, last = self.builder, self.inner[-1]
         lengths = [builder.domain.lengths[axis] for axis in self.inner]
         aligned = len(self.inner) > 1 and lengths[-1] % self.count == 0
@@ -462,13 +438,23 @@ class Rows:
             else:
                 self._put(builder.at(point, self.inner, at), at, affine(lane))
 
-    def _fill_rest(self, point: Point, first: Affine, limits: Sequence[Affine]) -> None:
-        """Computes the remainder of the last block after its whole bundles; unused lanes, which are
+    def _rest(self, point: Point, first: Affine, limits: Sequence[Affine]) -> list[Value]:
+        """Computes the remainder of the last block after its whole bundles, in as few lanes as hold
+        it: those beyond it would wait for memory that nothing has read yet. Unused lanes, which are
         all lanes in other blocks, get the neutral element.
         """
         builder = self.builder
+        count = self.count
+        if len(limits) == 1 and not limits[0].terms:
+            count = max(lane_count(limits[0].constant, count), min(HALF_VECTOR, count))
+        memory = self.lanes
+        if count < self.count:
+            memory = [
+                builder.stack(f"rest{len(builder.nest.buffers)}", x.dtype, (count,))
+                for x in self.accumulators
+            ]
         width = builder.lanes(self.inner[-1])
-        with builder.loop(0, self.count, kind="lanes", lanes=width) as lane:
+        with builder.loop(0, count, kind="lanes", lanes=width) as lane:
             with builder.mask(lane, *limits) as mask:
                 at = first + lane
                 found = self.elements(builder.at(point, self.inner, at), at)
@@ -476,8 +462,9 @@ class Rows:
                     Chosen(x.dtype, x.added(builder, each), x.start(x.dtype))
                     for x, each in zip(self.accumulators, found, strict=True)
                 ]
-            for lanes, each in zip(self.lanes, mask.results, strict=True):
+            for lanes, each in zip(memory, mask.results, strict=True):
                 builder.store(each, lanes, (affine(lane),))
+        return [builder.bundle(each) for each in memory]
 
     def _put(self, point: Point, at: Affine, lane: Affine) -> None:
         found = self.elements(point, at)
@@ -488,8 +475,19 @@ class Rows:
         for x, total, lanes in zip(self.accumulators, carried, self.lanes, strict=True):
             total.update = x.combine(self.builder, total, self.builder.bundle(lanes))
 
-    def _folded(self, x: Accumulator, bundle: Value) -> Value:
-        """The lanes of a bundle combined, upper halves with lower halves."""
-        if self.count == 1:
-            return self.builder.some_lanes(bundle, 0, 1)
-        return self.builder.fold_lanes(bundle, partial(x.combine, self.builder))
+    def _folded(self, x: Accumulator, bundle: Value | None, rest: Value | None) -> Value:
+        """The lanes of a bundle combined, upper halves with lower halves. A rest, which may have
+        fewer lanes, is combined with the first of them before.
+        """
+        builder = self.builder
+        count = self.count if rest is None else rest.lanes
+        values = [each for each in (bundle, rest) if each is not None][:1]
+        if bundle is not None and (count < self.count or count == 1):
+            values = [builder.some_lanes(bundle, at, count) for at in range(0, self.count, count)]
+        if bundle is not None and rest is not None:
+            values[0] = x.combine(builder, values[0], rest)
+        while len(values) > 1:
+            low, high = values[: len(values) // 2], values[len(values) // 2 :]
+            values = [x.combine(builder, *pair) for pair in zip(low, high, strict=True)]
+        (found,) = values
+        return found if count == 1 else builder.fold_lanes(found, partial(x.combine, builder))

@@ -14,13 +14,9 @@ from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.group import GroupBuilder, Known, Memory, Point
 from ingot.compiler.lower.kernel import Kernel
-from ingot.compiler.lower.reductions.accumulators import (
-    Accumulator,
-    Rows,
-    has_gaps,
-    is_written_out,
-    packed,
-)
+from ingot.compiler.lower.reductions.accumulators import Accumulator, Rows, is_written_out
+from ingot.compiler.lower.reductions.packing import has_gaps, is_stepped, packed
+from ingot.graph.numerics.reduction_order import LANES
 from ingot.graph.roles import Gather, Reduce, View
 from ingot.graph.shape import size_of
 from ingot.tuning import MAX_KEPT_ROW_BYTES, MAX_RECOMPUTED_INSTRUCTIONS, MIN_KEPT_ROW_CAPACITY
@@ -35,7 +31,7 @@ def lower_rows(builder: GroupBuilder) -> Kernel:
     kept = _memory_for_kept(builder, passes)
     with builder.rows(domain.size(domain.reduced)) as point:
         row_values: Known = {}
-        _pack_rows(builder, point)
+        _pack_rows(builder, point, is_read_once=len(passes.targets) == 1)
         for number in range(len(passes.targets)):
             builder.compute(passes.rows_known_before(number), row_values, point)
             _pass(builder, passes, number, point, row_values, kept)
@@ -107,9 +103,11 @@ class _Passes:
             if isinstance(needed.op, Gather):
                 return True
             inputs = [known.get(s) or Constant(s.dtype, 0) for s in needed.inputs]
-            known[needed] = (
-                inputs[0] if isinstance(needed.op, View) else needed.op.emit(scratch.words, *inputs)
-            )
+            if isinstance(needed.op, View):
+                known[needed] = inputs[0]
+            else:
+                found = needed.op.emit(scratch.words, *inputs)
+                known[needed] = scratch.words.rounded(found)
         words = [each for each in scratch.body if isinstance(each, Apply)]
         return sum(map(instructions, words)) > MAX_RECOMPUTED_INSTRUCTIONS
 
@@ -133,14 +131,18 @@ class _Passes:
         ]
 
 
-def _pack_rows(builder: GroupBuilder, point: Point) -> None:
-    """Copies rows whose elements are not adjacent to the stack, if they fit into L1."""
+def _pack_rows(builder: GroupBuilder, point: Point, is_read_once: bool) -> None:
+    """Copies rows whose elements are not adjacent to the stack, if they fit into L1, unless they
+    are read once and picked from vectors then.
+    """
     domain = builder.domain
     if len(domain.reduced) > 1 or is_written_out(builder, domain.size(domain.reduced)):
         return
     (axis,) = domain.reduced
     length = domain.lengths[axis]
     for operand in builder.reads:
+        if is_read_once and is_stepped(builder, operand, domain.reduced, LANES):
+            continue
         if has_gaps(builder, operand, axis, length):
             row = packed(builder, operand, axis, length, point, affine(0), affine(length))
             builder.read_of[operand.step] = row
