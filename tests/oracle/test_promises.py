@@ -5,6 +5,7 @@ returns must be equal.
 from __future__ import annotations
 
 import gc
+import importlib
 import io
 import itertools
 import math
@@ -275,6 +276,15 @@ def values_put_along_an_axis(mx: Any) -> Any:
     return [_outcome(partial(put, *case)) for case in cases]
 
 
+def weights_in_a_dict(mx: Any) -> Any:
+    """What `mx.load` returns may be loaded as it is."""
+    nn: Any = importlib.import_module(mx.__name__.replace("core", "nn"))
+    model = nn.Linear(2, 1)
+    model.load_weights({"weight": mx.array([[1.0, 2.0]]), "bias": mx.array([3.0])})
+    model.load_weights({"bias": mx.array([4.0]), "other": mx.array(1)}, strict=False)
+    return model(mx.ones((1, 2))).tolist(), _outcome(lambda: model.load_weights({"bias": 1}))
+
+
 def kinds_of_results(mx: Any) -> Any:
     rows = mx.array([[1, 2], [3, 4]])
     iterator = iter(rows)
@@ -301,6 +311,7 @@ STORIES = [
     limits_of_memory,
     padding_by_arrays,
     values_put_along_an_axis,
+    weights_in_a_dict,
     kinds_of_results,
 ]
 

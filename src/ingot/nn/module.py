@@ -376,14 +376,14 @@ class Module(dict[str, Any]):
 
     def load_weights(
         self,
-        file_or_weights: str | os.PathLike[str] | Sequence[tuple[str, Any]],
+        file_or_weights: str | os.PathLike[str] | Sequence[tuple[str, Any]] | dict[str, Any],
         strict: bool = True,
     ) -> Self:
         """Replace parameters by those of a file or a list. An error leaves the module as it was.
 
         Args:
             file_or_weights: The path of an `.npz` or `.safetensors` file, or pairs of a path in the
-                module, such as `layers.0.weight`, and an array.
+                module, such as `layers.0.weight`, and an array, in a list or a dict.
             strict: Whether names and shapes must be exactly those of the module. Otherwise what the
                 module does not have is left out, and shapes are not compared.
 
