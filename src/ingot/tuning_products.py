@@ -34,6 +34,12 @@ MAX_DOT_ROWS = 31
 # vectors over those of panels: 0.85 for 16 rows and sums of 256, 1.15 for 24 rows of these, 1.5 for
 # 16 rows and sums of 100, 2.2 for stacks of 32 rows and sums of 32. matmul_stack_transposed.
 MIN_DOT_LENGTH = 16
+# Rows and columns of tiles of dot products, preferred ones first, with 32 registers and with 16.
+# Measured, 12 rows, sums of 1000, 1003 columns, us: 3 x 6 271, 4 x 6 270, 6 x 4 269, 2 x 8 291,
+# 2 x 12 343; 20 rows, sums of 600, 129 columns: 4 x 6 37.9, 5 x 5 36.6, 5 x 4 38.3; 28 rows of
+# these: 4 x 6 52.4, 7 x 3 52.4. matmul_skinny.
+DOT_TILES = ((4, 6), (5, 5), (3, 6), (6, 4), (7, 3), (2, 6))
+FEW_DOT_TILES = ((2, 4), (3, 3))
 # Bytes of a column of the right operand up to which one row of results is computed from one column
 # after the other instead of from four at once, if the operand has so many bytes: short runs of
 # memory in several columns are not foreseen. Measured, GB/s of float32 for one and for four: sums

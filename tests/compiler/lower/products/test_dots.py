@@ -13,7 +13,7 @@ from ingot.runtime.processor import processor_features
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("k", [330, 331])
-@pytest.mark.parametrize("m", [1, 2, 17])
+@pytest.mark.parametrize("m", [1, 2, 5, 9, 13, 17])
 def test_dots(m: int, k: int, dtype: str) -> None:
     a, b = (mx.array(x).astype(getattr(mx, dtype)) for x in matrices(m, k, 601))
     given = mx.contiguous(b.T)

@@ -166,6 +166,8 @@ def test_tiles_fill_registers_and_waste_few_columns() -> None:
     assert tile_shape(float64, 1000, 3).rows == 3
     assert wide_shape(float32, 100 * lanes, 2).vectors > shape.vectors
     assert dot_shape(float32, 2, 1).vectors == 2
+    few = (2, 3, 4, 5, 6, 7) if vector_bytes() == 64 else (2, 3, 4)
+    assert all(rows % dot_shape(float32, 100, rows).rows == 0 for rows in (*few, 9))
 
 
 def test_blas_is_chosen_where_it_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:

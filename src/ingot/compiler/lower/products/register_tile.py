@@ -26,6 +26,8 @@ from ingot.tuning import (
     TILE_OVERHEAD_ROWS,
 )
 from ingot.tuning_products import (
+    DOT_TILES,
+    FEW_DOT_TILES,
     LAST_TILE_TIME,
     MIN_ROLLED_TILE_BYTES,
     PRODUCT_UNROLLING,
@@ -167,14 +169,19 @@ def wide_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
 
 
 def dot_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
-    """The shape of tiles of dot products: `rows` x `vectors` accumulators of partial sums."""
-    is_many = _has_many_registers()
-    height = _at_most(4 if is_many else 2, rows)
-    if height == 1:  # each sum has several accumulators
-        vectors = _at_most(4 if is_many else 2, columns)
-    else:
-        vectors = _at_most(6 if is_many else 4, columns)
-    return TileShape(height, vectors, lanes_of(dtype))
+    """The shape of tiles of dot products: `rows` x `vectors` accumulators of partial sums. All
+    heights take about as long for each result, so the one that computes the fewest is chosen.
+    """
+    is_many, lanes = _has_many_registers(), lanes_of(dtype)
+    if rows == 1:  # each sum has several accumulators
+        return TileShape(1, _at_most(4 if is_many else 2, columns), lanes)
+    shapes: tuple[tuple[int, int], ...] = DOT_TILES if is_many else FEW_DOT_TILES
+    if not is_symbolic(rows):
+        shapes = tuple(each for each in shapes if each[0] <= rows)
+        lowest = min(-(-rows // height) * height for height, _ in shapes)
+        shapes = tuple(each for each in shapes if -(-rows // each[0]) * each[0] == lowest)
+    height, vectors = shapes[0]
+    return TileShape(height, _at_most(vectors, columns), lanes)
 
 
 def _has_many_registers() -> bool:
