@@ -43,11 +43,11 @@ FEW_DOT_TILES = ((2, 4), (3, 3))
 # Bytes of a column of the right operand up to which one row of results is computed from one column
 # after the other instead of from four at once, if the operand has so many bytes: short runs of
 # memory in several columns are not foreseen. Measured, GB/s of float32 for one and for four: sums
-# of 288 26 and 11, 576 25 and 15, 1152 23 and 18, 2304 28 and 22, 4096 24 and 25, 4608 21 and 24;
-# sums of 576 from L3 64 and 72. Small matrices, sums of 576, from memory: bfloat16 of 216 KiB 20.6
-# and 10.6, of 72 KiB 12.2 and 8.9, float32 of 144 KiB 13.3 and 10.8; from L2 42.7 and 48.1, 42.6
-# and 48.3, 49.6 and 52.5. decoding_float32, decoding_bfloat16.
-MAX_ORDERED_DOT_BYTES = 12 << 10
+# of 288 26 and 11, 576 25 and 15, 1152 23 and 18, 2304 28 and 22, 3500 26 and 23, 4096 24 and 25,
+# 4608 21 and 24; sums of 576 from L3 64 and 72. Small matrices, sums of 576, from memory: bfloat16
+# of 216 KiB 20.6 and 10.6, of 72 KiB 12.2 and 8.9, float32 of 144 KiB 13.3 and 10.8; from L2 42.7
+# and 48.1, 42.6 and 48.3, 49.6 and 52.5. decoding_float32, decoding_bfloat16.
+MAX_ORDERED_DOT_BYTES = 15 << 10
 MIN_ORDERED_MATRIX_BYTES = 64 << 10
 # Accumulators of each sum where one row of results is computed: one waits for itself. Measured,
 # GB/s for one, four and eight from one column at a time: float32, sums of 288 39, 67 and 58, of

@@ -52,7 +52,8 @@ SIZES = [
     Size(140, 262, 1003, "packed panels"),
     Size(140, 521, 515, "packed panels"),  # several blocks of sums
     Size(61, 65, 97, "packed panels", (False, True)),
-    Size(150, 71, 203, "in place, which stays in L2", (True, False)),  # the left one is packed
+    Size(150, 71, 203, "in place, which stays in L2", (True, False)),
+    Size(150, 271, 203, "in place, which stays in L2", (True, False)),  # the left one is packed
     Size(33, 65, 97, "in place, which stays in L2"),
     Size(5, 65, 203, "in place"),
     Size(37, 270, 1003, "strips of few rows"),

@@ -59,8 +59,8 @@ def test_what_one_input_determines_is_kept() -> None:
     assert source.kind == "input"
     assert source.step.shape == (COLUMNS, LENGTH)
     assert writers == (0,)
-    tall = own(numbers((LENGTH, ROWS)))
-    assert kept_of(lambda x, w: x.T @ w.T, tall, w) == []  # the left operand is packed, too
+    long, wide = own(numbers((3 * LENGTH, ROWS))), own(numbers((COLUMNS, 3 * LENGTH)))
+    assert kept_of(lambda x, w: x.T @ w.T, long, wide) == []  # the left operand is packed, too
     assert kept_of(lambda x, w: x @ (w * 2).T, x, w) == []  # not an input
     halves = [y.astype(mx.bfloat16) for y in (x, w)]
     assert [source.step.shape for source, _ in kept_of(layer, *halves)] == [(COLUMNS, LENGTH)]

@@ -47,6 +47,8 @@ from ingot.runtime.processor import processor_features
 from ingot.tuning import (
     MAX_CONVERTED_ROWS,
     MAX_FETCHED_VECTORS,
+    MAX_LEFT_LENGTH,
+    MAX_NEAR_LEFT_LENGTH,
     MAX_UNPACKED_BYTES,
     MAX_UNPACKED_LEFT_BYTES,
     MAX_UNPACKED_ROWS,
@@ -207,15 +209,26 @@ def _of_rows(tile: TileShape) -> TileShape:
 
 
 def _is_packed(product: Product, tile: TileShape) -> bool:
-    """Whether to pack the left operand: its rows are not contiguous, it does not stay in L1, and it
-    is read several times.
+    """Whether to pack the left operand: its rows are not contiguous, it does not stay in L1, what a
+    tile reads of it does not either, and it is read several times.
     """
     left = product.left
     return bool(
         left.column_stride != left.dtype.size
         and left.rows * left.columns * left.dtype.size > MAX_UNPACKED_LEFT_BYTES
         and product.n > MIN_PACKED_LEFT_PANELS * tile.columns
+        and not _has_few_columns(left)
     )
+
+
+def _has_few_columns(left: Matrices) -> bool:
+    """Whether a matrix with contiguous columns has so few of them that the cache lines of a tile's
+    rows stay in L1, and their pages in the TLB.
+    """
+    length = left.columns * left.dtype.size
+    if left.row_stride != left.dtype.size or length > MAX_NEAR_LEFT_LENGTH:
+        return False
+    return bool(length <= MAX_LEFT_LENGTH or left.rows * length <= MAX_UNPACKED_BYTES)
 
 
 def _halves(product: Product, group: Group, strides_of: Strides, scratch: Scratch) -> Kernel:
