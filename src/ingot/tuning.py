@@ -180,7 +180,7 @@ MAX_UNROLLED_INSTRUCTIONS = 16
 UNROLLED_COPIES = 4
 # Bytes of all lanes beyond which it is not: positions of maxima in 128 lanes are 16 vectors of
 # keys. Measured, one thread, 1024 x 4096 and 100 x 777: argmax takes 0.93 to 0.99 of the time and
-# is compiled in 0.4; 64 lanes of keys and rows of 300, 1.15 times as long.
+# is compiled in 0.4; 64 lanes of keys and rows of 300, 1.15 times as long. odd_max_rows_1023x4097.
 MAX_UNROLLED_BYTES = 512
 # Bytes of a block of strided elements that is packed on the stack before it is reduced: what L1
 # holds. odd_sum_rows_1023x4097_strided.

@@ -65,8 +65,8 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "GetBufferSize": (c_size_t, c_void_p),
     "DisposeMemoryBuffer": (None, c_void_p),
 }
-# Major versions of LLVM with which the signatures were compared (llvmlite 0.44 to 0.50).
-_KNOWN_VERSIONS = (15, 20, 22)
+# Major versions of LLVM with which the signatures were compared (llvmlite 0.45 to 0.50).
+_KNOWN_VERSIONS = (20, 22)
 
 
 class LLVM:
