@@ -44,7 +44,7 @@ def test_no_internal_names_leak() -> None:
     own |= {"debug_nans", "set_compile_progress"}
     own |= {"cond", "fori_loop", "scan", "switch", "while_loop"}
     own |= {"argwhere", "nonzero"}
-    modules = {"array", "attach_functions", "cuda", "exporting", "metal"}
+    modules = {"array", "attach_functions", "cuda", "exporting", "metal", "namespace_info"}
     public = {name for name in vars(mx) if not name.startswith("_")}
     assert public - set(dir(mlx)) - own - modules == set()
 

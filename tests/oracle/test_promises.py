@@ -344,7 +344,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     "mx.can_cast(None, mx.float32)": ("TypeError", ""),
     "mx.isdtype(mx.float32, None)": ("TypeError", ""),
     "mx.issubdtype(None, mx.floating)": ("TypeError", ""),
-    "mx.savez('/no/such/folder/x', x)": ("FileNotFoundError", "No such file"),
+    "mx.savez('/no/such/folder/x', x)": ("FileNotFoundError", "/no/such/folder/x"),
     "mx.put_along_axis(x[:, :0], mx.array([0]), x, 1)": ("ValueError", ""),
     "mx.qqmm(mx.ones((2, 64)), mx.ones((4, 64)), mode='nvfp4', global_scale_x=mx.array(1.0))": (
         "ValueError",

@@ -301,7 +301,8 @@ SPACE = {"mx": mx, "random": mx.random, "np": np, "key": KEY, "z": mx.zeros}
         (
             "random.uniform(shape=3)",
             TypeError,
-            "[uniform] shape must be a sequence of ints, got int: 3.",
+            "[uniform] shape must be a sequence of ints, got int: 3. A shape is one argument, "
+            "such as (3, 4).",
         ),
         (
             "random.uniform(shape=(2, -1))",
@@ -327,7 +328,8 @@ SPACE = {"mx": mx, "random": mx.random, "np": np, "key": KEY, "z": mx.zeros}
         (
             "random.uniform(dtype='float32')",
             TypeError,
-            "[uniform] dtype must be a dtype such as mx.float32 or None, got str: 'float32'.",
+            "[uniform] dtype must be a dtype such as mx.float32 or None, got str: 'float32'. "
+            "Use mx.float32.",
         ),
         (
             "random.uniform(z(3), 1, (2, 1))",

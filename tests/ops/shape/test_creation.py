@@ -216,7 +216,8 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: mx.ones(2, int),
         TypeError,
-        "[ones] dtype must be a dtype such as mx.float32 or None, got type: <class 'int'>.",
+        "[ones] dtype must be a dtype such as mx.float32 or None, got type: <class 'int'>. "
+        "Use mx.int32.",
     ),
     (
         lambda: mx.arange(0, 5, 0),
